@@ -1,0 +1,1 @@
+"""Pure data shared by every part of Conch: names, records, internal messages, API types."""

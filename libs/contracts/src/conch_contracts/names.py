@@ -1,0 +1,82 @@
+"""Every name, port and key that two parts of Conch must agree on, written once.
+
+Nothing here does anything; whoever needs a label, a port or a Redis key imports it from here.
+"""
+
+from typing import NewType
+
+ModelId = NewType("ModelId", str)
+"""`namespace/name` of a ModelDeployment (`local/name` on a laptop): the key of everything in Redis."""
+
+ServedName = NewType("ServedName", str)
+"""A name that clients put in `model`."""
+
+EngineAddress = NewType("EngineAddress", str)
+"""`host:port` of an engine's gRPC endpoint."""
+
+WorkerUrl = NewType("WorkerUrl", str)
+"""`http://host:port` of one worker or tokenizer process."""
+
+Digest = NewType("Digest", str)
+"""SHA-256 of a tokenizer bundle, 64 lower-case hex digits."""
+
+# --- the custom resource -------------------------------------------------------------------------
+
+GROUP = "conch.dev"
+VERSION = "v1alpha1"
+API_VERSION = f"{GROUP}/{VERSION}"
+KIND = "ModelDeployment"
+PLURAL = "modeldeployments"
+SHORT_NAME = "mdep"
+LOCAL_NAMESPACE = "local"
+
+# --- ports ---------------------------------------------------------------------------------------
+
+GATEWAY_PORT = 8000
+"""The gateway's public port."""
+ADMIN_PORT = 9090
+"""Health and metrics of every service; never reachable through the ingress."""
+SERVICE_PORT = 8080
+"""The internal port of tokenizer and workers on Kubernetes."""
+TRITON_HTTP_PORT = 8000
+TRITON_GRPC_PORT = 8001
+TRITON_METRICS_PORT = 8002
+
+# --- the registry, schema version 1 --------------------------------------------------------------
+
+SCHEMA_VERSION = 1
+KEY_PREFIX = "conch:1:"
+META_KEY = KEY_PREFIX + "meta"
+ROUTES_KEY = KEY_PREFIX + "routes"
+GATEWAYS_KEY = KEY_PREFIX + "gateways"
+CHANGES_CHANNEL = KEY_PREFIX + "changes"
+
+
+def engines_key(model: ModelId) -> str:
+    """Return the hash that holds the engines of one model."""
+    return f"{KEY_PREFIX}engines:{model}"
+
+
+def workers_key(pool: str) -> str:
+    """Return the hash that holds the live processes of one pool."""
+    return f"{KEY_PREFIX}workers:{pool}"
+
+
+def bundle_key(digest: Digest) -> str:
+    """Return the key of one tokenizer bundle."""
+    return f"{KEY_PREFIX}bundles:{digest}"
+
+
+def demand_key(model: ModelId) -> str:
+    """Return the hash that holds each gateway's demand for one model."""
+    return f"{KEY_PREFIX}demand:{model}"
+
+
+MAX_BUNDLE_BYTES = 64 * 1024 * 1024
+
+# --- internal HTTP -------------------------------------------------------------------------------
+
+PREPARE_PATH = "/internal/v1/prepare"
+GENERATE_PATH = "/internal/v1/generate"
+TOKENIZE_PATH = "/internal/v1/tokenize"
+DETOKENIZE_PATH = "/internal/v1/detokenize"

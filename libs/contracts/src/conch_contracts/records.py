@@ -1,0 +1,149 @@
+"""What the registry holds, as frozen types: routes, engines, workers, gateways, grants.
+
+Only the operator writes routes and engines; every process writes its own heartbeat. Readers keep unknown fields
+tolerant, so that an older process can read what a newer one wrote.
+"""
+
+from enum import StrEnum
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from conch_contracts.names import SCHEMA_VERSION, Digest, EngineAddress, ModelId, ServedName, WorkerUrl
+
+
+class ModelKind(StrEnum):
+    """What a model does."""
+
+    LLM = "LLM"
+    EMBEDDING = "Embedding"
+    RERANK = "Rerank"
+    CLASSIFY = "Classify"
+
+
+class Dialect(StrEnum):
+    """The tensor contract that a worker speaks with an engine."""
+
+    TOKENS = "tokens"
+    FASTERTRANSFORMER = "fastertransformer"
+
+
+class Pool(StrEnum):
+    """The kinds of process that announce themselves with a heartbeat."""
+
+    LLM = "llm"
+    EMBED = "embed"
+    TOKENIZER = "tokenizer"
+
+
+class EngineState(StrEnum):
+    """Whether new requests may go to an engine."""
+
+    READY = "ready"
+    DRAINING = "draining"
+
+
+class RoutingStrategy(StrEnum):
+    """How the gateway chooses between the engines of one model."""
+
+    LEAST_LOAD = "LeastLoad"
+
+
+class Record(BaseModel):
+    """A frozen record that tolerates fields it does not know."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class RoutingPolicy(Record):
+    """How requests for one model are admitted, placed and timed out."""
+
+    strategy: RoutingStrategy = RoutingStrategy.LEAST_LOAD
+    queue_max: int = 200
+    """Requests that may wait for a free engine slot; one more is a 429."""
+    queue_wait_s: float = 30.0
+    timeout_s: float = 600.0
+    first_token_timeout_s: float = 120.0
+    inter_token_timeout_s: float = 30.0
+
+
+class GenerationDefaults(Record):
+    """What a request gets when it does not say otherwise, and what is always sent to the engine."""
+
+    start_id: int | None = None
+    end_id: int | None = None
+    max_tokens: int | None = None
+    """Output tokens when the request names no limit; None: the rest of the context."""
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    repetition_penalty: float | None = None
+    bad_words: tuple[tuple[int, ...], ...] = ()
+    stop_words: tuple[tuple[int, ...], ...] = ()
+    mask_positions: int | None = None
+
+
+class Route(Record):
+    """All that the data plane needs to know about one model."""
+
+    schema_version: Literal[1] = SCHEMA_VERSION
+    model_id: ModelId
+    served_names: tuple[ServedName, ...]
+    """The first is canonical, the others are aliases."""
+    kind: ModelKind
+    dialect: Dialect
+    engine_model: str
+    """The model's name inside Triton."""
+    tokenizer_digest: Digest
+    chat_template: str | None = None
+    """Overrides the bundle's own template."""
+    max_model_len: int
+    """Context length in tokens, prompt and answer together."""
+    vocab_size: int
+    """Ids at or above it are refused."""
+    eos_token_ids: tuple[int, ...] = ()
+    default: bool = False
+    """Answers requests without a model name."""
+    created: int
+    """Unix seconds; stable for the life of the ModelDeployment."""
+    generation: GenerationDefaults = GenerationDefaults()
+    routing: RoutingPolicy = RoutingPolicy()
+
+
+class Engine(Record):
+    """One running Triton server that holds a model."""
+
+    grpc: EngineAddress
+    http: str | None = None
+    state: EngineState = EngineState.READY
+    slots: int = 64
+    """Requests that the gateway sends to this engine at once; more wait in the gateway's queue."""
+    pod: str | None = None
+    version: str | None = None
+
+
+class Heartbeat(Record):
+    """One process of a pool, as it last announced itself."""
+
+    url: WorkerUrl
+    sequence: int
+    """Grows with each beat; a reader drops a process whose number has not moved for 6 s of its own clock."""
+    in_flight: int = 0
+    draining: bool = False
+    version: str = ""
+
+
+class GatewayBeat(Record):
+    """What one gateway has applied: how the operator knows that a withdrawal has been seen."""
+
+    id: str
+    sequence: int
+    revision: int
+
+
+class Grant(Record):
+    """What one API key may do. A key without a list of models may use them all."""
+
+    name: str
+    key_sha256: str
+    models: tuple[ServedName, ...] | None = None

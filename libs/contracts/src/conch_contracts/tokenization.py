@@ -1,0 +1,71 @@
+"""Messages between gateway and tokenizer."""
+
+from typing import Any
+
+from conch_contracts.generation import Message, PreparedPrompt
+from conch_contracts.names import Digest
+
+
+class ChatInput(Message):
+    """Messages to render with the chat template."""
+
+    messages: tuple[dict[str, Any], ...]
+    tools: tuple[dict[str, Any], ...] | None = None
+    add_generation_prompt: bool = True
+    continue_final_message: bool = False
+    template_kwargs: dict[str, Any] = {}
+    chat_template: str | None = None
+    """Overrides the bundle's own template."""
+
+
+class PrepareRequest(Message):
+    """Turn a client's prompt into ids: exactly one of `chat` and `prompts` is set."""
+
+    digest: Digest
+    chat: ChatInput | None = None
+    prompts: tuple[str | tuple[int, ...], ...] | None = None
+    """Texts are encoded; ids are decoded, so that `text` is known too."""
+    add_special_tokens: bool = True
+    truncate_prompt_tokens: int | None = None
+    """Keep only the last so many tokens."""
+    bad_words: tuple[str, ...] = ()
+    stop_words: tuple[str, ...] = ()
+
+
+class PrepareResponse(Message):
+    """The prompts as ids and text, and the words as ids."""
+
+    prompts: tuple[PreparedPrompt, ...]
+    bad_words: tuple[tuple[int, ...], ...] = ()
+    """Each word with and without a leading space, duplicates removed."""
+    stop_words: tuple[tuple[int, ...], ...] = ()
+
+
+class TokenizeRequest(Message):
+    """Count and show the tokens of a text or of rendered messages."""
+
+    digest: Digest
+    prompt: str | None = None
+    chat: ChatInput | None = None
+    add_special_tokens: bool = True
+    return_token_strs: bool = False
+
+
+class TokenizeResponse(Message):
+    """Ids as Hugging Face `encode()` gives them."""
+
+    tokens: tuple[int, ...]
+    token_strs: tuple[str, ...] | None = None
+
+
+class DetokenizeRequest(Message):
+    """Ids to turn into text."""
+
+    digest: Digest
+    tokens: tuple[int, ...]
+
+
+class DetokenizeResponse(Message):
+    """Text as Hugging Face `decode()` gives it, special tokens kept."""
+
+    prompt: str

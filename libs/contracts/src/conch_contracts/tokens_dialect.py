@@ -1,0 +1,40 @@
+"""The `tokens` dialect: the tensor contract of the cpu runtime, ids in and ids out.
+
+The Triton model is decoupled and has `max_batch_size: 0`. A request sends `INPUT_IDS` and `PARAMETERS` and gets one
+or more responses, each with the tokens made since the last one. The last response carries `FINISH_REASON` and
+Triton's final flag. Log-probability tensors are present only when the parameters ask for them.
+
+| tensor              | direction | type, shape     | meaning                                                         |
+|---------------------|-----------|-----------------|-----------------------------------------------------------------|
+| input_ids           | in        | INT32 [P]       | the prompt, at least one id                                     |
+| parameters          | in        | STRING [1]      | `SamplingParameters` as JSON                                    |
+| token_ids           | out       | INT32 [K]       | new tokens, the ending one included; K may be 0 in the last     |
+| logprobs            | out       | FP32 [K]        | natural log probability of each new token                       |
+| top_ids             | out       | INT32 [K, N]    | the N most likely ids at each position, most likely first       |
+| top_logprobs        | out       | FP32 [K, N]     | their log probabilities                                         |
+| prompt_logprobs     | out       | FP32 [P]        | first response only; position 0 is NaN                          |
+| prompt_top_ids      | out       | INT32 [P, N]    | first response only; row 0 is -1                                |
+| prompt_top_logprobs | out       | FP32 [P, N]     | first response only; row 0 is NaN                               |
+| finish_reason       | out       | STRING [1]      | last response only: `stop`, `length` or `cancelled`             |
+| stop_token_id       | out       | INT32 [1]       | last response only: the id that ended it, -1 when none did      |
+
+Log probabilities are those of the raw logits, before temperature, penalties and bias. A request whose parameters
+cannot be obeyed gets a Triton error whose message begins with `INVALID: `.
+"""
+
+INPUT_IDS = "input_ids"
+PARAMETERS = "parameters"
+TOKEN_IDS = "token_ids"
+LOGPROBS = "logprobs"
+TOP_IDS = "top_ids"
+TOP_LOGPROBS = "top_logprobs"
+PROMPT_LOGPROBS = "prompt_logprobs"
+PROMPT_TOP_IDS = "prompt_top_ids"
+PROMPT_TOP_LOGPROBS = "prompt_top_logprobs"
+FINISH_REASON = "finish_reason"
+STOP_TOKEN_ID = "stop_token_id"
+
+FINISH_STOP = "stop"
+FINISH_LENGTH = "length"
+FINISH_CANCELLED = "cancelled"
+INVALID_PREFIX = "INVALID: "

@@ -1,0 +1,1 @@
+"""Process plumbing for Conch services: settings, logs, metrics, registry, Triton client."""

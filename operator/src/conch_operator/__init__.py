@@ -1,0 +1,1 @@
+"""Reconciles ModelDeployments into engines, workers and routes; holds the conch command."""

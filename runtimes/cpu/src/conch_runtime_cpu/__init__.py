@@ -1,0 +1,1 @@
+"""Serves Hugging Face causal language models on a CPU inside the Triton Python backend."""

@@ -1,0 +1,1 @@
+"""The public door of Conch: OpenAI requests in, streamed answers out."""

@@ -1,0 +1,1 @@
+"""Turns prompt ids into answer text by way of a Triton engine."""

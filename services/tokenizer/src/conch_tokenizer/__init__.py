@@ -1,0 +1,1 @@
+"""The only place in Conch where text becomes token ids."""
