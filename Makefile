@@ -1,0 +1,38 @@
+# Each target is one line; `make help` lists them.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+MODELS ?= examples/tiny-chat.yaml
+ARGS ?=
+BIN := .venv/bin
+
+.PHONY: help setup up test lint fmt types unit contract integration e2e bench clean
+
+help: ## Show this list.
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
+
+setup: ## Make the virtual environment and install everything (done by the other targets too).
+	@hack/setup
+
+up: setup ## Start Conch on MODELS (default examples/tiny-chat.yaml); Ctrl-C stops it. ARGS are passed to `conch up`.
+	@exec $(BIN)/conch up $(foreach file,$(MODELS),-f $(file)) $(ARGS)
+
+test: setup ## Run lint, types, import rules and every suite that this machine can run.
+	@hack/test $(ARGS)
+
+lint: setup ## Check style and import rules.
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports
+
+fmt: setup ## Rewrite the code in the project's format.
+	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
+
+types: setup ## Check types.
+	@$(BIN)/mypy && $(BIN)/mypy --explicit-package-bases tests/support bench
+
+unit contract integration e2e: setup ## Run one suite.
+	@$(BIN)/python -m pytest tests/$@ $(ARGS)
+
+bench: setup ## Measure added latency, throughput and CPU against a direct gRPC client and nginx.
+	@exec $(BIN)/python -m bench $(ARGS)
+
+clean: ## Remove the virtual environment and all state of this checkout.
+	rm -rf .venv .venv.log .venv.log.lock .conch
