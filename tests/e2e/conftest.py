@@ -1,0 +1,26 @@
+"""One running Conch for all end-to-end tests that do not break it."""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from testkit.conch import ConchUp
+from testkit.golden import Golden, load_golden
+
+
+@pytest.fixture(scope="session")
+def base_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Return the URL of a Conch that serves tiny-chat: the one that OPENAI_BASE_URL names, else our own."""
+    named = os.environ.get("OPENAI_BASE_URL")  # noqa: TID251
+    if named:
+        yield named
+        return
+    with ConchUp(tmp_path_factory.mktemp("conch") / "state") as conch:
+        yield conch.base_url
+
+
+@pytest.fixture(scope="session")
+def golden() -> Golden:
+    """Return the reference outputs of tiny-chat."""
+    return load_golden()

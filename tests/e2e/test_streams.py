@@ -1,0 +1,174 @@
+"""Many streams at once, clients that go, and parts that die while streams run."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+
+import aiohttp
+import psutil
+import pytest
+
+from testkit.conch import EXAMPLE, ConchUp
+from testkit.golden import Golden
+from testkit.streams import StreamResult, chat_body, stream_chat
+
+PACED = """\
+apiVersion: conch.dev/v1alpha1
+kind: ModelDeployment
+metadata: {{name: {name}}}
+spec:
+  kind: LLM
+  servedNames: [{name}]
+  source: {{path: {folder}}}
+  engine:
+    cpu: {{maxBatchSize: {slots}, tokensPerSecond: {pace}}}
+"""
+COUNT = "Count from 1 to 50."
+
+
+@pytest.fixture(scope="module")
+def conch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConchUp]:
+    """Run a Conch of its own with a fast model, a paced one, and a paced one that serves one request at a time."""
+    folder = tmp_path_factory.mktemp("faults")
+    paced = folder / "paced.yaml"
+    model = EXAMPLE.parent / "models" / "tiny-chat"
+    paced.write_text(
+        PACED.format(name="paced", folder=model, slots=32, pace=10)
+        + "---\n"
+        + PACED.format(name="single", folder=model, slots=1, pace=5)
+    )
+    with ConchUp(folder / "state", EXAMPLE, paced) as running:
+        yield running
+
+
+@pytest.fixture
+async def session() -> AsyncIterator[aiohttp.ClientSession]:
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as opened:
+        yield opened
+
+
+async def test_64_streams_at_once_each_get_their_own_text(
+    conch: ConchUp, session: aiohttp.ClientSession, golden: Golden
+) -> None:
+    items = [item for item in golden.chats() if item.name != "story"]
+    chosen = [items[index % len(items)] for index in range(64)]
+    results = await asyncio.gather(
+        *(
+            stream_chat(
+                session,
+                conch.base_url,
+                {"model": "tiny-chat", "messages": item.messages, "temperature": 0, "stream": True},
+            )
+            for item in chosen
+        )
+    )
+    assert [result.text for result in results] == [item.text for item in chosen]
+    assert all(result.done and result.finish_reason == "stop" for result in results)
+
+
+async def test_a_client_that_goes_frees_the_engine_within_a_second(
+    conch: ConchUp, session: aiohttp.ClientSession
+) -> None:
+    body = chat_body("single", COUNT, max_tokens=100)
+    first = asyncio.Event()
+    holder = asyncio.create_task(stream_chat(session, conch.base_url, body, first))
+    await asyncio.wait_for(first.wait(), 10)
+    waiting = asyncio.Event()
+    follower = asyncio.create_task(stream_chat(session, conch.base_url, body, waiting))
+    others = [
+        asyncio.create_task(stream_chat(session, conch.base_url, chat_body("paced", COUNT, max_tokens=20)))
+        for _ in range(5)
+    ]
+    holder.cancel()
+    gone = time.monotonic()
+    await asyncio.wait_for(waiting.wait(), 10)
+    assert time.monotonic() - gone < 1.0 + 2 / 5  # the follower's own first tokens are paced at 5 a second
+    follower.cancel()
+    assert all(result.done for result in await asyncio.gather(*others))
+
+
+async def test_streams_and_new_requests_survive_the_death_of_redis(
+    conch: ConchUp, session: aiohttp.ClientSession
+) -> None:
+    starts = [asyncio.Event() for _ in range(20)]
+    streams = [
+        asyncio.create_task(stream_chat(session, conch.base_url, chat_body("paced", COUNT, max_tokens=40), start))
+        for start in starts
+    ]
+    await asyncio.wait_for(asyncio.gather(*(start.wait() for start in starts)), 20)
+    conch.process("valkey-server" if _runs(conch, "valkey-server") else "redis-server").kill()
+    fresh = await stream_chat(session, conch.base_url, chat_body("tiny-chat", "What is 2+2?"))
+    assert fresh.text == "2 + 2 = 4"
+    results = await asyncio.gather(*streams)
+    assert [result.broken for result in results] == [None] * 20
+    assert all(result.done and len(result.text) > 20 for result in results)
+    assert len({result.text for result in results}) == 1
+    later = await stream_chat(session, conch.base_url, chat_body("tiny-chat", "What is 2+2?"))
+    assert later.text == "2 + 2 = 4"
+
+
+async def test_an_engine_that_dies_ends_its_streams_with_an_error_frame_and_comes_back(
+    conch: ConchUp, session: aiohttp.ClientSession
+) -> None:
+    first = asyncio.Event()
+    stream = asyncio.create_task(
+        stream_chat(session, conch.base_url, chat_body("single", COUNT, max_tokens=100), first)
+    )
+    await asyncio.wait_for(first.wait(), 20)
+    _engine(conch, "single").kill()
+    killed = time.monotonic()
+    result = await asyncio.wait_for(stream, 10)
+    assert time.monotonic() - killed < 2
+    _assert_lost(result)
+    await _answers_again(conch, session, "single")
+
+
+async def test_a_worker_that_dies_ends_its_streams_with_an_error_frame_and_comes_back(
+    conch: ConchUp, session: aiohttp.ClientSession
+) -> None:
+    first = asyncio.Event()
+    stream = asyncio.create_task(stream_chat(session, conch.base_url, chat_body("paced", COUNT), first))
+    await asyncio.wait_for(first.wait(), 20)
+    conch.process("conch_llm_worker").kill()
+    killed = time.monotonic()
+    _assert_lost(await asyncio.wait_for(stream, 10))
+    assert time.monotonic() - killed < 2
+    await _answers_again(conch, session, "tiny-chat")
+
+
+async def test_a_tokenizer_that_dies_comes_back(conch: ConchUp, session: aiohttp.ClientSession) -> None:
+    conch.process("conch_tokenizer").kill()
+    await _answers_again(conch, session, "tiny-chat")
+
+
+def _assert_lost(result: StreamResult) -> None:
+    assert result.broken is None
+    assert result.error is not None
+    assert result.error["code"] == "upstream_lost"
+    assert not result.done
+    assert result.finish_reason is None
+
+
+def _runs(conch: ConchUp, marker: str) -> bool:
+    return any(marker in " ".join(process.cmdline()) for process in conch.processes())
+
+
+def _engine(conch: ConchUp, model: str) -> psutil.Process:
+    for process in conch.processes():
+        line = " ".join(process.cmdline())
+        if "tritonserver" in line and f"{model}" in line:
+            return process
+    raise AssertionError(f"No tritonserver of {model} runs.")
+
+
+async def _answers_again(conch: ConchUp, session: aiohttp.ClientSession, model: str, timeout_s: float = 20) -> None:
+    deadline = time.monotonic() + timeout_s
+    while True:
+        result = await stream_chat(session, conch.base_url, chat_body(model, "What is 2+2?"))
+        if result.text == "2 + 2 = 4":
+            return
+        assert result.broken is None
+        assert result.error is not None
+        assert result.status in (200, 502, 503)
+        assert time.monotonic() < deadline, f"{model} did not answer again: {result}"
+        await asyncio.sleep(0.1)
