@@ -1,0 +1,101 @@
+"""The vocabulary of a ModelDeployment's status: condition types, reasons, and how a condition changes.
+
+A reason is part of the API: people select and alert on it. Ready is derived from the others, never set by hand.
+"""
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+from pydantic import BaseModel, ConfigDict
+from pydantic.alias_generators import to_camel
+
+
+class ConditionType(StrEnum):
+    """What a condition is about, in the order in which a model becomes ready."""
+
+    SOURCE_READY = "SourceReady"
+    TOKENIZER_READY = "TokenizerReady"
+    ENGINE_READY = "EngineReady"
+    ROUTE_PUBLISHED = "RoutePublished"
+    WORKERS_READY = "WorkersReady"
+    READY = "Ready"
+
+
+class ConditionStatus(StrEnum):
+    """Whether a condition holds."""
+
+    TRUE = "True"
+    FALSE = "False"
+    UNKNOWN = "Unknown"
+
+
+class Reason(StrEnum):
+    """Why a condition has its status."""
+
+    READY = "Ready"
+    """Nothing is wrong."""
+    WAITING = "Waiting"
+    """An earlier condition does not hold yet, so this one cannot be judged."""
+    KIND_NOT_SERVED = "KindNotServed"
+    """This version of Conch does not serve models of this kind."""
+    NAME_CONFLICT = "NameConflict"
+    """An older ModelDeployment holds every served name of this one."""
+    FOLDER_MISSING = "FolderMissing"
+    """The folder that spec.source names does not exist."""
+    FILES_MISSING = "FilesMissing"
+    """The folder lacks a file that the runtime needs."""
+    FILES_INVALID = "FilesInvalid"
+    """A file of the folder cannot be read as what it should be."""
+    TOKENIZER_INVALID = "TokenizerInvalid"
+    """The tokenizer files cannot be packed, or the chat template cannot be read."""
+    REGISTRY_UNAVAILABLE = "RegistryUnavailable"
+    """Redis does not answer, so nothing can be published; known routes go on serving."""
+    NO_REPLICAS = "NoReplicas"
+    """spec.replicas is 0."""
+    ENGINE_STARTING = "EngineStarting"
+    """No engine has answered a request yet."""
+    ENGINE_LOAD_FAILED = "EngineLoadFailed"
+    """Triton could not load the model; the message is its own."""
+    ENGINE_EXITED = "EngineExited"
+    """The engine's process ended by itself and is started again."""
+    ENGINE_UNREACHABLE = "EngineUnreachable"
+    """Nothing answers at the external engine's address."""
+    ENGINE_PROBE_FAILED = "EngineProbeFailed"
+    """The engine runs but does not answer a one-token request rightly."""
+    WORKERS_MISSING = "WorkersMissing"
+    """No process of a pool that the model needs has announced itself."""
+    ROUTE_PENDING = "RoutePending"
+    """The route has not been written yet."""
+
+
+class Condition(BaseModel):
+    """One statement about an object, as Kubernetes writes them."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", alias_generator=to_camel, populate_by_name=True)
+
+    type: ConditionType
+    status: ConditionStatus
+    reason: Reason
+    message: str = ""
+    last_transition_time: str
+    """RFC 3339; moves only when the status changes."""
+    observed_generation: int = 0
+
+
+def set_condition(conditions: Sequence[Condition], new: Condition) -> tuple[Condition, ...]:
+    """Return the conditions with one replaced or added; its transition time moves only with its status."""
+    old = next((condition for condition in conditions if condition.type is new.type), None)
+    if old is None:
+        return (*conditions, new)
+    if old.status is new.status:
+        new = new.model_copy(update={"last_transition_time": old.last_transition_time})
+    return tuple(new if condition.type is new.type else condition for condition in conditions)
+
+
+def derive_ready(conditions: Sequence[Condition]) -> tuple[ConditionStatus, Reason, str]:
+    """Return status, reason and message of Ready: those of the first condition that does not hold."""
+    order = [kind for kind in ConditionType if kind is not ConditionType.READY]
+    for condition in sorted((c for c in conditions if c.type in order), key=lambda c: order.index(c.type)):
+        if condition.status is not ConditionStatus.TRUE:
+            return condition.status, condition.reason, condition.message
+    return ConditionStatus.TRUE, Reason.READY, ""

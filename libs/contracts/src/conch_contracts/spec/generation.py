@@ -1,0 +1,45 @@
+"""What a request for a language model gets when it does not say otherwise, and what is always sent to the engine."""
+
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from conch_contracts.spec.fields import DecimalString, Integer, SpecPart
+from conch_contracts.words import parse_words
+
+TokenId = Annotated[Integer, Field(ge=-(2**31), lt=2**31)]
+
+
+def _readable(rows: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]:
+    parse_words(rows)
+    return rows
+
+
+WordRows = Annotated[
+    tuple[Annotated[tuple[TokenId, ...], Field(max_length=4096)], ...],
+    Field(max_length=1024),
+    AfterValidator(_readable),
+]
+
+
+class GenerationSpec(SpecPart):
+    """Defaults for requests, and values for the engine."""
+
+    start_id: TokenId | None = None
+    """Sent to a fastertransformer engine as `start_id`; negative: not sent. Default: not sent."""
+    end_id: TokenId | None = None
+    """Sent to a fastertransformer engine as `end_id` and added to the ids that end an answer; negative: neither.
+    Default: the end-of-sequence ids of the model's folder."""
+    max_length: Annotated[Integer, Field(ge=1, le=16_777_216)] | None = None
+    """Tokens of prompt and answer together; what the model's config allows still bounds it. Default: the config's."""
+    bad_words: WordRows = ()
+    """Words as token ids that must not appear: a list of words [[7768], [3908, 5]], or FasterTransformer's two rows of
+    ids and end offsets [[7768, 3908], [1, 2]]. Default: none."""
+    stop_words: WordRows = ()
+    """Words as token ids that end an answer, in the same two forms. Default: none."""
+    temperature: Annotated[DecimalString, Field(ge=0, le=2)] | None = None
+    """Sampling temperature for requests that name none, 0 to 2, in quotes. Default: the API's, 1."""
+    repetition_penalty: Annotated[DecimalString, Field(gt=0, le=10)] | None = None
+    """Repetition penalty for requests that name none, in quotes; "1" is off. Default: off."""
+    mask_positions: TokenId | None = None
+    """Sent as `mask_positions` when the engine's config declares that input. Default: not sent."""
