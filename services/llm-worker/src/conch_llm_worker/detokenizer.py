@@ -1,0 +1,123 @@
+"""Turns a growing list of ids into text piece by piece; the pieces together are the decode of all ids at once.
+
+A piece never ends inside a UTF-8 character. `tokenizers.decoders.DecodeStream` is not used: it has no way to end a
+text whose last bytes are invalid, and raises where later bytes change what earlier ones decode to.
+"""
+
+import codecs
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+_REPLACEMENT = "\ufffd"
+_LONGEST_CHARACTER = 8
+"""Tokens after which an unfinished character of an unusual byte-level tokenizer is given up."""
+
+
+class Detokenizer(Protocol):
+    """One text in the making."""
+
+    def feed(self, ids: Sequence[int]) -> str:
+        """Take the next ids and return the text that is now certain."""
+        ...
+
+    def finish(self) -> str:
+        """Return what was still held back; invalid bytes as U+FFFD."""
+        ...
+
+
+class Pieces(dict[int, bytes]):
+    """The bytes of each id of a byte-level tokenizer, worked out when first asked for."""
+
+    def __init__(self, id_to_token: Callable[[int], str | None], silent: frozenset[int]) -> None:
+        super().__init__()
+        self._id_to_token = id_to_token
+        self._silent = silent
+        self._alphabet = _byte_alphabet()
+
+    def __missing__(self, token_id: int) -> bytes:
+        """Work out the bytes of one id; an id that does not exist has none."""
+        token = None if token_id in self._silent else self._id_to_token(token_id)
+        if token is None:
+            return b""
+        try:
+            piece = bytes([self._alphabet[character] for character in token])
+        except KeyError:  # an added token that is plain text
+            piece = token.encode()
+        self[token_id] = piece
+        return piece
+
+
+class ByteLevelDetokenizer:
+    """Joins the tokens' bytes and decodes them incrementally: a fraction of a microsecond per token."""
+
+    __slots__ = ("_decode", "_pieces")
+
+    def __init__(self, pieces: Pieces) -> None:
+        self._pieces = pieces
+        self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+
+    def feed(self, ids: Sequence[int]) -> str:
+        """Take the next ids and return the text that is now certain."""
+        pieces = self._pieces
+        return self._decode(pieces[ids[0]] if len(ids) == 1 else b"".join([pieces[id_] for id_ in ids]))
+
+    def finish(self) -> str:
+        """Return what was still held back."""
+        return self._decode(b"", True)  # noqa: FBT003 - the codec's own positional signature
+
+
+class WindowDetokenizer:
+    """Asks the tokenizer itself, with the tokens of the last piece as left context.
+
+    A run of raw byte tokens is held until it ends, since one bad byte turns the whole run into U+FFFD.
+    """
+
+    __slots__ = ("_decode", "_fragile", "_is_open", "_known", "_read", "_silent", "_window")
+
+    def __init__(
+        self,
+        decode: Callable[[list[int]], str],
+        silent: frozenset[int],
+        is_open: Callable[[int], bool],
+        *,
+        fragile: bool,
+    ) -> None:
+        self._decode = decode
+        self._silent = silent
+        self._is_open = is_open
+        self._fragile = fragile
+        self._window: list[int] = []
+        self._read = 0
+        self._known = ""
+
+    def feed(self, ids: Sequence[int]) -> str:
+        """Take the next ids and return the text that is now certain."""
+        self._window += [id_ for id_ in ids if id_ not in self._silent]
+        end = len(self._window)
+        while end > self._read and self._is_open(self._window[end - 1]):
+            end -= 1
+        return self._emit(end, hold=self._fragile)
+
+    def finish(self) -> str:
+        """Return what was still held back."""
+        return self._emit(len(self._window), hold=False)
+
+    def _emit(self, end: int, *, hold: bool) -> str:
+        if end == self._read:
+            return ""
+        text = self._decode(self._window[:end])
+        piece = text[len(self._known) :]
+        if hold and piece.endswith(_REPLACEMENT) and end - self._read < _LONGEST_CHARACTER:
+            return ""
+        if piece:
+            self._window = self._window[self._read :]
+            self._read = end - self._read
+            self._known = self._decode(self._window[: self._read])
+        return piece
+
+
+def _byte_alphabet() -> dict[str, int]:
+    """Return the byte of each character of the GPT-2 byte alphabet, which all byte-level tokenizers share."""
+    printable = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
+    others = [byte for byte in range(256) if byte not in printable]
+    return {chr(byte): byte for byte in printable} | {chr(256 + at): byte for at, byte in enumerate(others)}

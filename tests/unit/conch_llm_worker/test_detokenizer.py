@@ -1,0 +1,97 @@
+"""Pieces joined are the decode of all ids at once, for every family of tokenizer and every grouping."""
+
+import random
+
+import pytest
+from testkit.vocabularies import (
+    BYTE_ADDED,
+    BYTE_EOS,
+    PIECE_BYTE_0,
+    PIECES,
+    byte_level,
+    byte_level_tokenizer,
+    sentence_piece_tokenizer,
+    vocabulary_of,
+    word_piece_tokenizer,
+)
+from tokenizers import Tokenizer, decoders
+
+ROUNDS = 300
+
+
+def odd_byte_level() -> Tokenizer:
+    """A byte-level tokenizer in a chain that no table can stand for."""
+    tokenizer = byte_level_tokenizer()
+    tokenizer.decoder = decoders.Sequence([decoders.ByteLevel(), decoders.Fuse(), decoders.Strip(" ", 1, 0)])
+    return tokenizer
+
+
+TOKENIZERS = {
+    "byte level": byte_level_tokenizer(),
+    "llama": sentence_piece_tokenizer("llama"),
+    "gemma": sentence_piece_tokenizer("gemma"),
+    "metaspace": sentence_piece_tokenizer("metaspace"),
+    "word piece": word_piece_tokenizer(),
+}
+
+
+def pieces(tokenizer: Tokenizer, ids: list[int], cuts: list[int], *, skip: bool) -> list[str]:
+    detokenizer = vocabulary_of(tokenizer).detokenizer(skip_special_tokens=skip)
+    bounds = [0, *cuts, len(ids)]
+    texts = [detokenizer.feed(ids[start:end]) for start, end in zip(bounds, bounds[1:], strict=False) if end > start]
+    return [*texts, detokenizer.finish()]
+
+
+@pytest.mark.parametrize("skip", [True, False], ids=["skipping special tokens", "keeping special tokens"])
+@pytest.mark.parametrize("name", TOKENIZERS)
+def test_pieces_joined_equal_the_decode_of_all_ids(name: str, skip: bool) -> None:
+    tokenizer, chance = TOKENIZERS[name], random.Random(7)
+    for _ in range(ROUNDS):
+        ids = [chance.randrange(tokenizer.get_vocab_size()) for _ in range(chance.randrange(1, 14))]
+        if name == "llama" and chance.random() < 0.5:  # text as it is: mostly whole characters in bytes
+            raw = chance.choice(["你好", "é", "🙂", "a 🙂你"]).encode()
+            ids[1:1] = [PIECE_BYTE_0 + byte for byte in raw]
+        cuts = sorted(chance.sample(range(len(ids)), chance.randrange(len(ids))))
+        expected = tokenizer.decode(ids, skip_special_tokens=skip)
+        assert "".join(pieces(tokenizer, ids, cuts, skip=skip)) == expected, (ids, cuts)
+
+
+def test_a_chain_without_a_table_still_gives_whole_characters() -> None:
+    tokenizer = odd_byte_level()
+    ids = list(" a 你 🙂b".encode())
+    texts = pieces(tokenizer, ids, list(range(1, len(ids))), skip=True)
+    assert "".join(texts) == tokenizer.decode(ids)
+    assert "\ufffd" not in "".join(texts)
+
+
+@pytest.mark.parametrize("text", ["你好吗", "naïve 🙂 café", "한국어"])
+def test_a_character_comes_whole_with_its_last_byte(text: str) -> None:
+    detokenizer = byte_level().detokenizer(skip_special_tokens=True)
+    shown = [piece for byte in text.encode() if (piece := detokenizer.feed((byte,)))]
+    assert shown == list(text)
+
+
+def test_bytes_that_never_complete_come_out_at_the_end() -> None:
+    assert pieces(byte_level_tokenizer(), list(b"a\xe4\xbd"), [1, 2], skip=True) == ["a", "", "", "\ufffd"]
+
+
+def test_a_broken_run_of_byte_tokens_is_replaced_whole_as_the_full_decode_does() -> None:
+    run = [PIECE_BYTE_0 + byte for byte in "你".encode()] + [PIECE_BYTE_0 + 0xFF]
+    texts = pieces(TOKENIZERS["llama"], [*run, PIECES.index("a")], [1, 2, 3, 4], skip=True)
+    assert texts == ["", "", "", "", "\ufffd" * 4 + "a", ""]
+
+
+def test_special_tokens_are_silent_only_when_skipped() -> None:
+    tokenizer = byte_level_tokenizer()
+    ids = [*b"hi", BYTE_EOS, BYTE_ADDED]
+    assert "".join(pieces(tokenizer, ids, [2, 3], skip=True)) == "hi<tool>"
+    assert "".join(pieces(tokenizer, ids, [2, 3], skip=False)) == "hi<|end|><tool>"
+
+
+def test_ids_that_no_token_has_are_silent() -> None:
+    assert "".join(pieces(byte_level_tokenizer(), [104, 99999, 105], [1, 2], skip=True)) == "hi"
+
+
+def test_the_first_space_of_a_text_is_dropped_and_later_ones_are_kept() -> None:
+    hello, world = PIECES.index("▁Hello"), PIECES.index("▁world")
+    assert pieces(TOKENIZERS["llama"], [hello, world, hello], [1, 2], skip=True) == ["Hello", " world", " Hello", ""]
