@@ -1,0 +1,70 @@
+"""The router of internal services: token, request id, and errors as answers; nothing else on the way of a request."""
+
+import hmac
+import logging
+from collections.abc import Mapping
+
+from pydantic import SecretStr
+
+from conch_contracts import headers
+from conch_kit.asgi import ASGIApp, ClientGone, Handler, Message, Receive, Scope, Send, header, respond
+from conch_kit.errors import InternalError, MethodNotAllowed, NotFound, PermissionDenied, ServiceError
+from conch_kit.logs import request_id_var
+
+log = logging.getLogger(__name__)
+
+_REQUEST_ID = headers.REQUEST_ID.encode()
+_TOKEN = headers.INTERNAL_TOKEN.encode()
+
+
+def internal_app(handlers: Mapping[str, Handler], token: SecretStr | None) -> ASGIApp:
+    """Return an app that serves POST on these paths to callers who know the token."""
+    return _InternalApp(handlers, None if token is None else token.get_secret_value().encode())
+
+
+class _InternalApp:
+    def __init__(self, handlers: Mapping[str, Handler], token: bytes | None) -> None:
+        self._handlers = dict(handlers)
+        self._token = token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        request_id = header(scope, _REQUEST_ID)
+        request_id_var.set(None if request_id is None else request_id.decode("latin-1"))
+        started = False
+
+        async def watched(message: Message) -> None:
+            nonlocal started
+            started = True
+            await send(message)
+
+        try:
+            await self._handler(scope)(scope, receive, watched)
+        except ServiceError as error:
+            if started:
+                raise
+            await _answer(send, error, request_id)
+        except ClientGone:
+            log.debug("The caller hung up.", extra={"path": scope["path"]})
+        except Exception:
+            if started:
+                raise
+            log.exception("A request failed.", extra={"path": scope["path"]})
+            await _answer(send, InternalError("Internal error."), request_id)
+
+    def _handler(self, scope: Scope) -> Handler:
+        given = header(scope, _TOKEN) or b""
+        if self._token is not None and not hmac.compare_digest(self._token, given):
+            raise PermissionDenied("The internal token is missing or wrong.")
+        handler = self._handlers.get(scope["path"])
+        if handler is None:
+            raise NotFound(f"Nothing is served under {scope['path']}.")
+        if scope["method"] != "POST":
+            raise MethodNotAllowed(f"{scope['path']} takes POST only.")
+        return handler
+
+
+async def _answer(send: Send, error: ServiceError, request_id: bytes | None) -> None:
+    fields = error.headers() if request_id is None else [*error.headers(), (_REQUEST_ID, request_id)]
+    await respond(send, error.status, error.body(), fields)
