@@ -1,0 +1,1 @@
+"""Speaking with Triton: tensors in protobuf, one gRPC stream per request, errors of ours."""

@@ -1,0 +1,155 @@
+"""Talks to Triton servers over raw gRPC: one bidirectional stream per request, one channel per address.
+
+A stream is half-closed right after its single write, because an open one holds a server's shutdown up. No keepalive
+pings: engines may be other people's servers. Time-outs are ours, because a dead backend leaves streams silent while
+its server calls itself ready.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self, TypeVar
+from weakref import WeakSet
+
+import grpc
+from tritonclient.grpc import service_pb2 as pb
+from tritonclient.grpc.model_config_pb2 import ModelConfig
+from tritonclient.grpc.service_pb2_grpc import GRPCInferenceServiceStub
+
+from conch_contracts.names import EngineAddress
+from conch_kit.triton.errors import EngineRejected
+from conch_kit.triton.stream import Call, EngineStream, StreamTimeouts, translate
+from conch_kit.triton.tensors import EMPTY_FINAL_RESPONSE
+
+T = TypeVar("T")
+
+MAX_MESSAGE_BYTES = 64 * 1024 * 1024
+_OPTIONS = (
+    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.enable_retries", 0),
+    ("grpc.enable_http_proxy", 0),
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 1000),
+    ("grpc.min_reconnect_backoff_ms", 2000),  # in spite of its name: how long one attempt to connect may take
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelStatus:
+    """One row of a server's repository index."""
+
+    name: str
+    version: str
+    state: str
+    reason: str
+
+
+@dataclass(slots=True)
+class _Peer:
+    channel: grpc.aio.Channel
+    stub: GRPCInferenceServiceStub
+    used_at: float
+    streams: WeakSet[EngineStream] = field(default_factory=WeakSet)
+
+
+class TritonClient:
+    """All gRPC connections of this process to engines. A channel that nobody used for a while is closed."""
+
+    def __init__(self, *, idle_close_s: float = 300.0, clock: Callable[[], float] = time.monotonic) -> None:
+        self._idle_close_s = idle_close_s
+        self._clock = clock
+        self._peers: dict[EngineAddress, _Peer] = {}
+        self._sweeper: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        self._sweeper = asyncio.create_task(self._sweep())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._sweeper
+        for address in list(self._peers):
+            await self._peers.pop(address).channel.close()
+
+    def stream(
+        self,
+        address: EngineAddress,
+        request: pb.ModelInferRequest,
+        *,
+        first_timeout_s: float,
+        inter_timeout_s: float,
+        timeout_s: float,
+    ) -> EngineStream:
+        """Return the responses to one request, the final one last. Closing it cancels the request at once."""
+        request.parameters[EMPTY_FINAL_RESPONSE].bool_param = True
+
+        def start(stream: EngineStream) -> Call:
+            peer = self._peer(address)
+            peer.streams.add(stream)
+            call: Call = peer.stub.ModelStreamInfer(iter((request,)), timeout=timeout_s)
+            return call
+
+        return EngineStream(start, StreamTimeouts(first_timeout_s, inter_timeout_s))
+
+    async def infer(
+        self, address: EngineAddress, request: pb.ModelInferRequest, *, timeout_s: float
+    ) -> pb.ModelInferResponse:
+        """Return the one response of a model that is not decoupled."""
+        return await _unary(self._peer(address).stub.ModelInfer(request, timeout=timeout_s))
+
+    async def model_config(self, address: EngineAddress, model: str, *, timeout_s: float = 5.0) -> ModelConfig:
+        """Return a model's configuration as the server completed it."""
+        request = pb.ModelConfigRequest(name=model)
+        answer = await _unary(self._peer(address).stub.ModelConfig(request, timeout=timeout_s))
+        config: ModelConfig = answer.config
+        return config
+
+    async def model_ready(self, address: EngineAddress, model: str, *, timeout_s: float = 5.0) -> bool:
+        """Return whether the server says that it can serve the model."""
+        request = pb.ModelReadyRequest(name=model)
+        try:
+            answer = await _unary(self._peer(address).stub.ModelReady(request, timeout=timeout_s))
+        except EngineRejected:
+            return False
+        return bool(answer.ready)
+
+    async def repository_index(self, address: EngineAddress, *, timeout_s: float = 5.0) -> list[ModelStatus]:
+        """Return every model that the server knows, with its state and why it is so."""
+        request = pb.RepositoryIndexRequest()
+        answer = await _unary(self._peer(address).stub.RepositoryIndex(request, timeout=timeout_s))
+        return [ModelStatus(row.name, row.version, row.state, row.reason) for row in answer.models]
+
+    def _peer(self, address: EngineAddress) -> _Peer:
+        peer = self._peers.get(address)
+        if peer is None:
+            channel = grpc.aio.insecure_channel(address, options=_OPTIONS)
+            peer = self._peers[address] = _Peer(channel, GRPCInferenceServiceStub(channel), self._clock())
+        peer.used_at = self._clock()
+        return peer
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(self._idle_close_s / 4)
+            await self.close_idle()
+
+    async def close_idle(self) -> None:
+        """Close the channels that nobody used for a while."""
+        oldest = self._clock() - self._idle_close_s
+        for address, peer in list(self._peers.items()):
+            if peer.used_at < oldest and all(stream.ended for stream in peer.streams):
+                await self._peers.pop(address).channel.close()
+
+
+async def _unary(call: Awaitable[T]) -> T:
+    try:
+        return await call
+    except grpc.aio.AioRpcError as error:
+        raise translate(error, started=False) from error
