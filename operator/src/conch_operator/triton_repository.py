@@ -1,0 +1,92 @@
+"""Renders the Triton model repository of a cpu engine, as text; nothing is written here.
+
+Whoever runs the engine writes the files: the local cluster into its state folder, Kubernetes through a ConfigMap.
+The tensors are those of `conch_contracts.tokens_dialect`. No queue policy is rendered: admission is the gateway's, and
+Triton's own policies stall. The model is decoupled, so `execute` never blocks and the engine batches by itself.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from conch_contracts import cpu_runtime
+from conch_contracts import tokens_dialect as tokens
+
+DEFAULT_KV_CACHE_BYTES = 4 * 1024**3
+
+_INPUTS = ((tokens.INPUT_IDS, "TYPE_INT32", "-1"), (tokens.PARAMETERS, "TYPE_STRING", "1"))
+_OUTPUTS = (
+    (tokens.TOKEN_IDS, "TYPE_INT32", "-1"),
+    (tokens.LOGPROBS, "TYPE_FP32", "-1"),
+    (tokens.TOP_IDS, "TYPE_INT32", "-1, -1"),
+    (tokens.TOP_LOGPROBS, "TYPE_FP32", "-1, -1"),
+    (tokens.PROMPT_LOGPROBS, "TYPE_FP32", "-1"),
+    (tokens.PROMPT_TOP_IDS, "TYPE_INT32", "-1, -1"),
+    (tokens.PROMPT_TOP_LOGPROBS, "TYPE_FP32", "-1, -1"),
+    (tokens.FINISH_REASON, "TYPE_STRING", "1"),
+    (tokens.STOP_TOKEN_ID, "TYPE_INT32", "1"),
+)
+_MODEL_PY = '''"""The cpu runtime; everything is in its package."""
+
+from conch_runtime_cpu.triton_model import TritonPythonModel
+
+__all__ = ["TritonPythonModel"]
+'''
+
+
+@dataclass(frozen=True, slots=True)
+class CpuModel:
+    """What one cpu engine serves, and how."""
+
+    name: str
+    """The model's name inside Triton."""
+    model_folder: str
+    cache_folder: str
+    quantization: str = "none"
+    max_batch_size: int = 16
+    tokens_per_second: int = 0
+    kv_cache_bytes: int = DEFAULT_KV_CACHE_BYTES
+
+
+def render_cpu_repository(model: CpuModel) -> dict[str, str]:
+    """Return the repository's files: path relative to the repository, and content."""
+    return {
+        f"{model.name}/config.pbtxt": _config(model),
+        f"{model.name}/1/model.py": _MODEL_PY,
+    }
+
+
+def _config(model: CpuModel) -> str:
+    parts = [
+        f"name: {_text(model.name)}",
+        'backend: "python"',
+        "max_batch_size: 0",
+        "model_transaction_policy { decoupled: true }",
+        *(f"input {_tensor(*tensor)}" for tensor in _INPUTS),
+        *(f"output {_tensor(*tensor)}" for tensor in _OUTPUTS),
+        "instance_group [ { count: 1 kind: KIND_CPU } ]",
+        *(
+            f"parameters {{ key: {_text(key)} value {{ string_value: {_text(value)} }} }}"
+            for key, value in _parameters(model).items()
+        ),
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _parameters(model: CpuModel) -> Mapping[str, str]:
+    return {
+        cpu_runtime.MODEL_FOLDER: model.model_folder,
+        cpu_runtime.CACHE_FOLDER: model.cache_folder,
+        cpu_runtime.QUANTIZATION: model.quantization,
+        cpu_runtime.MAX_BATCH_SIZE: str(model.max_batch_size),
+        cpu_runtime.TOKENS_PER_SECOND: str(model.tokens_per_second),
+        cpu_runtime.KV_CACHE_BYTES: str(model.kv_cache_bytes),
+    }
+
+
+def _tensor(name: str, data_type: str, dims: str) -> str:
+    return f"[ {{ name: {_text(name)} data_type: {data_type} dims: [ {dims} ] }} ]"
+
+
+def _text(value: str) -> str:
+    return json.dumps(value, ensure_ascii=False)
