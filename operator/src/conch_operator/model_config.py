@@ -1,0 +1,134 @@
+"""Pure: reads the older JSON file (`model_config.json`) as ModelDeployments with external engines.
+
+The file has up to four lists. `llm`, `embedding` and `rerank` name models and the Triton server that holds each;
+`model_infos` holds generation settings, joined by name. A key that nothing obeys is warned about, never fatal.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+from conch_contracts.names import API_VERSION, KIND
+from conch_contracts.records import Dialect, ModelKind
+
+Json = Mapping[str, object]
+
+SECTIONS = {"llm": ModelKind.LLM, "embedding": ModelKind.EMBEDDING, "rerank": ModelKind.RERANK}
+FASTERTRANSFORMER_MODEL = "fastertransformer"
+"""What `llm` models are called inside Triton unless `model_name` says otherwise."""
+
+_GENERATION_FIELDS = {
+    "start_id": "startId",
+    "end_id": "endId",
+    "max_len": "maxLength",
+    "bad_words": "badWords",
+    "stop_words": "stopWords",
+    "temperature": "temperature",
+    "repetition_penalty": "repetitionPenalty",
+    "mask_positions": "maskPositions",
+}
+_DECIMALS = frozenset({"temperature", "repetition_penalty"})
+_ENTRY_KEYS = frozenset({"name", "url", "path", "chat_template", "model_name"})
+_NOT_OBEYED_YET = frozenset({"max_tokens", "input_config", "output_config"})
+
+
+class ModelConfigError(Exception):
+    """A file that cannot be read as a list of models; says which entry and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """The models as ModelDeployment objects, ready to parse or print, and what was not understood."""
+
+    objects: tuple[dict[str, object], ...]
+    warnings: tuple[str, ...]
+
+
+def convert(data: object) -> Conversion:
+    """Return the ModelDeployments that an older file describes; raises ModelConfigError."""
+    if not isinstance(data, Mapping):
+        raise ModelConfigError(f"expected an object with the keys model_infos, {', '.join(SECTIONS)}")
+    warnings = [f"{key}: unknown key, ignored" for key in data if key not in (*SECTIONS, "model_infos")]
+    infos = {_text(info, "name", "model_infos"): info for info in _entries(data, "model_infos")}
+    objects: list[dict[str, object]] = []
+    names: set[str] = set()
+    for section, kind in SECTIONS.items():
+        for entry in _entries(data, section):
+            name = _text(entry, "name", section)
+            info = infos.pop(name, {}) if kind is ModelKind.LLM else {}
+            warnings += _warnings(section, name, entry, info)
+            objects.append(_model(kind, entry, info, _object_name(name, names)))
+    warnings += [f"model_infos: {name} has no entry in llm, ignored" for name in infos]
+    if not objects:
+        raise ModelConfigError(f"no model in any of {', '.join(SECTIONS)}")
+    return Conversion(tuple(objects), tuple(warnings))
+
+
+def _model(kind: ModelKind, entry: Json, info: Json, object_name: str) -> dict[str, object]:
+    section = next(section for section, its_kind in SECTIONS.items() if its_kind is kind)
+    name = _text(entry, "name", section)
+    spec: dict[str, object] = {
+        "kind": kind.value,
+        "servedNames": [name],
+        "source": {"path": _text(entry, "path", f"{section} {name}")},
+        "engine": {"external": _external(kind, entry, section, name)},
+    }
+    if entry.get("chat_template"):
+        spec["tokenizer"] = {"chatTemplate": {"file": _text(entry, "chat_template", f"{section} {name}")}}
+    if generation := _generation(info):
+        spec["generation"] = generation
+    return {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": object_name}, "spec": spec}
+
+
+def _external(kind: ModelKind, entry: Json, section: str, name: str) -> dict[str, object]:
+    address = _text(entry, "url", f"{section} {name}").split("://")[-1].rstrip("/")
+    if kind is not ModelKind.LLM:
+        return {"http": address, "modelName": entry.get("model_name") or name}
+    model = entry.get("model_name") or FASTERTRANSFORMER_MODEL
+    return {"grpc": address, "modelName": model, "dialect": Dialect.FASTERTRANSFORMER.value}
+
+
+def _generation(info: Json) -> dict[str, object]:
+    fields: dict[str, object] = {}
+    for key, field in _GENERATION_FIELDS.items():
+        value = info.get(key)
+        if value is None:
+            continue
+        number = key in _DECIMALS and isinstance(value, int | float) and not isinstance(value, bool)
+        fields[field] = format(Decimal(str(value)), "f") if number else value
+    return fields
+
+
+def _warnings(section: str, name: str, entry: Json, info: Json) -> list[str]:
+    warnings = [
+        f"{section} {name}: {key} is not obeyed by this version"
+        if key in _NOT_OBEYED_YET
+        else f"{section} {name}: unknown key {key}, ignored"
+        for key in entry
+        if key not in _ENTRY_KEYS
+    ]
+    known = {"name", *_GENERATION_FIELDS}
+    return warnings + [f"model_infos {name}: unknown key {key}, ignored" for key in info if key not in known]
+
+
+def _entries(data: Json, section: str) -> Sequence[Json]:
+    entries = data.get(section) or []
+    if not isinstance(entries, list) or not all(isinstance(entry, Mapping) for entry in entries):
+        raise ModelConfigError(f"{section}: expected a list of objects")
+    return entries
+
+
+def _text(entry: Json, key: str, where: str) -> str:
+    value = entry.get(key)
+    if not isinstance(value, str) or not value:
+        raise ModelConfigError(f"{where}: {key} must be a text, found {value!r}")
+    return value
+
+
+def _object_name(name: str, taken: set[str]) -> str:
+    """Return a DNS label made from a model's name, different from those taken."""
+    label = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:36].strip("-") or "model"
+    unique = next(c for n in range(1, len(taken) + 2) if (c := label if n == 1 else f"{label}-{n}") not in taken)
+    taken.add(unique)
+    return unique

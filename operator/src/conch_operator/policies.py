@@ -1,0 +1,148 @@
+"""Pure: why a model is not ready yet.
+
+Readiness is a chain of policies. Each looks at one snapshot and says nothing when it is content; the first that speaks
+gives the condition its reason, and a message with the root cause and the next step. The conditions behind it wait.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from conch_contracts.conditions import ConditionType, Reason
+from conch_contracts.records import Pool
+from conch_operator.plan import is_served
+from conch_operator.routes import NameClaim
+from conch_operator.state import (
+    DesiredModel,
+    EnginePhase,
+    Observed,
+    ObservedEngine,
+    Probe,
+    ProbeVerdict,
+    Published,
+    SourceFault,
+)
+
+NEEDED_POOLS = (Pool.TOKENIZER, Pool.LLM)
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """What the policies look at: one model, and everything observed about it."""
+
+    model: DesiredModel
+    claim: NameClaim
+    observed: Observed
+    published: Published
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What a policy has against a model."""
+
+    reason: Reason
+    message: str
+
+
+Policy = Callable[[Input], Fault | None]
+
+_TOKENIZER_REASONS = (Reason.TOKENIZER_INVALID,)
+
+
+def kind_is_served(given: Input) -> Fault | None:
+    """Object to kinds that this version cannot serve."""
+    if is_served(given.model):
+        return None
+    kind = given.model.deployment.spec.kind
+    return Fault(Reason.KIND_NOT_SERVED, f"Models of kind {kind} are not served by this version; only LLM is.")
+
+
+def has_a_name(given: Input) -> Fault | None:
+    """Object when older models hold every served name."""
+    if given.claim.kept:
+        return None
+    taken = ", ".join(f"{name} (held by {owner})" for name, owner in given.claim.lost.items())
+    return Fault(Reason.NAME_CONFLICT, f"Every served name is taken: {taken}. Choose another in spec.servedNames.")
+
+
+def source_is_readable(given: Input) -> Fault | None:
+    """Object to a folder that is missing or incomplete."""
+    found = given.observed.sources.get(given.model.id)
+    if found is None:
+        return Fault(Reason.WAITING, "The model's folder is being read.")
+    if isinstance(found, SourceFault) and found.reason not in _TOKENIZER_REASONS:
+        return Fault(found.reason, found.message)
+    return None
+
+
+def tokenizer_is_packed(given: Input) -> Fault | None:
+    """Object to a tokenizer that cannot be used."""
+    found = given.observed.sources.get(given.model.id)
+    return Fault(found.reason, found.message) if isinstance(found, SourceFault) else None
+
+
+def engine_answers(given: Input) -> Fault | None:
+    """Object until a one-token request through at least one engine has succeeded."""
+    if given.model.deployment.spec.engine.external is not None:
+        return _of_probe(given.observed.external.get(given.model.id, Probe()))
+    if given.model.deployment.spec.replicas == 0:
+        return Fault(Reason.NO_REPLICAS, "spec.replicas is 0; set it to 1 or more to serve the model.")
+    engines = given.observed.engines_of(given.model.id)
+    if any(engine.ready for engine in engines):
+        return None
+    faults = [_of_engine(engine) for engine in engines if engine.engine.phase is not EnginePhase.STOPPING]
+    worst = [fault for fault in faults if fault.reason is not Reason.ENGINE_STARTING]
+    return next(iter(worst or faults), Fault(Reason.ENGINE_STARTING, "The engine is being started."))
+
+
+def route_is_published(given: Input) -> Fault | None:
+    """Object until the data plane can read the route."""
+    if given.published.error is not None:
+        message = f"The registry cannot be written: {given.published.error}. Known routes go on serving; check Redis."
+        return Fault(Reason.REGISTRY_UNAVAILABLE, message)
+    if given.model.id not in given.published.models:
+        return Fault(Reason.ROUTE_PENDING, "The route is about to be written.")
+    return None
+
+
+def workers_are_there(given: Input) -> Fault | None:
+    """Object when a pool that the model needs has no process."""
+    empty = [pool for pool in NEEDED_POOLS if not given.observed.workers.get(pool)]
+    if not empty:
+        return None
+    message = f"No {' and no '.join(empty)} process has announced itself; see the logs of that service."
+    return Fault(Reason.WORKERS_MISSING, message)
+
+
+CHAIN: Mapping[ConditionType, tuple[Policy, ...]] = {
+    ConditionType.SOURCE_READY: (kind_is_served, has_a_name, source_is_readable),
+    ConditionType.TOKENIZER_READY: (tokenizer_is_packed,),
+    ConditionType.ENGINE_READY: (engine_answers,),
+    ConditionType.ROUTE_PUBLISHED: (route_is_published,),
+    ConditionType.WORKERS_READY: (workers_are_there,),
+}
+
+
+def judge(given: Input) -> dict[ConditionType, Fault | None]:
+    """Return what each condition's policies say; those behind the first fault wait for it."""
+    verdicts: dict[ConditionType, Fault | None] = {}
+    first: ConditionType | None = None
+    for condition, policies in CHAIN.items():
+        if first is not None:
+            verdicts[condition] = Fault(Reason.WAITING, f"Waits for {first}.")
+            continue
+        verdicts[condition] = next((fault for policy in policies if (fault := policy(given))), None)
+        first = condition if verdicts[condition] else None
+    return verdicts
+
+
+def _of_engine(engine: ObservedEngine) -> Fault:
+    if engine.engine.phase is EnginePhase.EXITED:
+        return Fault(Reason.ENGINE_EXITED, f"{engine.name} {engine.engine.detail} It is started again.")
+    fault = _of_probe(engine.probe)
+    if fault is None or not fault.message or fault.reason is Reason.ENGINE_UNREACHABLE:
+        return Fault(Reason.ENGINE_STARTING, f"{engine.name} is starting.")
+    return Fault(fault.reason, f"{engine.name}: {fault.message}")
+
+
+def _of_probe(probe: Probe) -> Fault | None:
+    return None if probe.verdict is ProbeVerdict.READY else Fault(probe.reason, probe.message)

@@ -1,0 +1,111 @@
+"""Finds out whether an engine really answers: a one-token request through it, again and again.
+
+Triton calls a model ready whose Python process is dead, so readiness is only what such a request proves; the same check
+is the engine's liveness. Each target has a task of its own, so a silent engine holds up nothing else.
+"""
+
+import asyncio
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Protocol, Self
+
+from conch_contracts.conditions import Reason
+from conch_contracts.names import EngineAddress
+from conch_contracts.records import Dialect
+from conch_operator.state import Probe, ProbeVerdict
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a one-token request goes, and in which dialect."""
+
+    address: EngineAddress
+    model: str
+    """The model's name inside Triton."""
+    dialect: Dialect
+
+
+class NoAnswer(Exception):
+    """An engine that did not answer a one-token request rightly."""
+
+    def __init__(self, reason: Reason, message: str, *, silent: bool = False) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.silent = silent
+        """It took the request and then said nothing in time."""
+
+
+class Asker(Protocol):
+    """Sends a one-token request."""
+
+    async def ask(self, target: Target) -> None:
+        """Return when the engine has answered; raises NoAnswer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cadence:
+    """How often engines are asked."""
+
+    starting_s: float = 0.2
+    serving_s: float = 3.0
+    patience: int = 2
+    """Silences in a row after which an engine that has answered before counts as hung."""
+
+
+class Prober:
+    """Keeps a verdict on every target that it is told of."""
+
+    def __init__(self, asker: Asker, changed: Callable[[], None], cadence: Cadence = Cadence()) -> None:
+        self._asker = asker
+        self._changed = changed
+        self._cadence = cadence
+        self._group = asyncio.TaskGroup()
+        self._tasks: dict[Hashable, asyncio.Task[None]] = {}
+        self._verdicts: dict[Hashable, Probe] = {}
+
+    async def __aenter__(self) -> Self:
+        await self._group.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.watch({})
+        await self._group.__aexit__(kind, error, trace)
+
+    def watch(self, targets: Mapping[Hashable, Target]) -> None:
+        """Ask exactly these targets from now on; a key stands for one incarnation of an engine."""
+        for key in self._tasks.keys() - targets.keys():
+            self._tasks.pop(key).cancel()
+            self._verdicts.pop(key, None)
+        for key, target in targets.items():
+            if key not in self._tasks:
+                self._tasks[key] = self._group.create_task(self._follow(key, target))
+
+    def verdict(self, key: Hashable) -> Probe:
+        """Return the last verdict on a target."""
+        return self._verdicts.get(key, Probe())
+
+    async def _follow(self, key: Hashable, target: Target) -> None:
+        answered, silences = False, 0
+        while True:
+            try:
+                await self._asker.ask(target)
+                answered, silences = True, 0
+                verdict = Probe(ProbeVerdict.READY, Reason.READY)
+            except NoAnswer as error:
+                silences = silences + 1 if error.silent else 0
+                verdict = self._judge(error, answered=answered, silences=silences)
+            if verdict != self._verdicts.get(key):
+                self._verdicts[key] = verdict
+                self._changed()
+            ready = verdict.verdict is ProbeVerdict.READY
+            await asyncio.sleep(self._cadence.serving_s if ready else self._cadence.starting_s)
+
+    def _judge(self, error: NoAnswer, *, answered: bool, silences: int) -> Probe:
+        if answered and error.silent:
+            if silences < self._cadence.patience:
+                return Probe(ProbeVerdict.READY, Reason.READY)  # One late answer under load is no verdict.
+            return Probe(ProbeVerdict.HUNG, error.reason, f"{error} It answered before, so it is replaced.")
+        return Probe(ProbeVerdict.FAILING, error.reason, str(error))

@@ -1,0 +1,125 @@
+"""Pure: from a ModelDeployment and the facts of its folder to the route that the data plane reads.
+
+Also decides who keeps a served name that several models want.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from conch_contracts.names import EngineAddress, ModelId, ServedName
+from conch_contracts.records import Dialect, Engine, GenerationDefaults, Route, RoutingPolicy
+from conch_contracts.spec.engine import ExternalEngineSpec
+from conch_contracts.spec.generation import GenerationSpec
+from conch_contracts.spec.routing import RoutingSpec
+from conch_contracts.words import parse_words
+from conch_operator.state import DesiredModel, SourceFacts
+
+CPU_MODEL = "model"
+"""What the cpu runtime's model is called inside Triton."""
+
+BATCHES_IN_FLIGHT = 4
+"""Batches' worth of requests that the gateway sends to one cpu engine: one decodes, the others wait where they can join
+at the next step instead of a network hop away."""
+
+DEFAULT_MAX_LENGTH = 2048
+"""Context length when neither the folder nor the ModelDeployment names one."""
+
+
+@dataclass(frozen=True, slots=True)
+class NameClaim:
+    """Which served names a model keeps, and to whom it lost the others."""
+
+    kept: tuple[ServedName, ...]
+    lost: Mapping[ServedName, ModelId]
+
+
+def claim_names(models: Iterable[DesiredModel]) -> dict[ModelId, NameClaim]:
+    """Give each served name to the oldest model that wants it; of two equally old ones the smaller id wins."""
+    owners: dict[ServedName, ModelId] = {}
+    claims: dict[ModelId, NameClaim] = {}
+    for model in sorted(models, key=lambda model: (model.created, model.id)):
+        names = model.deployment.served_names
+        lost = {name: owners[name] for name in names if name in owners}
+        kept = tuple(name for name in names if name not in owners)
+        owners.update(dict.fromkeys(kept, model.id))
+        claims[model.id] = NameClaim(kept, lost)
+    return claims
+
+
+def make_route(model: DesiredModel, facts: SourceFacts, names: tuple[ServedName, ...]) -> Route:
+    """Return the route of one model under the names that it keeps."""
+    spec = model.deployment.spec
+    return Route(
+        model_id=model.id,
+        served_names=names,
+        kind=spec.kind,
+        dialect=_dialect(spec.engine.external),
+        engine_model=triton_model(model),
+        tokenizer_digest=facts.digest,
+        chat_template=facts.chat_template,
+        max_model_len=_max_length(spec.generation, facts),
+        vocab_size=facts.vocab_size,
+        eos_token_ids=_eos(spec.generation, facts),
+        default=spec.default,
+        created=model.created,
+        generation=_defaults(spec.generation),
+        routing=_policy(spec.routing),
+    )
+
+
+def triton_model(model: DesiredModel) -> str:
+    """Return what the model is called inside Triton."""
+    external = model.deployment.spec.engine.external
+    return CPU_MODEL if external is None else external.model_name or model.deployment.metadata.name
+
+
+def cpu_engine(grpc: EngineAddress, http: str | None, max_batch_size: int) -> Engine:
+    """Return the record of an engine of the cpu runtime."""
+    return Engine(grpc=grpc, http=http, slots=BATCHES_IN_FLIGHT * max_batch_size)
+
+
+def external_engine(spec: ExternalEngineSpec) -> Engine | None:
+    """Return the record of an engine that someone else runs; None without a gRPC address."""
+    return None if spec.grpc is None else Engine(grpc=EngineAddress(spec.grpc), http=spec.http)
+
+
+def _dialect(external: ExternalEngineSpec | None) -> Dialect:
+    return Dialect.TOKENS if external is None or external.dialect is None else external.dialect
+
+
+def _max_length(generation: GenerationSpec, facts: SourceFacts) -> int:
+    bounds = [bound for bound in (generation.max_length, facts.max_position_embeddings) if bound is not None]
+    return min(bounds, default=DEFAULT_MAX_LENGTH)
+
+
+def _eos(generation: GenerationSpec, facts: SourceFacts) -> tuple[int, ...]:
+    end = _sent(generation.end_id)
+    return facts.eos_token_ids if end is None else tuple(dict.fromkeys((end, *facts.eos_token_ids)))
+
+
+def _sent(token: int | None) -> int | None:
+    return token if token is not None and token >= 0 else None
+
+
+def _defaults(generation: GenerationSpec) -> GenerationDefaults:
+    temperature, repetition = generation.temperature, generation.repetition_penalty
+    return GenerationDefaults(
+        start_id=_sent(generation.start_id),
+        end_id=_sent(generation.end_id),
+        temperature=None if temperature is None else float(temperature),
+        repetition_penalty=None if repetition is None else float(repetition),
+        bad_words=parse_words(generation.bad_words),
+        stop_words=parse_words(generation.stop_words),
+        mask_positions=generation.mask_positions,
+    )
+
+
+def _policy(routing: RoutingSpec) -> RoutingPolicy:
+    return RoutingPolicy(
+        strategy=routing.strategy,
+        queue_max=routing.queue.max,
+        queue_wait_s=routing.queue.wait,
+        timeout_s=routing.timeout,
+        first_token_timeout_s=routing.first_token_timeout,
+        inter_token_timeout_s=routing.inter_token_timeout,
+    )

@@ -1,0 +1,173 @@
+"""The words that reconciling is written in: what is wanted, what is there, and the facts between them.
+
+All of it is frozen data. `observe` fills an Observed, `plan` compares it with a Desired, `status` describes it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import NewType
+
+from conch_contracts.conditions import Reason
+from conch_contracts.modeldeployment import ModelDeployment
+from conch_contracts.names import Digest, EngineAddress, ModelId
+from conch_contracts.records import Pool
+from conch_contracts.spec.engine import Quantization
+
+EngineName = NewType("EngineName", str)
+"""Names one engine on its cluster; made from the model, the spec hash and an index."""
+
+
+@dataclass(frozen=True, slots=True)
+class DesiredModel:
+    """One ModelDeployment that should be served."""
+
+    deployment: ModelDeployment
+    base: Path
+    """What relative paths in it are relative to."""
+    created: int
+    """Unix seconds; of two models that want one served name the older keeps it."""
+
+    @property
+    def id(self) -> ModelId:
+        """Return the model's id."""
+        return self.deployment.model_id
+
+
+@dataclass(frozen=True, slots=True)
+class Desired:
+    """Everything that should be served: a complete list, so what is missing in it is to go."""
+
+    models: tuple[DesiredModel, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFacts:
+    """What a model's folder says."""
+
+    folder: Path
+    digest: Digest
+    """Of the tokenizer bundle."""
+    vocab_size: int
+    max_position_embeddings: int | None
+    eos_token_ids: tuple[int, ...]
+    chat_template: str | None
+    """The one that the ModelDeployment sets instead of the folder's."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFault:
+    """Why a model's folder cannot be served."""
+
+    reason: Reason
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSpec:
+    """All that one engine process is made from; two engines with equal specs are interchangeable."""
+
+    folder: Path
+    triton_model: str
+    quantization: Quantization
+    max_batch_size: int
+    tokens_per_second: int
+
+
+@dataclass(frozen=True, slots=True)
+class EngineComponent:
+    """One engine that should run."""
+
+    name: EngineName
+    model: ModelId
+    spec_hash: str
+    spec: EngineSpec
+
+
+class EnginePhase(StrEnum):
+    """Where an engine's process is in its life, as the cluster sees it."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    EXITED = "exited"
+    """It ended by itself; the cluster starts it again after a pause."""
+    STOPPING = "stopping"
+
+
+class ProbeVerdict(StrEnum):
+    """What the last one-token request through an engine showed."""
+
+    PENDING = "pending"
+    READY = "ready"
+    FAILING = "failing"
+    HUNG = "hung"
+    """It answered before and has stopped answering: to be replaced."""
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """The last verdict on an engine, with the root cause in words."""
+
+    verdict: ProbeVerdict = ProbeVerdict.PENDING
+    reason: Reason = Reason.ENGINE_STARTING
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterEngine:
+    """One engine as the cluster reports it."""
+
+    component: EngineComponent
+    phase: EnginePhase
+    grpc: EngineAddress
+    http: str | None
+    incarnation: int = 0
+    """Grows with each start, so that a verdict on the last process is not taken for one on this."""
+    detail: str = ""
+    """How the last process ended, and the last lines that it wrote."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedEngine:
+    """An engine with what probing and the gateways tell about it."""
+
+    engine: ClusterEngine
+    probe: Probe = Probe()
+    withdrawn: bool = False
+    """No gateway sends it new requests any more."""
+
+    @property
+    def name(self) -> EngineName:
+        """Return the engine's name."""
+        return self.engine.component.name
+
+    @property
+    def ready(self) -> bool:
+        """Return whether requests may go to it."""
+        return self.engine.phase is EnginePhase.RUNNING and self.probe.verdict is ProbeVerdict.READY
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """Everything that a plan is made from."""
+
+    sources: Mapping[ModelId, SourceFacts | SourceFault] = field(default_factory=dict)
+    engines: tuple[ObservedEngine, ...] = ()
+    external: Mapping[ModelId, Probe] = field(default_factory=dict)
+    """Verdicts on the engines that someone else runs."""
+    workers: Mapping[Pool, int] = field(default_factory=dict)
+    """How many processes of each pool announce themselves."""
+
+    def engines_of(self, model: ModelId) -> tuple[ObservedEngine, ...]:
+        """Return the engines of one model, in the cluster's order."""
+        return tuple(engine for engine in self.engines if engine.engine.component.model == model)
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What became of the last attempt to publish routes."""
+
+    models: frozenset[ModelId] = frozenset()
+    error: str | None = None
+    """Why the registry could not be written."""

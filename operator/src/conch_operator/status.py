@@ -1,0 +1,92 @@
+"""Pure: from an observation to the status that users read, the same fields on a laptop and on a cluster."""
+
+from collections.abc import Mapping
+
+from pydantic import BaseModel, ConfigDict
+from pydantic.alias_generators import to_camel
+
+from conch_contracts.conditions import (
+    Condition,
+    ConditionStatus,
+    ConditionType,
+    Reason,
+    derive_ready,
+    set_condition,
+)
+from conch_contracts.names import Digest, ModelId, ServedName
+from conch_operator.policies import Fault, Input, judge
+from conch_operator.routes import claim_names
+from conch_operator.state import Desired, Observed, ProbeVerdict, Published, SourceFacts
+
+
+class ModelStatus(BaseModel):
+    """What is to be said about one model."""
+
+    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
+
+    model_id: ModelId
+    served_names: tuple[ServedName, ...]
+    """The names that it keeps."""
+    replicas: int
+    ready_replicas: int
+    tokenizer_digest: Digest | None
+    conditions: tuple[Condition, ...]
+
+    def condition(self, kind: ConditionType) -> Condition | None:
+        """Return one condition, None before it was first judged."""
+        return next((condition for condition in self.conditions if condition.type is kind), None)
+
+    @property
+    def ready(self) -> bool:
+        """Return whether the model serves."""
+        condition = self.condition(ConditionType.READY)
+        return condition is not None and condition.status is ConditionStatus.TRUE
+
+
+Statuses = Mapping[ModelId, ModelStatus]
+
+
+def describe(desired: Desired, observed: Observed, published: Published, before: Statuses, now: str) -> Statuses:
+    """Return the status of every wanted model; `now` is the time for conditions that change."""
+    claims = claim_names(desired.models)
+    statuses: dict[ModelId, ModelStatus] = {}
+    for model in desired.models:
+        given = Input(model, claims[model.id], observed, published)
+        facts = observed.sources.get(model.id)
+        old = before.get(model.id)
+        statuses[model.id] = ModelStatus(
+            model_id=model.id,
+            served_names=given.claim.kept,
+            replicas=model.deployment.spec.replicas,
+            ready_replicas=_ready_replicas(model.id, observed),
+            tokenizer_digest=facts.digest if isinstance(facts, SourceFacts) else None,
+            conditions=_conditions(given, old.conditions if old else (), now),
+        )
+    return statuses
+
+
+def _ready_replicas(model: ModelId, observed: Observed) -> int:
+    external = observed.external.get(model)
+    ready = 1 if external is not None and external.verdict is ProbeVerdict.READY else 0
+    return ready + sum(engine.ready for engine in observed.engines_of(model))
+
+
+def _conditions(given: Input, conditions: tuple[Condition, ...], now: str) -> tuple[Condition, ...]:
+    for kind, fault in judge(given).items():
+        conditions = set_condition(conditions, _condition(kind, fault, now))
+    status, reason, message = derive_ready(conditions)
+    message = message or _lost_names(given)
+    ready = Condition(type=ConditionType.READY, status=status, reason=reason, message=message, last_transition_time=now)
+    return set_condition(conditions, ready)
+
+
+def _condition(kind: ConditionType, fault: Fault | None, now: str) -> Condition:
+    if fault is None:
+        return Condition(type=kind, status=ConditionStatus.TRUE, reason=Reason.READY, last_transition_time=now)
+    status = ConditionStatus.UNKNOWN if fault.reason is Reason.WAITING else ConditionStatus.FALSE
+    return Condition(type=kind, status=status, reason=fault.reason, message=fault.message, last_transition_time=now)
+
+
+def _lost_names(given: Input) -> str:
+    lost = ", ".join(f"{name} (held by {owner})" for name, owner in given.claim.lost.items())
+    return f"Serves without the names that older models hold: {lost}." if lost else ""

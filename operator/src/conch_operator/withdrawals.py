@@ -1,0 +1,46 @@
+"""Remembers which engines were left out of their routes, and when every gateway has seen it."""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from conch_contracts.records import GatewayBeat
+from conch_operator.state import EngineName
+
+LONGEST_WAIT_S = 2.0
+"""A gateway that does not report is not waited for longer: an engine that drains serves what it has anyway."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Withdrawal:
+    revision: int | None
+    """The registry's revision that first left the engine out; None while the registry could not be written."""
+    at_s: float
+
+
+class Withdrawals:
+    """A ledger of engines on their way out."""
+
+    def __init__(self) -> None:
+        self._ledger: dict[EngineName, _Withdrawal] = {}
+
+    def note(self, names: Collection[EngineName], revision: int | None, now_s: float) -> None:
+        """Keep when these engines were first withdrawn, and forget all others."""
+        ledger = {}
+        for name in names:
+            first = self._ledger.get(name)
+            if first is None:
+                first = _Withdrawal(revision, now_s)
+            elif first.revision is None:
+                first = _Withdrawal(revision, first.at_s)
+            ledger[name] = first
+        self._ledger = ledger
+
+    def seen(self, gateways: Iterable[GatewayBeat], now_s: float) -> frozenset[EngineName]:
+        """Return the engines that no gateway sends anything new."""
+        applied = [gateway.revision for gateway in gateways]
+        return frozenset(
+            name
+            for name, withdrawal in self._ledger.items()
+            if now_s - withdrawal.at_s >= LONGEST_WAIT_S
+            or (withdrawal.revision is not None and applied and min(applied) >= withdrawal.revision)
+        )

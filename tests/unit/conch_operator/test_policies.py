@@ -1,0 +1,112 @@
+from collections.abc import Mapping
+
+import pytest
+
+from conch_contracts.conditions import ConditionStatus, ConditionType, Reason
+from conch_contracts.records import Pool
+from conch_operator.state import (
+    Desired,
+    DesiredModel,
+    EnginePhase,
+    Observed,
+    Probe,
+    ProbeVerdict,
+    Published,
+    SourceFault,
+)
+from conch_operator.status import describe
+from testkit.models import FACTS, READY, desired_model, engine
+
+MODEL = desired_model()
+EXTERNAL = desired_model(engine={"external": {"grpc": "10.0.0.1:8001", "dialect": "fastertransformer"}})
+WORKERS = {Pool.TOKENIZER: 1, Pool.LLM: 1}
+PUBLISHED = Published(frozenset({MODEL.id}))
+
+
+def observed(model: DesiredModel = MODEL, workers: Mapping[Pool, int] = WORKERS, **changes: object) -> Observed:
+    values: dict[str, object] = {"sources": {model.id: FACTS}, "engines": (engine(MODEL),), "workers": workers}
+    return Observed(**(values | changes))  # type: ignore[arg-type]
+
+
+def fault(reason: Reason) -> Mapping[str, SourceFault]:
+    return {MODEL.id: SourceFault(reason, "It is so.")}
+
+
+def failing(reason: Reason, message: str) -> Probe:
+    return Probe(ProbeVerdict.FAILING, reason, message)
+
+
+@pytest.mark.parametrize(
+    ("model", "seen", "published", "condition", "reason", "message"),
+    [
+        (desired_model(kind="Rerank"), observed(), PUBLISHED, "SourceReady", Reason.KIND_NOT_SERVED, "Rerank"),
+        (MODEL, observed(sources=fault(Reason.FOLDER_MISSING)), PUBLISHED, "SourceReady", "FolderMissing", "It is so."),
+        (MODEL, observed(sources=fault(Reason.TOKENIZER_INVALID)), PUBLISHED, "TokenizerReady", "TokenizerInvalid", ""),
+        (desired_model(replicas=0), observed(engines=()), PUBLISHED, "EngineReady", "NoReplicas", "set it to 1"),
+        (MODEL, observed(engines=()), PUBLISHED, "EngineReady", "EngineStarting", "being started"),
+        (
+            MODEL,
+            observed(engines=(engine(MODEL, phase=EnginePhase.EXITED, detail="was killed by SIGKILL."),)),
+            *(PUBLISHED, "EngineReady", "EngineExited", "was killed by SIGKILL. It is started again."),
+        ),
+        (
+            MODEL,
+            observed(engines=(engine(MODEL, probe=failing(Reason.ENGINE_LOAD_FAILED, "no such layer")),)),
+            *(PUBLISHED, "EngineReady", "EngineLoadFailed", "no such layer"),
+        ),
+        (
+            EXTERNAL,
+            observed(external={MODEL.id: failing(Reason.ENGINE_UNREACHABLE, "Nothing answers")}),
+            *(PUBLISHED, "EngineReady", "EngineUnreachable", "Nothing answers"),
+        ),
+        (MODEL, observed(), Published(error="refused"), "RoutePublished", "RegistryUnavailable", "refused"),
+        (MODEL, observed(), Published(), "RoutePublished", "RoutePending", ""),
+        (MODEL, observed(workers={Pool.LLM: 1}), PUBLISHED, "WorkersReady", "WorkersMissing", "No tokenizer"),
+    ],
+)
+def test_the_first_policy_that_objects_is_the_reason(
+    model: DesiredModel, seen: Observed, published: Published, condition: str, reason: str, message: str
+) -> None:
+    status = describe(Desired((model,)), seen, published, {}, "now")[model.id]
+    failed = status.condition(ConditionType(condition))
+    ready = status.condition(ConditionType.READY)
+    assert failed is not None
+    assert ready is not None
+    assert (failed.status, failed.reason) == (ConditionStatus.FALSE, reason)
+    assert message in failed.message
+    assert (ready.status, ready.reason, ready.message) == (failed.status, failed.reason, failed.message)
+    assert not status.ready
+
+
+def test_a_model_with_everything_is_ready() -> None:
+    status = describe(Desired((MODEL,)), observed(), PUBLISHED, {}, "now")[MODEL.id]
+    assert status.ready
+    assert status.ready_replicas == 1
+    assert {condition.status for condition in status.conditions} == {ConditionStatus.TRUE}
+
+
+def test_one_ready_engine_of_two_is_enough() -> None:
+    engines = (engine(MODEL, 0, phase=EnginePhase.EXITED), engine(MODEL, 1))
+    assert describe(Desired((MODEL,)), observed(engines=engines), PUBLISHED, {}, "now")[MODEL.id].ready
+
+
+def test_an_external_engine_that_answers_makes_ready() -> None:
+    seen = observed(engines=(), external={MODEL.id: READY})
+    assert describe(Desired((EXTERNAL,)), seen, PUBLISHED, {}, "now")[MODEL.id].ready
+
+
+def test_conditions_behind_the_first_fault_wait() -> None:
+    status = describe(Desired((MODEL,)), observed(engines=()), PUBLISHED, {}, "now")[MODEL.id]
+    workers = status.condition(ConditionType.WORKERS_READY)
+    assert workers is not None
+    assert (workers.status, workers.reason) == (ConditionStatus.UNKNOWN, Reason.WAITING)
+    assert workers.message == "Waits for EngineReady."
+
+
+def test_a_model_without_any_name_left_is_not_ready() -> None:
+    other = desired_model("newer", 9, servedNames=["tiny"])
+    status = describe(Desired((MODEL, other)), observed(), PUBLISHED, {}, "now")[other.id]
+    ready = status.condition(ConditionType.READY)
+    assert ready is not None
+    assert ready.reason is Reason.NAME_CONFLICT
+    assert "tiny (held by local/tiny)" in ready.message

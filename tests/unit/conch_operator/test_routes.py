@@ -1,0 +1,64 @@
+from dataclasses import replace
+
+import pytest
+
+from conch_contracts.names import EngineAddress
+from conch_contracts.records import Dialect
+from conch_operator.routes import claim_names, cpu_engine, make_route
+from testkit.models import FACTS, desired_model
+
+
+@pytest.mark.parametrize(
+    ("config", "spec", "length"),
+    [(1024, None, 1024), (1024, 100, 100), (1024, 5000, 1024), (None, 300, 300), (None, None, 2048)],
+)
+def test_the_context_is_the_smaller_bound(config: int | None, spec: int | None, length: int) -> None:
+    model = desired_model(generation={} if spec is None else {"maxLength": spec})
+    route = make_route(model, replace(FACTS, max_position_embeddings=config), model.deployment.served_names)
+    assert route.max_model_len == length
+
+
+def test_generation_settings_reach_the_route() -> None:
+    model = desired_model(
+        generation={
+            "startId": -1,
+            "endId": 9,
+            "badWords": [[7768, 3908], [1, 2]],
+            "stopWords": [[2]],
+            "temperature": "0.5",
+            "repetitionPenalty": "1.1",
+            "maskPositions": 1,
+        },
+        routing={"queue": {"max": 3, "wait": "1s"}, "timeout": "2m"},
+        default=True,
+    )
+    route = make_route(model, FACTS, model.deployment.served_names)
+    assert route.generation.start_id is None
+    assert route.generation.end_id == 9
+    assert route.eos_token_ids == (9, 7)
+    assert route.generation.bad_words == ((7768,), (3908,))
+    assert route.generation.stop_words == ((2,),)
+    assert (route.generation.temperature, route.generation.repetition_penalty) == (0.5, 1.1)
+    assert route.generation.mask_positions == 1
+    assert (route.routing.queue_max, route.routing.queue_wait_s, route.routing.timeout_s) == (3, 1.0, 120.0)
+    assert route.default
+    assert (route.dialect, route.vocab_size) == (Dialect.TOKENS, 100)
+
+
+def test_the_oldest_model_keeps_a_served_name() -> None:
+    young = desired_model("young", 5, servedNames=["chat", "young"])
+    old = desired_model("old", 1, servedNames=["old", "chat"])
+    claims = claim_names([young, old])
+    assert claims[old.id].kept == ("old", "chat")
+    assert claims[young.id].kept == ("young",)
+    assert claims[young.id].lost == {"chat": old.id}
+
+
+def test_of_equally_old_models_the_smaller_id_wins() -> None:
+    first, second = desired_model("a", servedNames=["chat"]), desired_model("b", servedNames=["chat"])
+    claims = claim_names([second, first])
+    assert (claims[first.id].kept, claims[second.id].kept) == (("chat",), ())
+
+
+def test_a_cpu_engine_takes_some_batches_at_once() -> None:
+    assert cpu_engine(EngineAddress("127.0.0.1:1"), None, 16).slots == 64
