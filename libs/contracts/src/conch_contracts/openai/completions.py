@@ -1,0 +1,59 @@
+"""Text completions: `POST /v1/completions`, complete or streamed; both have the object `text_completion`."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from conch_contracts.openai.sampling import INT32_MAX, MAX_ALTERNATIVES, ApiModel, SamplingFields, TokenIds
+from conch_contracts.openai.usage import CompletionUsage
+
+MAX_PROMPTS = 256
+
+Text = Annotated[str, Field(min_length=1)]
+
+
+class CompletionRequest(SamplingFields):
+    """What a client may ask of `POST /v1/completions`."""
+
+    prompt: (
+        Text
+        | Annotated[list[Text], Field(min_length=1, max_length=MAX_PROMPTS, fail_fast=True)]
+        | TokenIds
+        | Annotated[list[TokenIds], Field(min_length=1, max_length=MAX_PROMPTS, fail_fast=True)]
+        | None
+    ) = None
+    """A text, texts, token ids, or several lists of them; required unless `prompt_token_ids` is given."""
+    max_tokens: int | None = Field(default=None, ge=0, le=INT32_MAX)
+    """16 when absent; 0 only together with `echo`."""
+    echo: bool | None = None
+    logprobs: int | None = Field(default=None, ge=0, le=MAX_ALTERNATIVES)
+
+
+class CompletionLogprobs(ApiModel):
+    """Log probabilities as four lists of one length."""
+
+    tokens: list[str]
+    token_logprobs: list[float | None]
+    top_logprobs: list[dict[str, float] | None] | None
+    text_offset: list[int]
+
+
+class CompletionChoice(ApiModel):
+    """One answer: `index` is prompt times `n` plus the number of the choice."""
+
+    index: int
+    text: str
+    logprobs: CompletionLogprobs | None
+    finish_reason: Literal["stop", "length"] | None
+    stop_reason: str | int | None = None
+
+
+class Completion(ApiModel):
+    """The complete answer, or one frame of a streamed one."""
+
+    id: str
+    object: Literal["text_completion"]
+    created: int
+    model: str
+    choices: list[CompletionChoice]
+    usage: CompletionUsage | None = None

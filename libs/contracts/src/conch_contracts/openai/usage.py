@@ -1,0 +1,11 @@
+"""Tokens that a request used, as clients see them."""
+
+from conch_contracts.openai.sampling import ApiModel
+
+
+class CompletionUsage(ApiModel):
+    """Tokens of the prompt and of all choices together."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
