@@ -1,0 +1,45 @@
+"""One line per request, written by hand: the stdlib logger would cost more than validating the request.
+
+No line holds text of a prompt or an answer; the path is cut, and JSON escapes what a terminal would obey.
+"""
+
+import time
+from collections.abc import Callable
+from typing import BinaryIO
+
+import orjson
+
+from conch_gateway.exchange import Exchange
+
+MAX_PATH_CHARS = 128
+
+
+class AccessLog:
+    """Writes to one binary stream; None switches it off."""
+
+    def __init__(self, stream: BinaryIO | None, *, wall_clock: Callable[[], float] = time.time) -> None:
+        self._stream = stream
+        self._wall_clock = wall_clock
+
+    def write(self, exchange: Exchange, *, duration_s: float) -> None:
+        """Write the line of a request that has ended."""
+        if self._stream is None:
+            return
+        line = {
+            "ts": round(self._wall_clock(), 3),
+            "level": "INFO",
+            "logger": "access",
+            "message": "request",
+            "method": exchange.method,
+            "path": exchange.path[:MAX_PATH_CHARS],
+            "status": exchange.status,
+            "outcome": exchange.outcome,
+            "model": exchange.model,
+            "key": exchange.key,
+            "ms": round(duration_s * 1000, 2),
+            "prompt_tokens": exchange.prompt_tokens,
+            "completion_tokens": exchange.completion_tokens,
+            "request_id": exchange.request_id,
+        }
+        self._stream.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
+        self._stream.flush()

@@ -1,0 +1,154 @@
+"""Who may start now, and on which engine: one bounded first-come queue per model.
+
+An engine takes as many requests at once as it has slots. Whoever finds none free waits; the queue refuses when it is
+full, gives up after the model's waiting time, and forgets a waiter that is cancelled.
+"""
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from conch_kit.registry import Snapshot
+
+from conch_contracts.names import EngineAddress, ModelId
+from conch_contracts.records import Engine, EngineState, RoutingPolicy
+from conch_gateway.balancing import choose
+from conch_kit.errors import RateLimited, Unavailable
+
+NO_ENGINE_RETRY_S = 5.0
+QUEUE_RETRY_S = 1.0
+
+
+@dataclass(slots=True, eq=False)
+class Waiter:
+    """One request in the queue; the future receives the engine it may use."""
+
+    granted: asyncio.Future[Engine]
+    without: frozenset[EngineAddress]
+
+
+@dataclass(slots=True)
+class ModelQueue:
+    """Engines, places taken and waiters of one model."""
+
+    engines: tuple[Engine, ...] = ()
+    taken: Counter[EngineAddress] = field(default_factory=Counter)
+    waiters: deque[Waiter] = field(default_factory=deque)
+    turn: int = 0
+
+    def free_engine(self, without: frozenset[EngineAddress]) -> Engine | None:
+        """Return the ready engine with the smallest share of its slots taken, or None when none has a free one."""
+        free = [
+            engine for engine in usable(self.engines, without=without) if self.taken[engine.grpc] < max(1, engine.slots)
+        ]
+        if not free:
+            return None
+        self.turn += 1
+        loads = [self.taken[engine.grpc] / max(1, engine.slots) for engine in free]
+        return free[choose(loads, start=self.turn % len(free))]
+
+    def take(self, engine: Engine) -> None:
+        """Take one slot."""
+        self.taken[engine.grpc] += 1
+
+    def give_back(self, engine: Engine) -> None:
+        """Free one slot and let the next waiter have it."""
+        self.taken[engine.grpc] -= 1
+        if self.taken[engine.grpc] <= 0:
+            del self.taken[engine.grpc]
+        self.serve()
+
+    def serve(self) -> None:
+        """Hand free slots to waiters, longest waiting first."""
+        for waiter in list(self.waiters):
+            engine = self.free_engine(waiter.without)
+            if engine is None:
+                if not waiter.without:
+                    return
+                continue
+            self.waiters.remove(waiter)
+            if not waiter.granted.done():
+                self.take(engine)
+                waiter.granted.set_result(engine)
+
+
+def usable(engines: Sequence[Engine], *, without: frozenset[EngineAddress] = frozenset()) -> list[Engine]:
+    """Return the engines that take new requests and were not tried yet."""
+    return [engine for engine in engines if engine.state is EngineState.READY and engine.grpc not in without]
+
+
+class Admission:
+    """All queues of one gateway."""
+
+    def __init__(self) -> None:
+        self._queues: dict[ModelId, ModelQueue] = {}
+
+    def apply(self, snapshot: Snapshot) -> None:
+        """Take over the engines of a new snapshot; new slots go to waiters."""
+        for model in self._queues.keys() - snapshot.engines.keys():
+            if not self._queues[model].waiters and not self._queues[model].taken:
+                del self._queues[model]
+            else:
+                self._queues[model].engines = ()
+        for model, engines in snapshot.engines.items():
+            queue = self._queues.setdefault(model, ModelQueue())
+            queue.engines = engines
+            queue.serve()
+
+    def waiting(self) -> Mapping[ModelId, int]:
+        """Return how many requests wait per model."""
+        return {model: len(queue.waiters) for model, queue in self._queues.items()}
+
+    @asynccontextmanager
+    async def slot(
+        self, model: ModelId, policy: RoutingPolicy, *, without: frozenset[EngineAddress] = frozenset()
+    ) -> AsyncIterator[Engine]:
+        """Hold a slot of one engine for the length of the context.
+
+        Raises Unavailable when no engine can serve, or none had a free slot in time, and RateLimited when the queue
+        is full.
+        """
+        queue = self._queues.get(model)
+        if queue is None or not usable(queue.engines, without=without):
+            raise not_ready()
+        engine = queue.free_engine(without) if not queue.waiters else None
+        if engine is None:
+            engine = await self._wait(queue, policy, without)
+        else:
+            queue.take(engine)
+        try:
+            yield engine
+        finally:
+            queue.give_back(engine)
+
+    async def _wait(self, queue: ModelQueue, policy: RoutingPolicy, without: frozenset[EngineAddress]) -> Engine:
+        if len(queue.waiters) >= policy.queue_max:
+            raise RateLimited(
+                "The queue of this model is full.", code="rate_limit_exceeded", retry_after_s=QUEUE_RETRY_S
+            )
+        waiter = Waiter(asyncio.get_running_loop().create_future(), without)
+        queue.waiters.append(waiter)
+        try:
+            async with asyncio.timeout(policy.queue_wait_s):
+                return await waiter.granted
+        except BaseException as exc:
+            self._leave(queue, waiter)
+            if isinstance(exc, TimeoutError):
+                raise Unavailable(
+                    f"No engine was free within {policy.queue_wait_s:g} s.", retry_after_s=NO_ENGINE_RETRY_S
+                ) from None
+            raise
+
+    def _leave(self, queue: ModelQueue, waiter: Waiter) -> None:
+        """Forget a waiter; a slot that was granted in the same moment goes to the next one."""
+        if waiter in queue.waiters:
+            queue.waiters.remove(waiter)
+        elif waiter.granted.done() and not waiter.granted.cancelled():
+            queue.give_back(waiter.granted.result())
+
+
+def not_ready() -> Unavailable:
+    """Return the error for a model that is known but has nothing to run on."""
+    return Unavailable("No engine of this model is ready.", code="model_not_ready", retry_after_s=NO_ENGINE_RETRY_S)

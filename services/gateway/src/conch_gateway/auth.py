@@ -1,0 +1,118 @@
+"""API keys: who may use the public port.
+
+Keys come from a file, one per line, as `key`, `name:key` or `name key`; `#` begins a comment. The file is read again
+when it changes. Only hashes are kept. Without a file every request is allowed, and the log says so once.
+"""
+
+import asyncio
+import hashlib
+import hmac
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from conch_kit.errors import Unauthorized
+from conch_kit.settings import SettingsError
+
+log = logging.getLogger(__name__)
+
+OPEN_PATHS = frozenset({"/health", "/health/ready", "/ping"})
+MAX_HEADER_BYTES = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class KeyTable:
+    """The keys of one version of the file: SHA-256 digest to name."""
+
+    names: Mapping[bytes, str]
+
+    def name_of(self, key: bytes) -> str | None:
+        """Return the name of a key, or None when it is not in the table."""
+        digest = hashlib.sha256(key).digest()
+        # The lookup sees a hash only, so its timing tells nothing about a key that is nearly right.
+        name = self.names.get(digest)
+        return name if name is not None and hmac.compare_digest(digest, hashlib.sha256(key).digest()) else None
+
+
+def parse_keys(text: str) -> KeyTable:
+    """Return the keys in the text of a key file."""
+    names: dict[bytes, str] = {}
+    for number, raw in enumerate(text.splitlines(), start=1):
+        line = raw.strip()
+        if not line or line.startswith("#"):
+            continue
+        first, *rest = line.split(None, 1)
+        if rest:
+            name, key = first, rest[0]
+        elif ":" in line:
+            name, _, key = line.partition(":")
+        else:
+            name, key = f"key-{number}", line
+        names[hashlib.sha256(key.strip().encode()).digest()] = name.rstrip(":")
+    return KeyTable(names)
+
+
+class ApiKeys:
+    """Decides whether a request may pass; follows the key file."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._table = KeyTable({})
+        self._version: tuple[int, int] | None = None
+
+    async def load(self) -> None:
+        """Read the file for the first time; raises SettingsError when that fails."""
+        if self._path is None:
+            log.warning("No file of API keys is set: every request is allowed.")
+            return
+        try:
+            await self._reread()
+        except OSError as exc:
+            raise SettingsError(f"Expected a readable file of API keys at {self._path}: {exc.strerror}.") from exc
+
+    async def follow(self, *, interval_s: float = 1.0) -> None:
+        """Read the file again whenever it changes, until cancelled; an unreadable file leaves the keys as they are."""
+        failing = False
+        while self._path is not None:
+            await asyncio.sleep(interval_s)
+            try:
+                await self._reread()
+                failing = False
+            except OSError as exc:
+                if not failing:
+                    log.warning("The file of API keys cannot be read; its last keys stay.", extra={"reason": str(exc)})
+                failing = True
+
+    def check(self, path: str, headers: Mapping[bytes, bytes], *, repeated: bool) -> str | None:
+        """Return the name of the key that the request carries; raises Unauthorized.
+
+        `repeated` says that some header occurs more than once: then the key may be ambiguous and is refused.
+        """
+        if self._path is None or path in OPEN_PATHS:
+            return None
+        value = headers.get(b"authorization", b"")
+        scheme, _, key = value.partition(b" ")
+        if scheme.lower() == b"bearer" and key and len(value) <= MAX_HEADER_BYTES and not repeated:
+            name = self._table.name_of(key)
+            if name is not None:
+                return name
+        raise Unauthorized("Missing or incorrect API key.", code="invalid_api_key")
+
+    async def _reread(self) -> None:
+        version, text = await asyncio.to_thread(_read_if_changed, self._path, self._version)
+        if text is None:
+            return
+        try:
+            self._table = parse_keys(text)
+        finally:
+            self._version = version
+        log.info("API keys read.", extra={"keys": len(self._table.names)})
+
+
+def _read_if_changed(path: Path | None, known: tuple[int, int] | None) -> tuple[tuple[int, int] | None, str | None]:
+    if path is None:
+        return None, None
+    stat = path.stat()
+    version = (stat.st_mtime_ns, stat.st_ino)
+    return (version, None) if version == known else (version, path.read_text("utf-8", errors="replace"))

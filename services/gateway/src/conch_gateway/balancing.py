@@ -1,0 +1,46 @@
+"""Who gets the next request: least load among those that may, counted here and reported by them.
+
+`choose` is pure. `InFlight` counts what this gateway has given out; a lease gives its place back on every exit.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from conch_contracts.names import WorkerUrl
+from conch_contracts.records import Heartbeat
+
+
+def choose(loads: Sequence[float], *, start: int = 0) -> int:
+    """Return the index of the smallest load; of equal ones the first at or after `start`, so that all get a turn."""
+    count = len(loads)
+    return min(range(count), key=lambda index: (loads[index], (index - start) % count))
+
+
+@dataclass(slots=True)
+class InFlight:
+    """Requests that this gateway has given to each process, and a turn counter."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    turn: int = 0
+
+    @contextmanager
+    def lease(self, key: str) -> Iterator[None]:
+        """Count one request at `key` until the context ends."""
+        self.counts[key] += 1
+        try:
+            yield
+        finally:
+            self.counts[key] -= 1
+            if self.counts[key] <= 0:
+                del self.counts[key]
+
+    def pick(self, pool: Sequence[Heartbeat], *, without: frozenset[WorkerUrl] = frozenset()) -> WorkerUrl | None:
+        """Return the least loaded process that is neither draining nor excluded."""
+        candidates = [beat for beat in pool if not beat.draining and beat.url not in without]
+        if not candidates:
+            return None
+        self.turn += 1
+        loads = [float(self.counts[beat.url] + beat.in_flight) for beat in candidates]
+        return candidates[choose(loads, start=self.turn % len(candidates))].url

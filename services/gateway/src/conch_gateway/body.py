@@ -1,0 +1,103 @@
+"""From the bytes of a request body to a JSON object that is safe to validate.
+
+Bounds come before parsing; whatever Python's and Rust's parsers would read differently (duplicate keys, NaN, huge
+integers, lone surrogates) is refused, so that no two parts of Conch can disagree about a request.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+import jiter
+
+from conch_kit.asgi import ClientGone, Message, Receive
+from conch_kit.errors import BodyTooLarge, InvalidRequest, RequestTimeout, UnsupportedMediaType
+
+MAX_DEPTH = 64
+MAX_KEYS = 256
+"""Keys of the top-level object."""
+MAX_MESSAGE_CHARS = 160
+
+
+def check_media_type(headers: Mapping[bytes, bytes]) -> None:
+    """Refuse bodies that are compressed or not JSON in UTF-8; a missing content type counts as JSON."""
+    encoding = headers.get(b"content-encoding", b"identity").strip().lower()
+    if encoding not in (b"", b"identity"):
+        raise UnsupportedMediaType("Expected a body without content-encoding; compressed bodies are not accepted.")
+    content_type = headers.get(b"content-type")
+    if content_type is None or content_type == b"application/json":
+        return
+    kind, *parameters = (part.strip().lower() for part in content_type.split(b";"))
+    if kind != b"application/json":
+        raise UnsupportedMediaType("Expected content-type application/json.")
+    for parameter in parameters:
+        name, _, value = parameter.partition(b"=")
+        if name.strip() == b"charset" and value.strip(b'" ') not in (b"utf-8", b"utf8"):
+            raise UnsupportedMediaType("Expected charset utf-8.")
+
+
+async def read(receive: Receive, headers: Mapping[bytes, bytes], *, limit: int, timeout_s: float) -> bytes:
+    """Read a whole body of at most `limit` bytes, within `timeout_s`.
+
+    Raises BodyTooLarge before reading when the length is announced, RequestTimeout, and ClientGone.
+    """
+    announced = headers.get(b"content-length", b"")
+    if announced.isdigit() and (len(announced) > 18 or int(announced) > limit):
+        raise BodyTooLarge(f"Expected a body of at most {limit} bytes.")
+    try:
+        async with asyncio.timeout(timeout_s):
+            return await _collect(receive, limit)
+    except TimeoutError:
+        raise RequestTimeout(f"The request body did not arrive within {timeout_s:g} s.", code="timeout") from None
+
+
+async def _collect(receive: Receive, limit: int) -> bytes:
+    pieces: list[bytes] = []
+    size = 0
+    while True:
+        message: Message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientGone
+        piece: bytes = message.get("body", b"")
+        size += len(piece)
+        if size > limit:
+            raise BodyTooLarge(f"Expected a body of at most {limit} bytes.")
+        pieces.append(piece)
+        if not message.get("more_body", False):
+            return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def parse(body: bytes) -> dict[str, object]:
+    """Return the JSON object that the body holds; raises InvalidRequest with the position of what is wrong."""
+    try:
+        document = jiter.from_json(body, allow_inf_nan=False, catch_duplicate_keys=True, cache_mode="none")
+    except ValueError as exc:
+        raise InvalidRequest(f"The body is not valid JSON: {_position(str(exc))}.") from None
+    if not isinstance(document, dict):
+        raise InvalidRequest("Expected the body to be a JSON object.")
+    if len(document) > MAX_KEYS:
+        raise InvalidRequest(f"Expected an object with at most {MAX_KEYS} keys.")
+    # A body with few brackets cannot be deep; that spares the walk for nearly every request.
+    if body.count(b"[") + body.count(b"{") > MAX_DEPTH and _deeper_than(document, MAX_DEPTH):
+        raise InvalidRequest(f"Expected at most {MAX_DEPTH} nested levels.", code="too_deep")
+    return document
+
+
+def _position(message: str) -> str:
+    """Keep the parser's reason and position, but not a long key that it quotes."""
+    if len(message) <= MAX_MESSAGE_CHARS:
+        return message
+    reason, _, position = message.rpartition(" at line ")
+    return f"{reason[:60]}... at line {position}"
+
+
+def _deeper_than(document: object, limit: int) -> bool:
+    level: Sequence[object] = [document]
+    for _ in range(limit):
+        below: list[object] = []
+        for item in level:
+            children = item.values() if isinstance(item, dict) else item if isinstance(item, list) else ()
+            below.extend(child for child in children if isinstance(child, dict | list))
+        if not below:
+            return False
+        level = below
+    return True

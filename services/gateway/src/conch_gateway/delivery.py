@@ -1,0 +1,102 @@
+"""From a worker's answer to the client: a whole body, or a stream relayed frame by frame."""
+
+import time
+from collections.abc import Callable
+
+from conch_contracts.headers import USAGE
+from conch_gateway.exchange import Exchange
+from conch_gateway.metrics import ModelMetrics
+from conch_gateway.relay import FrameRelay, FrameTooLong, parse_usage
+from conch_gateway.reply import Reply
+from conch_gateway.upstream.port import Answer, AnswerLost, read_all
+from conch_gateway.watch import Progress
+from conch_kit.errors import UpstreamError
+
+MAX_ANSWER_BYTES = 64 * 1024 * 1024
+_USAGE = USAGE.encode()
+_ERROR_FRAME = b'data: {"error"'
+
+
+class Delivery:
+    """Delivers the answer to one request."""
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        reply: Reply,
+        progress: Progress,
+        metrics: ModelMetrics,
+        *,
+        inter_token_patience_s: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._exchange = exchange
+        self._reply = reply
+        self._progress = progress
+        self._metrics = metrics
+        self._patience_s = inter_token_patience_s
+        self._clock = clock
+
+    async def whole(self, answer: Answer) -> None:
+        """Send a complete answer; raises UpstreamError when it is not one."""
+        body = await read_all(answer, limit=MAX_ANSWER_BYTES)
+        if not body.startswith(b"{"):
+            raise UpstreamError("The worker's answer is not a JSON object.")
+        self._record(answer.headers.get(_USAGE))
+        self._progress.sending = self._clock()
+        await self._reply.whole(200, body)
+
+    async def stream(self, answer: Answer) -> None:
+        """Relay a stream; raises UpstreamError when it breaks, so that an error frame ends it."""
+        relay = FrameRelay()
+        last = b""
+        try:
+            last = await self._relay(answer, relay)
+        except AnswerLost as exc:
+            raise UpstreamError("The worker broke down.", code="upstream_lost") from exc
+        except FrameTooLong as exc:
+            raise UpstreamError(str(exc), code="upstream_lost") from exc
+        finally:
+            self._record_relayed(relay)
+        if relay.done:
+            await self._reply.end_stream()
+        elif _ERROR_FRAME in last:
+            self._exchange.outcome = "broken"
+            await self._reply.end_stream()
+        else:
+            raise UpstreamError("The worker ended its answer too early.", code="upstream_lost")
+
+    async def _relay(self, answer: Answer, relay: FrameRelay) -> bytes:
+        """Relay until the worker's end; return the last piece. One turn of this loop is what an event costs."""
+        progress, clock, read, feed, send = self._progress, self._clock, answer.read, relay.feed, self._reply.chunk
+        observe_gap = self._metrics.gap.observe
+        last = b""
+        while chunk := await read():
+            now = progress.asked = clock()
+            frames = feed(chunk)
+            if not frames:
+                continue
+            if last:
+                observe_gap(now - progress.sent)
+            else:
+                self._metrics.first_token.observe(now - self._exchange.started)
+                progress.patience_s = self._patience_s
+                await self._reply.begin_stream()
+            last = frames
+            progress.sending = now
+            await send(frames)
+            progress.sending = 0.0
+            progress.sent = now
+        return last
+
+    def _record_relayed(self, relay: FrameRelay) -> None:
+        usage = relay.usage()
+        if usage is not None:
+            self._exchange.prompt_tokens = usage.prompt_tokens
+            self._exchange.completion_tokens = usage.completion_tokens
+
+    def _record(self, text: bytes | None) -> None:
+        usage = None if text is None else parse_usage(text)
+        if usage is not None:
+            self._exchange.prompt_tokens = usage.prompt_tokens
+            self._exchange.completion_tokens = usage.completion_tokens

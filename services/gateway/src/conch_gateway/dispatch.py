@@ -1,0 +1,114 @@
+"""Where a job runs: an engine slot, a worker, and another try elsewhere as long as the client has seen nothing."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+
+from conch_contracts.names import GENERATE_PATH, EngineAddress, WorkerUrl
+from conch_contracts.records import Engine, Heartbeat, Route
+from conch_gateway.admission import Admission
+from conch_gateway.balancing import InFlight
+from conch_gateway.refusal import as_error
+from conch_gateway.upstream.port import Answer, AnswerLost, ConnectFailed, Header, Post, Upstream, read_all
+from conch_kit.errors import ServiceError, Unavailable, UpstreamError
+
+RETRIES = 2
+RETRY_AFTER_S = 2.0
+MAX_ERROR_BYTES = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """Where a job has been already, and what came of it last."""
+
+    engines: frozenset[EngineAddress] = frozenset()
+    workers: frozenset[WorkerUrl] = frozenset()
+    attempts: int = 0
+    lost: int = 0
+    """Workers that broke down while they had the job: it may be the job that breaks them."""
+    failure: ServiceError | None = None
+
+
+class _Again(Exception):
+    """An attempt failed before its first byte, and another may succeed."""
+
+    def __init__(self, tried: Tried) -> None:
+        self.tried = tried
+
+
+class Dispatch:
+    """All workers and engines, seen as one place to run a job."""
+
+    def __init__(
+        self,
+        upstream: Upstream,
+        admission: Admission,
+        pool: Callable[[], Sequence[Heartbeat]],
+        *,
+        count_retry: Callable[[], None],
+    ) -> None:
+        self._upstream = upstream
+        self._admission = admission
+        self._pool = pool
+        self._count_retry = count_retry
+        self._in_flight = InFlight()
+
+    async def run(
+        self,
+        route: Route,
+        headers: tuple[Header, ...],
+        message: Callable[[Engine], bytes],
+        deliver: Callable[[Answer], Awaitable[None]],
+    ) -> None:
+        """Run a job, and deliver the answer of the first worker that accepts it.
+
+        `message` is called when the engine is known. Raises a ServiceError; what `deliver` raises passes.
+        """
+        tried = Tried()
+        while True:
+            try:
+                async with self._admission.slot(route.model_id, route.routing, without=tried.engines) as engine:
+                    return await self._attempt(engine, headers, message(engine), deliver, tried)
+            except _Again as again:
+                tried = again.tried
+                if tried.attempts > RETRIES or tried.lost > 1:
+                    raise tried.failure or UpstreamError("No worker answered.") from None
+                self._count_retry()
+            except Unavailable as exc:
+                raise tried.failure or exc from None
+
+    async def _attempt(
+        self,
+        engine: Engine,
+        headers: tuple[Header, ...],
+        body: bytes,
+        deliver: Callable[[Answer], Awaitable[None]],
+        tried: Tried,
+    ) -> None:
+        worker = self._in_flight.pick(self._pool(), without=tried.workers)
+        if worker is None:
+            raise tried.failure or Unavailable("No worker is running.", retry_after_s=RETRY_AFTER_S)
+        now = replace(tried, attempts=tried.attempts + 1)
+        try:
+            with self._in_flight.lease(worker):
+                async with self._upstream.post(Post(worker, GENERATE_PATH, headers, body)) as answer:
+                    await _check(answer, engine, now)
+                    return await deliver(answer)
+        except ConnectFailed:
+            failure: ServiceError = Unavailable("No worker answered.", retry_after_s=RETRY_AFTER_S)
+            raise _Again(replace(now, workers=now.workers | {worker}, failure=failure)) from None
+        except AnswerLost as exc:
+            failure = UpstreamError("The worker broke down.", code="upstream_lost")
+            if exc.started:
+                raise failure from exc
+            lost = replace(now, workers=now.workers | {worker}, lost=now.lost + 1, failure=failure)
+            raise _Again(lost) from None
+
+
+async def _check(answer: Answer, engine: Engine, tried: Tried) -> None:
+    """Raise for an answer that is an error; another engine gets a try when the worker says that it may."""
+    if answer.status == 200:
+        return
+    error = as_error(answer.status, answer.headers, await read_all(answer, limit=MAX_ERROR_BYTES))
+    if error.retryable:
+        raise _Again(replace(tried, engines=tried.engines | {engine.grpc}, failure=error))
+    raise error

@@ -1,0 +1,139 @@
+"""The two generating endpoints as data, and the pure way from the bytes of a request to the message for a worker."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic
+
+from conch_kit.registry import Snapshot
+
+from conch_contracts.generation import BackendOptions, EngineTarget, GenerateRequest, SamplingParameters
+from conch_contracts.openai.chat import ChatCompletionRequest
+from conch_contracts.openai.completions import CompletionRequest
+from conch_contracts.openai.sampling import SamplingFields, is_on
+from conch_contracts.records import Engine, ModelKind, Route
+from conch_contracts.tokenization import PrepareRequest, PrepareResponse
+from conch_gateway import parameters, preparation, validation
+from conch_gateway.body import parse
+from conch_gateway.parameters import Shape
+from conch_gateway.resolve import canonical_name, resolve
+from conch_gateway.validation import R, Validated
+
+
+@dataclass(frozen=True, slots=True)
+class Understood:
+    """A valid request and where it goes; what the tokenizer must do for it is already written."""
+
+    route: Route
+    name: str
+    """The model's name that the answer carries."""
+    request: SamplingFields
+    shape: Shape
+    preparation: bytes
+    unknown_fields: int
+
+    @property
+    def stream(self) -> bool:
+        """Whether the answer is a stream."""
+        return is_on(self.request.stream)
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint(Generic[R]):
+    """One generating endpoint."""
+
+    name: str
+    id_prefix: str
+    validate: Callable[[dict[str, object]], Validated[R]]
+    shape: Callable[[R], Shape]
+    prepare: Callable[[R, Route], PrepareRequest]
+
+    def understand(self, body: bytes, snapshot: Snapshot) -> Understood:
+        """Return the request that the body holds; raises a ServiceError that names what is wrong with it."""
+        validated = self.validate(parse(body))
+        request = validated.request
+        route = resolve(snapshot, request.model, kind=ModelKind.LLM)
+        preparation.check_ids(request, route)
+        return Understood(
+            route=route,
+            name=canonical_name(route, request.model),
+            request=request,
+            shape=self.shape(request),
+            preparation=self.prepare(request, route).model_dump_json().encode(),
+            unknown_fields=validated.unknown_fields,
+        )
+
+
+CHAT: Endpoint[ChatCompletionRequest] = Endpoint(
+    "chat", "chatcmpl-", validation.chat, parameters.chat_shape, preparation.chat
+)
+COMPLETIONS: Endpoint[CompletionRequest] = Endpoint(
+    "completions", "cmpl-", validation.completion, parameters.completion_shape, preparation.completion
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A request whose prompt is counted: all but the engine is decided."""
+
+    understood: Understood
+    prepared: PrepareResponse
+    sampling: SamplingParameters
+    backend: BackendOptions
+    request_id: str
+    response_id: str
+    created: int
+
+    @classmethod
+    def of(cls, understood: Understood, prepared: bytes, *, ids: tuple[str, str], created: int) -> "Job":
+        """Return the job for the tokenizer's answer; raises InvalidRequest when the context is too small.
+
+        `ids` are the request's and the answer's.
+        """
+        answer = PrepareResponse.model_validate_json(prepared)
+        route = understood.route
+        return cls(
+            understood=understood,
+            prepared=answer,
+            sampling=parameters.sampling(understood.request, understood.shape, route, answer),
+            backend=parameters.backend_options(route, answer),
+            request_id=ids[0],
+            response_id=ids[1],
+            created=created,
+        )
+
+    def message(self, engine: Engine, *, timeout_s: float) -> bytes:
+        """Return the message that asks a worker to run this job on `engine`."""
+        request, shape, route = self.understood.request, self.understood.shape, self.understood.route
+        options = request.stream_options
+        return (
+            GenerateRequest(
+                request_id=self.request_id,
+                response_id=self.response_id,
+                api=shape.api,
+                model=self.understood.name,
+                created=self.created,
+                target=EngineTarget(
+                    grpc=engine.grpc,
+                    model=route.engine_model,
+                    dialect=route.dialect,
+                    tokenizer_digest=route.tokenizer_digest,
+                ),
+                prompts=self.prepared.prompts,
+                n=request.n or 1,
+                sampling=self.sampling,
+                backend=self.backend,
+                stop=preparation.stop_strings(request),
+                include_stop_str_in_output=bool(request.include_stop_str_in_output),
+                skip_special_tokens=request.skip_special_tokens is not False,
+                echo=shape.echo,
+                role=shape.role,
+                logprobs=shape.alternatives is not None,
+                stream=self.understood.stream,
+                include_usage=bool(options and options.include_usage),
+                timeout_s=timeout_s,
+                first_token_timeout_s=route.routing.first_token_timeout_s,
+                inter_token_timeout_s=route.routing.inter_token_timeout_s,
+            )
+            .model_dump_json()
+            .encode()
+        )

@@ -1,0 +1,56 @@
+"""One request as the edge sees it, from its head to its line in the access log."""
+
+import re
+from dataclasses import dataclass, field
+from os import urandom
+
+from conch_kit.asgi import Scope
+
+_SANE_ID = re.compile(rb"[A-Za-z0-9._:\-]{1,128}")
+_TRACEPARENT = re.compile(rb"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
+
+
+@dataclass(slots=True)
+class Exchange:
+    """What is known about a request so far; the one mutable record of its life."""
+
+    method: str
+    path: str
+    headers: dict[bytes, bytes]
+    request_id: str
+    started: float
+    """On the monotonic clock."""
+    endpoint: str = "other"
+    """Which endpoint, for metrics; from a closed set."""
+    model: str = ""
+    """First name of the model, once it is known to exist."""
+    key: str | None = None
+    """Name of the API key."""
+    status: int = 0
+    outcome: str = "ok"
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    reply_headers: list[tuple[bytes, bytes]] = field(default_factory=list)
+    """Headers that every answer to this request carries."""
+
+    @classmethod
+    def begin(cls, scope: Scope, *, now: float) -> "Exchange":
+        """Return the record for a request whose head has arrived."""
+        headers: dict[bytes, bytes] = dict(scope["headers"])
+        asked_id = headers.get(b"x-request-id")
+        sane = asked_id is not None and _SANE_ID.fullmatch(asked_id)
+        request_id = asked_id if asked_id is not None and sane else urandom(16).hex().encode()
+        return cls(
+            method=scope["method"],
+            path=scope["path"],
+            headers=headers,
+            request_id=request_id.decode(),
+            started=now,
+            reply_headers=[(b"x-request-id", request_id)],
+        )
+
+    @property
+    def traceparent(self) -> bytes | None:
+        """The client's W3C trace context, when it is well-formed."""
+        value = self.headers.get(b"traceparent")
+        return value if value is not None and _TRACEPARENT.fullmatch(value) else None

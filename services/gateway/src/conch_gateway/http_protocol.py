@@ -1,0 +1,138 @@
+"""uvicorn's HTTP protocol with the limits that uvicorn lacks: time and size of a request's head, a Host, plain paths.
+
+Without them a client may hold a connection for ever with half a header, or send headers without end.
+"""
+
+import asyncio
+from os import urandom
+from typing import Any
+
+import orjson
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from conch_gateway.edge import ABORT
+
+MAX_HEADERS = 128
+
+_REASONS = {400: "Bad Request", 408: "Request Timeout", 431: "Request Header Fields Too Large"}
+
+
+def guarded(*, header_timeout_s: float, max_header_bytes: int) -> type[HttpToolsProtocol]:
+    """Return a protocol class with these limits."""
+
+    class Guarded(GuardedProtocol):
+        pass
+
+    Guarded.header_timeout_s = header_timeout_s
+    Guarded.max_header_bytes = max_header_bytes
+    return Guarded
+
+
+class GuardedProtocol(HttpToolsProtocol):
+    """One client connection whose request heads are bounded."""
+
+    header_timeout_s: float = 10.0
+    max_header_bytes: int = 64 * 1024
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._head_timer: asyncio.TimerHandle | None = None
+        self._head_bytes = 0
+        self._refused = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin to wait for the first head."""
+        super().connection_made(transport)  # type: ignore[arg-type]
+        self._arm()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop waiting."""
+        self._disarm()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Feed the parser unless this connection was refused."""
+        if self._refused:
+            return
+        super().data_received(data)
+
+    def on_message_begin(self) -> None:
+        """Begin a head."""
+        super().on_message_begin()
+        self._head_bytes = 0
+        if self._head_timer is None:
+            self._arm()
+
+    def on_url(self, url: bytes) -> None:
+        """Count the request line."""
+        self._count(len(url))
+        if not self._refused:
+            super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Count a header."""
+        self._count(len(name) + len(value) + 4)
+        if not self._refused and len(self.headers) >= MAX_HEADERS:
+            self._refuse(431, f"Expected at most {MAX_HEADERS} headers.")
+        if not self._refused:
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """Check the head as a whole, then let the application have the request."""
+        self._disarm()
+        if self._refused:
+            return
+        hosts = sum(name == b"host" for name, _ in self.headers)
+        if hosts > 1 or (hosts == 0 and self.parser.get_http_version() == "1.1"):
+            self._refuse(400, "Expected exactly one Host header.")
+        elif not self.url.startswith(b"/") and self.url != b"*":
+            self._refuse(400, "Expected a path as the request target.")
+        else:
+            self.scope["extensions"] = {ABORT: {"call": self.transport.abort}}
+            super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Pass a piece of the body on."""
+        if not self._refused:
+            super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Pass the end of the body on."""
+        if not self._refused:
+            super().on_message_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is not HTTP in the one shape of errors."""
+        if not self._refused:
+            self._refuse(400, msg)
+
+    def _count(self, size: int) -> None:
+        self._head_bytes += size
+        if self._head_bytes > self.max_header_bytes and not self._refused:
+            self._refuse(431, f"Expected a request head of at most {self.max_header_bytes} bytes.")
+
+    def _arm(self) -> None:
+        self._head_timer = self.loop.call_later(self.header_timeout_s, self._too_slow)
+
+    def _disarm(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _too_slow(self) -> None:
+        self._head_timer = None
+        if not self.transport.is_closing():
+            self._refuse(408, f"The request's head did not arrive within {self.header_timeout_s:g} s.")
+
+    def _refuse(self, status: int, message: str) -> None:
+        """Answer without the application, and close."""
+        self._refused = True
+        self._disarm()
+        kind = {"message": message, "type": "invalid_request_error", "param": None, "code": None}
+        body = orjson.dumps({"error": kind})
+        head = f"HTTP/1.1 {status} {_REASONS[status]}\r\ncontent-type: application/json\r\n"
+        request_id = f"x-request-id: {urandom(16).hex()}\r\n"
+        self.transport.write(
+            f"{head}{request_id}content-length: {len(body)}\r\nconnection: close\r\n\r\n".encode() + body
+        )
+        self.transport.close()

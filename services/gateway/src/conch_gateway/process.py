@@ -1,0 +1,101 @@
+"""The gateway as a process: registry, keys, HTTP client and heartbeat around the application, until a signal comes."""
+
+import asyncio
+import logging
+import sys
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from os import urandom
+
+from conch_kit.heartbeat import GatewayBeatWriter
+from conch_kit.registry import RegistryReader, Snapshot
+
+from conch_contracts.records import Pool
+from conch_gateway.access_log import AccessLog
+from conch_gateway.admission import Admission
+from conch_gateway.app import Deps, create_app
+from conch_gateway.auth import ApiKeys
+from conch_gateway.http_protocol import guarded
+from conch_gateway.metrics import GatewayMetrics
+from conch_gateway.settings import GatewaySettings, UpstreamKind
+from conch_gateway.upstream.pool import ConnectionPool
+from conch_gateway.upstream.port import Upstream
+from conch_kit import logs, metrics
+from conch_kit.redis_client import RedisClient
+from conch_kit.service import Health, HttpOptions, serve
+from conch_kit.settings import redacted
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Readiness:
+    """Whether requests should come: the registry was read, and no signal has asked the process to end."""
+
+    reader: RegistryReader
+    draining: bool = False
+
+    def snapshot(self) -> Snapshot | None:
+        """Return the registry as last seen; None until it was read once."""
+        return self.reader.snapshot if self.reader.loaded else None
+
+    def not_ready(self) -> str | None:
+        """Return why no requests should come; None when they may."""
+        if self.draining:
+            return "draining"
+        return None if self.reader.loaded else "waiting for the registry in Redis"
+
+
+async def run_gateway(settings: GatewaySettings) -> None:
+    """Serve until a signal comes and every request has ended or was cut."""
+    logs.configure(settings.log_level, stream=sys.stderr)
+    log.info("Gateway starts.", extra={"settings": redacted(settings)})
+    keys = ApiKeys(settings.api_keys_file)
+    await keys.load()
+    collectors = metrics.registry()
+    admission = Admission()
+    async with (
+        RedisClient(settings.redis_url) as redis,
+        RegistryReader(redis, pools=(Pool.LLM, Pool.TOKENIZER)) as reader,
+        GatewayBeatWriter(redis, urandom(8).hex(), lambda: reader.snapshot.revision),
+        open_upstream(settings) as upstream,
+        asyncio.TaskGroup() as tasks,
+    ):
+        readiness = Readiness(reader)
+        reader.subscribe(admission.apply)
+        admission.apply(reader.snapshot)
+        following = tasks.create_task(keys.follow())
+        deps = Deps(
+            snapshot=readiness.snapshot,
+            not_ready=readiness.not_ready,
+            upstream=upstream,
+            admission=admission,
+            keys=keys,
+            metrics=GatewayMetrics(collectors),
+            access_log=AccessLog(sys.stdout.buffer if settings.access_log else None),
+        )
+
+        async def on_drain() -> None:
+            readiness.draining = True
+            await asyncio.sleep(settings.drain_delay_s)
+
+        await serve(
+            create_app(deps, settings),
+            settings,
+            health=Health(live=lambda: True, ready=readiness.not_ready),
+            metrics=collectors,
+            on_drain=on_drain,
+            http=HttpOptions(
+                protocol=guarded(header_timeout_s=settings.header_timeout_s, max_header_bytes=settings.max_header_bytes)
+            ),
+        )
+        following.cancel()
+
+
+def open_upstream(settings: GatewaySettings) -> AbstractAsyncContextManager[Upstream]:
+    """Return the HTTP client that the settings name."""
+    if settings.upstream is UpstreamKind.AIOHTTP:
+        from conch_gateway.upstream.aiohttp_client import AiohttpUpstream  # optional: aiohttp need not be installed
+
+        return AiohttpUpstream(connect_timeout_s=settings.connect_timeout_s)
+    return ConnectionPool(connect_timeout_s=settings.connect_timeout_s)

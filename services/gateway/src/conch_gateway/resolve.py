@@ -1,0 +1,61 @@
+"""From the name in `model` to a route; pure.
+
+A name that does not exist and a name of another kind of model are told apart only where the caller may know both.
+"""
+
+from conch_kit.registry import Snapshot
+
+from conch_contracts.names import ServedName
+from conch_contracts.records import ModelKind, Route
+from conch_kit.errors import InvalidRequest, ModelNotFound, Unavailable
+
+DEFAULT_NAMES = (None, "", "default")
+MAX_NAME_CHARS = 128
+
+
+def resolve(snapshot: Snapshot, name: str | None, *, kind: ModelKind) -> Route:
+    """Return the route that `name` means, or the default one of `kind`.
+
+    Raises ModelNotFound for an unknown name, InvalidRequest for a model of another kind.
+    """
+    route = snapshot.by_name.get(name) if name else None
+    if route is None:
+        if name not in DEFAULT_NAMES:
+            raise not_found(name or "")
+        return _default(snapshot, kind)
+    if route.kind is not kind:
+        raise InvalidRequest(
+            f"The model '{name}' is of kind {route.kind}, which does not serve this endpoint.",
+            param="model",
+            code="unsupported_model",
+        )
+    return route
+
+
+def canonical_name(route: Route, asked: str | None) -> ServedName:
+    """Return the name that the answer carries: the one the client used, else the first of the model's names."""
+    return (
+        route.served_names[0] if asked in DEFAULT_NAMES and asked not in route.served_names else ServedName(asked or "")
+    )
+
+
+def not_found(name: str) -> ModelNotFound:
+    """Return the one error for every name that is not served."""
+    shown = name if len(name) <= MAX_NAME_CHARS else name[:MAX_NAME_CHARS] + "..."
+    return ModelNotFound(f"The model '{shown}' does not exist.", param="model", code="model_not_found")
+
+
+def _default(snapshot: Snapshot, kind: ModelKind) -> Route:
+    routes = [route for route in snapshot.routes.values() if route.kind is kind]
+    if not routes:
+        raise Unavailable("No model is ready yet.", code="model_not_ready", retry_after_s=5)
+    chosen = [route for route in routes if route.default]
+    if chosen:
+        return min(chosen, key=lambda route: (route.created, route.model_id))
+    if len(routes) == 1:
+        return routes[0]
+    raise InvalidRequest(
+        "Missing required parameter: 'model'. No model is the default one.",
+        param="model",
+        code="missing_required_parameter",
+    )

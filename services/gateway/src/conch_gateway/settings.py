@@ -1,0 +1,53 @@
+"""What the gateway process can be told; each field is the variable `CONCH_<FIELD>`."""
+
+from enum import StrEnum
+from pathlib import Path
+
+from pydantic import Field
+
+from conch_contracts.names import GATEWAY_PORT
+from conch_kit.settings import ServiceSettings
+
+
+class UpstreamKind(StrEnum):
+    """Which HTTP client calls tokenizers and workers."""
+
+    POOL = "pool"
+    AIOHTTP = "aiohttp"
+
+
+class GatewaySettings(ServiceSettings):
+    """Settings of the gateway."""
+
+    port: int = Field(default=GATEWAY_PORT, ge=0, le=65535)
+    """The public port."""
+    api_keys_file: Path | None = None
+    """File with one API key per line, re-read on change; without it every request is allowed."""
+    cors_origins: tuple[str, ...] = ()
+    """Origins whose pages may call the API from a browser, `*` for all; default: none."""
+    owned_by: str = "conch"
+    """What `/v1/models` says in `owned_by`."""
+    openapi: bool = True
+    """Serve `/openapi.json`; with API keys it needs one like everything else."""
+    access_log: bool = True
+    """Write one line per request to the standard output."""
+    upstream: UpstreamKind = UpstreamKind.POOL
+    """`pool` is the gateway's own client, `aiohttp` the one to compare it with; aiohttp must be installed."""
+    max_body_bytes: int = Field(default=10 * 1024 * 1024, ge=1024)
+    """Larger request bodies are refused before they are parsed."""
+    max_header_bytes: int = Field(default=64 * 1024, ge=1024)
+    """Larger heads of requests are refused; proxies send well under 16 KiB."""
+    header_timeout_s: float = Field(default=10.0, gt=0)
+    """How long a client may take for the head of a request, and may keep a new connection silent."""
+    body_timeout_s: float = Field(default=30.0, gt=0)
+    """How long a client may take for a whole body."""
+    keep_alive_s: float = Field(default=15.0, gt=0)
+    """Silence after which a stream carries a comment, so that proxies do not hang up."""
+    write_stall_s: float = Field(default=30.0, gt=0)
+    """How long a client may leave its stream unread before the connection is dropped."""
+    connect_timeout_s: float = Field(default=1.0, gt=0)
+    """Connecting to a tokenizer or worker; another one is tried afterwards."""
+    tokenizer_timeout_s: float = Field(default=5.0, gt=0)
+    """Preparing one prompt; above the two seconds that a chat template may take."""
+    drain_delay_s: float = Field(default=0.0, ge=0)
+    """How long `/health/ready` says no before the port closes, so that load balancers notice."""

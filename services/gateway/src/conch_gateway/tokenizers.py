@@ -1,0 +1,74 @@
+"""The call to the tokenizer service: text in, ids out; asked again elsewhere when a process is gone."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from conch_contracts.names import PREPARE_PATH, WorkerUrl
+from conch_contracts.records import Heartbeat
+from conch_gateway.balancing import InFlight
+from conch_gateway.refusal import as_error
+from conch_gateway.upstream.port import Header, Post, Upstream, UpstreamFailure, read_all
+from conch_kit.errors import ServiceError, Unavailable
+
+MAX_ANSWER_BYTES = 64 * 1024 * 1024
+ATTEMPTS = 3
+RETRY_AFTER_S = 2.0
+
+
+class Tokenizers:
+    """All tokenizer processes, seen as one."""
+
+    def __init__(
+        self,
+        upstream: Upstream,
+        pool: Callable[[], Sequence[Heartbeat]],
+        *,
+        timeout_s: float,
+        count_retry: Callable[[], None],
+    ) -> None:
+        self._upstream = upstream
+        self._pool = pool
+        self._timeout_s = timeout_s
+        self._count_retry = count_retry
+        self._in_flight = InFlight()
+
+    async def prepare(self, body: bytes, headers: tuple[Header, ...]) -> bytes:
+        """Return the answer to a `PrepareRequest`; raises a ServiceError.
+
+        Preparing is idempotent: it is asked of another process when one is gone or says that another may do better.
+        """
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                return await self._first_answer(body, headers)
+        except TimeoutError:
+            raise Unavailable(
+                f"The prompt was not tokenized within {self._timeout_s:g} s.", retry_after_s=RETRY_AFTER_S
+            ) from None
+
+    async def _first_answer(self, body: bytes, headers: tuple[Header, ...]) -> bytes:
+        tried: frozenset[WorkerUrl] = frozenset()
+        failure: ServiceError = Unavailable("No tokenizer is running.", retry_after_s=RETRY_AFTER_S)
+        for _ in range(ATTEMPTS):
+            url = self._in_flight.pick(self._pool(), without=tried)
+            if url is None:
+                break
+            if tried:
+                self._count_retry()
+            tried |= {url}
+            try:
+                with self._in_flight.lease(url):
+                    return await self._ask(Post(url, PREPARE_PATH, headers, body))
+            except UpstreamFailure:
+                failure = Unavailable("No tokenizer answered.", retry_after_s=RETRY_AFTER_S)
+            except ServiceError as exc:
+                if not exc.retryable:
+                    raise
+                failure = exc
+        raise failure
+
+    async def _ask(self, post: Post) -> bytes:
+        async with self._upstream.post(post) as answer:
+            body = await read_all(answer, limit=MAX_ANSWER_BYTES)
+            if answer.status != 200:
+                raise as_error(answer.status, answer.headers, body)
+            return body

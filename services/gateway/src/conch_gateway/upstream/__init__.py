@@ -1,0 +1,1 @@
+"""How the gateway calls tokenizers and workers: one small Protocol, an own pool on httptools, and aiohttp beside it."""

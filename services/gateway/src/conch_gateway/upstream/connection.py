@@ -1,0 +1,202 @@
+"""One HTTP/1.1 client connection on asyncio and httptools; `pool.py` keeps them alive and hands them out.
+
+The parser calls back while data arrives; the one reader waits on a future. Pieces that arrive together are read
+together, and a reader that lags pauses the socket.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import cast
+
+import httptools
+
+from conch_gateway.upstream.port import AnswerLost
+
+HIGH_WATER_BYTES = 64 * 1024
+MAX_HEAD_BYTES = 64 * 1024
+
+
+class Connection(asyncio.Protocol):
+    """A connection that carries one exchange at a time."""
+
+    __slots__ = (
+        "_buffered",
+        "_chunks",
+        "_complete",
+        "_head",
+        "_head_bytes",
+        "_loop",
+        "_lost",
+        "_on_lost",
+        "_parser",
+        "_paused",
+        "_transport",
+        "_until_eof",
+        "_waiter",
+        "busy",
+        "headers",
+        "idle_since",
+        "received",
+        "status",
+    )
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, on_lost: Callable[["Connection"], None]) -> None:
+        self._loop = loop
+        self._on_lost = on_lost
+        self._parser = httptools.HttpResponseParser(self)
+        self._transport: asyncio.Transport | None = None
+        self._lost = False
+        self._paused = False
+        self.busy = False
+        self.idle_since = 0.0
+        self._waiter: asyncio.Future[None] | None = None
+        self._reset()
+
+    def _reset(self) -> None:
+        self._chunks: list[bytes] = []
+        self._buffered = 0
+        self._head = False
+        self._head_bytes = 0
+        self._complete = False
+        self._until_eof = False
+        self.received = False
+        self.status = 0
+        self.headers: dict[bytes, bytes] = {}
+
+    # --- the exchange ----------------------------------------------------------------------------
+
+    def send(self, data: bytes) -> None:
+        """Write one request; the head of its answer is next."""
+        self._reset()
+        self.busy = True
+        if self._transport is not None:
+            self._transport.write(data)
+
+    async def wait_head(self) -> None:
+        """Wait until status and headers are known; raises AnswerLost."""
+        while not self._head:
+            self._check_alive()
+            await self._wait()
+
+    async def read(self) -> bytes:
+        """Return what has arrived since the last call, waiting for the first byte; empty at the end."""
+        while not self._chunks:
+            if self._complete:
+                return b""
+            self._check_alive()
+            await self._wait()
+        chunks = self._chunks
+        self._chunks = []
+        self._buffered = 0
+        if self._paused and self._transport is not None:
+            self._paused = False
+            self._transport.resume_reading()
+        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+    def finish(self) -> bool:
+        """End the exchange; return whether the connection can carry another one, and close it if not."""
+        reusable = (
+            self._complete and not self._chunks and not self._lost and not self._until_eof and self._keeps_alive()
+        )
+        self.busy = False
+        if not reusable:
+            self.abort()
+        return reusable
+
+    def abort(self) -> None:
+        """Close at once, so that the other side notices."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    @property
+    def usable(self) -> bool:
+        """Whether a new exchange may begin."""
+        return not self._lost and self._transport is not None and not self._transport.is_closing()
+
+    def _check_alive(self) -> None:
+        if self._lost:
+            raise AnswerLost("The connection broke before the answer was complete.", started=self._head)
+
+    def _keeps_alive(self) -> bool:
+        return bool(self._parser.should_keep_alive())
+
+    async def _wait(self) -> None:
+        self._waiter = self._loop.create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+
+    def _wake(self) -> None:
+        waiter = self._waiter
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
+
+    # --- asyncio calls these ---------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the transport."""
+        self._transport = cast(asyncio.Transport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Feed the parser; what arrives unasked, or is not HTTP, ends the connection."""
+        if not self.busy or self._complete:
+            self._fail()
+            return
+        self.received = True
+        if not self._head:
+            self._head_bytes += len(data)
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade):
+            self._fail()
+            return
+        if not self._head and self._head_bytes > MAX_HEAD_BYTES:
+            self._fail()
+        elif self._buffered > HIGH_WATER_BYTES and not self._paused and self._transport is not None:
+            self._paused = True
+            self._transport.pause_reading()
+
+    def eof_received(self) -> None:
+        """Let the transport close: a server that has said all it will say cannot answer again."""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell the reader, or the pool when nobody reads."""
+        if self._head and self._until_eof and exc is None:
+            self._complete = True
+        self._lost = True
+        self._on_lost(self)
+        self._wake()
+
+    def _fail(self) -> None:
+        self._lost = True
+        self.abort()
+        self._wake()
+
+    # --- httptools calls these -------------------------------------------------------------------
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Keep a header under its lower-case name."""
+        self.headers[name.lower()] = value
+
+    def on_headers_complete(self) -> None:
+        """Release whoever waits for the head; an interim answer (1xx) is not one."""
+        self.status = self._parser.get_status_code()
+        if self.status < 200:
+            self.headers = {}
+            return
+        self._head = True
+        self._until_eof = b"content-length" not in self.headers and b"transfer-encoding" not in self.headers
+        self._wake()
+
+    def on_body(self, body: bytes) -> None:
+        """Queue a piece of the body."""
+        self._chunks.append(body)
+        self._buffered += len(body)
+        self._wake()
+
+    def on_message_complete(self) -> None:
+        """Mark the end of the body."""
+        if self._head:
+            self._complete = True
+            self._wake()

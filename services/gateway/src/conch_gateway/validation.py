@@ -1,0 +1,111 @@
+"""From a JSON object to a typed request, or one error that names the parameter; pure.
+
+The types are `conch_contracts.openai`; what they do not know is either not built yet (`unsupported.py`) or unknown.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from conch_contracts.openai.chat import ChatCompletionRequest
+from conch_contracts.openai.completions import CompletionRequest
+from conch_contracts.openai.sampling import SamplingFields, is_on
+from conch_gateway import unsupported
+from conch_kit.errors import InvalidRequest
+
+R = TypeVar("R", bound=SamplingFields)
+
+MAX_PARAM_CHARS = 100
+MAX_REASON_CHARS = 180
+
+
+@dataclass(frozen=True, slots=True)
+class Validated(Generic[R]):
+    """A request that obeys the schema, and how many of its fields nobody knows."""
+
+    request: R
+    unknown_fields: int
+
+
+def chat(document: dict[str, object]) -> Validated[ChatCompletionRequest]:
+    """Validate a chat request."""
+    unsupported.refuse_in_messages(document.get("messages"))
+    validated = _validate(ChatCompletionRequest, document)
+    request = validated.request
+    if request.messages is None and request.prompt_token_ids is None:
+        raise _missing("messages")
+    if request.top_logprobs is not None and not request.logprobs:
+        raise InvalidRequest("'top_logprobs' needs 'logprobs': true.", param="top_logprobs", code="invalid_value")
+    if request.continue_final_message and request.add_generation_prompt is not False:
+        raise InvalidRequest(
+            "'continue_final_message' needs 'add_generation_prompt': false.",
+            param="continue_final_message",
+            code="invalid_value",
+        )
+    return validated
+
+
+def completion(document: dict[str, object]) -> Validated[CompletionRequest]:
+    """Validate a completion request."""
+    validated = _validate(CompletionRequest, document)
+    request = validated.request
+    if request.prompt is None and request.prompt_token_ids is None:
+        raise _missing("prompt")
+    if request.max_tokens == 0 and not request.echo:
+        raise InvalidRequest("'max_tokens' may be 0 only with 'echo'.", param="max_tokens", code="invalid_value")
+    return validated
+
+
+def _validate(kind: type[R], document: dict[str, object]) -> Validated[R]:
+    extra = document.keys() - kind.model_fields.keys()
+    unknown = unsupported.refuse(document, extra) if extra else 0
+    try:
+        request = kind.model_validate(document)
+    except ValidationError as exc:
+        raise _as_invalid(exc, document) from None
+    if document.get("stream_options") is not None:
+        unsupported.refuse_in_stream_options(document["stream_options"])
+        if not is_on(request.stream):
+            raise InvalidRequest("'stream_options' needs 'stream': true.", param="stream_options", code="invalid_value")
+    return Validated(request, unknown)
+
+
+def _missing(param: str) -> InvalidRequest:
+    return InvalidRequest(f"Missing required parameter: '{param}'.", param=param, code="missing_required_parameter")
+
+
+def _as_invalid(exc: ValidationError, document: object) -> InvalidRequest:
+    errors = exc.errors(include_url=False, include_context=False, include_input=False)
+    paths = [_path(error["loc"], document) for error in errors]
+    deepest = max(paths, key=len)
+    related = [error for error, path in zip(errors, paths, strict=True) if path == deepest]
+    param = ".".join(deepest)[:MAX_PARAM_CHARS]
+    if any(error["type"] == "missing" for error in related):
+        return _missing(param)
+    return InvalidRequest(f"Invalid value for '{param}': {_reason(related)}.", param=param, code="invalid_value")
+
+
+def _path(location: Sequence[int | str], document: object) -> tuple[str, ...]:
+    """Return the location as a path into the document: pydantic mixes in the names of the types that it tried."""
+    path: list[str] = []
+    here = document
+    for index, step in enumerate(location):
+        match here, step:
+            case dict(), str() if step in here:
+                here = here[step]
+            case list(), int() if step < len(here):
+                here = here[step]
+            case dict(), str() if index == len(location) - 1 and step != "[key]":
+                pass  # a key that is missing
+            case _:
+                continue
+        path.append(str(step))
+    return tuple(path)
+
+
+def _reason(errors: Sequence[ErrorDetails]) -> str:
+    reasons = dict.fromkeys(error["msg"].replace("Input should be", "expected", 1) for error in errors)
+    return ", or ".join(reasons)[:MAX_REASON_CHARS]

@@ -1,0 +1,243 @@
+"""Fakes for the gateway's ports: an upstream that plays a script, an ASGI client, and ready-made records."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+from conch_kit.registry import Snapshot
+from prometheus_client import CollectorRegistry
+
+from conch_contracts.names import GENERATE_PATH, PREPARE_PATH, Digest, EngineAddress, ModelId, ServedName, WorkerUrl
+from conch_contracts.records import Dialect, Engine, Heartbeat, ModelKind, Pool, Route
+from conch_gateway.access_log import AccessLog
+from conch_gateway.admission import Admission
+from conch_gateway.app import Deps, create_app
+from conch_gateway.auth import ApiKeys
+from conch_gateway.metrics import GatewayMetrics
+from conch_gateway.settings import GatewaySettings
+from conch_gateway.upstream.port import AnswerLost, Post
+from conch_kit.asgi import ASGIApp, Message
+
+DIGEST = Digest("0" * 64)
+TOKENIZER = WorkerUrl("http://127.0.0.1:7001")
+WORKER = WorkerUrl("http://127.0.0.1:7002")
+ENGINE = EngineAddress("127.0.0.1:8001")
+
+
+def route(**changes: Any) -> Route:
+    """Return a route of an LLM called tiny-chat."""
+    fields: dict[str, Any] = {
+        "model_id": ModelId("local/tiny-chat"),
+        "served_names": (ServedName("tiny-chat"),),
+        "kind": ModelKind.LLM,
+        "dialect": Dialect.TOKENS,
+        "engine_model": "tiny-chat",
+        "tokenizer_digest": DIGEST,
+        "max_model_len": 64,
+        "vocab_size": 1000,
+        "eos_token_ids": (2,),
+        "created": 1_700_000_000,
+    }
+    return Route(**{**fields, **changes})
+
+
+def snapshot(
+    *routes: Route,
+    engines: Sequence[Engine] = (Engine(grpc=ENGINE),),
+    workers: Sequence[WorkerUrl] = (WORKER,),
+    tokenizers: Sequence[WorkerUrl] = (TOKENIZER,),
+) -> Snapshot:
+    """Return a snapshot in which every route has these engines."""
+    known = routes or (route(),)
+    return Snapshot(
+        revision=1,
+        routes={item.model_id: item for item in known},
+        engines={item.model_id: tuple(engines) for item in known},
+        workers={
+            Pool.LLM: tuple(Heartbeat(url=url, sequence=1) for url in workers),
+            Pool.TOKENIZER: tuple(Heartbeat(url=url, sequence=1) for url in tokenizers),
+        },
+        by_name={name: item for item in known for name in item.served_names},
+    )
+
+
+@dataclass(slots=True)
+class FakeAnswer:
+    """An answer whose body comes in the given pieces; an exception among them is raised."""
+
+    status: int = 200
+    headers: Mapping[bytes, bytes] = field(default_factory=dict)
+    pieces: Sequence[bytes | Exception | asyncio.Event] = ()
+    _next: int = 0
+
+    async def read(self) -> bytes:
+        while self._next < len(self.pieces):
+            piece = self.pieces[self._next]
+            self._next += 1
+            if isinstance(piece, asyncio.Event):
+                await piece.wait()
+            elif isinstance(piece, Exception):
+                raise piece
+            else:
+                return piece
+        return b""
+
+
+Script = Callable[[Post], FakeAnswer | Exception]
+
+
+class FakeUpstream:
+    """Answers by path; a path without a script is a failure of the test."""
+
+    def __init__(self, scripts: Mapping[str, Script]) -> None:
+        self._scripts = scripts
+        self.posts: list[Post] = []
+        self.open = 0
+
+    def sent(self, path: str) -> list[dict[str, Any]]:
+        """Return the JSON bodies that were posted to `path`."""
+        return [orjson.loads(post.body) for post in self.posts if post.path == path]
+
+    @asynccontextmanager
+    async def post(self, request: Post) -> AsyncIterator[FakeAnswer]:
+        self.posts.append(request)
+        answer = self._scripts[request.path](request)
+        if isinstance(answer, Exception):
+            raise answer
+        self.open += 1
+        try:
+            yield answer
+        finally:
+            self.open -= 1
+
+
+def prepared(*lengths: int) -> Script:
+    """Return a tokenizer that makes prompts of these lengths."""
+    prompts = [{"ids": list(range(length)), "text": "x" * length} for length in lengths]
+    body = orjson.dumps({"prompts": prompts})
+    return lambda _: FakeAnswer(pieces=(body,))
+
+
+def streamed(*pieces: bytes | Exception | asyncio.Event) -> Script:
+    """Return a worker that streams these pieces."""
+    return lambda _: FakeAnswer(headers={b"content-type": b"text/event-stream"}, pieces=pieces)
+
+
+def answered(body: bytes, usage: bytes = b'{"prompt_tokens":3,"completion_tokens":2}') -> Script:
+    """Return a worker that gives a complete answer."""
+    return lambda _: FakeAnswer(headers={b"x-conch-usage": usage}, pieces=(body,))
+
+
+def refused(status: int, message: str, *, code: str | None = None, retryable: bool = False) -> FakeAnswer:
+    """Return an error answer as internal services give it."""
+    kind = {"message": message, "type": "x", "param": None, "code": code}
+    headers = {b"x-conch-retryable": b"true"} if retryable else {}
+    return FakeAnswer(status, headers, (orjson.dumps({"error": kind}),))
+
+
+def lost(*, started: bool = False) -> AnswerLost:
+    """Return a broken connection."""
+    return AnswerLost("gone", started=started)
+
+
+@dataclass(slots=True)
+class Answered:
+    """What a client got."""
+
+    status: int
+    headers: dict[bytes, bytes]
+    body: bytes
+    pieces: list[bytes]
+
+    @property
+    def error(self) -> dict[str, Any]:
+        """The error object of the body."""
+        found: dict[str, Any] = orjson.loads(self.body)["error"]
+        return found
+
+
+class Client:
+    """Calls an ASGI application without sockets; `gone` makes it hang up."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self.gone = asyncio.Event()
+
+    async def post(self, path: str, body: object, headers: Sequence[tuple[bytes, bytes]] = ()) -> Answered:
+        """POST a JSON value, or bytes as they are."""
+        return await self.call("POST", path, body if isinstance(body, bytes) else orjson.dumps(body), headers)
+
+    async def get(self, path: str, headers: Sequence[tuple[bytes, bytes]] = ()) -> Answered:
+        """GET a path."""
+        return await self.call("GET", path, b"", headers)
+
+    async def call(
+        self, method: str, path: str, body: bytes = b"", headers: Sequence[tuple[bytes, bytes]] = ()
+    ) -> Answered:
+        """Make one request."""
+        scope = {
+            "type": "http",
+            "method": method,
+            "path": path,
+            "raw_path": path.encode(),
+            "query_string": b"",
+            "root_path": "",
+            "http_version": "1.1",
+            "scheme": "http",
+            "headers": [(b"host", b"test"), *headers],
+        }
+        pending: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+        messages: list[Message] = []
+
+        async def receive() -> Message:
+            if pending:
+                return pending.pop()
+            await self.gone.wait()
+            return {"type": "http.disconnect"}
+
+        async def send(message: Message) -> None:
+            messages.append(message)
+
+        await self._app(scope, receive, send)
+        start = next((m for m in messages if m["type"] == "http.response.start"), {"status": 0, "headers": []})
+        pieces = [m.get("body", b"") for m in messages if m["type"] == "http.response.body"]
+        return Answered(start["status"], dict(start["headers"]), b"".join(pieces), pieces)
+
+
+@dataclass(slots=True)
+class Gateway:
+    """A gateway application on fakes."""
+
+    client: Client
+    upstream: FakeUpstream
+    registry: CollectorRegistry
+    admission: Admission
+
+
+def gateway(
+    scripts: Mapping[str, Script] | None = None,
+    *,
+    known: Snapshot | None = None,
+    keys: ApiKeys | None = None,
+    **settings: Any,
+) -> Gateway:
+    """Return a gateway whose tokenizer makes three ids of everything, unless `scripts` say otherwise."""
+    upstream = FakeUpstream({PREPARE_PATH: prepared(3), GENERATE_PATH: answered(b"{}"), **(scripts or {})})
+    registry = CollectorRegistry()
+    admission = Admission()
+    state = known or snapshot()
+    admission.apply(state)
+    deps = Deps(
+        snapshot=lambda: state,
+        not_ready=lambda: None,
+        upstream=upstream,
+        admission=admission,
+        keys=keys or ApiKeys(None),
+        metrics=GatewayMetrics(registry),
+        access_log=AccessLog(None),
+    )
+    app = create_app(deps, GatewaySettings(redis_url="redis://unused", **settings))
+    return Gateway(Client(app), upstream, registry, admission)

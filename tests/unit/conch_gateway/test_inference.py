@@ -1,0 +1,185 @@
+"""The flow of a request through the ASGI application, on fakes."""
+
+import asyncio
+
+import orjson
+import pytest
+
+from conch_contracts.names import GENERATE_PATH, PREPARE_PATH, EngineAddress, WorkerUrl
+from conch_contracts.records import Engine
+from conch_gateway.upstream.port import ConnectFailed
+from testkit.gateway import ENGINE, FakeAnswer, answered, gateway, lost, prepared, refused, snapshot, streamed
+
+CHAT = {"model": "tiny-chat", "messages": [{"role": "user", "content": "hi"}]}
+STREAM = {**CHAT, "stream": True}
+FRAMES = (b'data: {"a":1}\n\n', b'data: {"a":2}\n\n', b"data: [DONE]\n\n")
+USAGE = b': usage {"prompt_tokens":3,"completion_tokens":2}\n\n'
+PATH = "/v1/chat/completions"
+
+
+async def test_a_complete_answer_passes_as_it_is():
+    served = gateway({GENERATE_PATH: answered(b'{"id":"chatcmpl-1"}')})
+    answer = await served.client.post(PATH, CHAT)
+    assert (answer.status, answer.body) == (200, b'{"id":"chatcmpl-1"}')
+    assert answer.headers[b"content-type"] == b"application/json"
+    assert served.registry.get_sample_value("conch_gateway_tokens_total", {"model": "tiny-chat", "kind": "prompt"}) == 3
+
+
+async def test_the_worker_is_told_everything():
+    served = gateway()
+    await served.client.post(PATH, {**CHAT, "max_tokens": 7, "stop": "x", "n": 2, "temperature": 0})
+    (message,) = served.upstream.sent(GENERATE_PATH)
+    assert message["target"]["grpc"] == ENGINE
+    assert message["sampling"]["max_tokens"] == 7
+    assert message["sampling"]["temperature"] == 0
+    assert (message["stop"], message["n"], message["api"]) == (["x"], 2, "chat")
+    assert message["prompts"] == [{"ids": [0, 1, 2], "text": "xxx"}]
+    (preparation,) = served.upstream.sent(PREPARE_PATH)
+    assert preparation["chat"]["messages"] == [{"role": "user", "content": "hi"}]
+
+
+async def test_a_stream_is_relayed_without_the_usage_comment():
+    served = gateway({GENERATE_PATH: streamed(*FRAMES, USAGE)})
+    answer = await served.client.post(PATH, STREAM)
+    assert answer.body == b"".join(FRAMES)
+    assert answer.headers[b"content-type"].startswith(b"text/event-stream")
+    assert (
+        served.registry.get_sample_value("conch_gateway_tokens_total", {"model": "tiny-chat", "kind": "completion"})
+        == 2
+    )
+
+
+async def test_a_request_id_is_kept_when_sane_and_made_otherwise():
+    served = gateway()
+    kept = await served.client.post(PATH, CHAT, [(b"x-request-id", b"abc-1")])
+    made = await served.client.post(PATH, CHAT, [(b"x-request-id", b"a b\x00")])
+    assert kept.headers[b"x-request-id"] == b"abc-1"
+    assert len(made.headers[b"x-request-id"]) == 32
+    assert (b"x-request-id", b"abc-1") in served.upstream.posts[0].headers
+
+
+async def test_an_overflowing_prompt_is_refused_before_anything_queues():
+    served = gateway({PREPARE_PATH: prepared(60)})
+    answer = await served.client.post(PATH, {**CHAT, "max_tokens": 5})
+    assert (answer.status, answer.error["code"]) == (400, "context_length_exceeded")
+    assert "64 tokens" in answer.error["message"]
+    assert not served.upstream.sent(GENERATE_PATH)
+
+
+async def test_a_broken_stream_ends_with_an_error_frame():
+    served = gateway({GENERATE_PATH: streamed(FRAMES[0], b'data: {"half', lost(started=True))})
+    answer = await served.client.post(PATH, STREAM)
+    first, last = answer.body.strip().split(b"\n\n")
+    assert first == FRAMES[0].strip()
+    assert orjson.loads(last.removeprefix(b"data: "))["error"]["code"] == "upstream_lost"
+
+
+async def test_a_stream_that_just_stops_is_not_taken_for_a_complete_one():
+    answer = await gateway({GENERATE_PATH: streamed(FRAMES[0])}).client.post(PATH, STREAM)
+    assert b"upstream_lost" in answer.body
+    assert b"[DONE]" not in answer.body
+
+
+async def test_an_error_frame_of_the_worker_ends_the_stream():
+    frame = b'data: {"error":{"message":"m","type":"t","param":null,"code":"c"}}\n\n'
+    answer = await gateway({GENERATE_PATH: streamed(FRAMES[0], frame)}).client.post(PATH, STREAM)
+    assert answer.body == FRAMES[0] + frame
+
+
+ENGINES = (Engine(grpc=EngineAddress("a:1")), Engine(grpc=EngineAddress("b:1")))
+WORKERS = (WorkerUrl("http://w1:1"), WorkerUrl("http://w2:1"))
+
+
+async def test_another_engine_is_tried_when_the_worker_says_that_it_may():
+    answers = iter([refused(503, "down", retryable=True), FakeAnswer(pieces=(b"{}",))])
+    served = gateway({GENERATE_PATH: lambda _: next(answers)}, known=snapshot(engines=ENGINES))
+    assert (await served.client.post(PATH, CHAT)).status == 200
+    asked = [message["target"]["grpc"] for message in served.upstream.sent(GENERATE_PATH)]
+    assert sorted(asked) == ["a:1", "b:1"]
+
+
+async def test_another_worker_is_tried_when_one_cannot_be_reached():
+    answers = iter([ConnectFailed("no"), FakeAnswer(pieces=(b"{}",))])
+    served = gateway({GENERATE_PATH: lambda _: next(answers)}, known=snapshot(workers=WORKERS))
+    assert (await served.client.post(PATH, CHAT)).status == 200
+    assert len({post.url for post in served.upstream.posts[1:]}) == 2
+
+
+async def test_a_request_that_breaks_workers_is_given_to_two_at_most():
+    workers = (*WORKERS, WorkerUrl("http://w3:1"))
+    served = gateway({GENERATE_PATH: lambda _: lost()}, known=snapshot(workers=workers))
+    answer = await served.client.post(PATH, CHAT)
+    assert answer.status == 502
+    assert len(served.upstream.sent(GENERATE_PATH)) == 2
+
+
+async def test_a_refusal_without_the_mark_is_not_tried_again():
+    served = gateway(
+        {GENERATE_PATH: lambda _: refused(503, "full", code="overloaded")}, known=snapshot(engines=ENGINES)
+    )
+    answer = await served.client.post(PATH, CHAT)
+    assert (answer.status, answer.error["message"]) == (503, "full")
+    assert len(served.upstream.sent(GENERATE_PATH)) == 1
+
+
+@pytest.mark.parametrize(
+    ("known", "code"),
+    [
+        (snapshot(engines=()), "model_not_ready"),
+        (snapshot(workers=()), "overloaded"),
+        (snapshot(tokenizers=()), "overloaded"),
+    ],
+)
+async def test_nothing_to_run_on_is_a_503_with_a_hint(known, code):
+    answer = await gateway(known=known).client.post(PATH, CHAT)
+    assert (answer.status, answer.error["code"]) == (503, code)
+    assert answer.headers[b"retry-after"]
+
+
+async def test_a_wrong_internal_token_is_not_the_clients_fault():
+    answer = await gateway({GENERATE_PATH: lambda _: refused(403, "token")}).client.post(PATH, CHAT)
+    assert answer.status == 502
+    assert "token" not in answer.error["message"]
+
+
+async def test_a_client_that_hangs_up_frees_worker_and_slot():
+    never = asyncio.Event()
+    served = gateway({GENERATE_PATH: streamed(FRAMES[0], never)})
+    task = asyncio.create_task(served.client.post(PATH, STREAM))
+    while not served.upstream.open:
+        await asyncio.sleep(0)
+    served.client.gone.set()
+    answer = await asyncio.wait_for(task, 1)
+    assert answer.status == 200
+    assert served.upstream.open == 0
+    labels = {"endpoint": "chat", "model": "tiny-chat", "status": "499", "outcome": "gone"}
+    assert served.registry.get_sample_value("conch_gateway_requests_total", labels) == 1
+
+
+async def test_a_silent_prefill_is_bridged_with_comments_and_errors_become_frames():
+    release = asyncio.Event()
+
+    async def later():
+        await asyncio.sleep(0.1)
+        release.set()
+
+    served = gateway({GENERATE_PATH: streamed(release, lost(started=True))}, keep_alive_s=0.03)
+    answer, _ = await asyncio.gather(served.client.post(PATH, STREAM), later())
+    assert answer.status == 200
+    assert answer.pieces[0] == b": keep-alive\n\n"
+    assert b"upstream_lost" in answer.body
+
+
+async def test_unknown_fields_are_ignored_and_counted():
+    served = gateway()
+    assert (await served.client.post(PATH, {**CHAT, "foo": 1, "store": True})).status == 200
+    assert served.registry.get_sample_value("conch_gateway_unknown_fields_total") == 1
+
+
+async def test_a_bug_is_a_500_without_internals():
+    def explode(_):
+        raise ZeroDivisionError("secret")
+
+    answer = await gateway({GENERATE_PATH: explode}).client.post(PATH, CHAT)
+    assert answer.status == 500
+    assert b"secret" not in answer.body
