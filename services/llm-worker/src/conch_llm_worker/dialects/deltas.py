@@ -1,0 +1,52 @@
+"""What every dialect turns an engine's messages into. Named tuples: one is made per message, so they must be cheap."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import NamedTuple, Protocol
+
+from tritonclient.grpc.service_pb2 import ModelInferRequest, ModelInferResponse
+
+
+class EngineEnd(StrEnum):
+    """Why an engine made no more tokens."""
+
+    STOP = "stop"
+    LENGTH = "length"
+    CANCELLED = "cancelled"
+    UNKNOWN = "unknown"
+    """The dialect does not say; the ids do."""
+
+
+class Logprobs(NamedTuple):
+    """Log probabilities of a row of tokens, with the most likely alternatives at each position."""
+
+    chosen: Sequence[float]
+    top_ids: Sequence[Sequence[int]]
+    """One row per token; no rows when none were asked for."""
+    top: Sequence[Sequence[float]]
+
+
+class TokenDelta(NamedTuple):
+    """What one message of an engine brought."""
+
+    ids: Sequence[int]
+    logprobs: Logprobs | None = None
+    prompt: Logprobs | None = None
+    end: EngineEnd | None = None
+    stop_token_id: int | None = None
+
+
+class Reader(Protocol):
+    """Reads the messages of one stream, in order."""
+
+    def read(self, response: ModelInferResponse) -> TokenDelta:
+        """Return what a message brought; raise `MalformedResponse` when it breaks the dialect's contract."""
+        ...
+
+
+class Dispatch(NamedTuple):
+    """One engine call: the message to send, how its answers are read, and whether they come as a stream."""
+
+    message: ModelInferRequest
+    reader: Reader
+    streamed: bool

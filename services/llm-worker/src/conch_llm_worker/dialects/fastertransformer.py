@@ -1,0 +1,193 @@
+"""The `fastertransformer` dialect: typed tensors in, a cumulative buffer of prompt and answer out.
+
+Deployments of this backend differ in what they declare, so inputs are built from the model's own config: only what it
+declares is sent, in the type found there. A parameter that the backend cannot obey is refused by name. A decoupled
+model sends the whole buffer with every token and once more at the end; one that is not answers once.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tritonclient.grpc.service_pb2 import ModelInferResponse
+
+from conch_contracts.generation import Api, GenerateRequest, SamplingParameters
+from conch_kit.errors import InvalidRequest
+from conch_kit.triton.errors import MalformedResponse
+from conch_kit.triton.tensors import Outputs, add_input, is_final, new_request
+from conch_llm_worker.dialects.deltas import Dispatch, EngineEnd, Logprobs, TokenDelta
+
+Value = int | float | bool
+
+REQUIRED = ("input_ids", "input_lengths", "request_output_len")
+_UINT64 = 2**64
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What a model's config declares, as far as this dialect must know it."""
+
+    datatypes: Mapping[str, str]
+    """Input name to KServe data type, such as UINT32."""
+    batched: bool
+    """Whether tensors have a leading batch dimension."""
+    decoupled: bool
+
+
+@dataclass(slots=True)
+class _Inputs:
+    """Collects scalar inputs and refuses what the model does not declare."""
+
+    layout: Layout
+    scalars: dict[str, Value] = field(default_factory=dict)
+
+    def offer(self, name: str, value: Value | None) -> None:
+        """Send a value where the model declares the input; leave it to the model's own default elsewhere."""
+        if value is not None and name in self.layout.datatypes:
+            self.scalars[name] = value
+
+    def demand(self, name: str, value: Value, default: Value, param: str) -> None:
+        """Send a value that the client asked for; refuse it when the model has no such input."""
+        if value == default:
+            return
+        if name not in self.layout.datatypes:
+            raise unsupported(param)
+        self.scalars[name] = value
+
+
+def unsupported(param: str) -> InvalidRequest:
+    """Return the refusal of a parameter that this engine cannot obey."""
+    return InvalidRequest(f"This model's engine does not support '{param}'.", param=param, code="unsupported_parameter")
+
+
+def dispatch(request: GenerateRequest, prompt: Sequence[int], sampling: SamplingParameters, layout: Layout) -> Dispatch:
+    """Return the engine call for one choice; raise `InvalidRequest` for what the engine cannot do."""
+    _refuse(request, sampling)
+    inputs = _Inputs(layout)
+    _sampling(inputs, sampling)
+    _backend(inputs, request, sampling)
+    message = new_request(request.target.model, request.request_id)
+    lead = [1] if layout.batched else []
+    types = layout.datatypes
+    for name in REQUIRED:
+        if name not in types:
+            raise MalformedResponse(f"The model declares no input {name}; it is no fastertransformer model.")
+    add_input(message, "input_ids", types["input_ids"], [*lead, len(prompt)], prompt)
+    add_input(message, "input_lengths", types["input_lengths"], [*lead, 1], [len(prompt)])
+    add_input(message, "request_output_len", types["request_output_len"], [*lead, 1], [sampling.max_tokens])
+    for name, value in inputs.scalars.items():
+        add_input(message, name, types[name], [*lead, 1], [value])
+    stops = (*request.backend.stop_words, *((id_,) for id_ in sampling.stop_token_ids))
+    for name, words in (("stop_words_list", stops), ("bad_words_list", sampling.bad_words)):
+        if words and name in types:
+            rows = word_list(words)
+            add_input(message, name, types[name], [*lead, 2, len(rows) // 2], rows)
+    reader = BufferReader(len(prompt), sampling.max_tokens, decoupled=layout.decoupled)
+    return Dispatch(message, reader, streamed=layout.decoupled)
+
+
+def word_list(words: Sequence[Sequence[int]]) -> list[int]:
+    """Return words as the backend wants them: a row of all ids, and a row of cumulative ends padded with -1."""
+    words = [word for word in words if word]
+    flat = [id_ for word in words for id_ in word]
+    ends, total = [], 0
+    for word in words:
+        total += len(word)
+        ends.append(total)
+    return flat + ends + [-1] * (len(flat) - len(ends))
+
+
+def _refuse(request: GenerateRequest, sampling: SamplingParameters) -> None:
+    """Refuse what no model of this backend can do."""
+    refused = {
+        "min_p": sampling.min_p > 0,
+        "frequency_penalty": sampling.frequency_penalty != 0,
+        "logit_bias": bool(sampling.logit_bias),
+        "ignore_eos": sampling.ignore_eos,
+        "echo": request.echo and request.logprobs,
+        "top_logprobs" if request.api is Api.CHAT else "logprobs": bool(sampling.logprobs),
+    }
+    for param, asked in refused.items():
+        if asked:
+            raise unsupported(param)
+
+
+def _sampling(inputs: _Inputs, sampling: SamplingParameters) -> None:
+    if sampling.repetition_penalty != 1 and sampling.presence_penalty != 0:
+        raise InvalidRequest(
+            "This model's engine takes either 'repetition_penalty' or 'presence_penalty', not both.",
+            param="presence_penalty",
+            code="unsupported_parameter",
+        )
+    if sampling.bad_words and "bad_words_list" not in inputs.layout.datatypes:
+        raise unsupported("bad_words")
+    greedy = sampling.temperature == 0
+    inputs.offer("temperature", 1.0 if greedy else sampling.temperature)
+    inputs.offer("runtime_top_k", 1 if greedy else sampling.top_k)
+    inputs.offer("runtime_top_p", 0.0 if greedy else sampling.top_p)
+    if not greedy:
+        inputs.demand("temperature", sampling.temperature, 1.0, "temperature")
+        inputs.demand("runtime_top_k", sampling.top_k, 0, "top_k")
+        inputs.demand("runtime_top_p", sampling.top_p, 1.0, "top_p")
+    inputs.demand("presence_penalty", sampling.presence_penalty, 0.0, "presence_penalty")
+    if sampling.presence_penalty == 0:
+        inputs.offer("repetition_penalty", sampling.repetition_penalty)
+    inputs.demand("repetition_penalty", sampling.repetition_penalty, 1.0, "repetition_penalty")
+    inputs.demand("min_length", sampling.min_tokens, 0, "min_tokens")
+    inputs.offer("random_seed", None if sampling.seed is None else sampling.seed % _UINT64)
+
+
+def _backend(inputs: _Inputs, request: GenerateRequest, sampling: SamplingParameters) -> None:
+    options = request.backend
+    inputs.offer("start_id", _natural(options.start_id))
+    inputs.offer("end_id", _natural(options.end_id))
+    inputs.offer("mask_positions", options.mask_positions)
+    if request.logprobs:
+        inputs.demand("is_return_log_probs", True, False, "logprobs")  # noqa: FBT003 - the tensor's values
+
+
+def _natural(value: int | None) -> int | None:
+    return None if value is None or value < 0 else value
+
+
+class BufferReader:
+    """Reads the buffer of one request: what is new in it since the last message."""
+
+    __slots__ = ("_decoupled", "_known", "_max_tokens", "_prompt")
+
+    def __init__(self, prompt_tokens: int, max_tokens: int, *, decoupled: bool) -> None:
+        self._prompt = self._known = prompt_tokens
+        self._max_tokens = max_tokens
+        self._decoupled = decoupled
+
+    def read(self, response: ModelInferResponse) -> TokenDelta:
+        """Return the ids since the last message; none in the repeated last one."""
+        out = Outputs(response)
+        final = not self._decoupled or is_final(response)
+        if not out.has("output_ids"):
+            if not final:
+                raise MalformedResponse("An answer without output_ids.")
+            return TokenDelta((), end=self._end())
+        buffer = out.ints("output_ids")
+        length = out.ints("sequence_length")[0] if out.has("sequence_length") else 0
+        if not self._prompt <= length <= len(buffer):
+            raise MalformedResponse(
+                f"sequence_length is {length} with a prompt of {self._prompt} and a buffer of {len(buffer)}."
+            )
+        known, self._known = self._known, max(length, self._known)
+        logprobs = self._logprobs(out, known, len(buffer))
+        return TokenDelta(buffer[known:length], logprobs, end=self._end() if final else None)
+
+    def _logprobs(self, out: Outputs, known: int, width: int) -> Logprobs | None:
+        """Return the new tokens' log probabilities; some versions count them from the prompt on, some after it."""
+        if not out.has("output_log_probs"):
+            return None
+        values = out.floats("output_log_probs")
+        base = 0 if len(values) == width else self._prompt
+        new = values[known - base : self._known - base]
+        if len(new) != self._known - known:
+            raise MalformedResponse(f"output_log_probs has {len(values)} values, too few for the new tokens.")
+        return Logprobs(new, (), ())
+
+    def _end(self) -> EngineEnd:
+        full = self._known - self._prompt >= self._max_tokens
+        return EngineEnd.LENGTH if full else EngineEnd.UNKNOWN

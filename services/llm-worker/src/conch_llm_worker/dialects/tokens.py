@@ -1,0 +1,73 @@
+"""The `tokens` dialect (`conch_contracts.tokens_dialect`): ids and JSON parameters in, ids out."""
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from tritonclient.grpc.service_pb2 import ModelInferResponse
+
+from conch_contracts import tokens_dialect as wire
+from conch_contracts.generation import GenerateRequest, SamplingParameters
+from conch_kit.triton.errors import MalformedResponse
+from conch_kit.triton.tensors import Outputs, add_input, new_request
+from conch_llm_worker.dialects.deltas import Dispatch, EngineEnd, Logprobs, TokenDelta
+
+T = TypeVar("T")
+
+_ENDS = {
+    wire.FINISH_STOP: EngineEnd.STOP,
+    wire.FINISH_LENGTH: EngineEnd.LENGTH,
+    wire.FINISH_CANCELLED: EngineEnd.CANCELLED,
+}
+
+
+def dispatch(request: GenerateRequest, prompt: Sequence[int], sampling: SamplingParameters) -> Dispatch:
+    """Return the engine call for one choice."""
+    message = new_request(request.target.model, request.request_id)
+    add_input(message, wire.INPUT_IDS, "INT32", [len(prompt)], prompt)
+    add_input(message, wire.PARAMETERS, "BYTES", [1], [sampling.model_dump_json().encode()])
+    return Dispatch(message, TokensReader(), streamed=True)
+
+
+class TokensReader:
+    """Reads one stream; nothing has to be remembered between its messages."""
+
+    __slots__ = ()
+
+    def read(self, response: ModelInferResponse) -> TokenDelta:
+        """Return what a message brought."""
+        out = Outputs(response)
+        ids = out.ints(wire.TOKEN_IDS) if out.has(wire.TOKEN_IDS) else ()
+        if not out.has(wire.FINISH_REASON) and not out.has(wire.LOGPROBS) and not out.has(wire.PROMPT_LOGPROBS):
+            return TokenDelta(ids)
+        end, stop_token_id = _end(out)
+        logprobs = _logprobs(out, wire.LOGPROBS, wire.TOP_IDS, wire.TOP_LOGPROBS)
+        if logprobs is not None and len(logprobs.chosen) != len(ids):
+            raise MalformedResponse(f"{wire.LOGPROBS} has {len(logprobs.chosen)} values for {len(ids)} tokens.")
+        prompt = _logprobs(out, wire.PROMPT_LOGPROBS, wire.PROMPT_TOP_IDS, wire.PROMPT_TOP_LOGPROBS)
+        return TokenDelta(ids, logprobs, prompt, end, stop_token_id)
+
+
+def _end(out: Outputs) -> tuple[EngineEnd | None, int | None]:
+    if not out.has(wire.FINISH_REASON):
+        return None, None
+    reason = out.texts(wire.FINISH_REASON)[0].decode("utf-8", "replace")
+    if reason not in _ENDS:
+        raise MalformedResponse(f"{wire.FINISH_REASON} is {reason!r}, expected one of {sorted(_ENDS)}.")
+    stop = out.ints(wire.STOP_TOKEN_ID)[0] if out.has(wire.STOP_TOKEN_ID) else -1
+    return _ENDS[reason], stop if stop >= 0 else None
+
+
+def _logprobs(out: Outputs, chosen: str, top_ids: str, top: str) -> Logprobs | None:
+    if not out.has(chosen):
+        return None
+    values = out.floats(chosen)
+    if not values or not out.has(top_ids) or not out.has(top):
+        return Logprobs(values, (), ())
+    return Logprobs(values, _rows(out.ints(top_ids), len(values)), _rows(out.floats(top), len(values)))
+
+
+def _rows(flat: Sequence[T], count: int) -> Sequence[Sequence[T]]:
+    width, rest = divmod(len(flat), count)
+    if rest:
+        raise MalformedResponse(f"{len(flat)} alternatives do not fill {count} rows.")
+    return [flat[at : at + width] for at in range(0, len(flat), width)] if width else ()

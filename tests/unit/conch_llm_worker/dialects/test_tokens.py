@@ -1,0 +1,67 @@
+import json
+
+import pytest
+
+from conch_kit.triton.errors import MalformedResponse
+from conch_llm_worker.dialects import tokens
+from conch_llm_worker.dialects.deltas import EngineEnd, Logprobs, TokenDelta
+from testkit.engine_messages import inputs, response, tokens_response
+from testkit.generate_requests import generate_request, sampling
+
+
+def test_a_call_sends_the_ids_and_all_parameters() -> None:
+    parameters = sampling(seed=5, logit_bias={3: 1.5}, bad_words=((1, 2),))
+    call = tokens.dispatch(generate_request(), (7, 8, 9), parameters)
+    assert call.streamed
+    assert call.message.model_name == "m"
+    assert inputs(call.message) == {"input_ids": ("INT32", [3], [7, 8, 9])}
+    sent = json.loads(call.message.raw_input_contents[1][4:])
+    assert sent == json.loads(parameters.model_dump_json())
+    assert sent["logit_bias"] == {"3": 1.5}
+
+
+@pytest.mark.parametrize(
+    ("message", "delta"),
+    [
+        (tokens_response([5, 6]), TokenDelta((5, 6))),
+        (tokens_response([], "length"), TokenDelta((), None, None, EngineEnd.LENGTH, None)),
+        (tokens_response([9], "stop", 9), TokenDelta((9,), None, None, EngineEnd.STOP, 9)),
+        (tokens_response([], "cancelled"), TokenDelta((), None, None, EngineEnd.CANCELLED, None)),
+        (response(final=True), TokenDelta(())),
+    ],
+)
+def test_a_message_is_read_as_what_it_says(message: object, delta: TokenDelta) -> None:
+    assert tokens.TokensReader().read(message) == delta  # type: ignore[arg-type]
+
+
+def test_log_probabilities_are_read_in_rows() -> None:
+    delta = tokens.TokensReader().read(
+        response(
+            token_ids=("INT32", [2], [5, 6]),
+            logprobs=("FP32", [2], [-0.5, -0.25]),
+            top_ids=("INT32", [2, 2], [5, 1, 6, 2]),
+            top_logprobs=("FP32", [2, 2], [-0.5, -1, -0.25, -2]),
+            prompt_logprobs=("FP32", [1], [-1]),
+        )
+    )
+    assert delta.logprobs == Logprobs((-0.5, -0.25), [(5, 1), (6, 2)], [(-0.5, -1), (-0.25, -2)])
+    assert delta.prompt == Logprobs((-1.0,), (), ())
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        tokens_response([1], "because"),
+        response(token_ids=("INT32", [2], [5, 6]), logprobs=("FP32", [1], [-0.5])),
+        response(token_ids=("FP32", [1], [0.5])),
+        response(
+            token_ids=("INT32", [2], [5, 6]),
+            logprobs=("FP32", [2], [-0.5, -0.5]),
+            top_ids=("INT32", [1, 3], [5, 1, 6]),
+            top_logprobs=("FP32", [1, 3], [-1, -1, -1]),
+        ),
+    ],
+)
+def test_a_message_that_breaks_the_contract_is_refused(message: object) -> None:
+    with pytest.raises(MalformedResponse):
+        tokens.TokensReader().read(message)  # type: ignore[arg-type]
