@@ -1,7 +1,8 @@
 """Small tokenizers of the two great families, made without any file."""
 
-from conch_llm_worker.vocabulary import Vocabulary
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+
+from conch_llm_worker.vocabulary import Vocabulary
 
 BYTE_EOS = 256
 """The id of `<|end|>` in the byte-level tokenizer, whose id b is byte b for all others."""

@@ -1,8 +1,11 @@
 """Pieces joined are the decode of all ids at once, for every family of tokenizer and every grouping."""
 
+import itertools
 import random
 
 import pytest
+from tokenizers import Tokenizer, decoders
+
 from testkit.vocabularies import (
     BYTE_ADDED,
     BYTE_EOS,
@@ -14,13 +17,12 @@ from testkit.vocabularies import (
     vocabulary_of,
     word_piece_tokenizer,
 )
-from tokenizers import Tokenizer, decoders
 
 ROUNDS = 300
 
 
 def odd_byte_level() -> Tokenizer:
-    """A byte-level tokenizer in a chain that no table can stand for."""
+    """Return a byte-level tokenizer in a chain that no table can stand for."""
     tokenizer = byte_level_tokenizer()
     tokenizer.decoder = decoders.Sequence([decoders.ByteLevel(), decoders.Fuse(), decoders.Strip(" ", 1, 0)])
     return tokenizer
@@ -38,7 +40,7 @@ TOKENIZERS = {
 def pieces(tokenizer: Tokenizer, ids: list[int], cuts: list[int], *, skip: bool) -> list[str]:
     detokenizer = vocabulary_of(tokenizer).detokenizer(skip_special_tokens=skip)
     bounds = [0, *cuts, len(ids)]
-    texts = [detokenizer.feed(ids[start:end]) for start, end in zip(bounds, bounds[1:], strict=False) if end > start]
+    texts = [detokenizer.feed(ids[start:end]) for start, end in itertools.pairwise(bounds) if end > start]
     return [*texts, detokenizer.finish()]
 
 

@@ -1,6 +1,7 @@
 import random
 
 import pytest
+
 from conch_llm_worker.stops import Scan, StopScanner
 
 

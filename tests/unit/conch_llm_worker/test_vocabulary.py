@@ -1,4 +1,5 @@
 import pytest
+
 from conch_llm_worker.vocabulary import Vocabulary, VocabularyError
 from testkit.vocabularies import BYTE_EOS, PIECE_BYTE_0, PIECES, byte_level, sentence_piece_tokenizer, vocabulary_of
 

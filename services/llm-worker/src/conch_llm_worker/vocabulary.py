@@ -7,7 +7,7 @@ these objects; `detokenizer` does the incremental work; `logprobs` shows single 
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Self
 
 from tokenizers import Tokenizer
@@ -42,7 +42,7 @@ class Vocabulary:
         try:
             decoders = frozenset(_decoder_types(json.loads(data).get("decoder")))
             tokenizer = Tokenizer.from_str(data.decode())
-        except Exception as exc:  # noqa: BLE001 - the library raises plain Exception for whatever it cannot read
+        except Exception as exc:  # the library raises plain Exception for whatever it cannot read
             raise VocabularyError(f"The bundle's tokenizer.json cannot be read: {exc}") from exc
         return cls(tokenizer, decoders)
 
@@ -59,8 +59,13 @@ class Vocabulary:
         if self._kept is not None:
             return self._kept[token_id]
         if self._is_open(token_id):
-            return bytes.fromhex(self._tokenizer.id_to_token(token_id)[3:5])
+            return bytes.fromhex(str(self._tokenizer.id_to_token(token_id))[3:5])
         return self._decode([token_id, token_id])[len(self._decode([token_id])) :].encode()
+
+    def text(self, ids: Sequence[int]) -> str:
+        """Return the decode of all ids at once, without special tokens."""
+        text: str = self._tokenizer.decode(list(ids), skip_special_tokens=True)
+        return text
 
     def _decode(self, ids: list[int]) -> str:
         text: str = self._tokenizer.decode(ids, skip_special_tokens=False)

@@ -1,0 +1,146 @@
+"""Server-sent events of a streamed answer, in the exact form that clients get.
+
+All that is the same in every frame of a choice is made once; per token only the text is escaped. A chat choice is a
+role frame, text frames, and an empty frame with the finish reason; a completion choice carries the finish reason in
+its last text frame. Usage appears as OpenAI has it: only when asked for, then as null in every other frame.
+"""
+
+from typing import Protocol
+
+import orjson
+
+from conch_contracts.generation import Api, GenerateRequest, Usage
+from conch_contracts.headers import USAGE_COMMENT
+from conch_llm_worker.generation import Finish, Step
+from conch_llm_worker.logprobs import chat_logprobs, completion_logprobs
+from conch_llm_worker.vocabulary import Vocabulary
+
+DONE = b"data: [DONE]\n\n"
+
+
+class Frames(Protocol):
+    """Makes the frames of one answer."""
+
+    def opening(self, index: int) -> bytes:
+        """Return what a choice begins with."""
+        ...
+
+    def step(self, index: int, step: Step) -> bytes:
+        """Return the frames of one step; empty when it has nothing to show."""
+        ...
+
+    def usage(self, usage: Usage) -> bytes:
+        """Return the frame that tells the usage to the client."""
+        ...
+
+
+def frames_for(request: GenerateRequest, vocabulary: Vocabulary) -> Frames:
+    """Return the frame maker for a request's API."""
+    if request.api is Api.CHAT:
+        return ChatFrames(request, vocabulary)
+    return CompletionFrames(request, vocabulary)
+
+
+def usage_comment(usage: Usage) -> bytes:
+    """Return the comment that ends every stream, for the gateway alone."""
+    return USAGE_COMMENT.encode() + usage.model_dump_json().encode() + b"\n\n"
+
+
+def error_frame(body: bytes) -> bytes:
+    """Return the frame that tells of an error after the first byte; no `[DONE]` follows it."""
+    return b"data: " + body + b"\n\n"
+
+
+class ChatFrames:
+    """Frames of `chat.completion.chunk`."""
+
+    def __init__(self, request: GenerateRequest, vocabulary: Vocabulary) -> None:
+        self._vocabulary = vocabulary
+        self._logprobs = request.logprobs
+        self._head = _head(request, "chat.completion.chunk")
+        self._tail = _tail(request)
+        self._role = b'"delta":{"role":' + orjson.dumps(request.role) + b',"content":""},"logprobs":null'
+        count = len(request.prompts) * request.n
+        self._choices = [self._head + b'[{"index":%d,' % index for index in range(count)]
+        self._texts = [choice + b'"delta":{"content":' for choice in self._choices]
+        self._text_end = b'},"logprobs":null,"finish_reason":null}]' + self._tail
+
+    def opening(self, index: int) -> bytes:
+        """Return the role frame."""
+        return self._choices[index] + self._role + b',"finish_reason":null}]' + self._tail
+
+    def step(self, index: int, step: Step) -> bytes:
+        """Return the text frame and the finishing frame, as far as there are any."""
+        frame = b""
+        if self._logprobs and (step.text or step.entries):
+            shown = orjson.dumps(chat_logprobs(step.entries, self._vocabulary))
+            frame = self._texts[index] + orjson.dumps(step.text) + b'},"logprobs":' + shown
+            frame += b',"finish_reason":null}]' + self._tail
+        elif step.text:
+            frame = self._texts[index] + orjson.dumps(step.text) + self._text_end
+        if step.finish is not None:
+            frame += self._choices[index] + b'"delta":{},"logprobs":null,' + _finish(step.finish) + b"}]" + self._tail
+        return frame
+
+    def usage(self, usage: Usage) -> bytes:
+        """Return the frame without choices."""
+        return _usage_frame(self._head, usage)
+
+
+class CompletionFrames:
+    """Frames of `text_completion`."""
+
+    def __init__(self, request: GenerateRequest, vocabulary: Vocabulary) -> None:
+        self._vocabulary = vocabulary
+        self._logprobs = request.logprobs
+        self._head = _head(request, "text_completion")
+        self._tail = _tail(request)
+        count = len(request.prompts) * request.n
+        self._texts = [self._head + b'[{"index":%d,"text":' % index for index in range(count)]
+        self._text_end = b',"logprobs":null,"finish_reason":null}]' + self._tail
+
+    def opening(self, index: int) -> bytes:
+        """Return nothing: a completion has no role."""
+        return b""
+
+    def step(self, index: int, step: Step) -> bytes:
+        """Return one frame, or none."""
+        if step.finish is None and not step.entries:
+            return self._texts[index] + orjson.dumps(step.text) + self._text_end if step.text else b""
+        shown = b"null"
+        if self._logprobs and step.entries:
+            shown = orjson.dumps(completion_logprobs(step.entries, self._vocabulary))
+        finish = b'"finish_reason":null' if step.finish is None else _finish(step.finish)
+        frame = self._texts[index] + orjson.dumps(step.text) + b',"logprobs":' + shown
+        return frame + b"," + finish + b"}]" + self._tail
+
+    def usage(self, usage: Usage) -> bytes:
+        """Return the frame without choices."""
+        return _usage_frame(self._head, usage)
+
+
+def usage_json(usage: Usage) -> bytes:
+    """Return the usage object as clients see it."""
+    total = usage.prompt_tokens + usage.completion_tokens
+    return b'{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}' % (
+        usage.prompt_tokens,
+        usage.completion_tokens,
+        total,
+    )
+
+
+def _head(request: GenerateRequest, kind: str) -> bytes:
+    fields = {"id": request.response_id, "object": kind, "created": request.created, "model": request.model}
+    return b"data: " + orjson.dumps(fields)[:-1] + b',"choices":'
+
+
+def _tail(request: GenerateRequest) -> bytes:
+    return b',"usage":null}\n\n' if request.include_usage else b"}\n\n"
+
+
+def _finish(finish: Finish) -> bytes:
+    return orjson.dumps({"finish_reason": finish.reason, "stop_reason": finish.stop_reason})[1:-1]
+
+
+def _usage_frame(head: bytes, usage: Usage) -> bytes:
+    return head + b'[],"usage":' + usage_json(usage) + b"}\n\n"

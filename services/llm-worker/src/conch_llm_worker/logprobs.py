@@ -1,0 +1,75 @@
+r"""Log probabilities as the two APIs show them.
+
+Both name tokens by their text. A token that is only part of a UTF-8 character has none; it is written as its bytes in
+hexadecimal (`\\xe4\\xbd`, in the completion form `bytes:\\xe4\\xbd`), as OpenAI does. The ending token is not listed:
+the listed tokens' texts joined are the answer's text.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from conch_llm_worker.generation import TokenEntry
+from conch_llm_worker.vocabulary import Vocabulary
+
+_FLOOR = -9999.0
+"""Stands for minus infinity, which JSON cannot say."""
+
+Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | None"
+
+
+def chat_logprobs(entries: Sequence[TokenEntry], vocabulary: Vocabulary) -> Json:
+    """Return the `logprobs` object of a chat choice."""
+    content: list[Json] = []
+    for entry in entries:
+        pairs = zip(entry.top_ids, entry.top, strict=True)
+        top: list[Json] = [_chat_token(id_, value, vocabulary) for id_, value in pairs]
+        content.append({**_chat_token(entry.token_id, entry.logprob, vocabulary), "top_logprobs": top})
+    return {"content": content, "refusal": None}
+
+
+def completion_logprobs(entries: Sequence[TokenEntry], vocabulary: Vocabulary) -> Json:
+    """Return the `logprobs` object of a completion choice; the chosen token is always among the alternatives."""
+    tokens: list[Json] = []
+    values: list[Json] = []
+    tops: list[Json] = []
+    offsets: list[Json] = []
+    for entry in entries:
+        token = _completion_token(entry.token_id, vocabulary)
+        tokens.append(token)
+        values.append(_finite(entry.logprob))
+        offsets.append(entry.offset)
+        if entry.logprob is None:
+            tops.append(None)
+            continue
+        pairs = zip(entry.top_ids, entry.top, strict=True)
+        top: dict[str, Json] = {_completion_token(id_, vocabulary): _finite(value) for id_, value in pairs}
+        tops.append({**top, token: _finite(entry.logprob)})
+    return {"tokens": tokens, "token_logprobs": values, "top_logprobs": tops, "text_offset": offsets}
+
+
+def _chat_token(token_id: int, logprob: float | None, vocabulary: Vocabulary) -> dict[str, Json]:
+    raw = vocabulary.token_bytes(token_id)
+    return {"token": _text(raw) or _escaped(raw), "logprob": _finite(logprob), "bytes": list(raw)}
+
+
+def _completion_token(token_id: int, vocabulary: Vocabulary) -> str:
+    raw = vocabulary.token_bytes(token_id)
+    return _text(raw) or (f"bytes:{_escaped(raw)}" if raw else "")
+
+
+def _text(raw: bytes) -> str | None:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _escaped(raw: bytes) -> str:
+    return "".join(f"\\x{byte:02x}" for byte in raw)
+
+
+def _finite(value: float | None) -> float | None:
+    if value is None or math.isnan(value):
+        return None
+    return max(value, _FLOOR)
