@@ -1,0 +1,85 @@
+"""The work on one request: each of its choices is one engine call that writes its own part of the answer.
+
+With one choice it runs in the request's own task; with several each has a task, and the first that fails ends the
+others. Nothing is queued between engine and client: a slow reader stops the reading of the engine's stream.
+"""
+
+import asyncio
+from contextlib import aclosing
+
+from conch_contracts.generation import GenerateRequest, Usage
+from conch_kit.triton.errors import EngineError, MalformedResponse
+from conch_llm_worker.answers import Answer
+from conch_llm_worker.engine_calls import EngineCalls
+from conch_llm_worker.generation import Finish, Generation, Rules
+from conch_llm_worker.vocabulary import Vocabulary
+
+
+class Choices:
+    """All choices of one request."""
+
+    def __init__(self, request: GenerateRequest, vocabulary: Vocabulary, engines: EngineCalls, answer: Answer) -> None:
+        rules = Rules.of(request, vocabulary)
+        self._request = request
+        self._engines = engines
+        self._answer = answer
+        self._generations = [
+            Generation(rules, vocabulary, prompt if request.echo else None)
+            for prompt in request.prompts
+            for _ in range(request.n)
+        ]
+
+    async def run(self) -> None:
+        """Run every choice to its end; raise the first failure."""
+        if len(self._generations) == 1:
+            await self._run(0)
+            return
+        try:
+            async with asyncio.TaskGroup() as group:
+                for index in range(len(self._generations)):
+                    group.create_task(self._run(index))
+        except BaseExceptionGroup as failures:
+            raise _first(failures) from None
+
+    def usage(self) -> Usage:
+        """Return what the request has used so far; a prompt counts once, however many choices it has."""
+        return Usage(
+            prompt_tokens=sum(len(prompt.ids) for prompt in self._request.prompts),
+            completion_tokens=sum(generation.completion_tokens for generation in self._generations),
+        )
+
+    async def _run(self, index: int) -> None:
+        request, generation, answer = self._request, self._generations[index], self._answer
+        if request.sampling.max_tokens == 0 and not request.logprobs:
+            await answer.add(index, generation.echo(None)._replace(finish=Finish("length")))
+            return
+        try:
+            await self._generate(index, generation)
+        except EngineError:
+            self._engines.forget(request)
+            raise
+
+    async def _generate(self, index: int, generation: Generation) -> None:
+        request, answer = self._request, self._answer
+        call = await self._engines.prepare(request, index)
+        read, first = call.reader.read, True
+        async with aclosing(self._engines.responses(request, call)) as responses:
+            async for response in responses:
+                delta = read(response)
+                if first:
+                    first = False
+                    await answer.add(index, generation.echo(delta.prompt))
+                step = generation.feed(delta)
+                if step.text or step.entries or step.finish is not None:
+                    await answer.add(index, step)
+                if step.finish is not None:
+                    return
+        raise MalformedResponse("The engine's stream ended without a reason.")
+
+
+def _first(failures: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Return the first failure inside a group."""
+    failure: BaseException = failures
+    while isinstance(failure, BaseExceptionGroup):
+        failure = failure.exceptions[0]
+    return failure

@@ -1,0 +1,132 @@
+"""Calls an engine in the dialect of its model: one gRPC call per choice.
+
+The `fastertransformer` dialect needs the model's own config; it is read once per engine and model, and
+again after a call failed, since another model may have taken its place.
+"""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from typing import Protocol
+
+from tritonclient.grpc.model_config_pb2 import DataType, ModelConfig
+from tritonclient.grpc.service_pb2 import ModelInferRequest, ModelInferResponse
+
+from conch_contracts.generation import GenerateRequest, SamplingParameters
+from conch_contracts.names import EngineAddress
+from conch_contracts.records import Dialect
+from conch_llm_worker.dialects import fastertransformer, tokens
+from conch_llm_worker.dialects.deltas import Dispatch
+from conch_llm_worker.dialects.fastertransformer import Layout
+
+_INT64_MAX = 2**63
+
+
+class Responses(Protocol):
+    """The messages of one call; closing them ends it."""
+
+    def __aiter__(self) -> AsyncIterator[ModelInferResponse]:
+        """Return the iterator over the messages."""
+        ...
+
+    async def aclose(self) -> None:
+        """End the call."""
+        ...
+
+
+class Triton(Protocol):
+    """What this module needs of a Triton client."""
+
+    def stream(
+        self,
+        address: EngineAddress,
+        request: ModelInferRequest,
+        *,
+        first_timeout_s: float,
+        inter_timeout_s: float,
+        timeout_s: float,
+    ) -> Responses:
+        """Call a decoupled model; closing the iterator cancels the call."""
+        ...
+
+    async def infer(
+        self, address: EngineAddress, request: ModelInferRequest, *, timeout_s: float
+    ) -> ModelInferResponse:
+        """Call a model that answers once."""
+        ...
+
+    async def model_config(self, address: EngineAddress, model: str) -> ModelConfig:
+        """Read a model's config."""
+        ...
+
+
+class EngineCalls:
+    """Prepares and makes the engine calls of requests."""
+
+    def __init__(self, triton: Triton, random_seed: Callable[[], int]) -> None:
+        self._triton = triton
+        self._random_seed = random_seed
+        self._layouts: dict[tuple[EngineAddress, str], Layout] = {}
+
+    async def prepare(self, request: GenerateRequest, index: int) -> Dispatch:
+        """Return the call for one choice; raise `InvalidRequest` for what its dialect cannot express."""
+        prompt, variant = divmod(index, request.n)
+        ids = request.prompts[prompt].ids
+        sampling = _sampling_of(request, variant)
+        match request.target.dialect:
+            case Dialect.TOKENS:
+                return tokens.dispatch(request, ids, sampling)
+            case Dialect.FASTERTRANSFORMER:
+                if sampling.seed is None:  # this backend takes the same seed for all when none is sent
+                    sampling = sampling.model_copy(update={"seed": self._random_seed()})
+                return fastertransformer.dispatch(request, ids, sampling, await self._layout(request))
+
+    def responses(self, request: GenerateRequest, call: Dispatch) -> Responses:
+        """Make the call and return the engine's messages; closing them cancels it."""
+        address, timeout_s = request.target.grpc, request.timeout_s
+        if not call.streamed:
+            return self._once(address, call.message, timeout_s)
+        return self._triton.stream(
+            address,
+            call.message,
+            first_timeout_s=min(request.first_token_timeout_s, timeout_s),
+            inter_timeout_s=request.inter_token_timeout_s,
+            timeout_s=timeout_s,
+        )
+
+    def forget(self, request: GenerateRequest) -> None:
+        """Read the model's config again at the next call: after a failure another model may be there."""
+        self._layouts.pop((request.target.grpc, request.target.model), None)
+
+    async def _once(
+        self, address: EngineAddress, message: ModelInferRequest, timeout_s: float
+    ) -> AsyncGenerator[ModelInferResponse, None]:
+        yield await self._triton.infer(address, message, timeout_s=timeout_s)
+
+    async def _layout(self, request: GenerateRequest) -> Layout:
+        key = (request.target.grpc, request.target.model)
+        known = self._layouts.get(key)
+        if known is None:
+            known = self._layouts[key] = read_layout(await self._triton.model_config(*key))
+        return known
+
+
+def read_layout(config: ModelConfig) -> Layout:
+    """Return what the `fastertransformer` dialect must know of a model's config."""
+    datatypes = {item.name: DataType.Name(item.data_type).removeprefix("TYPE_") for item in config.input}
+    return Layout(
+        datatypes={name: "BYTES" if type_ == "STRING" else type_ for name, type_ in datatypes.items()},
+        batched=config.max_batch_size > 0,
+        decoupled=config.model_transaction_policy.decoupled,
+    )
+
+
+def _sampling_of(request: GenerateRequest, variant: int) -> SamplingParameters:
+    """Return the parameters of one choice: its own seed, and the prompt's log probabilities when they are shown."""
+    sampling = request.sampling
+    changes: dict[str, int | None] = {}
+    if sampling.seed is not None and variant:
+        changes["seed"] = (sampling.seed + variant) % _INT64_MAX
+    if request.echo and request.logprobs:
+        changes["prompt_logprobs"] = sampling.logprobs or 0
+    if sampling.max_tokens == 0:
+        changes["max_tokens"] = 1  # an engine makes at least one; it is not shown
+    return sampling.model_copy(update=changes) if changes else sampling

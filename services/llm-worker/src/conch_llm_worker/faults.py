@@ -1,0 +1,47 @@
+"""What an engine's failure is to the client: a status before the first byte, an error frame after it.
+
+The one place where engine errors become API errors. `retryable` says that another engine may be asked: only where
+this one never began, or was lost before the client had a byte.
+"""
+
+from conch_contracts.tokens_dialect import INVALID_PREFIX
+from conch_kit.errors import InvalidRequest, ServiceError, Unavailable, UpstreamError, UpstreamTimeout
+from conch_kit.triton.errors import EngineError, EngineLost, EngineRejected, EngineTimeout, EngineUnavailable
+
+_QUEUE_TIMEOUT = "Request timeout expired"
+
+
+def service_error(fault: EngineError, *, begun: bool) -> ServiceError:
+    """Return the API error of a fault; `begun` tells whether the client already has part of the answer."""
+    if isinstance(fault, EngineTimeout):
+        what = "first token" if fault.first else "next token"
+        return UpstreamTimeout(f"The model's engine did not send the {what} in time.")
+    if begun:
+        return UpstreamError("The model's engine was lost in the middle of the answer.", code="upstream_lost")
+    match fault:
+        case EngineRejected():
+            return _rejection(fault.message)
+        case EngineUnavailable():
+            return Unavailable("The model's engine cannot take the request.", retryable=True)
+        case EngineLost():
+            return UpstreamError("The model's engine was lost.", code="upstream_lost", retryable=True)
+        case _:
+            return UpstreamError("The model's engine gave an answer that cannot be read.")
+
+
+def shutting_down() -> ServiceError:
+    """Return the error of a request that the end of the drain cut short."""
+    return Unavailable("The server is shutting down.", code="server_shutting_down", retryable=True)
+
+
+def overdue() -> ServiceError:
+    """Return the error of a request whose whole time is over."""
+    return UpstreamTimeout("The answer was not complete in the request's time.")
+
+
+def _rejection(message: str) -> ServiceError:
+    if message.startswith(INVALID_PREFIX):
+        return InvalidRequest(message.removeprefix(INVALID_PREFIX))
+    if _QUEUE_TIMEOUT in message:
+        return Unavailable("The model's engine is full.", retryable=True)
+    return UpstreamError("The model's engine refused the request.")

@@ -1,0 +1,91 @@
+"""The generate endpoint: reads a request, has its choices run, and ends the answer in the one right way."""
+
+import asyncio
+from typing import Protocol
+
+from pydantic import ValidationError
+
+from conch_contracts.generation import GenerateRequest
+from conch_contracts.names import Digest
+from conch_kit.asgi import Receive, Scope, Send, read_body
+from conch_kit.errors import InvalidRequest, ServiceError
+from conch_kit.triton.errors import EngineError
+from conch_llm_worker import faults
+from conch_llm_worker.answers import Answer, CompleteAnswer, StreamedAnswer
+from conch_llm_worker.choices import Choices
+from conch_llm_worker.engine_calls import EngineCalls
+from conch_llm_worker.interruption import InFlight, Reason
+from conch_llm_worker.metrics import Metrics
+from conch_llm_worker.vocabulary import Vocabulary
+
+
+class Vocabularies(Protocol):
+    """Where vocabularies come from."""
+
+    async def get(self, digest: Digest) -> Vocabulary:
+        """Return the vocabulary of a tokenizer bundle; raise `ServiceError` when it cannot be had."""
+        ...
+
+
+class GenerateHandler:
+    """Answers `POST /internal/v1/generate`."""
+
+    def __init__(
+        self,
+        engines: EngineCalls,
+        vocabularies: Vocabularies,
+        in_flight: InFlight,
+        metrics: Metrics,
+        max_body_bytes: int,
+    ) -> None:
+        self._engines = engines
+        self._vocabularies = vocabularies
+        self._in_flight = in_flight
+        self._metrics = metrics
+        self._max_body_bytes = max_body_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request; raise `ServiceError` for what fails before the first byte."""
+        request = _parse(await read_body(receive, self._max_body_bytes))
+        vocabulary = await self._vocabularies.get(request.target.tokenizer_digest)
+        answer: Answer = (StreamedAnswer if request.stream else CompleteAnswer)(request, vocabulary, send)
+        choices = Choices(request, vocabulary, self._engines, answer)
+        async with self._in_flight.scope(receive) as work:
+            error = await _attempt(choices, answer, request.timeout_s)
+            work.settle()
+        if work.reason is Reason.SHUTTING_DOWN:
+            error = faults.shutting_down()
+        usage = choices.usage()
+        if work.reason is Reason.CLIENT_GONE:
+            self._metrics.finished("client_gone", usage)
+            return
+        self._metrics.finished("ok" if error is None else str(error.status), usage)
+        if error is None:
+            await answer.finish(usage)
+        elif answer.started:
+            await answer.fail(error, usage)
+        else:
+            raise error
+
+
+async def _attempt(choices: Choices, answer: Answer, timeout_s: float) -> ServiceError | None:
+    """Run the choices and return what went wrong, in the API's words."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            await choices.run()
+    except TimeoutError:
+        return faults.overdue()
+    except ServiceError as error:
+        return error
+    except EngineError as fault:
+        return faults.service_error(fault, begun=answer.started)
+    return None
+
+
+def _parse(body: bytes) -> GenerateRequest:
+    try:
+        return GenerateRequest.model_validate_json(body)
+    except ValidationError as exc:
+        first = exc.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise InvalidRequest(f"The generate message is not valid: {where}: {first['msg']}", param=where) from exc

@@ -1,0 +1,107 @@
+"""A Triton client that plays scripts, for tests of what stands in front of it."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
+
+from tritonclient.grpc.model_config_pb2 import ModelConfig
+from tritonclient.grpc.service_pb2 import ModelInferRequest, ModelInferResponse
+
+from conch_contracts.names import EngineAddress
+
+Event = ModelInferResponse | Exception | asyncio.Event
+"""A message, an error that ends the call, or a gate at which the script waits."""
+
+
+class ScriptedTriton:
+    """Plays the n-th script to the n-th call and records how each ended."""
+
+    def __init__(self, *scripts: Sequence[Event], config: ModelConfig | None = None) -> None:
+        self.requests: list[ModelInferRequest] = []
+        self.configs_read = 0
+        self.cancelled: list[int] = []
+        self._scripts = scripts
+        self._config = config or ModelConfig()
+
+    async def stream(
+        self,
+        address: EngineAddress,
+        request: ModelInferRequest,
+        *,
+        first_timeout_s: float,
+        inter_timeout_s: float,
+        timeout_s: float,
+    ) -> AsyncGenerator[ModelInferResponse, None]:
+        """Play the next script."""
+        number = len(self.requests)
+        self.requests.append(request)
+        try:
+            for event in self._scripts[number]:
+                match event:
+                    case Exception():
+                        raise event
+                    case asyncio.Event():
+                        await event.wait()
+                    case _:
+                        yield event
+        except (asyncio.CancelledError, GeneratorExit):
+            self.cancelled.append(number)
+            raise
+
+    async def infer(
+        self, address: EngineAddress, request: ModelInferRequest, *, timeout_s: float
+    ) -> ModelInferResponse:
+        """Return the only message of the next script."""
+        number = len(self.requests)
+        self.requests.append(request)
+        event = self._scripts[number][0]
+        if isinstance(event, Exception):
+            raise event
+        assert isinstance(event, ModelInferResponse)
+        return event
+
+    async def model_config(self, address: EngineAddress, model: str) -> ModelConfig:
+        """Return the config and count."""
+        self.configs_read += 1
+        return self._config
+
+
+class Caller:
+    """The other end of an ASGI call: sends one body, may hang up, and keeps what it is sent."""
+
+    def __init__(self, body: bytes) -> None:
+        self.status: int | None = None
+        self.headers: dict[str, str] = {}
+        self.body = b""
+        self.ended = False
+        self.on_body: Callable[[bytes], None] = lambda body: None
+        self._request: list[bytes] = [body]
+        self._gone = asyncio.Event()
+
+    def hang_up(self) -> None:
+        """Close the connection."""
+        self._gone.set()
+
+    async def receive(self) -> dict[str, object]:
+        """Return the body once, then the hang-up; a disconnect also after the answer's end, as uvicorn does."""
+        if self._request:
+            return {"type": "http.request", "body": self._request.pop(), "more_body": False}
+        await self._gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: dict[str, object]) -> None:
+        """Keep a part of the answer."""
+        assert not self.ended, "sent after the end"
+        if message["type"] == "http.response.start":
+            assert self.status is None, "a second status"
+            self.status = message["status"]  # type: ignore[assignment]
+            self.headers = {name.decode(): value.decode() for name, value in message["headers"]}  # type: ignore[attr-defined]
+            return
+        assert self.status is not None, "a body before the status"
+        body = message["body"]
+        assert isinstance(body, bytes)
+        self.body += body
+        self.on_body(body)
+        if not message.get("more_body", False):
+            self.ended = True
+            self._gone.set()
+        await asyncio.sleep(0)

@@ -1,0 +1,49 @@
+import pytest
+
+from conch_kit.triton.errors import (
+    EngineError,
+    EngineLost,
+    EngineRejected,
+    EngineTimeout,
+    EngineUnavailable,
+    MalformedResponse,
+)
+from conch_llm_worker.faults import overdue, service_error, shutting_down
+
+BEFORE = [
+    (EngineUnavailable("connect failed"), 503, "overloaded", True),
+    (EngineLost("reset"), 502, "upstream_lost", True),
+    (EngineTimeout("silent", first=True), 504, "timeout", False),
+    (EngineTimeout("silent", first=False), 504, "timeout", False),
+    (EngineRejected("INVALID: top_k is too large"), 400, None, False),
+    (EngineRejected("Request timeout expired"), 503, "overloaded", True),
+    (EngineRejected("CUDA out of memory"), 502, "upstream_error", False),
+    (MalformedResponse("no output"), 502, "upstream_error", False),
+]
+
+
+@pytest.mark.parametrize(("fault", "status", "code", "retryable"), BEFORE)
+def test_a_fault_before_the_first_byte_is_a_status(
+    fault: EngineError, status: int, code: str | None, retryable: bool
+) -> None:
+    error = service_error(fault, begun=False)
+    assert (error.status, error.code, error.retryable) == (status, code, retryable)
+
+
+AFTER = [(fault, "timeout" if isinstance(fault, EngineTimeout) else "upstream_lost") for fault, *_ in BEFORE]
+
+
+@pytest.mark.parametrize(("fault", "code"), AFTER)
+def test_a_fault_in_the_middle_is_never_retryable(fault: EngineError, code: str) -> None:
+    error = service_error(fault, begun=True)
+    assert (error.code, error.retryable) == (code, False)
+
+
+def test_clients_read_the_engines_words_only_where_they_are_meant_for_them() -> None:
+    assert service_error(EngineRejected("INVALID: top_k is too large"), begun=False).message == "top_k is too large"
+    assert "CUDA" not in service_error(EngineRejected("CUDA out of memory"), begun=False).message
+
+
+def test_the_ends_from_outside_have_codes_of_their_own() -> None:
+    assert (shutting_down().status, shutting_down().code) == (503, "server_shutting_down")
+    assert (overdue().status, overdue().code) == (504, "timeout")
