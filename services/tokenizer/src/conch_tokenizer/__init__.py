@@ -1,1 +1,1 @@
-"""The only place in Conch where text becomes token ids."""
+"""The tokenizer service: the only place in Conch where text becomes token ids."""

@@ -1,0 +1,47 @@
+"""What can go wrong between the service and its children; the HTTP side is `conch_kit.errors`.
+
+    ChildError
+    ├── ChildLost          the child ended before it answered
+    ├── ChildHung          the child did not answer in time and was killed
+    └── ChildFailed        the child met a fault of ours and says so
+    BundleMissing          a child needs a bundle before it can serve a request
+    BundleUnreadable       a bundle's files are no tokenizer
+
+Clients see none of them: `service` turns each into one answer.
+"""
+
+from conch_contracts.names import Digest
+
+
+class ChildError(Exception):
+    """A child did not answer a request."""
+
+
+class ChildLost(ChildError):
+    """The child ended before it answered."""
+
+
+class ChildHung(ChildError):
+    """The child did not answer in time and was killed."""
+
+    def __init__(self, limit_s: float, *, encoding: bool) -> None:
+        super().__init__(f"no answer within {limit_s:g} s")
+        self.limit_s = limit_s
+        self.encoding = encoding
+        """Whether the template had done its part."""
+
+
+class ChildFailed(ChildError):
+    """The child met a fault of ours and says so."""
+
+
+class BundleMissing(Exception):
+    """A child needs this bundle before it can serve the request."""
+
+    def __init__(self, digest: Digest) -> None:
+        super().__init__(f"bundle {digest} is not loaded")
+        self.digest = digest
+
+
+class BundleUnreadable(Exception):
+    """A bundle's files are no tokenizer that transformers can load."""

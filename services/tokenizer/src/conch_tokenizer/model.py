@@ -1,0 +1,67 @@
+"""One model's tokenizer, loaded from its files by transformers.
+
+Ids and texts are those of Hugging Face's own `encode()`, `decode()` and `apply_chat_template()`, because the same class
+does the work. Only children import this module: transformers takes more than a second to import. `chat` renders.
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import cast
+
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
+
+from conch_tokenizer.errors import BundleUnreadable
+
+
+class ModelTokenizer:
+    """Encodes and decodes as one model's tokenizer does."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, *, embeddings: int = 0) -> None:
+        self.transformers = tokenizer
+        self.vocab_size = max(embeddings, 1 + max(tokenizer.get_vocab().values()))
+        """Ids at or above it do not exist. Models often have more embeddings than their tokenizer has words."""
+        bos = tokenizer.bos_token
+        self.bos: str | None = str(bos) if bos is not None else None
+        self._prefix, self._suffix = self._special_ids_around_a_text()
+
+    def encode(self, text: str, *, add_special_tokens: bool) -> list[int]:
+        """Return the ids of a text."""
+        ids: list[int] = self.transformers.encode(text, add_special_tokens=add_special_tokens)
+        return ids
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of ids, special tokens kept."""
+        return cast(str, self.transformers.decode(list(ids)))
+
+    def token_strings(self, ids: Sequence[int]) -> tuple[str, ...]:
+        """Return each id as the vocabulary spells it; an id without a word is empty."""
+        return tuple(token or "" for token in self.transformers.convert_ids_to_tokens(list(ids)))
+
+    def surround(self, ids: list[int]) -> list[int]:
+        """Return the ids with the special tokens that `add_special_tokens` puts around a text."""
+        return [*self._prefix, *ids, *self._suffix]
+
+    def _special_ids_around_a_text(self) -> tuple[list[int], list[int]]:
+        bare = self.encode("a", add_special_tokens=False)
+        whole = self.encode("a", add_special_tokens=True)
+        start = next(i for i in range(len(whole) + 1) if whole[i : i + len(bare)] == bare)
+        return whole[:start], whole[start + len(bare) :]
+
+
+def load(folder: Path) -> ModelTokenizer:
+    """Load the tokenizer in a folder; raises BundleUnreadable."""
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
+        return ModelTokenizer(tokenizer, embeddings=_embeddings(folder / "config.json"))
+    except Exception as exc:  # a wrong file makes transformers raise anything
+        raise BundleUnreadable(
+            f"transformers cannot load the tokenizer: {type(exc).__name__}: {str(exc)[:300]}"
+        ) from exc
+
+
+def _embeddings(config: Path) -> int:
+    if not config.is_file():
+        return 0
+    size = json.loads(config.read_text()).get("vocab_size")
+    return size if isinstance(size, int) else 0

@@ -1,0 +1,142 @@
+"""The three things that the service does, as functions of a tokenizer and a message.
+
+Nothing here knows of processes or HTTP: `child` calls these functions, and whoever wants to know what an answer must be
+reads them. `Workbench` is what they need besides the message.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from conch_contracts.generation import PreparedPrompt
+from conch_contracts.tokenization import (
+    ChatInput,
+    DetokenizeRequest,
+    DetokenizeResponse,
+    PrepareRequest,
+    PrepareResponse,
+    TokenizeRequest,
+    TokenizeResponse,
+)
+from conch_kit.errors import InvalidRequest
+from conch_tokenizer import words
+from conch_tokenizer.chat import ChatRenderer
+from conch_tokenizer.model import ModelTokenizer
+
+_LONG = 20_000
+"""Characters or ids from which on the child says that it has begun to encode: below, it is done before anyone asks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workbench:
+    """One model's tokenizer and renderer, and the bounds of a request."""
+
+    model: ModelTokenizer
+    renderer: ChatRenderer
+    max_text_bytes: int
+    announce_encoding: Callable[[], None]
+    """Called before long work that is not the template's."""
+
+
+def prepare(bench: Workbench, request: PrepareRequest) -> PrepareResponse:
+    """Return the prompts as ids and text, and the words as ids; raises InvalidRequest."""
+    if (request.chat is None) == (request.prompts is None):
+        raise InvalidRequest("expected exactly one of chat and prompts")
+    keep = request.truncate_prompt_tokens
+    if keep is not None and keep < 1:
+        raise InvalidRequest(f"expected at least 1, found {keep}", param="truncate_prompt_tokens")
+    if request.chat is not None:
+        prompts = [_from_chat(bench, request.chat, add_special_tokens=request.add_special_tokens)]
+    else:
+        prompts = _from_prompts(bench, request.prompts or (), add_special_tokens=request.add_special_tokens)
+    return PrepareResponse(
+        prompts=tuple(_truncated(bench.model, prompt, keep) for prompt in prompts),
+        bad_words=words.bad_words(bench.model, request.bad_words),
+        stop_words=words.stop_words(bench.model, request.stop_words),
+    )
+
+
+def tokenize(bench: Workbench, request: TokenizeRequest) -> TokenizeResponse:
+    """Return the ids of a text or of a rendered chat; raises InvalidRequest."""
+    if (request.chat is None) == (request.prompt is None):
+        raise InvalidRequest("expected exactly one of prompt and messages")
+    if request.chat is not None:
+        ids = _from_chat(bench, request.chat, add_special_tokens=request.add_special_tokens).ids
+    else:
+        text = request.prompt or ""
+        _check_size(bench, [text], param="prompt")
+        ids = tuple(bench.model.encode(text, add_special_tokens=request.add_special_tokens))
+    return TokenizeResponse(
+        tokens=ids, token_strs=bench.model.token_strings(ids) if request.return_token_strs else None
+    )
+
+
+def detokenize(bench: Workbench, request: DetokenizeRequest) -> DetokenizeResponse:
+    """Return the text of ids; raises InvalidRequest."""
+    _check_ids(bench, request.tokens, param="tokens")
+    return DetokenizeResponse(prompt=bench.model.decode(request.tokens))
+
+
+def _from_chat(bench: Workbench, chat: ChatInput, *, add_special_tokens: bool) -> PreparedPrompt:
+    rendered = bench.renderer.render(chat, add_special_tokens=add_special_tokens)
+    _check_size(bench, [rendered.text], param="messages")
+    ids = tuple(rendered.encode())
+    if not ids:
+        raise InvalidRequest("the chat template made an empty prompt of these messages", param="messages")
+    return PreparedPrompt(ids=ids, text=_without_bos(bench.model, rendered.text))
+
+
+def _from_prompts(
+    bench: Workbench, prompts: Sequence[str | tuple[int, ...]], *, add_special_tokens: bool
+) -> list[PreparedPrompt]:
+    if not prompts:
+        raise InvalidRequest("expected at least one prompt, found none", param="prompt")
+    _check_size(bench, [prompt for prompt in prompts if isinstance(prompt, str)], param="prompt")
+    return [_from_prompt(bench, prompt, add_special_tokens=add_special_tokens) for prompt in prompts]
+
+
+def _from_prompt(bench: Workbench, prompt: str | tuple[int, ...], *, add_special_tokens: bool) -> PreparedPrompt:
+    if not prompt:
+        raise InvalidRequest("expected a prompt, found an empty one", param="prompt")
+    if isinstance(prompt, str):
+        ids = tuple(bench.model.encode(prompt, add_special_tokens=add_special_tokens))
+        if not ids:
+            raise InvalidRequest("expected a prompt with at least one token, found none", param="prompt")
+        # With add_special_tokens a BOS that the client wrote comes on top of the one that is added, so it stays.
+        return PreparedPrompt(ids=ids, text=prompt if add_special_tokens else _without_bos(bench.model, prompt))
+    _check_ids(bench, prompt, param="prompt")
+    return PreparedPrompt(ids=prompt, text=_without_bos(bench.model, bench.model.decode(prompt)))
+
+
+def _truncated(model: ModelTokenizer, prompt: PreparedPrompt, keep: int | None) -> PreparedPrompt:
+    if keep is None or len(prompt.ids) <= keep:
+        return prompt
+    ids = prompt.ids[-keep:]
+    return PreparedPrompt(ids=ids, text=_without_bos(model, model.decode(ids)))
+
+
+def _without_bos(model: ModelTokenizer, text: str) -> str:
+    return text.removeprefix(model.bos) if model.bos else text
+
+
+def _check_size(bench: Workbench, texts: Sequence[str], *, param: str) -> None:
+    characters = sum(map(len, texts))
+    if characters * 4 > bench.max_text_bytes:
+        # Counted exactly only where it matters: a template can make a text of a gigabyte.
+        too_long = characters > bench.max_text_bytes
+        size = characters if too_long else sum(len(text.encode()) for text in texts)
+        if size > bench.max_text_bytes:
+            raise InvalidRequest(
+                f"expected at most {bench.max_text_bytes} bytes of text, found {size} or more",
+                param=param,
+                code="context_length_exceeded",
+            )
+    if characters > _LONG:
+        bench.announce_encoding()
+
+
+def _check_ids(bench: Workbench, ids: Sequence[int], *, param: str) -> None:
+    if ids and not 0 <= min(ids) <= max(ids) < bench.model.vocab_size:
+        wrong = next(token for token in ids if not 0 <= token < bench.model.vocab_size)
+        raise InvalidRequest(f"expected token ids from 0 to {bench.model.vocab_size - 1}, found {wrong}", param=param)
+    if len(ids) > _LONG:
+        bench.announce_encoding()
