@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
-from conch_kit.registry import Snapshot
 from prometheus_client import CollectorRegistry
 
 from conch_contracts.names import GENERATE_PATH, PREPARE_PATH, Digest, EngineAddress, ModelId, ServedName, WorkerUrl
@@ -20,6 +19,7 @@ from conch_gateway.metrics import GatewayMetrics
 from conch_gateway.settings import GatewaySettings
 from conch_gateway.upstream.port import AnswerLost, Post
 from conch_kit.asgi import ASGIApp, Message
+from conch_kit.snapshot import Snapshot
 
 DIGEST = Digest("0" * 64)
 TOKENIZER = WorkerUrl("http://127.0.0.1:7001")
@@ -96,6 +96,11 @@ class FakeUpstream:
         self._scripts = scripts
         self.posts: list[Post] = []
         self.open = 0
+        self._asked = {path: asyncio.Event() for path in scripts}
+
+    def asked(self, path: str) -> asyncio.Event:
+        """Return the event that is set once `path` was posted to."""
+        return self._asked[path]
 
     def sent(self, path: str) -> list[dict[str, Any]]:
         """Return the JSON bodies that were posted to `path`."""
@@ -108,6 +113,7 @@ class FakeUpstream:
         if isinstance(answer, Exception):
             raise answer
         self.open += 1
+        self._asked[request.path].set()
         try:
             yield answer
         finally:

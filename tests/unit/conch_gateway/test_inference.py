@@ -146,8 +146,7 @@ async def test_a_client_that_hangs_up_frees_worker_and_slot():
     never = asyncio.Event()
     served = gateway({GENERATE_PATH: streamed(FRAMES[0], never)})
     task = asyncio.create_task(served.client.post(PATH, STREAM))
-    while not served.upstream.open:
-        await asyncio.sleep(0)
+    await asyncio.wait_for(served.upstream.asked(GENERATE_PATH).wait(), 1)
     served.client.gone.set()
     answer = await asyncio.wait_for(task, 1)
     assert answer.status == 200

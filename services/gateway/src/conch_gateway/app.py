@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from conch_kit.registry import Snapshot
-
 from conch_contracts.records import Heartbeat, Pool
 from conch_gateway.access_log import AccessLog
 from conch_gateway.admission import Admission
@@ -19,6 +17,7 @@ from conch_gateway.settings import GatewaySettings
 from conch_gateway.tokenizers import Tokenizers
 from conch_gateway.upstream.port import Upstream
 from conch_kit.asgi import ASGIApp
+from conch_kit.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any
 
-from conch_kit.registry import Snapshot
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
@@ -19,6 +18,7 @@ from conch_contracts.openai.models import Model, ModelList, ModelPermission
 from conch_contracts.records import Route
 from conch_gateway.resolve import not_found
 from conch_kit.errors import InternalError, MethodNotAllowed, NotFound, ServiceError, Unavailable
+from conch_kit.snapshot import Snapshot
 
 VERSION = version("conch-gateway")
 

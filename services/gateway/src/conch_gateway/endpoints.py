@@ -4,8 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic
 
-from conch_kit.registry import Snapshot
-
 from conch_contracts.generation import BackendOptions, EngineTarget, GenerateRequest, SamplingParameters
 from conch_contracts.openai.chat import ChatCompletionRequest
 from conch_contracts.openai.completions import CompletionRequest
@@ -17,6 +15,7 @@ from conch_gateway.body import parse
 from conch_gateway.parameters import Shape
 from conch_gateway.resolve import canonical_name, resolve
 from conch_gateway.validation import R, Validated
+from conch_kit.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from os import urandom
 from typing import Any
 
-from conch_kit.registry import Snapshot
-
 from conch_contracts.headers import INTERNAL_TOKEN, REQUEST_ID, TRACEPARENT
 from conch_contracts.records import Engine
 from conch_gateway import body
@@ -27,6 +25,7 @@ from conch_gateway.upstream.port import Header
 from conch_gateway.watch import Limits, Watch
 from conch_kit.asgi import Receive
 from conch_kit.errors import Unavailable
+from conch_kit.snapshot import Snapshot
 
 LARGE_BYTES = 64 * 1024
 """Bodies above this are parsed, validated and written in a thread."""

@@ -7,9 +7,6 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from os import urandom
 
-from conch_kit.heartbeat import GatewayBeatWriter
-from conch_kit.registry import RegistryReader, Snapshot
-
 from conch_contracts.records import Pool
 from conch_gateway.access_log import AccessLog
 from conch_gateway.admission import Admission
@@ -21,9 +18,12 @@ from conch_gateway.settings import GatewaySettings, UpstreamKind
 from conch_gateway.upstream.pool import ConnectionPool
 from conch_gateway.upstream.port import Upstream
 from conch_kit import logs, metrics
+from conch_kit.heartbeat import GatewayBeatWriter
 from conch_kit.redis_client import RedisClient
+from conch_kit.registry import RegistryReader
 from conch_kit.service import Health, HttpOptions, serve
 from conch_kit.settings import redacted
+from conch_kit.snapshot import Snapshot
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +57,7 @@ async def run_gateway(settings: GatewaySettings) -> None:
     async with (
         RedisClient(settings.redis_url) as redis,
         RegistryReader(redis, pools=(Pool.LLM, Pool.TOKENIZER)) as reader,
-        GatewayBeatWriter(redis, urandom(8).hex(), lambda: reader.snapshot.revision),
+        GatewayBeatWriter(redis, urandom(8).hex(), revision=lambda: reader.snapshot.revision),
         open_upstream(settings) as upstream,
         asyncio.TaskGroup() as tasks,
     ):

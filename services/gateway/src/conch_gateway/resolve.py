@@ -3,11 +3,10 @@
 A name that does not exist and a name of another kind of model are told apart only where the caller may know both.
 """
 
-from conch_kit.registry import Snapshot
-
 from conch_contracts.names import ServedName
 from conch_contracts.records import ModelKind, Route
 from conch_kit.errors import InvalidRequest, ModelNotFound, Unavailable
+from conch_kit.snapshot import Snapshot
 
 DEFAULT_NAMES = (None, "", "default")
 MAX_NAME_CHARS = 128

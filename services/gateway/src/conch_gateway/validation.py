@@ -79,8 +79,8 @@ def _missing(param: str) -> InvalidRequest:
 
 def _as_invalid(exc: ValidationError, document: object) -> InvalidRequest:
     errors = exc.errors(include_url=False, include_context=False, include_input=False)
-    paths = [_path(error["loc"], document) for error in errors]
-    deepest = max(paths, key=len)
+    paths = [_path(error["loc"], document, missing=error["type"] == "missing") for error in errors]
+    deepest = max(paths, key=_reach)
     related = [error for error, path in zip(errors, paths, strict=True) if path == deepest]
     param = ".".join(deepest)[:MAX_PARAM_CHARS]
     if any(error["type"] == "missing" for error in related):
@@ -88,7 +88,12 @@ def _as_invalid(exc: ValidationError, document: object) -> InvalidRequest:
     return InvalidRequest(f"Invalid value for '{param}': {_reason(related)}.", param=param, code="invalid_value")
 
 
-def _path(location: Sequence[int | str], document: object) -> tuple[str, ...]:
+def _reach(path: tuple[str, ...]) -> tuple[int, int]:
+    """Return how far into the document a path leads: the alternative that got furthest was meant."""
+    return len(path), int(path[-1]) if path and path[-1].isdecimal() else 0
+
+
+def _path(location: Sequence[int | str], document: object, *, missing: bool) -> tuple[str, ...]:
     """Return the location as a path into the document: pydantic mixes in the names of the types that it tried."""
     path: list[str] = []
     here = document
@@ -98,8 +103,8 @@ def _path(location: Sequence[int | str], document: object) -> tuple[str, ...]:
                 here = here[step]
             case list(), int() if step < len(here):
                 here = here[step]
-            case dict(), str() if index == len(location) - 1 and step != "[key]":
-                pass  # a key that is missing
+            case dict(), str() if missing and index == len(location) - 1:
+                pass
             case _:
                 continue
         path.append(str(step))

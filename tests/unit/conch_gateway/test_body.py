@@ -1,0 +1,128 @@
+"""What a body may be before anybody looks at its meaning."""
+
+import pytest
+
+from conch_gateway.body import MAX_DEPTH, check_media_type, parse, read
+from conch_kit.asgi import ClientGone
+from conch_kit.errors import BodyTooLarge, InvalidRequest, RequestTimeout, UnsupportedMediaType
+
+
+def nested(depth: int) -> bytes:
+    return b'{"a":' + b"[" * (depth - 1) + b"]" * (depth - 1) + b"}"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"null",
+        b"[]",
+        b'"x"',
+        b"1",
+        b'{"a":1',
+        b'{"a":1} x',
+        b'{"a":1,}',
+        b"{'a':1}",
+        b'{"a":1 /* c */}',
+        b'{"a":"\xff"}',
+        b"\xef\xbb\xbf{}",
+        b'{"a":1,"a":2}',
+        b'{"b":{"a":1,"a":2}}',
+        b'{"a":NaN}',
+        b'{"a":-Infinity}',
+        b'{"a":"\\ud800"}',
+        b'{"a":' + b"1" * 5000 + b"}",
+        b"[" * 100_000,
+        nested(MAX_DEPTH + 1),
+        nested(990),
+        b"{" + b",".join(b'"k%d":1' % n for n in range(100_000)) + b"}",
+        b'{"' + b"k" * 1_000_000 + b'":1,"' + b"k" * 1_000_000 + b'":1}',
+        '{"a":1}'.encode("utf-16"),
+    ],
+)
+def test_a_body_that_two_parsers_could_read_differently_is_refused_without_echo(body):
+    with pytest.raises(InvalidRequest) as caught:
+        parse(body)
+    assert len(caught.value.message) < 250
+
+
+@pytest.mark.parametrize(
+    "body", [b"{}", nested(MAX_DEPTH), b'{"a":"\\u0000\\u202e"}', b'{"a":18446744073709551616}', '{"a":"é"}'.encode()]
+)
+def test_an_unusual_but_plain_body_is_read(body):
+    assert isinstance(parse(body), dict)
+
+
+def test_a_syntax_error_is_named_with_its_position():
+    with pytest.raises(InvalidRequest, match="line 1 column"):
+        parse(b'{"a":1 "b":2}')
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {b"content-type": b"application/json"},
+        {b"content-type": b"Application/JSON; charset=UTF-8"},
+        {b"content-type": b"application/json", b"content-encoding": b"identity"},
+    ],
+)
+def test_json_in_utf8_is_accepted(headers):
+    check_media_type(headers)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {b"content-type": b"text/plain"},
+        {b"content-type": b"application/json; charset=utf-16"},
+        {b"content-type": b"multipart/form-data; boundary=x"},
+        {b"content-encoding": b"gzip"},
+        {b"content-encoding": b"zstd", b"content-type": b"application/json"},
+    ],
+)
+def test_other_media_types_and_compressed_bodies_are_refused(headers):
+    with pytest.raises(UnsupportedMediaType):
+        check_media_type(headers)
+
+
+def arriving(*messages):
+    pending = list(messages)
+
+    async def receive():
+        return pending.pop(0)
+
+    return receive
+
+
+def part(body, *, more=True):
+    return {"type": "http.request", "body": body, "more_body": more}
+
+
+async def test_a_body_in_pieces_is_joined():
+    assert await read(arriving(part(b"ab"), part(b"c", more=False)), {}, limit=3, timeout_s=1) == b"abc"
+
+
+async def test_a_body_above_the_limit_is_refused_before_it_is_read_when_its_length_is_known():
+    with pytest.raises(BodyTooLarge):
+        await read(arriving(), {b"content-length": b"4"}, limit=3, timeout_s=1)
+
+
+async def test_a_body_without_a_length_is_refused_at_the_limit():
+    with pytest.raises(BodyTooLarge):
+        await read(arriving(part(b"ab"), part(b"cd")), {}, limit=3, timeout_s=1)
+
+
+async def test_a_client_that_leaves_before_the_end_is_noticed():
+    with pytest.raises(ClientGone):
+        await read(arriving(part(b"ab"), {"type": "http.disconnect"}), {}, limit=3, timeout_s=1)
+
+
+async def test_a_body_that_never_ends_is_a_408():
+    async def receive():
+        import asyncio
+
+        await asyncio.Event().wait()
+
+    with pytest.raises(RequestTimeout):
+        await read(receive, {}, limit=3, timeout_s=0.01)

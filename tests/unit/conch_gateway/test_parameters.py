@@ -1,0 +1,155 @@
+"""Defaults, limits of the context, and what the tokenizer and the worker are told."""
+
+import pytest
+
+from conch_contracts.generation import PreparedPrompt
+from conch_contracts.openai.chat import ChatCompletionRequest
+from conch_contracts.openai.completions import CompletionRequest
+from conch_contracts.records import Dialect, GenerationDefaults
+from conch_contracts.tokenization import PrepareResponse
+from conch_gateway import parameters, preparation
+from conch_kit.errors import InvalidRequest
+from testkit.gateway import route
+
+
+def chat(**fields):
+    return ChatCompletionRequest.model_validate({"messages": [{"role": "user", "content": "hi"}], **fields})
+
+
+def completion(**fields):
+    return CompletionRequest.model_validate({"prompt": "hi", **fields})
+
+
+def prepared(length=10, **fields):
+    return PrepareResponse(prompts=(PreparedPrompt(ids=tuple(range(length)), text="x"),), **fields)
+
+
+def sampled(request, shape, length=10, known=None):
+    return parameters.sampling(request, shape(request), known or route(), prepared(length))
+
+
+@pytest.mark.parametrize(
+    ("request_", "shape", "model", "expected"),
+    [
+        (chat(), parameters.chat_shape, None, 54),
+        (chat(max_tokens=5), parameters.chat_shape, None, 5),
+        (chat(max_tokens=5, max_completion_tokens=7), parameters.chat_shape, None, 7),
+        (chat(), parameters.chat_shape, 20, 20),
+        (chat(), parameters.chat_shape, 2048, 54),
+        (completion(), parameters.completion_shape, None, 16),
+        (completion(), parameters.completion_shape, 20, 20),
+        (completion(max_tokens=54), parameters.completion_shape, None, 54),
+        (completion(max_tokens=0, echo=True), parameters.completion_shape, None, 0),
+    ],
+)
+def test_the_limit_of_output_tokens(request_, shape, model, expected):
+    known = route(generation=GenerationDefaults(max_tokens=model))
+    assert sampled(request_, shape, known=known).max_tokens == expected
+
+
+@pytest.mark.parametrize(
+    ("request_", "shape", "length", "param"),
+    [
+        (chat(max_tokens=55), parameters.chat_shape, 10, "messages"),
+        (chat(), parameters.chat_shape, 64, "messages"),
+        (chat(max_tokens=10**9), parameters.chat_shape, 1, "messages"),
+        (completion(), parameters.completion_shape, 70, "prompt"),
+    ],
+)
+def test_more_than_the_context_is_refused_with_the_counts(request_, shape, length, param):
+    with pytest.raises(InvalidRequest) as caught:
+        sampled(request_, shape, length)
+    assert (caught.value.code, caught.value.param) == ("context_length_exceeded", param)
+    assert caught.value.message.startswith("This model's maximum context length is 64 tokens. However, ")
+    assert str(length) in caught.value.message
+
+
+def test_a_value_comes_from_the_request_else_the_model_else_the_api():
+    known = route(generation=GenerationDefaults(temperature=0.3, top_p=0.9, top_k=5, repetition_penalty=1.2))
+    asked = sampled(chat(temperature=0, top_k=-1), parameters.chat_shape, known=known)
+    assert (asked.temperature, asked.top_p, asked.top_k, asked.repetition_penalty) == (0, 0.9, 0, 1.2)
+    plain = sampled(chat(), parameters.chat_shape)
+    assert (plain.temperature, plain.top_p, plain.top_k, plain.repetition_penalty) == (1.0, 1.0, 0, 1.0)
+
+
+def test_more_minimum_than_maximum_is_refused():
+    with pytest.raises(InvalidRequest, match="min_tokens"):
+        sampled(chat(min_tokens=6, max_tokens=5), parameters.chat_shape)
+
+
+def test_a_negative_seed_reaches_the_engine_as_a_number_it_takes():
+    assert sampled(chat(seed=-1), parameters.chat_shape).seed == 2**63 - 1
+    assert sampled(chat(seed=7), parameters.chat_shape).seed == 7
+
+
+@pytest.mark.parametrize(
+    ("request_", "shape", "logprobs", "prompt_logprobs"),
+    [
+        (chat(), parameters.chat_shape, None, None),
+        (chat(logprobs=True), parameters.chat_shape, 0, None),
+        (chat(logprobs=True, top_logprobs=3), parameters.chat_shape, 3, None),
+        (completion(logprobs=2), parameters.completion_shape, 2, None),
+        (completion(logprobs=2, echo=True), parameters.completion_shape, 2, 2),
+    ],
+)
+def test_log_probabilities_are_asked_for_only_when_shown(request_, shape, logprobs, prompt_logprobs):
+    asked = sampled(request_, shape)
+    assert (asked.logprobs, asked.prompt_logprobs) == (logprobs, prompt_logprobs)
+
+
+def test_words_of_model_and_request_come_together():
+    known = route(generation=GenerationDefaults(bad_words=((1, 2),), stop_words=((2,), (3, 4)), start_id=-1, end_id=5))
+    answer = prepared(bad_words=((9,),), stop_words=((8,),))
+    asked = parameters.sampling(chat(stop_token_ids=[7]), parameters.chat_shape(chat()), known, answer)
+    assert asked.bad_words == ((1, 2), (9,))
+    assert asked.stop_token_ids == (7, 2)
+    options = parameters.backend_options(known, answer)
+    assert (options.start_id, options.end_id, options.stop_words) == (None, 5, ((2,), (3, 4), (8,)))
+
+
+def test_the_role_follows_the_generation_prompt():
+    assert parameters.chat_shape(chat()).role == "assistant"
+    assert parameters.chat_shape(chat(add_generation_prompt=False)).role == "user"
+
+
+def test_a_chat_is_prepared_from_flat_messages():
+    parts = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
+    asked = preparation.chat(chat(messages=[{"role": "user", "content": parts, "name": "ann"}]), route())
+    assert asked.chat is not None
+    assert asked.chat.messages == ({"role": "user", "content": "a\nb", "name": "ann"},)
+    assert not asked.add_special_tokens
+
+
+@pytest.mark.parametrize(
+    ("prompt", "expected"),
+    [("a", ("a",)), (["a", "b"], ("a", "b")), ([1, 2], ((1, 2),)), ([[1], [2, 3]], ((1,), (2, 3)))],
+)
+def test_every_form_of_a_prompt_is_prepared(prompt, expected):
+    asked = preparation.completion(completion(prompt=prompt), route())
+    assert asked.prompts == expected
+    assert asked.add_special_tokens
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"stop_token_ids": [1000]}, "stop_token_ids"),
+        ({"logit_bias": {"1000": 1}}, "logit_bias"),
+        ({"prompt_token_ids": [1000]}, "prompt_token_ids"),
+    ],
+)
+def test_an_id_that_the_model_does_not_have_is_refused(fields, param):
+    with pytest.raises(InvalidRequest) as caught:
+        preparation.check_ids(completion(**fields), route())
+    assert caught.value.param == param
+
+
+def test_a_prompt_of_ids_that_the_model_does_not_have_is_refused():
+    with pytest.raises(InvalidRequest) as caught:
+        preparation.completion(completion(prompt=[[1], [1000]]), route())
+    assert caught.value.param == "prompt.1"
+
+
+@pytest.mark.parametrize(("dialect", "words"), [(Dialect.TOKENS, ()), (Dialect.FASTERTRANSFORMER, ("x",))])
+def test_stop_words_become_ids_only_where_the_engine_needs_them(dialect, words):
+    assert preparation.chat(chat(stop="x"), route(dialect=dialect)).stop_words == words
