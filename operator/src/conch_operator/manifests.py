@@ -109,9 +109,8 @@ def _is_empty(node: yaml.Node | None) -> bool:
 def _manifest(file: Path, node: yaml.Node) -> Manifest:
     line = node.start_mark.line + 1
     if not isinstance(node, yaml.MappingNode):
-        raise ManifestError(
-            [f"{file}:{line}: expected a ModelDeployment, found a {type(node).__name__.removesuffix('Node').lower()}"]
-        )
+        found = "a list" if isinstance(node, yaml.SequenceNode) else "a single value"
+        raise ManifestError([f"{file}:{line}: expected a ModelDeployment, found {found}"])
     if repeated := [f"{file}:{key.start_mark.line + 1}: {key.value} is set twice" for key in _repeated_keys(node)]:
         raise ManifestError(repeated)
     try:

@@ -1,0 +1,1 @@
+"""The `conch` command: one module per subcommand, put together in `main`."""

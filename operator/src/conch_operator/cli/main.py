@@ -1,0 +1,26 @@
+"""Puts the `conch` command together: arguments, the environment, and how it fails."""
+
+import argparse
+import os
+import sys
+
+from conch_operator.cli import convert, status, up, validate
+from conch_operator.cli.errors import CommandError
+
+
+def main() -> int:
+    """Run the command line and return its exit status: 0 done, 1 failed, 2 wrong usage."""
+    parser = argparse.ArgumentParser(prog="conch", description="Serve models behind an OpenAI-compatible API.")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    up.add(commands, os.environ)  # noqa: TID251
+    validate.add(commands)
+    convert.add(commands)
+    status.add(commands)
+    arguments = parser.parse_args()
+    try:
+        result: int = arguments.run(arguments)
+    except CommandError as error:
+        for sentence in error.sentences:
+            print(f"conch: {sentence}", file=sys.stderr)
+        return 1
+    return result

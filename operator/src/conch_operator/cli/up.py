@@ -1,0 +1,148 @@
+"""`conch up`: serves ModelDeployments on this machine until Ctrl-C."""
+
+import argparse
+import asyncio
+import logging
+import secrets
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from conch_contracts.names import GATEWAY_PORT
+from conch_kit import logs
+from conch_kit.redis_binary import RedisBinaryMissing, find
+from conch_operator.cli.errors import CommandError
+from conch_operator.cli.models import load_models
+from conch_operator.cli.status import DEFAULT_STATE
+from conch_operator.local.desired import DesiredModels, InvalidFiles
+from conch_operator.local.engines import EngineServer
+from conch_operator.local.ports import PortInUse, check_free, free_ports
+from conch_operator.local.progress import Progress
+from conch_operator.local.services import ServiceOptions
+from conch_operator.local.session import Session, SessionOptions
+from conch_operator.local.state_folder import StateFolder, StateInUse
+from conch_operator.local.tritonserver import TritonUnavailable, find_triton
+from conch_operator.manifests import Manifest
+from conch_operator.source import read_source
+from conch_operator.state import SourceFault
+
+LOG_LEVELS = ("CRITICAL", "FATAL", "ERROR", "WARNING", "INFO", "DEBUG", "NOTSET")
+_OWN_SETTINGS = frozenset({"CONCH_REDIS_URL"})
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """What the environment says to `conch up`."""
+
+    redis_url: str | None
+    log_level: str
+    for_gateway: Mapping[str, str]
+    """CONCH_* settings that are passed on to the gateway."""
+    for_processes: Mapping[str, str]
+    """Everything that is no setting of Conch."""
+
+
+def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]", environ: Mapping[str, str]) -> None:
+    """Add the command's arguments."""
+    parser = commands.add_parser("up", help="serve models on this machine until Ctrl-C")
+    add_file = parser.add_argument
+    add_file("-f", "--file", dest="files", metavar="FILE", type=Path, action="append", default=[],
+             help="a YAML file with ModelDeployments; may be given again; edits apply at once")  # fmt: skip
+    add_file("--config-file", type=Path, metavar="JSON", help="an older model_config.json; see conch convert")
+    parser.add_argument("--host", default="localhost", help="where to listen (localhost)")
+    parser.add_argument("--port", type=_port, default=GATEWAY_PORT, help=f"which port to listen on ({GATEWAY_PORT})")
+    parser.add_argument("--verbose", action="store_true", help="log at DEBUG level and say why each step is taken")
+    parser.add_argument("--uvicorn-log-level", choices=["debug", "info", "warning", "error", "critical", "trace"],
+                        help="log level of the gateway's web server")  # fmt: skip
+    parser.add_argument("--state-dir", type=Path, default=DEFAULT_STATE, help="where logs and caches go (.conch)")
+    parser.set_defaults(run=partial(run, environ=environ))
+
+
+def run(arguments: argparse.Namespace, *, environ: Mapping[str, str]) -> int:
+    """Serve until told to stop; raises CommandError when it cannot start."""
+    if not arguments.files and arguments.config_file is None:
+        raise CommandError(["Name what to serve: conch up -f FILE, or --config-file model_config.json."])
+    environment = _read_environment(environ, arguments)
+    progress = Progress(sys.stderr, sys.stdout)
+    state = StateFolder(arguments.state_dir)
+    try:
+        with state.held(), state.log("operator").open("w") as log:
+            logs.configure(environment.log_level, stream=log)
+            if arguments.verbose:
+                logging.getLogger("conch_operator").addHandler(logging.StreamHandler(sys.stderr))
+            models = _first_models(arguments, state, progress)
+            check_free(arguments.host, arguments.port)
+            server = EngineServer(find_triton(), environment.for_processes)
+            options = SessionOptions(_watched(arguments), _service_options(arguments, environment), server)
+            asyncio.run(Session(options, state, models, progress).run())
+    except StateInUse as error:
+        sentence = f"Another conch up (process {error}) uses the state folder {state.path}"
+        raise CommandError([f"{sentence}; stop it, or choose another with --state-dir."]) from error
+    except (PortInUse, InvalidFiles, TritonUnavailable, RedisBinaryMissing) as error:
+        raise CommandError(str(error).splitlines()) from error
+    return 0
+
+
+def _first_models(arguments: argparse.Namespace, state: StateFolder, progress: Progress) -> DesiredModels:
+    """Read the files, and refuse to start on a model whose folder cannot be served."""
+
+    def load() -> tuple[Manifest, ...]:
+        try:
+            manifests, warnings = load_models(arguments.files, arguments.config_file)
+        except CommandError as error:
+            raise InvalidFiles(error.sentences) from error
+        for warning in warnings:
+            progress.change(warning, f"{arguments.config_file}: {warning}")
+        return manifests
+
+    models = DesiredModels(load, state)
+    models.reload()
+    faults = [(model, found) for model in models.current.models if isinstance(found := read_source(model), SourceFault)]
+    if faults:
+        raise CommandError([f"{model.deployment.metadata.name}: {fault.message}" for model, fault in faults])
+    return models
+
+
+def _watched(arguments: argparse.Namespace) -> tuple[Path, ...]:
+    return (*arguments.files, *([arguments.config_file] if arguments.config_file else []))
+
+
+def _service_options(arguments: argparse.Namespace, environment: Environment) -> ServiceOptions:
+    binary, url = None, environment.redis_url
+    if url is None:
+        binary, url = find(environment.for_processes.get("PATH")), f"redis://127.0.0.1:{free_ports(1)[0]}/0"
+    gateway_settings = dict(environment.for_gateway)
+    if arguments.uvicorn_log_level:
+        gateway_settings["CONCH_UVICORN_LOG_LEVEL"] = arguments.uvicorn_log_level
+    return ServiceOptions(
+        host=arguments.host,
+        port=arguments.port,
+        log_level=environment.log_level,
+        redis_url=url,
+        redis_binary=binary,
+        internal_token=secrets.token_urlsafe(24),
+        environment=environment.for_processes,
+        gateway_settings=gateway_settings,
+    )
+
+
+def _read_environment(environ: Mapping[str, str], arguments: argparse.Namespace) -> Environment:
+    level = environ.get("LOG_LEVEL", "INFO").upper()
+    if level not in LOG_LEVELS:
+        raise CommandError([f"LOG_LEVEL must be one of {', '.join(LOG_LEVELS)}, found {level}."])
+    settings = {name: value for name, value in environ.items() if name.startswith("CONCH_")}
+    return Environment(
+        redis_url=environ.get("CONCH_REDIS_URL"),
+        log_level="DEBUG" if arguments.verbose else level,
+        for_gateway={name: value for name, value in settings.items() if name not in _OWN_SETTINGS},
+        for_processes={name: value for name, value in environ.items() if name not in settings},
+    )
+
+
+def _port(text: str) -> int:
+    port = int(text)
+    if not 0 <= port <= 65535:
+        raise argparse.ArgumentTypeError(f"must be between 0 and 65535, found {text}")
+    return port

@@ -1,0 +1,1 @@
+"""The cluster that is this machine: processes instead of pods, a folder instead of a volume."""

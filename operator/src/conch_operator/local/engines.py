@@ -1,0 +1,138 @@
+"""The `Cluster` port on this machine: one Triton server process per engine, on free ports of 127.0.0.1."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from conch_contracts.names import EngineAddress
+from conch_operator.local.guard import remove_shared_memory
+from conch_operator.local.ports import free_ports
+from conch_operator.local.processes import Command, Keeping, Kept, LaunchError, Nursery
+from conch_operator.local.state_folder import StateFolder
+from conch_operator.local.tritonserver import (
+    Triton,
+    TritonLaunch,
+    TritonPorts,
+    new_shm_prefix,
+    triton_arguments,
+    triton_environment,
+)
+from conch_operator.state import ClusterEngine, EngineComponent, EngineName
+from conch_operator.triton_repository import CpuModel, render_cpu_repository
+
+LONGEST_PAUSE_S = 30.0
+"""Between two starts of an engine that ends again and again, a model that cannot be loaded for instance."""
+
+GRACE_S = 35.0
+"""How long an engine may finish its streams when it is replaced; Triton itself gives up after 30 s."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineServer:
+    """The installed server, and the environment that processes get."""
+
+    triton: Triton
+    environment: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _LocalEngine:
+    component: EngineComponent
+    process: Kept
+    grpc: EngineAddress
+    http: str
+
+
+class LocalEngines:
+    """Runs engines as processes."""
+
+    def __init__(
+        self,
+        nursery: Nursery,
+        state: StateFolder,
+        server: EngineServer,
+        changed: Callable[[], None],
+    ) -> None:
+        self._nursery = nursery
+        self._state = state
+        self._server = server
+        self._changed = changed
+        self._engines: dict[EngineName, _LocalEngine] = {}
+
+    async def engines(self) -> tuple[ClusterEngine, ...]:
+        """Return every engine that was started and has not ended for good."""
+        self._engines = {name: engine for name, engine in self._engines.items() if not engine.process.gone}
+        return tuple(
+            ClusterEngine(
+                component=engine.component,
+                phase=engine.process.phase,
+                grpc=engine.grpc,
+                http=engine.http,
+                incarnation=engine.process.incarnation,
+                detail=engine.process.detail,
+            )
+            for engine in self._engines.values()
+        )
+
+    async def start(self, component: EngineComponent) -> None:
+        """Begin to run an engine, and keep it running on the same ports."""
+        if component.name in self._engines:
+            return
+        ports = TritonPorts(*free_ports(3))
+        shm_prefix = new_shm_prefix()
+        self._nursery.own_shared_memory(shm_prefix)
+
+        async def command() -> Command:
+            return await asyncio.to_thread(self._command, component, ports, shm_prefix)
+
+        keeping = Keeping(command, self._changed, longest_pause_s=LONGEST_PAUSE_S, grace_s=GRACE_S)
+        self._engines[component.name] = _LocalEngine(
+            component=component,
+            process=self._nursery.keep(component.name, keeping),
+            grpc=EngineAddress(f"127.0.0.1:{ports.grpc}"),
+            http=f"127.0.0.1:{ports.http}",
+        )
+
+    async def stop(self, name: EngineName) -> None:
+        """Let an engine finish what it has and end it."""
+        if name in self._engines:
+            self._engines[name].process.stop()
+
+    async def stop_all(self) -> None:
+        """End every engine and wait until they are gone."""
+        for engine in self._engines.values():
+            engine.process.stop()
+        for engine in self._engines.values():
+            await engine.process.stopped()
+
+    def kill(self) -> None:
+        """End every engine at once."""
+        for engine in self._engines.values():
+            engine.process.kill()
+
+    def _command(self, component: EngineComponent, ports: TritonPorts, shm_prefix: str) -> Command:
+        """Write the engine's model repository, drop what its last process left, and say how to start it."""
+        remove_shared_memory(shm_prefix)
+        repository = self._state.repository(component.name)
+        spec = component.spec
+        model = CpuModel(
+            name=spec.triton_model,
+            model_folder=str(spec.folder),
+            cache_folder=str(self._state.cache / "models"),
+            quantization=spec.quantization,
+            max_batch_size=spec.max_batch_size,
+            tokens_per_second=spec.tokens_per_second,
+        )
+        try:
+            for path, content in render_cpu_repository(model).items():
+                file = repository / path
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(content, encoding="utf-8")
+        except OSError as error:
+            raise LaunchError(f"its model repository cannot be written: {error}") from error
+        launch = TritonLaunch(repository, (spec.triton_model,), ports, shm_prefix)
+        return Command(
+            triton_arguments(self._server.triton, launch),
+            triton_environment(self._server.triton, self._server.environment),
+            self._state.log(component.name),
+        )

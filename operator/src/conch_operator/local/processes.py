@@ -1,0 +1,219 @@
+"""Starts processes so that none outlives `conch up`, and keeps them running.
+
+A `Nursery` holds the tasks and the guard; a `Kept` process is one command that is started again, after a growing
+pause, whenever it ends by itself. Each runs in a session of its own, so that Ctrl-C in the terminal reaches only
+`conch up`.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from conch_operator.local import guard, launch
+from conch_operator.local.last_words import last_words
+from conch_operator.state import EnginePhase
+
+_FIRST_PAUSE_S = 0.2
+_STABLE_AFTER_S = 10.0
+_BARE_PYTHON = (sys.executable, "-I", "-S")
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One program to run: its arguments, its complete environment and where its output goes."""
+
+    arguments: tuple[str, ...]
+    environment: Mapping[str, str]
+    log: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Keeping:
+    """How one process is kept running."""
+
+    command: Callable[[], Awaitable[Command]]
+    """Makes the command anew for each start."""
+    changed: Callable[[], None]
+    """Called after every start and end."""
+    longest_pause_s: float = 2.0
+    """Between two starts of a process that ends again and again."""
+    grace_s: float = 10.0
+    """From asking it to end to killing it."""
+
+
+class LaunchError(Exception):
+    """A command that cannot be made now; it is tried again like one that ended."""
+
+
+class Nursery:
+    """Holds every process of one `conch up`; on exit nothing of them is left."""
+
+    def __init__(self) -> None:
+        self._tasks = asyncio.TaskGroup()
+        self._guard: asyncio.subprocess.Process | None = None
+
+    async def __aenter__(self) -> Self:
+        self._guard = await asyncio.create_subprocess_exec(
+            *_BARE_PYTHON, guard.__file__, stdin=asyncio.subprocess.PIPE, start_new_session=True
+        )
+        await self._tasks.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            await self._tasks.__aexit__(kind, error, trace)
+        finally:
+            assert self._guard is not None
+            assert self._guard.stdin is not None
+            self._guard.stdin.close()
+            await self._guard.wait()
+
+    def keep(self, name: str, keeping: Keeping) -> "Kept":
+        """Begin to run a command and keep it running."""
+        kept = Kept(name, keeping, self)
+        kept.task = self._tasks.create_task(kept.run(), name=name)
+        return kept
+
+    def own_shared_memory(self, prefix: str) -> None:
+        """Have shared memory with this prefix removed at the end."""
+        self._tell(f"shm {prefix}")
+
+    async def spawn(self, command: Command) -> asyncio.subprocess.Process:
+        """Start a command in its own process group."""
+        with command.log.open("ab") as log:
+            process = await asyncio.create_subprocess_exec(
+                *(*_BARE_PYTHON, launch.__file__, str(os.getpid()), *command.arguments),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=dict(command.environment),
+                start_new_session=True,
+            )
+        self._tell(f"+{process.pid}")
+        return process
+
+    def bury(self, process: asyncio.subprocess.Process) -> None:
+        """Kill what is left of an ended process's group."""
+        guard.kill_group(process.pid)
+        self._tell(f"-{process.pid}")
+
+    def _tell(self, line: str) -> None:
+        assert self._guard is not None
+        assert self._guard.stdin is not None
+        self._guard.stdin.write(f"{line}\n".encode())
+
+
+class Kept:
+    """One command that is kept running until it is told to stop."""
+
+    def __init__(self, name: str, keeping: Keeping, nursery: Nursery) -> None:
+        self.name = name
+        self.phase = EnginePhase.STARTING
+        self.incarnation = 0
+        self.detail = ""
+        self.pid: int | None = None
+        self.task: asyncio.Task[None] | None = None
+        self._keeping = keeping
+        self._nursery = nursery
+        self._stopping = asyncio.Event()
+        self._killing = asyncio.Event()
+
+    @property
+    def gone(self) -> bool:
+        """Return whether it was told to stop and has ended."""
+        return self.task is not None and self.task.done()
+
+    def stop(self) -> None:
+        """Ask it to end; it is killed after its grace."""
+        if not self._stopping.is_set():
+            self._enter(EnginePhase.STOPPING)
+            self._stopping.set()
+
+    def kill(self) -> None:
+        """End it at once."""
+        self.stop()
+        self._killing.set()
+
+    async def stopped(self) -> None:
+        """Wait until it has ended."""
+        assert self.task is not None
+        await asyncio.wait([self.task])
+
+    async def run(self) -> None:
+        """Start the command, and start it again whenever it ends, until told to stop."""
+        pause_s = _FIRST_PAUSE_S
+        try:
+            while not self._stopping.is_set():
+                started = time.monotonic()
+                await self._run_once()
+                if time.monotonic() - started > _STABLE_AFTER_S:
+                    pause_s = _FIRST_PAUSE_S
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._stopping.wait(), pause_s)
+                pause_s = min(2 * pause_s, self._keeping.longest_pause_s)
+        finally:
+            self._enter(EnginePhase.STOPPING)
+
+    async def _run_once(self) -> None:
+        try:
+            command = await self._keeping.command()
+        except LaunchError as error:
+            self.detail = f"cannot be started: {error}"
+            self._enter(EnginePhase.EXITED)
+            return
+        process = await self._nursery.spawn(command)
+        try:
+            self.pid = process.pid
+            self.incarnation += 1
+            if not self._stopping.is_set():
+                self._enter(EnginePhase.RUNNING)
+            await self._ended_or_stopping(process)
+            if process.returncode is None:
+                await self._end(process)
+            else:
+                self.detail = _how_it_ended(process.returncode, last_words(command.log))
+                self._enter(EnginePhase.EXITED)
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+            self.pid = None
+            self._nursery.bury(process)
+
+    async def _ended_or_stopping(self, process: asyncio.subprocess.Process) -> None:
+        waits = [asyncio.ensure_future(process.wait()), asyncio.ensure_future(self._stopping.wait())]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+
+    async def _end(self, process: asyncio.subprocess.Process) -> None:
+        with suppress(ProcessLookupError):
+            process.terminate()
+        killing = asyncio.ensure_future(self._killing.wait())
+        waiting = asyncio.ensure_future(process.wait())
+        try:
+            await asyncio.wait([killing, waiting], timeout=self._keeping.grace_s, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            killing.cancel()
+            waiting.cancel()
+
+    def _enter(self, phase: EnginePhase) -> None:
+        self.phase = phase
+        self._keeping.changed()
+
+
+def _how_it_ended(status: int, words: str) -> str:
+    how = f"was killed by {signal.Signals(-status).name}." if status < 0 else f"exited with status {status}."
+    return f"{how} It said: {words}" if words else how

@@ -1,0 +1,128 @@
+"""The processes that stand around the engines on a laptop: Redis, tokenizer, llm-worker and gateway.
+
+On a cluster the chart runs these. All start together: each lives with the others' absence, so nothing has to wait.
+"""
+
+import asyncio
+import json
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from conch_operator.local.processes import Command, Keeping, Kept, Nursery
+from conch_operator.local.state_folder import StateFolder
+
+DRAIN_S = 5
+"""How long a service may finish its requests after Ctrl-C."""
+
+REDIS = "redis"
+GATEWAY = "gateway"
+_MODULES = {"tokenizer": "conch_tokenizer.main", "llm-worker": "conch_llm_worker.main", GATEWAY: "conch_gateway.main"}
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceOptions:
+    """What the services are started with."""
+
+    host: str
+    """Where the gateway listens."""
+    port: int
+    log_level: str
+    redis_url: str
+    redis_binary: Path | None
+    """The server to start at `redis_url`; None when someone else runs it."""
+    internal_token: str
+    environment: Mapping[str, str]
+    """Of every process, without any of Conch's settings."""
+    gateway_settings: Mapping[str, str]
+    """Settings that the user gave `conch up` for the gateway, API keys for instance."""
+
+
+class Services:
+    """Knows each service's process and where it serves."""
+
+    def __init__(self, options: ServiceOptions, state: StateFolder) -> None:
+        self._options = options
+        self._state = state
+        self.processes: dict[str, Kept] = {}
+
+    def start(self, nursery: Nursery, changed: Callable[[], None]) -> None:
+        """Begin to run all of them."""
+        if self._options.redis_binary is not None:
+            self._keep(nursery, changed, REDIS)
+        for name in _MODULES:
+            self._keep(nursery, changed, name)
+
+    def url(self, name: str) -> str | None:
+        """Return where a service serves; None while it does not."""
+        try:
+            return str(json.loads(self._ready_file(name).read_text())["url"])
+        except (FileNotFoundError, ValueError, KeyError):
+            return None
+
+    async def redis_accepts(self) -> bool:
+        """Return whether Redis takes connections."""
+        address = self._options.redis_url.split("//")[-1].split("@")[-1].split("/")[0]
+        host, _, port = address.partition(":")
+        try:
+            _, writer = await asyncio.wait_for(asyncio.open_connection(host, int(port or 6379)), 1.0)
+        except (OSError, TimeoutError):
+            return False
+        writer.close()
+        return True
+
+    async def stop(self, names: tuple[str, ...]) -> None:
+        """End these services and wait until they are gone."""
+        chosen = [self.processes[name] for name in names if name in self.processes]
+        for process in chosen:
+            process.stop()
+        for process in chosen:
+            await process.stopped()
+
+    def _keep(self, nursery: Nursery, changed: Callable[[], None], name: str) -> None:
+        async def command() -> Command:
+            return self._redis() if name == REDIS else self._service(name)
+
+        keeping = Keeping(command, changed, longest_pause_s=2.0, grace_s=DRAIN_S + 3)
+        self.processes[name] = nursery.keep(name, keeping)
+
+    def _redis(self) -> Command:
+        options = self._options
+        port = options.redis_url.rsplit(":", 1)[-1].split("/")[0]
+        arguments = (
+            *(str(options.redis_binary), "--port", port, "--bind", "127.0.0.1", "--dir", str(self._state.run)),
+            *("--save", "", "--appendonly", "no", "--maxmemory-policy", "volatile-lru"),
+        )
+        return Command(arguments, options.environment, self._state.log(REDIS))
+
+    def _service(self, name: str) -> Command:
+        self._ready_file(name).unlink(missing_ok=True)
+        environment = {**self._options.environment, **self._settings(name)}
+        return Command((sys.executable, "-m", _MODULES[name]), environment, self._state.log(name))
+
+    def _settings(self, name: str) -> dict[str, str]:
+        options = self._options
+        settings = {
+            "CONCH_REDIS_URL": options.redis_url,
+            "CONCH_INTERNAL_TOKEN": options.internal_token,
+            "CONCH_LOG_LEVEL": options.log_level,
+            "CONCH_DRAIN_S": str(DRAIN_S),
+            "CONCH_READY_FILE": str(self._ready_file(name)),
+            "CONCH_ADMIN_HOST": "127.0.0.1",
+            "CONCH_ADMIN_PORT": "0",
+        }
+        if name == GATEWAY:
+            return (
+                settings
+                | {"CONCH_HOST": options.host, "CONCH_PORT": str(options.port)}
+                | dict(options.gateway_settings)
+            )
+        return settings | {
+            "CONCH_HOST": "127.0.0.1",
+            "CONCH_PORT": "0",
+            "CONCH_CACHE_DIR": str(self._state.cache / "tokenizers" / name),
+        }
+
+    def _ready_file(self, name: str) -> Path:
+        return self._state.run / f"{name}.json"

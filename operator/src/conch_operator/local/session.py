@@ -1,0 +1,142 @@
+"""One `conch up` from its first process to its last: the operator's loop on this machine.
+
+start      the state folder is held, the services start together
+rounds     reconcile on every change (file, process, verdict) and once a second
+stop       gateway first, so that requests finish; then the other services and the engines; Redis last
+"""
+
+import asyncio
+import signal
+from collections.abc import Mapping
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from conch_contracts.records import Pool
+from conch_kit.redis_client import RedisClient
+from conch_kit.registry import BundleStore, RegistryReader, RegistryWriter
+from conch_kit.triton.client import TritonClient
+from conch_operator.local.desired import DesiredModels
+from conch_operator.local.engines import EngineServer, LocalEngines
+from conch_operator.local.processes import Nursery
+from conch_operator.local.progress import Progress
+from conch_operator.local.report import write_report
+from conch_operator.local.services import GATEWAY, REDIS, ServiceOptions, Services
+from conch_operator.local.state_folder import StateFolder
+from conch_operator.probe import Prober
+from conch_operator.reconcile import Ports, Reconciler
+from conch_operator.status import Statuses
+from conch_operator.triton_probe import TritonAsker
+
+_STARTING_ROUND_S = 0.1
+_ROUND_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class SessionOptions:
+    """What one `conch up` is asked for."""
+
+    files: tuple[Path, ...]
+    """Watched for edits."""
+    services: ServiceOptions
+    server: EngineServer
+
+
+class Session:
+    """Runs until it is told to stop; leaves no process behind."""
+
+    def __init__(self, options: SessionOptions, state: StateFolder, models: DesiredModels, progress: Progress) -> None:
+        self._options = options
+        self._state = state
+        self._models = models
+        self._progress = progress
+        self._services = Services(options.services, state)
+        self._wake = asyncio.Event()
+        self._stopping = asyncio.Event()
+        self._statuses: Statuses = {}
+
+    async def run(self) -> None:
+        """Serve until SIGINT, SIGTERM or SIGHUP."""
+        async with Nursery() as nursery:
+            engines = LocalEngines(nursery, self._state, self._options.server, self._wake.set)
+            self._obey_signals(engines)
+            self._services.start(nursery, self._wake.set)
+            try:
+                await self._serve(engines)
+            finally:
+                await self._stop(engines)
+
+    async def _serve(self, engines: LocalEngines) -> None:
+        redis_url = self._options.services.redis_url
+        await self._wait_for_redis()
+        async with AsyncExitStack() as stack:
+            redis = await stack.enter_async_context(RedisClient(redis_url))
+            reader = await stack.enter_async_context(RegistryReader(redis, pools=tuple(Pool)))
+            reader.subscribe(lambda _: self._wake.set())
+            triton = await stack.enter_async_context(TritonClient())
+            prober = await stack.enter_async_context(Prober(TritonAsker(triton), self._wake.set))
+            ports = Ports(engines, RegistryWriter(redis), reader, BundleStore(redis), prober)
+            watching = asyncio.create_task(self._models.follow(self._options.files, self._told), name="files")
+            try:
+                await self._rounds(Reconciler(ports))
+            finally:
+                watching.cancel()
+                with suppress(asyncio.CancelledError):
+                    await watching
+
+    async def _rounds(self, reconciler: Reconciler) -> None:
+        while not self._stopping.is_set():
+            self._wake.clear()
+            self._statuses = await reconciler.reconcile(self._models.current)
+            urls = self._urls()
+            all_ready = self._tell(urls)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._wake.wait(), _ROUND_S if all_ready else _STARTING_ROUND_S)
+
+    async def _wait_for_redis(self) -> None:
+        while not self._stopping.is_set() and not await self._services.redis_accepts():
+            self._progress.services(self._services.processes, {})
+            await asyncio.sleep(0.02)
+        if not self._stopping.is_set():
+            self._progress.change(REDIS, f"redis answers at {self._options.services.redis_url.split('@')[-1]}")
+
+    def _tell(self, urls: Mapping[str, str]) -> bool:
+        """Report what changed; return whether everything serves."""
+        self._progress.services(self._services.processes, urls)
+        self._progress.models(self._statuses)
+        write_report(self._state.status, urls.get(GATEWAY), self._services.processes, self._statuses)
+        all_ready = GATEWAY in urls and all(status.ready for status in self._statuses.values())
+        if all_ready:
+            self._progress.welcome(urls[GATEWAY], self._statuses)
+        return all_ready
+
+    def _urls(self) -> dict[str, str]:
+        urls = {name: self._services.url(name) for name in self._services.processes}
+        return {name: url for name, url in urls.items() if url is not None}
+
+    def _told(self, faults: tuple[str, ...]) -> None:
+        for fault in faults:
+            self._progress.step(f"{fault} (the last good state goes on)")
+        if not faults:
+            self._progress.step("the files have changed; applying")
+            self._wake.set()
+
+    def _obey_signals(self, engines: LocalEngines) -> None:
+        def stop() -> None:
+            if self._stopping.is_set():
+                engines.kill()
+                for process in self._services.processes.values():
+                    process.kill()
+            self._stopping.set()
+            self._wake.set()
+
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            asyncio.get_running_loop().add_signal_handler(number, stop)
+
+    async def _stop(self, engines: LocalEngines) -> None:
+        self._progress.step("stopping; press Ctrl-C again to stop at once")
+        others = tuple(name for name in self._services.processes if name not in (GATEWAY, REDIS))
+        await self._services.stop((GATEWAY,))
+        await asyncio.gather(self._services.stop(others), engines.stop_all())
+        await self._services.stop((REDIS,))
+        self._progress.step("stopped")

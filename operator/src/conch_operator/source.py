@@ -1,0 +1,188 @@
+"""Reads a model's folder: the facts that its route needs, the tokenizer bundle's digest, or what is wrong with it.
+
+Everything here blocks on the disk, so the loop calls it in a thread.
+What the facts mean for the route is decided in `routes`.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from conch_kit.bundles import TOKENIZER_FILES, BundleError, pack
+
+from conch_contracts.conditions import Reason
+from conch_contracts.names import Digest, ModelId
+from conch_operator.state import DesiredModel, SourceFacts, SourceFault
+
+_CONTEXT_KEYS = ("max_position_embeddings", "seq_length", "n_positions", "n_ctx", "max_seq_len")
+_VOCABULARY_KEYS = ("vocab_size", "padded_vocab_size")
+Json = Mapping[str, object]
+Fingerprint = tuple[object, ...]
+
+
+class SourceError(Exception):
+    """A folder that cannot be served; says the reason and what to do."""
+
+    def __init__(self, reason: Reason, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    fingerprint: Fingerprint
+    result: SourceFacts | SourceFault
+
+
+class SourceReader:
+    """Reads folders, and reads one again only when its files have changed."""
+
+    def __init__(self) -> None:
+        self._known: dict[ModelId, _Read] = {}
+
+    def read(self, model: DesiredModel) -> SourceFacts | SourceFault:
+        """Return what a model's folder says now."""
+        fingerprint = (model.deployment.spec, *_fingerprint(model))
+        known = self._known.get(model.id)
+        if known is None or known.fingerprint != fingerprint:
+            known = self._known[model.id] = _Read(fingerprint, read_source(model))
+        return known.result
+
+
+def read_source(model: DesiredModel) -> SourceFacts | SourceFault:
+    """Return what a model's folder says, or why it cannot be served."""
+    try:
+        return _facts(model)
+    except SourceError as error:
+        return SourceFault(error.reason, str(error))
+
+
+def folder_of(model: DesiredModel) -> Path:
+    """Return the model's folder as an absolute path."""
+    return (model.base / model.deployment.spec.source.path).resolve()
+
+
+def _facts(model: DesiredModel) -> SourceFacts:
+    folder = folder_of(model)
+    _check_folder(folder)
+    spec = model.deployment.spec
+    if spec.engine.cpu is not None:
+        _check_weights(folder)
+    tokenizer = _read_json(folder / "tokenizer.json", Reason.TOKENIZER_INVALID)
+    if tokenizer is None:
+        message = f"{folder} has no tokenizer.json. Save the model's fast tokenizer there."
+        raise SourceError(Reason.FILES_MISSING, message)
+    config = _read_json(folder / "config.json", Reason.FILES_INVALID)
+    if config is None and (spec.engine.cpu is not None or spec.generation.max_length is None):
+        hint = "" if spec.engine.cpu is not None else " or set spec.generation.maxLength"
+        raise SourceError(Reason.FILES_MISSING, f"{folder} has no config.json. Put the model's there{hint}.")
+    config = config or {}
+    return SourceFacts(
+        folder=folder,
+        digest=_digest(folder),
+        vocab_size=_integer(config, _VOCABULARY_KEYS) or _largest_id(tokenizer) + 1,
+        max_position_embeddings=_integer(config, _CONTEXT_KEYS),
+        eos_token_ids=_eos_ids(folder, config, tokenizer),
+        chat_template=_chat_template(model),
+    )
+
+
+def _check_folder(folder: Path) -> None:
+    if not folder.exists():
+        raise SourceError(Reason.FOLDER_MISSING, f"The folder {folder} does not exist. Check spec.source.path.")
+    if not folder.is_dir():
+        raise SourceError(Reason.FOLDER_MISSING, f"{folder} is not a folder. Check spec.source.path.")
+
+
+def _check_weights(folder: Path) -> None:
+    if not any(folder.glob("*.safetensors")):
+        raise SourceError(Reason.FILES_MISSING, f"{folder} has no *.safetensors file with the model's weights.")
+
+
+def _digest(folder: Path) -> Digest:
+    try:
+        return pack(folder)[0]
+    except (BundleError, OSError) as error:
+        raise SourceError(Reason.TOKENIZER_INVALID, f"The tokenizer in {folder} cannot be packed: {error}") from error
+
+
+def _chat_template(model: DesiredModel) -> str | None:
+    override = model.deployment.spec.tokenizer.chat_template
+    if override is None or override.file is None:
+        return None if override is None else override.inline
+    path = model.base / override.file
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        message = f"The chat template {path} cannot be read: {error}. Check spec.tokenizer.chatTemplate.file."
+        raise SourceError(Reason.TOKENIZER_INVALID, message) from error
+
+
+def _read_json(path: Path, reason: Reason) -> Json | None:
+    try:
+        data = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise SourceError(reason, f"{path} cannot be read: {error}") from error
+    if not isinstance(data, dict):
+        raise SourceError(reason, f"{path} does not hold a JSON object.")
+    return data
+
+
+def _integer(config: Json, keys: tuple[str, ...]) -> int | None:
+    """Return the first of these keys that holds a positive number, at the top or in the text model's part."""
+    text = config.get("text_config")
+    for part in (config, text if isinstance(text, dict) else {}):
+        for key in keys:
+            value = part.get(key)
+            if isinstance(value, int) and value > 0:
+                return value
+    return None
+
+
+def _eos_ids(folder: Path, config: Json, tokenizer: Json) -> tuple[int, ...]:
+    generation = _read_json(folder / "generation_config.json", Reason.FILES_INVALID) or {}
+    for source in (generation, config):
+        value = source.get("eos_token_id")
+        ids = value if isinstance(value, list) else [value]
+        if found := tuple(token for token in ids if isinstance(token, int)):
+            return found
+    settings = _read_json(folder / "tokenizer_config.json", Reason.FILES_INVALID) or {}
+    token = settings.get("eos_token")
+    content = token.get("content") if isinstance(token, dict) else token
+    return tuple(number for text, number in _tokens(tokenizer) if text == content)[:1]
+
+
+def _largest_id(tokenizer: Json) -> int:
+    return max((number for _, number in _tokens(tokenizer)), default=0)
+
+
+def _tokens(tokenizer: Json) -> list[tuple[str, int]]:
+    """Return the vocabulary with its added tokens; a unigram model lists pieces instead of mapping them."""
+    added, model = tokenizer.get("added_tokens"), tokenizer.get("model")
+    tokens = [(str(t["content"]), int(t["id"])) for t in added if "id" in t] if isinstance(added, list) else []
+    vocabulary = model.get("vocab") if isinstance(model, dict) else None
+    if isinstance(vocabulary, dict):
+        tokens += [(text, number) for text, number in vocabulary.items() if isinstance(number, int)]
+    elif isinstance(vocabulary, list):
+        tokens += [(str(piece[0]), index) for index, piece in enumerate(vocabulary)]
+    return tokens
+
+
+def _fingerprint(model: DesiredModel) -> Fingerprint:
+    folder = folder_of(model)
+    override = model.deployment.spec.tokenizer.chat_template
+    paths = [folder, *(folder / name for name in TOKENIZER_FILES)]
+    if override is not None and override.file is not None:
+        paths.append(model.base / override.file)
+    return tuple(_stamp(path) for path in paths)
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    try:
+        stat = path.stat()
+    except OSError:
+        return None
+    return stat.st_mtime_ns, stat.st_size

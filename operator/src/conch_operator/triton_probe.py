@@ -1,0 +1,96 @@
+"""Asks a Triton server for one token, in the dialect of its model.
+
+When that fails, the model's own load error from the server's repository index is the best explanation there is.
+"""
+
+from tritonclient.grpc.service_pb2 import ModelInferRequest
+
+from conch_contracts.conditions import Reason
+from conch_contracts.generation import SamplingParameters
+from conch_contracts.records import Dialect
+from conch_contracts.tokens_dialect import INPUT_IDS, PARAMETERS
+from conch_kit.triton.client import TritonClient
+from conch_kit.triton.errors import EngineError, EngineRejected, EngineTimeout, EngineUnavailable
+from conch_kit.triton.tensors import add_input, new_request
+from conch_operator.probe import NoAnswer, Target
+
+ANSWER_TIMEOUT_S = 20.0
+"""Long enough for a request that waits behind a full batch on a busy machine."""
+
+_REQUEST_ID = "probe"
+_TOKEN = 0
+
+
+class TritonAsker:
+    """Sends one-token requests to Triton servers."""
+
+    def __init__(self, client: TritonClient, answer_timeout_s: float = ANSWER_TIMEOUT_S) -> None:
+        self._client = client
+        self._timeout_s = answer_timeout_s
+
+    async def ask(self, target: Target) -> None:
+        """Return when the engine has answered; raises NoAnswer with the root cause."""
+        try:
+            await self._ask(target)
+        except EngineTimeout as error:
+            message = f"No token within {self._timeout_s:g} s of a one-token request."
+            raise NoAnswer(Reason.ENGINE_PROBE_FAILED, message, silent=True) from error
+        except (EngineUnavailable, EngineRejected) as error:
+            raise await self._load_error(target, error) from error
+        except EngineError as error:
+            raise NoAnswer(Reason.ENGINE_PROBE_FAILED, f"A one-token request failed: {error}") from error
+
+    async def _ask(self, target: Target) -> None:
+        match target.dialect:
+            case Dialect.TOKENS:
+                await self._stream(target, tokens_request(target.model))
+            case Dialect.FASTERTRANSFORMER:
+                config = await self._client.model_config(target.address, target.model)
+                request = fastertransformer_request(target.model, batched=config.max_batch_size > 0)
+                if config.model_transaction_policy.decoupled:
+                    await self._stream(target, request)
+                else:
+                    await self._client.infer(target.address, request, timeout_s=self._timeout_s)
+
+    async def _stream(self, target: Target, request: ModelInferRequest) -> None:
+        limit_s = self._timeout_s
+        responses = self._client.stream(
+            target.address, request, first_timeout_s=limit_s, inter_timeout_s=limit_s, timeout_s=2 * limit_s
+        )
+        async for _ in responses:
+            pass
+
+    async def _load_error(self, target: Target, error: EngineError) -> NoAnswer:
+        """Return why the server does not serve the model, in its own words where it has any."""
+        try:
+            index = await self._client.repository_index(target.address)
+        except EngineError:
+            message = f"Nothing answers at {target.address}: {error}"
+            return NoAnswer(Reason.ENGINE_UNREACHABLE, message)
+        row = next((row for row in index if row.name == target.model), None)
+        if row is None:
+            held = ", ".join(row.name for row in index) or "none"
+            message = f"The server holds no model called {target.model} (it holds: {held}). Check modelName."
+            return NoAnswer(Reason.ENGINE_PROBE_FAILED, message)
+        if row.state != "READY" and row.reason:
+            return NoAnswer(Reason.ENGINE_LOAD_FAILED, f"Triton could not load {row.name}: {row.reason}")
+        return NoAnswer(Reason.ENGINE_PROBE_FAILED, f"A one-token request failed: {error}")
+
+
+def tokens_request(model: str) -> ModelInferRequest:
+    """Return a one-token request in the `tokens` dialect."""
+    request = new_request(model, _REQUEST_ID)
+    parameters = SamplingParameters(max_tokens=1, temperature=0.0, ignore_eos=True)
+    add_input(request, INPUT_IDS, "INT32", [1], [_TOKEN])
+    add_input(request, PARAMETERS, "BYTES", [1], [parameters.model_dump_json().encode()])
+    return request
+
+
+def fastertransformer_request(model: str, *, batched: bool) -> ModelInferRequest:
+    """Return a one-token request for a FasterTransformer model."""
+    shape = [1, 1] if batched else [1]
+    request = new_request(model, _REQUEST_ID)
+    add_input(request, "input_ids", "UINT32", shape, [_TOKEN])
+    add_input(request, "input_lengths", "UINT32", shape, [1])
+    add_input(request, "request_output_len", "UINT32", shape, [1])
+    return request

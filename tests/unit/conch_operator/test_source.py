@@ -1,0 +1,124 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conch_contracts.conditions import Reason
+from conch_operator.source import SourceReader, read_source
+from conch_operator.state import DesiredModel, SourceFacts, SourceFault
+from testkit.models import model_deployment
+
+TOKENIZER = {
+    "added_tokens": [{"id": 9, "content": "<end>"}],
+    "model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "<end>": 9}},
+}
+EXTERNAL = {"external": {"grpc": "h:1", "dialect": "fastertransformer"}}
+
+
+def model(base: Path, **spec: Any) -> DesiredModel:
+    return DesiredModel(model_deployment(**spec), base, 1)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "tiny"
+    folder.mkdir()
+    (folder / "tokenizer.json").write_text(json.dumps(TOKENIZER))
+    (folder / "config.json").write_text(json.dumps({"vocab_size": 12, "max_position_embeddings": 64}))
+    (folder / "model.safetensors").write_bytes(b"")
+    return folder
+
+
+def facts(wanted: DesiredModel) -> SourceFacts:
+    found = read_source(wanted)
+    assert isinstance(found, SourceFacts), found
+    return found
+
+
+def test_a_folder_tells_vocabulary_and_context(folder: Path) -> None:
+    found = facts(model(folder.parent))
+    assert (found.folder, found.vocab_size, found.max_position_embeddings) == (folder, 12, 64)
+    assert len(found.digest) == 64
+
+
+@pytest.mark.parametrize(
+    ("files", "ids"),
+    [
+        ({"generation_config.json": {"eos_token_id": [3, 4]}, "config.json": {"eos_token_id": 5}}, (3, 4)),
+        ({"config.json": {"eos_token_id": 5}}, (5,)),
+        ({"tokenizer_config.json": {"eos_token": "<end>"}}, (9,)),
+        ({"tokenizer_config.json": {"eos_token": {"content": "<end>"}}}, (9,)),
+        ({}, ()),
+    ],
+)
+def test_end_of_sequence_ids_come_from_the_first_file_that_has_them(
+    folder: Path, files: dict[str, dict[str, Any]], ids: tuple[int, ...]
+) -> None:
+    for name, content in files.items():
+        (folder / name).write_text(json.dumps(content))
+    assert facts(model(folder.parent)).eos_token_ids == ids
+
+
+def test_the_text_part_of_a_config_counts_too(folder: Path) -> None:
+    (folder / "config.json").write_text(json.dumps({"text_config": {"padded_vocab_size": 20, "seq_length": 8}}))
+    found = facts(model(folder.parent))
+    assert (found.vocab_size, found.max_position_embeddings) == (20, 8)
+
+
+def test_an_external_model_needs_no_weights_and_with_a_length_no_config(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+    (folder / "config.json").unlink()
+    found = facts(model(folder.parent, engine=EXTERNAL, generation={"maxLength": 100}))
+    assert (found.vocab_size, found.max_position_embeddings) == (10, None)
+
+
+@pytest.mark.parametrize(
+    ("missing", "reason", "says"),
+    [
+        ("tokenizer.json", Reason.FILES_MISSING, "has no tokenizer.json"),
+        ("config.json", Reason.FILES_MISSING, "has no config.json"),
+        ("model.safetensors", Reason.FILES_MISSING, "has no *.safetensors"),
+    ],
+)
+def test_a_missing_file_is_named(folder: Path, missing: str, reason: Reason, says: str) -> None:
+    (folder / missing).unlink()
+    found = read_source(model(folder.parent))
+    assert isinstance(found, SourceFault)
+    assert found.reason is reason
+    assert says in found.message
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [("tokenizer.json", Reason.TOKENIZER_INVALID), ("config.json", Reason.FILES_INVALID)],
+)
+def test_a_broken_file_is_named(folder: Path, name: str, reason: Reason) -> None:
+    (folder / name).write_text("{")
+    found = read_source(model(folder.parent))
+    assert isinstance(found, SourceFault)
+    assert found.reason is reason
+    assert name in found.message
+
+
+def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+    found = read_source(model(tmp_path))
+    assert found == SourceFault(
+        Reason.FOLDER_MISSING, f"The folder {tmp_path / 'tiny'} does not exist. Check spec.source.path."
+    )
+
+
+@pytest.mark.parametrize("override", [{"inline": "{{ x }}"}, {"file": "chat.jinja"}])
+def test_a_chat_template_may_be_inline_or_a_file(folder: Path, override: dict[str, str]) -> None:
+    (folder.parent / "chat.jinja").write_text("{{ x }}")
+    assert facts(model(folder.parent, tokenizer={"chatTemplate": override})).chat_template == "{{ x }}"
+
+
+def test_a_folder_that_recovers_is_read_again(folder: Path) -> None:
+    reader = SourceReader()
+    hidden = (folder / "tokenizer.json").rename(folder / "hidden")
+    assert isinstance(reader.read(model(folder.parent)), SourceFault)
+    hidden.rename(folder / "tokenizer.json")
+    first = reader.read(model(folder.parent))
+    assert isinstance(first, SourceFacts)
+    assert reader.read(model(folder.parent)) is first
