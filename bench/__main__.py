@@ -1,0 +1,69 @@
+"""Runs the benchmark: measures, prints the table, and leaves nothing running."""
+
+import asyncio
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import orjson
+
+from bench import machine, page
+from bench.chain import run as chain
+from bench.options import FULL, QUICK, Effort, Options, Part, parse
+from bench.processes import CannotMeasure
+from bench.relay import run as relay
+from bench.report import Report, Section, render
+
+
+async def _sections(part: Part, folder: Path, effort: Effort) -> tuple[Section, ...]:
+    match part:
+        case Part.CHAIN:
+            return await chain.sections(folder, effort)
+        case Part.RELAY:
+            return await relay.sections(folder, effort)
+
+
+async def _measure(options: Options) -> Report:
+    effort = QUICK if options.quick else FULL
+    found: list[Section] = []
+    for part in options.parts:
+        with tempfile.TemporaryDirectory(prefix=f"conch-bench-{part}-") as name:
+            try:
+                found += await _sections(part, Path(name), effort)
+            except CannotMeasure as exc:
+                found.append(Section(part.heading, "", missing=str(exc)))
+    return Report(
+        date=time.strftime("%-d %B %Y"),
+        machine=str(machine.this_machine()),
+        quick=options.quick,
+        sections=tuple(found),
+    )
+
+
+async def _run(options: Options) -> int:
+    task = asyncio.current_task()
+    assert task is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    report = await _measure(options)
+    print(render(report))
+    if options.json_file is not None:
+        options.json_file.write_bytes(orjson.dumps(report.as_json(), option=orjson.OPT_INDENT_2))
+    if options.write_docs:
+        page.write(report)
+    return 0 if report.complete else 1
+
+
+def main() -> int:
+    """Measure what the command line asks for; the exit status is 1 when something could not be measured."""
+    options = parse(sys.argv[1:])
+    try:
+        return asyncio.run(_run(options))
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        print("interrupted; everything that was started is stopped", file=sys.stderr)
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

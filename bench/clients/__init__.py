@@ -1,0 +1,1 @@
+"""The load clients: processes of their own, driven over stdin and stdout by `remote`."""

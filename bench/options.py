@@ -1,0 +1,64 @@
+"""What the command line asks for."""
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+
+class Part(StrEnum):
+    """The two halves of the measurement."""
+
+    CHAIN = "chain"
+    RELAY = "relay"
+
+    @property
+    def heading(self) -> str:
+        """Return how the table names it."""
+        return {Part.CHAIN: "Whole path", Part.RELAY: "Gateway's relay"}[self]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """One run of the benchmark."""
+
+    parts: tuple[Part, ...]
+    quick: bool
+    """Seconds instead of minutes: proves that everything runs, measures nothing reliably."""
+    json_file: Path | None
+    write_docs: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How long and how often everything is measured."""
+
+    pairs: int
+    """Interleaved pairs of reference and Conch; the median counts."""
+    load_s: float
+    """Length of one closed-loop load."""
+    latency_requests: int
+    """Requests in one block that measures latency at one stream."""
+    window_s: float
+    """Length of one window over paced streams."""
+
+
+FULL = Effort(pairs=3, load_s=4.0, latency_requests=40, window_s=4.0)
+QUICK = Effort(pairs=1, load_s=0.5, latency_requests=8, window_s=0.7)
+
+
+def parse(arguments: Sequence[str]) -> Options:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(prog="bench", description="Measure Conch against references in the same run.")
+    parser.add_argument("--only", choices=[part.value for part in Part], help="measure one half")
+    parser.add_argument("--quick", action="store_true", help="take seconds; the figures then mean little")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to FILE too")
+    parser.add_argument("--write-docs", action="store_true", help="put the table into docs/performance.md")
+    parsed = parser.parse_args(arguments)
+    return Options(
+        parts=(Part(parsed.only),) if parsed.only else tuple(Part),
+        quick=parsed.quick,
+        json_file=parsed.json,
+        write_docs=parsed.write_docs,
+    )

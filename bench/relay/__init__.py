@@ -1,0 +1,1 @@
+"""The gateway alone: against nginx as a plain proxy, both before the same scripted worker."""

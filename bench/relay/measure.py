@@ -1,0 +1,108 @@
+"""Puts the same load on both relays, one after the other, and reads what CPU time each took."""
+
+import asyncio
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from bench.accounting import CpuMeter, Roles, micros_each
+from bench.clients.messages import Load
+from bench.clients.remote import RemoteClient
+from bench.options import Effort
+from bench.relay.scripted_worker import COMPLETION_TOKENS
+
+STREAMS = 64
+CONNECTIONS = 32
+EVENTS_PER_S = 40.0
+_SETTLE_S = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class EventWindow:
+    """Some seconds of open streams on one relay."""
+
+    cpu: Mapping[str, float]
+    """Microseconds per event, by process."""
+    events_per_read: float
+
+
+@dataclass(frozen=True, slots=True)
+class RequestWindow:
+    """One closed loop of complete answers on one relay."""
+
+    cpu: Mapping[str, float]
+    """Microseconds per request, by process."""
+    requests_per_s: float
+    median_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class RelayFigures:
+    """What one relay took."""
+
+    events: Sequence[EventWindow]
+    requests: Sequence[RequestWindow]
+    alone: Sequence[RequestWindow]
+    """Requests one after the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class RelayBench:
+    """The two relays, each with its client."""
+
+    nginx: RemoteClient
+    gateway: RemoteClient
+    roles: Callable[[], Roles]
+    effort: Effort
+
+    async def measure(self) -> tuple[RelayFigures, RelayFigures]:
+        """Measure nginx and the gateway in turn; returns their figures in this order."""
+        relays = (self.nginx, self.gateway)
+        for relay in relays:
+            await relay.load(Load(CONNECTIONS, COMPLETION_TOKENS, requests=20 * CONNECTIONS, stream=False))
+        _progress(f"{STREAMS} paced streams")
+        events = [[await self._events(relay) for relay in relays] for _ in range(self.effort.pairs)]
+        _progress(f"complete answers on {CONNECTIONS} connections")
+        requests = [[await self._requests(relay, CONNECTIONS) for relay in relays] for _ in range(self.effort.pairs)]
+        _progress("complete answers on one connection")
+        alone = [[await self._requests(relay, 1) for relay in relays] for _ in range(self.effort.pairs)]
+        return _figures(events, requests, alone, side=0), _figures(events, requests, alone, side=1)
+
+    async def _events(self, relay: RemoteClient) -> EventWindow:
+        await relay.open(Load(STREAMS, COMPLETION_TOKENS))
+        await asyncio.sleep(_SETTLE_S)
+        before, meter = await relay.count(STREAMS), CpuMeter.start(self.roles())
+        await asyncio.sleep(self.effort.window_s)
+        used, after = meter.used(), await relay.count(STREAMS)
+        await relay.close()
+        events, reads = after.events - before.events, after.reads - before.reads
+        return EventWindow(micros_each(used, events), events / reads)
+
+    async def _requests(self, relay: RemoteClient, connections: int) -> RequestWindow:
+        meter = CpuMeter.start(self.roles())
+        result = await relay.load(
+            Load(connections, COMPLETION_TOKENS, seconds=self.effort.load_s, requests=connections, stream=False)
+        )
+        used = meter.used()
+        return RequestWindow(
+            cpu=micros_each(used, result.requests),
+            requests_per_s=result.requests / result.wall_s,
+            median_s=median(result.request_s),
+        )
+
+
+def _figures(
+    events: Sequence[Sequence[EventWindow]],
+    requests: Sequence[Sequence[RequestWindow]],
+    alone: Sequence[Sequence[RequestWindow]],
+    *,
+    side: int,
+) -> RelayFigures:
+    return RelayFigures(
+        [pair[side] for pair in events], [pair[side] for pair in requests], [pair[side] for pair in alone]
+    )
+
+
+def _progress(text: str) -> None:
+    print(f"relay: {text}", file=sys.stderr)
