@@ -25,11 +25,13 @@ class Connection(asyncio.Protocol):
         "_complete",
         "_head",
         "_head_bytes",
+        "_keeps_alive",
         "_loop",
         "_lost",
         "_on_lost",
         "_parser",
         "_paused",
+        "_stray",
         "_transport",
         "_until_eof",
         "_waiter",
@@ -59,6 +61,8 @@ class Connection(asyncio.Protocol):
         self._head_bytes = 0
         self._complete = False
         self._until_eof = False
+        self._stray = False
+        self._keeps_alive = False
         self.received = False
         self.status = 0
         self.headers: dict[bytes, bytes] = {}
@@ -96,7 +100,7 @@ class Connection(asyncio.Protocol):
     def finish(self) -> bool:
         """End the exchange; return whether the connection can carry another one, and close it if not."""
         reusable = (
-            self._complete and not self._chunks and not self._lost and not self._until_eof and self._keeps_alive()
+            self._complete and not (self._chunks or self._lost or self._stray or self._until_eof) and self._keeps_alive
         )
         self.busy = False
         if not reusable:
@@ -116,9 +120,6 @@ class Connection(asyncio.Protocol):
     def _check_alive(self) -> None:
         if self._lost:
             raise AnswerLost("The connection broke before the answer was complete.", started=self._head)
-
-    def _keeps_alive(self) -> bool:
-        return bool(self._parser.should_keep_alive())
 
     async def _wait(self) -> None:
         self._waiter = self._loop.create_future()
@@ -175,12 +176,21 @@ class Connection(asyncio.Protocol):
 
     # --- httptools calls these -------------------------------------------------------------------
 
+    def on_message_begin(self) -> None:
+        """Give up a connection that sends a second answer to one request."""
+        if self._complete:
+            self._stray = True
+
     def on_header(self, name: bytes, value: bytes) -> None:
         """Keep a header under its lower-case name."""
+        if self._stray:
+            return
         self.headers[name.lower()] = value
 
     def on_headers_complete(self) -> None:
         """Release whoever waits for the head; an interim answer (1xx) is not one."""
+        if self._stray:
+            return
         self.status = self._parser.get_status_code()
         if self.status < 200:
             self.headers = {}
@@ -191,6 +201,8 @@ class Connection(asyncio.Protocol):
 
     def on_body(self, body: bytes) -> None:
         """Queue a piece of the body."""
+        if self._stray:
+            return
         self._chunks.append(body)
         self._buffered += len(body)
         self._wake()
@@ -199,4 +211,6 @@ class Connection(asyncio.Protocol):
         """Mark the end of the body."""
         if self._head:
             self._complete = True
+            # Only here: the parser forgets what the answer said once the message is over.
+            self._keeps_alive = self._parser.should_keep_alive()
             self._wake()

@@ -1,0 +1,192 @@
+"""The HTTP clients of the gateway against a real server that misbehaves."""
+
+import asyncio
+
+import pytest
+
+from conch_contracts.names import WorkerUrl
+from conch_gateway.upstream.aiohttp_client import AiohttpUpstream
+from conch_gateway.upstream.pool import ConnectionPool
+from conch_gateway.upstream.port import AnswerLost, ConnectFailed, Post, read_all
+from testkit.servers.scripted_http import ScriptedHttp
+
+
+@pytest.fixture(params=[ConnectionPool, AiohttpUpstream])
+async def upstream(request):
+    async with request.param() as client:
+        yield client
+
+
+@pytest.fixture
+async def pool():
+    async with ConnectionPool() as client:
+        yield client
+
+
+def post(server, body=b"{}"):
+    return Post(WorkerUrl(server.url), "/x", ((b"x-request-id", b"r1"),), body)
+
+
+async def ask(client, server, body=b"{}"):
+    async with client.post(post(server, body)) as answer:
+        return answer.status, await read_all(answer, limit=10**7)
+
+
+async def test_requests_share_a_connection_and_arrive_whole(upstream):
+    async def echo(call):
+        await call.answer(call.body, headers={"x-a": "b"})
+
+    async with ScriptedHttp(echo) as server:
+        for body in (b"{}", b"x" * 500_000):
+            assert await ask(upstream, server, body) == (200, body)
+        assert server.connections == 1
+        assert server.calls[0].headers["x-request-id"] == "r1"
+        assert server.calls[0].headers["content-type"] == "application/json"
+
+
+async def test_pieces_arrive_as_they_are_sent(upstream):
+    go = asyncio.Event()
+
+    async def stream(call):
+        await call.begin()
+        await call.chunk(b"one")
+        await go.wait()
+        await call.chunk(b"two")
+        await call.chunk(b"")
+
+    async with ScriptedHttp(stream) as server, upstream.post(post(server)) as answer:
+        assert await answer.read() == b"one"
+        go.set()
+        assert await answer.read() == b"two"
+        assert await answer.read() == b""
+
+
+async def test_nobody_listening_is_a_failed_connect(upstream):
+    async with ScriptedHttp(lambda call: call.answer(b"")) as server:
+        pass
+    with pytest.raises(ConnectFailed):
+        await ask(upstream, server)
+
+
+async def test_a_broken_stream_is_lost(upstream):
+    async def cut(call):
+        await call.begin()
+        await call.chunk(b"one")
+        call.close()
+
+    async with ScriptedHttp(cut) as server, upstream.post(post(server)) as answer:
+        with pytest.raises(AnswerLost) as caught:
+            await read_all(answer, limit=100)
+        assert caught.value.started
+
+
+async def test_leaving_early_closes_the_connection_at_once(upstream):
+    noticed = asyncio.Event()
+
+    async def wait(call):
+        await call.begin()
+        await call.chunk(b"one")
+        await call.closed()
+        noticed.set()
+
+    async with ScriptedHttp(wait) as server:
+        async with upstream.post(post(server)) as answer:
+            assert await answer.read() == b"one"
+        await asyncio.wait_for(noticed.wait(), 0.3)
+
+
+async def test_cancelling_before_the_head_closes_the_connection_at_once(pool):
+    arrived, noticed = asyncio.Event(), asyncio.Event()
+
+    async def wait(call):
+        arrived.set()
+        await call.closed()
+        noticed.set()
+
+    async with ScriptedHttp(wait) as server:
+        task = asyncio.create_task(ask(pool, server))
+        await asyncio.wait_for(arrived.wait(), 2)
+        task.cancel()
+        await asyncio.wait_for(noticed.wait(), 0.3)
+
+
+async def test_a_kept_connection_that_the_server_drops_unread_is_replaced(pool):
+    async def once(call):
+        if len(server.calls) == 2:
+            call.close()  # as if it had been closed while the request was under way
+        else:
+            await call.answer(b"ok")
+
+    async with ScriptedHttp(once) as server:
+        assert await ask(pool, server) == (200, b"ok")
+        assert await ask(pool, server) == (200, b"ok")
+        assert (server.connections, len(server.calls)) == (2, 3)
+
+
+async def test_a_fresh_connection_that_is_dropped_is_not_tried_again(pool):
+    async def drop(call):
+        call.close()
+
+    async with ScriptedHttp(drop) as server:
+        with pytest.raises(AnswerLost) as caught:
+            await ask(pool, server)
+        assert not caught.value.started
+        assert len(server.calls) == 1
+
+
+@pytest.mark.parametrize(
+    "garbage", [b"SSH-2.0-x\r\n\r\n", b"HTTP/1.1 200 OK\r\ncontent-length: x\r\n\r\n", b"\x00" * 99]
+)
+async def test_what_is_not_http_is_lost(pool, garbage):
+    async with ScriptedHttp(lambda call: call.raw(garbage)) as server:
+        with pytest.raises(AnswerLost):
+            await ask(pool, server)
+
+
+async def test_an_endless_head_is_lost(pool):
+    async def endless(call):
+        await call.raw(b"HTTP/1.1 200 OK\r\n")
+        while True:
+            await call.raw(b"x-a: " + b"b" * 8192 + b"\r\n")
+
+    async with ScriptedHttp(endless) as server:
+        with pytest.raises(AnswerLost):
+            await asyncio.wait_for(ask(pool, server), 5)
+
+
+async def test_an_unasked_answer_makes_a_connection_unusable(pool):
+    async def twice(call):
+        await call.answer(b"ok")
+        await call.answer(b"stray")
+
+    async with ScriptedHttp(twice) as server:
+        assert (await ask(pool, server))[0] == 200
+        await asyncio.sleep(0.05)
+        assert await ask(pool, server) == (200, b"ok")
+        assert server.connections == 2
+
+
+async def test_an_answer_without_length_ends_with_the_connection(pool):
+    async def until_eof(call):
+        await call.raw(b"HTTP/1.1 200 OK\r\n\r\nabc")
+        call.finish()
+
+    async with ScriptedHttp(until_eof) as server:
+        assert await ask(pool, server) == (200, b"abc")
+
+
+async def test_a_reader_that_lags_holds_the_sender_back(pool):
+    sent = 0
+
+    async def flood(call):
+        nonlocal sent
+        await call.begin()
+        for _ in range(400):
+            await call.chunk(b"x" * 65536)
+            sent += 65536
+        await call.chunk(b"")
+
+    async with ScriptedHttp(flood) as server, pool.post(post(server)) as answer:
+        await asyncio.sleep(0.3)
+        assert sent < 16_000_000
+        assert len(await read_all(answer, limit=10**8)) == 400 * 65536
