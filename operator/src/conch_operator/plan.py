@@ -84,6 +84,7 @@ def engine_spec(model: DesiredModel, facts: SourceFacts) -> EngineSpec | None:
         return None
     return EngineSpec(
         folder=facts.folder,
+        weights=facts.weights,
         triton_model=triton_model(model),
         quantization=cpu.quantization,
         max_batch_size=cpu.max_batch_size,

@@ -4,15 +4,15 @@ Everything here blocks on the disk, so the loop calls it in a thread.
 What the facts mean for the route is decided in `routes`.
 """
 
+import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-
-from conch_kit.bundles import TOKENIZER_FILES, BundleError, pack
 
 from conch_contracts.conditions import Reason
 from conch_contracts.names import Digest, ModelId
+from conch_kit.bundles import TOKENIZER_FILES, BundleError, pack
 from conch_operator.state import DesiredModel, SourceFacts, SourceFault
 
 _CONTEXT_KEYS = ("max_position_embeddings", "seq_length", "n_positions", "n_ctx", "max_seq_len")
@@ -33,6 +33,8 @@ class SourceError(Exception):
 class _Read:
     fingerprint: Fingerprint
     result: SourceFacts | SourceFault
+    next: Fingerprint | None = None
+    """What the files looked like when they were last found changed: taken up once they look so twice."""
 
 
 class SourceReader:
@@ -42,11 +44,14 @@ class SourceReader:
         self._known: dict[ModelId, _Read] = {}
 
     def read(self, model: DesiredModel) -> SourceFacts | SourceFault:
-        """Return what a model's folder says now."""
+        """Return what a model's folder says now; while files are being copied, what it said before."""
         fingerprint = (model.deployment.spec, *_fingerprint(model))
         known = self._known.get(model.id)
-        if known is None or known.fingerprint != fingerprint:
-            known = self._known[model.id] = _Read(fingerprint, read_source(model))
+        if known is None or fingerprint == known.next or model.deployment.spec != known.fingerprint[0]:
+            known = _Read(fingerprint, read_source(model))
+        elif fingerprint != known.fingerprint:
+            known = replace(known, next=fingerprint)
+        self._known[model.id] = known
         return known.result
 
 
@@ -81,6 +86,7 @@ def _facts(model: DesiredModel) -> SourceFacts:
     return SourceFacts(
         folder=folder,
         digest=_digest(folder),
+        weights=hashlib.sha256(repr(_stamps([folder / "config.json", *_weights(folder)])).encode()).hexdigest()[:16],
         vocab_size=_integer(config, _VOCABULARY_KEYS) or _largest_id(tokenizer) + 1,
         max_position_embeddings=_integer(config, _CONTEXT_KEYS),
         eos_token_ids=_eos_ids(folder, config, tokenizer),
@@ -96,7 +102,7 @@ def _check_folder(folder: Path) -> None:
 
 
 def _check_weights(folder: Path) -> None:
-    if not any(folder.glob("*.safetensors")):
+    if not _weights(folder):
         raise SourceError(Reason.FILES_MISSING, f"{folder} has no *.safetensors file with the model's weights.")
 
 
@@ -174,10 +180,18 @@ def _tokens(tokenizer: Json) -> list[tuple[str, int]]:
 def _fingerprint(model: DesiredModel) -> Fingerprint:
     folder = folder_of(model)
     override = model.deployment.spec.tokenizer.chat_template
-    paths = [folder, *(folder / name for name in TOKENIZER_FILES)]
+    paths = [folder, *(folder / name for name in TOKENIZER_FILES), *_weights(folder)]
     if override is not None and override.file is not None:
         paths.append(model.base / override.file)
-    return tuple(_stamp(path) for path in paths)
+    return _stamps(paths)
+
+
+def _weights(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*.safetensors"))
+
+
+def _stamps(paths: Iterable[Path]) -> Fingerprint:
+    return tuple((path.name, _stamp(path)) for path in paths)
 
 
 def _stamp(path: Path) -> tuple[int, int] | None:

@@ -49,6 +49,8 @@ class SourceFacts:
     folder: Path
     digest: Digest
     """Of the tokenizer bundle."""
+    weights: str
+    """Changes with the files that an engine loads."""
     vocab_size: int
     max_position_embeddings: int | None
     eos_token_ids: tuple[int, ...]
@@ -69,6 +71,7 @@ class EngineSpec:
     """All that one engine process is made from; two engines with equal specs are interchangeable."""
 
     folder: Path
+    weights: str
     triton_model: str
     quantization: Quantization
     max_batch_size: int

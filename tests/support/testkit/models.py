@@ -22,6 +22,7 @@ from conch_operator.state import (
 FACTS = SourceFacts(
     folder=Path("/models/tiny"),
     digest=Digest("d" * 64),
+    weights="w",
     vocab_size=100,
     max_position_embeddings=1024,
     eos_token_ids=(7,),

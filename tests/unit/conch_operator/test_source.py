@@ -119,6 +119,17 @@ def test_a_folder_that_recovers_is_read_again(folder: Path) -> None:
     hidden = (folder / "tokenizer.json").rename(folder / "hidden")
     assert isinstance(reader.read(model(folder.parent)), SourceFault)
     hidden.rename(folder / "tokenizer.json")
+    assert isinstance(reader.read(model(folder.parent)), SourceFault), "a change counts once it is seen twice"
     first = reader.read(model(folder.parent))
     assert isinstance(first, SourceFacts)
     assert reader.read(model(folder.parent)) is first
+
+
+def test_other_weights_are_told_apart_and_other_tokenizer_files_are_not(folder: Path) -> None:
+    before = facts(model(folder.parent))
+    (folder / "tokenizer_config.json").write_text("{}")
+    same = facts(model(folder.parent))
+    (folder / "model.safetensors").write_bytes(b"other")
+    after = facts(model(folder.parent))
+    assert before.digest != same.digest
+    assert before.weights == same.weights != after.weights

@@ -22,5 +22,5 @@ def main() -> int:
     except CommandError as error:
         for sentence in error.sentences:
             print(f"conch: {sentence}", file=sys.stderr)
-        return 1
+        return error.status
     return result

@@ -13,7 +13,7 @@ from pathlib import Path
 from conch_contracts.names import GATEWAY_PORT
 from conch_kit import logs
 from conch_kit.redis_binary import RedisBinaryMissing, find
-from conch_operator.cli.errors import CommandError
+from conch_operator.cli.errors import CommandError, UsageError
 from conch_operator.cli.models import load_models
 from conch_operator.cli.status import DEFAULT_STATE
 from conch_operator.local.desired import DesiredModels, InvalidFiles
@@ -25,6 +25,7 @@ from conch_operator.local.session import Session, SessionOptions
 from conch_operator.local.state_folder import StateFolder, StateInUse
 from conch_operator.local.tritonserver import TritonUnavailable, find_triton
 from conch_operator.manifests import Manifest
+from conch_operator.plan import is_served
 from conch_operator.source import read_source
 from conch_operator.state import SourceFault
 
@@ -55,7 +56,7 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]", environ
     parser.add_argument("--port", type=_port, default=GATEWAY_PORT, help=f"which port to listen on ({GATEWAY_PORT})")
     parser.add_argument("--verbose", action="store_true", help="log at DEBUG level and say why each step is taken")
     parser.add_argument("--uvicorn-log-level", choices=["debug", "info", "warning", "error", "critical", "trace"],
-                        help="log level of the gateway's web server")  # fmt: skip
+                        help="log level of the gateway with its web server")  # fmt: skip
     parser.add_argument("--state-dir", type=Path, default=DEFAULT_STATE, help="where logs and caches go (.conch)")
     parser.set_defaults(run=partial(run, environ=environ))
 
@@ -63,7 +64,7 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]", environ
 def run(arguments: argparse.Namespace, *, environ: Mapping[str, str]) -> int:
     """Serve until told to stop; raises CommandError when it cannot start."""
     if not arguments.files and arguments.config_file is None:
-        raise CommandError(["Name what to serve: conch up -f FILE, or --config-file model_config.json."])
+        raise UsageError(["Name what to serve: conch up -f FILE, or --config-file model_config.json."])
     environment = _read_environment(environ, arguments)
     progress = Progress(sys.stderr, sys.stdout)
     state = StateFolder(arguments.state_dir)
@@ -99,7 +100,8 @@ def _first_models(arguments: argparse.Namespace, state: StateFolder, progress: P
 
     models = DesiredModels(load, state)
     models.reload()
-    faults = [(model, found) for model in models.current.models if isinstance(found := read_source(model), SourceFault)]
+    served = [model for model in models.current.models if is_served(model)]
+    faults = [(model, found) for model in served if isinstance(found := read_source(model), SourceFault)]
     if faults:
         raise CommandError([f"{model.deployment.metadata.name}: {fault.message}" for model, fault in faults])
     return models
@@ -115,7 +117,8 @@ def _service_options(arguments: argparse.Namespace, environment: Environment) ->
         binary, url = find(environment.for_processes.get("PATH")), f"redis://127.0.0.1:{free_ports(1)[0]}/0"
     gateway_settings = dict(environment.for_gateway)
     if arguments.uvicorn_log_level:
-        gateway_settings["CONCH_UVICORN_LOG_LEVEL"] = arguments.uvicorn_log_level
+        level = arguments.uvicorn_log_level.upper()
+        gateway_settings["CONCH_LOG_LEVEL"] = "DEBUG" if level == "TRACE" else level
     return ServiceOptions(
         host=arguments.host,
         port=arguments.port,

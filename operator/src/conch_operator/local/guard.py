@@ -19,8 +19,6 @@ SHARED_MEMORY = Path("/dev/shm")
 
 def main(lines: Iterable[str], shared_memory: Path = SHARED_MEMORY) -> None:
     """Follow the lines to their end, then clean up."""
-    for stop_signal in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(stop_signal, signal.SIG_IGN)
     groups: set[int] = set()
     prefixes: set[str] = set()
     for line in lines:
@@ -50,4 +48,6 @@ def remove_shared_memory(prefix: str, folder: Path = SHARED_MEMORY) -> None:
 
 
 if __name__ == "__main__":
+    for _signal in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(_signal, signal.SIG_IGN)
     main(sys.stdin)

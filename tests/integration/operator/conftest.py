@@ -1,0 +1,27 @@
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from testkit.conch import EXAMPLE, ConchUp
+
+
+@pytest.fixture
+def models_file(tmp_path: Path) -> Path:
+    """A copy of the example that a test may edit."""
+    file = tmp_path / "models.yaml"
+    file.write_text(EXAMPLE.read_text().replace("models/tiny-chat", str(EXAMPLE.parent / "models" / "tiny-chat")))
+    return file
+
+
+@pytest.fixture
+def conch(tmp_path: Path, models_file: Path) -> Iterator[ConchUp]:
+    """A Conch that serves the example, Ready."""
+    with ConchUp(tmp_path / "state", models_file) as running:
+        yield running
+
+
+def alive(processes: list[psutil.Process]) -> list[psutil.Process]:
+    """Return those that still run; a zombie that nobody has waited for does not."""
+    return [p for p in processes if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]

@@ -1,0 +1,99 @@
+"""`conch up` refuses what it cannot serve: one sentence, an exit status, and nothing left running."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from testkit.conch import EXAMPLE, free_port
+
+
+def conch(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("CONCH_")}  # noqa: TID251
+    return subprocess.run(
+        [sys.executable, "-m", "conch_operator.cli", *arguments],
+        cwd=cwd,
+        env=kept | environment,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+
+
+def example(folder: Path, before: str = "", after: str = "") -> str:
+    file = folder / "models.yaml"
+    text = EXAMPLE.read_text().replace("models/tiny-chat", str(EXAMPLE.parent / "models" / "tiny-chat"))
+    file.write_text(text.replace(before, after) if before else text)
+    return str(file)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "says"),
+    [
+        ("  kind: LLM", "  kind: [LLM", "models.yaml:12:14: broken YAML"),
+        ("replicas:", "replcas:", "models.yaml:14: spec.replcas: unknown field, did you mean replicas?"),
+        (str(EXAMPLE.parent), "/nowhere", "tiny-chat: The folder /nowhere/models/tiny-chat does not exist"),
+    ],
+)
+def test_a_bad_file_is_refused(tmp_path: Path, before: str, after: str, says: str) -> None:
+    result = conch("up", "-f", example(tmp_path, before, after), cwd=tmp_path)
+    assert result.returncode == 1
+    assert says in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    result = conch("up", "-f", "none.yaml", cwd=tmp_path)
+    assert (result.returncode, result.stderr) == (1, "conch: none.yaml: no such file\n")
+
+
+def test_a_port_in_use_is_named(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        result = conch("up", "-f", example(tmp_path), "--host", "127.0.0.1", "--port", port, cwd=tmp_path)
+    assert result.returncode == 1
+    assert f"Port {port} on 127.0.0.1 cannot be used" in result.stderr
+
+
+@pytest.mark.parametrize("arguments", [("up",), ("up", "--port", "x"), ("serve",)])
+def test_wrong_usage_has_its_own_status(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    assert conch(*arguments, cwd=tmp_path).returncode == 2
+
+
+def test_an_unknown_log_level_is_named(tmp_path: Path) -> None:
+    result = conch("up", "-f", example(tmp_path), cwd=tmp_path, LOG_LEVEL="LOUD")
+    assert result.returncode == 1
+    assert "LOG_LEVEL must be one of CRITICAL" in result.stderr
+
+
+def test_status_says_that_nothing_runs(tmp_path: Path) -> None:
+    result = conch("status", cwd=tmp_path)
+    assert result.returncode == 1
+    assert f"Nothing runs with the state folder {tmp_path / '.conch'}" in result.stderr
+
+
+def test_validate_answers_for_each_object(tmp_path: Path) -> None:
+    good, bad = example(tmp_path), tmp_path / "bad.yaml"
+    bad.write_text(Path(good).read_text().replace("kind: LLM", "kind: LLMs"))
+    result = conch("validate", good, str(bad), cwd=tmp_path)
+    assert result.returncode == 1
+    assert "local/tiny-chat ok" in result.stdout
+    assert "bad.yaml:11: spec.kind: " in result.stderr
+
+
+def test_an_older_file_is_converted_to_what_validates(tmp_path: Path) -> None:
+    older = tmp_path / "model_config.json"
+    entry = {"name": "chatglm2-6b", "url": f"127.0.0.1:{free_port()}", "path": "chatglm2"}
+    older.write_text(json.dumps({"llm": [entry], "model_infos": [{"name": "chatglm2-6b", "temperature": 0.8}]}))
+    converted = conch("convert", older.name, cwd=tmp_path)
+    (tmp_path / "models.yaml").write_text(converted.stdout)
+    result = conch("validate", "models.yaml", cwd=tmp_path)
+    assert (converted.returncode, result.returncode) == (0, 0)
+    assert result.stdout == "models.yaml:1: local/chatglm2-6b ok\n"
