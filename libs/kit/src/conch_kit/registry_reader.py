@@ -16,9 +16,10 @@ from typing import Self
 from conch_contracts.names import CHANGES_CHANNEL, META_KEY, ROUTES_KEY, ModelId, WorkerUrl, engines_key, workers_key
 from conch_contracts.records import Heartbeat, Pool
 from conch_kit.liveness import PoolLiveness
-from conch_kit.redis_client import RedisClient, RegistryError, RegistryUnavailable
+from conch_kit.redis_client import RedisClient, RegistryUnavailable
+from conch_kit.registry_reply import Damaged, Missing, RawList, Unchanged, interpret
 from conch_kit.registry_scripts import READ
-from conch_kit.snapshot import Parser, RawList, RawModel, Snapshot, merge, replace_workers
+from conch_kit.snapshot import Parser, Snapshot, merge, replace_workers
 
 log = logging.getLogger(__name__)
 
@@ -140,21 +141,18 @@ class RegistryReader:
 
     def _take_list(self, reply: object) -> bool:
         """Take what the script answered and return whether Redis has lost what it held before."""
-        match reply:
-            case RegistryError():
+        match interpret(reply):
+            case RawList() as raw:
+                emptied = self._epoch not in ("", raw.epoch)
+                self._epoch = raw.epoch
+                self._merge(raw)
+                return emptied
+            case Missing():
+                return self._epoch != ""
+            case Damaged():
                 self._parser.ignored += 1
                 return False
-            case [[b"", *_], *_]:
-                return True
-            case [[bytes(epoch), bytes(revision), bytes(count)], list(models)]:
-                emptied = epoch.decode() != self._epoch
-                self._epoch = epoch.decode()
-                if len(models) == int(count):
-                    self._merge(RawList(self._epoch, int(revision), tuple(_raw_model(item) for item in models)))
-                else:
-                    self._parser.ignored += 1
-                return emptied
-            case _:
+            case Unchanged():
                 return False
 
     def _merge(self, raw: RawList) -> None:
@@ -172,11 +170,3 @@ class RegistryReader:
             return {}
         beats = (self._parser.record(Heartbeat, value) for value in reply[1::2])
         return {beat.url: beat for beat in beats if beat is not None}
-
-
-def _raw_model(item: list[object]) -> RawModel:
-    model, route, flat = item
-    assert isinstance(model, bytes)
-    assert isinstance(route, bytes)
-    assert isinstance(flat, list)
-    return RawModel(model, route, dict(zip(flat[::2], flat[1::2], strict=True)))

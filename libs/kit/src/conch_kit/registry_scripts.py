@@ -38,7 +38,7 @@ local fence, least = tonumber(ARGV[3]), tonumber(ARGV[4])
 local written = tonumber(meta.fence or '-1') or -1
 if written > fence then return redis.error_reply('FENCED by ' .. written .. ', have ' .. fence) end
 local revision = tonumber(meta.revision or '')
-local fresh = not meta.epoch or not revision
+local fresh = not revision or not string.find(meta.epoch or '', '^%w+$')
 local epoch = meta.epoch
 if fresh then
   epoch = ARGV[5]

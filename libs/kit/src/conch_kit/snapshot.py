@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from conch_contracts.names import ModelId
 from conch_contracts.records import Engine, Heartbeat, Pool, Route
+from conch_kit.registry_reply import RawList
 
 R = TypeVar("R", bound=BaseModel)
 
@@ -33,24 +34,6 @@ class Snapshot:
 
 
 Snapshot.EMPTY = Snapshot()
-
-
-@dataclass(frozen=True, slots=True)
-class RawModel:
-    """One model as Redis holds it."""
-
-    model: bytes
-    route: bytes
-    engines: Mapping[bytes, bytes]
-
-
-@dataclass(frozen=True, slots=True)
-class RawList:
-    """A complete list as Redis holds it."""
-
-    epoch: str
-    revision: int
-    models: tuple[RawModel, ...]
 
 
 @dataclass(slots=True)

@@ -1,0 +1,92 @@
+"""Processes announce themselves on a real server; the readers' own clock decides who is alive."""
+
+import pytest
+
+from conch_contracts.names import workers_key
+from conch_contracts.records import Pool
+from conch_kit.redis_client import RedisClient
+from conch_kit.registry import GatewayBeatWriter, HeartbeatWriter, RegistryReader, RegistryWriter
+from testkit.clock import FakeClock
+from testkit.servers.redis import RedisServer
+from testkit.waiting import eventually
+
+URL = "http://127.0.0.1:1234"
+
+
+def _writer(client: RedisClient, url: str = URL) -> HeartbeatWriter:
+    return HeartbeatWriter(client, Pool.LLM, url, in_flight=lambda: 3, draining=lambda: False, interval_s=0.05)
+
+
+def _urls(reader: RegistryReader) -> list[str]:
+    return [beat.url for beat in reader.snapshot.workers[Pool.LLM]]
+
+
+async def test_a_process_appears_with_its_load_and_disappears_when_it_ends(client: RedisClient) -> None:
+    await RegistryWriter(client).publish({})
+    async with RegistryReader(client, pools=[Pool.LLM]) as reader:
+        await reader.wait_loaded(5)
+        async with _writer(client):
+            await eventually(lambda: _urls(reader) == [URL], "the process")
+            assert reader.snapshot.workers[Pool.LLM][0].in_flight == 3
+        await reader.refresh()
+        assert _urls(reader) == []
+        assert await client.execute("EXISTS", workers_key(Pool.LLM)) == 0
+
+
+async def test_a_process_that_stands_still_is_dropped_after_six_seconds(client: RedisClient) -> None:
+    clock = FakeClock()
+    await RegistryWriter(client).publish({})
+    await _writer(client).beat()
+    reader = RegistryReader(client, pools=[Pool.LLM], clock=clock)
+    for seconds, alive in [(0.0, [URL]), (6.0, [URL]), (0.1, [])]:
+        clock.advance(seconds)
+        await reader.refresh()
+        assert _urls(reader) == alive
+
+
+@pytest.mark.parametrize("republished", [True, False])
+async def test_an_emptied_redis_drops_nobody_who_goes_on_beating(
+    server: RedisServer, client: RedisClient, *, republished: bool
+) -> None:
+    await RegistryWriter(client).publish({})
+    reader = RegistryReader(client, pools=[Pool.LLM])
+    process = _writer(client)
+    await process.beat()
+    await reader.refresh()
+    server.command("FLUSHALL")
+    if republished:
+        await RegistryWriter(client).publish({})
+    for _ in range(3):
+        await reader.refresh()
+        assert _urls(reader) == [URL]
+    await process.beat()
+    await reader.refresh()
+    assert _urls(reader) == [URL]
+
+
+async def test_beats_go_on_after_redis_was_away(server: RedisServer, client: RedisClient) -> None:
+    await RegistryWriter(client).publish({})
+    async with RegistryReader(client, pools=[Pool.LLM]) as reader, _writer(client):
+        await eventually(lambda: reader.loaded and _urls(reader) == [URL], "the process")
+        server.restart()
+        await eventually(lambda: server.command("EXISTS", workers_key(Pool.LLM)) == b":1\r\n", "the next beat")
+        assert _urls(reader) == [URL]
+
+
+async def test_the_operator_sees_what_each_gateway_has_applied(client: RedisClient) -> None:
+    writer = RegistryWriter(client)
+    async with GatewayBeatWriter(client, "gateway-1", revision=lambda: 7):
+        await eventually(lambda: client.available, "Redis")
+        beat = GatewayBeatWriter(client, "gateway-2", revision=lambda: 8)
+        await beat.beat()
+        assert {found.id: found.revision for found in await writer.gateways()} == {"gateway-1": 7, "gateway-2": 8}
+
+
+async def test_a_damaged_beat_is_ignored(client: RedisClient) -> None:
+    await RegistryWriter(client).publish({})
+    await _writer(client).beat()
+    await client.execute("HSET", workers_key(Pool.LLM), "http://other", "garbage")
+    reader = RegistryReader(client, pools=[Pool.LLM])
+    await reader.refresh()
+    assert _urls(reader) == [URL]
+    assert reader.ignored == 1

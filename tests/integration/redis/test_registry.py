@@ -1,0 +1,168 @@
+"""The registry on a real server: what is published is read, and what goes wrong with Redis changes nothing."""
+
+import pytest
+
+from conch_contracts.names import META_KEY, ROUTES_KEY, ModelId, bundle_key, engines_key
+from conch_kit.bundles import BundleError, digest
+from conch_kit.redis_client import RedisClient, RegistryUnavailable
+from conch_kit.registry import BundleStore, Fenced, RegistryReader, RegistryWriter, Snapshot
+from testkit.records import engine, listing, route
+from testkit.servers.redis import RedisServer
+from testkit.waiting import eventually
+
+CHAT = ModelId("local/chat")
+OTHER = ModelId("local/other")
+ONE = listing((route("chat"), (engine(1), engine(2))))
+TWO = listing((route("chat"), (engine(1), engine(2))), (route("other"), (engine(3),)))
+
+
+async def test_a_published_model_is_read_with_its_engines(client: RedisClient) -> None:
+    revision = await RegistryWriter(client).publish(ONE)
+    async with RegistryReader(client) as reader:
+        assert await reader.wait_loaded(5)
+        assert reader.snapshot.revision == revision
+        assert reader.snapshot.routes[CHAT] == route("chat")
+        assert reader.snapshot.engines[CHAT] == (engine(1), engine(2))
+        assert reader.snapshot.by_name["chat"] == route("chat")
+
+
+async def test_an_empty_list_is_a_complete_list(client: RedisClient) -> None:
+    async with RegistryReader(client) as reader:
+        assert not await reader.wait_loaded(0.1)
+        await RegistryWriter(client).publish({})
+        assert await reader.wait_loaded(5)
+        assert reader.snapshot.routes == {}
+
+
+async def test_a_notice_brings_a_change_long_before_the_next_relist(client: RedisClient) -> None:
+    writer = RegistryWriter(client)
+    await writer.publish({})
+    async with RegistryReader(client) as reader:
+        await reader.wait_loaded(5)
+        seen: list[Snapshot] = []
+        reader.subscribe(seen.append)
+        for models in (ONE, TWO, ONE, TWO):
+            await writer.publish(models)
+            await eventually(lambda expected=models: set(reader.snapshot.routes) == set(expected), "the change", 1.0)
+        assert seen[-1] is reader.snapshot
+
+
+async def test_publishing_the_same_again_changes_nothing(client: RedisClient) -> None:
+    writer = RegistryWriter(client)
+    first = await writer.publish(TWO)
+    async with client.pubsub("conch-test"):
+        assert await writer.publish(TWO) == first
+    assert await writer.publish(ONE) == first + 1
+
+
+async def test_withdrawn_models_and_engines_leave_no_keys(client: RedisClient) -> None:
+    writer = RegistryWriter(client)
+    await writer.publish(TWO)
+    await writer.publish(listing((route("chat"), (engine(2),))))
+    assert await client.execute("HKEYS", engines_key(CHAT)) == [b"127.0.0.1:2"]
+    assert await client.execute("EXISTS", engines_key(OTHER)) == 0
+    assert await client.execute("HKEYS", ROUTES_KEY) == [CHAT.encode()]
+
+
+async def test_an_older_writer_is_refused(client: RedisClient) -> None:
+    await RegistryWriter(client, fence=2).publish(ONE)
+    with pytest.raises(Fenced, match="2"):
+        await RegistryWriter(client, fence=1).publish({})
+    assert await RegistryWriter(client, fence=3).publish(ONE) > 0
+
+
+@pytest.mark.parametrize("loss", ["flush", "restart"])
+async def test_an_emptied_redis_keeps_the_snapshot_until_the_writer_publishes_again(
+    server: RedisServer, client: RedisClient, loss: str
+) -> None:
+    writer = RegistryWriter(client)
+    before = await writer.publish(ONE)
+    async with RegistryReader(client, relist_s=0.1) as reader:
+        await reader.wait_loaded(5)
+        assert await writer.is_current()
+        server.command("FLUSHALL") if loss == "flush" else server.restart()
+        await eventually(lambda: client.available, "Redis to be back")
+        for _ in range(3):
+            await reader.refresh()
+        assert set(reader.snapshot.routes) == {CHAT}
+        assert not await writer.is_current()
+        assert await writer.publish(TWO) > before
+        assert await writer.is_current()
+        await eventually(lambda: set(reader.snapshot.routes) == {CHAT, OTHER}, "the new list")
+
+
+async def test_a_lost_routes_key_is_no_empty_list(client: RedisClient) -> None:
+    writer = RegistryWriter(client)
+    await writer.publish(ONE)
+    async with RegistryReader(client, relist_s=0) as reader:
+        await reader.wait_loaded(5)
+        await client.execute("DEL", ROUTES_KEY)
+        await reader.refresh()
+        assert set(reader.snapshot.routes) == {CHAT}
+        assert reader.ignored > 0
+        assert not await writer.is_current()
+        await writer.publish(ONE)
+        assert await writer.is_current()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        ("HSET", ROUTES_KEY, "local/chat", "garbage"),
+        ("HSET", ROUTES_KEY, "local/chat", b"\xff\x00"),
+        ("HSET", ROUTES_KEY, "local/chat", '{"schema_version": 2}'),
+        ("HSET", engines_key(CHAT), "127.0.0.1:1", "garbage"),
+        ("SET", META_KEY, "garbage"),
+        ("SET", ROUTES_KEY, "garbage"),
+        ("HSET", META_KEY, "revision", "garbage"),
+        ("HSET", META_KEY, "epoch", b"\xff"),
+        ("HSET", META_KEY, "models", "garbage"),
+    ],
+    ids=lambda damage: " ".join(map(str, damage)),
+)
+async def test_a_damaged_value_is_ignored_and_repaired_by_the_next_publication(
+    client: RedisClient, damage: tuple[str | bytes, ...]
+) -> None:
+    writer = RegistryWriter(client)
+    await writer.publish(ONE)
+    async with RegistryReader(client, relist_s=0) as reader:
+        await reader.wait_loaded(5)
+        if damage[0] == "SET":
+            await client.execute("DEL", damage[1])
+        await client.execute(*damage)
+        await reader.refresh()
+        assert reader.snapshot.routes[CHAT] == route("chat")
+        assert reader.snapshot.engines[CHAT] == (engine(1), engine(2))
+        assert reader.ignored > 0
+        await writer.publish(TWO)
+        await eventually(lambda: set(reader.snapshot.routes) == {CHAT, OTHER}, "the repaired list")
+
+
+async def test_a_set_back_registry_is_not_believed(client: RedisClient) -> None:
+    writer = RegistryWriter(client)
+    await writer.publish(TWO)
+    async with RegistryReader(client, relist_s=0) as reader:
+        await reader.wait_loaded(5)
+        await client.execute("HDEL", ROUTES_KEY, OTHER)
+        await client.execute("HSET", META_KEY, "revision", "5", "models", "1")
+        await reader.refresh()
+        assert set(reader.snapshot.routes) == {CHAT, OTHER}
+        assert not await writer.is_current()
+
+
+async def test_a_bundle_comes_back_and_a_forged_one_does_not(client: RedisClient) -> None:
+    store, data = BundleStore(client), b"bundle" * 1000
+    assert await store.get(digest(data)) is None
+    await store.put(digest(data), data)
+    assert await store.has(digest(data))
+    assert await store.get(digest(data)) == data
+    with pytest.raises(BundleError, match="does not fit"):
+        await store.put(digest(b"other"), data)
+    await client.execute("SET", bundle_key(digest(data)), "forged")
+    assert await store.get(digest(data)) is None
+
+
+async def test_writing_without_redis_says_so(server: RedisServer, client: RedisClient) -> None:
+    server.kill()
+    with pytest.raises(RegistryUnavailable):
+        await RegistryWriter(client).publish(ONE)

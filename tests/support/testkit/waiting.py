@@ -1,0 +1,15 @@
+"""Waits for a condition with a deadline, so that no test sleeps and hopes."""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+
+async def eventually(condition: Callable[[], object], what: str, timeout_s: float = 5.0) -> float:
+    """Return the seconds until the condition held; fail by name when it did not in time."""
+    started = time.monotonic()
+    while not condition():
+        if time.monotonic() - started > timeout_s:
+            raise AssertionError(f"Not seen within {timeout_s:g} s: {what}")
+        await asyncio.sleep(0.01)
+    return time.monotonic() - started
