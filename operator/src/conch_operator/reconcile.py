@@ -7,18 +7,18 @@ same function. Nothing here knows processes or Kubernetes; both are behind the `
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Protocol
 
-from conch_kit.registry import BundleStore, RegistryReader, RegistryWriter
-
-from conch_contracts.names import EngineAddress, ModelId
+from conch_contracts.names import Digest, EngineAddress, ModelId
 from conch_contracts.records import Dialect, GatewayBeat, Pool
 from conch_kit.bundles import pack
 from conch_kit.redis_client import RegistryError, RegistryUnavailable
+from conch_kit.snapshot import Snapshot
 from conch_operator.cluster import Cluster
-from conch_operator.plan import Plan, plan
+from conch_operator.plan import Plan, RoutedModel, plan
 from conch_operator.probe import Prober, Target
 from conch_operator.routes import triton_model
 from conch_operator.source import SourceReader
@@ -40,14 +40,42 @@ from conch_operator.withdrawals import Withdrawals
 log = logging.getLogger(__name__)
 
 
+class Publisher(Protocol):
+    """Writes the complete list of routes, and knows what the gateways have applied."""
+
+    async def publish(self, models: Mapping[ModelId, RoutedModel]) -> int:
+        """Replace all routes and return the registry's revision."""
+
+    async def gateways(self) -> tuple[GatewayBeat, ...]:
+        """Return what each gateway last said."""
+
+
+class Bundles(Protocol):
+    """Holds tokenizer bundles by digest."""
+
+    async def has(self, name: Digest) -> bool:
+        """Return whether a bundle is there."""
+
+    async def put(self, name: Digest, data: bytes) -> None:
+        """Store a bundle."""
+
+
+class Reader(Protocol):
+    """Knows which worker processes live."""
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """Return the latest known content of the registry."""
+
+
 @dataclass(frozen=True, slots=True)
 class Ports:
     """All that a round reads from and acts on."""
 
     cluster: Cluster
-    writer: RegistryWriter
-    reader: RegistryReader
-    bundles: BundleStore
+    publisher: Publisher
+    reader: Reader
+    bundles: Bundles
     prober: Prober
     clock: Callable[[], float] = time.monotonic
 
@@ -96,7 +124,7 @@ class Reconciler:
 
     async def _gateways(self) -> tuple[GatewayBeat, ...]:
         try:
-            return await self._ports.writer.gateways()
+            return await self._ports.publisher.gateways()
         except (RegistryUnavailable, RegistryError):
             return ()
 
@@ -116,7 +144,7 @@ class Reconciler:
                 facts = observed.sources[model]
                 assert isinstance(facts, SourceFacts)
                 await self._ensure_bundle(facts)
-            revision = await self._ports.writer.publish(steps.routes)
+            revision = await self._ports.publisher.publish(steps.routes)
         except (RegistryUnavailable, RegistryError) as unavailable:
             error = str(unavailable)
         self._withdrawals.note(steps.withdraw, revision, self._ports.clock())

@@ -9,7 +9,7 @@ from testkit.conch import EXAMPLE, ConchUp
 
 @pytest.fixture
 def models_file(tmp_path: Path) -> Path:
-    """A copy of the example that a test may edit."""
+    """Return a copy of the example that a test may edit."""
     file = tmp_path / "models.yaml"
     file.write_text(EXAMPLE.read_text().replace("models/tiny-chat", str(EXAMPLE.parent / "models" / "tiny-chat")))
     return file
@@ -17,7 +17,7 @@ def models_file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def conch(tmp_path: Path, models_file: Path) -> Iterator[ConchUp]:
-    """A Conch that serves the example, Ready."""
+    """Yield a Conch that serves the example, Ready."""
     with ConchUp(tmp_path / "state", models_file) as running:
         yield running
 

@@ -1,0 +1,183 @@
+"""Rounds of the operator's loop against a cluster, a registry and engines that do as they are told."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conch_contracts.conditions import ConditionType, Reason
+from conch_contracts.names import Digest, EngineAddress, ModelId
+from conch_contracts.records import GatewayBeat, Heartbeat, Pool
+from conch_kit.redis_client import RegistryUnavailable
+from conch_kit.snapshot import Snapshot
+from conch_operator.plan import RoutedModel
+from conch_operator.probe import Cadence, Prober, Target
+from conch_operator.reconcile import Ports, Reconciler
+from conch_operator.state import ClusterEngine, Desired, DesiredModel, EngineComponent, EngineName, EnginePhase
+from testkit.models import model_deployment
+
+
+@dataclass
+class FakeCluster:
+    running: dict[EngineName, ClusterEngine] = field(default_factory=dict)
+    stopped: list[EngineName] = field(default_factory=list)
+
+    async def engines(self) -> tuple[ClusterEngine, ...]:
+        return tuple(self.running.values())
+
+    async def start(self, component: EngineComponent) -> None:
+        address = EngineAddress(f"127.0.0.1:{9000 + len(self.running)}")
+        self.running[component.name] = ClusterEngine(component, EnginePhase.RUNNING, address, None, 1)
+
+    async def stop(self, name: EngineName) -> None:
+        self.stopped.append(name)
+        self.running[name] = replace(self.running[name], phase=EnginePhase.STOPPING)
+
+
+@dataclass
+class FakeRegistry:
+    """Publisher, bundles and reader in one; a gateway applies what is published when told to."""
+
+    routes: dict[ModelId, RoutedModel] = field(default_factory=dict)
+    revision: int = 0
+    applied: int = 0
+    down: bool = False
+    stored: set[Digest] = field(default_factory=set)
+
+    async def publish(self, models: Mapping[ModelId, RoutedModel]) -> int:
+        if self.down:
+            raise RegistryUnavailable("refused")
+        self.revision += dict(models) != self.routes
+        self.routes = dict(models)
+        return self.revision
+
+    async def gateways(self) -> tuple[GatewayBeat, ...]:
+        return (GatewayBeat(id="g", sequence=1, revision=self.applied),)
+
+    async def has(self, name: Digest) -> bool:
+        if self.down:
+            raise RegistryUnavailable("refused")
+        return name in self.stored
+
+    async def put(self, name: Digest, data: bytes) -> None:
+        self.stored.add(name)
+
+    @property
+    def snapshot(self) -> Snapshot:
+        beat: Any = Heartbeat.model_validate({"url": "http://h:1", "sequence": 1})
+        return replace(Snapshot.EMPTY, workers={Pool.LLM: (beat,), Pool.TOKENIZER: (beat,)})
+
+    def addresses(self, model: str = "local/tiny") -> list[str]:
+        return [engine.grpc for engine in self.routes[ModelId(model)][1]]
+
+
+class WillingEngines:
+    async def ask(self, target: Target) -> None:
+        await asyncio.sleep(0)
+
+
+class World:
+    """Everything around one Reconciler."""
+
+    def __init__(self, folder: Path, prober: Prober) -> None:
+        self.cluster = FakeCluster()
+        self.registry = FakeRegistry()
+        self.folder = folder
+        ports = Ports(self.cluster, self.registry, self.registry, self.registry, prober, lambda: 0.0)
+        self.reconciler = Reconciler(ports)
+
+    async def rounds(self, *models: DesiredModel, count: int = 6) -> Any:
+        for _ in range(count):
+            statuses = await self.reconciler.reconcile(Desired(models))
+            for _ in range(5):
+                await asyncio.sleep(0)
+        return statuses
+
+    def model(self, **spec: Any) -> DesiredModel:
+        return DesiredModel(model_deployment(**spec), self.folder, 1)
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    folder = tmp_path / "tiny"
+    folder.mkdir()
+    (folder / "tokenizer.json").write_text(json.dumps({"model": {"vocab": {"a": 0}}}))
+    (folder / "config.json").write_text(json.dumps({"vocab_size": 1, "max_position_embeddings": 8}))
+    (folder / "model.safetensors").write_bytes(b"")
+    async with Prober(WillingEngines(), lambda: None, Cadence(starting_s=0, serving_s=60)) as prober:
+        yield World(tmp_path, prober)
+
+
+async def test_a_model_becomes_ready(world: World) -> None:
+    model = world.model(replicas=2)
+    statuses = await world.rounds(model)
+    assert statuses[model.id].ready
+    assert statuses[model.id].ready_replicas == 2
+    assert len(world.registry.addresses()) == 2
+    assert world.registry.stored == {statuses[model.id].tokenizer_digest}
+
+
+async def test_rounds_without_change_change_nothing(world: World) -> None:
+    await world.rounds(world.model())
+    revision, running = world.registry.revision, dict(world.cluster.running)
+    await world.rounds(world.model(), count=10)
+    assert (world.registry.revision, world.cluster.running) == (revision, running)
+
+
+async def test_an_engine_is_withdrawn_and_seen_so_before_it_stops(world: World) -> None:
+    await world.rounds(world.model(replicas=2))
+    await world.rounds(world.model(replicas=1))
+    assert len(world.registry.addresses()) == 1
+    assert world.cluster.stopped == []
+    world.registry.applied = world.registry.revision
+    await world.rounds(world.model(replicas=1))
+    assert len(world.cluster.stopped) == 1
+
+
+async def test_an_edit_replaces_an_engine_without_a_gap(world: World) -> None:
+    await world.rounds(world.model())
+    (old,) = world.registry.addresses()
+    edited = world.model(engine={"cpu": {"maxBatchSize": 2}})
+    await world.rounds(edited)
+    (new,) = world.registry.addresses()
+    assert new != old
+    assert world.cluster.stopped == []
+    world.registry.applied = world.registry.revision
+    await world.rounds(edited)
+    assert len(world.cluster.stopped) == 1
+
+
+async def test_a_removed_model_leaves_no_route(world: World) -> None:
+    await world.rounds(world.model())
+    await world.rounds()
+    assert world.registry.routes == {}
+
+
+async def test_while_the_registry_is_down_engines_run_on_and_the_status_says_so(world: World) -> None:
+    model = world.model()
+    await world.rounds(model)
+    world.registry.down = True
+    statuses = await world.rounds(model)
+    ready = statuses[model.id].condition(ConditionType.READY)
+    assert ready.reason is Reason.REGISTRY_UNAVAILABLE
+    assert world.cluster.stopped == []
+    world.registry.down = False
+    world.registry.stored.clear()
+    statuses = await world.rounds(model, count=1)
+    assert statuses[model.id].ready
+    assert len(world.registry.stored) == 1
+
+
+async def test_a_crashed_engine_is_withdrawn_until_it_answers_again(world: World) -> None:
+    await world.rounds(world.model())
+    ((name, engine),) = world.cluster.running.items()
+    world.cluster.running[name] = replace(engine, phase=EnginePhase.EXITED, detail="was killed by SIGKILL.")
+    await world.rounds(world.model(), count=1)
+    assert world.registry.addresses() == []
+    world.cluster.running[name] = replace(engine, incarnation=2)
+    await world.rounds(world.model())
+    assert world.registry.addresses() == [engine.grpc]
