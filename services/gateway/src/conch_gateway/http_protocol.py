@@ -82,8 +82,11 @@ class GuardedProtocol(HttpToolsProtocol):
         self._disarm()
         if self._refused:
             return
+        version = self.parser.get_http_version()
         hosts = sum(name == b"host" for name, _ in self.headers)
-        if hosts > 1 or (hosts == 0 and self.parser.get_http_version() == "1.1"):
+        if version not in ("1.0", "1.1"):
+            self._refuse(400, "Expected HTTP/1.1.")
+        elif hosts > 1 or (hosts == 0 and version == "1.1"):
             self._refuse(400, "Expected exactly one Host header.")
         elif not self.url.startswith(b"/") and self.url != b"*":
             self._refuse(400, "Expected a path as the request target.")

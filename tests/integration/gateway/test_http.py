@@ -1,0 +1,219 @@
+"""What the public port makes of HTTP that is odd, hostile or slow; one real process, raw sockets."""
+
+import asyncio
+import json
+
+import pytest
+import pytest_asyncio
+
+from testkit.gateway_process import FRAMES, gateway_process
+
+CHAT = b'{"model":"tiny-chat","messages":[{"role":"user","content":"hi"}]}'
+STREAM = CHAT[:-1] + b',"stream":true}'
+PATH = "/v1/chat/completions"
+
+
+def request(body=CHAT, *lines, path=PATH, host="host: x"):
+    head = [f"POST {path} HTTP/1.1", *([host] if host else []), f"content-length: {len(body)}", *lines, "", ""]
+    return "\r\n".join(head).encode() + body
+
+
+def status_of(answer):
+    return int(answer.split(b" ", 2)[1]) if answer.startswith(b"HTTP/1.1 ") else 0
+
+
+RAW = {
+    "announced body of 1 GB": (request(b"").replace(b"length: 0", b"length: 1000000000"), 413),
+    "negative length": (request().replace(b"length: ", b"length: -"), 400),
+    "two lengths": (request(CHAT, "content-length: 5"), 400),
+    "length and chunked": (request(CHAT, "transfer-encoding: chunked"), 400),
+    "bare line feeds": (request().replace(b"\r\n", b"\n"), 400),
+    "folded header": (request(CHAT, "x-a: b", " c"), 400),
+    "no host": (request(host=None), 400),
+    "two hosts": (request(CHAT, "host: y"), 400),
+    "absolute form": (b"GET http://evil/health HTTP/1.1\r\nhost: x\r\n\r\n", 400),
+    "5000 headers": (request(CHAT, *(f"x-{n}: 1" for n in range(5000))), 431),
+    "1 MB header": (request(CHAT, "x-a: " + "b" * 1_000_000), 431),
+    "TRACE": (b"TRACE / HTTP/1.1\r\nhost: x\r\n\r\n", 404),
+    "CONNECT": (b"CONNECT evil:443 HTTP/1.1\r\nhost: x\r\n\r\n", 400),
+    "HTTP/0.9": (b"GET /\r\n\r\n", 400),
+    "h2c": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400),
+    "gzip": (request(CHAT, "content-encoding: gzip"), 415),
+    "text": (request(CHAT, "content-type: text/plain"), 415),
+    "utf-16": (request(CHAT, "content-type: application/json; charset=utf-16"), 415),
+    "empty": (request(b""), 400),
+    "null": (request(b"null"), 400),
+    "deep": (request(b"[" * 100_000), 400),
+    "duplicate": (request(b'{"model":"a",' + CHAT[1:]), 400),
+    "lone surrogate": (request(CHAT.replace(b"hi", b"\\ud800")), 400),
+    "dots in the path": (request(path="/v1/%2e%2e/admin"), 404),
+    "double slash": (request(path="//v1/chat/completions"), 404),
+    "trailing slash": (request(path="/v1/chat/completions/"), 404),
+    "wrong case": (request(path="/V1/chat/completions"), 404),
+    "metrics": (b"GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n", 404),
+    "docs": (b"GET /docs HTTP/1.1\r\nhost: x\r\n\r\n", 404),
+    "wrong method": (b"GET /v1/chat/completions HTTP/1.1\r\nhost: x\r\n\r\n", 405),
+}
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared(tmp_path_factory):
+    async with gateway_process(tmp_path_factory.mktemp("gateway")) as process:
+        yield process
+
+
+@pytest.mark.asyncio(loop_scope="module")
+class TestOneProcess:
+    @pytest.mark.parametrize("name", RAW)
+    async def test_odd_http_gets_its_error_in_the_one_shape_and_the_next_request_works(self, shared, name):
+        data, expected = RAW[name]
+        answer = await shared.raw(data, wait_s=0.5)
+        assert status_of(answer) == expected, answer[:200]
+        head, _, body = answer.partition(b"\r\n\r\n")
+        assert set(json.loads(body)["error"]) == {"message", "type", "param", "code"}
+        assert b"x-request-id: " in head
+        assert (b"allow: POST" in head) == (expected == 405)
+        assert (await shared.post(PATH, CHAT))[0] == 200
+
+    async def test_a_complete_and_a_streamed_answer_arrive(self, shared):
+        assert (await shared.post(PATH, CHAT))[2] == b'{"id":"x"}'
+        status, headers, body = await shared.post(PATH, STREAM, "x-request-id: abc")
+        assert (status, headers["x-request-id"]) == (200, "abc")
+        assert [frame in body for frame in FRAMES] == [True] * 3
+        assert b"usage" not in body
+
+    async def test_models_are_listed_and_described(self, shared):
+        _, _, body = await shared.post("/v1/models", b"", method="GET")
+        (model,) = json.loads(body)["data"]
+        assert (model["id"], model["owned_by"], model["max_model_len"]) == ("tiny-chat", "conch", 64)
+        assert len(model["permission"][0]) == 12
+        assert json.loads((await shared.post("/v1/models/tiny-chat", b"", method="GET"))[2]) == model
+        missing = await shared.post("/v1/models/a/b:c", b"", method="GET")
+        assert (missing[0], json.loads(missing[2])["error"]["code"]) == (404, "model_not_found")
+
+    @pytest.mark.parametrize("name", ["x", "../../etc/passwd", "{{7*7}}", "*", "tiny-chat\\n", "é" * 5000])
+    async def test_an_unknown_model_is_a_404(self, shared, name):
+        body = json.dumps({"model": name, "prompt": "x"}).encode()
+        status, _, answer = await shared.post("/v1/completions", body)
+        assert (status, json.loads(answer)["error"]["code"]) == (404, "model_not_found")
+        assert len(answer) < 1024
+
+    async def test_pipelined_requests_are_answered_in_order(self, shared):
+        answer = await shared.raw(request() + request(CHAT, "connection: close"))
+        assert answer.count(b'{"id":"x"}') == 2
+
+    async def test_an_abort_at_any_byte_harms_nobody(self, shared):
+        data = request(STREAM)
+        for cut in range(0, len(data), 16):
+            await shared.raw(data[:cut], wait_s=0, half_close=True)
+        assert (await shared.post(PATH, CHAT))[0] == 200
+
+    async def test_a_large_body_is_served_and_one_above_the_cap_is_not(self, shared):
+        large = CHAT.replace(b"hi", b"x" * 2_000_000)
+        assert (await shared.post(PATH, large))[0] == 200
+        chunks = b"".join(b"10000\r\n" + b"x" * 65536 + b"\r\n" for _ in range(200))
+        head = f"POST {PATH} HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n".encode()
+        assert status_of(await shared.raw(head + chunks)) == 413
+
+    async def test_prompts_stay_out_of_log_and_metrics(self, shared):
+        await shared.post(PATH, CHAT.replace(b"hi", b"CANARY"))
+        await shared.post(PATH, CHAT.replace(b"hi", b"CANARY")[:-2])
+        await shared.post("/v1/models?key=CANARY", b"", method="GET")
+        reader, writer = await asyncio.open_connection("127.0.0.1", shared.admin_port)
+        writer.write(b"GET /metrics HTTP/1.0\r\n\r\n")
+        metrics = await reader.read()
+        writer.close()
+        assert b"conch_gateway_requests_total" in metrics
+        assert b"CANARY" not in metrics + shared.log.read_bytes()
+
+    async def test_a_client_that_hangs_up_is_noticed_by_the_worker_at_once(self, shared):
+        begun, noticed = asyncio.Event(), asyncio.Event()
+        script = shared.backend.script
+
+        async def endless(call):
+            if "prepare" in call.path:
+                return await script(call)
+            await call.begin()
+            await call.chunk(FRAMES[0])
+            begun.set()
+            await call.closed()
+            noticed.set()
+            return None
+
+        shared.backend.script = endless
+        try:
+            _, writer = await asyncio.open_connection("127.0.0.1", shared.port)
+            writer.write(request(STREAM))
+            await asyncio.wait_for(begun.wait(), 2)
+            writer.transport.abort()
+            await asyncio.wait_for(noticed.wait(), 0.3)
+        finally:
+            shared.backend.script = script
+
+
+async def test_slow_heads_and_bodies_are_cut_off(tmp_path):
+    async with gateway_process(tmp_path, header_timeout_s="0.3", body_timeout_s="0.3") as gateway:
+        assert status_of(await gateway.raw(b"POST / HT")) == 408
+        assert status_of(await gateway.raw(b"")) == 408
+        assert status_of(await gateway.raw(request()[:-5])) == 408
+        assert (await gateway.post(PATH, CHAT))[0] == 200
+
+
+async def test_keys_guard_everything_but_health_and_follow_their_file(tmp_path):
+    keys = tmp_path / "keys"
+    keys.write_text("# ours\nann:sk-1\nbob sk-2\nsk-3\n")
+    async with gateway_process(tmp_path, api_keys_file=str(keys)) as gateway:
+        for key in ("sk-1", "sk-2", "sk-3"):
+            assert (await gateway.post(PATH, CHAT, f"authorization: bearer {key}"))[0] == 200
+        for line in (
+            "",
+            "Basic sk-1",
+            "Bearer",
+            "Bearer  sk-1",
+            "Bearer sk-",
+            "Bearer sk-1sk-1",
+            "Bearer " + "x" * 9999,
+        ):
+            status, headers, _ = await gateway.post(PATH, CHAT, f"authorization: {line}")
+            assert (status, headers["www-authenticate"]) == (401, "bearer")
+        twice = ("authorization: Bearer sk-1", "authorization: Bearer x")
+        assert (await gateway.post(PATH, CHAT, *twice))[0] == 401
+        for path in ("/v1/models", "/nowhere", "/openapi.json", "/v1/models?api_key=sk-1"):
+            assert (await gateway.post(path, b"", method="GET"))[0] == 401
+        for path in ("/health", "/health/ready", "/ping"):
+            assert (await gateway.post(path, b"", method="GET"))[0] == 200
+        keys.write_text("sk-9\n")
+        async with asyncio.timeout(4):
+            while (await gateway.post(PATH, CHAT, "authorization: Bearer sk-1"))[0] != 401:  # noqa: ASYNC110
+                await asyncio.sleep(0.1)
+        assert (await gateway.post(PATH, CHAT, "authorization: Bearer sk-9"))[0] == 200
+
+
+async def test_a_client_that_never_reads_is_dropped(tmp_path):
+    async with gateway_process(tmp_path, write_stall_s="0.5", keep_alive_s="0.3") as gateway:
+        noticed = asyncio.Event()
+
+        async def flood(call):
+            if "prepare" in call.path:
+                return await script(call)
+            await call.begin()
+            try:
+                while True:
+                    await call.chunk(b"data: " + b"x" * 60_000 + b"\n\n")
+            finally:
+                noticed.set()
+
+        script, gateway.backend.script = gateway.backend.script, flood
+        reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port, limit=1024)
+        writer.write(request(STREAM))
+        await asyncio.wait_for(noticed.wait(), 8)
+        writer.transport.abort()
+        assert reader is not None
+
+
+async def test_redis_may_die_and_known_models_go_on(tmp_path):
+    async with gateway_process(tmp_path) as gateway:
+        gateway.redis.kill()
+        for _ in range(5):
+            assert (await gateway.post(PATH, CHAT))[0] == 200
+            await asyncio.sleep(0.1)

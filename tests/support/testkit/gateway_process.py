@@ -1,0 +1,134 @@
+"""A real gateway process on a real Redis; tokenizer and worker are one scripted HTTP server."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from conch_contracts.names import PREPARE_PATH, EngineAddress, WorkerUrl
+from conch_contracts.records import Engine, Pool
+from conch_kit.heartbeat import HeartbeatWriter
+from conch_kit.redis_client import RedisClient
+from conch_kit.registry import RegistryWriter
+from testkit.gateway import route
+from testkit.servers.redis import RedisServer
+from testkit.servers.scripted_http import Call, ScriptedHttp
+
+FRAMES = (b'data: {"a":1}\n\n', b'data: {"a":2}\n\n', b"data: [DONE]\n\n")
+USAGE = b': usage {"prompt_tokens":3,"completion_tokens":2}\n\n'
+PREPARED = b'{"prompts":[{"ids":[1,2,3],"text":"abc"}]}'
+
+
+@dataclass(slots=True)
+class Process:
+    """A running gateway."""
+
+    process: asyncio.subprocess.Process
+    port: int
+    admin_port: int
+    redis: RedisServer
+    backend: ScriptedHttp
+    log: Path
+
+    async def raw(self, data: bytes, *, wait_s: float = 3.0, half_close: bool = False) -> bytes:
+        """Send bytes as they are; return all that comes back until the gateway closes or `wait_s` has passed."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        try:
+            writer.write(data)
+            if half_close:
+                writer.write_eof()
+            return await _read_for(reader, wait_s)
+        finally:
+            writer.transport.abort()
+
+    async def post(self, path: str, body: bytes, *headers: str, method: str = "POST") -> tuple[int, dict, bytes]:
+        """Make one well-formed request."""
+        lines = [f"{method} {path} HTTP/1.1", "host: x", f"content-length: {len(body)}", "connection: close", *headers]
+        answer = await self.raw("\r\n".join([*lines, "", ""]).encode() + body, wait_s=10)
+        head, _, rest = answer.partition(b"\r\n\r\n")
+        status, *fields = head.decode().split("\r\n")
+        return int(status.split(" ")[1]), dict(field.lower().split(": ", 1) for field in fields), rest
+
+
+async def _read_for(reader: asyncio.StreamReader, wait_s: float) -> bytes:
+    pieces = []
+    try:
+        async with asyncio.timeout(wait_s):
+            while piece := await reader.read(65536):
+                pieces.append(piece)
+    except (TimeoutError, ConnectionError):
+        pass
+    return b"".join(pieces)
+
+
+async def answers(call: Call) -> None:
+    """Play tokenizer and worker."""
+    if call.path == PREPARE_PATH:
+        await call.answer(PREPARED)
+    elif json.loads(call.body)["stream"]:
+        await call.begin()
+        for frame in (*FRAMES, USAGE):
+            await call.chunk(frame)
+        await call.chunk(b"")
+    else:
+        await call.answer(b'{"id":"x"}', headers={"x-conch-usage": '{"prompt_tokens":3,"completion_tokens":2}'})
+
+
+@asynccontextmanager
+async def gateway_process(folder: Path, **settings: str) -> AsyncIterator[Process]:
+    """Run a gateway that knows one model until the context ends."""
+    async with AsyncExitStack() as stack:
+        redis = await stack.enter_async_context(RedisServer())
+        backend = await stack.enter_async_context(ScriptedHttp(answers))
+        client = await stack.enter_async_context(RedisClient(redis.url))
+        model = route()
+        await RegistryWriter(client).publish({model.model_id: (model, (Engine(grpc=EngineAddress("e:1")),))})
+        for pool in (Pool.TOKENIZER, Pool.LLM):
+            beat = HeartbeatWriter(
+                client, pool, WorkerUrl(backend.url), in_flight=lambda: 0, draining=lambda: False, interval_s=0.5
+            )
+            await stack.enter_async_context(beat)
+        yield await stack.enter_async_context(_started(folder, redis, backend, settings))
+
+
+@asynccontextmanager
+async def _started(
+    folder: Path, redis: RedisServer, backend: ScriptedHttp, settings: dict[str, str]
+) -> AsyncIterator[Process]:
+    ready = folder / "ready.json"
+    environ = {
+        "PATH": os.environ["PATH"],  # noqa: TID251
+        "CONCH_REDIS_URL": redis.url,
+        "CONCH_HOST": "127.0.0.1",
+        "CONCH_ADMIN_HOST": "127.0.0.1",
+        "CONCH_PORT": "0",
+        "CONCH_ADMIN_PORT": "0",
+        "CONCH_READY_FILE": str(ready),
+        **{f"CONCH_{name.upper()}": value for name, value in settings.items()},
+    }
+    log = folder / "log"
+    with log.open("ab") as output:
+        process = await asyncio.create_subprocess_exec(
+            str(Path(sys.executable).with_name("conch-gateway")), env=environ, stdout=output, stderr=output
+        )
+    try:
+        async with asyncio.timeout(20):
+            while not ready.exists():
+                assert process.returncode is None, log.read_text()
+                await asyncio.sleep(0.02)
+            bound = json.loads(ready.read_text())
+            port, admin_port = (int(bound[key].rpartition(":")[2]) for key in ("url", "admin_url"))
+            running = Process(process, port, admin_port, redis, backend, log)
+            while b" 200 " not in await running.raw(b"GET /health/ready HTTP/1.0\r\n\r\n"):  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+        yield running
+    finally:
+        if process.returncode is None:
+            process.send_signal(signal.SIGTERM)
+            async with asyncio.timeout(10):
+                await process.wait()
