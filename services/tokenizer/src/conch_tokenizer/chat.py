@@ -15,9 +15,9 @@ import jinja2
 from conch_contracts.tokenization import ChatInput
 from conch_kit.errors import InvalidRequest
 from conch_tokenizer.control_tokens import ControlTokens
+from conch_tokenizer.errors import TEMPLATE_ERROR
 from conch_tokenizer.model import ModelTokenizer
 
-TEMPLATE_ERROR = "template_error"
 _MAX_QUOTE = 200
 _OPEN_ARGUMENTS = frozenset({"documents", "kwargs"})
 """Parameters of apply_chat_template that are data for the template, not orders to the renderer."""

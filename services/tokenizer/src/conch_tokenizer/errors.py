@@ -12,6 +12,9 @@ Clients see none of them: `service` turns each into one answer.
 
 from conch_contracts.names import Digest
 
+TEMPLATE_ERROR = "template_error"
+"""The code of a 400 that a chat template caused, whether it raised or did not end."""
+
 
 class ChildError(Exception):
     """A child did not answer a request."""

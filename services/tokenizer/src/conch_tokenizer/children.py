@@ -1,0 +1,215 @@
+"""A fixed number of children, and the queue of requests that wait for one.
+
+Each place is kept by one task: spawn a child, load what was loaded before, offer it, wait for its end, begin again.
+So a child that was killed or died is replaced within milliseconds, whatever the reason was.
+"""
+
+import asyncio
+import logging
+from collections import OrderedDict, deque
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol, Self
+
+import orjson
+
+from conch_contracts.names import Digest
+from conch_kit.errors import InvalidRequest, Unavailable
+from conch_tokenizer import frames
+from conch_tokenizer.bounds import TimeLimits
+from conch_tokenizer.connection import ChildConnection
+from conch_tokenizer.errors import BundleMissing, BundleUnreadable, ChildError, ChildFailed, ChildLost
+from conch_tokenizer.frames import Frame, Operation, Reply
+from conch_tokenizer.metrics import TokenizerMetrics
+
+log = logging.getLogger(__name__)
+
+_START_TIMEOUT_S = 30.0
+_RESPAWN_DELAY_S = 0.5
+"""Between two starts when a child did not even become ready, so that a broken installation does not spin."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """A tokenizer bundle's files on disk."""
+
+    digest: Digest
+    folder: Path
+
+
+@dataclass(frozen=True, slots=True)
+class PoolSettings:
+    """How many children there are, and how long requests may wait and take."""
+
+    size: int
+    models_in_memory: int
+    queue_wait_s: float
+    queue_max: int
+    limits: TimeLimits
+
+
+class ChildSource(Protocol):
+    """Where children come from."""
+
+    async def spawn(self) -> ChildConnection:
+        """Return a connection to a new child."""
+        ...
+
+
+class ChildPool:
+    """Runs requests in children."""
+
+    def __init__(self, source: ChildSource, settings: PoolSettings, metrics: TokenizerMetrics) -> None:
+        self._source = source
+        self._settings = settings
+        self._metrics = metrics
+        self._idle: deque[ChildConnection] = deque()
+        self._waiting: deque[asyncio.Future[ChildConnection]] = deque()
+        self._loaded: OrderedDict[Digest, Bundle] = OrderedDict()
+        self._stack = AsyncExitStack()
+        self._alive = 0
+        self._first_ready = asyncio.Event()
+
+    async def __aenter__(self) -> Self:
+        group = await self._stack.enter_async_context(asyncio.TaskGroup())
+        for place in range(self._settings.size):
+            keeper = group.create_task(self._keep_place(), name=f"child-{place}")
+            self._stack.callback(keeper.cancel)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, stack: TracebackType | None
+    ) -> None:
+        await self._stack.__aexit__(kind, exc, stack)
+
+    @property
+    def alive(self) -> int:
+        """Return how many children are ready or at work."""
+        return self._alive
+
+    async def wait_ready(self) -> None:
+        """Wait until the first child can work."""
+        await self._first_ready.wait()
+
+    async def run(self, operation: Operation, payload: bytes, bundle: Bundle | None = None) -> bytes:
+        """Run one request in a child, with this bundle loaded first, and return its JSON answer.
+
+        A request whose child ends is tried once more. Raises InvalidRequest, Unavailable, BundleMissing,
+        BundleUnreadable and ChildError.
+        """
+        try:
+            return await self._run_once(operation, payload, bundle)
+        except ChildLost:
+            log.warning("A child ended while it worked; its request is tried once more.")
+        return await self._run_once(operation, payload, bundle)
+
+    async def _run_once(self, operation: Operation, payload: bytes, bundle: Bundle | None) -> bytes:
+        async with self._lease() as child:
+            if bundle is not None:
+                await self._load(child, bundle)
+            return _result(await child.exchange(operation, payload, self._settings.limits))
+
+    async def _load(self, child: ChildConnection, bundle: Bundle) -> None:
+        payload = frames.load_payload(bundle.digest, str(bundle.folder))
+        _result(await child.exchange(Operation.LOAD, payload, self._settings.limits))
+        self._loaded[bundle.digest] = bundle
+        self._loaded.move_to_end(bundle.digest)
+        while len(self._loaded) > self._settings.models_in_memory:
+            self._loaded.popitem(last=False)
+
+    @asynccontextmanager
+    async def _lease(self) -> AsyncIterator[ChildConnection]:
+        with self._metrics.queue_seconds.time():
+            child = await self._acquire()
+        try:
+            yield child
+        finally:
+            self._offer(child)
+
+    async def _acquire(self) -> ChildConnection:
+        while self._idle:
+            child = self._idle.pop()
+            if not child.lost.is_set():
+                return child
+        if len(self._waiting) >= self._settings.queue_max:
+            raise Unavailable("too many requests wait for the tokenizer", retry_after_s=1, retryable=True)
+        turn: asyncio.Future[ChildConnection] = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        taken = False
+        try:
+            async with asyncio.timeout(self._settings.queue_wait_s):
+                child = await turn
+                taken = True
+                return child
+        except TimeoutError as exc:
+            raise Unavailable("the tokenizer is overloaded", retry_after_s=1, retryable=True) from exc
+        finally:
+            if not taken:
+                self._leave_queue(turn)
+
+    def _leave_queue(self, turn: asyncio.Future[ChildConnection]) -> None:
+        with suppress(ValueError):
+            self._waiting.remove(turn)
+        if turn.done() and not turn.cancelled():
+            self._offer(turn.result())  # It was given a child in the moment in which it gave up.
+
+    def _offer(self, child: ChildConnection) -> None:
+        if child.lost.is_set():
+            return
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(child)
+                return
+        self._idle.append(child)
+
+    async def _keep_place(self) -> None:
+        while True:
+            try:
+                child = await self._start_child()
+            except (ChildError, OSError, TimeoutError) as exc:
+                log.warning("A child could not be started.", extra={"reason": str(exc)})
+                await asyncio.sleep(_RESPAWN_DELAY_S)
+                continue
+            self._alive += 1
+            self._first_ready.set()
+            try:
+                self._offer(child)
+                await child.lost.wait()
+                log.warning("A child ended and is replaced.", extra={"child": child.number})
+                self._metrics.children_lost.inc()
+            finally:
+                self._alive -= 1
+                child.kill()
+
+    async def _start_child(self) -> ChildConnection:
+        child = await self._source.spawn()
+        try:
+            async with asyncio.timeout(_START_TIMEOUT_S):
+                await child.ready
+            for bundle in list(self._loaded.values()):
+                await self._load(child, bundle)
+        except BundleUnreadable as exc:
+            log.warning("A bundle that could be loaded before cannot be loaded.", extra={"reason": str(exc)})
+        except BaseException:
+            child.kill()
+            raise
+        return child
+
+
+def _result(frame: Frame) -> bytes:
+    match Reply(frame.kind):
+        case Reply.DONE:
+            return frame.payload
+        case Reply.REFUSED:
+            refusal = orjson.loads(frame.payload)
+            raise InvalidRequest(refusal["message"], param=refusal["param"], code=refusal["code"])
+        case Reply.MISSING:
+            raise BundleMissing(Digest(frame.payload.decode()))
+        case Reply.UNREADABLE:
+            raise BundleUnreadable(frame.payload.decode())
+        case _:
+            raise ChildFailed("a child failed; its log has the stack")
