@@ -1,0 +1,79 @@
+"""Tokenizer bundles on disk, unpacked, fetched from the registry when they are first needed.
+
+A folder named by its digest is complete, because `conch_kit.bundles` unpacks beside it and renames. So folders serve
+while Redis is away, survive a crash and may be shared by several processes.
+"""
+
+import asyncio
+import logging
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from conch_contracts.names import Digest
+from conch_kit.bundles import BundleError, unpack
+from conch_kit.errors import InvalidRequest, Unavailable
+from conch_kit.redis_client import RegistryUnavailable
+
+log = logging.getLogger(__name__)
+
+NOT_READY = "tokenizer_not_ready"
+_RETRY_AFTER_S = 1.0
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+class BundleSource(Protocol):
+    """Where bundles come from."""
+
+    async def get(self, name: Digest, /) -> bytes | None:
+        """Return a packed bundle; None when there is none whose content fits its digest."""
+        ...
+
+
+class BundleCache:
+    """Gives the folder of a bundle's files."""
+
+    def __init__(self, source: BundleSource, folder: Path, on_fetched: Callable[[], None]) -> None:
+        self._source = source
+        self._folder = folder
+        self._on_fetched = on_fetched
+        self._fetching: dict[Digest, asyncio.Lock] = {}
+
+    async def folder(self, digest: Digest) -> Path:
+        """Return the folder with a bundle's files, fetching them once; raises Unavailable and InvalidRequest."""
+        if not _DIGEST.fullmatch(digest):  # It becomes a path.
+            raise InvalidRequest("expected a digest of 64 lower-case hex digits", param="digest")
+        folder = self._folder / digest
+        lock = self._fetching.setdefault(digest, asyncio.Lock())
+        try:
+            async with lock:
+                if not await asyncio.to_thread(folder.is_dir):
+                    await self._fetch(digest, folder)
+        finally:
+            self._fetching.pop(digest, None)
+        return folder
+
+    async def _fetch(self, digest: Digest, folder: Path) -> None:
+        try:
+            data = await self._source.get(digest)
+        except RegistryUnavailable as exc:
+            raise _not_ready(digest, "it is not cached and the registry does not answer") from exc
+        if data is None:
+            raise _not_ready(digest, "the registry does not hold it whole")
+        try:
+            await asyncio.to_thread(unpack, data, folder)
+        except BundleError as exc:
+            log.error("A tokenizer bundle cannot be unpacked.", extra={"digest": digest, "reason": str(exc)})
+            raise _not_ready(digest, "it cannot be unpacked") from exc
+        self._on_fetched()
+        log.info("Tokenizer bundle fetched.", extra={"digest": digest, "bytes": len(data)})
+
+
+def _not_ready(digest: Digest, why: str) -> Unavailable:
+    return Unavailable(
+        f"tokenizer {digest[:12]} is not available here: {why}",
+        code=NOT_READY,
+        retry_after_s=_RETRY_AFTER_S,
+        retryable=True,
+    )

@@ -1,0 +1,75 @@
+"""Builds the parts of one tokenizer process and runs them; `main` is the edge."""
+
+import asyncio
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import AsyncExitStack, contextmanager
+from pathlib import Path
+
+from conch_contracts.records import Pool
+from conch_kit import metrics
+from conch_kit.redis_client import RedisClient
+from conch_kit.registry import BundleStore, HeartbeatWriter
+from conch_kit.service import Health, internal_app, serve
+from conch_kit.settings import StartupError
+from conch_tokenizer.bundle_cache import BundleCache
+from conch_tokenizer.children import ChildPool, PoolSettings
+from conch_tokenizer.metrics import TokenizerMetrics
+from conch_tokenizer.service import TokenizerService
+from conch_tokenizer.settings import Settings
+from conch_tokenizer.spawner import Spawner
+
+_START_TIMEOUT_S = 60.0
+
+
+async def serve_tokenizer(settings: Settings, environ: Mapping[str, str]) -> None:
+    """Serve until a signal ends the process."""
+    registry = metrics.registry()
+    collectors = TokenizerMetrics(registry)
+    async with AsyncExitStack() as stack:
+        # The environment goes to the process that children come from, which needs the interpreter's own variables.
+        spawner = await stack.enter_async_context(Spawner(settings.bounds(), environ))
+        pool = await stack.enter_async_context(ChildPool(spawner, _pool_settings(settings), collectors))
+        redis = await stack.enter_async_context(RedisClient(settings.redis_url))
+        cache_dir = stack.enter_context(_cache_dir(settings.cache_dir))
+        bundles = BundleCache(BundleStore(redis), cache_dir, collectors.bundles_fetched.inc)
+        service = TokenizerService(pool, bundles, collectors, max_body_bytes=settings.max_body_bytes)
+        announcement = await stack.enter_async_context(AsyncExitStack())
+
+        async def announce(url: str) -> None:
+            await _first_child(pool)
+            await announcement.enter_async_context(
+                # Draining is told by removing the record, see on_drain.
+                HeartbeatWriter(redis, Pool.TOKENIZER, url, in_flight=lambda: service.in_flight, draining=lambda: False)
+            )
+
+        health = Health(live=lambda: True, ready=lambda: None if pool.alive else "no tokenizer child is running")
+        app = internal_app(service.handlers(), settings.internal_token)
+        await serve(app, settings, health=health, metrics=registry, on_bound=announce, on_drain=announcement.aclose)
+
+
+async def _first_child(pool: ChildPool) -> None:
+    try:
+        async with asyncio.timeout(_START_TIMEOUT_S):
+            await pool.wait_ready()
+    except TimeoutError as exc:
+        raise StartupError(f"No tokenizer child was ready within {_START_TIMEOUT_S:g} s.") from exc
+
+
+def _pool_settings(settings: Settings) -> PoolSettings:
+    return PoolSettings(
+        size=settings.children,
+        models_in_memory=settings.models_in_memory,
+        queue_wait_s=settings.queue_wait_s,
+        queue_max=settings.queue_max,
+        limits=settings.limits(),
+    )
+
+
+@contextmanager
+def _cache_dir(configured: Path | None) -> Iterator[Path]:
+    if configured is not None:
+        yield configured
+        return
+    with tempfile.TemporaryDirectory(prefix="conch-tokenizer-") as folder:
+        yield Path(folder)

@@ -1,0 +1,110 @@
+"""The HTTP side: bodies go to a child as they are, its answer goes out as it is.
+
+The event loop reads no prompt and renders nothing, so it is never held up by one. This is the place where what went
+wrong with a child becomes what the caller sees.
+"""
+
+import logging
+import time
+from collections.abc import Mapping
+from functools import partial
+
+import orjson
+
+from conch_contracts.names import DETOKENIZE_PATH, PREPARE_PATH, TOKENIZE_PATH
+from conch_kit.errors import InternalError, InvalidRequest, ServiceError, Unavailable
+from conch_kit.service import Handler, Receive, Scope, Send, json_response, read_body
+from conch_tokenizer.bundle_cache import BundleCache
+from conch_tokenizer.children import Bundle, ChildPool
+from conch_tokenizer.errors import TEMPLATE_ERROR, BundleMissing, BundleUnreadable, ChildError, ChildHung, ChildLost
+from conch_tokenizer.frames import Operation
+from conch_tokenizer.metrics import TokenizerMetrics
+
+log = logging.getLogger(__name__)
+
+_PATHS = {
+    PREPARE_PATH: Operation.PREPARE,
+    TOKENIZE_PATH: Operation.TOKENIZE,
+    DETOKENIZE_PATH: Operation.DETOKENIZE,
+}
+
+
+class TokenizerService:
+    """Answers prepare, tokenize and detokenize."""
+
+    def __init__(
+        self, pool: ChildPool, bundles: BundleCache, metrics: TokenizerMetrics, *, max_body_bytes: int
+    ) -> None:
+        self._pool = pool
+        self._bundles = bundles
+        self._metrics = metrics
+        self._max_body_bytes = max_body_bytes
+        self.in_flight = 0
+
+    def handlers(self) -> Mapping[str, Handler]:
+        """Return the handler of each path."""
+        return {path: partial(self._serve, operation) for path, operation in _PATHS.items()}
+
+    async def answer(self, operation: Operation, body: bytes) -> bytes:
+        """Return the JSON answer to a JSON request; raises ServiceError."""
+        try:
+            return await self._run(operation, body)
+        except (ChildError, BundleUnreadable) as exc:
+            raise as_service_error(exc, body) from exc
+
+    async def _run(self, operation: Operation, body: bytes) -> bytes:
+        try:
+            return await self._pool.run(operation, body)
+        except BundleMissing as missing:
+            digest = missing.digest
+        # Fetched while no child is held, so that an unknown digest costs the others nothing.
+        return await self._pool.run(operation, body, Bundle(digest, await self._bundles.folder(digest)))
+
+    async def _serve(self, operation: Operation, scope: Scope, receive: Receive, send: Send) -> None:
+        name = operation.name.lower()
+        body = await read_body(receive, self._max_body_bytes)
+        self.in_flight += 1
+        self._metrics.in_flight.set(self.in_flight)
+        started = time.perf_counter()
+        outcome = "failed"
+        try:
+            answer = await self.answer(operation, body)
+            outcome = "ok"
+        except ServiceError as exc:
+            outcome = _outcome(exc)
+            raise
+        finally:
+            self.in_flight -= 1
+            self._metrics.in_flight.set(self.in_flight)
+            self._metrics.requests.labels(name, outcome).inc()
+            self._metrics.request_seconds.labels(name).observe(time.perf_counter() - started)
+        await json_response(send, 200, answer)
+
+
+def as_service_error(exc: ChildError | BundleUnreadable, body: bytes) -> ServiceError:
+    """Return what the caller is told; logs what only an operator can mend."""
+    match exc:
+        case ChildHung():
+            return _hung(exc, body)
+        case ChildLost():
+            return Unavailable("the tokenizer ended twice over this request")
+        case BundleUnreadable():
+            log.error("A tokenizer cannot be loaded.", extra={"reason": str(exc)})
+            return Unavailable("the tokenizer of this model cannot be loaded", code="tokenizer_invalid")
+        case _:
+            return InternalError("the tokenizer failed")
+
+
+def _hung(exc: ChildHung, body: bytes) -> ServiceError:
+    if exc.encoding:
+        return Unavailable(f"the text could not be encoded within {exc.limit_s:g} s")
+    if orjson.loads(body).get("chat") is not None:
+        message = f"the chat template did not finish within {exc.limit_s:g} s"
+        return InvalidRequest(message, param="messages", code=TEMPLATE_ERROR)
+    return Unavailable(f"the tokenizer did not answer within {exc.limit_s:g} s", retryable=True)
+
+
+def _outcome(exc: ServiceError) -> str:
+    if exc.status < 500:
+        return "refused"
+    return "unavailable" if isinstance(exc, Unavailable) else "failed"

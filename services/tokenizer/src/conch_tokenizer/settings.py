@@ -1,0 +1,56 @@
+"""The tokenizer's settings, read once from `CONCH_*` variables by `main`."""
+
+from pathlib import Path
+
+from pydantic import Field
+
+from conch_contracts.names import SERVICE_PORT
+from conch_kit.settings import ServiceSettings
+from conch_tokenizer.bounds import Bounds, TimeLimits
+
+
+class Settings(ServiceSettings):
+    """Settings of one tokenizer process."""
+
+    port: int = Field(default=SERVICE_PORT, ge=0, le=65535)
+    """Port of the service; 0 means any free one."""
+    cache_dir: Path | None = None
+    """Folder for unpacked tokenizer bundles; kept over restarts and safe to share between processes.
+
+    Default: a private temporary folder that goes with the process, because whoever can write there chooses the
+    tokenizers. It needs as much space as the tokenizers of all models.
+    """
+    children: int = Field(default=2, ge=1, le=64)
+    """Processes that render and encode. Default 2: one long prompt must not hold up all others."""
+    child_memory_bytes: int = Field(default=2 * 1024**3, ge=256 * 1024**2)
+    """Address space of one child, in bytes. Default 2 GiB: a large vocabulary takes about 200 MB."""
+    models_in_memory: int = Field(default=8, ge=1)
+    """Tokenizers that one child keeps loaded; the least recently used goes first. Default 8."""
+    template_timeout_s: float = Field(default=2.0, gt=0)
+    """Time for reading a request and rendering its chat template, in seconds. Default 2."""
+    encode_timeout_s: float = Field(default=5.0, gt=0)
+    """Time for encoding a long text, in seconds. Default 5: the largest text allowed takes about two."""
+    load_timeout_s: float = Field(default=30.0, gt=0)
+    """Time for loading one tokenizer from disk, in seconds. Default 30."""
+    queue_wait_s: float = Field(default=5.0, gt=0)
+    """How long a request may wait for a child before it is refused as overload, in seconds. Default 5."""
+    queue_max: int = Field(default=512, ge=1)
+    """Requests that may wait for a child at once; one more is refused. Default 512."""
+    max_text_bytes: int = Field(default=4 * 1024**2, ge=1024)
+    """UTF-8 bytes of text in one request, rendered. Default 4 MiB: about a million tokens, over any context."""
+    max_body_bytes: int = Field(default=32 * 1024**2, ge=1024)
+    """Bytes of one request body. Default 32 MiB: the largest text with every character escaped."""
+
+    def bounds(self) -> Bounds:
+        """Return what a child may use."""
+        return Bounds(
+            memory_bytes=self.child_memory_bytes,
+            max_text_bytes=self.max_text_bytes,
+            models_in_memory=self.models_in_memory,
+        )
+
+    def limits(self) -> TimeLimits:
+        """Return how long a child may take."""
+        return TimeLimits(
+            template_s=self.template_timeout_s, encode_s=self.encode_timeout_s, load_s=self.load_timeout_s
+        )

@@ -1,0 +1,55 @@
+"""A tokenizer process beside a Redis that holds the example model's bundle."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from conch_contracts import names
+from conch_contracts.names import Digest
+from conch_kit import bundles
+from testkit.golden import FOLDER
+from testkit.servers.redis import RedisServer
+from testkit.servers.tokenizer import RunningTokenizer, run_tokenizer
+
+
+@pytest.fixture(scope="session")
+def bundle() -> tuple[Digest, bytes]:
+    return bundles.pack(FOLDER)
+
+
+@pytest.fixture(scope="module")
+def redis(bundle: tuple[Digest, bytes]) -> Iterator[RedisServer]:
+    with _redis_with(bundle) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def tokenizer(
+    redis: RedisServer, bundle: tuple[Digest, bytes], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunningTokenizer]:
+    with run_tokenizer(redis.url, bundle[0], tmp_path_factory.mktemp("tokenizer")) as running:
+        yield running
+
+
+@pytest.fixture
+def own_redis(bundle: tuple[Digest, bytes]) -> Iterator[RedisServer]:
+    """Give a Redis that the test may damage."""
+    with _redis_with(bundle) as server:
+        yield server
+
+
+@pytest.fixture
+def own_tokenizer(own_redis: RedisServer, bundle: tuple[Digest, bytes], tmp_path: Path) -> Iterator[RunningTokenizer]:
+    """Give a process that the test may damage."""
+    with run_tokenizer(own_redis.url, bundle[0], tmp_path) as running:
+        yield running
+
+
+@contextmanager
+def _redis_with(bundle: tuple[Digest, bytes]) -> Iterator[RedisServer]:
+    digest, data = bundle
+    with RedisServer() as server:
+        server.command("SET", names.bundle_key(digest), data)
+        yield server

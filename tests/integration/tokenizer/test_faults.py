@@ -1,0 +1,168 @@
+"""Bad templates, dying children, a missing Redis: clear answers, and the next good request is served."""
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from conch_contracts import names
+from conch_contracts.names import Digest
+from conch_contracts.records import Pool
+from testkit.servers.redis import RedisServer
+from testkit.servers.tokenizer import RunningTokenizer, run_tokenizer, wait_for
+
+HANGS = "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}"
+
+
+def assert_serves(tokenizer: RunningTokenizer) -> None:
+    answer = tokenizer.chat("Hello!")
+    assert answer.status == 200, answer
+    assert answer.body["prompts"][0]["text"].startswith("<|im_start|>user\nHello!")
+
+
+@pytest.mark.parametrize(
+    ("template", "said"),
+    [
+        ("{{ raise_exception('roles must alternate') }}", "roles must alternate"),
+        ("{{ nobody.name }}", "'nobody' is undefined"),
+        ("{% for", "cannot be read"),
+        ("{{ 'a' * 10**10 }}", "memory"),
+        (HANGS, "did not finish within 2 s"),
+    ],
+)
+def test_a_bad_template_is_a_400_that_names_it(template: str, said: str, tokenizer: RunningTokenizer) -> None:
+    started = time.monotonic()
+    answer = tokenizer.chat("x", chat_template=template)
+    assert time.monotonic() - started < 4
+    assert (answer.status, answer.body["error"]["param"]) == (400, "messages")
+    assert answer.body["error"]["code"] == "template_error"
+    assert said in answer.body["error"]["message"]
+    assert_serves(tokenizer)
+    wait_for(lambda: len(tokenizer.children()) == 2, 2)
+
+
+def test_a_killed_child_costs_no_request(tokenizer: RunningTokenizer) -> None:
+    assert_serves(tokenizer)
+    before = tokenizer.children()
+    for child in before:
+        os.kill(child, signal.SIGKILL)
+    assert_serves(tokenizer)
+    wait_for(lambda: len(set(tokenizer.children()) - set(before)) == 2, 2)
+
+
+def test_a_child_killed_at_work_is_replaced_and_its_request_tried_again(tokenizer: RunningTokenizer) -> None:
+    assert_serves(tokenizer)
+    before = set(tokenizer.children())
+    done: list[int] = []
+    work = threading.Thread(target=lambda: done.append(tokenizer.prepare(prompts=["word " * 150_000]).status))
+    work.start()
+    busy = _busy_child(before)
+    os.kill(busy, signal.SIGKILL)
+    work.join()
+    assert done == [200]
+    assert busy not in tokenizer.children()
+
+
+def test_a_frozen_child_is_replaced(own_tokenizer: RunningTokenizer) -> None:
+    assert_serves(own_tokenizer)
+    frozen = own_tokenizer.children()
+    for child in frozen:
+        os.kill(child, signal.SIGSTOP)
+    answer = own_tokenizer.prepare(prompts=["x"])
+    assert (answer.status, answer.headers["x-conch-retryable"]) == (503, "true")
+    assert_serves(own_tokenizer)
+
+
+def test_a_killed_zygote_is_replaced(own_tokenizer: RunningTokenizer) -> None:
+    zygote = own_tokenizer.zygote()
+    os.kill(zygote, signal.SIGKILL)
+    wait_for(lambda: own_tokenizer.prepare(prompts=["x"]).status == 200, 10)
+    assert own_tokenizer.zygote() != zygote
+
+
+def test_cached_bundles_go_on_working_without_redis(
+    own_tokenizer: RunningTokenizer, own_redis: RedisServer, tmp_path: Path
+) -> None:
+    assert_serves(own_tokenizer)
+    own_redis.kill()
+    for child in own_tokenizer.children():
+        os.kill(child, signal.SIGKILL)
+    assert_serves(own_tokenizer)
+    with run_tokenizer(own_redis.url, own_tokenizer.digest, tmp_path) as restarted:
+        assert_serves(restarted)
+        answer = restarted.post_bytes(names.DETOKENIZE_PATH, b'{"digest": "%s", "tokens": []}' % (b"1" * 64))
+        assert (answer.status, answer.body["error"]["code"]) == (503, "tokenizer_not_ready")
+
+
+def test_an_unknown_digest_is_503_and_may_be_tried_again(tokenizer: RunningTokenizer) -> None:
+    answer = tokenizer.post_bytes(names.DETOKENIZE_PATH, b'{"digest": "%s", "tokens": []}' % (b"1" * 64))
+    assert (answer.status, answer.body["error"]["code"]) == (503, "tokenizer_not_ready")
+    assert answer.headers["x-conch-retryable"] == "true"
+    assert answer.headers["retry-after"] == "1"
+
+
+def test_a_corrupt_bundle_is_refused_and_reported(redis: RedisServer, tmp_path: Path) -> None:
+    digest = Digest("2" * 64)
+    redis.command("SET", names.bundle_key(digest), b"something else")
+    with run_tokenizer(redis.url, digest, tmp_path) as tokenizer:
+        assert tokenizer.chat("x").body["error"]["code"] == "tokenizer_not_ready"
+        assert digest in tokenizer.log.read_text()
+
+
+def test_large_texts_leave_the_loop_free(tokenizer: RunningTokenizer) -> None:
+    assert_serves(tokenizer)
+    work = [threading.Thread(target=tokenizer.prepare, kwargs={"prompts": ["word " * 200_000]}) for _ in range(3)]
+    for thread in work:
+        thread.start()
+    waits = []
+    while any(thread.is_alive() for thread in work):
+        started = time.monotonic()
+        assert tokenizer.get("/readyz")[0] == 200
+        waits.append(time.monotonic() - started)
+        time.sleep(0.01)
+    assert len(waits) > 10
+    assert sorted(waits)[len(waits) // 2] < 0.05
+
+
+def test_text_over_the_bound_is_a_400(tokenizer: RunningTokenizer) -> None:
+    answer = tokenizer.prepare(prompts=["x" * (4 * 1024**2 + 1)])
+    assert (answer.status, answer.body["error"]["code"]) == (400, "context_length_exceeded")
+    assert_serves(tokenizer)
+
+
+def test_the_process_announces_itself_and_withdraws(redis: RedisServer, tmp_path: Path) -> None:
+    key = names.workers_key(Pool.TOKENIZER)
+    with run_tokenizer(redis.url, Digest("0" * 64), tmp_path) as tokenizer:
+        wait_for(lambda: tokenizer.url.encode() in redis.command("HGETALL", key), 5)
+        children = tokenizer.children()
+    assert redis.command("HGETALL", key) == b"*0\r\n"
+    wait_for(lambda: not any(Path(f"/proc/{child}").exists() for child in children), 5)
+
+
+def test_requests_and_children_are_counted(own_tokenizer: RunningTokenizer) -> None:
+    assert_serves(own_tokenizer)
+    own_tokenizer.prepare(prompts=[""])
+    text = own_tokenizer.get("/metrics")[1]
+    assert 'conch_tokenizer_requests_total{operation="prepare",outcome="ok"} 1.0' in text
+    assert 'conch_tokenizer_requests_total{operation="prepare",outcome="refused"} 1.0' in text
+    assert "conch_tokenizer_bundles_fetched_total 1.0" in text
+
+
+def _busy_child(children: set[int]) -> int:
+    """Wait until one of the children burns CPU, and return it."""
+    before = {child: _cpu_ticks(child) for child in children}
+    found: list[int] = []
+
+    def busy() -> bool:
+        found.extend(child for child in children if _cpu_ticks(child) > before[child] + 3)
+        return bool(found)
+
+    wait_for(busy, 5)
+    return found[0]
+
+
+def _cpu_ticks(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[11])

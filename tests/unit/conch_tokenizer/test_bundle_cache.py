@@ -1,0 +1,68 @@
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from conch_contracts.names import Digest
+from conch_kit.bundles import pack
+from conch_kit.errors import InvalidRequest, Unavailable
+from conch_kit.redis_client import RegistryUnavailable
+from conch_tokenizer.bundle_cache import BundleCache
+
+DIGEST = Digest("0" * 64)
+
+
+class FakeSource:
+    """Holds one answer for every digest and counts who asks."""
+
+    def __init__(self, answer: bytes | Exception | None) -> None:
+        self.answer = answer
+        self.asked = 0
+
+    async def get(self, name: Digest, /) -> bytes | None:
+        self.asked += 1
+        await asyncio.sleep(0)
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+def cache_of(source: FakeSource, folder: Path) -> BundleCache:
+    return BundleCache(source, folder, lambda: None)
+
+
+async def test_a_bundle_is_fetched_once_and_kept(tiny_chat: Path, tmp_path: Path) -> None:
+    digest, data = pack(tiny_chat)
+    source = FakeSource(data)
+    cache = cache_of(source, tmp_path / "cache")
+    folders = await asyncio.gather(*(cache.folder(digest) for _ in range(5)))
+    assert source.asked == 1
+    assert (folders[0] / "tokenizer.json").read_bytes() == (tiny_chat / "tokenizer.json").read_bytes()
+    source.answer = RegistryUnavailable("gone")
+    assert await cache_of(source, tmp_path / "cache").folder(digest) == folders[0]
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (None, "does not hold it whole"),
+        (RegistryUnavailable("away"), "does not answer"),
+        (b"no bundle at all", "cannot be unpacked"),
+    ],
+)
+async def test_a_bundle_that_cannot_be_had_may_come_later(
+    answer: bytes | Exception | None, said: str, tmp_path: Path
+) -> None:
+    cache = cache_of(FakeSource(answer), tmp_path)
+    with pytest.raises(Unavailable, match=said) as caught:
+        await cache.folder(DIGEST)
+    assert (caught.value.code, caught.value.retryable) == ("tokenizer_not_ready", True)
+    assert caught.value.retry_after_s
+    assert not os.listdir(tmp_path)
+
+
+@pytest.mark.parametrize("digest", ["", "../../etc", "0" * 63, "A" * 64, "0" * 64 + "\n"])
+async def test_only_a_digest_becomes_a_path(digest: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidRequest):
+        await cache_of(FakeSource(None), tmp_path).folder(Digest(digest))
