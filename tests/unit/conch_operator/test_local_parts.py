@@ -53,9 +53,7 @@ def test_a_model_keeps_the_time_when_it_was_first_seen(tmp_path: Path) -> None:
         assert state.first_seen({a: 12}) == {a: 12}
 
 
-def test_the_guard_removes_the_shared_memory_that_it_was_told_of(
-    tmp_path: Path
-) -> None:
+def test_the_guard_removes_the_shared_memory_that_it_was_told_of(tmp_path: Path) -> None:
     for name in ("conch_1_a", "conch_1_b", "other"):
         (tmp_path / name).write_bytes(b"")
     guard(["shm conch_1_\n"], shared_memory=tmp_path)
