@@ -61,14 +61,14 @@ def pack(folder: Path) -> tuple[Digest, bytes]:
     return digest(data), data
 
 
-def unpack(data: bytes, folder: Path) -> None:
+def unpack(data: bytes, folder: Path, *, max_bytes: int = MAX_UNPACKED_BYTES) -> None:
     """Make the folder with a bundle's files, all of them or none; raises BundleError. A folder already there stays."""
     if folder.exists():
         return
     folder.parent.mkdir(parents=True, exist_ok=True)
     draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
-        _extract(_decompress(data), draft)
+        _extract(_decompress(data, max_bytes), draft)
         _move(draft, folder)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
@@ -82,14 +82,14 @@ def _move(draft: Path, folder: Path) -> None:
             raise
 
 
-def _decompress(data: bytes) -> bytes:
+def _decompress(data: bytes, max_bytes: int) -> bytes:
     try:
         with zstandard.ZstdDecompressor().stream_reader(data) as reader:
-            content = reader.read(MAX_UNPACKED_BYTES + 1)
+            content = reader.read(max_bytes + 1)
     except zstandard.ZstdError as error:
         raise BundleError(f"the bundle is not zstd data: {error}") from error
-    if len(content) > MAX_UNPACKED_BYTES:
-        raise BundleError(f"the bundle unpacks to more than {MAX_UNPACKED_BYTES} bytes")
+    if len(content) > max_bytes:
+        raise BundleError(f"the bundle unpacks to more than {max_bytes} bytes")
     return content
 
 

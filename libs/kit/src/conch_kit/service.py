@@ -6,6 +6,7 @@ log line and an exit status.
 """
 
 import asyncio
+import errno
 import logging
 import math
 import os
@@ -92,7 +93,7 @@ async def serve(
     with _bound(settings.host, settings.port) as public, _bound(settings.admin_host, settings.admin_port) as admin:
         url = settings.advertise_url or _url(settings.host, public)
         admin_url = _url(settings.admin_host, admin)
-        admin_server = _Server(_config(admin_app(health, metrics, stop.reason), HttpOptions(), drain_s=0))
+        admin_server = _Server(_config(admin_app(health, metrics, stop.reason), HttpOptions(), drain_s=1))
         server = _Server(_config(app, http, drain_s=settings.drain_s))
         async with _serving(admin_server, admin), _serving(server, public) as task:
             if on_bound is not None:
@@ -240,10 +241,16 @@ def _bound(host: str, port: int) -> Iterator[socket.socket]:
         try:
             listener.bind((host, port))
             listener.listen()
-        except OSError as error:
-            raise StartupError(f"Cannot listen on {host}:{port}: {os.strerror(error.errno or 0)}.") from error
+        except (OSError, OverflowError) as error:
+            raise StartupError(f"Cannot listen on {host}:{port}: {_why(error)}.") from error
         listener.settimeout(0)
         yield listener
+
+
+def _why(error: OSError | OverflowError) -> str:
+    if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
+        return "another process uses this port"
+    return str(error.strerror if isinstance(error, OSError) and error.strerror else error).lower()
 
 
 def _url(host: str, listener: socket.socket) -> str:

@@ -8,11 +8,14 @@ import difflib
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TypeVar, get_origin
+from typing import Annotated, TypeVar, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
 S = TypeVar("S", bound=BaseModel)
+
+Port = Annotated[int, Field(ge=0, le=65535)]
+"""A TCP port to listen on; 0 means any free one."""
 
 KNOWN_ELSEWHERE = frozenset({"CONCH_TEST_STRICT", "CONCH_API_KEYS_FILE"})
 """Variables with our prefix that other processes of the same environment read."""
@@ -37,11 +40,11 @@ class ServiceSettings(BaseModel):
     """`redis://`, `rediss://` or `unix://`; where the registry is."""
     host: str = "0.0.0.0"
     """Address that the service listens on."""
-    port: int = Field(ge=0, le=65535)
+    port: Port
     """Port of the service; 0 means any free one."""
     admin_host: str = "0.0.0.0"
     """Address for health and metrics."""
-    admin_port: int = Field(default=9090, ge=0, le=65535)
+    admin_port: Port = 9090
     """Port for health and metrics; 0 means any free one."""
     log_level: str = "INFO"
     internal_token: SecretStr | None = None
