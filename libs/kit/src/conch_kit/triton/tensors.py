@@ -36,17 +36,26 @@ def add_input(
     request: ModelInferRequest, name: str, datatype: str, shape: Sequence[int], values: Sequence[Value]
 ) -> None:
     """Add one tensor; raises ValueError when the values do not fit its type."""
-    if datatype == "BYTES":
-        raw = b"".join(struct.pack("<I", len(value)) + value for value in values if isinstance(value, bytes))
-    elif datatype in _FIXED:
-        try:
-            raw = struct.pack(f"<{len(values)}{_FIXED[datatype][0]}", *values)
-        except struct.error as error:
-            raise ValueError(f"input {name} cannot hold these values as {datatype}: {error}") from error
-    else:
-        raise ValueError(f"input {name} has the type {datatype}, which is not supported")
+    try:
+        raw = _pack(datatype, values)
+    except (struct.error, TypeError) as error:
+        raise ValueError(f"input {name} cannot hold these values as {datatype}: {error}") from error
     request.inputs.add(name=name, datatype=datatype, shape=shape)
     request.raw_input_contents.append(raw)
+
+
+def _pack(datatype: str, values: Sequence[Value]) -> bytes:
+    if datatype == "BYTES":
+        return b"".join(struct.pack("<I", len(value)) + value for value in map(_bytes, values))
+    if datatype not in _FIXED:
+        raise TypeError("this type is not supported")
+    return struct.pack(f"<{len(values)}{_FIXED[datatype][0]}", *values)
+
+
+def _bytes(value: Value) -> bytes:
+    if not isinstance(value, bytes):
+        raise TypeError(f"{value!r} is no bytes")
+    return value
 
 
 def is_final(response: ModelInferResponse) -> bool:

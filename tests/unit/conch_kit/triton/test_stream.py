@@ -1,0 +1,176 @@
+import asyncio
+import contextlib
+
+import grpc
+import pytest
+from grpc.aio import AioRpcError, Metadata
+from tritonclient.grpc.service_pb2 import ModelStreamInferResponse
+
+from conch_kit.triton.errors import EngineError, EngineLost, EngineRejected, EngineTimeout, EngineUnavailable
+from conch_kit.triton.stream import Call, EngineStream, StreamTimeouts, translate
+from conch_kit.triton.tensors import is_final
+
+
+class FakeCall:
+    """A call that plays a script: messages, errors, and silence at its end until it is cancelled."""
+
+    def __init__(self, *script: object) -> None:
+        self._script = list(script)
+        self._cancelled = asyncio.Event()
+        self.reads = 0
+
+    @property
+    def cancelled(self) -> bool:
+        return self._cancelled.is_set()
+
+    async def read(self) -> object:
+        self.reads += 1
+        if self._script:
+            step = self._script.pop(0)
+            if isinstance(step, BaseException):
+                raise step
+            return step
+        await self._cancelled.wait()
+        raise asyncio.CancelledError
+
+    def cancel(self) -> bool:
+        self._cancelled.set()
+        return True
+
+
+def _message(*, final: bool = False, error: str = "") -> ModelStreamInferResponse:
+    message = ModelStreamInferResponse(error_message=error)
+    if not error:
+        message.infer_response.parameters["triton_final_response"].bool_param = final
+    return message
+
+
+def _error(code: grpc.StatusCode, details: str = "why") -> AioRpcError:
+    return AioRpcError(code, Metadata(), Metadata(), details=details)
+
+
+def _stream(call: Call, *, first_s: float = 5.0, inter_s: float = 5.0) -> EngineStream:
+    return EngineStream(lambda _: call, StreamTimeouts(first_s, inter_s))
+
+
+EOF = grpc.aio.EOF
+
+
+async def test_a_stream_ends_with_the_final_response() -> None:
+    call = FakeCall(_message(), _message(), _message(final=True), EOF)
+    stream = _stream(call)
+    assert [is_final(response) async for response in stream] == [False, False, True]
+    assert stream.ended
+    with pytest.raises(StopAsyncIteration):
+        await anext(stream)
+
+
+async def test_the_rpc_begins_with_the_first_read() -> None:
+    started = []
+
+    def start(stream: EngineStream) -> Call:
+        started.append(stream)
+        return FakeCall(_message(final=True), EOF)
+
+    stream = EngineStream(start, StreamTimeouts(1, 1))
+    assert started == []
+    await anext(stream)
+    assert started == [stream]
+
+
+@pytest.mark.parametrize("messages", [0, 1])
+@pytest.mark.parametrize(
+    ("step", "first", "later"),
+    [
+        (_message(error="bad input"), EngineRejected, EngineRejected),
+        (_message(error="Stub process 'm_0_0' is not healthy."), EngineUnavailable, EngineLost),
+        (_message(error="Request for unknown model: 'm' is not found"), EngineUnavailable, EngineLost),
+        (EOF, EngineUnavailable, EngineLost),
+        (_error(grpc.StatusCode.UNAVAILABLE), EngineUnavailable, EngineLost),
+        (_error(grpc.StatusCode.RESOURCE_EXHAUSTED), EngineUnavailable, EngineLost),
+        (_error(grpc.StatusCode.DEADLINE_EXCEEDED), EngineTimeout, EngineTimeout),
+        (_error(grpc.StatusCode.INVALID_ARGUMENT), EngineRejected, EngineRejected),
+        (_error(grpc.StatusCode.INTERNAL), EngineRejected, EngineRejected),
+        (_error(grpc.StatusCode.UNKNOWN), EngineRejected, EngineLost),
+        (_error(grpc.StatusCode.CANCELLED), EngineRejected, EngineLost),
+    ],
+)
+async def test_what_goes_wrong_has_one_name_before_and_one_after_the_first_message(
+    step: object, first: type[EngineError], later: type[EngineError], messages: int
+) -> None:
+    call = FakeCall(*[_message()] * messages, step)
+    stream = _stream(call)
+    with pytest.raises(later if messages else first):
+        async for _ in stream:
+            pass
+    assert call.cancelled
+    assert stream.ended
+
+
+@pytest.mark.parametrize(("messages", "first"), [(0, True), (2, False)])
+async def test_silence_is_cut_at_its_time_out(messages: int, first: bool) -> None:
+    call = FakeCall(*[_message()] * messages)
+    stream = _stream(call, first_s=5.0 if messages else 0.01, inter_s=0.01)
+    with pytest.raises(EngineTimeout) as caught:
+        async for _ in stream:
+            pass
+    assert caught.value.first is first
+    assert call.cancelled
+
+
+async def test_a_slow_reader_is_no_silent_engine() -> None:
+    call = FakeCall(_message(), _message(), _message(final=True), EOF)
+    stream = _stream(call, first_s=0.01, inter_s=0.01)
+    async for _ in stream:
+        await asyncio.sleep(0.03)
+    assert stream.ended
+
+
+async def test_closing_cancels_at_once() -> None:
+    call = FakeCall(_message())
+    async with contextlib.aclosing(_stream(call)) as stream:
+        await anext(stream)
+        assert not call.cancelled
+    assert call.cancelled
+
+
+async def test_closing_before_the_first_read_starts_nothing() -> None:
+    call = FakeCall()
+    stream = _stream(call)
+    await stream.aclose()
+    assert call.reads == 0
+    with pytest.raises(StopAsyncIteration):
+        await anext(stream)
+
+
+async def test_a_cancelled_reader_cancels_the_request() -> None:
+    call = FakeCall(_message())
+    stream = _stream(call)
+    await anext(stream)
+    reader = asyncio.ensure_future(anext(stream))
+    await asyncio.sleep(0)
+    reader.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await reader
+    assert call.cancelled
+
+
+async def test_a_stream_closed_under_its_reader_does_not_cancel_the_reader() -> None:
+    stream = _stream(FakeCall(_message()))
+    await anext(stream)
+    reader = asyncio.ensure_future(anext(stream))
+    await asyncio.sleep(0)
+    stream.cancel()
+    with pytest.raises(EngineLost, match="closed"):
+        await reader
+
+
+async def test_a_server_that_does_not_close_a_finished_stream_holds_nobody_up() -> None:
+    call = FakeCall(_message(final=True))
+    async with asyncio.timeout(2):
+        assert len([response async for response in _stream(call)]) == 1
+    assert call.cancelled
+
+
+def test_an_error_keeps_what_grpc_said() -> None:
+    assert translate(_error(grpc.StatusCode.INTERNAL, "boom"), started=False).message == "boom"
