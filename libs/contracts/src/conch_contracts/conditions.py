@@ -94,7 +94,7 @@ def set_condition(conditions: Sequence[Condition], new: Condition) -> tuple[Cond
 
 def derive_ready(conditions: Sequence[Condition]) -> tuple[ConditionStatus, Reason, str]:
     """Return status, reason and message of Ready: those of the first condition that does not hold."""
-    order = [kind for kind in ConditionType if kind is not ConditionType.READY]
+    order: list[ConditionType] = [kind for kind in ConditionType if kind is not ConditionType.READY]
     for condition in sorted((c for c in conditions if c.type in order), key=lambda c: order.index(c.type)):
         if condition.status is not ConditionStatus.TRUE:
             return condition.status, condition.reason, condition.message

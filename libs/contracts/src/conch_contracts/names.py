@@ -3,7 +3,7 @@
 Nothing here does anything; whoever needs a label, a port or a Redis key imports it from here.
 """
 
-from typing import NewType
+from typing import Final, NewType
 
 ModelId = NewType("ModelId", str)
 """`namespace/name` of a ModelDeployment (`local/name` on a laptop): the key of everything in Redis."""
@@ -44,7 +44,7 @@ TRITON_METRICS_PORT = 8002
 
 # --- the registry, schema version 1 --------------------------------------------------------------
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION: Final = 1
 KEY_PREFIX = "conch:1:"
 META_KEY = KEY_PREFIX + "meta"
 ROUTES_KEY = KEY_PREFIX + "routes"
