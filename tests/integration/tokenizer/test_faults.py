@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -66,14 +67,15 @@ def test_a_child_killed_at_work_is_replaced_and_its_request_tried_again(tokenize
     assert busy not in tokenizer.children()
 
 
-def test_a_frozen_child_is_replaced(own_tokenizer: RunningTokenizer) -> None:
+def test_frozen_children_are_replaced_and_no_template_is_blamed(own_tokenizer: RunningTokenizer) -> None:
     assert_serves(own_tokenizer)
     frozen = own_tokenizer.children()
     for child in frozen:
         os.kill(child, signal.SIGSTOP)
-    answer = own_tokenizer.prepare(prompts=["x"])
+    answer = own_tokenizer.chat("Hello!")
     assert (answer.status, answer.headers["x-conch-retryable"]) == (503, "true")
     assert_serves(own_tokenizer)
+    wait_for(lambda: not set(own_tokenizer.children()) & set(frozen), 2)
 
 
 def test_a_killed_zygote_is_replaced(own_tokenizer: RunningTokenizer) -> None:
@@ -81,6 +83,17 @@ def test_a_killed_zygote_is_replaced(own_tokenizer: RunningTokenizer) -> None:
     os.kill(zygote, signal.SIGKILL)
     wait_for(lambda: own_tokenizer.prepare(prompts=["x"]).status == 200, 10)
     assert own_tokenizer.zygote() != zygote
+
+
+def test_a_killed_process_leaves_nothing_behind(own_tokenizer: RunningTokenizer) -> None:
+    assert_serves(own_tokenizer)
+    family = [own_tokenizer.zygote(), *own_tokenizer.children()]
+    hanging = threading.Thread(target=lambda: _ignore_reset(own_tokenizer))
+    hanging.start()
+    _busy_child(set(family))
+    os.kill(own_tokenizer.pid, signal.SIGKILL)
+    wait_for(lambda: not any(_runs(process) for process in family), 5)
+    hanging.join()
 
 
 def test_cached_bundles_go_on_working_without_redis(
@@ -133,13 +146,13 @@ def test_text_over_the_bound_is_a_400(tokenizer: RunningTokenizer) -> None:
     assert_serves(tokenizer)
 
 
-def test_the_process_announces_itself_and_withdraws(redis: RedisServer, tmp_path: Path) -> None:
+def test_the_process_announces_itself_and_withdraws(own_redis: RedisServer, tmp_path: Path) -> None:
     key = names.workers_key(Pool.TOKENIZER)
-    with run_tokenizer(redis.url, Digest("0" * 64), tmp_path) as tokenizer:
-        wait_for(lambda: tokenizer.url.encode() in redis.command("HGETALL", key), 5)
+    with run_tokenizer(own_redis.url, Digest("0" * 64), tmp_path) as tokenizer:
+        wait_for(lambda: tokenizer.url.encode() in own_redis.command("HGETALL", key), 5)
         children = tokenizer.children()
-    assert redis.command("HGETALL", key) == b"*0\r\n"
-    wait_for(lambda: not any(Path(f"/proc/{child}").exists() for child in children), 5)
+    assert own_redis.command("HGETALL", key) == b"*0\r\n"
+    wait_for(lambda: not any(_runs(child) for child in children), 5)
 
 
 def test_requests_and_children_are_counted(own_tokenizer: RunningTokenizer) -> None:
@@ -149,6 +162,18 @@ def test_requests_and_children_are_counted(own_tokenizer: RunningTokenizer) -> N
     assert 'conch_tokenizer_requests_total{operation="prepare",outcome="ok"} 1.0' in text
     assert 'conch_tokenizer_requests_total{operation="prepare",outcome="refused"} 1.0' in text
     assert "conch_tokenizer_bundles_fetched_total 1.0" in text
+
+
+def _ignore_reset(tokenizer: RunningTokenizer) -> None:
+    with suppress(OSError):
+        tokenizer.chat("x", chat_template=HANGS)
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
 
 
 def _busy_child(children: set[int]) -> int:

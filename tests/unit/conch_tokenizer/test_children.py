@@ -44,7 +44,7 @@ class FakeChild(asyncio.Transport):
             self.arrived.put_nowait(request)
             if self._script is None:
                 continue
-            answer = Frame(Reply.DONE, b"") if request.kind == Operation.LOAD else self._script(request)
+            answer = self._script(request)
             act = self.abort if answer is None else lambda answer=answer: self.say(answer)
             asyncio.get_running_loop().call_soon(act)
 
@@ -65,6 +65,9 @@ class FakeSource:
         self.children.append(FakeChild(connection, script))
         return connection
 
+    async def restart(self) -> None:
+        raise AssertionError("every fake child is ready at once")
+
 
 def echo(request: Frame) -> Answer:
     return Frame(Reply.DONE, request.payload)
@@ -82,6 +85,7 @@ async def pool_of(source: FakeSource, size: int = 1, **changes: float) -> AsyncI
         queue_wait_s=changes.get("queue_wait_s", 60),
         queue_max=int(changes.get("queue_max", 10)),
         limits=TimeLimits(template_s=60, encode_s=60, load_s=60),
+        respawn_delay_s=0,
     )
     async with ChildPool(source, settings, TokenizerMetrics(CollectorRegistry())) as pool:
         await pool.wait_ready()
@@ -130,6 +134,15 @@ async def test_a_new_child_loads_what_the_last_one_had_loaded() -> None:
         await pool.run(Operation.PREPARE, b"[1]", BUNDLE)
     load = Frame(Operation.LOAD, frames.load_payload(BUNDLE.digest, "/folder"))
     assert source.children[1].requests[0] == load
+
+
+async def test_a_bundle_that_kills_children_is_not_loaded_again() -> None:
+    source = FakeSource(echo, lambda request: None if request.kind == Operation.LOAD else echo(request), echo)
+    async with pool_of(source) as pool:
+        await pool.run(Operation.PREPARE, b"[1]", BUNDLE)
+        source.children[0].connection.kill()
+        assert await pool.run(Operation.PREPARE, b"[2]") == b"[2]"
+    assert [request.kind for request in source.children[2].requests] == [Operation.PREPARE]
 
 
 async def test_requests_wait_for_a_child_in_turn() -> None:

@@ -5,7 +5,7 @@ import pytest
 from conch_tokenizer import frames
 from conch_tokenizer.bounds import TimeLimits
 from conch_tokenizer.connection import ChildConnection
-from conch_tokenizer.errors import ChildHung, ChildLost
+from conch_tokenizer.errors import ChildHung, ChildLost, Stage
 from conch_tokenizer.frames import Frame, Operation, Reply
 
 PATIENT = TimeLimits(template_s=60, encode_s=60, load_s=60)
@@ -65,13 +65,13 @@ async def test_a_child_is_ready_when_it_says_so() -> None:
 
 
 @pytest.mark.parametrize(
-    ("limits", "announced", "encoding"),
+    ("limits", "announced", "stage"),
     [
-        (TimeLimits(template_s=0, encode_s=60, load_s=60), False, False),
-        (TimeLimits(template_s=60, encode_s=0, load_s=60), True, True),
+        (TimeLimits(template_s=0, encode_s=60, load_s=60), False, Stage.BEGUN),
+        (TimeLimits(template_s=60, encode_s=0, load_s=60), True, Stage.ENCODING),
     ],
 )
-async def test_a_child_without_an_answer_in_time_is_killed(limits: TimeLimits, announced: bool, encoding: bool) -> None:
+async def test_a_child_without_an_answer_in_time_is_killed(limits: TimeLimits, announced: bool, stage: Stage) -> None:
     connection, _, killed = connect()
     exchange = asyncio.create_task(connection.exchange(Operation.PREPARE, b"{}", limits))
     await asyncio.sleep(0)
@@ -79,7 +79,7 @@ async def test_a_child_without_an_answer_in_time_is_killed(limits: TimeLimits, a
         say(connection, Reply.ENCODING)
     with pytest.raises(ChildHung) as caught:
         await exchange
-    assert caught.value.encoding is encoding
+    assert caught.value.stage is stage
     assert killed.times == 1
     assert connection.lost.is_set()
 

@@ -2,7 +2,7 @@ import orjson
 import pytest
 
 from conch_kit.errors import InternalError, InvalidRequest, ServiceError, Unavailable
-from conch_tokenizer.errors import BundleUnreadable, ChildError, ChildFailed, ChildHung, ChildLost
+from conch_tokenizer.errors import BundleUnreadable, ChildError, ChildFailed, ChildHung, ChildLost, Stage
 from conch_tokenizer.service import as_service_error
 
 CHAT = orjson.dumps({"digest": "x", "chat": {"messages": []}})
@@ -12,9 +12,10 @@ PROMPT = orjson.dumps({"digest": "x", "prompts": ["x"], "chat": None})
 @pytest.mark.parametrize(
     ("found", "body", "expected", "code", "retryable"),
     [
-        (ChildHung(2, encoding=False), CHAT, InvalidRequest, "template_error", False),
-        (ChildHung(2, encoding=False), PROMPT, Unavailable, "overloaded", True),
-        (ChildHung(5, encoding=True), CHAT, Unavailable, "overloaded", False),
+        (ChildHung(2, Stage.BEGUN), CHAT, InvalidRequest, "template_error", False),
+        (ChildHung(2, Stage.BEGUN), PROMPT, Unavailable, "overloaded", True),
+        (ChildHung(2, Stage.UNREAD), CHAT, Unavailable, "overloaded", True),
+        (ChildHung(5, Stage.ENCODING), CHAT, Unavailable, "overloaded", False),
         (ChildLost("x"), CHAT, Unavailable, "overloaded", False),
         (ChildFailed("x"), CHAT, InternalError, None, False),
         (BundleUnreadable("x"), CHAT, Unavailable, "tokenizer_invalid", False),
@@ -29,5 +30,5 @@ def test_what_went_wrong_in_a_child_has_one_answer(
 
 
 def test_a_hung_template_is_named_with_its_time() -> None:
-    answer = as_service_error(ChildHung(2, encoding=False), CHAT)
+    answer = as_service_error(ChildHung(2, Stage.BEGUN), CHAT)
     assert (answer.param, answer.message) == ("messages", "the chat template did not finish within 2 s")

@@ -21,15 +21,13 @@ from conch_kit.errors import InvalidRequest, Unavailable
 from conch_tokenizer import frames
 from conch_tokenizer.bounds import TimeLimits
 from conch_tokenizer.connection import ChildConnection
-from conch_tokenizer.errors import BundleMissing, BundleUnreadable, ChildError, ChildFailed, ChildLost
+from conch_tokenizer.errors import BundleMissing, BundleUnreadable, ChildError, ChildFailed, ChildHung, ChildLost, Stage
 from conch_tokenizer.frames import Frame, Operation, Reply
 from conch_tokenizer.metrics import TokenizerMetrics
 
 log = logging.getLogger(__name__)
 
 _START_TIMEOUT_S = 30.0
-_RESPAWN_DELAY_S = 0.5
-"""Between two starts when a child did not even become ready, so that a broken installation does not spin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +47,8 @@ class PoolSettings:
     queue_wait_s: float
     queue_max: int
     limits: TimeLimits
+    respawn_delay_s: float = 0.5
+    """Between two starts when a child did not even become ready, so that a broken installation does not spin."""
 
 
 class ChildSource(Protocol):
@@ -56,6 +56,10 @@ class ChildSource(Protocol):
 
     async def spawn(self) -> ChildConnection:
         """Return a connection to a new child."""
+        ...
+
+    async def restart(self) -> None:
+        """Begin anew because new children do not come."""
         ...
 
 
@@ -97,13 +101,15 @@ class ChildPool:
     async def run(self, operation: Operation, payload: bytes, bundle: Bundle | None = None) -> bytes:
         """Run one request in a child, with this bundle loaded first, and return its JSON answer.
 
-        A request whose child ends is tried once more. Raises InvalidRequest, Unavailable, BundleMissing,
-        BundleUnreadable and ChildError.
+        A request whose child ends, or never looks at it, is tried once more. Raises InvalidRequest, Unavailable,
+        BundleMissing, BundleUnreadable and ChildError.
         """
         try:
             return await self._run_once(operation, payload, bundle)
-        except ChildLost:
-            log.warning("A child ended while it worked; its request is tried once more.")
+        except (ChildLost, ChildHung) as exc:
+            if isinstance(exc, ChildHung) and exc.stage is not Stage.UNREAD:
+                raise
+            log.warning("A child left a request; it is tried once more.", extra={"reason": str(exc)})
         return await self._run_once(operation, payload, bundle)
 
     async def _run_once(self, operation: Operation, payload: bytes, bundle: Bundle | None) -> bytes:
@@ -170,9 +176,9 @@ class ChildPool:
         while True:
             try:
                 child = await self._start_child()
-            except (ChildError, OSError, TimeoutError) as exc:
+            except (ChildError, BundleUnreadable, OSError) as exc:
                 log.warning("A child could not be started.", extra={"reason": str(exc)})
-                await asyncio.sleep(_RESPAWN_DELAY_S)
+                await asyncio.sleep(self._settings.respawn_delay_s)
                 continue
             self._alive += 1
             self._first_ready.set()
@@ -188,16 +194,28 @@ class ChildPool:
     async def _start_child(self) -> ChildConnection:
         child = await self._source.spawn()
         try:
-            async with asyncio.timeout(_START_TIMEOUT_S):
-                await child.ready
+            await self._ready(child)
             for bundle in list(self._loaded.values()):
-                await self._load(child, bundle)
-        except BundleUnreadable as exc:
-            log.warning("A bundle that could be loaded before cannot be loaded.", extra={"reason": str(exc)})
+                await self._load_again(child, bundle)
         except BaseException:
             child.kill()
             raise
         return child
+
+    async def _ready(self, child: ChildConnection) -> None:
+        try:
+            async with asyncio.timeout(_START_TIMEOUT_S):
+                await child.ready
+        except TimeoutError as exc:
+            await self._source.restart()
+            raise ChildLost(f"child {child.number} was not ready within {_START_TIMEOUT_S:g} s") from exc
+
+    async def _load_again(self, child: ChildConnection, bundle: Bundle) -> None:
+        try:
+            await self._load(child, bundle)
+        except (ChildError, BundleUnreadable):
+            self._loaded.pop(bundle.digest, None)  # The next child starts without it.
+            raise
 
 
 def _result(frame: Frame) -> bytes:

@@ -5,12 +5,15 @@ A child that does not answer in time is killed here; a child that ends fails the
 """
 
 import asyncio
+import fcntl
+import struct
+import termios
 from collections.abc import Callable
 from typing import cast
 
 from conch_tokenizer import frames
 from conch_tokenizer.bounds import TimeLimits
-from conch_tokenizer.errors import ChildHung, ChildLost
+from conch_tokenizer.errors import ChildHung, ChildLost, Stage
 from conch_tokenizer.frames import Frame, FrameReader, Operation, Reply
 
 
@@ -35,7 +38,7 @@ class ChildConnection(asyncio.Protocol):
             raise ChildLost(f"child {self.number} is gone")
         self._reply = asyncio.get_running_loop().create_future()
         self._encode_s = limits.encode_s
-        self._expect_within(limits.load_s if operation is Operation.LOAD else limits.template_s, encoding=False)
+        self._expect_within(limits.load_s if operation is Operation.LOAD else limits.template_s, Stage.BEGUN)
         self._transport.write(frames.pack(operation, payload))
         try:
             return await self._reply
@@ -64,7 +67,7 @@ class ChildConnection(asyncio.Protocol):
                 if not self.ready.done():
                     self.ready.set_result(None)
             elif frame.kind == Reply.ENCODING:
-                self._expect_within(self._encode_s, encoding=True)
+                self._expect_within(self._encode_s, Stage.ENCODING)
             elif self._reply is not None and not self._reply.done():
                 self._reply.set_result(frame)
 
@@ -77,14 +80,22 @@ class ChildConnection(asyncio.Protocol):
         if self._reply is not None and not self._reply.done():
             self._reply.set_exception(lost)
 
-    def _expect_within(self, limit_s: float, *, encoding: bool) -> None:
+    def _expect_within(self, limit_s: float, stage: Stage) -> None:
         self._stop_timer()
-        self._timer = asyncio.get_running_loop().call_later(limit_s, self._expire, limit_s, encoding)
+        self._timer = asyncio.get_running_loop().call_later(limit_s, self._expire, limit_s, stage)
 
-    def _expire(self, limit_s: float, encoding: bool) -> None:
+    def _expire(self, limit_s: float, stage: Stage) -> None:
         if self._reply is not None and not self._reply.done():
-            self._reply.set_exception(ChildHung(limit_s, encoding=encoding))
+            self._reply.set_exception(ChildHung(limit_s, Stage.UNREAD if self._unread() else stage))
         self.kill()
+
+    def _unread(self) -> bool:
+        """Tell whether the child has left bytes of its request unread: it is stopped, or starved by others."""
+        wire = self._transport.get_extra_info("socket") if self._transport is not None else None
+        if wire is None or wire.fileno() < 0:
+            return False
+        (count,) = struct.unpack("i", fcntl.ioctl(wire.fileno(), termios.TIOCOUTQ, bytes(4)))
+        return bool(count)
 
     def _stop_timer(self) -> None:
         if self._timer is not None:

@@ -10,6 +10,8 @@
 Clients see none of them: `service` turns each into one answer.
 """
 
+from enum import Enum
+
 from conch_contracts.names import Digest
 
 TEMPLATE_ERROR = "template_error"
@@ -24,14 +26,24 @@ class ChildLost(ChildError):
     """The child ended before it answered."""
 
 
+class Stage(Enum):
+    """How far a child had come with a request."""
+
+    UNREAD = "unread"
+    """It had not even read it, so the request is not to blame."""
+    BEGUN = "begun"
+    """It was at the template, where there is one."""
+    ENCODING = "encoding"
+    """The template had done its part."""
+
+
 class ChildHung(ChildError):
     """The child did not answer in time and was killed."""
 
-    def __init__(self, limit_s: float, *, encoding: bool) -> None:
+    def __init__(self, limit_s: float, stage: Stage) -> None:
         super().__init__(f"no answer within {limit_s:g} s")
         self.limit_s = limit_s
-        self.encoding = encoding
-        """Whether the template had done its part."""
+        self.stage = stage
 
 
 class ChildFailed(ChildError):

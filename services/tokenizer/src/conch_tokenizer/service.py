@@ -16,7 +16,15 @@ from conch_kit.errors import InternalError, InvalidRequest, ServiceError, Unavai
 from conch_kit.service import Handler, Receive, Scope, Send, json_response, read_body
 from conch_tokenizer.bundle_cache import BundleCache
 from conch_tokenizer.children import Bundle, ChildPool
-from conch_tokenizer.errors import TEMPLATE_ERROR, BundleMissing, BundleUnreadable, ChildError, ChildHung, ChildLost
+from conch_tokenizer.errors import (
+    TEMPLATE_ERROR,
+    BundleMissing,
+    BundleUnreadable,
+    ChildError,
+    ChildHung,
+    ChildLost,
+    Stage,
+)
 from conch_tokenizer.frames import Operation
 from conch_tokenizer.metrics import TokenizerMetrics
 
@@ -96,9 +104,9 @@ def as_service_error(exc: ChildError | BundleUnreadable, body: bytes) -> Service
 
 
 def _hung(exc: ChildHung, body: bytes) -> ServiceError:
-    if exc.encoding:
+    if exc.stage is Stage.ENCODING:
         return Unavailable(f"the text could not be encoded within {exc.limit_s:g} s")
-    if orjson.loads(body).get("chat") is not None:
+    if exc.stage is Stage.BEGUN and orjson.loads(body).get("chat") is not None:
         message = f"the chat template did not finish within {exc.limit_s:g} s"
         return InvalidRequest(message, param="messages", code=TEMPLATE_ERROR)
     return Unavailable(f"the tokenizer did not answer within {exc.limit_s:g} s", retryable=True)

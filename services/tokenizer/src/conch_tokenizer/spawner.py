@@ -40,6 +40,7 @@ class Spawner:
         self._numbers = itertools.count(1)
         self._process: asyncio.subprocess.Process | None = None
         self._control: socket.socket | None = None
+        self._starting = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
         await self._start()
@@ -52,10 +53,11 @@ class Spawner:
 
     async def spawn(self) -> ChildConnection:
         """Return a connection to a new child, which says READY on it when it has started."""
-        if self._process is None or self._process.returncode is not None:
-            log.warning("The zygote ended and is started again.")
-            await self._stop()
-            await self._start()
+        async with self._starting:
+            if self._process is None or self._process.returncode is not None:
+                log.warning("The zygote ended and is started again.")
+                await self._stop()
+                await self._start()
         ours, theirs = socket.socketpair()
         ours.setblocking(False)  # noqa: FBT003
         number = next(self._numbers)
@@ -66,6 +68,14 @@ class Spawner:
             lambda: ChildConnection(number, lambda: self._kill(number)), sock=ours
         )
         return connection
+
+    async def restart(self) -> None:
+        """Begin anew with another zygote; the children of the old one die with it."""
+        async with self._starting:
+            if self._process is not None and self._process.returncode is None:
+                self._process.kill()
+            await self._stop()
+            await self._start()
 
     def _open_control(self) -> socket.socket:
         if self._control is None:
@@ -82,6 +92,7 @@ class Spawner:
 
     async def _start(self) -> None:
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._control.setblocking(False)  # noqa: FBT003
         with theirs:
             descriptor = theirs.fileno()
             self._process = await asyncio.create_subprocess_exec(

@@ -11,6 +11,7 @@ When the service goes, however it goes, the control socket closes and every chil
 """
 
 import ctypes
+import gc
 import logging
 import os
 import resource
@@ -105,6 +106,9 @@ def main(arguments: list[str]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     with socket.socket(fileno=int(arguments[0])) as control:
+        # What is imported stays for ever: children need not walk it in their collections, nor copy its pages.
+        gc.collect()
+        gc.freeze()
         Zygote(control, Bounds(**orjson.loads(arguments[1]))).serve()
 
 
