@@ -19,5 +19,8 @@ class Cluster(Protocol):
     async def start(self, component: EngineComponent) -> None:
         """Begin to run an engine, and keep it running."""
 
+    async def restart(self, name: EngineName) -> None:
+        """End a broken engine at once and start it again, after a pause that grows while it keeps breaking."""
+
     async def stop(self, name: EngineName) -> None:
         """Let an engine finish what it has and end it."""

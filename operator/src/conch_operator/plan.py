@@ -36,6 +36,7 @@ class Plan:
     """Steps to take, and the complete list of routes to publish."""
 
     start: tuple[EngineComponent, ...] = ()
+    restart: tuple[EngineName, ...] = ()
     stop: tuple[EngineName, ...] = ()
     withdraw: tuple[EngineName, ...] = ()
     """Engines that are left out of their route and stop once every gateway has seen it."""
@@ -47,6 +48,7 @@ class Plan:
 @dataclass(frozen=True, slots=True)
 class _ModelPlan:
     start: tuple[EngineComponent, ...] = ()
+    restart: tuple[ObservedEngine, ...] = ()
     remove: tuple[ObservedEngine, ...] = ()
     why: tuple[str, ...] = ()
 
@@ -61,6 +63,7 @@ def plan(desired: Desired, observed: Observed) -> Plan:
     leaving = frozenset(engine.name for engine in remove)
     return Plan(
         start=tuple(component for step in steps for component in step.start),
+        restart=tuple(engine.name for step in steps for engine in step.restart),
         stop=tuple(engine.name for engine in remove if engine.withdrawn or not engine.ready),
         withdraw=tuple(engine.name for engine in remove if engine.ready and not engine.withdrawn),
         routes={
@@ -106,13 +109,13 @@ def _plan_engines(model: DesiredModel, observed: Observed) -> _ModelPlan:
     wanted = 0 if spec is None else model.deployment.spec.replicas
     current_hash = "" if spec is None else spec_hash(spec)
     staying = [engine for engine in present if engine.engine.phase is not EnginePhase.STOPPING]
-    hung = [engine for engine in staying if engine.probe.verdict is ProbeVerdict.HUNG]
-    current = [e for e in staying if e.engine.component.spec_hash == current_hash and e not in hung]
-    old = [e for e in staying if e.engine.component.spec_hash != current_hash and e not in hung]
-    remove = [*hung, *_surplus(current, wanted), *_replaceable(old, current, wanted)]
+    current = [engine for engine in staying if engine.engine.component.spec_hash == current_hash]
+    old = [engine for engine in staying if engine.engine.component.spec_hash != current_hash]
+    remove = (*_surplus(current, wanted), *_replaceable(old, current, wanted))
+    restart = tuple(engine for engine in current if _is_dead(engine) and engine not in remove)
     room = wanted + SURGE - len(staying) if old else wanted
     start = _missing(model, spec, present, min(wanted - len(current), room)) if spec else ()
-    return _ModelPlan(start, tuple(remove), (*_why_start(start), *_why_remove(remove, hung, old)))
+    return _ModelPlan(start, restart, remove, _why(start, restart, remove, old))
 
 
 def _surplus(current: Sequence[ObservedEngine], wanted: int) -> list[ObservedEngine]:
@@ -166,19 +169,19 @@ def _routed_engines(model: DesiredModel, observed: Observed, leaving: frozenset[
     )
 
 
-def _why_start(start: Sequence[EngineComponent]) -> tuple[str, ...]:
-    return tuple(f"{component.name}: an engine of this spec is missing" for component in start)
+def _is_dead(engine: ObservedEngine) -> bool:
+    return engine.engine.phase is EnginePhase.RUNNING and engine.probe.verdict is ProbeVerdict.DEAD
 
 
-def _why_remove(
-    remove: Sequence[ObservedEngine], hung: Sequence[ObservedEngine], old: Sequence[ObservedEngine]
+def _why(
+    start: Sequence[EngineComponent],
+    restart: Sequence[ObservedEngine],
+    remove: Sequence[ObservedEngine],
+    old: Sequence[ObservedEngine],
 ) -> tuple[str, ...]:
-    reasons = []
-    for engine in remove:
-        if engine in hung:
-            reasons.append(f"{engine.name}: {engine.probe.message}")
-        elif engine in old:
-            reasons.append(f"{engine.name}: engines of the new spec take its place")
-        else:
-            reasons.append(f"{engine.name}: more engines run than wanted")
-    return tuple(reasons)
+    replaced, surplus = "engines of the new spec take its place", "more engines run than wanted"
+    return (
+        *(f"{component.name}: an engine of this spec is missing" for component in start),
+        *(f"{engine.name}: {engine.probe.message}" for engine in restart),
+        *(f"{engine.name}: {replaced if engine in old else surplus}" for engine in remove),
+    )

@@ -29,11 +29,13 @@ class Target:
 class NoAnswer(Exception):
     """An engine that did not answer a one-token request rightly."""
 
-    def __init__(self, reason: Reason, message: str, *, silent: bool = False) -> None:
+    def __init__(self, reason: Reason, message: str, *, silent: bool = False, dead: bool = False) -> None:
         super().__init__(message)
         self.reason = reason
         self.silent = silent
         """It took the request and then said nothing in time."""
+        self.dead = dead
+        """It says itself that it cannot answer any more."""
 
 
 class Asker(Protocol):
@@ -50,7 +52,7 @@ class Cadence:
     starting_s: float = 0.2
     serving_s: float = 3.0
     patience: int = 2
-    """Silences in a row after which an engine that has answered before counts as hung."""
+    """Silences in a row after which an engine that has answered before counts as dead."""
 
 
 class Prober:
@@ -107,5 +109,7 @@ class Prober:
         if answered and error.silent:
             if silences < self._cadence.patience:
                 return Probe(ProbeVerdict.READY, Reason.READY)  # One late answer under load is no verdict.
-            return Probe(ProbeVerdict.HUNG, error.reason, f"{error} It answered before, so it is replaced.")
+            return Probe(ProbeVerdict.DEAD, error.reason, f"{error} It answered before, so it is started again.")
+        if error.dead:
+            return Probe(ProbeVerdict.DEAD, error.reason, f"{error} It is started again.")
         return Probe(ProbeVerdict.FAILING, error.reason, str(error))

@@ -133,6 +133,8 @@ class Reconciler:
             log.debug(reason)
         for component in steps.start:
             await self._ports.cluster.start(component)
+        for name in steps.restart:
+            await self._ports.cluster.restart(name)
         for name in steps.stop:
             await self._ports.cluster.stop(name)
 

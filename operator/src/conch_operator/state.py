@@ -104,8 +104,8 @@ class ProbeVerdict(StrEnum):
     PENDING = "pending"
     READY = "ready"
     FAILING = "failing"
-    HUNG = "hung"
-    """It answered before and has stopped answering: to be replaced."""
+    DEAD = "dead"
+    """It will not answer again by itself: to be started again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,9 @@ from conch_operator.probe import NoAnswer, Target
 ANSWER_TIMEOUT_S = 20.0
 """Long enough for a request that waits behind a full batch on a busy machine."""
 
+_DEAD_BACKEND = "is not healthy"
+"""What Triton says of a Python model whose process has ended; it never starts that again."""
+
 _REQUEST_ID = "probe"
 _TOKEN = 0
 
@@ -74,7 +77,8 @@ class TritonAsker:
             return NoAnswer(Reason.ENGINE_PROBE_FAILED, message)
         if row.state != "READY" and row.reason:
             return NoAnswer(Reason.ENGINE_LOAD_FAILED, f"Triton could not load {row.name}: {row.reason}")
-        return NoAnswer(Reason.ENGINE_PROBE_FAILED, f"A one-token request failed: {error}")
+        dead = _DEAD_BACKEND in str(error)
+        return NoAnswer(Reason.ENGINE_PROBE_FAILED, f"A one-token request failed: {error}", dead=dead)
 
 
 def tokens_request(model: str) -> ModelInferRequest:

@@ -17,7 +17,7 @@ from conch_operator.state import (
 from testkit.models import FACTS, READY, desired_model, engine
 
 PENDING = Probe()
-HUNG = Probe(ProbeVerdict.HUNG, Reason.ENGINE_PROBE_FAILED, "silent")
+DEAD = Probe(ProbeVerdict.DEAD, Reason.ENGINE_PROBE_FAILED, "silent")
 ONE = desired_model(replicas=1)
 TWO = desired_model(replicas=2)
 NONE = desired_model(replicas=0)
@@ -46,7 +46,7 @@ def planned(model: DesiredModel | None, engines: Sequence[ObservedEngine]) -> Pl
         pytest.param(None, [engine(ONE)], 0, [0], [], id="an unwanted model is withdrawn"),
         pytest.param(None, [engine(ONE, withdrawn=True)], 0, [], [0], id="and its engine stopped"),
         pytest.param(None, [engine(ONE, phase=EnginePhase.STOPPING)], 0, [], [], id="only once"),
-        pytest.param(ONE, [engine(ONE, probe=HUNG)], 1, [], [0], id="a hung engine is replaced at once"),
+        pytest.param(ONE, [engine(ONE, probe=DEAD)], 0, [], [], id="a dead engine is only restarted"),
         pytest.param(ONE, [engine(OLD)], 1, [], [], id="an edit starts the new one beside the old"),
         pytest.param(ONE, [engine(OLD), engine(ONE, probe=PENDING)], 0, [], [], id="the old one serves meanwhile"),
         pytest.param(ONE, [engine(OLD), engine(ONE)], 0, [0], [], id="the new one is ready: withdraw the old"),
@@ -64,6 +64,16 @@ def test_the_next_step_is_safe(
     assert list(result.withdraw) == [engines[index].name for index in withdraws]
     assert list(result.stop) == [engines[index].name for index in stops]
     assert not {component.name for component in result.start} & {e.name for e in engines}
+
+
+@pytest.mark.parametrize(
+    ("phase", "restarted"), [(EnginePhase.RUNNING, True), (EnginePhase.EXITED, False), (EnginePhase.STOPPING, False)]
+)
+def test_a_dead_engine_is_restarted_once(phase: EnginePhase, restarted: bool) -> None:
+    dead = engine(ONE, phase=phase, probe=DEAD)
+    result = planned(ONE, [dead])
+    assert result.restart == ((dead.name,) if restarted else ())
+    assert result.routes[ONE.id][1] == ()
 
 
 def test_a_route_lists_only_engines_that_answer_and_stay() -> None:

@@ -12,6 +12,7 @@ from conch_operator.state import Probe, ProbeVerdict
 TARGET = Target(EngineAddress("h:1"), "model", Dialect.TOKENS)
 REFUSED = NoAnswer(Reason.ENGINE_LOAD_FAILED, "no such layer")
 SILENT = NoAnswer(Reason.ENGINE_PROBE_FAILED, "silent", silent=True)
+GONE = NoAnswer(Reason.ENGINE_PROBE_FAILED, "not healthy", dead=True)
 AT_ONCE = Cadence(starting_s=0, serving_s=0)
 
 
@@ -41,7 +42,8 @@ class ScriptedEngine:
         ([None, REFUSED], ProbeVerdict.FAILING),
         ([SILENT, SILENT, SILENT], ProbeVerdict.FAILING),
         ([None, SILENT], ProbeVerdict.READY),
-        ([None, SILENT, SILENT], ProbeVerdict.HUNG),
+        ([None, SILENT, SILENT], ProbeVerdict.DEAD),
+        ([GONE], ProbeVerdict.DEAD),
         ([None, SILENT, None, SILENT], ProbeVerdict.READY),
     ],
 )

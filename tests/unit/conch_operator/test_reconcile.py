@@ -33,6 +33,9 @@ class FakeCluster:
         address = EngineAddress(f"127.0.0.1:{9000 + len(self.running)}")
         self.running[component.name] = ClusterEngine(component, EnginePhase.RUNNING, address, None, 1)
 
+    async def restart(self, name: EngineName) -> None:
+        self.running[name] = replace(self.running[name], incarnation=self.running[name].incarnation + 1)
+
     async def stop(self, name: EngineName) -> None:
         self.stopped.append(name)
         self.running[name] = replace(self.running[name], phase=EnginePhase.STOPPING)

@@ -23,8 +23,11 @@ from conch_operator.triton_repository import CpuModel, render_cpu_repository
 LONGEST_PAUSE_S = 30.0
 """Between two starts of an engine that ends again and again, a model that cannot be loaded for instance."""
 
-GRACE_S = 35.0
-"""How long an engine may finish its streams when it is replaced; Triton itself gives up after 30 s."""
+GRACE_S = 125.0
+"""How long an engine may finish its streams when it is replaced."""
+
+LAST_GRACE_S = 3.0
+"""How long it may take to end with everything else, when the gateway has drained."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,17 +96,25 @@ class LocalEngines:
             http=f"127.0.0.1:{ports.http}",
         )
 
+    async def restart(self, name: EngineName) -> None:
+        """End a broken engine at once; it is kept running, so it starts again after its pause."""
+        if name in self._engines:
+            self._engines[name].process.break_off()
+
     async def stop(self, name: EngineName) -> None:
         """Let an engine finish what it has and end it."""
         if name in self._engines:
             self._engines[name].process.stop()
 
     async def stop_all(self) -> None:
-        """End every engine and wait until they are gone."""
-        for engine in self._engines.values():
-            engine.process.stop()
-        for engine in self._engines.values():
-            await engine.process.stopped()
+        """End every engine, by force after a while, and wait until they are gone; nothing uses them any more."""
+        processes = [engine.process for engine in self._engines.values()]
+        for process in processes:
+            process.stop()
+        forcing = asyncio.get_running_loop().call_later(LAST_GRACE_S, self.kill)
+        for process in processes:
+            await process.stopped()
+        forcing.cancel()
 
     def kill(self) -> None:
         """End every engine at once."""
@@ -130,7 +141,7 @@ class LocalEngines:
                 file.write_text(content, encoding="utf-8")
         except OSError as error:
             raise LaunchError(f"its model repository cannot be written: {error}") from error
-        launch = TritonLaunch(repository, (spec.triton_model,), ports, shm_prefix)
+        launch = TritonLaunch(repository, (spec.triton_model,), ports, shm_prefix, exit_timeout_s=int(GRACE_S) - 5)
         return Command(
             triton_arguments(self._server.triton, launch),
             triton_environment(self._server.triton, self._server.environment),

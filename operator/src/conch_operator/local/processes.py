@@ -144,6 +144,11 @@ class Kept:
         self.stop()
         self._killing.set()
 
+    def break_off(self) -> None:
+        """Kill the running process; it is started again like one that ended by itself."""
+        if self.pid is not None:
+            guard.kill_group(self.pid)
+
     async def stopped(self) -> None:
         """Wait until it has ended."""
         assert self.task is not None
