@@ -89,7 +89,7 @@ def test_the_answer_carries_the_name_that_was_asked_for():
     assert [canonical_name(CHAT, name) for name in ("alias", None, "default")] == ["alias", "chat", "chat"]
 
 
-LIMITS = Limits(timeout_s=600, keep_alive_s=15, write_stall_s=30)
+LIMITS = Limits(deadline=200, keep_alive_s=15, write_stall_s=30)
 
 
 @pytest.mark.parametrize(
@@ -105,6 +105,7 @@ LIMITS = Limits(timeout_s=600, keep_alive_s=15, write_stall_s=30)
 )
 def test_a_look_at_the_clock_says_what_to_do(progress, beat):
     assert decide(100, progress, LIMITS) is beat
+    assert decide(200, progress, LIMITS) is Beat.OVERDUE
 
 
 ASK = {b"origin": b"https://a.example", b"access-control-request-method": b"POST"}

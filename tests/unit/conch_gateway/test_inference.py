@@ -5,10 +5,12 @@ import asyncio
 import orjson
 import pytest
 
+from conch_contracts.generation import GenerateRequest
 from conch_contracts.names import GENERATE_PATH, PREPARE_PATH, EngineAddress, WorkerUrl
-from conch_contracts.records import Engine
+from conch_contracts.records import Engine, RoutingPolicy
+from conch_contracts.tokenization import PrepareRequest
 from conch_gateway.upstream.port import ConnectFailed
-from testkit.gateway import ENGINE, FakeAnswer, answered, gateway, lost, prepared, refused, snapshot, streamed
+from testkit.gateway import ENGINE, FakeAnswer, answered, gateway, lost, prepared, refused, route, snapshot, streamed
 
 CHAT = {"model": "tiny-chat", "messages": [{"role": "user", "content": "hi"}]}
 STREAM = {**CHAT, "stream": True}
@@ -36,6 +38,21 @@ async def test_the_worker_is_told_everything():
     assert message["prompts"] == [{"ids": [0, 1, 2], "text": "xxx"}]
     (preparation,) = served.upstream.sent(PREPARE_PATH)
     assert preparation["chat"]["messages"] == [{"role": "user", "content": "hi"}]
+
+
+async def test_what_the_services_are_sent_is_what_their_contracts_say():
+    served = gateway()
+    await served.client.post(PATH, {**CHAT, "logit_bias": {"5": 1}, "seed": 3, "bad_words": ["x"], "logprobs": True})
+    prepare, generate = served.upstream.posts
+    assert PrepareRequest.model_validate_json(prepare.body).bad_words == ("x",)
+    assert GenerateRequest.model_validate_json(generate.body).sampling.logit_bias == {5: 1.0}
+
+
+async def test_a_request_that_takes_too_long_is_a_504():
+    never = asyncio.Event()
+    known = snapshot(route(routing=RoutingPolicy(timeout_s=0.03)))
+    answer = await gateway({GENERATE_PATH: streamed(never)}, known=known).client.post(PATH, CHAT)
+    assert (answer.status, answer.error["code"]) == (504, "timeout")
 
 
 async def test_a_stream_is_relayed_without_the_usage_comment():

@@ -44,6 +44,8 @@ class ModelQueue:
         ]
         if not free:
             return None
+        if len(free) == 1:
+            return free[0]
         self.turn += 1
         loads = [self.taken[engine.grpc] / max(1, engine.slots) for engine in free]
         return free[choose(loads, start=self.turn % len(free))]

@@ -41,6 +41,8 @@ class InFlight:
         candidates = [beat for beat in pool if not beat.draining and beat.url not in without]
         if not candidates:
             return None
+        if len(candidates) == 1:
+            return candidates[0].url
         self.turn += 1
         loads = [float(self.counts[beat.url] + beat.in_flight) for beat in candidates]
         return candidates[choose(loads, start=self.turn % len(candidates))].url

@@ -69,7 +69,7 @@ class Dispatch:
                 async with self._admission.slot(route.model_id, route.routing, without=tried.engines) as engine:
                     return await self._attempt(engine, headers, message(engine), deliver, tried)
             except _Again as again:
-                tried = again.tried
+                tried = replace(again.tried, attempts=tried.attempts + 1)
                 if tried.attempts > RETRIES or tried.lost > 1:
                     raise tried.failure or UpstreamError("No worker answered.") from None
                 self._count_retry()
@@ -87,20 +87,19 @@ class Dispatch:
         worker = self._in_flight.pick(self._pool(), without=tried.workers)
         if worker is None:
             raise tried.failure or Unavailable("No worker is running.", retry_after_s=RETRY_AFTER_S)
-        now = replace(tried, attempts=tried.attempts + 1)
         try:
             with self._in_flight.lease(worker):
                 async with self._upstream.post(Post(worker, GENERATE_PATH, headers, body)) as answer:
-                    await _check(answer, engine, now)
+                    await _check(answer, engine, tried)
                     return await deliver(answer)
         except ConnectFailed:
             failure: ServiceError = Unavailable("No worker answered.", retry_after_s=RETRY_AFTER_S)
-            raise _Again(replace(now, workers=now.workers | {worker}, failure=failure)) from None
+            raise _Again(replace(tried, workers=tried.workers | {worker}, failure=failure)) from None
         except AnswerLost as exc:
             failure = UpstreamError("The worker broke down.", code="upstream_lost")
             if exc.started:
                 raise failure from exc
-            lost = replace(now, workers=now.workers | {worker}, lost=now.lost + 1, failure=failure)
+            lost = replace(tried, workers=tried.workers | {worker}, lost=tried.lost + 1, failure=failure)
             raise _Again(lost) from None
 
 

@@ -140,7 +140,7 @@ class Inference:
 
     def _limits(self, understood: Understood) -> Limits:
         return Limits(
-            timeout_s=understood.route.routing.timeout_s,
+            deadline=time.monotonic() + understood.route.routing.timeout_s,
             keep_alive_s=self._bounds.keep_alive_s,
             write_stall_s=self._bounds.write_stall_s,
         )

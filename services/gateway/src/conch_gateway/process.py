@@ -1,6 +1,7 @@
 """The gateway as a process: registry, keys, HTTP client and heartbeat around the application, until a signal comes."""
 
 import asyncio
+import gc
 import logging
 import sys
 from contextlib import AbstractAsyncContextManager
@@ -79,8 +80,10 @@ async def run_gateway(settings: GatewaySettings) -> None:
             readiness.draining = True
             await asyncio.sleep(settings.drain_delay_s)
 
+        app = create_app(deps, settings)
+        gc.freeze()  # what start-up made lives as long as the process; collections need not walk it
         await serve(
-            create_app(deps, settings),
+            app,
             settings,
             health=Health(live=lambda: True, ready=readiness.not_ready),
             metrics=collectors,

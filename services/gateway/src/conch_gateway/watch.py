@@ -27,14 +27,15 @@ class Beat(Enum):
     KEEP_ALIVE = auto()
     CLIENT_STALLED = auto()
     WORKER_SILENT = auto()
+    OVERDUE = auto()
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
     """How long each kind of silence may last, in seconds."""
 
-    timeout_s: float
-    """The whole request."""
+    deadline: float
+    """When the whole request must have ended, on the monotonic clock."""
     keep_alive_s: float
     """Silence towards the client before it gets a comment; streams only."""
     write_stall_s: float
@@ -57,6 +58,8 @@ class Progress:
 
 def decide(now: float, progress: Progress, limits: Limits) -> Beat:
     """Return what this look at the clock asks for."""
+    if now >= limits.deadline:
+        return Beat.OVERDUE
     if progress.sending:
         stalled = now - progress.sending >= limits.write_stall_s
         return Beat.CLIENT_STALLED if stalled else Beat.NOTHING
@@ -84,7 +87,7 @@ class Watch:
         self._keep_alive = keep_alive
         self._limits = limits
         self._clock = clock
-        self._scope = asyncio.timeout(limits.timeout_s)
+        self._scope = asyncio.timeout(None)
         self._task: asyncio.Task[None] | None = None
         self._reason: Exception | None = None
         self.progress = Progress(sent=clock())
@@ -102,13 +105,11 @@ class Watch:
         try:
             await self._scope.__aexit__(kind, exc, trace)
         except TimeoutError:
-            raise self._reason or UpstreamTimeout(
-                f"The request did not end within {self._limits.timeout_s:g} s.", code="timeout"
-            ) from None
+            raise self._reason or exc or TimeoutError from None
 
     async def _run(self) -> None:
-        tick = self._limits.keep_alive_s / 3
         while self._reason is None:
+            tick = min(self._limits.keep_alive_s / 3, max(0.0, self._limits.deadline - self._clock()))
             try:
                 async with asyncio.timeout(tick):
                     if (await self._receive())["type"] == "http.disconnect":
@@ -128,6 +129,8 @@ class Watch:
                 self._end(ClientStalled())
             case Beat.WORKER_SILENT:
                 self._end(UpstreamTimeout("The engine stopped answering.", code="timeout"))
+            case Beat.OVERDUE:
+                self._end(UpstreamTimeout("The request did not end in time.", code="timeout"))
             case unreachable:
                 assert_never(unreachable)
 
