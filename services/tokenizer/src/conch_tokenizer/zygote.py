@@ -22,6 +22,7 @@ import sys
 
 import orjson
 
+from conch_kit import logs
 from conch_tokenizer.bounds import Bounds
 from conch_tokenizer.child import Child, Shelf
 
@@ -101,7 +102,7 @@ def _become_child(parent: int, connection: socket.socket, bounds: Bounds) -> Non
 
 def main(arguments: list[str]) -> None:
     """Run until the service is gone."""
-    logging.basicConfig(format="%(levelname)s %(name)s %(message)s")
+    logs.configure("WARNING", stream=sys.stderr)
     # The service decides when children end, also when a terminal or a supervisor signals the whole group.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
