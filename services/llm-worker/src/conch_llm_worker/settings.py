@@ -1,0 +1,23 @@
+"""Settings of one llm-worker process, read once from CONCH_* variables."""
+
+import tempfile
+from pathlib import Path
+
+from pydantic import Field
+
+from conch_contracts.names import SERVICE_PORT
+from conch_kit.settings import ServiceSettings
+
+
+class Settings(ServiceSettings):
+    """What the llm-worker can be told, beside what every service can."""
+
+    port: int = Field(default=SERVICE_PORT, ge=0, le=65535)
+    cache_dir: Path = Path(tempfile.gettempdir()) / "conch-llm-worker"
+    """Where tokenizer bundles are kept, so that a restart needs no Redis. Default: below the temporary folder."""
+
+    max_vocabularies: int = Field(default=32, ge=1)
+    """Tokenizers held in memory; the least recently used goes first. One takes up to some 100 MB."""
+
+    max_body_bytes: int = Field(default=64 * 1024 * 1024, ge=1)
+    """Longest generate message; a prompt of a million ids takes about 7 MB."""
