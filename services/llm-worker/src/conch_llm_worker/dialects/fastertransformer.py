@@ -168,7 +168,7 @@ class BufferReader:
                 raise MalformedResponse("An answer without output_ids.")
             return TokenDelta((), end=self._end())
         buffer = out.ints("output_ids")
-        length = out.ints("sequence_length")[0] if out.has("sequence_length") else 0
+        (length,) = (out.ints("sequence_length") if out.has("sequence_length") else ()) or (0,)
         if not self._prompt <= length <= len(buffer):
             raise MalformedResponse(
                 f"sequence_length is {length} with a prompt of {self._prompt} and a buffer of {len(buffer)}."

@@ -50,10 +50,10 @@ class TokensReader:
 def _end(out: Outputs) -> tuple[EngineEnd | None, int | None]:
     if not out.has(wire.FINISH_REASON):
         return None, None
-    reason = out.texts(wire.FINISH_REASON)[0].decode("utf-8", "replace")
+    reason = b"".join(out.texts(wire.FINISH_REASON)).decode("utf-8", "replace")
     if reason not in _ENDS:
         raise MalformedResponse(f"{wire.FINISH_REASON} is {reason!r}, expected one of {sorted(_ENDS)}.")
-    stop = out.ints(wire.STOP_TOKEN_ID)[0] if out.has(wire.STOP_TOKEN_ID) else -1
+    (stop,) = (out.ints(wire.STOP_TOKEN_ID) if out.has(wire.STOP_TOKEN_ID) else ()) or (-1,)
     return _ENDS[reason], stop if stop >= 0 else None
 
 

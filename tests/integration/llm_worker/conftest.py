@@ -1,0 +1,93 @@
+"""One Redis, one tritonserver with every variant of the contract model, and one worker for all tests here."""
+
+import json
+import shutil
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from conch_contracts.names import Digest, bundle_key
+from conch_kit.bundles import pack
+from testkit.llm_worker import LlmWorker
+from testkit.servers.redis import RedisServer
+from testkit.servers.triton import RunningTriton, triton_server
+from testkit.vocabularies import BYTE_EOS, byte_level_tokenizer
+
+CONTRACT_MODEL = Path(__file__).parents[2] / "support" / "triton_models" / "fastertransformer"
+ANSWER = "Hello 你好 🙂 end."
+"""What the contract model answers: one id per UTF-8 byte, then the end id."""
+
+VARIANTS = {
+    "streamed": {"decoupled": "True"},
+    "unary": {},
+    "slow": {"decoupled": "True", "token_delay_s": "0.05"},
+    "silent": {"decoupled": "True", "silent_after": "3"},
+    "mute": {"decoupled": "True", "silent_after": "0"},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Everything that a test here needs."""
+
+    worker: LlmWorker
+    triton: RunningTriton
+    redis: RedisServer
+    digest: Digest
+    events: Path
+
+    def seen(self, what: str, request_id: str) -> list[dict[str, object]]:
+        """Return what the contract model has noted about a request."""
+        lines = self.events.read_text().splitlines() if self.events.exists() else []
+        notes = [json.loads(line) for line in lines]
+        return [note for note in notes if (note["what"], note["id"]) == (what, request_id)]
+
+
+def contract_models(repository: Path, events: Path) -> Path:
+    """Write every variant of the contract model into a repository."""
+    for name, changes in VARIANTS.items():
+        folder = shutil.copytree(CONTRACT_MODEL, repository / name)
+        config = (folder / "config.pbtxt").read_text()
+        wanted = {
+            'key: "answer" value: { string_value: "[]"': json.dumps([*ANSWER.encode(), BYTE_EOS, *b"never"]),
+            'key: "end_id" value: { string_value: "0"': str(BYTE_EOS),
+            'key: "token_delay_s" value: { string_value: "0"': changes.get("token_delay_s", "0"),
+            'key: "silent_after" value: { string_value: "-1"': changes.get("silent_after", "-1"),
+            'key: "events" value: { string_value: ""': str(events),
+        }
+        for written, value in wanted.items():
+            assert written in config
+            config = config.replace(written, written[: written.rindex(': "') + 3] + value + '"')
+        config = config.replace("decoupled: False", f"decoupled: {changes.get('decoupled', 'False')}")
+        (folder / "config.pbtxt").write_text(config)
+    return repository
+
+
+def put_bundle(redis: RedisServer, folder: Path) -> Digest:
+    """Publish the byte-level tokenizer and return its digest."""
+    folder.mkdir()
+    (folder / "tokenizer.json").write_text(byte_level_tokenizer().to_str())
+    digest, data = pack(folder)
+    redis.command("SET", bundle_key(digest), data)
+    return digest
+
+
+@pytest.fixture(scope="session")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    folder = tmp_path_factory.mktemp("llm-worker")
+    repository = contract_models(folder / "models", folder / "events")
+    with (
+        RedisServer() as redis,
+        triton_server(repository, *VARIANTS, folder=folder) as triton,
+        LlmWorker(redis.url, folder) as worker,
+    ):
+        yield Stage(worker, triton, redis, put_bundle(redis, folder / "tokenizer"), folder / "events")
+
+
+@pytest.fixture
+async def session() -> AsyncIterator[aiohttp.ClientSession]:
+    async with aiohttp.ClientSession() as session:
+        yield session
