@@ -95,7 +95,6 @@ def triton_arguments(triton: Triton, launch: TritonLaunch) -> tuple[str, ...]:
         "metrics-port": launch.ports.metrics,
         "allow-gpu-metrics": "false",
         "allow-cpu-metrics": "false",
-        "pinned-memory-pool-byte-size": 0,
         "log-info": "false",
         "log-warning": "false",
         **_KEEPALIVE,

@@ -1,0 +1,60 @@
+"""Turns a Hugging Face folder into an ONNX file once, and finds it again by content.
+
+The cache's entries are named by a hash of everything that the graph depends on. An entry is written under a temporary
+name and renamed when it is complete, so a half-written one is never used and two engines may convert at once.
+"""
+
+import hashlib
+import secrets
+import shutil
+from pathlib import Path
+
+import onnx
+
+from conch_runtime_cpu.architecture import Architecture
+from conch_runtime_cpu.graph import build_graph
+from conch_runtime_cpu.quantization import Quantization
+from conch_runtime_cpu.weights import Weights
+
+GRAPH_VERSION = "1"
+"""Grows with every change of the graph, so that no old file is used."""
+_MODEL, _DATA = "model.onnx", "model.onnx.data"
+_INLINE_BYTES = 1024
+
+
+def converted(folder: Path, architecture: Architecture, quantization: Quantization, cache: Path) -> Path:
+    """Return the ONNX file of a folder, converting it first when the cache has none; raises UnusableModel."""
+    weights = Weights(folder)
+    entry = cache / _content_key(folder, weights, quantization)
+    if not entry.is_dir():
+        _convert(architecture, weights, quantization, entry)
+    return entry / _MODEL
+
+
+def _content_key(folder: Path, weights: Weights, quantization: Quantization) -> str:
+    key = hashlib.sha256(f"{GRAPH_VERSION}\n{quantization}\n".encode())
+    for path in (folder / "config.json", *weights.files):
+        with path.open("rb") as file:
+            key.update(path.name.encode() + b"\n" + hashlib.file_digest(file, "sha256").digest())
+    return key.hexdigest()[:32]
+
+
+def _convert(architecture: Architecture, weights: Weights, quantization: Quantization, entry: Path) -> None:
+    draft = entry.with_name(f"{entry.name}.{secrets.token_hex(4)}.draft")
+    draft.mkdir(parents=True)
+    try:
+        onnx.save_model(
+            build_graph(architecture, weights, quantization),
+            str(draft / _MODEL),
+            save_as_external_data=True,
+            all_tensors_to_one_file=True,
+            location=_DATA,
+            size_threshold=_INLINE_BYTES,
+        )
+        try:
+            draft.rename(entry)
+        except OSError:
+            if not entry.is_dir():  # else another engine was faster, with the same content
+                raise
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)

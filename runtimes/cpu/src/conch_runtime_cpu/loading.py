@@ -1,0 +1,29 @@
+"""Builds an engine from its settings: the folder is read, converted if need be, and loaded."""
+
+from dataclasses import dataclass
+
+from conch_runtime_cpu.architecture import read_architecture
+from conch_runtime_cpu.conversion import converted
+from conch_runtime_cpu.decoder import OnnxDecoder, slots_within
+from conch_runtime_cpu.engine_thread import Engine
+from conch_runtime_cpu.requests import ModelLimits
+from conch_runtime_cpu.scheduler import Scheduler
+from conch_runtime_cpu.settings import RuntimeSettings
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedModel:
+    """A model that is ready to be started."""
+
+    engine: Engine
+    limits: ModelLimits
+
+
+def load(settings: RuntimeSettings) -> LoadedModel:
+    """Load a model; raises UnusableModel."""
+    architecture = read_architecture(settings.model_folder)
+    slots = slots_within(architecture, settings.max_batch_size, settings.kv_cache_bytes)
+    model = converted(settings.model_folder, architecture, settings.quantization, settings.cache_folder)
+    decoder = OnnxDecoder(model, architecture, slots)
+    engine = Engine(Scheduler(decoder), tokens_per_second=settings.tokens_per_second)
+    return LoadedModel(engine, ModelLimits(architecture.vocabulary, architecture.context))

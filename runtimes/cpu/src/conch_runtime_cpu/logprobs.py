@@ -1,0 +1,42 @@
+"""Log probabilities of raw logits, with the most likely alternatives when they are asked for."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32]
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class LogprobRows:
+    """One row for each token: its log probability, and the `n` most likely ids with theirs, most likely first."""
+
+    chosen: Floats
+    """[rows]"""
+    top_ids: Integers
+    """[rows, n]"""
+    top_logprobs: Floats
+    """[rows, n]"""
+
+
+def log_probabilities(logits: Floats, tokens: Integers, alternatives: int) -> LogprobRows:
+    """Return the log probability of one token in each row of logits."""
+    rows = np.arange(len(tokens))
+    shift = logits.max(axis=1)
+    normaliser = shift + np.log(np.exp(logits - shift[:, None]).sum(axis=1))
+    chosen = logits[rows, tokens] - normaliser
+    top_ids = _most_likely(logits, min(alternatives, logits.shape[1]))
+    top_logprobs = np.take_along_axis(logits, top_ids, axis=1) - normaliser[:, None]
+    return LogprobRows(chosen, top_ids, top_logprobs)
+
+
+def _most_likely(logits: Floats, count: int) -> Integers:
+    if not count:
+        return np.empty((len(logits), 0), np.int64)
+    last = logits.shape[1] - count
+    ids = np.argpartition(logits, last, axis=1)[:, last:]
+    ids.sort(axis=1)  # so that of equally likely ids the lower comes first
+    order = np.argsort(-np.take_along_axis(logits, ids, axis=1), axis=1, kind="stable")
+    return np.take_along_axis(ids, order, axis=1).astype(np.int64)

@@ -1,0 +1,103 @@
+"""Turns the ids and parameters of one request into something that the scheduler can run, or refuses it."""
+
+import math
+import secrets
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import ValidationError
+
+from conch_contracts.generation import SamplingParameters
+from conch_runtime_cpu.errors import InvalidRequest
+from conch_runtime_cpu.logits_mask import LogitsMask
+
+_SEED_BITS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class ModelLimits:
+    """What the model can take."""
+
+    vocabulary: int
+    context: int
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationRequest:
+    """A request that can be obeyed."""
+
+    prompt: NDArray[np.int64]
+    sampling: SamplingParameters
+    """As sent, but `max_tokens` is cut to the context."""
+    seed: int
+    """Unsigned 64 bits; drawn when the request named none."""
+    mask: LogitsMask | None = None
+
+
+def parse_request(prompt: NDArray[np.int32], parameters: bytes, limits: ModelLimits) -> GenerationRequest:
+    """Check one request against the model; raises InvalidRequest, naming the parameter."""
+    try:
+        sampling = SamplingParameters.model_validate_json(parameters)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise InvalidRequest(f"{'.'.join(map(str, first['loc'])) or 'parameters'}: {first['msg']}") from error
+    _check_numbers(sampling)
+    _check_ids(sampling, limits.vocabulary)
+    _check_prompt(prompt, sampling, limits)
+    room = limits.context - len(prompt)
+    clipped = sampling.model_copy(update={"max_tokens": min(sampling.max_tokens, room)})
+    seed = secrets.randbits(_SEED_BITS) if sampling.seed is None else sampling.seed % 2**_SEED_BITS
+    return GenerationRequest(prompt.astype(np.int64), clipped, seed)
+
+
+def _check_prompt(prompt: NDArray[np.int32], sampling: SamplingParameters, limits: ModelLimits) -> None:
+    if not len(prompt):
+        raise InvalidRequest("input_ids: the prompt is empty")
+    if prompt.min() < 0 or prompt.max() >= limits.vocabulary:
+        raise InvalidRequest(f"input_ids: every id must be from 0 to {limits.vocabulary - 1}")
+    longest = limits.context - (1 if sampling.max_tokens else 0)
+    if len(prompt) > longest:
+        raise InvalidRequest(f"input_ids: {len(prompt)} tokens leave no room in the context of {limits.context}")
+
+
+def _check_numbers(sampling: SamplingParameters) -> None:
+    at_least_zero = {
+        "max_tokens": sampling.max_tokens,
+        "min_tokens": sampling.min_tokens,
+        "temperature": sampling.temperature,
+        "top_k": sampling.top_k,
+        "logprobs": sampling.logprobs or 0,
+        "prompt_logprobs": sampling.prompt_logprobs or 0,
+    }
+    for name, value in at_least_zero.items():
+        if not (math.isfinite(value) and value >= 0):
+            raise InvalidRequest(f"{name}: must be at least 0; found {value}")
+    for name, value in {
+        "frequency_penalty": sampling.frequency_penalty,
+        "presence_penalty": sampling.presence_penalty,
+        **{f"logit_bias.{token}": bias for token, bias in sampling.logit_bias.items()},
+    }.items():
+        if not math.isfinite(value):
+            raise InvalidRequest(f"{name}: must be a finite number; found {value}")
+    if not 0 < sampling.top_p <= 1:
+        raise InvalidRequest(f"top_p: must be above 0 and at most 1; found {sampling.top_p}")
+    if not 0 <= sampling.min_p <= 1:
+        raise InvalidRequest(f"min_p: must be from 0 to 1; found {sampling.min_p}")
+    if not 0 < sampling.repetition_penalty < math.inf:
+        raise InvalidRequest(f"repetition_penalty: must be above 0; found {sampling.repetition_penalty}")
+
+
+def _check_ids(sampling: SamplingParameters, vocabulary: int) -> None:
+    groups = {
+        "eos_token_ids": sampling.eos_token_ids,
+        "stop_token_ids": sampling.stop_token_ids,
+        "logit_bias": tuple(sampling.logit_bias),
+        "bad_words": tuple(token for word in sampling.bad_words for token in word),
+    }
+    for name, ids in groups.items():
+        for token in ids:
+            if not 0 <= token < vocabulary:
+                raise InvalidRequest(f"{name}: id {token} is not in the vocabulary of {vocabulary}")
+    if not all(sampling.bad_words):
+        raise InvalidRequest("bad_words: a bad word must have at least one id")

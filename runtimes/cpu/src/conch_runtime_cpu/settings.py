@@ -1,0 +1,56 @@
+"""The settings that the operator wrote into the Triton model's configuration."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from conch_contracts import cpu_runtime
+from conch_runtime_cpu.errors import UnusableModel
+from conch_runtime_cpu.quantization import Quantization
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeSettings:
+    """How one model is served."""
+
+    model_folder: Path
+    cache_folder: Path
+    quantization: Quantization
+    max_batch_size: int
+    tokens_per_second: int
+    kv_cache_bytes: int
+
+
+def parse_settings(model_config: str) -> RuntimeSettings:
+    """Read the settings from Triton's model configuration, as JSON; raises UnusableModel."""
+    parameters = json.loads(model_config)["parameters"]
+    return RuntimeSettings(
+        model_folder=Path(_text(parameters, cpu_runtime.MODEL_FOLDER)),
+        cache_folder=Path(_text(parameters, cpu_runtime.CACHE_FOLDER)),
+        quantization=_quantization(_text(parameters, cpu_runtime.QUANTIZATION)),
+        max_batch_size=_whole_number(parameters, cpu_runtime.MAX_BATCH_SIZE, least=1),
+        tokens_per_second=_whole_number(parameters, cpu_runtime.TOKENS_PER_SECOND, least=0),
+        kv_cache_bytes=_whole_number(parameters, cpu_runtime.KV_CACHE_BYTES, least=1),
+    )
+
+
+def _text(parameters: Mapping[str, Mapping[str, str]], name: str) -> str:
+    if name not in parameters:
+        raise UnusableModel(f"config.pbtxt: parameter {name} is missing.")
+    return parameters[name]["string_value"]
+
+
+def _quantization(value: str) -> Quantization:
+    try:
+        return Quantization(value)
+    except ValueError:
+        choices = ", ".join(Quantization)
+        raise UnusableModel(f"config.pbtxt: quantization must be one of {choices}; found {value!r}.") from None
+
+
+def _whole_number(parameters: Mapping[str, Mapping[str, str]], name: str, *, least: int) -> int:
+    value = _text(parameters, name)
+    if not value.isascii() or not value.isdigit() or int(value) < least:
+        raise UnusableModel(f"config.pbtxt: {name} must be a whole number of at least {least}; found {value!r}.")
+    return int(value)

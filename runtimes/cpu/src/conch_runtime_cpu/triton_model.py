@@ -1,0 +1,113 @@
+"""The Triton Python backend's side: the only module that knows `triton_python_backend_utils`.
+
+That module exists only inside Triton's stub process, so nothing but a model repository's `model.py` imports this one.
+`execute` hands requests to the engine and returns at once; the courier's thread answers them through `TritonChannel`.
+Annotations are not evaluated, because the stub adds some of the module's names only when it has loaded the model.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import triton_python_backend_utils as triton
+from numpy.typing import NDArray
+
+from conch_contracts import tokens_dialect as dialect
+from conch_runtime_cpu.errors import ChannelClosed, EngineStopped, InvalidRequest, UnusableModel
+from conch_runtime_cpu.loading import LoadedModel, load
+from conch_runtime_cpu.messages import pack
+from conch_runtime_cpu.outbox import News
+from conch_runtime_cpu.requests import parse_request
+from conch_runtime_cpu.settings import parse_settings
+
+_FINAL = triton.TRITONSERVER_RESPONSE_COMPLETE_FINAL
+_SWITCH_INTERVAL_S = 0.0005
+"""How long a thread may keep the interpreter while another wants it: bounds what a first token waits for."""
+
+
+class TritonPythonModel:
+    """What Triton loads: one model with one engine."""
+
+    _model: LoadedModel
+
+    def initialize(self, args: Mapping[str, str]) -> None:
+        """Load the model; what this raises becomes the reason in Triton's repository index."""
+        _refuse_numpy_2()
+        sys.setswitchinterval(_SWITCH_INTERVAL_S)
+        self._model = load(parse_settings(args["model_config"]))
+        self._model.engine.start()
+
+    def execute(self, requests: Sequence[triton.InferenceRequest]) -> None:
+        """Accept or refuse each request; never waits."""
+        for request in requests:
+            sender = request.get_response_sender()
+            try:
+                parsed = parse_request(_ids(request), _parameters(request), self._model.limits)
+                self._model.engine.submit(parsed, TritonChannel(sender))
+            except InvalidRequest as error:
+                sender.send(_failure(f"{dialect.INVALID_PREFIX}{error}"), flags=_FINAL)
+            except EngineStopped as error:
+                sender.send(_failure(str(error)), flags=_FINAL)
+
+    def finalize(self) -> None:
+        """End the engine."""
+        self._model.engine.stop()
+
+
+class TritonChannel:
+    """The way back to one client; never used again after a final message."""
+
+    def __init__(self, sender: triton.InferenceResponseSender) -> None:
+        self._sender = sender
+
+    def send(self, news: News) -> None:
+        """Send one message; raises ChannelClosed."""
+        try:
+            self._sender.send(_response(news), flags=_FINAL if news.final else 0)
+        except triton.TritonModelException as error:
+            raise ChannelClosed(str(error)) from error
+
+    def cancelled(self) -> bool:
+        """Return whether the client has gone; a round trip to the server."""
+        return bool(self._sender.is_cancelled())
+
+
+def _refuse_numpy_2() -> None:
+    # The stub was built for numpy 1 (nvidia-pytriton requires numpy<2). With numpy 2 it reads every input as copies
+    # of its first byte or element, and text inputs end the process.
+    if int(np.__version__.partition(".")[0]) >= 2:
+        raise UnusableModel(f"Triton's Python stub needs numpy below 2; numpy {np.__version__} is installed.")
+
+
+def _response(news: News) -> triton.InferenceResponse:
+    if news.error is not None:
+        return _failure(news.error)
+    return triton.InferenceResponse([triton.Tensor(name, value) for name, value in pack(news)])
+
+
+def _failure(message: str) -> triton.InferenceResponse:
+    return triton.InferenceResponse(error=triton.TritonError(message))
+
+
+def _ids(request: triton.InferenceRequest) -> NDArray[np.int32]:
+    ids = _input(request, dialect.INPUT_IDS).astype(np.int32, copy=False)
+    if ids.ndim != 1:
+        raise InvalidRequest(f"{dialect.INPUT_IDS}: must have one dimension; found shape {list(ids.shape)}")
+    return ids
+
+
+def _parameters(request: triton.InferenceRequest) -> bytes:
+    values = _input(request, dialect.PARAMETERS).reshape(-1)
+    if len(values) != 1:
+        raise InvalidRequest(f"{dialect.PARAMETERS}: must hold one JSON text; found {len(values)}")
+    return bytes(values[0])
+
+
+def _input(request: triton.InferenceRequest, name: str) -> NDArray[np.generic]:
+    tensor = triton.get_input_tensor_by_name(request, name)
+    if tensor is None:
+        raise InvalidRequest(f"{name}: missing")
+    value: NDArray[np.generic] = tensor.as_numpy()
+    return value
