@@ -13,7 +13,7 @@ from conch_contracts import names
 from conch_contracts.names import Digest
 from conch_contracts.records import Pool
 from testkit.servers.redis import RedisServer
-from testkit.servers.tokenizer import RunningTokenizer, run_tokenizer, wait_for
+from testkit.servers.tokenizer import RunningTokenizer, run_tokenizer, runs, wait_for
 
 HANGS = "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}"
 
@@ -56,6 +56,7 @@ def test_a_killed_child_costs_no_request(tokenizer: RunningTokenizer) -> None:
 
 def test_a_child_killed_at_work_is_replaced_and_its_request_tried_again(tokenizer: RunningTokenizer) -> None:
     assert_serves(tokenizer)
+    wait_for(lambda: len(tokenizer.children()) == 2, 2)
     before = set(tokenizer.children())
     done: list[int] = []
     work = threading.Thread(target=lambda: done.append(tokenizer.prepare(prompts=["word " * 150_000]).status))
@@ -92,7 +93,7 @@ def test_a_killed_process_leaves_nothing_behind(own_tokenizer: RunningTokenizer)
     hanging.start()
     _busy_child(set(family))
     os.kill(own_tokenizer.pid, signal.SIGKILL)
-    wait_for(lambda: not any(_runs(process) for process in family), 5)
+    wait_for(lambda: not any(runs(process) for process in family), 5)
     hanging.join()
 
 
@@ -152,7 +153,7 @@ def test_the_process_announces_itself_and_withdraws(own_redis: RedisServer, tmp_
         wait_for(lambda: tokenizer.url.encode() in own_redis.command("HGETALL", key), 5)
         children = tokenizer.children()
     assert own_redis.command("HGETALL", key) == b"*0\r\n"
-    wait_for(lambda: not any(_runs(child) for child in children), 5)
+    wait_for(lambda: not any(runs(child) for child in children), 5)
 
 
 def test_requests_and_children_are_counted(own_tokenizer: RunningTokenizer) -> None:
@@ -169,13 +170,6 @@ def _ignore_reset(tokenizer: RunningTokenizer) -> None:
         tokenizer.chat("x", chat_template=HANGS)
 
 
-def _runs(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
 def _busy_child(children: set[int]) -> int:
     """Wait until one of the children burns CPU, and return it."""
     before = {child: _cpu_ticks(child) for child in children}
@@ -190,4 +184,4 @@ def _busy_child(children: set[int]) -> int:
 
 
 def _cpu_ticks(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[11])
+    return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[11]) if runs(pid) else 0
