@@ -101,8 +101,11 @@ def test_cached_bundles_go_on_working_without_redis(
 ) -> None:
     assert_serves(own_tokenizer)
     own_redis.kill()
-    for child in own_tokenizer.children():
+    before = own_tokenizer.children()
+    for child in before:
         os.kill(child, signal.SIGKILL)
+    wait_for(lambda: len(set(own_tokenizer.children()) - set(before)) == 2, 5)
+    wait_for(lambda: own_tokenizer.get("/readyz")[0] == 200, 5)
     assert_serves(own_tokenizer)
     with run_tokenizer(own_redis.url, own_tokenizer.digest, tmp_path) as restarted:
         assert_serves(restarted)
