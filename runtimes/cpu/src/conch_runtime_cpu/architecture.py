@@ -15,6 +15,7 @@ from conch_runtime_cpu.errors import UnusableModel
 SUPPORTED = ("LlamaForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM")
 _PLAIN_ROPE = (None, "default")
 _DEFAULT_THETA = 10_000.0
+_HEAD_DIM_MULTIPLE = 16  # what onnxruntime's rotary attention takes
 
 T = TypeVar("T", int, float)
 
@@ -61,6 +62,8 @@ def parse_architecture(config: Mapping[str, object]) -> Architecture:
     head_dim = _number(config, "head_dim", int, default=_number(config, "hidden_size", int) // heads)
     if heads % kv_heads:
         raise UnusableModel(f"num_attention_heads ({heads}) must be a multiple of num_key_value_heads ({kv_heads}).")
+    if head_dim % _HEAD_DIM_MULTIPLE:
+        raise UnusableModel(f"head_dim must be a multiple of {_HEAD_DIM_MULTIPLE}; found {head_dim}.")
     return Architecture(
         name=name,
         layers=_number(config, "num_hidden_layers", int),

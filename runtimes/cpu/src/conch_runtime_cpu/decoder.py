@@ -40,6 +40,11 @@ class OnnxDecoder:
         self._decodings: dict[int, onnxruntime.IOBinding] = {}
         self._prefills: dict[int, onnxruntime.IOBinding] = {}
 
+    def warm_up(self) -> None:
+        """Compute once, so that a graph that cannot run fails before the first request."""
+        self.prefill(0, np.zeros(2, np.int64), 0)
+        self.decode([0], [3])
+
     def decode(self, tokens: list[int], lengths: list[int]) -> None:
         """Append one token to each of the first rows; `lengths` are the rows' lengths with it."""
         count = len(tokens)

@@ -25,5 +25,6 @@ def load(settings: RuntimeSettings) -> LoadedModel:
     slots = slots_within(architecture, settings.max_batch_size, settings.kv_cache_bytes)
     model = converted(settings.model_folder, architecture, settings.quantization, settings.cache_folder)
     decoder = OnnxDecoder(model, architecture, slots)
+    decoder.warm_up()
     engine = Engine(Scheduler(decoder), tokens_per_second=settings.tokens_per_second)
     return LoadedModel(engine, ModelLimits(architecture.vocabulary, architecture.context))

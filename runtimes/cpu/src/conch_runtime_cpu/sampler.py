@@ -78,9 +78,8 @@ class Sampler:
         stuck = np.isneginf(wanted[np.arange(len(slots)), tokens]) if adjusting else None
         self._draw(wanted, slots, tokens, stuck)
         logprobs = self._logprobs(logits, slots, tokens)
-        if adjusting:
-            self._adjustments.accept(slots, tokens)
-        if stuck is not None and stuck.any():
+        if stuck is not None:
+            self._adjustments.accept(slots[~stuck], tokens[~stuck])
             tokens[stuck] = NO_TOKEN
         return Choice(tokens.tolist(), logprobs)
 
