@@ -168,6 +168,13 @@ async def test_a_stop_string_cancels_the_engine_at_once() -> None:
     assert frames(caller)[-1] == ': usage {"prompt_tokens":3,"completion_tokens":5}'
 
 
+@pytest.mark.parametrize("limits", [EOS, {"max_tokens": 2}, {"stop_token_ids": (ord("e"),)}])
+async def test_an_engine_that_is_done_is_not_cancelled_but_heard_to_its_end(limits: dict[str, Any]) -> None:
+    worker = Worker([tokens_response(b"he"), tokens_response([BYTE_EOS]), response(final=True)])
+    await worker.call(ask(sampling=sampling(**limits)))
+    assert worker.triton.cancelled == []
+
+
 @pytest.mark.parametrize("n", [1, 2])
 async def test_a_client_that_goes_cancels_the_engine_and_gets_nothing_more(n: int) -> None:
     never = asyncio.Event()

@@ -5,14 +5,17 @@ others. Nothing is queued between engine and client: a slow reader stops the rea
 """
 
 import asyncio
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 
 from conch_contracts.generation import GenerateRequest, Usage
 from conch_kit.triton.errors import EngineError, MalformedResponse
 from conch_llm_worker.answers import Answer
-from conch_llm_worker.engine_calls import EngineCalls
+from conch_llm_worker.engine_calls import EngineCalls, Responses
 from conch_llm_worker.generation import Finish, Generation, Rules
 from conch_llm_worker.vocabulary import Vocabulary
+
+_LAST_WORD_S = 0.5
+"""How long an engine may take to end its stream after the last token."""
 
 
 class Choices:
@@ -66,15 +69,30 @@ class Choices:
         async with aclosing(self._engines.responses(request, call)) as responses:
             async for response in responses:
                 delta = read(response)
-                if first:
-                    first = False
+                if first and request.echo:
                     await answer.add(index, generation.echo(delta.prompt))
                 step = generation.feed(delta)
-                if step.text or step.entries or step.finish is not None:
+                if first or step.text or step.entries or step.finish is not None:
                     await answer.add(index, step)
+                    first = False
                 if step.finish is not None:
+                    if not self._cut_short(generation, step.finish):
+                        await _last_word(responses)
                     return
         raise MalformedResponse("The engine's stream ended without a reason.")
+
+    def _cut_short(self, generation: Generation, finish: Finish) -> bool:
+        """Tell whether the engine would go on if it were let: only a client's stop string is unknown to it."""
+        request = self._request
+        return finish.stop_reason in request.stop and generation.completion_tokens < request.sampling.max_tokens
+
+
+async def _last_word(responses: Responses) -> None:
+    """Let an engine that is done say so: Triton 24.10 crashes when a cancellation meets its final response."""
+    with suppress(TimeoutError, EngineError):
+        async with asyncio.timeout(_LAST_WORD_S):
+            async for _ in responses:
+                pass
 
 
 def _first(failures: BaseExceptionGroup[BaseException]) -> BaseException:

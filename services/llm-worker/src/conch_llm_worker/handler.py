@@ -1,13 +1,14 @@
 """The generate endpoint: reads a request, has its choices run, and ends the answer in the one right way."""
 
 import asyncio
+import logging
 from typing import Protocol
 
 from pydantic import ValidationError
 
 from conch_contracts.generation import GenerateRequest
 from conch_contracts.names import Digest
-from conch_kit.asgi import Receive, Scope, Send, read_body
+from conch_kit.asgi import ClientGone, Receive, Scope, Send, read_body
 from conch_kit.errors import InvalidRequest, ServiceError
 from conch_kit.triton.errors import EngineError
 from conch_llm_worker import faults
@@ -17,6 +18,11 @@ from conch_llm_worker.engine_calls import EngineCalls
 from conch_llm_worker.interruption import InFlight, Reason
 from conch_llm_worker.metrics import Metrics
 from conch_llm_worker.vocabulary import Vocabulary
+
+log = logging.getLogger(__name__)
+
+_END_S = 30.0
+"""How long a reader that has fallen behind may take for the last bytes."""
 
 
 class Vocabularies(Protocol):
@@ -51,7 +57,7 @@ class GenerateHandler:
         answer: Answer = (StreamedAnswer if request.stream else CompleteAnswer)(request, vocabulary, send)
         choices = Choices(request, vocabulary, self._engines, answer)
         async with self._in_flight.scope(receive) as work:
-            error = await _attempt(choices, answer, request.timeout_s)
+            error = await _attempt(choices, answer, request)
             work.settle()
         if work.reason is Reason.SHUTTING_DOWN:
             error = faults.shutting_down()
@@ -60,24 +66,27 @@ class GenerateHandler:
             self._metrics.finished("client_gone", usage)
             return
         self._metrics.finished("ok" if error is None else str(error.status), usage)
-        if error is None:
-            await answer.finish(usage)
-        elif answer.started:
-            await answer.fail(error, usage)
-        else:
+        if error is not None and not answer.started:
             raise error
+        try:
+            async with asyncio.timeout(_END_S):
+                await (answer.finish(usage) if error is None else answer.fail(error, usage))
+        except TimeoutError:
+            raise ClientGone from None  # the connection is closed in the middle, which the reader cannot mistake
 
 
-async def _attempt(choices: Choices, answer: Answer, timeout_s: float) -> ServiceError | None:
-    """Run the choices and return what went wrong, in the API's words."""
+async def _attempt(choices: Choices, answer: Answer, request: GenerateRequest) -> ServiceError | None:
+    """Run the choices and return what went wrong, in the API's words; the engine's own words go to the log."""
     try:
-        async with asyncio.timeout(timeout_s):
+        async with asyncio.timeout(request.timeout_s):
             await choices.run()
     except TimeoutError:
         return faults.overdue()
     except ServiceError as error:
         return error
     except EngineError as fault:
+        place = {"engine": request.target.grpc, "engine_model": request.target.model}
+        log.warning("An engine call failed.", extra={**place, "error": repr(fault), "begun": answer.started})
         return faults.service_error(fault, begun=answer.started)
     return None
 

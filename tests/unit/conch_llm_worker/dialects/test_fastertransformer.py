@@ -122,11 +122,13 @@ def test_what_the_engine_cannot_do_is_refused_by_name(param: str, changes: dict[
     assert (refusal.value.param, refusal.value.code) == (param, "unsupported_parameter")
 
 
-@pytest.mark.parametrize("missing", ["temperature", "repetition_penalty", "bad_words_list", "is_return_log_probs"])
+@pytest.mark.parametrize(
+    "missing", ["temperature", "repetition_penalty", "bad_words_list", "is_return_log_probs", "random_seed"]
+)
 def test_what_this_model_does_not_declare_is_refused_only_when_asked_for(missing: str) -> None:
     lean = Layout({name: type_ for name, type_ in TYPES.items() if name != missing}, batched=True, decoupled=True)
     assert missing not in sent(lean)
-    asked = {"temperature": 0.5, "repetition_penalty": 1.5, "bad_words": ((1,),)}
+    asked = {"temperature": 0.5, "repetition_penalty": 1.5, "bad_words": ((1,),), "seed": 3}
     with pytest.raises(InvalidRequest):
         sent(lean, sampling=asked, logprobs=True)
 

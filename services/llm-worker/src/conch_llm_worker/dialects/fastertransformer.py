@@ -133,7 +133,6 @@ def _sampling(inputs: _Inputs, sampling: SamplingParameters) -> None:
         inputs.offer("repetition_penalty", sampling.repetition_penalty)
     inputs.demand("repetition_penalty", sampling.repetition_penalty, 1.0, "repetition_penalty")
     inputs.demand("min_length", sampling.min_tokens, 0, "min_tokens")
-    inputs.offer("random_seed", None if sampling.seed is None else sampling.seed % _UINT64)
 
 
 def _backend(inputs: _Inputs, request: GenerateRequest, sampling: SamplingParameters) -> None:
@@ -141,6 +140,9 @@ def _backend(inputs: _Inputs, request: GenerateRequest, sampling: SamplingParame
     inputs.offer("start_id", _natural(options.start_id))
     inputs.offer("end_id", _natural(options.end_id))
     inputs.offer("mask_positions", options.mask_positions)
+    if request.sampling.seed is not None and "random_seed" not in inputs.layout.datatypes:
+        raise unsupported("seed")
+    inputs.offer("random_seed", None if sampling.seed is None else sampling.seed % _UINT64)
     if request.logprobs:
         inputs.demand("is_return_log_probs", True, False, "logprobs")  # noqa: FBT003 - the tensor's values
 
