@@ -1,5 +1,7 @@
 """Processes announce themselves on a real server; the readers' own clock decides who is alive."""
 
+import asyncio
+
 import pytest
 
 from conch_contracts.names import workers_key
@@ -31,6 +33,16 @@ async def test_a_process_appears_with_its_load_and_disappears_when_it_ends(clien
         await reader.refresh()
         assert _urls(reader) == []
         assert await client.execute("EXISTS", workers_key(Pool.LLM)) == 0
+
+
+async def test_coming_and_going_are_seen_at_once(client: RedisClient) -> None:
+    await RegistryWriter(client).publish({})
+    async with RegistryReader(client, pools=[Pool.LLM], relist_s=3600) as reader:
+        await reader.wait_loaded(5)
+        await asyncio.sleep(0.2)  # past the first looks, so that only a notice can bring the next one early
+        async with _writer(client):
+            await eventually(lambda: _urls(reader) == [URL], "the process", timeout_s=0.5)
+        await eventually(lambda: _urls(reader) == [], "its end", timeout_s=0.5)
 
 
 async def test_a_process_that_stands_still_is_dropped_after_six_seconds(client: RedisClient) -> None:

@@ -1,6 +1,7 @@
 """Announces a process to the others: every 2 s a record with a sequence number, removed when the process ends.
 
-Redis' absence stops nothing: the next beat after its return announces the process again.
+Redis' absence stops nothing: the next beat after its return announces the process again. Coming and going are also
+published as a change, so that readers need not find out at their next look.
 """
 
 import asyncio
@@ -12,7 +13,7 @@ from typing import Self
 
 from pydantic import BaseModel
 
-from conch_contracts.names import GATEWAYS_KEY, WorkerUrl, workers_key
+from conch_contracts.names import CHANGES_CHANNEL, GATEWAYS_KEY, WorkerUrl, workers_key
 from conch_contracts.records import GatewayBeat, Heartbeat, Pool
 from conch_kit.redis_client import RedisClient, RegistryError, RegistryUnavailable
 
@@ -28,6 +29,7 @@ class _Announcer:
         self._field = field
         self._interval_s = interval_s
         self._sequence = 0
+        self._announced = False
         self._task: asyncio.Task[None] | None = None
 
     def record(self, sequence: int) -> BaseModel:
@@ -46,7 +48,7 @@ class _Announcer:
             with suppress(asyncio.CancelledError):
                 await self._task
         with suppress(RegistryUnavailable, RegistryError):
-            await self._redis.execute("HDEL", self._key, self._field)
+            await self._redis.pipeline([("HDEL", self._key, self._field), ("PUBLISH", CHANGES_CHANNEL, self._key)])
 
     async def beat(self) -> None:
         """Announce once, at once."""
@@ -54,7 +56,11 @@ class _Announcer:
         record = self.record(self._sequence).model_dump_json()
         try:
             await self._redis.execute("HSET", self._key, self._field, record)
+            if not self._announced:
+                await self._redis.execute("PUBLISH", CHANGES_CHANNEL, self._key)
+            self._announced = True
         except RegistryUnavailable:
+            self._announced = False
             log.debug("A heartbeat was not written.")
         except RegistryError as error:
             log.warning("Redis refuses a heartbeat.", extra={"error": str(error), "key": self._key})
