@@ -97,7 +97,8 @@ def engine_answers(given: Input) -> Fault | None:
 def route_is_published(given: Input) -> Fault | None:
     """Object until the data plane can read the route."""
     if given.published.error is not None:
-        message = f"The registry cannot be written: {given.published.error}. Known routes go on serving; check Redis."
+        cause = given.published.error.rstrip(".")
+        message = f"The registry cannot be written: {cause}. Known routes go on serving; check Redis."
         return Fault(Reason.REGISTRY_UNAVAILABLE, message)
     if given.model.id not in given.published.models:
         return Fault(Reason.ROUTE_PENDING, "The route is about to be written.")

@@ -30,6 +30,7 @@ from conch_operator.source import read_source
 from conch_operator.state import SourceFault
 
 LOG_LEVELS = ("CRITICAL", "FATAL", "ERROR", "WARNING", "INFO", "DEBUG", "NOTSET")
+_REDIS_SCHEMES = ("redis://", "rediss://", "unix://")
 _OWN_SETTINGS = frozenset({"CONCH_REDIS_URL"})
 
 
@@ -135,9 +136,12 @@ def _read_environment(environ: Mapping[str, str], arguments: argparse.Namespace)
     level = environ.get("LOG_LEVEL", "INFO").upper()
     if level not in LOG_LEVELS:
         raise CommandError([f"LOG_LEVEL must be one of {', '.join(LOG_LEVELS)}, found {level}."])
+    redis_url = environ.get("CONCH_REDIS_URL") or None
+    if redis_url is not None and not redis_url.startswith(_REDIS_SCHEMES):
+        raise CommandError([f"CONCH_REDIS_URL must begin with one of {', '.join(_REDIS_SCHEMES)}."])
     settings = {name: value for name, value in environ.items() if name.startswith("CONCH_")}
     return Environment(
-        redis_url=environ.get("CONCH_REDIS_URL"),
+        redis_url=redis_url,
         log_level="DEBUG" if arguments.verbose else level,
         for_gateway={name: value for name, value in settings.items() if name not in _OWN_SETTINGS},
         for_processes={name: value for name, value in environ.items() if name not in settings},

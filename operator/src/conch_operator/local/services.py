@@ -3,7 +3,6 @@
 On a cluster the chart runs these. All start together: each lives with the others' absence, so nothing has to wait.
 """
 
-import asyncio
 import json
 import sys
 from collections.abc import Callable, Mapping
@@ -60,17 +59,6 @@ class Services:
             return str(json.loads(self._ready_file(name).read_text())["url"])
         except (FileNotFoundError, ValueError, KeyError):
             return None
-
-    async def redis_accepts(self) -> bool:
-        """Return whether Redis takes connections."""
-        address = self._options.redis_url.split("//")[-1].split("@")[-1].split("/")[0]
-        host, _, port = address.partition(":")
-        try:
-            _, writer = await asyncio.wait_for(asyncio.open_connection(host, int(port or 6379)), 1.0)
-        except (OSError, TimeoutError):
-            return False
-        writer.close()
-        return True
 
     async def stop(self, names: tuple[str, ...]) -> None:
         """End these services and wait until they are gone."""

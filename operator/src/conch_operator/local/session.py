@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from conch_contracts.records import Pool
-from conch_kit.redis_client import RedisClient
+from conch_kit.redis_client import RedisClient, RegistryError, RegistryUnavailable
 from conch_kit.registry import BundleStore, RegistryReader, RegistryWriter
 from conch_kit.triton.client import TritonClient
 from conch_operator.local.desired import DesiredModels
@@ -30,6 +30,8 @@ from conch_operator.triton_probe import TritonAsker
 
 _STARTING_ROUND_S = 0.1
 _ROUND_S = 1.0
+_REDIS_POLL_S = 0.02
+_REDIS_PATIENCE_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +96,21 @@ class Session:
                 await asyncio.wait_for(self._wake.wait(), _ROUND_S if all_ready else _STARTING_ROUND_S)
 
     async def _wait_for_redis(self) -> None:
-        while not self._stopping.is_set() and not await self._services.redis_accepts():
+        url = self._options.services.redis_url
+        shown = url.split("://")[-1].split("@")[-1]  # without a password
+        waited_s = 0.0
+        while not self._stopping.is_set():
+            try:
+                async with RedisClient(url) as redis:
+                    await redis.execute("PING")
+                self._progress.change(REDIS, f"redis answers at {shown}")
+                return
+            except (RegistryUnavailable, RegistryError) as error:
+                if waited_s > _REDIS_PATIENCE_S:
+                    self._progress.change(REDIS, f"redis at {shown} does not answer yet: {error}")
             self._progress.services(self._services.processes, {})
-            await asyncio.sleep(0.02)
-        if not self._stopping.is_set():
-            self._progress.change(REDIS, f"redis answers at {self._options.services.redis_url.split('@')[-1]}")
+            await asyncio.sleep(_REDIS_POLL_S)
+            waited_s += _REDIS_POLL_S
 
     def _tell(self, urls: Mapping[str, str]) -> bool:
         """Report what changed; return whether everything serves."""
