@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from conch_runtime_cpu.drawing import DrawSettings, draw, uniforms
 
@@ -59,14 +60,30 @@ def test_a_forbidden_token_is_never_drawn() -> None:
             assert draw(logits, settings, np.array([random])).tolist() == [1]
 
 
-def test_a_large_vocabulary_with_a_small_top_k_gives_the_same_as_sorting() -> None:
-    logits = np.random.default_rng(0).standard_normal((8, 1000)).astype(np.float32)
-    one = np.ones(8, np.float32)
-    settings = DrawSettings(one, np.full(8, 5), one, np.zeros(8, np.float32))
-    best = np.argsort(-logits, axis=1)[:, :5]
-    for random in np.linspace(0, 0.99, 20):
-        drawn = draw(logits, settings, np.full(8, random))
-        assert (drawn[:, None] == best).any(axis=1).all()
+@pytest.mark.parametrize(("top_k", "top_p"), [(5, 1.0), (0, 0.5), (0, 0.999), (400, 1.0), (400, 0.9), (3, 0.9)])
+@pytest.mark.parametrize("spread", [0.1, 1.0, 5.0])
+def test_a_large_vocabulary_keeps_exactly_what_sorting_all_of_it_keeps(top_k: int, top_p: float, spread: float) -> None:
+    logits = (np.random.default_rng(0).standard_normal((6, 1000)) * spread).astype(np.float32)
+    randoms = np.linspace(0, 0.9999, 40)
+    kept = [_kept_by_sorting(row, top_k, top_p) for row in logits]
+    ones = np.ones(6, np.float32)
+    settings = DrawSettings(ones, np.full(6, top_k), ones * np.float32(top_p), np.zeros(6, np.float32))
+    for random in randoms:
+        drawn = draw(logits, settings, np.full(6, random))
+        expected = [_inverted(row, ids, random) for row, ids in zip(logits, kept, strict=True)]
+        assert drawn.tolist() == expected
+
+
+def _kept_by_sorting(row: NDArray[np.float32], top_k: int, top_p: float) -> NDArray[np.int64]:
+    order = np.argsort(-row)[: top_k or None]
+    weights = np.exp((row - row.max())[order].astype(np.float64))
+    count = int(np.searchsorted(np.cumsum(weights), np.float32(top_p) * weights.sum())) + 1 if top_p < 1 else len(order)
+    return np.sort(order[:count])
+
+
+def _inverted(row: NDArray[np.float32], ids: NDArray[np.int64], random: float) -> int:
+    cumulated = np.cumsum(np.exp(row - row.max())[ids], dtype=np.float64)
+    return int(ids[np.searchsorted(cumulated, random * cumulated[-1], side="right")])
 
 
 def test_random_numbers_depend_on_seed_and_step_alone() -> None:

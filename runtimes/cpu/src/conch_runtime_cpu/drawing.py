@@ -16,7 +16,8 @@ Seeds = NDArray[np.uint64]
 _GAMMA = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1, _MIX_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _RANDOM_BITS = 40  # few enough that u < 1 holds after any rounding below
-_SMALL_K = 8  # a top_k below an 8th of the vocabulary is cheaper to find by partition
+_CANDIDATES = 256
+"""Tokens that are sorted at first: nearly always enough, and many times cheaper than sorting the vocabulary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,21 +55,28 @@ def draw(logits: Floats, settings: DrawSettings, random: NDArray[np.float64]) ->
 
 def _narrow(weights: Floats, top_k: Integers, top_p: Floats) -> Floats:
     """Zero what is not among the `top_k` heaviest, nor among the heaviest of those that make up `top_p`."""
-    rows, vocabulary = weights.shape
+    vocabulary = weights.shape[1]
     limit = np.where(top_k > 0, np.minimum(top_k, vocabulary), vocabulary)
-    heaviest = _descending(weights, int(limit.max()))
-    heaviest = np.where(np.arange(heaviest.shape[1]) < limit[:, None], heaviest, 0)
-    cumulated = np.cumsum(heaviest, axis=1, dtype=np.float64)
-    enough = cumulated >= (top_p * cumulated[:, -1])[:, None]
-    last = np.minimum(np.where(top_p < 1, enough.argmax(axis=1), vocabulary), limit - 1)
-    threshold = heaviest[np.arange(rows), last]
-    return np.where(weights >= threshold[:, None], weights, np.float32(0))
+    thresholds, known = _thresholds(weights, limit, top_p, min(_CANDIDATES, vocabulary))
+    if not known.all():
+        rest = ~known
+        thresholds[rest], _ = _thresholds(weights[rest], limit[rest], top_p[rest], vocabulary)
+    return np.where(weights >= thresholds[:, None], weights, np.float32(0))
 
 
-def _descending(weights: Floats, count: int) -> Floats:
-    if count * _SMALL_K < weights.shape[1]:
-        weights = np.partition(weights, weights.shape[1] - count, axis=1)[:, -count:]
-    return np.sort(weights, axis=1)[:, ::-1]
+def _thresholds(weights: Floats, limit: Integers, top_p: Floats, candidates: int) -> tuple[Floats, NDArray[np.bool_]]:
+    """Return the least weight that each row keeps, looking at its heaviest only, and whether those were enough."""
+    rows, vocabulary = weights.shape
+    if candidates < vocabulary:
+        heaviest = np.sort(np.partition(weights, vocabulary - candidates, axis=1)[:, -candidates:], axis=1)[:, ::-1]
+    else:
+        heaviest = np.sort(weights, axis=1)[:, ::-1]
+    cumulated = np.cumsum(np.where(np.arange(candidates) < limit[:, None], heaviest, 0), axis=1, dtype=np.float64)
+    total = np.where(limit <= candidates, cumulated[:, -1], weights.sum(axis=1, dtype=np.float64))
+    enough = cumulated >= (top_p * total)[:, None]
+    last = np.where(top_p < 1, enough.argmax(axis=1), candidates - 1)
+    thresholds = heaviest[np.arange(rows), np.minimum(last, limit - 1)]
+    return thresholds, (limit <= candidates) | ((top_p < 1) & enough[:, -1])
 
 
 def _mix(value: Seeds) -> Seeds:
