@@ -122,4 +122,5 @@ def _rotate(heads: Floats) -> Floats:
 
 
 def _norm(hidden: Floats, weight: Floats) -> Floats:
-    return hidden / np.sqrt((hidden * hidden).mean(axis=-1, keepdims=True) + EPSILON) * weight
+    normed: Floats = hidden / np.sqrt((hidden * hidden).mean(axis=-1, keepdims=True) + EPSILON) * weight
+    return normed
