@@ -94,7 +94,7 @@ async def serve(
         url = settings.advertise_url or _url(settings.host, public)
         admin_url = _url(settings.admin_host, admin)
         admin_server = _Server(_config(admin_app(health, metrics, stop.reason), HttpOptions(), drain_s=1))
-        server = _Server(_config(app, http, drain_s=settings.drain_s))
+        server = _Server(_config(_Cuttable(app), http, drain_s=settings.drain_s))
         async with _serving(admin_server, admin), _serving(server, public) as task:
             if on_bound is not None:
                 await on_bound(url)
@@ -148,6 +148,17 @@ class _Stop:
         finally:
             for number in _SIGNALS:
                 loop.remove_signal_handler(number)
+
+
+@dataclass(frozen=True, slots=True)
+class _Cuttable:
+    """Lets a request end quietly when the end of a drain cuts it; uvicorn would log that as a crash."""
+
+    app: ASGIApp
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with suppress(asyncio.CancelledError):
+            await self.app(scope, receive, send)
 
 
 class _Server(uvicorn.Server):
