@@ -10,7 +10,7 @@ import pytest
 
 from conch_contracts.names import EngineAddress
 from conch_kit.triton.client import TritonClient
-from conch_kit.triton.errors import EngineError, EngineRejected, EngineTimeout, EngineUnavailable
+from conch_kit.triton.errors import EngineError, EngineLost, EngineRejected, EngineTimeout, EngineUnavailable
 from conch_kit.triton.stream import EngineStream
 from conch_kit.triton.tensors import Outputs, add_input, is_final, new_request
 from testkit.servers.triton import RunningTriton, triton_server
@@ -151,8 +151,8 @@ async def test_a_dead_backend_is_noticed_though_its_server_calls_itself_ready(tm
             await anext(running)
             with pytest.raises(EngineError):
                 await anext(counting.stream(-2))
-            with pytest.raises(EngineTimeout):
+            with pytest.raises((EngineTimeout, EngineLost)):  # silence, or the server's own end of the stream
                 async for _ in running:
                     pass
-            with pytest.raises(EngineUnavailable, match="not healthy"):
+            with pytest.raises(EngineUnavailable):
                 await anext(counting.stream(1))
