@@ -26,7 +26,7 @@ fmt: setup ## Rewrite the code in the project's format.
 	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
 
 types: setup ## Check types.
-	@$(BIN)/mypy && $(BIN)/mypy --explicit-package-bases tests/support bench
+	@$(BIN)/mypy && $(BIN)/mypy --explicit-package-bases tests/support/testkit bench
 
 unit contract integration e2e: setup ## Run one suite.
 	@$(BIN)/python -m pytest tests/$@ $(ARGS)

@@ -208,7 +208,8 @@ class Client:
             messages.append(message)
 
         await self._app(scope, receive, send)
-        start = next((m for m in messages if m["type"] == "http.response.start"), {"status": 0, "headers": []})
+        nothing: Message = {"status": 0, "headers": []}
+        start = next((m for m in messages if m["type"] == "http.response.start"), nothing)
         pieces = [m.get("body", b"") for m in messages if m["type"] == "http.response.body"]
         return Answered(start["status"], dict(start["headers"]), b"".join(pieces), pieces)
 

@@ -46,7 +46,9 @@ class Process:
         finally:
             writer.transport.abort()
 
-    async def post(self, path: str, body: bytes, *headers: str, method: str = "POST") -> tuple[int, dict, bytes]:
+    async def post(
+        self, path: str, body: bytes, *headers: str, method: str = "POST"
+    ) -> tuple[int, dict[str, str], bytes]:
         """Make one well-formed request."""
         lines = [f"{method} {path} HTTP/1.1", "host: x", f"content-length: {len(body)}", "connection: close", *headers]
         answer = await self.raw("\r\n".join([*lines, "", ""]).encode() + body, wait_s=10)

@@ -91,14 +91,14 @@ class LlmWorker:
         environ = {name: value for name, value in os.environ.items() if not name.startswith("CONCH_")}  # noqa: TID251
         environ |= {f"CONCH_{name}": str(value) for name, value in self._settings.items()}
         with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
+            process = self._process = subprocess.Popen(
                 [sys.executable, "-m", "conch_llm_worker.main"], env=environ, stdout=log, stderr=subprocess.STDOUT
             )
         try:
-            wait_until(lambda: self._ready.exists() or self._process.poll() is not None, "a serving worker", 20)
-            assert self._process.poll() is None, self.log.read_text()
+            wait_until(lambda: self._ready.exists() or process.poll() is not None, "a serving worker", 20)
+            assert process.poll() is None, self.log.read_text()
         except BaseException:
-            self._process.kill()
+            process.kill()
             raise
         places = json.loads(self._ready.read_text())
         self.url, self.admin_url = places["url"], places["admin_url"]

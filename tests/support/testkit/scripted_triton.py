@@ -2,13 +2,14 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
+from typing import TypeAlias
 
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 from tritonclient.grpc.service_pb2 import ModelInferRequest, ModelInferResponse
 
 from conch_contracts.names import EngineAddress
 
-Event = ModelInferResponse | Exception | asyncio.Event
+Event: TypeAlias = ModelInferResponse | Exception | asyncio.Event
 """A message, an error that ends the call, or a gate at which the script waits."""
 
 

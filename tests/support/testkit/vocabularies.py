@@ -41,7 +41,7 @@ def sentence_piece_tokenizer(kind: str = "llama") -> Tokenizer:
         "llama": lambda: decoders.Sequence([replace, fallback, fuse, decoders.Strip(" ", 1, 0)]),
         "gemma": lambda: decoders.Sequence([replace, fallback, fuse]),
         "metaspace": lambda: decoders.Metaspace(prepend_scheme="always"),
-    }[kind]()
+    }[kind]()  # type: ignore[no-untyped-call]
     tokenizer.add_special_tokens(["<s>", "</s>"])
     return tokenizer
 

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from pydantic import Field
+
 from conch_contracts.generation import Message, PreparedPrompt
 from conch_contracts.names import Digest
 
@@ -13,7 +15,7 @@ class ChatInput(Message):
     tools: tuple[dict[str, Any], ...] | None = None
     add_generation_prompt: bool = True
     continue_final_message: bool = False
-    template_kwargs: dict[str, Any] = {}
+    template_kwargs: dict[str, Any] = Field(default_factory=dict)
     chat_template: str | None = None
     """Overrides the bundle's own template."""
 
