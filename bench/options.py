@@ -32,20 +32,22 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How long and how often everything is measured."""
+    """How long and how often everything is measured; reference and Conch take turns, and medians count."""
 
     pairs: int
-    """Interleaved pairs of reference and Conch; the median counts."""
+    """Turns of each load on the whole path."""
     load_s: float
-    """Length of one closed-loop load."""
+    """Length of one such load."""
     latency_requests: int
     """Requests in one block that measures latency at one stream."""
+    relay_pairs: int
+    """Turns of each load on the relays: many and short, because other work on the machine comes in waves."""
     window_s: float
-    """Length of one window over paced streams."""
+    """Length of one such load."""
 
 
-FULL = Effort(pairs=3, load_s=4.0, latency_requests=40, window_s=4.0)
-QUICK = Effort(pairs=1, load_s=0.5, latency_requests=8, window_s=0.7)
+FULL = Effort(pairs=3, load_s=4.0, latency_requests=40, relay_pairs=9, window_s=1.3)
+QUICK = Effort(pairs=1, load_s=0.5, latency_requests=8, relay_pairs=1, window_s=0.7)
 
 
 def parse(arguments: Sequence[str]) -> Options:

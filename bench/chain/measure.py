@@ -89,13 +89,13 @@ class Bench:
         )
 
     async def _latencies(self) -> tuple[Latency, Latency]:
-        _progress("latency at one stream")
+        _progress("latency of one stream")
         block = Load(streams=1, max_tokens=ANSWER_TOKENS, requests=self.effort.latency_requests)
         pairs = [await self._pair(block) for _ in range(self.effort.pairs)]
         return _latency([pair.direct for pair in pairs]), _latency([pair.conch for pair in pairs])
 
     async def _pairs(self, streams: int, max_tokens: int) -> list[Pair]:
-        _progress(f"{streams} streams, answers of {max_tokens} tokens")
+        _progress(f"{max_tokens} tokens, {streams} at once")
         load = Load(streams=streams, max_tokens=max_tokens, seconds=self.effort.load_s)
         return [await self._pair(load) for _ in range(self.effort.pairs)]
 

@@ -58,15 +58,15 @@ class RelayBench:
 
     async def measure(self) -> tuple[RelayFigures, RelayFigures]:
         """Measure nginx and the gateway in turn; returns their figures in this order."""
-        relays = (self.nginx, self.gateway)
+        relays, turns = (self.nginx, self.gateway), self.effort.relay_pairs
         for relay in relays:
             await relay.load(Load(CONNECTIONS, COMPLETION_TOKENS, requests=20 * CONNECTIONS, stream=False))
         _progress(f"{STREAMS} paced streams")
-        events = [[await self._events(relay) for relay in relays] for _ in range(self.effort.pairs)]
+        events = [[await self._events(relay) for relay in relays] for _ in range(turns)]
         _progress(f"complete answers on {CONNECTIONS} connections")
-        requests = [[await self._requests(relay, CONNECTIONS) for relay in relays] for _ in range(self.effort.pairs)]
+        requests = [[await self._requests(relay, CONNECTIONS) for relay in relays] for _ in range(turns)]
         _progress("complete answers on one connection")
-        alone = [[await self._requests(relay, 1) for relay in relays] for _ in range(self.effort.pairs)]
+        alone = [[await self._requests(relay, 1) for relay in relays] for _ in range(turns)]
         return _figures(events, requests, alone, side=0), _figures(events, requests, alone, side=1)
 
     async def _events(self, relay: RemoteClient) -> EventWindow:
@@ -82,7 +82,7 @@ class RelayBench:
     async def _requests(self, relay: RemoteClient, connections: int) -> RequestWindow:
         meter = CpuMeter.start(self.roles())
         result = await relay.load(
-            Load(connections, COMPLETION_TOKENS, seconds=self.effort.load_s, requests=connections, stream=False)
+            Load(connections, COMPLETION_TOKENS, seconds=self.effort.window_s, requests=connections, stream=False)
         )
         used = meter.used()
         return RequestWindow(
