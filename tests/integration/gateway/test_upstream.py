@@ -61,6 +61,49 @@ async def test_pieces_arrive_as_they_are_sent(upstream):
         assert await answer.read() == b""
 
 
+async def test_pieces_are_pushed_until_the_sink_declines_one(pool):
+    steps = [asyncio.Event() for _ in range(3)]
+    taken: list[bytes] = []
+
+    def sink(piece):
+        if piece == b"no":
+            return False
+        taken.append(piece)
+        steps[len(taken)].set()
+        return True
+
+    async def stream(call):
+        await call.begin()
+        await steps[0].wait()
+        for number, piece in enumerate((b"one", b"two", b"no", b"last")):
+            await call.chunk(piece)
+            if number < 2:
+                await steps[number + 1].wait()
+        await call.chunk(b"")
+
+    async with ScriptedHttp(stream) as server, pool.post(post(server)) as answer:
+        pushing = asyncio.create_task(answer.push(sink))
+        steps[0].set()
+        await pushing
+        assert taken == [b"one", b"two"]
+        assert await read_all(answer, limit=100) == b"nolast"
+
+
+async def test_a_connection_that_breaks_while_pieces_are_pushed_is_lost(pool):
+    async def cut(call):
+        await call.begin()
+        await call.chunk(b"one")
+        await go.wait()
+        call.close()
+
+    go = asyncio.Event()
+    async with ScriptedHttp(cut) as server, pool.post(post(server)) as answer:
+        assert await answer.read() == b"one"
+        go.set()
+        with pytest.raises(AnswerLost):
+            await answer.push(lambda piece: True)
+
+
 async def test_nobody_listening_is_a_failed_connect(upstream):
     async with ScriptedHttp(lambda call: call.answer(b"")) as server:
         pass

@@ -15,6 +15,7 @@ from conch_gateway.access_log import AccessLog
 from conch_gateway.admission import Admission
 from conch_gateway.app import Deps, create_app
 from conch_gateway.auth import ApiKeys
+from conch_gateway.edge import PUSH
 from conch_gateway.metrics import GatewayMetrics
 from conch_gateway.settings import GatewaySettings
 from conch_gateway.upstream.port import AnswerLost, Post
@@ -84,6 +85,13 @@ class FakeAnswer:
             else:
                 return piece
         return b""
+
+    async def push(self, sink: Callable[[bytes], bool]) -> None:
+        while self._next < len(self.pieces):
+            piece = self.pieces[self._next]
+            if not isinstance(piece, bytes) or not sink(piece):
+                return
+            self._next += 1
 
 
 Script = Callable[[Post], FakeAnswer | Exception]
@@ -171,6 +179,8 @@ class Client:
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
         self.gone = asyncio.Event()
+        self.room: Callable[[], bool] | None = None
+        """When set, the server offers to take pieces at once, as long as this says that there is room."""
 
     async def post(self, path: str, body: object, headers: Sequence[tuple[bytes, bytes]] = ()) -> Answered:
         """POST a JSON value, or bytes as they are."""
@@ -184,7 +194,7 @@ class Client:
         self, method: str, path: str, body: bytes = b"", headers: Sequence[tuple[bytes, bytes]] = ()
     ) -> Answered:
         """Make one request."""
-        scope = {
+        scope: dict[str, Any] = {
             "type": "http",
             "method": method,
             "path": path,
@@ -197,6 +207,14 @@ class Client:
         }
         pending: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
         messages: list[Message] = []
+
+        def push(data: bytes) -> bool:
+            if not data:  # asked before each piece; the answer holds until that piece is written
+                return self.room is not None and self.room()
+            messages.append({"type": "http.response.body", "body": data, "more_body": True})
+            return True
+
+        scope["extensions"] = {} if self.room is None else {PUSH: {"call": push}}
 
         async def receive() -> Message:
             if pending:

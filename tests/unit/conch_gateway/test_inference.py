@@ -1,6 +1,7 @@
 """The flow of a request through the ASGI application, on fakes."""
 
 import asyncio
+from itertools import cycle
 
 import orjson
 import pytest
@@ -64,6 +65,27 @@ async def test_a_stream_is_relayed_without_the_usage_comment():
         served.registry.get_sample_value("conch_gateway_tokens_total", {"model": "tiny-chat", "kind": "completion"})
         == 2
     )
+
+
+@pytest.mark.parametrize(
+    "room", [(True,), (False,), (True, True, False, False, True)], ids=["always", "never", "at times"]
+)
+async def test_frames_arrive_in_order_whatever_room_the_clients_buffer_has(room):
+    frames = [b'data: {"a":%d}\n\n' % number for number in range(20)]
+    served = gateway({GENERATE_PATH: streamed(*frames, FRAMES[-1][:7], FRAMES[-1][7:] + USAGE)})
+    served.client.room = cycle(room).__next__
+    answer = await served.client.post(PATH, STREAM)
+    assert answer.body == b"".join((*frames, FRAMES[-1]))
+    assert served.registry.get_sample_value("conch_gateway_inter_token_seconds_count", {"model": "tiny-chat"}) == 20
+
+
+async def test_a_stream_that_breaks_while_pieces_are_pushed_ends_with_an_error_frame():
+    served = gateway({GENERATE_PATH: streamed(*FRAMES[:2], lost(started=True))})
+    served.client.room = lambda: True
+    answer = await served.client.post(PATH, STREAM)
+    assert answer.body.startswith(b"".join(FRAMES[:2]))
+    assert b'"code":"upstream_lost"' in answer.body
+    assert b"[DONE]" not in answer.body
 
 
 async def test_a_request_id_is_kept_when_sane_and_made_otherwise():

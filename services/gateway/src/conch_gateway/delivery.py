@@ -7,7 +7,7 @@ from conch_contracts.headers import USAGE
 from conch_gateway.exchange import Exchange
 from conch_gateway.metrics import ModelMetrics
 from conch_gateway.relay import FrameRelay, FrameTooLong, parse_usage
-from conch_gateway.reply import Reply
+from conch_gateway.reply import Push, Reply
 from conch_gateway.upstream.port import Answer, AnswerLost, read_all
 from conch_gateway.watch import Progress
 from conch_kit.errors import UpstreamError
@@ -36,6 +36,8 @@ class Delivery:
         self._metrics = metrics
         self._patience_s = inter_token_patience_s
         self._clock = clock
+        self._last = b""
+        """The frames that went to the client last."""
 
     async def whole(self, answer: Answer) -> None:
         """Send a complete answer; raises UpstreamError when it is not one."""
@@ -49,9 +51,8 @@ class Delivery:
     async def stream(self, answer: Answer) -> None:
         """Relay a stream; raises UpstreamError when it breaks, so that an error frame ends it."""
         relay = FrameRelay()
-        last = b""
         try:
-            last = await self._relay(answer, relay)
+            await self._relay(answer, relay)
         except AnswerLost as exc:
             raise UpstreamError("The worker broke down.", code="upstream_lost") from exc
         except FrameTooLong as exc:
@@ -60,34 +61,58 @@ class Delivery:
             self._record_relayed(relay)
         if relay.done:
             await self._reply.end_stream()
-        elif _ERROR_FRAME in last:
+        elif _ERROR_FRAME in self._last:
             self._exchange.outcome = "broken"
             await self._reply.end_stream()
         else:
             raise UpstreamError("The worker ended its answer too early.", code="upstream_lost")
 
-    async def _relay(self, answer: Answer, relay: FrameRelay) -> bytes:
-        """Relay until the worker's end; return the last piece. One turn of this loop is what an event costs."""
-        progress, clock, read, feed, send = self._progress, self._clock, answer.read, relay.feed, self._reply.chunk
+    async def _relay(self, answer: Answer, relay: FrameRelay) -> None:
+        """Relay until the worker's end.
+
+        The first frames, and those that find the client's buffer full, take the slow way through a wait; all others
+        go straight from one socket's callback to the other socket.
+        """
+        progress, clock, push = self._progress, self._clock, self._reply.push
         observe_gap = self._metrics.gap.observe
-        last = b""
-        while chunk := await read():
+        sink = None if push is None else self._sink(push, relay)
+        while chunk := await answer.read():
             now = progress.asked = clock()
-            frames = feed(chunk)
+            frames = relay.feed(chunk)
             if not frames:
                 continue
-            if last:
+            if self._last:
                 observe_gap(now - progress.sent)
             else:
                 self._metrics.first_token.observe(now - self._exchange.started)
                 progress.patience_s = self._patience_s
                 await self._reply.begin_stream()
-            last = frames
+            self._last = frames
             progress.sending = now
-            await send(frames)
+            await self._reply.chunk(frames)
             progress.sending = 0.0
             progress.sent = now
-        return last
+            if sink is not None:
+                await answer.push(sink)
+
+    def _sink(self, push: Push, relay: FrameRelay) -> Callable[[bytes], bool]:
+        """Return what takes a piece off the worker's socket; one call of it is what an event costs."""
+        progress, clock, feed = self._progress, self._clock, relay.feed
+        observe_gap = self._metrics.gap.observe
+
+        def take(chunk: bytes) -> bool:
+            if not push(b"") or relay.overlong(chunk):
+                return False
+            now = progress.asked = clock()
+            frames = feed(chunk)
+            if frames:
+                observe_gap(now - progress.sent)
+                self._last = frames
+                progress.sent = now
+                push(frames)
+            return True
+
+        return take
 
     def _record_relayed(self, relay: FrameRelay) -> None:
         usage = relay.usage()

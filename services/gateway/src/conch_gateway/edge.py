@@ -24,6 +24,8 @@ log = logging.getLogger(__name__)
 
 ABORT = "conch.abort"
 """Scope extension that drops the connection; see `http_protocol.py`."""
+PUSH = "conch.push"
+"""Scope extension that writes to the client at once, a `reply.Push`; see `http_protocol.py`."""
 CLIENT_CLOSED = 499
 """Status of a request whose client went away; for the log, since nobody can be told."""
 
@@ -57,7 +59,7 @@ class Edge:
         exchange = Exchange.begin(scope, now=self._clock())
         request_id_var.set(exchange.request_id)
         exchange.reply_headers.extend(self._cors.headers(exchange.headers))
-        reply = Reply(send, exchange)
+        reply = Reply(send, exchange, scope.get("extensions", {}).get(PUSH, {}).get("call"))
         try:
             await self._answer(exchange, reply, scope, receive)
         except ServiceError as exc:

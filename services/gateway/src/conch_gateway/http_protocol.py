@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from conch_gateway.edge import ABORT
+from conch_gateway.edge import ABORT, PUSH
 
 MAX_HEADERS = 128
 
@@ -91,7 +91,7 @@ class GuardedProtocol(HttpToolsProtocol):
         elif not self.url.startswith(b"/") and self.url != b"*":
             self._refuse(400, "Expected a path as the request target.")
         else:
-            self.scope["extensions"] = {ABORT: {"call": self.transport.abort}}
+            self.scope["extensions"] = {ABORT: {"call": self.transport.abort}, PUSH: {"call": self.push}}
             super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
@@ -103,6 +103,17 @@ class GuardedProtocol(HttpToolsProtocol):
         """Pass the end of the body on."""
         if not self._refused:
             super().on_message_complete()
+
+    def push(self, data: bytes) -> bool:
+        """Write a piece of a chunked answer now; False when the client's buffer is full or the client is gone.
+
+        Only for an answer whose start has been sent without a length; uvicorn frames such an answer in chunks.
+        """
+        if self.flow.write_paused or self.transport.is_closing():
+            return False
+        if data:
+            self.transport.write(b"%x\r\n%b\r\n" % (len(data), data))
+        return True
 
     def send_400_response(self, msg: str) -> None:
         """Answer what is not HTTP in the one shape of errors."""

@@ -56,6 +56,10 @@ class FrameRelay:
             self.done = True
         return chunk
 
+    def overlong(self, chunk: bytes) -> bool:
+        """Tell whether `feed` might raise for this chunk."""
+        return len(self._carry) + len(chunk) > MAX_FRAME_BYTES
+
     def usage(self) -> Usage | None:
         """Return the usage that the worker reported, or None when it did not or nobody can read it."""
         return None if self._comment is None else parse_usage(self._comment[len(_COMMENT) :])

@@ -3,7 +3,7 @@
 Only this module knows aiohttp; it is imported when the setting `upstream` asks for it.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from types import TracebackType
 from typing import Self
@@ -71,3 +71,6 @@ class AiohttpAnswer:
             return await self._response.content.readany()
         except aiohttp.ClientError as exc:
             raise AnswerLost(f"The connection broke: {exc}.", started=True) from exc
+
+    async def push(self, sink: Callable[[bytes], bool]) -> None:
+        """Return at once: aiohttp hands nothing over before the reader wakes up."""

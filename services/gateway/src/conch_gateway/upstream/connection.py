@@ -31,6 +31,7 @@ class Connection(asyncio.Protocol):
         "_on_lost",
         "_parser",
         "_paused",
+        "_sink",
         "_stray",
         "_transport",
         "_until_eof",
@@ -52,6 +53,7 @@ class Connection(asyncio.Protocol):
         self.busy = False
         self.idle_since = 0.0
         self._waiter: asyncio.Future[None] | None = None
+        self._sink: Callable[[bytes], bool] | None = None
         self._reset()
 
     def _reset(self) -> None:
@@ -89,13 +91,21 @@ class Connection(asyncio.Protocol):
                 return b""
             self._check_alive()
             await self._wait()
-        chunks = self._chunks
-        self._chunks = []
-        self._buffered = 0
+        piece = self._take()
         if self._paused and self._transport is not None:
             self._paused = False
             self._transport.resume_reading()
-        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        return piece
+
+    async def push(self, sink: Callable[[bytes], bool]) -> None:
+        """Offer each piece to `sink` the moment it arrives; see `Answer.push`."""
+        while not (self._chunks or self._complete):
+            self._check_alive()
+            self._sink = sink
+            try:
+                await self._wait()
+            finally:
+                self._sink = None
 
     def finish(self) -> bool:
         """End the exchange; return whether the connection can carry another one, and close it if not."""
@@ -116,6 +126,20 @@ class Connection(asyncio.Protocol):
     def usable(self) -> bool:
         """Whether a new exchange may begin."""
         return not self._lost and self._transport is not None and not self._transport.is_closing()
+
+    def _take(self) -> bytes:
+        chunks = self._chunks
+        self._chunks = []
+        self._buffered = 0
+        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+    def _offer(self, sink: Callable[[bytes], bool]) -> None:
+        """Push what one read of the socket brought, or keep it and wake the reader."""
+        piece = self._take()
+        if not sink(piece):
+            self._chunks.append(piece)
+            self._buffered = len(piece)
+            self._wake()
 
     def _check_alive(self) -> None:
         if self._lost:
@@ -152,6 +176,8 @@ class Connection(asyncio.Protocol):
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             self._fail()
             return
+        if self._sink is not None and self._chunks:
+            self._offer(self._sink)
         if not self._head and self._head_bytes > MAX_HEAD_BYTES:
             self._fail()
         elif self._buffered > HIGH_WATER_BYTES and not self._paused and self._transport is not None:
@@ -205,7 +231,8 @@ class Connection(asyncio.Protocol):
             return
         self._chunks.append(body)
         self._buffered += len(body)
-        self._wake()
+        if self._sink is None:
+            self._wake()
 
     def on_message_complete(self) -> None:
         """Mark the end of the body."""

@@ -8,7 +8,7 @@ Failures::
                         head of an answer had arrived
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Protocol
@@ -59,6 +59,13 @@ class Answer(Protocol):
         """Return what has arrived since the last call, waiting for the first byte; empty at the end.
 
         Raises AnswerLost. Not reading makes the sender wait.
+        """
+
+    async def push(self, sink: Callable[[bytes], bool]) -> None:
+        """Offer each piece to `sink` the moment it arrives, without waking the caller; `read` gives what is left.
+
+        Returns at the end of the body, when `sink` declines a piece by returning False, or whenever pushing is not
+        possible. `sink` is called from the socket's callback and must neither block nor raise. Raises AnswerLost.
         """
 
 
