@@ -15,7 +15,7 @@ from conch_gateway.access_log import AccessLog
 from conch_gateway.admission import Admission
 from conch_gateway.app import Deps, create_app
 from conch_gateway.auth import ApiKeys
-from conch_gateway.edge import PUSH
+from conch_gateway.client import CONNECTION
 from conch_gateway.metrics import GatewayMetrics
 from conch_gateway.settings import GatewaySettings
 from conch_gateway.upstream.port import AnswerLost, Post
@@ -173,14 +173,45 @@ class Answered:
         return found
 
 
+class FakeConnection:
+    """The client's connection: takes pieces while `room` says that there is any."""
+
+    def __init__(self, messages: list[Message], room: Callable[[], bool]) -> None:
+        self.on_gone: Callable[[], None] | None = None
+        self.gone = False
+        self.aborted = False
+        self._messages = messages
+        self._room = room
+
+    def hang_up(self) -> None:
+        """Lose the connection."""
+        self.gone = True
+        if self.on_gone is not None:
+            self.on_gone()
+
+    def abort(self) -> None:
+        self.aborted = True
+        self.hang_up()
+
+    def push(self, data: bytes) -> bool:
+        if not data:  # asked before each piece; the answer holds until that piece is written
+            return self._room()
+        self._messages.append({"type": "http.response.body", "body": data, "more_body": True})
+        return True
+
+
 class Client:
-    """Calls an ASGI application without sockets; `gone` makes it hang up."""
+    """Calls an ASGI application without sockets; `hang_up` ends its connections."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
-        self.gone = asyncio.Event()
-        self.room: Callable[[], bool] | None = None
-        """When set, the server offers to take pieces at once, as long as this says that there is room."""
+        self.connections: list[FakeConnection] = []
+        self.room: Callable[[], bool] = lambda: True
+
+    def hang_up(self) -> None:
+        """Lose every connection."""
+        for connection in self.connections:
+            connection.hang_up()
 
     async def post(self, path: str, body: object, headers: Sequence[tuple[bytes, bytes]] = ()) -> Answered:
         """POST a JSON value, or bytes as they are."""
@@ -208,19 +239,11 @@ class Client:
         pending: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
         messages: list[Message] = []
 
-        def push(data: bytes) -> bool:
-            if not data:  # asked before each piece; the answer holds until that piece is written
-                return self.room is not None and self.room()
-            messages.append({"type": "http.response.body", "body": data, "more_body": True})
-            return True
-
-        scope["extensions"] = {} if self.room is None else {PUSH: {"call": push}}
+        self.connections.append(FakeConnection(messages, self.room))
+        scope["extensions"] = {CONNECTION: {"port": self.connections[-1]}}
 
         async def receive() -> Message:
-            if pending:
-                return pending.pop()
-            await self.gone.wait()
-            return {"type": "http.disconnect"}
+            return pending.pop() if pending else {"type": "http.disconnect"}
 
         async def send(message: Message) -> None:
             messages.append(message)

@@ -184,7 +184,7 @@ async def test_a_client_that_hangs_up_frees_worker_and_slot():
     served = gateway({GENERATE_PATH: streamed(FRAMES[0], never)})
     task = asyncio.create_task(served.client.post(PATH, STREAM))
     await asyncio.wait_for(served.upstream.asked(GENERATE_PATH).wait(), 1)
-    served.client.gone.set()
+    served.client.hang_up()
     answer = await asyncio.wait_for(task, 1)
     assert answer.status == 200
     assert served.upstream.open == 0

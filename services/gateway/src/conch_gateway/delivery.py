@@ -7,7 +7,7 @@ from conch_contracts.headers import USAGE
 from conch_gateway.exchange import Exchange
 from conch_gateway.metrics import ModelMetrics
 from conch_gateway.relay import FrameRelay, FrameTooLong, parse_usage
-from conch_gateway.reply import Push, Reply
+from conch_gateway.reply import Reply
 from conch_gateway.upstream.port import Answer, AnswerLost, read_all
 from conch_gateway.watch import Progress
 from conch_kit.errors import UpstreamError
@@ -73,9 +73,8 @@ class Delivery:
         The first frames, and those that find the client's buffer full, take the slow way through a wait; all others
         go straight from one socket's callback to the other socket.
         """
-        progress, clock, push = self._progress, self._clock, self._reply.push
+        progress, clock, sink = self._progress, self._clock, self._sink(relay)
         observe_gap = self._metrics.gap.observe
-        sink = None if push is None else self._sink(push, relay)
         while chunk := await answer.read():
             now = progress.asked = clock()
             frames = relay.feed(chunk)
@@ -92,12 +91,11 @@ class Delivery:
             await self._reply.chunk(frames)
             progress.sending = 0.0
             progress.sent = now
-            if sink is not None:
-                await answer.push(sink)
+            await answer.push(sink)
 
-    def _sink(self, push: Push, relay: FrameRelay) -> Callable[[bytes], bool]:
+    def _sink(self, relay: FrameRelay) -> Callable[[bytes], bool]:
         """Return what takes a piece off the worker's socket; one call of it is what an event costs."""
-        progress, clock, feed = self._progress, self._clock, relay.feed
+        progress, clock, feed, push = self._progress, self._clock, relay.feed, self._reply.client.push
         observe_gap = self._metrics.gap.observe
 
         def take(chunk: bytes) -> bool:

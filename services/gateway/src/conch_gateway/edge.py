@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from conch_gateway.access_log import AccessLog
 from conch_gateway.auth import ApiKeys
+from conch_gateway.client import CONNECTION, ClientConnection
 from conch_gateway.cors import Cors
 from conch_gateway.exchange import Exchange
 from conch_gateway.inference import PATHS, Inference
@@ -22,10 +23,6 @@ from conch_kit.logs import request_id_var
 
 log = logging.getLogger(__name__)
 
-ABORT = "conch.abort"
-"""Scope extension that drops the connection; see `http_protocol.py`."""
-PUSH = "conch.push"
-"""Scope extension that writes to the client at once, a `reply.Push`; see `http_protocol.py`."""
 CLIENT_CLOSED = 499
 """Status of a request whose client went away; for the log, since nobody can be told."""
 
@@ -59,14 +56,15 @@ class Edge:
         exchange = Exchange.begin(scope, now=self._clock())
         request_id_var.set(exchange.request_id)
         exchange.reply_headers.extend(self._cors.headers(exchange.headers))
-        reply = Reply(send, exchange, scope.get("extensions", {}).get(PUSH, {}).get("call"))
+        client: ClientConnection = scope["extensions"][CONNECTION]["port"]
+        reply = Reply(send, exchange, client)
         try:
             await self._answer(exchange, reply, scope, receive)
         except ServiceError as exc:
             exchange.outcome = "broken" if reply.begun else "failed" if exc.status >= 500 else "refused"
             await reply.fail(exc)
         except (ClientGone, ClientStalled) as exc:
-            await self._drop(exchange, scope, stalled=isinstance(exc, ClientStalled))
+            await self._drop(exchange, client, stalled=isinstance(exc, ClientStalled))
         except asyncio.CancelledError:
             exchange.outcome = "cut"
             await reply.fail(Unavailable("The server is shutting down.", code="server_shutting_down"))
@@ -92,11 +90,10 @@ class Edge:
             await self._catalogue(scope, receive, reply.passed_on)
             exchange.outcome = "ok" if exchange.status < 400 else "failed" if exchange.status >= 500 else "refused"
 
-    async def _drop(self, exchange: Exchange, scope: Scope, *, stalled: bool) -> None:
+    async def _drop(self, exchange: Exchange, client: ClientConnection, *, stalled: bool) -> None:
         """Let go of a client that cannot be told anything any more."""
         exchange.status = CLIENT_CLOSED
         exchange.outcome = "stalled" if stalled else "gone"
-        abort = scope.get("extensions", {}).get(ABORT)
-        if stalled and abort is not None:
-            abort["call"]()
+        if stalled:
+            client.abort()
             await asyncio.sleep(0)  # lets the server notice before the application returns

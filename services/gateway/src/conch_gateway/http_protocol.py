@@ -4,13 +4,14 @@ Without them a client may hold a connection for ever with half a header, or send
 """
 
 import asyncio
+from collections.abc import Callable
 from os import urandom
 from typing import Any
 
 import orjson
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from conch_gateway.edge import ABORT, PUSH
+from conch_gateway.client import CONNECTION
 
 MAX_HEADERS = 128
 
@@ -39,6 +40,16 @@ class GuardedProtocol(HttpToolsProtocol):
         self._head_timer: asyncio.TimerHandle | None = None
         self._head_bytes = 0
         self._refused = False
+        self.on_gone: Callable[[], None] | None = None
+
+    @property
+    def gone(self) -> bool:
+        """Whether the connection is lost, or about to be closed."""
+        return bool(self.transport.is_closing())
+
+    def abort(self) -> None:
+        """Drop the connection with all that waits to be written."""
+        self.transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin to wait for the first head."""
@@ -49,6 +60,8 @@ class GuardedProtocol(HttpToolsProtocol):
         """Stop waiting."""
         self._disarm()
         super().connection_lost(exc)
+        if self.on_gone is not None:
+            self.on_gone()
 
     def data_received(self, data: bytes) -> None:
         """Feed the parser unless this connection was refused."""
@@ -91,7 +104,7 @@ class GuardedProtocol(HttpToolsProtocol):
         elif not self.url.startswith(b"/") and self.url != b"*":
             self._refuse(400, "Expected a path as the request target.")
         else:
-            self.scope["extensions"] = {ABORT: {"call": self.transport.abort}, PUSH: {"call": self.push}}
+            self.scope["extensions"] = {CONNECTION: {"port": self}}
             super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
@@ -105,10 +118,7 @@ class GuardedProtocol(HttpToolsProtocol):
             super().on_message_complete()
 
     def push(self, data: bytes) -> bool:
-        """Write a piece of a chunked answer now; False when the client's buffer is full or the client is gone.
-
-        Only for an answer whose start has been sent without a length; uvicorn frames such an answer in chunks.
-        """
+        """Write a piece as uvicorn frames it; see `ClientConnection`."""
         if self.flow.write_paused or self.transport.is_closing():
             return False
         if data:

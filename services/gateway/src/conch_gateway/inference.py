@@ -80,7 +80,8 @@ class Inference:
             timeout_s=self._bounds.body_timeout_s,
         )
         understood = await self._understand(endpoint, raw, exchange)
-        async with Watch(receive, reply.keep_alive if understood.stream else None, self._limits(understood)) as watch:
+        comment = reply.keep_alive if understood.stream else None
+        async with Watch(reply.client, comment, self._limits(understood)) as watch:
             job = await self._tokenize(endpoint, understood, exchange)
             await self._run(job, exchange, reply, watch)
 

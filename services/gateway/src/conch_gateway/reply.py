@@ -4,8 +4,9 @@ Status and headers go out once. Before they do an error is a status; afterwards 
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
+from conch_gateway.client import ClientConnection
 from conch_gateway.exchange import Exchange
 from conch_gateway.relay import KEEP_ALIVE, error_frame
 from conch_kit.asgi import Message, Send
@@ -17,21 +18,19 @@ STREAM_HEADERS = (
     (b"cache-control", b"no-cache"),
     (b"x-accel-buffering", b"no"),
 )
-Push = Callable[[bytes], bool]
-"""Writes a piece of a stream to the client now; with an empty piece it only tells whether it could. False: not now."""
 _INTERNAL_HEADERS = (b"x-conch-retryable", b"x-request-id")
 
 
 class Reply:
     """Sends one answer, and records its status in the exchange."""
 
-    __slots__ = ("_begin_lock", "_exchange", "_send", "begun", "ended", "push")
+    __slots__ = ("_begin_lock", "_exchange", "_send", "begun", "client", "ended")
 
-    def __init__(self, send: Send, exchange: Exchange, push: Push | None = None) -> None:
+    def __init__(self, send: Send, exchange: Exchange, client: ClientConnection) -> None:
         self._send = send
         self._exchange = exchange
-        self.push = push
-        """The fast way for `chunk`, when the server offers one; only after `begin_stream`."""
+        self.client = client
+        """Its `push` is the fast way for `chunk`, after `begin_stream`."""
         self._begin_lock: asyncio.Lock | None = None
         self.begun = False
         self.ended = False

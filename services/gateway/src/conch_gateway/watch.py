@@ -1,7 +1,7 @@
 """What runs beside a request: it notices that the client has gone, and that somebody has stopped moving.
 
-One task per request waits for the client's hang-up and wakes up now and then to look at the clock. So an event
-costs no timer; it only notes the time. `decide` is the pure part.
+The connection tells when the client hangs up; one timer per request looks at the clock now and then. So a request
+costs no task and an event no timer; it only notes the time. `decide` is the pure part.
 """
 
 import asyncio
@@ -12,7 +12,8 @@ from enum import Enum, auto
 from types import TracebackType
 from typing import Self, assert_never
 
-from conch_kit.asgi import ClientGone, Receive
+from conch_gateway.client import ClientConnection
+from conch_kit.asgi import ClientGone
 from conch_kit.errors import UpstreamTimeout
 
 
@@ -76,73 +77,97 @@ class Watch:
     Raises ClientGone, ClientStalled or UpstreamTimeout in place of the cancellation that it causes.
     """
 
+    __slots__ = (
+        "_cancelling",
+        "_client",
+        "_clock",
+        "_comment",
+        "_commenting",
+        "_limits",
+        "_loop",
+        "_reason",
+        "_task",
+        "_timer",
+        "progress",
+    )
+
     def __init__(
         self,
-        receive: Receive,
-        keep_alive: Callable[[], Awaitable[None]] | None,
+        client: ClientConnection,
+        comment: Callable[[], Awaitable[None]] | None,
         limits: Limits,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._receive = receive
-        self._keep_alive = keep_alive
+        self._client = client
+        self._comment = comment
         self._limits = limits
         self._clock = clock
-        self._scope = asyncio.timeout(None)
-        self._task: asyncio.Task[None] | None = None
+        self._loop = asyncio.get_running_loop()
+        self._task: asyncio.Task[object] | None = None
+        self._cancelling = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._commenting: asyncio.Task[None] | None = None
         self._reason: Exception | None = None
         self.progress = Progress(sent=clock())
 
     async def __aenter__(self) -> Self:
-        await self._scope.__aenter__()
-        self._task = asyncio.get_running_loop().create_task(self._run())
+        if self._client.gone:
+            raise ClientGone
+        self._task = asyncio.current_task()
+        self._cancelling = self._task.cancelling() if self._task is not None else 0
+        self._client.on_gone = self._gone
+        self._arm()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._task is not None:
-            self._task.cancel()
-        try:
-            await self._scope.__aexit__(kind, exc, trace)
-        except TimeoutError:
-            raise self._reason or exc or TimeoutError from None
+        self._client.on_gone = None
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._commenting is not None:
+            self._commenting.cancel()
+        if self._reason is None or self._task is None:
+            return
+        # Only a cancellation that is ours alone is replaced; one from outside goes on.
+        if self._task.uncancel() <= self._cancelling and kind is asyncio.CancelledError:
+            raise self._reason from None
 
-    async def _run(self) -> None:
-        while self._reason is None:
-            tick = min(self._limits.keep_alive_s / 3, max(0.0, self._limits.deadline - self._clock()))
-            try:
-                async with asyncio.timeout(tick):
-                    if (await self._receive())["type"] == "http.disconnect":
-                        self._end(ClientGone())
-            except TimeoutError:
-                await self._look()
+    def _arm(self) -> None:
+        tick = min(self._limits.keep_alive_s / 3, max(0.0, self._limits.deadline - self._clock()))
+        self._timer = self._loop.call_later(tick, self._look)
 
-    async def _look(self) -> None:
+    def _look(self) -> None:
         now = self._clock()
         match decide(now, self.progress, self._limits):
             case Beat.NOTHING:
                 pass
             case Beat.KEEP_ALIVE:
                 self.progress.sent = now
-                await self._comment()
+                if self._comment is not None:
+                    self._commenting = self._loop.create_task(self._send(self._comment))
             case Beat.CLIENT_STALLED:
-                self._end(ClientStalled())
+                return self._end(ClientStalled())
             case Beat.WORKER_SILENT:
-                self._end(UpstreamTimeout("The engine stopped answering.", code="timeout"))
+                return self._end(UpstreamTimeout("The engine stopped answering.", code="timeout"))
             case Beat.OVERDUE:
-                self._end(UpstreamTimeout("The request did not end in time.", code="timeout"))
+                return self._end(UpstreamTimeout("The request did not end in time.", code="timeout"))
             case unreachable:
                 assert_never(unreachable)
+        self._arm()
+        return None
 
-    async def _comment(self) -> None:
-        if self._keep_alive is None:
-            return
+    async def _send(self, comment: Callable[[], Awaitable[None]]) -> None:
         try:
             async with asyncio.timeout(self._limits.write_stall_s):
-                await self._keep_alive()
+                await comment()
         except TimeoutError:
             self._end(ClientStalled())
 
+    def _gone(self) -> None:
+        self._end(ClientGone())
+
     def _end(self, reason: Exception) -> None:
-        self._reason = reason
-        self._scope.reschedule(0)
+        if self._reason is None and self._task is not None:
+            self._reason = reason
+            self._task.cancel()
