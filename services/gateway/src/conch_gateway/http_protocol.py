@@ -113,9 +113,11 @@ class GuardedProtocol(HttpToolsProtocol):
             super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """Pass the end of the body on."""
+        """Pass the end of the body on, and go on reading: nobody asks for more, but a hang-up must be noticed."""
         if not self._refused:
             super().on_message_complete()
+            if not self.pipeline:
+                self.flow.resume_reading()
 
     def push(self, data: bytes) -> bool:
         """Write a piece as uvicorn frames it; see `ClientConnection`."""
