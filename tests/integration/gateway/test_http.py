@@ -178,6 +178,8 @@ async def test_keys_guard_everything_but_health_and_follow_their_file(tmp_path):
             assert (status, headers["www-authenticate"]) == (401, "bearer")
         twice = ("authorization: Bearer sk-1", "authorization: Bearer x")
         assert (await gateway.post(PATH, CHAT, *twice))[0] == 401
+        hops = ("x-forwarded-for: 10.0.0.1", "x-forwarded-for: 10.0.0.2")
+        assert (await gateway.post(PATH, CHAT, "authorization: Bearer sk-1", *hops))[0] == 200
         for path in ("/v1/models", "/nowhere", "/openapi.json", "/v1/models?api_key=sk-1"):
             assert (await gateway.post(path, b"", method="GET"))[0] == 401
         for path in ("/health", "/health/ready", "/ping"):
