@@ -29,8 +29,8 @@ class FakeTransport(asyncio.Transport):
     def is_closing(self) -> bool:
         return False
 
-    def abort(self) -> None:
-        """Nothing to drop."""
+    def close(self) -> None:
+        """Close nothing."""
 
 
 @pytest.fixture
