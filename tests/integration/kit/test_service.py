@@ -31,7 +31,8 @@ async def stream(scope, receive, send):
 async def main(settings):
     health = service.Health(lambda: True, lambda: None)
     app = service.internal_app({"/stream": stream}, None)
-    await service.serve(app, settings, health=health, metrics=metrics.registry())
+    async with asyncio.TaskGroup():  # as around services with tasks of their own
+        await service.serve(app, settings, health=health, metrics=metrics.registry())
 
 settings = load(ServiceSettings, os.environ)
 logs.configure(settings.log_level, stream=sys.stderr)

@@ -112,15 +112,22 @@ def run(main: Coroutine[object, object, None]) -> int:
     """Run the process's main coroutine on uvloop and return its exit status."""
     try:
         uvloop.run(main)
-    except StartupError as error:
-        log.error("%s", error)
-        return 1
     except (KeyboardInterrupt, asyncio.CancelledError):
         return 130
-    except Exception:
-        log.exception("The process ends because of an error.")
+    except Exception as error:
+        if (reason := _startup_error(error)) is not None:
+            log.error("%s", reason)
+        else:
+            log.exception("The process ends because of an error.")
         return 1
     return 0
+
+
+def _startup_error(error: BaseException) -> StartupError | None:
+    """Return why a process could not start; a task group around it has wrapped even a single error."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error if isinstance(error, StartupError) else None
 
 
 @dataclass(slots=True)
