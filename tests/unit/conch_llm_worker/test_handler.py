@@ -247,7 +247,10 @@ async def test_an_echo_of_no_tokens_with_log_probabilities_asks_for_the_prompts(
     assert json.loads(caller.headers["x-conch-usage"])["completion_tokens"] == 0
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"request_id": 1}'])
+PATH_FOR_DIGEST = ask().model_dump_json().replace("d" * 64, "../..").encode()
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"request_id": 1}', PATH_FOR_DIGEST])
 async def test_a_message_that_is_no_generate_request_is_refused(body: bytes) -> None:
     with pytest.raises(InvalidRequest):
         await Worker().call(body)

@@ -86,8 +86,8 @@ def test_files_that_cannot_be_loaded_are_reported(tmp_path: Path) -> None:
     [
         (b"", "Invalid JSON"),
         (b"[]", "should be an object"),
-        (b'{"digest": "x", "foo": 1}', "foo"),
-        (b'{"digest": "x", "prompts": [1.5]}', "prompts"),
+        (b'{"digest": "%b", "foo": 1}' % DIGEST.encode(), "foo"),
+        (b'{"digest": "%b", "prompts": [1.5]}' % DIGEST.encode(), "prompts"),
         (b'{"digest": "x", "prompts": ["\\ud800"]}', "Invalid JSON"),
         (b'{"digest": "x", "prompts": ' + b"[" * 100_000, "Invalid JSON"),
     ],
@@ -131,3 +131,9 @@ def test_a_child_announces_itself_and_long_work(model: ModelTokenizer) -> None:
     Child(wire, shelf, max_text_bytes=100_000).serve()
     assert [frame.kind for frame in wire.frames] == [Reply.READY, Reply.ENCODING, Reply.DONE]
     assert wire.frames[0].payload == str(os.getpid()).encode()
+
+
+@pytest.mark.parametrize("digest", ["", "../../etc", "0" * 63, "A" * 64, "0" * 64 + "\n"])
+def test_only_a_digest_becomes_the_name_of_a_folder(digest: str, child: Child) -> None:
+    reply, refusal = ask(child, Operation.PREPARE, {"digest": digest, "prompts": ["Hello"]})
+    assert (reply, refusal["message"].partition(":")[0]) == (Reply.REFUSED, "digest")

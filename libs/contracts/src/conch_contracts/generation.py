@@ -10,8 +10,8 @@ from enum import StrEnum
 
 from pydantic import BaseModel, ConfigDict
 
-from conch_contracts.names import Digest, EngineAddress
-from conch_contracts.records import Dialect
+from conch_contracts.names import EngineAddress
+from conch_contracts.records import BundleDigest, Dialect
 
 
 class Message(BaseModel):
@@ -65,7 +65,7 @@ class EngineTarget(Message):
     model: str
     """The model's name inside Triton."""
     dialect: Dialect
-    tokenizer_digest: Digest
+    tokenizer_digest: BundleDigest
 
 
 class PreparedPrompt(Message):

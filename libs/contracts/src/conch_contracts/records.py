@@ -5,9 +5,9 @@ tolerant, so that an older process can read what a newer one wrote.
 """
 
 from enum import StrEnum
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, StringConstraints
 
 from conch_contracts.names import SCHEMA_VERSION, Digest, EngineAddress, ModelId, ServedName, WorkerUrl
 
@@ -55,6 +55,10 @@ class Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
+BundleDigest = Annotated[Digest, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+"""The name of a tokenizer bundle, checked where it enters a process, because it becomes the name of a folder."""
+
+
 class RoutingPolicy(Record):
     """How requests for one model are admitted, placed and timed out."""
 
@@ -94,7 +98,7 @@ class Route(Record):
     dialect: Dialect
     engine_model: str
     """The model's name inside Triton."""
-    tokenizer_digest: Digest
+    tokenizer_digest: BundleDigest
     chat_template: str | None = None
     """Overrides the bundle's own template."""
     max_model_len: int

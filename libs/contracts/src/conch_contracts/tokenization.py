@@ -5,7 +5,7 @@ from typing import Any
 from pydantic import Field
 
 from conch_contracts.generation import Message, PreparedPrompt
-from conch_contracts.names import Digest
+from conch_contracts.records import BundleDigest
 
 
 class ChatInput(Message):
@@ -23,7 +23,7 @@ class ChatInput(Message):
 class PrepareRequest(Message):
     """Turn a client's prompt into ids: exactly one of `chat` and `prompts` is set."""
 
-    digest: Digest
+    digest: BundleDigest
     chat: ChatInput | None = None
     prompts: tuple[str | tuple[int, ...], ...] | None = None
     """Texts are encoded; ids are decoded, so that `text` is known too."""
@@ -46,7 +46,7 @@ class PrepareResponse(Message):
 class TokenizeRequest(Message):
     """Count and show the tokens of a text or of rendered messages."""
 
-    digest: Digest
+    digest: BundleDigest
     prompt: str | None = None
     chat: ChatInput | None = None
     add_special_tokens: bool = True
@@ -63,7 +63,7 @@ class TokenizeResponse(Message):
 class DetokenizeRequest(Message):
     """Ids to turn into text."""
 
-    digest: Digest
+    digest: BundleDigest
     tokens: tuple[int, ...]
 
 

@@ -5,6 +5,7 @@ each made in one step; so with Redis away everything that was used before goes o
 """
 
 import asyncio
+import logging
 import shutil
 from collections import OrderedDict
 from pathlib import Path
@@ -16,6 +17,8 @@ from conch_kit.errors import InternalError, Unavailable
 from conch_kit.redis_client import RegistryUnavailable
 from conch_llm_worker.metrics import Metrics
 from conch_llm_worker.vocabulary import Vocabulary, VocabularyError
+
+log = logging.getLogger(__name__)
 
 TOKENIZER = "tokenizer.json"
 
@@ -86,9 +89,11 @@ def _cached(folder: Path) -> Vocabulary | None:
     """Return the vocabulary of an unpacked bundle; a broken one is removed and counts as absent."""
     try:
         return Vocabulary.from_json((folder / TOKENIZER).read_bytes())
-    except (OSError, VocabularyError):
+    except (FileNotFoundError, VocabularyError):
         shutil.rmtree(folder, ignore_errors=True)
-        return None
+    except OSError as exc:
+        log.warning("The cache of tokenizer bundles cannot be read.", extra={"reason": str(exc)})
+    return None
 
 
 def _unpacked(data: bytes, folder: Path) -> Vocabulary:

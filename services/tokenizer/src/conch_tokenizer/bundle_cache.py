@@ -6,21 +6,19 @@ while Redis is away, survive a crash and may be shared by several processes.
 
 import asyncio
 import logging
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
 from conch_contracts.names import Digest
 from conch_kit.bundles import BundleError, unpack
-from conch_kit.errors import InvalidRequest, Unavailable
+from conch_kit.errors import Unavailable
 from conch_kit.redis_client import RegistryUnavailable
 
 log = logging.getLogger(__name__)
 
 NOT_READY = "tokenizer_not_ready"
 _RETRY_AFTER_S = 1.0
-_DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class BundleSource(Protocol):
@@ -41,9 +39,7 @@ class BundleCache:
         self._fetching: dict[Digest, asyncio.Lock] = {}
 
     async def folder(self, digest: Digest) -> Path:
-        """Return the folder with a bundle's files, fetching them once; raises Unavailable and InvalidRequest."""
-        if not _DIGEST.fullmatch(digest):  # It becomes a path.
-            raise InvalidRequest("expected a digest of 64 lower-case hex digits", param="digest")
+        """Return the folder with a bundle's files, fetching them once; raises Unavailable."""
         folder = self._folder / digest
         lock = self._fetching.setdefault(digest, asyncio.Lock())
         try:
