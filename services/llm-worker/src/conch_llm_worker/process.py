@@ -6,6 +6,7 @@ from contextlib import AsyncExitStack
 from conch_contracts.names import GENERATE_PATH
 from conch_contracts.records import Pool
 from conch_kit import metrics
+from conch_kit.cache_folder import cache_folder
 from conch_kit.redis_client import RedisClient
 from conch_kit.registry import BundleStore, HeartbeatWriter
 from conch_kit.service import Health, internal_app, serve
@@ -26,7 +27,8 @@ async def serve_worker(settings: Settings) -> None:
     async with AsyncExitStack() as stack:
         redis = await stack.enter_async_context(RedisClient(settings.redis_url))
         triton = await stack.enter_async_context(TritonClient())
-        vocabularies = VocabularyCache(BundleStore(redis), settings.cache_dir, own, settings.max_vocabularies)
+        cache_dir = stack.enter_context(cache_folder(settings.cache_dir, name="conch-llm-worker"))
+        vocabularies = VocabularyCache(BundleStore(redis), cache_dir, own, settings.max_vocabularies)
         engines = EngineCalls(triton, lambda: random.getrandbits(63))
         handler = GenerateHandler(engines, vocabularies, in_flight, own, settings.max_body_bytes)
         announced = _Announcement(redis, in_flight, stack)

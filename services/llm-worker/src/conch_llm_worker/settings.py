@@ -1,6 +1,5 @@
 """Settings of one llm-worker process, read once from CONCH_* variables."""
 
-import tempfile
 from pathlib import Path
 
 from pydantic import Field
@@ -13,8 +12,11 @@ class Settings(ServiceSettings):
     """What the llm-worker can be told, beside what every service can."""
 
     port: int = Field(default=SERVICE_PORT, ge=0, le=65535)
-    cache_dir: Path = Path(tempfile.gettempdir()) / "conch-llm-worker"
-    """Where tokenizer bundles are kept, so that a restart needs no Redis. Default: below the temporary folder."""
+    cache_dir: Path | None = None
+    """Where tokenizer bundles are kept, so that a restart needs no Redis.
+
+    Default: a private temporary folder that goes with the process, because whoever can write there chooses the text.
+    """
 
     max_vocabularies: int = Field(default=32, ge=1)
     """Tokenizers held in memory; the least recently used goes first. One takes up to some 100 MB."""

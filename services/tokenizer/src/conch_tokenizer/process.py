@@ -1,13 +1,12 @@
 """Builds the parts of one tokenizer process and runs them; `main` is the edge."""
 
 import asyncio
-import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import AsyncExitStack, contextmanager
-from pathlib import Path
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
 
 from conch_contracts.records import Pool
 from conch_kit import metrics
+from conch_kit.cache_folder import cache_folder
 from conch_kit.redis_client import RedisClient
 from conch_kit.registry import BundleStore, HeartbeatWriter
 from conch_kit.service import Health, internal_app, serve
@@ -31,7 +30,7 @@ async def serve_tokenizer(settings: Settings, environ: Mapping[str, str]) -> Non
         spawner = await stack.enter_async_context(Spawner(settings.bounds(), environ))
         pool = await stack.enter_async_context(ChildPool(spawner, _pool_settings(settings), collectors))
         redis = await stack.enter_async_context(RedisClient(settings.redis_url))
-        cache_dir = stack.enter_context(_cache_dir(settings.cache_dir))
+        cache_dir = stack.enter_context(cache_folder(settings.cache_dir, name="conch-tokenizer"))
         bundles = BundleCache(BundleStore(redis), cache_dir, collectors.bundles_fetched.inc)
         service = TokenizerService(pool, bundles, collectors, max_body_bytes=settings.max_body_bytes)
         announcement = await stack.enter_async_context(AsyncExitStack())
@@ -64,12 +63,3 @@ def _pool_settings(settings: Settings) -> PoolSettings:
         queue_max=settings.queue_max,
         limits=settings.limits(),
     )
-
-
-@contextmanager
-def _cache_dir(configured: Path | None) -> Iterator[Path]:
-    if configured is not None:
-        yield configured
-        return
-    with tempfile.TemporaryDirectory(prefix="conch-tokenizer-") as folder:
-        yield Path(folder)
