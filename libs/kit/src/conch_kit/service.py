@@ -8,7 +8,6 @@ log line and an exit status.
 import asyncio
 import errno
 import logging
-import math
 import os
 import signal
 import socket
@@ -93,8 +92,8 @@ async def serve(
     with _bound(settings.host, settings.port) as public, _bound(settings.admin_host, settings.admin_port) as admin:
         url = settings.advertise_url or _url(settings.host, public)
         admin_url = _url(settings.admin_host, admin)
-        admin_server = _Server(_config(admin_app(health, metrics, stop.reason), HttpOptions(), drain_s=1))
-        server = _Server(_config(_Cuttable(app), http, drain_s=settings.drain_s))
+        admin_server = _Server(_config(admin_app(health, metrics, stop.reason), HttpOptions(), linger_s=1))
+        server = _Server(_config(_Cuttable(app), http, linger_s=None))
         async with _serving(admin_server, admin), _serving(server, public) as task:
             if on_bound is not None:
                 await on_bound(url)
@@ -103,7 +102,7 @@ async def serve(
                 await _first(stop.draining, task)
                 await _drain(on_drain, stop, settings.drain_s)
                 server.should_exit = True
-                await _first(stop.cut, task)
+                await _first(stop.cut, task, timeout_s=settings.drain_s)
                 await server.cut()
     log.info("Stopped.")
 
@@ -194,7 +193,8 @@ class _Server(uvicorn.Server):
             await asyncio.wait(tasks, timeout=_CUT_GRACE_S)
 
 
-def _config(app: ASGIApp, http: HttpOptions, *, drain_s: float) -> uvicorn.Config:
+def _config(app: ASGIApp, http: HttpOptions, *, linger_s: int | None) -> uvicorn.Config:
+    """Return uvicorn's settings; it cuts requests after `linger_s` itself, and a second cut would silence their end."""
     return uvicorn.Config(
         app,
         http=http.protocol,
@@ -208,7 +208,7 @@ def _config(app: ASGIApp, http: HttpOptions, *, drain_s: float) -> uvicorn.Confi
         server_header=False,
         backlog=http.backlog,
         timeout_keep_alive=http.keep_alive_s,
-        timeout_graceful_shutdown=math.ceil(drain_s),
+        timeout_graceful_shutdown=linger_s,
     )
 
 
@@ -228,11 +228,11 @@ async def _serving(server: _Server, listener: socket.socket) -> AsyncIterator[as
             await task
 
 
-async def _first(event: asyncio.Event, task: asyncio.Task[None]) -> None:
-    """Wait for the event or for the end of the task, whichever comes first."""
+async def _first(event: asyncio.Event, task: asyncio.Task[None], *, timeout_s: float | None = None) -> None:
+    """Wait for the event, for the end of the task or for the time to pass, whichever comes first."""
     waiter = asyncio.create_task(event.wait())
     try:
-        await asyncio.wait([waiter, task], return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait([waiter, task], timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
     finally:
         waiter.cancel()
 
