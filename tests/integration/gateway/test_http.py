@@ -6,7 +6,7 @@ import json
 import pytest
 import pytest_asyncio
 
-from testkit.gateway_process import FRAMES, gateway_process
+from testkit.gateway_process import FRAMES, USAGE, gateway_process
 
 CHAT = b'{"model":"tiny-chat","messages":[{"role":"user","content":"hi"}]}'
 STREAM = CHAT[:-1] + b',"stream":true}'
@@ -219,3 +219,37 @@ async def test_redis_may_die_and_known_models_go_on(tmp_path):
         for _ in range(5):
             assert (await gateway.post(PATH, CHAT))[0] == 200
             await asyncio.sleep(0.1)
+
+
+async def test_a_drain_lets_streams_end_and_tells_those_that_cannot(tmp_path):
+    async with gateway_process(tmp_path, drain_s="1", drain_delay_s="0.5") as gateway:
+        goes_on, begun = asyncio.Event(), asyncio.Semaphore(0)
+        script = gateway.backend.script
+
+        async def two_frames(call):
+            if "prepare" in call.path:
+                return await script(call)
+            await call.begin()
+            await call.chunk(FRAMES[0])
+            begun.release()
+            await (goes_on.wait() if b'"max_tokens":1,' in call.body else call.closed())
+            await call.chunk(FRAMES[-1] + USAGE)
+            return await call.chunk(b"")
+
+        gateway.backend.script = two_frames
+        short = asyncio.create_task(gateway.post(PATH, STREAM[:-1] + b',"max_tokens":1}'))
+        long = asyncio.create_task(gateway.post(PATH, STREAM))
+        for _ in range(2):
+            await asyncio.wait_for(begun.acquire(), 5)
+        gateway.process.terminate()
+        async with asyncio.timeout(2):
+            while (await gateway.post("/health/ready", b"", method="GET"))[0] != 503:  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+        assert (await gateway.post("/health", b"", method="GET"))[0] == 200
+        goes_on.set()
+        assert b"[DONE]" in (await short)[2]
+        _, _, cut = await long
+        assert b'"code":"server_shutting_down"' in cut
+        assert b"[DONE]" not in cut
+        assert await asyncio.wait_for(gateway.process.wait(), 5) == 0
+    assert b"Traceback" not in gateway.log.read_bytes()
