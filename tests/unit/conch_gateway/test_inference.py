@@ -142,6 +142,15 @@ async def test_another_worker_is_tried_when_one_cannot_be_reached():
     assert len({post.url for post in served.upstream.posts[1:]}) == 2
 
 
+@pytest.mark.parametrize("code", ["server_shutting_down", "tokenizer_not_ready"])
+async def test_another_worker_is_tried_with_the_same_engine_when_one_cannot_serve_by_its_own_fault(code):
+    answers = iter([refused(503, "no", code=code, retryable=True), FakeAnswer(pieces=(b"{}",))])
+    served = gateway({GENERATE_PATH: lambda _: next(answers)}, known=snapshot(workers=WORKERS))
+    assert (await served.client.post(PATH, CHAT)).status == 200
+    assert len({post.url for post in served.upstream.posts[1:]}) == 2
+    assert {message["target"]["grpc"] for message in served.upstream.sent(GENERATE_PATH)} == {ENGINE}
+
+
 async def test_a_request_that_breaks_workers_is_given_to_two_at_most():
     workers = (*WORKERS, WorkerUrl("http://w3:1"))
     served = gateway({GENERATE_PATH: lambda _: lost()}, known=snapshot(workers=workers))

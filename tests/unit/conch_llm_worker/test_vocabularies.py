@@ -78,7 +78,7 @@ async def test_a_bundle_that_cannot_be_had_now_may_be_tried_elsewhere(tmp_path: 
     bundles.away = away
     with pytest.raises(Unavailable) as refusal:
         await cache(bundles, tmp_path / "cache").get(Digest("0" * 64))
-    assert refusal.value.retryable
+    assert (refusal.value.code, refusal.value.retryable) == ("tokenizer_not_ready", True)
 
 
 async def test_a_bundle_without_a_tokenizer_is_our_fault(tmp_path: Path) -> None:

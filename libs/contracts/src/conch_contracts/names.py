@@ -74,6 +74,13 @@ def demand_key(model: ModelId) -> str:
 
 MAX_BUNDLE_BYTES = 64 * 1024 * 1024
 
+# --- error codes that one service reads from another ---------------------------------------------
+
+SERVER_SHUTTING_DOWN = "server_shutting_down"
+"""The process that says so ends; whatever it would have used is well."""
+TOKENIZER_NOT_READY = "tokenizer_not_ready"
+"""The process that says so cannot get the tokenizer bundle; another one may have it."""
+
 # --- internal HTTP -------------------------------------------------------------------------------
 
 PREPARE_PATH = "/internal/v1/prepare"

@@ -3,7 +3,13 @@
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
-from conch_contracts.names import GENERATE_PATH, EngineAddress, WorkerUrl
+from conch_contracts.names import (
+    GENERATE_PATH,
+    SERVER_SHUTTING_DOWN,
+    TOKENIZER_NOT_READY,
+    EngineAddress,
+    WorkerUrl,
+)
 from conch_contracts.records import Engine, Heartbeat, Route
 from conch_gateway.admission import Admission
 from conch_gateway.balancing import InFlight
@@ -14,6 +20,8 @@ from conch_kit.errors import ServiceError, Unavailable, UpstreamError
 RETRIES = 2
 RETRY_AFTER_S = 2.0
 MAX_ERROR_BYTES = 1024 * 1024
+WORKERS_OWN = frozenset({SERVER_SHUTTING_DOWN, TOKENIZER_NOT_READY})
+"""Codes of a worker that cannot serve by its own fault: another one may, with the same engine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +98,7 @@ class Dispatch:
         try:
             with self._in_flight.lease(worker):
                 async with self._upstream.post(Post(worker, GENERATE_PATH, headers, body)) as answer:
-                    await _check(answer, engine, tried)
+                    await _check(answer, worker, engine, tried)
                     return await deliver(answer)
         except ConnectFailed:
             failure: ServiceError = Unavailable("No worker answered.", retry_after_s=RETRY_AFTER_S)
@@ -103,11 +111,13 @@ class Dispatch:
             raise _Again(lost) from None
 
 
-async def _check(answer: Answer, engine: Engine, tried: Tried) -> None:
-    """Raise for an answer that is an error; another engine gets a try when the worker says that it may."""
+async def _check(answer: Answer, worker: WorkerUrl, engine: Engine, tried: Tried) -> None:
+    """Raise for an answer that is an error; another engine or worker gets a try when the worker says that it may."""
     if answer.status == 200:
         return
     error = as_error(answer.status, answer.headers, await read_all(answer, limit=MAX_ERROR_BYTES))
-    if error.retryable:
-        raise _Again(replace(tried, engines=tried.engines | {engine.grpc}, failure=error))
-    raise error
+    if not error.retryable:
+        raise error
+    if error.code in WORKERS_OWN:
+        raise _Again(replace(tried, workers=tried.workers | {worker}, failure=error))
+    raise _Again(replace(tried, engines=tried.engines | {engine.grpc}, failure=error))

@@ -8,6 +8,7 @@ import logging
 import time
 from collections.abc import Callable
 
+from conch_contracts.names import SERVER_SHUTTING_DOWN
 from conch_gateway.access_log import AccessLog
 from conch_gateway.auth import ApiKeys
 from conch_gateway.client import CONNECTION, ClientConnection
@@ -67,7 +68,7 @@ class Edge:
             await self._drop(exchange, client, stalled=isinstance(exc, ClientStalled))
         except asyncio.CancelledError:
             exchange.outcome = "cut"
-            await reply.fail(Unavailable("The server is shutting down.", code="server_shutting_down"))
+            await reply.fail(Unavailable("The server is shutting down.", code=SERVER_SHUTTING_DOWN))
             raise
         except Exception:
             log.exception("A request failed unexpectedly.", extra={"path": exchange.path[:128]})

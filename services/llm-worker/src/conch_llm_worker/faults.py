@@ -4,6 +4,7 @@ The one place where engine errors become API errors. `retryable` says that anoth
 this one never began, or was lost before the client had a byte.
 """
 
+from conch_contracts.names import SERVER_SHUTTING_DOWN
 from conch_contracts.tokens_dialect import INVALID_PREFIX
 from conch_kit.errors import InvalidRequest, ServiceError, Unavailable, UpstreamError, UpstreamTimeout
 from conch_kit.triton.errors import EngineError, EngineLost, EngineRejected, EngineTimeout, EngineUnavailable
@@ -31,7 +32,7 @@ def service_error(fault: EngineError, *, begun: bool) -> ServiceError:
 
 def shutting_down() -> ServiceError:
     """Return the error of a request that the end of the drain cut short."""
-    return Unavailable("The server is shutting down.", code="server_shutting_down", retryable=True)
+    return Unavailable("The server is shutting down.", code=SERVER_SHUTTING_DOWN, retryable=True)
 
 
 def overdue() -> ServiceError:

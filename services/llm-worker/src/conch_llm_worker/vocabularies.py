@@ -11,7 +11,7 @@ from collections import OrderedDict
 from pathlib import Path
 from typing import Protocol
 
-from conch_contracts.names import Digest
+from conch_contracts.names import TOKENIZER_NOT_READY, Digest
 from conch_kit.bundles import BundleError, unpack
 from conch_kit.errors import InternalError, Unavailable
 from conch_kit.redis_client import RegistryUnavailable
@@ -79,10 +79,14 @@ class VocabularyCache:
         try:
             data = await self._bundles.get(digest)
         except RegistryUnavailable as exc:
-            raise Unavailable(f"Tokenizer bundle {digest} cannot be fetched now.", retryable=True) from exc
+            raise _not_ready(f"Tokenizer bundle {digest} cannot be fetched now.") from exc
         if data is None:
-            raise Unavailable(f"Tokenizer bundle {digest} is not in the registry.", retryable=True)
+            raise _not_ready(f"Tokenizer bundle {digest} is not in the registry.")
         return data
+
+
+def _not_ready(message: str) -> Unavailable:
+    return Unavailable(message, code=TOKENIZER_NOT_READY, retryable=True)
 
 
 def _cached(folder: Path) -> Vocabulary | None:

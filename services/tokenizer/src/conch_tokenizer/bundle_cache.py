@@ -10,14 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from conch_contracts.names import Digest
+from conch_contracts.names import TOKENIZER_NOT_READY, Digest
 from conch_kit.bundles import BundleError, unpack
 from conch_kit.errors import Unavailable
 from conch_kit.redis_client import RegistryUnavailable
 
 log = logging.getLogger(__name__)
 
-NOT_READY = "tokenizer_not_ready"
 _RETRY_AFTER_S = 1.0
 
 
@@ -69,7 +68,7 @@ class BundleCache:
 def _not_ready(digest: Digest, why: str) -> Unavailable:
     return Unavailable(
         f"tokenizer {digest[:12]} is not available here: {why}",
-        code=NOT_READY,
+        code=TOKENIZER_NOT_READY,
         retry_after_s=_RETRY_AFTER_S,
         retryable=True,
     )
