@@ -166,6 +166,21 @@ async def test_a_kept_connection_that_the_server_drops_unread_is_replaced(pool):
         assert (server.connections, len(server.calls)) == (2, 3)
 
 
+async def test_a_process_that_ends_over_a_request_on_a_kept_connection_has_lost_it(pool):
+    async def die_at_the_second(call):
+        if len(server.calls) == 2:
+            server.stop_listening()
+            call.close()
+        else:
+            await call.answer(b"ok")
+
+    async with ScriptedHttp(die_at_the_second) as server:
+        await ask(pool, server)
+        with pytest.raises(AnswerLost) as caught:
+            await ask(pool, server)
+        assert not caught.value.started
+
+
 async def test_a_fresh_connection_that_is_dropped_is_not_tried_again(pool):
     async def drop(call):
         call.close()

@@ -90,13 +90,21 @@ class Exchange:
         request = self._request
         data = encode(request)
         kept = self._pool.reuse(request.url)
-        if kept is not None:
-            try:
-                return await self._ask(kept, data)
-            except AnswerLost:
-                if kept.received:
-                    raise
-        return await self._ask(await self._pool.connect(request.url), data)
+        if kept is None:
+            return await self._ask(await self._pool.connect(request.url), data)
+        try:
+            return await self._ask(kept, data)
+        except AnswerLost as lost:
+            if kept.received:
+                raise
+            return await self._ask(await self._reconnect(lost), data)
+
+    async def _reconnect(self, lost: AnswerLost) -> Connection:
+        """Connect again; when nobody listens any more, the request itself may have been what broke the process."""
+        try:
+            return await self._pool.connect(self._request.url)
+        except ConnectFailed:
+            raise lost from None
 
     async def __aexit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
