@@ -57,6 +57,25 @@ async def test_waiters_are_served_first_come_first_served():
     assert [name for name, _ in log] == [0, 1, 2]
 
 
+async def test_who_waits_for_one_engine_holds_up_nobody_who_can_use_another():
+    queues, log, release = admission(engine("a"), engine("b")), [], asyncio.Event()
+    tried = frozenset({EngineAddress("b")})
+
+    async def retry():
+        async with queues.slot(MODEL, POLICY, without=tried) as given:
+            log.append(("retry", given.grpc))
+
+    async with queues.slot(MODEL, POLICY, without=tried):
+        retrying = asyncio.create_task(retry())
+        await turns()
+        holder = asyncio.create_task(hold(queues, log, "new", release))
+        await turns()
+        assert log == [("new", "b")]
+    release.set()
+    await asyncio.gather(retrying, holder)
+    assert log[1] == ("retry", "a")
+
+
 async def test_a_full_queue_refuses_with_a_hint():
     queues, release = admission(engine("a")), asyncio.Event()
     tasks = [asyncio.create_task(hold(queues, [], n, release)) for n in range(3)]

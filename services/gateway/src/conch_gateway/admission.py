@@ -131,6 +131,7 @@ class Admission:
             )
         waiter = Waiter(asyncio.get_running_loop().create_future(), without)
         queue.waiters.append(waiter)
+        queue.serve()  # those before it may be waiting for an engine that it does not need
         try:
             async with asyncio.timeout(policy.queue_wait_s):
                 return await waiter.granted
