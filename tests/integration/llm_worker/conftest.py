@@ -24,6 +24,7 @@ VARIANTS = {
     "streamed": {"decoupled": "True"},
     "unary": {},
     "slow": {"decoupled": "True", "token_delay_s": "0.05"},
+    "crawling": {"decoupled": "True", "token_delay_s": "0.5"},
     "silent": {"decoupled": "True", "silent_after": "3"},
     "mute": {"decoupled": "True", "silent_after": "0"},
 }

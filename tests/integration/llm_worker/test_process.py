@@ -87,7 +87,10 @@ async def test_a_drain_lets_streams_end_and_tells_those_that_cannot(
 ) -> None:
     with LlmWorker(stage.redis.url, tmp_path, drain_s=1) as worker:
         short = ask(stage.triton.grpc, stage.digest, sampling=sampling(max_tokens=6))
-        long = ask(stage.triton.grpc, stage.digest)
+        place = target(
+            Dialect.FASTERTRANSFORMER, grpc=stage.triton.grpc, model="crawling", tokenizer_digest=stage.digest
+        )
+        long = ask(stage.triton.grpc, stage.digest, target=place)
         (ends, first), (cut, second) = await begin(worker, session, short), await begin(worker, session, long)
         await asyncio.gather(first.wait(), second.wait())
         worker.terminate()
