@@ -78,6 +78,7 @@ def _facts(model: DesiredModel) -> SourceFacts:
     if tokenizer is None:
         message = f"{folder} has no tokenizer.json. Save the model's fast tokenizer there."
         raise SourceError(Reason.FILES_MISSING, message)
+    tokens = _tokens(tokenizer, folder)
     config = _read_json(folder / "config.json", Reason.FILES_INVALID)
     if config is None and (spec.engine.cpu is not None or spec.generation.max_length is None):
         hint = "" if spec.engine.cpu is not None else " or set spec.generation.maxLength"
@@ -87,9 +88,9 @@ def _facts(model: DesiredModel) -> SourceFacts:
         folder=folder,
         digest=_digest(folder),
         weights=hashlib.sha256(repr(_stamps([folder / "config.json", *_weights(folder)])).encode()).hexdigest()[:16],
-        vocab_size=_integer(config, _VOCABULARY_KEYS) or _largest_id(tokenizer) + 1,
+        vocab_size=_integer(config, _VOCABULARY_KEYS) or max(tokens.values()) + 1,
         max_position_embeddings=_integer(config, _CONTEXT_KEYS),
-        eos_token_ids=_eos_ids(folder, config, tokenizer),
+        eos_token_ids=_eos_ids(folder, config, tokens),
         chat_template=_chat_template(model),
     )
 
@@ -148,7 +149,7 @@ def _integer(config: Json, keys: tuple[str, ...]) -> int | None:
     return None
 
 
-def _eos_ids(folder: Path, config: Json, tokenizer: Json) -> tuple[int, ...]:
+def _eos_ids(folder: Path, config: Json, tokens: Mapping[str, int]) -> tuple[int, ...]:
     generation = _read_json(folder / "generation_config.json", Reason.FILES_INVALID) or {}
     for source in (generation, config):
         value = source.get("eos_token_id")
@@ -158,22 +159,29 @@ def _eos_ids(folder: Path, config: Json, tokenizer: Json) -> tuple[int, ...]:
     settings = _read_json(folder / "tokenizer_config.json", Reason.FILES_INVALID) or {}
     token = settings.get("eos_token")
     content = token.get("content") if isinstance(token, dict) else token
-    return tuple(number for text, number in _tokens(tokenizer) if text == content)[:1]
+    return (tokens[content],) if isinstance(content, str) and content in tokens else ()
 
 
-def _largest_id(tokenizer: Json) -> int:
-    return max((number for _, number in _tokens(tokenizer)), default=0)
-
-
-def _tokens(tokenizer: Json) -> list[tuple[str, int]]:
+def _tokens(tokenizer: Json, folder: Path) -> dict[str, int]:
     """Return the vocabulary with its added tokens; a unigram model lists pieces instead of mapping them."""
-    added, model = tokenizer.get("added_tokens"), tokenizer.get("model")
-    tokens = [(str(t["content"]), int(t["id"])) for t in added if "id" in t] if isinstance(added, list) else []
+    model = tokenizer.get("model")
     vocabulary = model.get("vocab") if isinstance(model, dict) else None
-    if isinstance(vocabulary, dict):
-        tokens += [(text, number) for text, number in vocabulary.items() if isinstance(number, int)]
-    elif isinstance(vocabulary, list):
-        tokens += [(str(piece[0]), index) for index, piece in enumerate(vocabulary)]
+    try:
+        match vocabulary:
+            case dict():
+                tokens = {text: int(number) for text, number in vocabulary.items()}
+            case list():
+                tokens = {str(piece[0]): index for index, piece in enumerate(vocabulary)}
+            case _:
+                tokens = {}
+        added = tokenizer.get("added_tokens")
+        if isinstance(added, list):
+            tokens |= {str(token["content"]): int(token["id"]) for token in added}
+    except (TypeError, ValueError, LookupError) as error:
+        message = f"{folder / 'tokenizer.json'} has a vocabulary that cannot be read: {error}"
+        raise SourceError(Reason.TOKENIZER_INVALID, message) from error
+    if not tokens:
+        raise SourceError(Reason.TOKENIZER_INVALID, f"{folder / 'tokenizer.json'} holds no vocabulary.")
     return tokens
 
 

@@ -101,6 +101,26 @@ def test_a_broken_file_is_named(folder: Path, name: str, reason: Reason) -> None
     assert name in found.message
 
 
+@pytest.mark.parametrize(
+    "tokenizer",
+    [
+        {},
+        {"model": {}},
+        {"model": {"vocab": {}}},
+        {"model": {"vocab": {"a": "x"}}},
+        {"model": {"vocab": [1]}},
+        {**TOKENIZER, "added_tokens": [1]},
+        {**TOKENIZER, "added_tokens": [{"id": 9}]},
+    ],
+)
+def test_a_vocabulary_that_cannot_be_read_is_a_fault(folder: Path, tokenizer: dict[str, Any]) -> None:
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+    found = read_source(model(folder.parent))
+    assert isinstance(found, SourceFault)
+    assert found.reason is Reason.TOKENIZER_INVALID
+    assert "tokenizer.json" in found.message
+
+
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:
     found = read_source(model(tmp_path))
     assert found == SourceFault(
