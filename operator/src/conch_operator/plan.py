@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass, field
 
-from conch_contracts.names import ModelId
+from conch_contracts.names import ModelId, ServedName
 from conch_contracts.records import Engine, ModelKind, Route
 from conch_operator.routes import claim_names, cpu_engine, external_engine, make_route, triton_model
 from conch_operator.state import (
@@ -67,9 +67,9 @@ def plan(desired: Desired, observed: Observed) -> Plan:
         stop=tuple(engine.name for engine in remove if engine.withdrawn or not engine.ready),
         withdraw=tuple(engine.name for engine in remove if engine.ready and not engine.withdrawn),
         routes={
-            model.id: (make_route(model, facts, claims[model.id].kept), _routed_engines(model, observed, leaving))
+            model.id: (route, _routed_engines(model, observed, leaving))
             for model in served
-            if isinstance(facts := observed.sources.get(model.id), SourceFacts)
+            if (route := _route(model, observed, claims[model.id].kept)) is not None
         },
         why=tuple(reason for step in steps for reason in step.why),
     )
@@ -154,6 +154,15 @@ def _plan_leftovers(served: set[ModelId], observed: Observed) -> _ModelPlan:
         if engine.engine.component.model not in served and engine.engine.phase is not EnginePhase.STOPPING
     )
     return _ModelPlan(remove=left, why=tuple(f"{engine.name}: its model is no longer wanted" for engine in left))
+
+
+def _route(model: DesiredModel, observed: Observed, names: tuple[ServedName, ...]) -> Route | None:
+    """Return a model's route; while its folder cannot be read, the one that it has."""
+    facts = observed.sources.get(model.id)
+    if isinstance(facts, SourceFacts):
+        return make_route(model, facts, names)
+    known = observed.routes.get(model.id)
+    return None if known is None else known.model_copy(update={"served_names": names})
 
 
 def _routed_engines(model: DesiredModel, observed: Observed, leaving: frozenset[EngineName]) -> tuple[Engine, ...]:

@@ -70,14 +70,14 @@ def source_is_readable(given: Input) -> Fault | None:
     if found is None:
         return Fault(Reason.WAITING, "The model's folder is being read.")
     if isinstance(found, SourceFault) and found.reason not in _TOKENIZER_REASONS:
-        return Fault(found.reason, found.message)
+        return _of_source(found, given)
     return None
 
 
 def tokenizer_is_packed(given: Input) -> Fault | None:
     """Object to a tokenizer that cannot be used."""
     found = given.observed.sources.get(given.model.id)
-    return Fault(found.reason, found.message) if isinstance(found, SourceFault) else None
+    return _of_source(found, given) if isinstance(found, SourceFault) else None
 
 
 def engine_answers(given: Input) -> Fault | None:
@@ -134,6 +134,11 @@ def judge(given: Input) -> dict[ConditionType, Fault | None]:
         verdicts[condition] = next((fault for policy in policies if (fault := policy(given))), None)
         first = condition if verdicts[condition] else None
     return verdicts
+
+
+def _of_source(found: SourceFault, given: Input) -> Fault:
+    served = given.model.id in given.published.models
+    return Fault(found.reason, f"{found.message} Until then it is served as before." if served else found.message)
 
 
 def _of_engine(engine: ObservedEngine) -> Fault:

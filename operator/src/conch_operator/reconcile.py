@@ -110,6 +110,7 @@ class Reconciler:
             engines=tuple(self._observed(engine, gone) for engine in engines),
             external={model.id: ports.prober.verdict(model.id) for model in desired.models if _is_external(model)},
             workers={pool: len(ports.reader.snapshot.workers.get(pool, ())) for pool in Pool},
+            routes=ports.reader.snapshot.routes,
         )
 
     def _read_sources(self, desired: Desired) -> dict[ModelId, SourceFacts | SourceFault]:
@@ -143,9 +144,8 @@ class Reconciler:
         error: str | None = None
         try:
             for model in steps.routes:
-                facts = observed.sources[model]
-                assert isinstance(facts, SourceFacts)
-                await self._ensure_bundle(facts)
+                if isinstance(facts := observed.sources[model], SourceFacts):
+                    await self._ensure_bundle(facts)
             revision = await self._ports.publisher.publish(steps.routes)
         except (RegistryUnavailable, RegistryError) as unavailable:
             error = str(unavailable)

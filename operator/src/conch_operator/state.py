@@ -12,7 +12,7 @@ from typing import NewType
 from conch_contracts.conditions import Reason
 from conch_contracts.modeldeployment import ModelDeployment
 from conch_contracts.names import Digest, EngineAddress, ModelId
-from conch_contracts.records import Pool
+from conch_contracts.records import Pool, Route
 from conch_contracts.spec.engine import Quantization
 
 EngineName = NewType("EngineName", str)
@@ -161,6 +161,8 @@ class Observed:
     """Verdicts on the engines that someone else runs."""
     workers: Mapping[Pool, int] = field(default_factory=dict)
     """How many processes of each pool announce themselves."""
+    routes: Mapping[ModelId, Route] = field(default_factory=dict)
+    """What the registry holds from earlier rounds, of this process or another."""
 
     def engines_of(self, model: ModelId) -> tuple[ObservedEngine, ...]:
         """Return the engines of one model, in the cluster's order."""

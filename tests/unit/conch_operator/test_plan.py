@@ -89,8 +89,14 @@ def test_a_model_without_ready_engine_keeps_its_route() -> None:
 
 def test_engines_go_on_while_the_folder_cannot_be_read() -> None:
     fault = SourceFault(Reason.FOLDER_MISSING, "gone")
-    result = plan(Desired((ONE,)), Observed(sources={ONE.id: fault}, engines=(engine(ONE),)))
+    known = planned(ONE, []).routes[ONE.id][0]
+    renamed = desired_model(replicas=1, servedNames=["other"])
+    observed = Observed(sources={ONE.id: fault}, engines=(engine(ONE),), routes={ONE.id: known})
+    result = plan(Desired((renamed,)), observed)
     assert (result.start, result.stop, result.withdraw) == ((), (), ())
+    route, engines = result.routes[ONE.id]
+    assert route == known.model_copy(update={"served_names": ("other",)})
+    assert len(engines) == 1
 
 
 def test_other_kinds_get_neither_engines_nor_routes() -> None:

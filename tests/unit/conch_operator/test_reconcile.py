@@ -72,7 +72,10 @@ class FakeRegistry:
     @property
     def snapshot(self) -> Snapshot:
         beat: Any = Heartbeat.model_validate({"url": "http://h:1", "sequence": 1})
-        return replace(Snapshot.EMPTY, workers={Pool.LLM: (beat,), Pool.TOKENIZER: (beat,)})
+        workers = {Pool.LLM: (beat,), Pool.TOKENIZER: (beat,)}
+        return replace(
+            Snapshot.EMPTY, workers=workers, routes={model: route for model, (route, _) in self.routes.items()}
+        )
 
     def addresses(self, model: str = "local/tiny") -> list[str]:
         return [engine.grpc for engine in self.routes[ModelId(model)][1]]
@@ -157,6 +160,26 @@ async def test_an_edit_replaces_an_engine_without_a_gap(world: World) -> None:
 async def test_a_removed_model_leaves_no_route(world: World) -> None:
     await world.rounds(world.model())
     await world.rounds()
+    assert world.registry.routes == {}
+
+
+async def test_a_model_is_served_as_before_while_its_folder_is_away(world: World) -> None:
+    model = world.model()
+    await world.rounds(model)
+    before = dict(world.registry.routes)
+    (world.folder / "tiny").rename(world.folder / "away")
+    statuses = await world.rounds(model)
+    ready = statuses[model.id].condition(ConditionType.READY)
+    assert ready.reason is Reason.FOLDER_MISSING
+    assert ready.message.endswith("Until then it is served as before.")
+    assert world.registry.routes == before
+    (world.folder / "away").rename(world.folder / "tiny")
+    assert (await world.rounds(model))[model.id].ready
+
+
+async def test_a_model_that_never_had_a_folder_has_no_route(world: World) -> None:
+    (world.folder / "tiny").rename(world.folder / "away")
+    await world.rounds(world.model())
     assert world.registry.routes == {}
 
 
