@@ -21,6 +21,7 @@ from conch_gateway.settings import GatewaySettings
 from conch_gateway.upstream.port import AnswerLost, Post
 from conch_kit.asgi import ASGIApp, Message
 from conch_kit.snapshot import Snapshot
+from conch_kit.tracing import Tracer, tracer
 
 DIGEST = Digest("0" * 64)
 TOKENIZER = WorkerUrl("http://127.0.0.1:7001")
@@ -270,6 +271,7 @@ def gateway(
     *,
     known: Snapshot | None = None,
     keys: ApiKeys | None = None,
+    spans: Tracer | None = None,
     **settings: Any,
 ) -> Gateway:
     """Return a gateway whose tokenizer makes three ids of everything, unless `scripts` say otherwise."""
@@ -286,6 +288,7 @@ def gateway(
         keys=keys or ApiKeys(None),
         metrics=GatewayMetrics(registry),
         access_log=AccessLog(None),
+        tracer=spans or tracer("test", None),
     )
     app = create_app(deps, GatewaySettings(redis_url="redis://unused", **settings))
     return Gateway(Client(app), upstream, registry, admission)

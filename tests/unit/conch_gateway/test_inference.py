@@ -5,13 +5,18 @@ from itertools import cycle
 
 import orjson
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from conch_contracts.generation import GenerateRequest
 from conch_contracts.names import GENERATE_PATH, PREPARE_PATH, EngineAddress, WorkerUrl
 from conch_contracts.records import Engine, RoutingPolicy
 from conch_contracts.tokenization import PrepareRequest
 from conch_gateway.upstream.port import ConnectFailed
+from conch_kit.tracing import OtlpTracer
 from testkit.gateway import ENGINE, FakeAnswer, answered, gateway, lost, prepared, refused, route, snapshot, streamed
+from testkit.waiting import eventually
 
 CHAT = {"model": "tiny-chat", "messages": [{"role": "user", "content": "hi"}]}
 STREAM = {**CHAT, "stream": True}
@@ -52,8 +57,11 @@ async def test_what_the_services_are_sent_is_what_their_contracts_say():
 async def test_a_request_that_takes_too_long_is_a_504():
     never = asyncio.Event()
     known = snapshot(route(routing=RoutingPolicy(timeout_s=0.03)))
-    answer = await gateway({GENERATE_PATH: streamed(never)}, known=known).client.post(PATH, CHAT)
+    served = gateway({GENERATE_PATH: streamed(never)}, known=known, worker_grace_s=0.02)
+    answer = await served.client.post(PATH, CHAT)
     assert (answer.status, answer.error["code"]) == (504, "timeout")
+    (message,) = served.upstream.sent(GENERATE_PATH)
+    assert 0 < message["timeout_s"] <= 0.03  # the worker is to end it first, since it knows the usage
 
 
 async def test_a_stream_is_relayed_without_the_usage_comment():
@@ -228,3 +236,62 @@ async def test_a_bug_is_a_500_without_internals():
     answer = await gateway({GENERATE_PATH: explode}).client.post(PATH, CHAT)
     assert answer.status == 500
     assert b"secret" not in answer.body
+
+
+@pytest.mark.parametrize(
+    ("body", "worker", "missing"),
+    [
+        (CHAT, answered(b"{}", usage=b"x"), 1),
+        (CHAT, answered(b"{}"), 0),
+        (STREAM, streamed(*FRAMES), 1),
+        (STREAM, streamed(*FRAMES, USAGE), 0),
+        (STREAM, streamed(FRAMES[0], lost(started=True)), 0),
+    ],
+)
+async def test_a_complete_answer_without_its_usage_is_counted(body, worker, missing):
+    served = gateway({GENERATE_PATH: worker})
+    await served.client.post(PATH, body)
+    name, labels = "conch_gateway_missing_usage_total", {"model": "tiny-chat"}
+    assert served.registry.get_sample_value(name, labels) == missing
+
+
+async def test_the_last_refusal_is_told_when_two_engines_refuse():
+    answers = iter([refused(503, "down", retryable=True), refused(503, "full")])
+    served = gateway({GENERATE_PATH: lambda _: next(answers)}, known=snapshot(engines=ENGINES))
+    assert (await served.client.post(PATH, CHAT)).error["message"] == "full"
+
+
+async def test_who_waits_and_who_works_is_told_apart():
+    never = asyncio.Event()
+    served = gateway({GENERATE_PATH: streamed(never)}, known=snapshot(engines=(Engine(grpc=ENGINE, slots=1),)))
+    tasks = [asyncio.create_task(served.client.post(PATH, CHAT)) for _ in range(3)]
+    await asyncio.wait_for(served.upstream.asked(GENERATE_PATH).wait(), 1)
+    await eventually(lambda: sum(served.admission.waiting().values()) == 2, "two who wait")
+    labels = {"model": "tiny-chat"}
+    names = ("conch_gateway_waiting", "conch_gateway_in_flight")
+    assert [served.registry.get_sample_value(name, labels) for name in names] == [2, 1]
+    never.set()
+    await asyncio.gather(*tasks)
+    assert [served.registry.get_sample_value(name, labels) for name in names] == [0, 0]
+
+
+CLIENT_TRACE = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
+async def test_spans_tell_waiting_from_working_and_the_services_continue_the_trace():
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    served = gateway(spans=OtlpTracer(provider))
+    await served.client.post(PATH, CHAT, [(b"traceparent", CLIENT_TRACE)])
+    spans = {span.name: span for span in exporter.get_finished_spans()}
+    assert set(spans) == {"chat", "tokenize", "wait", "work"}
+    assert {f"{span.context.trace_id:032x}" for span in spans.values()} == {CLIENT_TRACE[3:35].decode()}
+    assert {spans[name].parent.span_id for name in ("tokenize", "wait", "work")} == {spans["chat"].context.span_id}
+    told = [dict(post.headers)[b"traceparent"][36:52].decode() for post in served.upstream.posts]
+    assert told == [f"{spans[name].context.span_id:016x}" for name in ("tokenize", "work")]
+
+
+async def test_without_tracing_the_clients_trace_is_passed_on():
+    served = gateway()
+    await served.client.post(PATH, CHAT, [(b"traceparent", CLIENT_TRACE)])
+    assert [dict(post.headers)[b"traceparent"] for post in served.upstream.posts] == [CLIENT_TRACE] * 2

@@ -34,6 +34,14 @@ def test_a_frame_without_end_is_not_kept_for_ever():
         relay.feed(b"x" * 5_000_000)
 
 
+def test_a_usage_without_end_is_not_kept_for_ever():
+    relay = FrameRelay()
+    relay.feed(USAGE)
+    assert relay.overlong(b"x" * 5_000_000)
+    with pytest.raises(FrameTooLong):
+        relay.feed(b"x" * 5_000_000)
+
+
 @pytest.mark.parametrize(
     ("text", "usage"),
     [

@@ -18,6 +18,7 @@ from conch_gateway.tokenizers import Tokenizers
 from conch_gateway.upstream.port import Upstream
 from conch_kit.asgi import ASGIApp
 from conch_kit.snapshot import Snapshot
+from conch_kit.tracing import Tracer
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,7 @@ class Deps:
     keys: ApiKeys
     metrics: GatewayMetrics
     access_log: AccessLog
+    tracer: Tracer
 
 
 def create_app(deps: Deps, settings: GatewaySettings) -> ASGIApp:
@@ -68,7 +70,9 @@ def create_app(deps: Deps, settings: GatewaySettings) -> ASGIApp:
             body_timeout_s=settings.body_timeout_s,
             keep_alive_s=settings.keep_alive_s,
             write_stall_s=settings.write_stall_s,
+            worker_grace_s=settings.worker_grace_s,
         ),
+        deps.tracer,
         internal_token=None if token is None else token.get_secret_value().encode(),
     )
     rest = catalogue(deps.snapshot, deps.not_ready, owned_by=settings.owned_by, openapi=settings.openapi)

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 
+from conch_contracts.generation import Usage
 from conch_contracts.headers import USAGE
 from conch_gateway.exchange import Exchange
 from conch_gateway.metrics import ModelMetrics
@@ -44,7 +45,7 @@ class Delivery:
         body = await read_all(answer, limit=MAX_ANSWER_BYTES)
         if not body.startswith(b"{"):
             raise UpstreamError("The worker's answer is not a JSON object.")
-        self._record(answer.headers.get(_USAGE))
+        self._record(parse_usage(answer.headers.get(_USAGE, b"")), complete=True)
         self._progress.sending = self._clock()
         await self._reply.whole(200, body)
 
@@ -58,7 +59,7 @@ class Delivery:
         except FrameTooLong as exc:
             raise UpstreamError(str(exc), code="upstream_lost") from exc
         finally:
-            self._record_relayed(relay)
+            self._record(relay.usage(), complete=relay.done)
         if relay.done:
             await self._reply.end_stream()
         elif _ERROR_FRAME in self._last:
@@ -76,12 +77,13 @@ class Delivery:
         progress, clock, sink = self._progress, self._clock, self._sink(relay)
         observe_gap = self._metrics.gap.observe
         while chunk := await answer.read():
-            now = progress.asked = clock()
+            heard, now = progress.asked, clock()
+            progress.asked = now
             frames = relay.feed(chunk)
             if not frames:
                 continue
             if self._last:
-                observe_gap(now - progress.sent)
+                observe_gap(now - heard)
             else:
                 self._metrics.first_token.observe(now - self._exchange.started)
                 progress.patience_s = self._patience_s
@@ -101,10 +103,11 @@ class Delivery:
         def take(chunk: bytes) -> bool:
             if not push(b"") or relay.overlong(chunk):
                 return False
-            now = progress.asked = clock()
+            heard, now = progress.asked, clock()
+            progress.asked = now
             frames = feed(chunk)
             if frames:
-                observe_gap(now - progress.sent)
+                observe_gap(now - heard)
                 self._last = frames
                 progress.sent = now
                 push(frames)
@@ -112,14 +115,9 @@ class Delivery:
 
         return take
 
-    def _record_relayed(self, relay: FrameRelay) -> None:
-        usage = relay.usage()
-        if usage is not None:
-            self._exchange.prompt_tokens = usage.prompt_tokens
-            self._exchange.completion_tokens = usage.completion_tokens
-
-    def _record(self, text: bytes | None) -> None:
-        usage = None if text is None else parse_usage(text)
-        if usage is not None:
+    def _record(self, usage: Usage | None, *, complete: bool) -> None:
+        if usage is None:
+            self._metrics.missing_usage.inc(complete)
+        else:
             self._exchange.prompt_tokens = usage.prompt_tokens
             self._exchange.completion_tokens = usage.completion_tokens

@@ -1,6 +1,7 @@
 """Where a job runs: an engine slot, a worker, and another try elsewhere as long as the client has seen nothing."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 
 from conch_contracts.names import (
@@ -14,6 +15,7 @@ from conch_contracts.records import Engine, Heartbeat, Route
 from conch_gateway.admission import Admission
 from conch_gateway.balancing import InFlight
 from conch_gateway.refusal import as_error
+from conch_gateway.stages import Stages
 from conch_gateway.upstream.port import Answer, AnswerLost, ConnectFailed, Header, Post, Upstream, read_all
 from conch_kit.errors import ServiceError, Unavailable, UpstreamError
 
@@ -63,7 +65,7 @@ class Dispatch:
     async def run(
         self,
         route: Route,
-        headers: tuple[Header, ...],
+        stages: Stages,
         message: Callable[[Engine], bytes],
         deliver: Callable[[Answer], Awaitable[None]],
     ) -> None:
@@ -73,16 +75,26 @@ class Dispatch:
         """
         tried = Tried()
         while True:
-            try:
-                async with self._admission.slot(route.model_id, route.routing, without=tried.engines) as engine:
-                    return await self._attempt(engine, headers, message(engine), deliver, tried)
-            except _Again as again:
-                tried = replace(again.tried, attempts=tried.attempts + 1)
-                if tried.attempts > RETRIES or tried.lost > 1:
-                    raise tried.failure or UpstreamError("No worker answered.") from None
-                self._count_retry()
-            except Unavailable as exc:
-                raise tried.failure or exc from None
+            async with AsyncExitStack() as held:
+                with stages.waiting():
+                    engine = await self._engine(route, tried, held)
+                try:
+                    with stages.working() as headers:
+                        return await self._attempt(engine, headers, message(engine), deliver, tried)
+                except _Again as again:
+                    tried = replace(again.tried, attempts=tried.attempts + 1)
+            if tried.attempts > RETRIES or tried.lost > 1:
+                raise tried.failure or UpstreamError("No worker answered.")
+            self._count_retry()
+
+    async def _engine(self, route: Route, tried: Tried, held: AsyncExitStack) -> Engine:
+        """Return an engine whose slot is `held`; when none is left, what failed before says more than that."""
+        try:
+            return await held.enter_async_context(
+                self._admission.slot(route.model_id, route.routing, without=tried.engines)
+            )
+        except Unavailable as exc:
+            raise tried.failure or exc from None
 
     async def _attempt(
         self,

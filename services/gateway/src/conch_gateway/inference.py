@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from os import urandom
 from typing import Any
 
-from conch_contracts.headers import INTERNAL_TOKEN, REQUEST_ID, TRACEPARENT
+from conch_contracts.headers import INTERNAL_TOKEN, REQUEST_ID
 from conch_contracts.records import Engine
 from conch_gateway import body
 from conch_gateway.delivery import Delivery
@@ -20,17 +20,17 @@ from conch_gateway.endpoints import CHAT, COMPLETIONS, Endpoint, Job, Understood
 from conch_gateway.exchange import Exchange
 from conch_gateway.metrics import GatewayMetrics
 from conch_gateway.reply import Reply
+from conch_gateway.stages import Stages
 from conch_gateway.tokenizers import Tokenizers
 from conch_gateway.upstream.port import Header
 from conch_gateway.watch import Limits, Watch
 from conch_kit.asgi import Receive
 from conch_kit.errors import Unavailable
 from conch_kit.snapshot import Snapshot
+from conch_kit.tracing import Tracer
 
 LARGE_BYTES = 64 * 1024
 """Bodies above this are parsed, validated and written in a thread."""
-SILENCE_GRACE_S = 5.0
-"""Workers enforce the model's time-outs; the gateway steps in this much later, when the worker itself hangs."""
 
 PATHS: Mapping[str, Endpoint[Any]] = {"/v1/chat/completions": CHAT, "/v1/completions": COMPLETIONS}
 """What this module serves, by POST."""
@@ -44,6 +44,17 @@ class Bounds:
     body_timeout_s: float
     keep_alive_s: float
     write_stall_s: float
+    worker_grace_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """What accompanies one request from the moment in which it is understood."""
+
+    stages: Stages
+    watch: Watch
+    deadline: float
+    """When the answer must be complete, on the monotonic clock."""
 
 
 class Inference:
@@ -56,6 +67,7 @@ class Inference:
         dispatch: Dispatch,
         metrics: GatewayMetrics,
         bounds: Bounds,
+        tracer: Tracer,
         *,
         internal_token: bytes | None = None,
     ) -> None:
@@ -64,6 +76,7 @@ class Inference:
         self._dispatch = dispatch
         self._metrics = metrics
         self._bounds = bounds
+        self._tracer = tracer
         self._token_header: tuple[Header, ...] = (
             () if internal_token is None else ((INTERNAL_TOKEN.encode(), internal_token),)
         )
@@ -81,9 +94,13 @@ class Inference:
         )
         understood = await self._understand(endpoint, raw, exchange)
         comment = reply.keep_alive if understood.stream else None
-        async with Watch(reply.client, comment, self._limits(understood)) as watch:
-            job = await self._tokenize(endpoint, understood, exchange)
-            await self._run(job, exchange, reply, watch)
+        deadline = time.monotonic() + understood.route.routing.timeout_s
+        with self._tracer.span(endpoint.name, exchange.traceparent) as span:
+            span.set("model", exchange.model)
+            stages = Stages(self._tracer, span, self._metrics.of(exchange.model), self._headers(exchange))
+            async with Watch(reply.client, comment, self._limits(deadline)) as watch:
+                job = await self._tokenize(endpoint, understood, exchange, stages)
+                await self._run(job, exchange, reply, Course(stages, watch, deadline))
 
     async def _understand(self, endpoint: Endpoint[Any], raw: bytes, exchange: Exchange) -> Understood:
         snapshot = self._snapshot()
@@ -98,50 +115,44 @@ class Inference:
             self._metrics.unknown_fields.inc(understood.unknown_fields)
         return understood
 
-    async def _tokenize(self, endpoint: Endpoint[Any], understood: Understood, exchange: Exchange) -> Job:
-        prepared = await self._tokenizers.prepare(understood.preparation, self._headers(exchange))
+    async def _tokenize(
+        self, endpoint: Endpoint[Any], understood: Understood, exchange: Exchange, stages: Stages
+    ) -> Job:
+        with stages.tokenizing() as headers:
+            prepared = await self._tokenizers.prepare(understood.preparation, headers)
         ids = (exchange.request_id, endpoint.id_prefix + urandom(16).hex())
         created = int(time.time())
         if len(prepared) > LARGE_BYTES:
             return await asyncio.to_thread(Job.of, understood, prepared, ids=ids, created=created)
         return Job.of(understood, prepared, ids=ids, created=created)
 
-    async def _run(self, job: Job, exchange: Exchange, reply: Reply, watch: Watch) -> None:
-        route = job.understood.route
-        metrics = self._metrics.of(exchange.model)
-        began = time.monotonic()
-        deadline = began + route.routing.timeout_s
+    async def _run(self, job: Job, exchange: Exchange, reply: Reply, course: Course) -> None:
+        route, progress, grace_s = job.understood.route, course.watch.progress, self._bounds.worker_grace_s
         delivery = Delivery(
             exchange,
             reply,
-            watch.progress,
-            metrics,
-            inter_token_patience_s=route.routing.inter_token_timeout_s + SILENCE_GRACE_S,
+            progress,
+            self._metrics.of(exchange.model),
+            inter_token_patience_s=route.routing.inter_token_timeout_s + grace_s,
         )
 
         def message(engine: Engine) -> bytes:
             now = time.monotonic()
-            metrics.queue_wait.observe(now - began)
             if job.understood.stream:
-                watch.progress.asked = now
-                watch.progress.patience_s = route.routing.first_token_timeout_s + SILENCE_GRACE_S
-            return job.message(engine, timeout_s=max(0.001, deadline - now))
+                progress.asked = now
+                progress.patience_s = route.routing.first_token_timeout_s + grace_s
+            return job.message(engine, timeout_s=max(0.001, course.deadline - now))
 
         deliver = delivery.stream if job.understood.stream else delivery.whole
-        metrics.in_flight.inc()
-        try:
-            await self._dispatch.run(route, self._headers(exchange), message, deliver)
-        finally:
-            metrics.in_flight.dec()
+        await self._dispatch.run(route, course.stages, message, deliver)
 
     def _headers(self, exchange: Exchange) -> tuple[Header, ...]:
-        headers: tuple[Header, ...] = ((REQUEST_ID.encode(), exchange.request_id.encode()), *self._token_header)
-        trace = exchange.traceparent
-        return headers if trace is None else (*headers, (TRACEPARENT.encode(), trace))
+        return (REQUEST_ID.encode(), exchange.request_id.encode()), *self._token_header
 
-    def _limits(self, understood: Understood) -> Limits:
+    def _limits(self, deadline: float) -> Limits:
+        """Return the gateway's own limits: the worker keeps the deadline, and tells the usage when it is over."""
         return Limits(
-            deadline=time.monotonic() + understood.route.routing.timeout_s,
+            deadline=deadline + self._bounds.worker_grace_s,
             keep_alive_s=self._bounds.keep_alive_s,
             write_stall_s=self._bounds.write_stall_s,
         )

@@ -21,7 +21,9 @@ class ModelMetrics:
     first_token: Histogram
     gap: Histogram
     queue_wait: Histogram
+    waiting: Gauge
     in_flight: Gauge
+    missing_usage: Counter
     prompt_tokens: Counter
     completion_tokens: Counter
 
@@ -65,8 +67,11 @@ class GatewayMetrics:
             buckets=DURATION_BUCKETS,
             registry=registry,
         )
+        self._waiting = Gauge(
+            "conch_gateway_waiting", "Requests that wait for an engine's slot.", model, registry=registry
+        )
         self._in_flight = Gauge(
-            "conch_gateway_in_flight", "Requests that an engine works on.", model, registry=registry
+            "conch_gateway_in_flight", "Requests that hold an engine's slot.", model, registry=registry
         )
         self._tokens = Counter(
             "conch_gateway_tokens_total", "Tokens as reported by workers.", ["model", "kind"], registry=registry
@@ -77,8 +82,8 @@ class GatewayMetrics:
         self.retries = Counter(
             "conch_gateway_retries_total", "Requests sent again before their first byte.", ["peer"], registry=registry
         )
-        self.missing_usage = Counter(
-            "conch_gateway_missing_usage_total", "Complete answers without a readable usage.", registry=registry
+        self._missing_usage = Counter(
+            "conch_gateway_missing_usage_total", "Complete answers without a readable usage.", model, registry=registry
         )
         self._models: dict[str, ModelMetrics] = {}
         self._ends: dict[tuple[str, str, int, str], Counter] = {}
@@ -92,7 +97,9 @@ class GatewayMetrics:
                 first_token=self._first_token.labels(model),
                 gap=self._gap.labels(model),
                 queue_wait=self._queue_wait.labels(model),
+                waiting=self._waiting.labels(model),
                 in_flight=self._in_flight.labels(model),
+                missing_usage=self._missing_usage.labels(model),
                 prompt_tokens=self._tokens.labels(model, "prompt"),
                 completion_tokens=self._tokens.labels(model, "completion"),
             )

@@ -4,7 +4,7 @@ import asyncio
 import gc
 import logging
 import sys
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, closing
 from dataclasses import dataclass
 from os import urandom
 
@@ -25,6 +25,7 @@ from conch_kit.registry import RegistryReader
 from conch_kit.service import Health, HttpOptions, serve
 from conch_kit.settings import redacted
 from conch_kit.snapshot import Snapshot
+from conch_kit.tracing import Tracer, tracer
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +52,11 @@ async def run_gateway(settings: GatewaySettings) -> None:
     """Serve until a signal comes and every request has ended or was cut."""
     logs.configure(settings.log_level, stream=sys.stderr)
     log.info("Gateway starts.", extra={"settings": redacted(settings)})
+    with closing(tracer("conch-gateway", settings.otlp_endpoint)) as spans:
+        await _serve(settings, spans)
+
+
+async def _serve(settings: GatewaySettings, spans: Tracer) -> None:
     keys = ApiKeys(settings.api_keys_file)
     await keys.load()
     collectors = metrics.registry()
@@ -74,6 +80,7 @@ async def run_gateway(settings: GatewaySettings) -> None:
             keys=keys,
             metrics=GatewayMetrics(collectors),
             access_log=AccessLog(sys.stdout.buffer if settings.access_log else None),
+            tracer=spans,
         )
 
         async def on_drain() -> None:

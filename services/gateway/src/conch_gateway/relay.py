@@ -27,7 +27,7 @@ class FrameTooLong(Exception):
 class FrameRelay:
     """The state of one relayed stream."""
 
-    __slots__ = ("_carry", "_comment", "done", "frames_begun")
+    __slots__ = ("_carry", "_comment", "done")
 
     def __init__(self) -> None:
         self._carry = b""
@@ -41,7 +41,7 @@ class FrameRelay:
             chunk = self._carry + chunk
             self._carry = b""
         if self._comment is not None:
-            self._comment += chunk
+            self._comment = _bounded(self._comment + chunk)
             return b""
         if chunk.startswith(_COMMENT):
             self._comment = chunk
@@ -58,7 +58,7 @@ class FrameRelay:
 
     def overlong(self, chunk: bytes) -> bool:
         """Tell whether `feed` might raise for this chunk."""
-        return len(self._carry) + len(chunk) > MAX_FRAME_BYTES
+        return len(self._carry) + len(self._comment or b"") + len(chunk) > MAX_FRAME_BYTES
 
     def usage(self) -> Usage | None:
         """Return the usage that the worker reported, or None when it did not or nobody can read it."""
@@ -68,10 +68,14 @@ class FrameRelay:
         whole = chunk.rfind(FRAME_END) + 2
         if whole < 2:
             whole = 0
-        self._carry = chunk[whole:]
-        if len(self._carry) > MAX_FRAME_BYTES:
-            raise FrameTooLong(f"A frame exceeds {MAX_FRAME_BYTES} bytes.")
+        self._carry = _bounded(chunk[whole:])
         return chunk[:whole]
+
+
+def _bounded(frame: bytes) -> bytes:
+    if len(frame) > MAX_FRAME_BYTES:
+        raise FrameTooLong(f"A frame exceeds {MAX_FRAME_BYTES} bytes.")
+    return frame
 
 
 def parse_usage(text: bytes) -> Usage | None:

@@ -49,5 +49,7 @@ class GatewaySettings(ServiceSettings):
     """Connecting to a tokenizer or worker; another one is tried afterwards."""
     tokenizer_timeout_s: float = Field(default=5.0, gt=0)
     """Preparing one prompt; above the two seconds that a chat template may take."""
+    worker_grace_s: float = Field(default=5.0, ge=0)
+    """Workers keep the model's time-outs; the gateway steps in this much later, when the worker itself hangs."""
     drain_delay_s: float = Field(default=0.0, ge=0)
     """How long `/health/ready` says no before the port closes, so that load balancers notice."""
