@@ -86,12 +86,16 @@ def engine_answers(given: Input) -> Fault | None:
         return _of_probe(given.observed.external.get(given.model.id, Probe()))
     if given.model.deployment.spec.replicas == 0:
         return Fault(Reason.NO_REPLICAS, "spec.replicas is 0; set it to 1 or more to serve the model.")
-    engines = given.observed.engines_of(given.model.id)
-    if any(engine.ready for engine in engines):
+    if any(engine.ready for engine in given.observed.engines_of(given.model.id)):
         return None
-    faults = [_of_engine(engine) for engine in engines if engine.engine.phase is not EnginePhase.STOPPING]
-    worst = [fault for fault in faults if fault.reason is not Reason.ENGINE_STARTING]
-    return next(iter(worst or faults), Fault(Reason.ENGINE_STARTING, "The engine is being started."))
+    starting = Fault(Reason.ENGINE_STARTING, "The engine is being started.")
+    return failing_engine(given) or next((_of_engine(engine) for engine in _staying(given)), starting)
+
+
+def failing_engine(given: Input) -> Fault | None:
+    """Return what is wrong with the first engine that fails, while others may serve."""
+    faults = (_of_engine(engine) for engine in _staying(given) if not engine.ready)
+    return next((fault for fault in faults if fault.reason is not Reason.ENGINE_STARTING), None)
 
 
 def route_is_published(given: Input) -> Fault | None:
@@ -138,7 +142,13 @@ def judge(given: Input) -> dict[ConditionType, Fault | None]:
 
 def _of_source(found: SourceFault, given: Input) -> Fault:
     served = given.model.id in given.published.models
-    return Fault(found.reason, f"{found.message} Until then it is served as before." if served else found.message)
+    before = f"{found.message.rstrip('.')}. Until then the model is served as before."
+    return Fault(found.reason, before if served else found.message)
+
+
+def _staying(given: Input) -> list[ObservedEngine]:
+    engines = given.observed.engines_of(given.model.id)
+    return [engine for engine in engines if engine.engine.phase is not EnginePhase.STOPPING]
 
 
 def _of_engine(engine: ObservedEngine) -> Fault:

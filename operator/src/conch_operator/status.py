@@ -14,7 +14,7 @@ from conch_contracts.conditions import (
     set_condition,
 )
 from conch_contracts.names import Digest, ModelId, ServedName
-from conch_operator.policies import Fault, Input, judge
+from conch_operator.policies import Fault, Input, failing_engine, judge
 from conch_operator.routes import claim_names
 from conch_operator.state import Desired, Observed, ProbeVerdict, Published, SourceFacts
 
@@ -75,7 +75,7 @@ def _conditions(given: Input, conditions: tuple[Condition, ...], now: str) -> tu
     for kind, fault in judge(given).items():
         conditions = set_condition(conditions, _condition(kind, fault, now))
     status, reason, message = derive_ready(conditions)
-    message = message or _lost_names(given)
+    message = message or " ".join(filter(None, (_lost_names(given), _failing_engine(given))))
     ready = Condition(type=ConditionType.READY, status=status, reason=reason, message=message, last_transition_time=now)
     return set_condition(conditions, ready)
 
@@ -90,3 +90,8 @@ def _condition(kind: ConditionType, fault: Fault | None, now: str) -> Condition:
 def _lost_names(given: Input) -> str:
     lost = ", ".join(f"{name} (held by {owner})" for name, owner in given.claim.lost.items())
     return f"Serves without the names that older models hold: {lost}." if lost else ""
+
+
+def _failing_engine(given: Input) -> str:
+    fault = failing_engine(given)
+    return f"One engine fails while others serve: {fault.message}" if fault else ""

@@ -9,6 +9,7 @@ from conch_operator.state import (
     DesiredModel,
     EnginePhase,
     Observed,
+    ObservedEngine,
     Probe,
     ProbeVerdict,
     Published,
@@ -88,6 +89,25 @@ def test_a_model_with_everything_is_ready() -> None:
 def test_one_ready_engine_of_two_is_enough() -> None:
     engines = (engine(MODEL, 0, phase=EnginePhase.EXITED), engine(MODEL, 1))
     assert describe(Desired((MODEL,)), observed(engines=engines), PUBLISHED, {}, "now")[MODEL.id].ready
+
+
+@pytest.mark.parametrize(
+    ("other", "says"),
+    [
+        (engine(MODEL, 1), ""),
+        (engine(MODEL, 1, probe=Probe()), ""),
+        (engine(MODEL, 1, phase=EnginePhase.STOPPING), ""),
+        (
+            engine(MODEL, 1, probe=failing(Reason.ENGINE_LOAD_FAILED, "no such layer")),
+            f"One engine fails while others serve: {engine(MODEL, 1).name}: no such layer",
+        ),
+    ],
+)
+def test_an_engine_that_fails_beside_one_that_serves_is_told(other: ObservedEngine, says: str) -> None:
+    status = describe(Desired((MODEL,)), observed(engines=(engine(MODEL), other)), PUBLISHED, {}, "now")[MODEL.id]
+    ready = status.condition(ConditionType.READY)
+    assert ready is not None
+    assert (ready.status, ready.message) == (ConditionStatus.TRUE, says)
 
 
 def test_an_external_engine_that_answers_makes_ready() -> None:

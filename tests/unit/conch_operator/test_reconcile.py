@@ -171,7 +171,7 @@ async def test_a_model_is_served_as_before_while_its_folder_is_away(world: World
     statuses = await world.rounds(model)
     ready = statuses[model.id].condition(ConditionType.READY)
     assert ready.reason is Reason.FOLDER_MISSING
-    assert ready.message.endswith("Until then it is served as before.")
+    assert ready.message.endswith("Until then the model is served as before.")
     assert world.registry.routes == before
     (world.folder / "away").rename(world.folder / "tiny")
     assert (await world.rounds(model))[model.id].ready

@@ -55,8 +55,10 @@ class Progress:
             if ready is None:
                 continue
             if status.ready:
-                engines = f"{status.ready_replicas} of {status.replicas} engines"
-                note = f"; {ready.message}" if ready.message else ""
+                surplus = status.ready_replicas > status.replicas  # while one takes another's place
+                wanted = f"engines, {status.replicas} wanted" if surplus else f"of {status.replicas} engines"
+                engines = f"{status.ready_replicas} {wanted}"
+                note = f"; {one_line(ready.message)}" if ready.message else ""
                 self.change(model, f"{model} is Ready ({engines}){note}")
             elif ready.reason not in _ON_THE_WAY or time.monotonic() - self._started > _PATIENCE_S:
                 self.change(model, f"{model} is not ready: {ready.reason}: {one_line(ready.message)}")
