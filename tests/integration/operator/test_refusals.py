@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -45,6 +46,13 @@ def test_a_bad_file_is_refused(tmp_path: Path, before: str, after: str, says: st
     assert result.returncode == 1
     assert says in result.stderr
     assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("port", ["abc", "-1", "65536", "8_0"])
+def test_a_port_that_is_none_is_refused(tmp_path: Path, port: str) -> None:
+    result = conch("up", "-f", example(tmp_path), f"--port={port}", cwd=tmp_path)
+    assert result.returncode == 2
+    assert f"must be between 0 and 65535, found {port}" in result.stderr
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
@@ -97,3 +105,16 @@ def test_an_older_file_is_converted_to_what_validates(tmp_path: Path) -> None:
     result = conch("validate", "models.yaml", cwd=tmp_path)
     assert (converted.returncode, result.returncode) == (0, 0)
     assert result.stdout == "models.yaml:1: local/chatglm2-6b ok\n"
+
+
+def test_ctrl_c_while_it_is_loaded_leaves_no_stack(tmp_path: Path) -> None:
+    command = [sys.executable, "-X", "importtime", "-m", "conch_operator.cli", "up", "-f", example(tmp_path)]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if line.endswith("conch_contracts.names\n"):  # one of the first of hundreds
+                break
+        process.send_signal(signal.SIGINT)
+        rest = process.stderr.read()
+    assert process.returncode == 130
+    assert "Traceback" not in rest

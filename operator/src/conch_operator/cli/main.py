@@ -4,12 +4,23 @@ import argparse
 import os
 import sys
 
-from conch_operator.cli import convert, status, up, validate
-from conch_operator.cli.errors import CommandError
+INTERRUPTED = 130
+"""The exit status after a Ctrl-C that nothing had to be stopped for; shells use it."""
 
 
 def main() -> int:
     """Run the command line and return its exit status: 0 done, 1 failed, 2 wrong usage."""
+    try:
+        return _run()
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def _run() -> int:
+    # Imported here because that takes a second, and Ctrl-C may come meanwhile.
+    from conch_operator.cli import convert, status, up, validate
+    from conch_operator.cli.errors import CommandError
+
     parser = argparse.ArgumentParser(prog="conch", description="Serve models behind an OpenAI-compatible API.")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     up.add(commands, os.environ)  # noqa: TID251

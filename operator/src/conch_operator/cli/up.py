@@ -149,7 +149,6 @@ def _read_environment(environ: Mapping[str, str], arguments: argparse.Namespace)
 
 
 def _port(text: str) -> int:
-    port = int(text)
-    if not 0 <= port <= 65535:
+    if not (text.isascii() and text.isdecimal() and int(text) <= 65535):
         raise argparse.ArgumentTypeError(f"must be between 0 and 65535, found {text}")
-    return port
+    return int(text)
