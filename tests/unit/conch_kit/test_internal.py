@@ -1,12 +1,16 @@
 import json
 
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from pydantic import SecretStr
 
 from conch_kit.asgi import ASGIApp, ClientGone, Receive, Scope, Send, json_response
 from conch_kit.errors import Unavailable
 from conch_kit.internal import internal_app
 from conch_kit.logs import request_id_var
+from conch_kit.tracing import OtlpTracer
 from testkit.asgi import call
 
 TOKEN = ("x-conch-internal-token", "secret")
@@ -46,6 +50,24 @@ async def test_a_request_runs_under_its_own_id(app: ASGIApp) -> None:
     assert (answer.status, json.loads(answer.body)) == (200, {"request_id": "req-7"})
     answer = await call(app, "/work", headers=[TOKEN])
     assert json.loads(answer.body) == {"request_id": None}
+
+
+async def test_a_request_is_a_span_of_its_callers_trace_and_what_it_does_lies_below() -> None:
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    spans = OtlpTracer(provider)
+
+    async def work(scope: Scope, receive: Receive, send: Send) -> None:
+        with spans.span("inside"):
+            await json_response(send, 200, b"{}")
+
+    trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    await call(internal_app({"/work": work}, None, spans), "/work", headers=[("traceparent", trace)])
+    inside, request = exporter.get_finished_spans()
+    assert (inside.name, request.name) == ("inside", "/work")
+    assert inside.parent is not None
+    assert request.parent is not None
+    assert (inside.parent.span_id, request.parent.span_id) == (request.context.span_id, 0xB7AD6B7169203331)
 
 
 @pytest.mark.parametrize(

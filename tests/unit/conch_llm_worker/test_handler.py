@@ -5,11 +5,15 @@ import json
 from typing import Any
 
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from prometheus_client import CollectorRegistry
 
 from conch_contracts.generation import Api, GenerateRequest
 from conch_contracts.names import Digest
 from conch_kit.errors import InvalidRequest, ServiceError, Unavailable, UpstreamTimeout
+from conch_kit.tracing import OtlpTracer, Tracer, tracer
 from conch_kit.triton.errors import EngineLost, EngineRejected, EngineTimeout, EngineUnavailable
 from conch_llm_worker.engine_calls import EngineCalls
 from conch_llm_worker.handler import GenerateHandler
@@ -17,7 +21,7 @@ from conch_llm_worker.interruption import InFlight
 from conch_llm_worker.metrics import Metrics
 from conch_llm_worker.vocabulary import Vocabulary
 from testkit.engine_messages import response, tokens_response
-from testkit.generate_requests import generate_request, prompt, sampling
+from testkit.generate_requests import backend, generate_request, prompt, sampling
 from testkit.scripted_triton import Caller, Event, ScriptedTriton
 from testkit.vocabularies import BYTE_EOS, byte_level
 
@@ -33,13 +37,13 @@ class OneVocabulary:
 class Worker:
     """A handler on a scripted engine."""
 
-    def __init__(self, *scripts: list[Event]) -> None:
+    def __init__(self, *scripts: list[Event], spans: Tracer | None = None) -> None:
         self.triton = ScriptedTriton(*scripts)
         self.in_flight = InFlight()
         self.registry = CollectorRegistry()
-        engines = EngineCalls(self.triton, lambda: 42)
+        engines = EngineCalls(self.triton, lambda: 42, spans or tracer("test", None))
         self._handler = GenerateHandler(
-            engines, OneVocabulary(), self.in_flight, Metrics.register(self.registry), max_body_bytes=10_000
+            engines, OneVocabulary(), self.in_flight, Metrics.register(self.registry), max_body_bytes=1_000_000
         )
 
     async def call(self, request: GenerateRequest | bytes) -> Caller:
@@ -254,3 +258,22 @@ PATH_FOR_DIGEST = ask().model_dump_json().replace("d" * 64, "../..").encode()
 async def test_a_message_that_is_no_generate_request_is_refused(body: bytes) -> None:
     with pytest.raises(InvalidRequest):
         await Worker().call(body)
+
+
+async def test_a_stop_word_of_the_model_cancels_an_engine_that_does_not_know_it() -> None:
+    worker = Worker([tokens_response(b"hello you"), asyncio.Event()])
+    caller = await worker.call(ask(backend=backend(stop_words=(tuple(b"lo"),))))
+    assert contents(caller) == "hel"
+    assert worker.triton.cancelled == [0]
+
+
+async def test_a_prompt_of_many_ids_is_served_as_any_other() -> None:
+    caller = await Worker(HELLO).call(ask(prompts=(prompt(range(20_000)),)))
+    assert contents(caller) == "hello"
+
+
+async def test_spans_tell_waiting_for_the_engine_from_its_work() -> None:
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    await Worker(HELLO, spans=OtlpTracer(provider)).call(ask())
+    assert [span.name for span in exporter.get_finished_spans()] == ["wait", "work"]

@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry
 
 from conch_contracts.names import Digest
 from conch_kit.errors import InvalidRequest, Unavailable
+from conch_kit.tracing import tracer
 from conch_tokenizer import frames
 from conch_tokenizer.bounds import TimeLimits
 from conch_tokenizer.children import Bundle, ChildPool, PoolSettings
@@ -87,7 +88,7 @@ async def pool_of(source: FakeSource, size: int = 1, **changes: float) -> AsyncI
         limits=TimeLimits(template_s=60, encode_s=60, load_s=60),
         respawn_delay_s=0,
     )
-    async with ChildPool(source, settings, TokenizerMetrics(CollectorRegistry())) as pool:
+    async with ChildPool(source, settings, TokenizerMetrics(CollectorRegistry()), tracer("test", None)) as pool:
         await pool.wait_ready()
         yield pool
 

@@ -1,8 +1,9 @@
-"""The router of internal services: token, request id, and errors as answers; nothing else on the way of a request."""
+"""The router of internal services: token, request id, trace, and errors as answers; nothing else on the way."""
 
 import hmac
 import logging
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from pydantic import SecretStr
 
@@ -10,16 +11,30 @@ from conch_contracts import headers
 from conch_kit.asgi import ASGIApp, ClientGone, Handler, Message, Receive, Scope, Send, header, respond
 from conch_kit.errors import InternalError, MethodNotAllowed, NotFound, PermissionDenied, ServiceError
 from conch_kit.logs import request_id_var
+from conch_kit.tracing import Tracer
 
 log = logging.getLogger(__name__)
 
 _REQUEST_ID = headers.REQUEST_ID.encode()
 _TOKEN = headers.INTERNAL_TOKEN.encode()
+_TRACEPARENT = headers.TRACEPARENT.encode()
 
 
-def internal_app(handlers: Mapping[str, Handler], token: SecretStr | None) -> ASGIApp:
-    """Return an app that serves POST on these paths to callers who know the token."""
-    return _InternalApp(handlers, None if token is None else token.get_secret_value().encode())
+def internal_app(handlers: Mapping[str, Handler], token: SecretStr | None, tracer: Tracer | None = None) -> ASGIApp:
+    """Return an app that serves POST on these paths to callers who know the token; with a tracer each is a span."""
+    traced = handlers if tracer is None else {path: _Traced(each, path, tracer) for path, each in handlers.items()}
+    return _InternalApp(traced, None if token is None else token.get_secret_value().encode())
+
+
+@dataclass(frozen=True, slots=True)
+class _Traced:
+    handler: Handler
+    name: str
+    tracer: Tracer
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self.tracer.span(self.name, header(scope, _TRACEPARENT)):
+            await self.handler(scope, receive, send)
 
 
 class _InternalApp:

@@ -7,9 +7,13 @@ others. Nothing is queued between engine and client: a slow reader stops the rea
 import asyncio
 from contextlib import aclosing, suppress
 
+from tritonclient.grpc.service_pb2 import ModelInferResponse
+
 from conch_contracts.generation import GenerateRequest, Usage
+from conch_contracts.records import Dialect
 from conch_kit.triton.errors import EngineError, MalformedResponse
 from conch_llm_worker.answers import Answer
+from conch_llm_worker.dialects.deltas import Reader
 from conch_llm_worker.engine_calls import EngineCalls, Responses
 from conch_llm_worker.generation import Finish, Generation, Rules
 from conch_llm_worker.vocabulary import Vocabulary
@@ -63,28 +67,41 @@ class Choices:
             raise
 
     async def _generate(self, index: int, generation: Generation) -> None:
-        request, answer = self._request, self._answer
-        call = await self._engines.prepare(request, index)
-        read, first = call.reader.read, True
-        async with aclosing(self._engines.responses(request, call)) as responses:
-            async for response in responses:
-                delta = read(response)
-                if first and request.echo:
-                    await answer.add(index, generation.echo(delta.prompt))
-                step = generation.feed(delta)
-                if first or step.text or step.entries or step.finish is not None:
-                    await answer.add(index, step)
-                    first = False
-                if step.finish is not None:
-                    if not self._cut_short(generation, step.finish):
-                        await _last_word(responses)
-                    return
+        call = await self._engines.prepare(self._request, index)
+        async with aclosing(self._engines.responses(self._request, call)) as responses:
+            with self._engines.span("wait"):
+                opening = await anext(aiter(responses), None)
+            if opening is None:
+                raise MalformedResponse("The engine's stream is empty.")
+            with self._engines.span("work"):
+                finish = await self._write(index, generation, call.reader, opening, responses)
+                if not self._cut_short(generation, finish):
+                    await _last_word(responses)
+
+    async def _write(
+        self, index: int, generation: Generation, reader: Reader, opening: ModelInferResponse, responses: Responses
+    ) -> Finish:
+        """Add what each message brings to the answer until one of them ends it."""
+        answer, delta = self._answer, reader.read(opening)
+        if self._request.echo:
+            await answer.add(index, generation.echo(delta.prompt))
+        step = generation.feed(delta)
+        await answer.add(index, step)
+        if step.finish is not None:
+            return step.finish
+        async for response in responses:
+            step = generation.feed(reader.read(response))
+            if step.text or step.entries or step.finish is not None:
+                await answer.add(index, step)
+            if step.finish is not None:
+                return step.finish
         raise MalformedResponse("The engine's stream ended without a reason.")
 
     def _cut_short(self, generation: Generation, finish: Finish) -> bool:
-        """Tell whether the engine would go on if it were let: only a client's stop string is unknown to it."""
-        request = self._request
-        return finish.stop_reason in request.stop and generation.completion_tokens < request.sampling.max_tokens
+        """Tell whether the engine would go on if it were let: it may not know the string that ended the answer."""
+        if not isinstance(finish.stop_reason, str) or generation.completion_tokens >= self._request.sampling.max_tokens:
+            return False
+        return self._request.target.dialect is Dialect.TOKENS or finish.stop_reason in self._request.stop
 
 
 async def _last_word(responses: Responses) -> None:

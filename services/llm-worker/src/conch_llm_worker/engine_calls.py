@@ -5,6 +5,7 @@ again after a call failed, since another model may have taken its place.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 from tritonclient.grpc.model_config_pb2 import DataType, ModelConfig
@@ -13,6 +14,7 @@ from tritonclient.grpc.service_pb2 import ModelInferRequest, ModelInferResponse
 from conch_contracts.generation import GenerateRequest, SamplingParameters
 from conch_contracts.names import EngineAddress
 from conch_contracts.records import Dialect
+from conch_kit.tracing import Span, Tracer
 from conch_llm_worker.dialects import fastertransformer, tokens
 from conch_llm_worker.dialects.deltas import Dispatch
 from conch_llm_worker.dialects.fastertransformer import Layout
@@ -61,9 +63,10 @@ class Triton(Protocol):
 class EngineCalls:
     """Prepares and makes the engine calls of requests."""
 
-    def __init__(self, triton: Triton, random_seed: Callable[[], int]) -> None:
+    def __init__(self, triton: Triton, random_seed: Callable[[], int], tracer: Tracer) -> None:
         self._triton = triton
         self._random_seed = random_seed
+        self._tracer = tracer
         self._layouts: dict[tuple[EngineAddress, str], Layout] = {}
 
     async def prepare(self, request: GenerateRequest, index: int) -> Dispatch:
@@ -91,6 +94,10 @@ class EngineCalls:
             inter_timeout_s=request.inter_token_timeout_s,
             timeout_s=timeout_s,
         )
+
+    def span(self, name: str) -> AbstractContextManager[Span]:
+        """Return a span for a part of a call."""
+        return self._tracer.span(name)
 
     def forget(self, request: GenerateRequest) -> None:
         """Read the model's config again at the next call: after a failure another model may be there."""

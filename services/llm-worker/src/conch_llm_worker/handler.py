@@ -21,6 +21,8 @@ from conch_llm_worker.vocabulary import Vocabulary
 
 log = logging.getLogger(__name__)
 
+_LARGE_BYTES = 64 * 1024
+"""Messages above this are parsed in a thread: a prompt of a million ids would hold up all streams."""
 _END_S = 30.0
 """How long a reader that has fallen behind may take for the last bytes."""
 
@@ -52,7 +54,8 @@ class GenerateHandler:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request; raise `ServiceError` for what fails before the first byte."""
-        request = _parse(await read_body(receive, self._max_body_bytes))
+        body = await read_body(receive, self._max_body_bytes)
+        request = await asyncio.to_thread(_parse, body) if len(body) > _LARGE_BYTES else _parse(body)
         vocabulary = await self._vocabularies.get(request.target.tokenizer_digest)
         answer: Answer = (StreamedAnswer if request.stream else CompleteAnswer)(request, vocabulary, send)
         choices = Choices(request, vocabulary, self._engines, answer)

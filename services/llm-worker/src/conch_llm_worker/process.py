@@ -1,7 +1,7 @@
 """The worker's collaborators, built and taken down in order."""
 
 import random
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, closing
 
 from conch_contracts.names import GENERATE_PATH
 from conch_contracts.records import Pool
@@ -10,6 +10,7 @@ from conch_kit.cache_folder import cache_folder
 from conch_kit.redis_client import RedisClient
 from conch_kit.registry import BundleStore, HeartbeatWriter
 from conch_kit.service import Health, internal_app, serve
+from conch_kit.tracing import tracer
 from conch_kit.triton.client import TritonClient
 from conch_llm_worker.engine_calls import EngineCalls
 from conch_llm_worker.handler import GenerateHandler
@@ -25,15 +26,16 @@ async def serve_worker(settings: Settings) -> None:
     own = Metrics.register(registry)
     in_flight = InFlight()
     async with AsyncExitStack() as stack:
+        spans = stack.enter_context(closing(tracer("conch-llm-worker", settings.otlp_endpoint)))
         redis = await stack.enter_async_context(RedisClient(settings.redis_url))
         triton = await stack.enter_async_context(TritonClient())
         cache_dir = stack.enter_context(cache_folder(settings.cache_dir, name="conch-llm-worker"))
         vocabularies = VocabularyCache(BundleStore(redis), cache_dir, own, settings.max_vocabularies)
-        engines = EngineCalls(triton, lambda: random.getrandbits(63))
+        engines = EngineCalls(triton, lambda: random.getrandbits(63), spans)
         handler = GenerateHandler(engines, vocabularies, in_flight, own, settings.max_body_bytes)
         announced = _Announcement(redis, in_flight, stack)
         await serve(
-            internal_app({GENERATE_PATH: handler}, settings.internal_token),
+            internal_app({GENERATE_PATH: handler}, settings.internal_token, spans),
             settings,
             health=Health(live=lambda: True, ready=lambda: None),
             metrics=registry,

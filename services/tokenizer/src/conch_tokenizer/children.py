@@ -18,6 +18,7 @@ import orjson
 
 from conch_contracts.names import Digest
 from conch_kit.errors import InvalidRequest, Unavailable
+from conch_kit.tracing import Tracer
 from conch_tokenizer import frames
 from conch_tokenizer.bounds import TimeLimits
 from conch_tokenizer.connection import ChildConnection
@@ -66,10 +67,11 @@ class ChildSource(Protocol):
 class ChildPool:
     """Runs requests in children."""
 
-    def __init__(self, source: ChildSource, settings: PoolSettings, metrics: TokenizerMetrics) -> None:
+    def __init__(self, source: ChildSource, settings: PoolSettings, metrics: TokenizerMetrics, tracer: Tracer) -> None:
         self._source = source
         self._settings = settings
         self._metrics = metrics
+        self._tracer = tracer
         self._idle: deque[ChildConnection] = deque()
         self._waiting: deque[asyncio.Future[ChildConnection]] = deque()
         self._loaded: OrderedDict[Digest, Bundle] = OrderedDict()
@@ -128,10 +130,11 @@ class ChildPool:
 
     @asynccontextmanager
     async def _lease(self) -> AsyncIterator[ChildConnection]:
-        with self._metrics.queue_seconds.time():
+        with self._metrics.queue_seconds.time(), self._tracer.span("wait"):
             child = await self._acquire()
         try:
-            yield child
+            with self._tracer.span("work"):
+                yield child
         finally:
             self._offer(child)
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, closing
 
 from conch_contracts.records import Pool
 from conch_kit import metrics
@@ -11,6 +11,7 @@ from conch_kit.redis_client import RedisClient
 from conch_kit.registry import BundleStore, HeartbeatWriter
 from conch_kit.service import Health, internal_app, serve
 from conch_kit.settings import StartupError
+from conch_kit.tracing import tracer
 from conch_tokenizer.bundle_cache import BundleCache
 from conch_tokenizer.children import ChildPool, PoolSettings
 from conch_tokenizer.metrics import TokenizerMetrics
@@ -27,8 +28,9 @@ async def serve_tokenizer(settings: Settings, environ: Mapping[str, str]) -> Non
     collectors = TokenizerMetrics(registry)
     async with AsyncExitStack() as stack:
         # The environment goes to the process that children come from, which needs the interpreter's own variables.
+        spans = stack.enter_context(closing(tracer("conch-tokenizer", settings.otlp_endpoint)))
         spawner = await stack.enter_async_context(Spawner(settings.bounds(), environ))
-        pool = await stack.enter_async_context(ChildPool(spawner, _pool_settings(settings), collectors))
+        pool = await stack.enter_async_context(ChildPool(spawner, _pool_settings(settings), collectors, spans))
         redis = await stack.enter_async_context(RedisClient(settings.redis_url))
         cache_dir = stack.enter_context(cache_folder(settings.cache_dir, name="conch-tokenizer"))
         bundles = BundleCache(BundleStore(redis), cache_dir, collectors.bundles_fetched.inc)
@@ -43,7 +45,7 @@ async def serve_tokenizer(settings: Settings, environ: Mapping[str, str]) -> Non
             )
 
         health = Health(live=lambda: True, ready=lambda: None if pool.alive else "no tokenizer child is running")
-        app = internal_app(service.handlers(), settings.internal_token)
+        app = internal_app(service.handlers(), settings.internal_token, spans)
         await serve(app, settings, health=health, metrics=registry, on_bound=announce, on_drain=announcement.aclose)
 
 
