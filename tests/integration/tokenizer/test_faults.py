@@ -69,6 +69,12 @@ def test_a_child_killed_at_work_is_replaced_and_its_request_tried_again(tokenize
     assert busy not in tokenizer.children()
 
 
+def test_children_do_not_have_the_services_settings(tokenizer: RunningTokenizer) -> None:
+    wait_for(lambda: len(tokenizer.children()) == 2, RESPAWN_S)
+    for child in tokenizer.children():
+        assert b"CONCH_" not in Path(f"/proc/{child}/environ").read_bytes()
+
+
 def test_frozen_children_are_replaced_and_no_template_is_blamed(own_tokenizer: RunningTokenizer) -> None:
     assert_serves(own_tokenizer)
     frozen = own_tokenizer.children()

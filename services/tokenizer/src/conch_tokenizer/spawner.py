@@ -28,6 +28,8 @@ _QUIET_LIBRARIES = {
     "TRANSFORMERS_VERBOSITY": "error",
 }
 """No network, and no threads in a process that forks."""
+_OURS = "CONCH_"
+"""Our settings stay with the service: some are secrets, and children run programs that come with models."""
 _STOP_TIMEOUT_S = 5.0
 
 
@@ -36,7 +38,9 @@ class Spawner:
 
     def __init__(self, bounds: Bounds, environ: Mapping[str, str]) -> None:
         self._bounds = bounds
-        self._environ = {**environ, **_QUIET_LIBRARIES}
+        self._environ = {
+            name: value for name, value in environ.items() if not name.startswith(_OURS)
+        } | _QUIET_LIBRARIES
         self._numbers = itertools.count(1)
         self._process: asyncio.subprocess.Process | None = None
         self._control: socket.socket | None = None
