@@ -57,6 +57,27 @@ async def test_waiters_are_served_first_come_first_served():
     assert [name for name, _ in log] == [0, 1, 2]
 
 
+async def test_a_request_takes_a_slot_for_each_of_its_choices_and_at_most_all():
+    queues, log = admission(engine("a", 4)), []
+
+    async def enter(stack, name, sequences):
+        await stack.enter_async_context(queues.slot(MODEL, POLICY, sequences=sequences))
+        log.append(name)
+
+    async with AsyncExitStack() as first, AsyncExitStack() as second, AsyncExitStack() as third:
+        await enter(first, "three", 3)
+        await enter(second, "one", 1)
+        waiting = asyncio.create_task(enter(third, "many", 50))
+        await first.aclose()
+        await turns()
+        assert log == ["three", "one"]
+        await second.aclose()
+        await waiting
+        assert log[2] == "many"
+    async with queues.slot(MODEL, POLICY, sequences=4):
+        pass
+
+
 async def test_who_waits_for_one_engine_holds_up_nobody_who_can_use_another():
     queues, log, release = admission(engine("a"), engine("b")), [], asyncio.Event()
     tried = frozenset({EngineAddress("b")})

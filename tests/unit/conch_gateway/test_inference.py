@@ -295,3 +295,14 @@ async def test_without_tracing_the_clients_trace_is_passed_on():
     served = gateway()
     await served.client.post(PATH, CHAT, [(b"traceparent", CLIENT_TRACE)])
     assert [dict(post.headers)[b"traceparent"] for post in served.upstream.posts] == [CLIENT_TRACE] * 2
+
+
+async def test_all_choices_of_all_prompts_count_for_admission():
+    release = asyncio.Event()
+    scripts = {PREPARE_PATH: prepared(3, 3), GENERATE_PATH: streamed(release, b"{}")}
+    served = gateway(scripts, known=snapshot(engines=(Engine(grpc=ENGINE, slots=4),)))
+    body = {"model": "tiny-chat", "prompt": ["a", "b"], "n": 2}
+    tasks = [asyncio.create_task(served.client.post("/v1/completions", body)) for _ in range(2)]
+    await eventually(lambda: sum(served.admission.waiting().values()) == 1, "one who waits")
+    release.set()
+    assert [answer.status for answer in await asyncio.gather(*tasks)] == [200, 200]

@@ -121,7 +121,7 @@ class Engine(Record):
     http: str | None = None
     state: EngineState = EngineState.READY
     slots: int = 64
-    """Requests that the gateway sends to this engine at once; more wait in the gateway's queue."""
+    """Sequences that the gateway sends to this engine at once; more wait in the gateway's queue."""
     pod: str | None = None
     version: str | None = None
 

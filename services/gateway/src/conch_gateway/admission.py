@@ -1,6 +1,7 @@
 """Who may start now, and on which engine: one bounded first-come queue per model.
 
-An engine takes as many requests at once as it has slots. Whoever finds none free waits; the queue refuses when it is
+An engine works on as many sequences at once as it has slots; a request takes one for each of its choices, and an engine
+as a whole when it has more of them. Whoever finds none free waits; the queue refuses when it is
 full, gives up after the model's waiting time, and forgets a waiter that is cancelled.
 """
 
@@ -26,6 +27,7 @@ class Waiter:
 
     granted: asyncio.Future[Engine]
     without: frozenset[EngineAddress]
+    sequences: int
 
 
 @dataclass(slots=True)
@@ -37,26 +39,28 @@ class ModelQueue:
     waiters: deque[Waiter] = field(default_factory=deque)
     turn: int = 0
 
-    def free_engine(self, without: frozenset[EngineAddress]) -> Engine | None:
-        """Return the ready engine with the smallest share of its slots taken, or None when none has a free one."""
+    def free_engine(self, without: frozenset[EngineAddress], sequences: int) -> Engine | None:
+        """Return the ready engine with the smallest share of its slots taken, or None when none has enough free."""
         free = [
-            engine for engine in usable(self.engines, without=without) if self.taken[engine.grpc] < max(1, engine.slots)
+            engine
+            for engine in usable(self.engines, without=without)
+            if self.taken[engine.grpc] + places(engine, sequences) <= slots(engine)
         ]
         if not free:
             return None
         if len(free) == 1:
             return free[0]
         self.turn += 1
-        loads = [self.taken[engine.grpc] / max(1, engine.slots) for engine in free]
+        loads = [self.taken[engine.grpc] / slots(engine) for engine in free]
         return free[choose(loads, start=self.turn % len(free))]
 
-    def take(self, engine: Engine) -> None:
-        """Take one slot."""
-        self.taken[engine.grpc] += 1
+    def take(self, engine: Engine, sequences: int) -> None:
+        """Take the slots for so many sequences."""
+        self.taken[engine.grpc] += places(engine, sequences)
 
-    def give_back(self, engine: Engine) -> None:
-        """Free one slot and let the next waiter have it."""
-        self.taken[engine.grpc] -= 1
+    def give_back(self, engine: Engine, sequences: int) -> None:
+        """Free the slots again and let the next waiters have them."""
+        self.taken[engine.grpc] -= places(engine, sequences)
         if self.taken[engine.grpc] <= 0:
             del self.taken[engine.grpc]
         self.serve()
@@ -64,20 +68,30 @@ class ModelQueue:
     def serve(self) -> None:
         """Hand free slots to waiters, longest waiting first."""
         for waiter in list(self.waiters):
-            engine = self.free_engine(waiter.without)
+            engine = self.free_engine(waiter.without, waiter.sequences)
             if engine is None:
                 if not waiter.without:
                     return
                 continue
             self.waiters.remove(waiter)
             if not waiter.granted.done():
-                self.take(engine)
+                self.take(engine, waiter.sequences)
                 waiter.granted.set_result(engine)
 
 
 def usable(engines: Sequence[Engine], *, without: frozenset[EngineAddress] = frozenset()) -> list[Engine]:
     """Return the engines that take new requests and were not tried yet."""
     return [engine for engine in engines if engine.state is EngineState.READY and engine.grpc not in without]
+
+
+def slots(engine: Engine) -> int:
+    """Return how many sequences an engine works on at once."""
+    return max(1, engine.slots)
+
+
+def places(engine: Engine, sequences: int) -> int:
+    """Return how many slots so many sequences take: never more than there are."""
+    return min(sequences, slots(engine))
 
 
 class Admission:
@@ -104,9 +118,14 @@ class Admission:
 
     @asynccontextmanager
     async def slot(
-        self, model: ModelId, policy: RoutingPolicy, *, without: frozenset[EngineAddress] = frozenset()
+        self,
+        model: ModelId,
+        policy: RoutingPolicy,
+        *,
+        sequences: int = 1,
+        without: frozenset[EngineAddress] = frozenset(),
     ) -> AsyncIterator[Engine]:
-        """Hold a slot of one engine for the length of the context.
+        """Hold slots of one engine for the length of the context.
 
         Raises Unavailable when no engine can serve, or none had a free slot in time, and RateLimited when the queue
         is full.
@@ -114,22 +133,22 @@ class Admission:
         queue = self._queues.get(model)
         if queue is None or not usable(queue.engines, without=without):
             raise not_ready()
-        engine = queue.free_engine(without) if not queue.waiters else None
+        engine = queue.free_engine(without, sequences) if not queue.waiters else None
         if engine is None:
-            engine = await self._wait(queue, policy, without)
+            granted: asyncio.Future[Engine] = asyncio.get_running_loop().create_future()
+            engine = await self._wait(queue, policy, Waiter(granted, without, sequences))
         else:
-            queue.take(engine)
+            queue.take(engine, sequences)
         try:
             yield engine
         finally:
-            queue.give_back(engine)
+            queue.give_back(engine, sequences)
 
-    async def _wait(self, queue: ModelQueue, policy: RoutingPolicy, without: frozenset[EngineAddress]) -> Engine:
+    async def _wait(self, queue: ModelQueue, policy: RoutingPolicy, waiter: Waiter) -> Engine:
         if len(queue.waiters) >= policy.queue_max:
             raise RateLimited(
                 "The queue of this model is full.", code="rate_limit_exceeded", retry_after_s=QUEUE_RETRY_S
             )
-        waiter = Waiter(asyncio.get_running_loop().create_future(), without)
         queue.waiters.append(waiter)
         queue.serve()  # those before it may be waiting for an engine that it does not need
         try:
@@ -148,7 +167,7 @@ class Admission:
         if waiter in queue.waiters:
             queue.waiters.remove(waiter)
         elif waiter.granted.done() and not waiter.granted.cancelled():
-            queue.give_back(waiter.granted.result())
+            queue.give_back(waiter.granted.result(), waiter.sequences)
 
 
 def not_ready() -> Unavailable:

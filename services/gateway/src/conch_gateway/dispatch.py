@@ -66,10 +66,11 @@ class Dispatch:
         self,
         route: Route,
         stages: Stages,
+        sequences: int,
         message: Callable[[Engine], bytes],
         deliver: Callable[[Answer], Awaitable[None]],
     ) -> None:
-        """Run a job, and deliver the answer of the first worker that accepts it.
+        """Run a job of so many sequences, and deliver the answer of the first worker that accepts it.
 
         `message` is called when the engine is known. Raises a ServiceError; what `deliver` raises passes.
         """
@@ -77,7 +78,7 @@ class Dispatch:
         while True:
             async with AsyncExitStack() as held:
                 with stages.waiting():
-                    engine = await self._engine(route, tried, held)
+                    engine = await self._engine(route, sequences, tried, held)
                 try:
                     with stages.working() as headers:
                         return await self._attempt(engine, headers, message(engine), deliver, tried)
@@ -87,11 +88,11 @@ class Dispatch:
                 raise tried.failure or UpstreamError("No worker answered.")
             self._count_retry()
 
-    async def _engine(self, route: Route, tried: Tried, held: AsyncExitStack) -> Engine:
-        """Return an engine whose slot is `held`; when none is left, what failed before says more than that."""
+    async def _engine(self, route: Route, sequences: int, tried: Tried, held: AsyncExitStack) -> Engine:
+        """Return an engine whose slots are `held`; when none is left, what failed before says more than that."""
         try:
             return await held.enter_async_context(
-                self._admission.slot(route.model_id, route.routing, without=tried.engines)
+                self._admission.slot(route.model_id, route.routing, sequences=sequences, without=tried.engines)
             )
         except Unavailable as exc:
             raise tried.failure or exc from None

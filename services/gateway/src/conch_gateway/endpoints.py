@@ -102,6 +102,11 @@ class Job:
             created=created,
         )
 
+    @property
+    def sequences(self) -> int:
+        """How many choices an engine works on at once."""
+        return len(self.prepared.prompts) * (self.understood.request.n or 1)
+
     def message(self, engine: Engine, *, timeout_s: float) -> bytes:
         """Return the message that asks a worker to run this job on `engine`."""
         request, shape, route = self.understood.request, self.understood.shape, self.understood.route

@@ -144,7 +144,7 @@ class Inference:
             return job.message(engine, timeout_s=max(0.001, course.deadline - now))
 
         deliver = delivery.stream if job.understood.stream else delivery.whole
-        await self._dispatch.run(route, course.stages, message, deliver)
+        await self._dispatch.run(route, course.stages, job.sequences, message, deliver)
 
     def _headers(self, exchange: Exchange) -> tuple[Header, ...]:
         return (REQUEST_ID.encode(), exchange.request_id.encode()), *self._token_header
