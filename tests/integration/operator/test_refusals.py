@@ -55,6 +55,22 @@ def test_a_port_that_is_none_is_refused(tmp_path: Path, port: str) -> None:
     assert f"must be between 0 and 65535, found {port}" in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("setting", "value", "says"),
+    [
+        ("CONCH_API_KEY_FILE", "keys", "CONCH_API_KEY_FILE is not a setting of this process"),
+        ("CONCH_API_KEYS_FILE", "/nowhere/keys", "Expected a readable file of API keys at /nowhere/keys"),
+    ],
+)
+def test_a_setting_that_the_gateway_refuses_ends_conch_up(tmp_path: Path, setting: str, value: str, says: str) -> None:
+    port = str(free_port())
+    result = conch("up", "-f", example(tmp_path), "--port", port, cwd=tmp_path, **{setting: value})
+    assert result.returncode == 1
+    assert result.stderr.splitlines()[-1].startswith("conch: The gateway cannot start: it exited with status")
+    assert says in result.stderr.splitlines()[-1]
+    assert not (tmp_path / ".conch" / "run" / "gateway.json").exists()
+
+
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     result = conch("up", "-f", "none.yaml", cwd=tmp_path)
     assert (result.returncode, result.stderr) == (1, "conch: none.yaml: no such file\n")

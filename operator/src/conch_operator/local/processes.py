@@ -122,6 +122,8 @@ class Kept:
         self.incarnation = 0
         self.detail = ""
         self.pid: int | None = None
+        self.first_exit: int | None = None
+        """How the first process ended by itself: its exit status, or its signal as a negative number."""
         self.task: asyncio.Task[None] | None = None
         self._keeping = keeping
         self._nursery = nursery
@@ -186,6 +188,7 @@ class Kept:
             if process.returncode is None:
                 await self._end(process)
             else:
+                self.first_exit = process.returncode if self.incarnation == 1 else self.first_exit
                 self.detail = _how_it_ended(process.returncode, last_words(command.log))
                 self._enter(EnginePhase.EXITED)
         finally:

@@ -44,6 +44,10 @@ class SessionOptions:
     server: EngineServer
 
 
+class GatewayRefused(Exception):
+    """The gateway did not even start, which trying again with the same settings cannot heal; it says why."""
+
+
 class Session:
     """Runs until it is told to stop; leaves no process behind."""
 
@@ -56,9 +60,10 @@ class Session:
         self._wake = asyncio.Event()
         self._stopping = asyncio.Event()
         self._statuses: Statuses = {}
+        self._refusal: str | None = None
 
     async def run(self) -> None:
-        """Serve until SIGINT, SIGTERM or SIGHUP."""
+        """Serve until SIGINT, SIGTERM or SIGHUP; raises GatewayRefused."""
         async with Nursery() as nursery:
             engines = LocalEngines(nursery, self._state, self._options.server, self._wake.set)
             self._obey_signals(engines)
@@ -67,6 +72,8 @@ class Session:
                 await self._serve(engines)
             finally:
                 await self._stop(engines)
+        if self._refusal is not None:
+            raise GatewayRefused(self._refusal)
 
     async def _serve(self, engines: LocalEngines) -> None:
         redis_url = self._options.services.redis_url
@@ -92,6 +99,7 @@ class Session:
             self._statuses = await reconciler.reconcile(self._models.current)
             urls = self._urls()
             all_ready = self._tell(urls)
+            self._end_without_gateway()
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), _ROUND_S if all_ready else _STARTING_ROUND_S)
 
@@ -121,6 +129,13 @@ class Session:
         if all_ready:
             self._progress.welcome(urls[GATEWAY], self._statuses)
         return all_ready
+
+    def _end_without_gateway(self) -> None:
+        gateway = self._services.processes[GATEWAY]
+        if self._refusal is None and gateway.first_exit is not None and gateway.first_exit > 0:
+            self._refusal = f"The gateway cannot start: it {gateway.detail}"
+            self._stopping.set()
+            self._wake.set()
 
     def _urls(self) -> dict[str, str]:
         urls = {name: self._services.url(name) for name in self._services.processes}
