@@ -4,14 +4,16 @@ Everything here blocks on the disk, so the loop calls it in a thread.
 What the facts mean for the route is decided in `routes`.
 """
 
+import asyncio
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from conch_contracts.conditions import Reason
 from conch_contracts.names import Digest, ModelId
+from conch_contracts.spec.engine import Runtime
 from conch_kit.bundles import TOKENIZER_FILES, BundleError, pack
 from conch_operator.state import DesiredModel, SourceFacts, SourceFault
 
@@ -43,6 +45,14 @@ class SourceReader:
     def __init__(self) -> None:
         self._known: dict[ModelId, _Read] = {}
 
+    async def read_all(self, models: Sequence[DesiredModel]) -> dict[ModelId, SourceFacts | SourceFault]:
+        """Return what the folders of these models say now."""
+        return await asyncio.to_thread(lambda: {model.id: self.read(model) for model in models})
+
+    async def bundle(self, facts: SourceFacts) -> tuple[Digest, bytes]:
+        """Return the tokenizer bundle of a folder; of one that has changed meanwhile, the new one."""
+        return await asyncio.to_thread(pack, facts.folder)
+
     def read(self, model: DesiredModel) -> SourceFacts | SourceFault:
         """Return what a model's folder says now; while files are being copied, what it said before."""
         fingerprint = (model.deployment.spec, *_fingerprint(model))
@@ -65,10 +75,11 @@ def read_source(model: DesiredModel) -> SourceFacts | SourceFault:
 
 def folder_of(model: DesiredModel) -> Path:
     """Return the model's folder as an absolute path."""
-    return (model.base / model.deployment.spec.source.path).resolve()
+    return (model.base / (model.deployment.spec.source.path or "")).resolve()
 
 
 def _facts(model: DesiredModel) -> SourceFacts:
+    _check_is_local(model)
     folder = folder_of(model)
     _check_folder(folder)
     spec = model.deployment.spec
@@ -92,6 +103,15 @@ def _facts(model: DesiredModel) -> SourceFacts:
         eos_token_ids=_eos_ids(folder, config, tokenizer),
         chat_template=_chat_template(model),
     )
+
+
+def _check_is_local(model: DesiredModel) -> None:
+    spec = model.deployment.spec
+    if spec.source.path is None:
+        raise SourceError(Reason.NOT_HERE, f"Sources of type {spec.source.named} need a cluster; use spec.source.path.")
+    if spec.engine.runtime not in (Runtime.CPU, Runtime.EXTERNAL):
+        message = f"The runtime {spec.engine.runtime} needs a cluster; use cpu or external here."
+        raise SourceError(Reason.NOT_HERE, message)
 
 
 def _check_folder(folder: Path) -> None:

@@ -14,9 +14,9 @@ from conch_contracts.conditions import (
     set_condition,
 )
 from conch_contracts.names import Digest, ModelId, ServedName
-from conch_operator.policies import Fault, Input, judge
+from conch_operator.policies import Input, judge
 from conch_operator.routes import claim_names
-from conch_operator.state import Desired, Observed, ProbeVerdict, Published, SourceFacts
+from conch_operator.state import Desired, Fault, Observed, ProbeVerdict, Published, SourceFacts
 
 
 class ModelStatus(BaseModel):
