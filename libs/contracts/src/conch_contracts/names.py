@@ -41,6 +41,8 @@ SERVICE_PORT = 8080
 TRITON_HTTP_PORT = 8000
 TRITON_GRPC_PORT = 8001
 TRITON_METRICS_PORT = 8002
+REDIS_PORT = 6379
+"""The bundled Redis on Kubernetes."""
 AGENT_PORT = 9091
 """The process beside each engine on Kubernetes; asked by the operator and, when a pod ends, by the kubelet."""
 
@@ -62,6 +64,8 @@ OPERATOR = "conch-operator"
 """Who manages what it makes, and its field manager."""
 ENGINE_COMPONENT = "engine"
 READER_COMPONENT = "source-reader"
+SCRAPED_LABEL = f"{GROUP}/scraped"
+"""`true` on pods whose admin port has metrics."""
 
 # --- the registry, schema version 1 --------------------------------------------------------------
 

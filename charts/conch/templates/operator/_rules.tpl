@@ -1,0 +1,40 @@
+{{/*
+What the operator may do where ModelDeployments live: read them and write their status; keep the objects that run an
+engine; read pods and events for the cause when one does not start; open the readiness gate of engines that serve, which
+is all that it writes to pods; tell in events of its own what has happened. It reads no Secret.
+*/}}
+{{- define "conch.operator.rules" -}}
+{{- $contract := include "conch.contract" . | fromYaml -}}
+- apiGroups: [{{ $contract.group }}]
+  resources: [{{ $contract.plural }}]
+  verbs: [get, list, watch]
+- apiGroups: [{{ $contract.group }}]
+  resources: [{{ $contract.plural }}/status]
+  verbs: [patch]
+- apiGroups: [apps]
+  resources: [deployments, statefulsets]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [""]
+  resources: [services, configmaps]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [policy]
+  resources: [poddisruptionbudgets]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [batch]
+  resources: [jobs]
+  verbs: [get, list, watch, create, patch, delete]
+{{- if .Values.networkPolicy.enabled }}
+- apiGroups: [networking.k8s.io]
+  resources: [networkpolicies]
+  verbs: [get, list, watch, create, patch, delete]
+{{- end }}
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [get, list, watch]
+- apiGroups: [""]
+  resources: [pods/status]
+  verbs: [patch]
+- apiGroups: [events.k8s.io]
+  resources: [events]
+  verbs: [list, create, patch]
+{{- end -}}
