@@ -5,7 +5,7 @@ MODELS ?= examples/tiny-chat.yaml
 ARGS ?=
 BIN := .venv/bin
 
-.PHONY: help setup up test lint fmt types unit contract integration e2e bench images cluster cluster-down clean
+.PHONY: help setup up test lint fmt types generate unit contract integration e2e bench images cluster cluster-down clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-13s %s\n", $$1, $$2}'
@@ -27,6 +27,9 @@ fmt: setup ## Rewrite the code in the project's format.
 
 types: setup ## Check types.
 	@$(BIN)/mypy && $(BIN)/mypy --explicit-package-bases tests/support bench && $(BIN)/mypy -p cluster -p images
+
+generate: setup ## Write the files that are made from the types: the CRD, the pages of its fields and of the chart.
+	@PYTHONPATH=hack $(BIN)/python -m generate
 
 unit contract integration e2e: setup ## Run one suite.
 	@$(BIN)/python -m pytest tests/$@ $(ARGS)

@@ -112,6 +112,10 @@ def _check_is_local(model: DesiredModel) -> None:
     if spec.engine.runtime not in (Runtime.CPU, Runtime.EXTERNAL):
         message = f"The runtime {spec.engine.runtime} needs a cluster; use cpu or external here."
         raise SourceError(Reason.NOT_HERE, message)
+    template = spec.tokenizer.chat_template
+    if template is not None and template.config_map_key_ref is not None:
+        message = "A chat template in a ConfigMap needs a cluster; use inline or file in spec.tokenizer.chatTemplate."
+        raise SourceError(Reason.NOT_HERE, message)
 
 
 def _check_folder(folder: Path) -> None:
