@@ -56,7 +56,9 @@ async def test_engine_image_serves_its_example_model_through_triton(namespace: N
 
 
 def _engine(image: str, items: list[dict[str, str]]) -> dict[str, Any]:
-    pod = _pod("engine", image, ["--model-repository=/repository", "--disable-auto-complete-config"])
+    # By name, because a ConfigMap's volume also holds folders that are no models.
+    args = ["--model-repository=/repository", "--model-control-mode=explicit", "--load-model=tiny"]
+    pod = _pod("engine", image, [*args, "--disable-auto-complete-config"])
     container = pod["spec"]["containers"][0]
     container["readinessProbe"] = {"httpGet": {"path": "/v2/models/tiny/ready", "port": 8000}, "periodSeconds": 1}
     container["volumeMounts"] += [

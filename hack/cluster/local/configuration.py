@@ -10,15 +10,21 @@ _EVICTION = {"memory.available": "64Mi", "nodefs.available": "1%", "imagefs.avai
 
 def write(layout: Layout) -> None:
     """Write all of them."""
-    layout.containerd_config.write_text(_containerd(layout))
-    (layout.home / "resolv.conf").write_text("nameserver 127.0.0.1\n")
+    _write(layout.containerd_config, _containerd(layout))
+    _write(layout.home / "resolv.conf", "nameserver 127.0.0.1\n")
     _write_json(layout.home / "cni" / "10-conch.conflist", _network())
     _write_json(layout.home / "kubelet.yaml", _kubelet(layout))
     _write_json(layout.home / "kube-proxy.yaml", _kube_proxy(layout))
 
 
+def _write(path: Path, text: str) -> None:
+    """Write what differs only: kube-proxy ends when its file is touched."""
+    if not path.exists() or path.read_text() != text:
+        path.write_text(text)
+
+
 def _write_json(path: Path, content: dict[str, object]) -> None:
-    path.write_text(json.dumps(content))
+    _write(path, json.dumps(content))
 
 
 def _containerd(layout: Layout) -> str:
