@@ -26,7 +26,7 @@ fmt: setup ## Rewrite the code in the project's format.
 	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
 
 types: setup ## Check types.
-	@$(BIN)/mypy && $(BIN)/mypy --explicit-package-bases tests/support bench && $(BIN)/mypy -p cluster -p images
+	@$(BIN)/mypy && $(BIN)/mypy --explicit-package-bases tests/support bench && $(BIN)/mypy -p cluster -p images -p generate
 
 generate: setup ## Write the files that are made from the types: the CRD, the pages of its fields and of the chart.
 	@PYTHONPATH=hack $(BIN)/python -m generate

@@ -13,7 +13,7 @@ from conch_contracts.spec.rules import validations_of
 from generate import FILES
 from generate.crd import crd, schema
 from generate.structural import NotStructural, structural
-from testkit.bad_models import RULE_CASES
+from testkit.bad_models import CASES
 
 ROOT = Path(__file__).parents[2]
 
@@ -29,7 +29,7 @@ def test_every_rule_has_an_accepted_and_a_refused_example() -> None:
     transitions = {ModelSpec.same_kind.message, EngineSpec.same_runtime.message}
     of_the_name = {validation["message"] for validation in validations_of(ModelDeployment)}
     messages = {rule["message"] for rule in _found(schema(), "x-kubernetes-validations")} - transitions - of_the_name
-    assert [text for text in messages if not any(case.says in text for case in RULE_CASES)] == []
+    assert [text for text in messages if not any(case.says and case.says in text for case in CASES)] == []
 
 
 def test_no_rule_says_more_than_a_terminal_can_show() -> None:

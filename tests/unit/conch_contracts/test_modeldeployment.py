@@ -50,7 +50,7 @@ def test_the_smallest_object_gets_every_default() -> None:
         ({"generation": {"temperature": "0"}}, {"generation": {"temperature": "NaN"}}, "must be a finite number"),
         ({"generation": {"badWords": [[1]]}}, {"generation": {"badWords": [[-1]]}}, "must not be negative"),
         ({"routing": {"timeout": "1m30s"}}, {"routing": {"timeout": "90"}}, "must be a duration"),
-        ({"routing": {"timeout": "500ms"}}, {"routing": {"timeout": "0s"}}, "must be more than zero"),
+        ({"routing": {"timeout": "500ms"}}, {"routing": {"timeout": "0s"}}, "must be a duration of more than zero"),
         (
             {"tokenizer": {"chatTemplate": {"inline": "x"}}},
             {"tokenizer": {"chatTemplate": {"inline": "x", "file": "y"}}},

@@ -16,7 +16,7 @@ from testkit.bad_models.case import Case, model
 from testkit.bad_models.forms import FORM_CASES
 from testkit.bad_models.rules import RULE_CASES
 
-__all__ = ["CASES", "NAMES_ACCEPTED", "NAMES_REFUSED", "RULE_CASES", "Case", "model"]
+__all__ = ["CASES", "NAMES_ACCEPTED", "NAMES_REFUSED", "Case", "model"]
 
 CASES = (*FORM_CASES, *RULE_CASES)
 NAMES_REFUSED = ("a" * 41, "dots.in.it")

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from conch_contracts.spec.rules import Obeys, Rule
+from conch_contracts.spec.rules import Obeys, Rule, matching
 
 _HOST = (
     r"(([A-Za-z0-9]([A-Za-z0-9_-]*[A-Za-z0-9])?\.)*[A-Za-z]([A-Za-z0-9_-]*[A-Za-z0-9])?"
@@ -27,10 +27,21 @@ _NO_METADATA = Obeys(
     )
 )
 
-Address = Annotated[str, Field(pattern=rf"^{_HOST}:[0-9]{{1,5}}$", max_length=300), _NO_METADATA]
+Address = Annotated[
+    str,
+    Field(max_length=300),
+    matching(rf"{_HOST}:[0-9]{{1,5}}", "must be host:port without a scheme, such as triton.example.com:8001"),
+    _NO_METADATA,
+]
 """host:port."""
 
 HttpUrl = Annotated[
-    str, Field(pattern=rf"^https?://{_HOST}(:[0-9]{{1,5}})?(/[A-Za-z0-9._~/-]*)?$", max_length=1024), _NO_METADATA
+    str,
+    Field(max_length=1024),
+    matching(
+        rf"https?://{_HOST}(:[0-9]{{1,5}})?(/[A-Za-z0-9._~/-]*)?",
+        "must be a URL of scheme http or https without user, query or fragment, such as https://minio.example.com:9000",
+    ),
+    _NO_METADATA,
 ]
 """A URL of scheme http or https without user, query or fragment."""

@@ -10,7 +10,7 @@ from typing import Annotated
 from pydantic import Field
 
 from conch_contracts.spec.fields import ObjectName, Quantity, SpecPart, quantity_value
-from conch_contracts.spec.rules import Obeys, Rule, rule
+from conch_contracts.spec.rules import Obeys, Rule, matching, rule
 
 DENIED_OPTIONS = (
     "--trust-remote-code",
@@ -112,14 +112,20 @@ _DIFFERENT_VARIABLES = Obeys(
 
 ImageReference = Annotated[
     str,
-    Field(
-        pattern=r"^[A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]{1,5})?(/[a-z0-9][a-z0-9._-]*)*"
-        r"(:[A-Za-z0-9_][A-Za-z0-9._-]{0,127})?(@sha256:[a-f0-9]{64})?$",
-        max_length=512,
+    Field(max_length=512),
+    matching(
+        r"[A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]{1,5})?(/[a-z0-9][a-z0-9._-]*)*"
+        r"(:[A-Za-z0-9_][A-Za-z0-9._-]{0,127})?(@sha256:[a-f0-9]{64})?",
+        "must be an image, such as registry.example.com/team/engine:1.2 or one with a digest @sha256:...",
     ),
 ]
 
-Argument = Annotated[str, Field(pattern=r"^--[a-z0-9][a-z0-9-]*(=[^\x00-\x1f]*)?$", max_length=1024), _NO_SECRET]
+Argument = Annotated[
+    str,
+    Field(max_length=1024),
+    matching(r"--[a-z0-9][a-z0-9-]*(=[^\x00-\x1f]*)?", "must be one option, written --name or --name=value"),
+    _NO_SECRET,
+]
 Arguments = Annotated[tuple[Argument, ...], Field(max_length=32), _ALLOWED_OPTIONS]
 
 

@@ -23,7 +23,7 @@ from pydantic.alias_generators import to_camel
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from conch_contracts.spec.rules import Obeys, Rule, Transition, rules_of, validations_of
+from conch_contracts.spec.rules import Obeys, Rule, Transition, matching, rules_of, validations_of
 
 _DURATION_PATTERN = r"^([0-9]{1,4}h)?([0-9]{1,6}m)?([0-9]{1,7}s)?([0-9]{1,9}ms)?$"
 _DURATION = re.compile(r"(?:([0-9]{1,4})h)?(?:([0-9]{1,6})m(?!s))?(?:([0-9]{1,7})s)?(?:([0-9]{1,9})ms)?")
@@ -70,12 +70,11 @@ class SpecPart(BaseModel):
 
 def parse_duration(value: object) -> float:
     """Return the seconds that a string such as "30s", "10m", "1m30s" or "500ms" stands for."""
-    match = _DURATION.fullmatch(value) if isinstance(value, str) and value else None
-    if match is None:
-        raise ValueError(f'must be a duration in quotes or bare such as 30s, 10m, 1m30s or 500ms, found "{value}"')
-    seconds = sum(int(part) * unit for part, unit in zip(match.groups(), _UNIT_SECONDS, strict=True) if part)
+    match = _DURATION.fullmatch(value) if isinstance(value, str) else None
+    groups = match.groups() if match is not None else ()
+    seconds = sum(int(part) * unit for part, unit in zip(groups, _UNIT_SECONDS, strict=False) if part)
     if not 0 < seconds <= 86_400:
-        raise ValueError(f"must be more than zero and at most 24h, found {value}")
+        raise ValueError(f'{_DURATION_MESSAGE}, found "{value}"')
     return seconds
 
 
@@ -125,32 +124,30 @@ def within(low: int, high: int, *, low_too: bool) -> Obeys:
     compare, text = (">=", f"{low} to {high}") if low_too else (">", f"more than {low} and at most {high}")
     return Obeys(
         Rule(
-            cel=f"double(self) {compare} {low}.0 && double(self) <= {high}.0",
+            cel=f"self.matches(r'{_DECIMAL_PATTERN}') && double(self) {compare} {low}.0 && double(self) <= {high}.0",
             message=f'must be {text}, in quotes, such as "0.7"',
             holds=lambda value: low <= value <= high and (low_too or value != low),
         )
     )
 
 
-def _duration_schema() -> WithJsonSchema:
-    longer, at_most = "duration(self) > duration('0s')", "duration(self) <= duration('24h')"
-    message = "must be more than zero and at most 24h, such as 30s, 10m, 1m30s or 500ms"
-    return WithJsonSchema(
-        {
-            "type": "string",
-            "pattern": _DURATION_PATTERN,
-            "minLength": 2,
-            "maxLength": 32,
-            "x-kubernetes-validations": [{"rule": f"{longer} && {at_most}", "message": message}],
-        }
-    )
-
+_DURATION_RULE = (
+    f"self.matches('{_DURATION_PATTERN}') && duration(self) > duration('0s') && duration(self) <= duration('24h')"
+)
+_DURATION_MESSAGE = "must be a duration of more than zero and at most 24h, such as 30s, 10m, 1m30s or 500ms"
 
 Duration = Annotated[
     float,
     BeforeValidator(parse_duration),
     PlainSerializer(format_duration, return_type=str),
-    _duration_schema(),
+    WithJsonSchema(
+        {
+            "type": "string",
+            "minLength": 2,
+            "maxLength": 32,
+            "x-kubernetes-validations": [{"rule": _DURATION_RULE, "message": _DURATION_MESSAGE}],
+        }
+    ),
 ]
 """Seconds in Python, a string such as `30s` in the API."""
 
@@ -158,7 +155,7 @@ DecimalString = Annotated[
     Decimal,
     BeforeValidator(parse_decimal),
     PlainSerializer(str, return_type=str),
-    WithJsonSchema({"type": "string", "pattern": _DECIMAL_PATTERN, "maxLength": _MAX_DECIMAL}),
+    WithJsonSchema({"type": "string", "maxLength": _MAX_DECIMAL}),
 ]
 """A decimal in Python, a string such as `"0.7"` in the API."""
 
@@ -169,6 +166,8 @@ Quantity = Annotated[
         {
             "anyOf": [{"type": "integer"}, {"type": "string"}],
             "x-kubernetes-int-or-string": True,
+            "minimum": 0,
+            "maximum": 10**18 - 1,
             "pattern": _QUANTITY_PATTERN,
             "maxLength": 32,
         }
@@ -185,7 +184,13 @@ ObjectName = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$", m
 DataKey = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]+$", max_length=253)]
 """A key of a ConfigMap or a Secret."""
 
+_PATH_PART = "[A-Za-z0-9_@+-][A-Za-z0-9._@+ -]*"
 RelativePath = Annotated[
-    str, Field(pattern=r"^[A-Za-z0-9_@+-][A-Za-z0-9._@+ -]*(/[A-Za-z0-9_@+-][A-Za-z0-9._@+ -]*)*$", max_length=1024)
+    str,
+    Field(max_length=1024),
+    matching(
+        f"{_PATH_PART}(/{_PATH_PART})*",
+        "must be a path below the root, such as team/model: no slash at its ends, and no part that begins with a dot",
+    ),
 ]
-"""A folder below something: no leading slash, and no part that begins with a dot."""
+"""A folder below something."""

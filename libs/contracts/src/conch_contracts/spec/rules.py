@@ -5,6 +5,7 @@ fix. `SpecPart` checks the Python form and writes the CEL form into the JSON sch
 objects is run through both. A Transition has no Python form here: it compares an edit with what was there before.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -84,6 +85,12 @@ def fields_set_in(part: BaseModel) -> tuple[str, ...]:
     """Return the API's names of the fields that are not null."""
     names = type(part).model_fields.items()
     return tuple(field.alias or name for name, field in names if part.__dict__[name] is not None)
+
+
+def matching(pattern: str, message: str) -> Obeys:
+    """Return the rule that a text matches an expression as a whole, said in words instead of in the expression."""
+    compiled = re.compile(pattern)
+    return Obeys(Rule(f"self.matches(r'^({pattern})$')", message, lambda text: compiled.fullmatch(text) is not None))
 
 
 def rules_of(part: type[BaseModel]) -> tuple[Rule, ...]:

@@ -7,7 +7,7 @@ from pydantic import Field
 from conch_contracts.spec.addresses import HttpUrl
 from conch_contracts.spec.container import ImageReference
 from conch_contracts.spec.fields import DataKey, ObjectName, RelativePath, SpecPart
-from conch_contracts.spec.rules import Rule, fields_set_in, one_of, rule
+from conch_contracts.spec.rules import Rule, fields_set_in, matching, one_of, rule
 
 PathString = Annotated[str, Field(min_length=1, max_length=4096)]
 RepositoryId = Annotated[
@@ -16,8 +16,10 @@ RepositoryId = Annotated[
 Revision = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]*$", max_length=200)]
 BucketUri = Annotated[
     str,
-    Field(
-        pattern=r"^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9_@+=!-][A-Za-z0-9._@+=!-]*)*/?$", max_length=1024
+    Field(max_length=1024),
+    matching(
+        r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9_@+=!-][A-Za-z0-9._@+=!-]*)*/?",
+        "must be s3://bucket/folder, without parts that begin with a dot",
     ),
 ]
 
