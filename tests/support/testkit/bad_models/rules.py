@@ -140,6 +140,7 @@ RULE_CASES = (
             "--host=0.0.0.0",
             "--http-addr=0.0.0.0",
             "--model-control-mode=explicit",
+            "--grpc-keepalive-time=1",
         )
     ),
     *(

@@ -38,6 +38,12 @@ DENIED_OPTIONS = (
     "--backend-directory",
     "--repoagent-directory",
     "--cache-directory",
+    "--grpc-keepalive-time",
+    "--grpc-keepalive-timeout",
+    "--grpc-keepalive-permit-without-calls",
+    "--grpc-http2-max-pings-without-data",
+    "--grpc-http2-min-recv-ping-interval-without-data",
+    "--disable-auto-complete-config",
 )
 """Set by Conch, or a way to code and data that the ModelDeployment's author should not get at."""
 
