@@ -10,7 +10,7 @@ from typing import Protocol
 
 from conch_contracts.names import ModelId
 from conch_operator.plan import Plan
-from conch_operator.state import ClusterEngine, Fault
+from conch_operator.state import ClusterEngine, EngineName, Fault
 
 
 class Cluster(Protocol):
@@ -21,3 +21,6 @@ class Cluster(Protocol):
 
     async def act(self, steps: Plan) -> Mapping[ModelId, Fault]:
         """Take a plan's steps; return why those of some models were refused."""
+
+    async def mark_serving(self, names: frozenset[EngineName]) -> None:
+        """Learn which engines requests reach now."""

@@ -36,8 +36,12 @@ SURGE = 1
 class Plan:
     """Steps to take, and the complete list of routes to publish."""
 
+    models: tuple[DesiredModel, ...] = ()
+    """Every wanted model, served or not."""
     serve: tuple[DesiredModel, ...] = ()
     """Every model that is to have engines, for a cluster that keeps their number by itself."""
+    external: tuple[DesiredModel, ...] = ()
+    """Every model that is served by engines of someone else."""
     start: tuple[EngineComponent, ...] = ()
     restart: tuple[EngineName, ...] = ()
     stop: tuple[EngineName, ...] = ()
@@ -80,18 +84,26 @@ def plan_processes(desired: Desired, observed: Observed) -> Plan:
 def plan_workloads(desired: Desired, observed: Observed) -> Plan:
     """Return what to do on a cluster that starts, replaces and ends engines by itself.
 
-    An engine that it has begun to end is held until every gateway has seen that it is gone; `stop` lets it go.
+    An engine that it has begun to end is held, and serves while there are too few others. Then it is withdrawn, and
+    when every gateway has seen that, `stop` lets it go.
     """
     claims = claim_names(desired.models)
     served = _served(desired, claims)
-    ending = [engine for engine in observed.engines if engine.engine.phase is EnginePhase.STOPPING]
+    needed = {engine.name for model in served for engine in _stand_ins(model, observed)}
+    ending = [
+        engine
+        for engine in observed.engines
+        if engine.engine.phase in (EnginePhase.LEAVING, EnginePhase.STOPPING) and engine.name not in needed
+    ]
     dead = [engine for engine in observed.engines if _is_dead(engine)]
     return Plan(
+        models=desired.models,
         serve=tuple(model for model in served if model.deployment.spec.engine.external is None),
+        external=tuple(model for model in served if model.deployment.spec.engine.external is not None),
         restart=tuple(engine.name for engine in dead),
         stop=tuple(engine.name for engine in ending if engine.withdrawn),
         withdraw=tuple(engine.name for engine in ending),
-        routes=_routes(served, claims, observed),
+        routes=_routes(served, claims, observed, frozenset(engine.name for engine in ending)),
         why=tuple(f"{engine.name}: {engine.probe.message}" for engine in dead),
     )
 
@@ -130,6 +142,13 @@ def spec_hash(spec: EngineSpec) -> str:
 
 def _served(desired: Desired, claims: Mapping[ModelId, NameClaim]) -> list[DesiredModel]:
     return [model for model in desired.models if is_served(model) and claims[model.id].kept]
+
+
+def _stand_ins(model: DesiredModel, observed: Observed) -> list[ObservedEngine]:
+    """Return the leaving engines that must go on serving until others take their place."""
+    engines = observed.engines_of(model.id)
+    missing = model.deployment.spec.replicas - sum(engine.ready for engine in engines)
+    return [engine for engine in engines if engine.leaving][: max(0, missing)]
 
 
 def _routes(
@@ -219,7 +238,7 @@ def _routed_engines(model: DesiredModel, observed: Observed, leaving: frozenset[
     return tuple(
         Engine(grpc=engine.engine.grpc, http=engine.engine.http, slots=engine.engine.contract.slots)
         for engine in observed.engines_of(model.id)
-        if engine.engine.phase is EnginePhase.RUNNING
+        if engine.engine.phase in (EnginePhase.RUNNING, EnginePhase.LEAVING)
         and _may_serve(engine.probe, engine.engine.grpc in before)
         and engine.name not in leaving
     )

@@ -66,6 +66,10 @@ class Reader(Protocol):
     def snapshot(self) -> Snapshot:
         """Return the latest known content of the registry."""
 
+    @property
+    def answered(self) -> bool:
+        """Return whether the registry has been read once, and be it that it was empty."""
+
 
 class SourceUnavailable(Exception):
     """A model's folder cannot be reached at the moment."""
@@ -132,7 +136,7 @@ class Reconciler:
     def _routed_at_first(self) -> Mapping[ModelId, RoutedModel]:
         """Return what the registry held when it was first read: the work of the operator before this one."""
         snapshot = self._ports.reader.snapshot
-        if self._found is None and snapshot.revision > 0:
+        if self._found is None and self._ports.reader.answered:
             routes = snapshot.routes.items()
             self._found = {model: (route, snapshot.engines.get(model, ())) for model, route in routes}
         return self._found or {}
@@ -155,6 +159,8 @@ class Reconciler:
         error: str | None = None
         routes: Mapping[ModelId, RoutedModel] = {}
         try:
+            if not self._ports.reader.answered:
+                raise RegistryUnavailable("it has not been read yet")
             missing = await self._ensure_bundles(steps, observed)
             held = self._ports.reader.snapshot.routes
             routes = {
@@ -163,6 +169,7 @@ class Reconciler:
                 if routed[0].tokenizer_digest not in missing or model in held
             }
             revision = await self._ports.publisher.publish(routes)
+            await self._ports.cluster.mark_serving(_reached(routes, observed))
         except (RegistryUnavailable, RegistryError) as unavailable:
             error = str(unavailable)
         self._withdrawals.note(steps.withdraw, revision, self._ports.clock())
@@ -187,11 +194,16 @@ class Reconciler:
         return frozenset(missing)
 
 
+def _reached(routes: Mapping[ModelId, RoutedModel], observed: Observed) -> frozenset[EngineName]:
+    addresses = {engine.grpc for _, engines in routes.values() for engine in engines}
+    return frozenset(engine.name for engine in observed.engines if engine.engine.grpc in addresses)
+
+
 def _targets(desired: Desired, engines: Sequence[ClusterEngine]) -> dict[Hashable, Target]:
     targets: dict[Hashable, Target] = {
         _key(engine): Target(engine.grpc, engine.contract.triton_model, engine.contract.dialect)
         for engine in engines
-        if engine.phase is EnginePhase.RUNNING
+        if engine.phase in (EnginePhase.RUNNING, EnginePhase.LEAVING)
     }
     for model in desired.models:
         external = model.deployment.spec.engine.external

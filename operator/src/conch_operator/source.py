@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from conch_contracts.conditions import Reason
+from conch_contracts.modeldeployment import ModelSpec
 from conch_contracts.names import Digest, ModelId
 from conch_contracts.spec.engine import Runtime
 from conch_kit.bundles import TOKENIZER_FILES, BundleError, pack
@@ -78,20 +79,32 @@ def folder_of(model: DesiredModel) -> Path:
     return (model.base / (model.deployment.spec.source.path or "")).resolve()
 
 
-def _facts(model: DesiredModel) -> SourceFacts:
-    _check_is_local(model)
-    folder = folder_of(model)
+@dataclass(frozen=True, slots=True)
+class FolderNeeds:
+    """What a folder must hold beside a tokenizer."""
+
+    weights: bool
+    config: bool
+
+
+def needs_of(spec: ModelSpec) -> FolderNeeds:
+    """Return what the folder of a model with this spec must hold."""
+    on_cpu = spec.engine.cpu is not None
+    return FolderNeeds(weights=on_cpu, config=on_cpu or spec.generation.max_length is None)
+
+
+def read_folder(folder: Path, needs: FolderNeeds) -> SourceFacts:
+    """Return what a folder says; raises SourceError."""
     _check_folder(folder)
-    spec = model.deployment.spec
-    if spec.engine.cpu is not None:
+    if needs.weights:
         _check_weights(folder)
     tokenizer = _read_json(folder / "tokenizer.json", Reason.TOKENIZER_INVALID)
     if tokenizer is None:
         message = f"{folder} has no tokenizer.json. Save the model's fast tokenizer there."
         raise SourceError(Reason.FILES_MISSING, message)
     config = _read_json(folder / "config.json", Reason.FILES_INVALID)
-    if config is None and (spec.engine.cpu is not None or spec.generation.max_length is None):
-        hint = "" if spec.engine.cpu is not None else " or set spec.generation.maxLength"
+    if config is None and needs.config:
+        hint = "" if needs.weights else " or set spec.generation.maxLength"
         raise SourceError(Reason.FILES_MISSING, f"{folder} has no config.json. Put the model's there{hint}.")
     config = config or {}
     return SourceFacts(
@@ -101,8 +114,14 @@ def _facts(model: DesiredModel) -> SourceFacts:
         vocab_size=_integer(config, _VOCABULARY_KEYS) or _largest_id(tokenizer) + 1,
         max_position_embeddings=_integer(config, _CONTEXT_KEYS),
         eos_token_ids=_eos_ids(folder, config, tokenizer),
-        chat_template=_chat_template(model),
+        chat_template=None,
     )
+
+
+def _facts(model: DesiredModel) -> SourceFacts:
+    _check_is_local(model)
+    facts = read_folder(folder_of(model), needs_of(model.deployment.spec))
+    return replace(facts, chat_template=_chat_template(model))
 
 
 def _check_is_local(model: DesiredModel) -> None:

@@ -33,6 +33,8 @@ class DesiredModel:
     """Unix seconds; of two models that want one served name the older keeps it."""
     generation: int = 0
     """Grows with each change of the spec; 0 where nobody counts."""
+    uid: str = ""
+    """What Kubernetes calls this very object; empty on a laptop."""
 
     @property
     def id(self) -> ModelId:
@@ -119,6 +121,8 @@ class EnginePhase(StrEnum):
     """It ended by itself; the cluster starts it again after a pause."""
     BLOCKED = "blocked"
     """The cluster cannot start it; its fault says why."""
+    LEAVING = "leaving"
+    """It is to end, and serves until it is let go."""
     STOPPING = "stopping"
 
 
@@ -178,6 +182,11 @@ class ObservedEngine:
     def ready(self) -> bool:
         """Return whether requests may go to it."""
         return self.engine.phase is EnginePhase.RUNNING and self.probe.verdict is ProbeVerdict.READY
+
+    @property
+    def leaving(self) -> bool:
+        """Return whether it answers, but is about to end."""
+        return self.engine.phase is EnginePhase.LEAVING and self.probe.verdict is ProbeVerdict.READY
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from testkit.models import model_deployment
 class FakeCluster:
     running: dict[EngineName, ClusterEngine] = field(default_factory=dict)
     stopped: list[EngineName] = field(default_factory=list)
+    serving: frozenset[EngineName] = frozenset()
 
     async def engines(self) -> tuple[ClusterEngine, ...]:
         return tuple(self.running.values())
@@ -44,6 +45,9 @@ class FakeCluster:
             self.running[name] = replace(self.running[name], phase=EnginePhase.STOPPING)
         return {}
 
+    async def mark_serving(self, names: frozenset[EngineName]) -> None:
+        self.serving = names
+
 
 @dataclass
 class FakeRegistry:
@@ -53,6 +57,7 @@ class FakeRegistry:
     revision: int = 0
     applied: int = 0
     down: bool = False
+    answered: bool = True
     stored: set[Digest] = field(default_factory=set)
 
     async def publish(self, models: Mapping[ModelId, RoutedModel]) -> int:

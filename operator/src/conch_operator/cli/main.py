@@ -4,7 +4,7 @@ import argparse
 import os
 import sys
 
-from conch_operator.cli import convert, status, up, validate
+from conch_operator.cli import cluster, convert, status, up, validate
 from conch_operator.cli.errors import CommandError
 
 
@@ -16,6 +16,7 @@ def main() -> int:
     validate.add(commands)
     convert.add(commands)
     status.add(commands)
+    cluster.add(commands)
     arguments = parser.parse_args()
     try:
         result: int = arguments.run(arguments)

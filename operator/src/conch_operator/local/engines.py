@@ -91,6 +91,9 @@ class LocalEngines:
             await self.stop(name)
         return {}
 
+    async def mark_serving(self, names: frozenset[EngineName]) -> None:
+        """Do nothing: processes have no use for it."""
+
     async def start(self, component: EngineComponent) -> None:
         """Begin to run an engine, and keep it running on the same ports."""
         if component.name in self._engines:
