@@ -20,8 +20,29 @@ from testkit.chart import Rendered, default_values, environment
 
 Schema = dict[str, Any]
 KEYWORDS = frozenset(
-    "$defs $ref $schema additionalProperties const description enum exclusiveMinimum if items maxLength maximum minItems "
-    "minLength minimum pattern properties required then type uniqueItems".split()  # noqa: SIM905 - a list is 20 lines
+    [
+        "$defs",
+        "$ref",
+        "$schema",
+        "additionalProperties",
+        "const",
+        "description",
+        "enum",
+        "exclusiveMinimum",
+        "if",
+        "items",
+        "maxLength",
+        "maximum",
+        "minItems",
+        "minLength",
+        "minimum",
+        "pattern",
+        "properties",
+        "required",
+        "then",
+        "type",
+        "uniqueItems",
+    ]
 )
 DEFINITIONS: Schema = values_schema()["$defs"]  # type: ignore[assignment]
 
