@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 import yaml
 
+from conch_contracts.records import ModelKind
+from conch_contracts.spec.engine import Runtime
 from conch_gateway.settings import GatewaySettings
 from conch_kit.settings import ServiceSettings
 from conch_llm_worker.settings import Settings as WorkerSettings
+from conch_operator.settings import OperatorSettings, ReleaseFile
 from conch_tokenizer.settings import Settings as TokenizerSettings
 from generate.chart import values_schema
 from generate.helm import CHART, Helm
@@ -102,9 +105,7 @@ def test_no_object_of_the_schema_takes_unknown_fields() -> None:
 
 
 def test_the_schema_and_the_values_name_the_same_things() -> None:
-    optional = ("engines.images.", "global")
-    parts = [path for path, _ in _parts(values_schema()) if ".settings." not in path]
-    described = {path for path in parts if not path.startswith(optional)}
+    described = {path for path, _ in _parts(values_schema()) if ".settings." not in path} - {"global"}
     assert described == set(_paths(default_values()))
 
 
@@ -125,6 +126,7 @@ def test_the_set_with_everything_sets_every_value() -> None:
         ("gateway", GatewaySettings),
         ("tokenizer", TokenizerSettings),
         ("workers.llm", WorkerSettings),
+        ("operator", OperatorSettings),
     ],
 )
 def test_every_setting_is_one_of_the_process(component: str, settings: type[ServiceSettings]) -> None:
@@ -140,6 +142,7 @@ def test_every_setting_is_one_of_the_process(component: str, settings: type[Serv
         ("conch-gateway/gateway", GatewaySettings),
         ("conch-tokenizer/tokenizer", TokenizerSettings),
         ("conch-llm-worker/llm-worker", WorkerSettings),
+        ("conch-operator/operator", OperatorSettings),
     ],
 )
 @pytest.mark.parametrize("case", case_names())
@@ -152,6 +155,17 @@ def test_a_process_knows_every_variable_that_it_is_given(
     read = settings.model_validate({name: _as_given(name, value) for name, value in ours.items()})
     assert set(ours) <= set(settings.model_fields)
     assert read.redis_url.startswith("redis")
+
+
+@pytest.mark.parametrize("case", case_names())
+def test_the_operator_understands_its_file(helm: Helm, case: str) -> None:
+    rendered = chart.render(helm, "--values", CASES / f"{case}.yaml")
+    told = ReleaseFile.model_validate(rendered.operator_settings())
+    assert told.owner is not None
+    assert rendered.one("Deployment", told.owner.name)
+    assert rendered.one("Lease", told.lease)
+    assert {kind for pool in told.worker_pools.values() for kind in pool.kinds} == set(ModelKind)
+    assert set(Runtime) - set(told.engines.images) == {Runtime.EXTERNAL, Runtime.FASTERTRANSFORMER}
 
 
 def test_large_numbers_reach_a_process_as_whole_numbers(helm: Helm) -> None:

@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 
 from conch_contracts import names
+from conch_operator.kubernetes.kinds import CHILDREN, Kind
+from conch_operator.kubernetes.pools import POOL_KINDS
 from testkit.chart import Object, Rendered, environment
 
 RESTRICTED_POD = {
@@ -106,6 +108,29 @@ def test_rights_are_named_one_by_one(rendered: Rendered) -> None:
     assert [rule for rule in rules if "*" in rule["resources"] + rule["verbs"] + rule["apiGroups"]] == []
     assert [rule for rule in rules if FORBIDDEN_RESOURCES & set(rule["resources"])] == []
     assert [rule for rule in rules if FORBIDDEN_VERBS & set(rule["verbs"])] == []
+
+
+@pytest.mark.parametrize("kind", CHILDREN, ids=lambda kind: kind.name)
+def test_the_operator_may_do_all_that_it_does_to_its_objects(plain: Rendered, kind: Kind) -> None:
+    (role,) = plain.of("ClusterRole")
+    assert _verbs(role, kind.group, kind.plural) == {"get", "list", "watch", "create", "patch", "delete"}
+
+
+@pytest.mark.parametrize("kind", POOL_KINDS, ids=lambda kind: kind.name)
+def test_the_operator_may_run_workers_in_its_own_namespace(rendered: Rendered, kind: Kind) -> None:
+    role = rendered.one("Role", rendered.operator_settings()["owner"]["name"])
+    assert _verbs(role, kind.group, kind.plural) == {"get", "list", "watch", "create", "patch", "delete"}
+
+
+def test_the_operator_writes_to_pods_their_status_only(plain: Rendered) -> None:
+    (role,) = plain.of("ClusterRole")
+    assert _verbs(role, "", "pods") == {"get", "list", "watch", "delete"}
+    assert _verbs(role, "", "pods/status") == {"patch"}
+
+
+def _verbs(role: Object, group: str, plural: str) -> set[str]:
+    rules = [rule for rule in role["rules"] if group in rule["apiGroups"] and plural in rule["resources"]]
+    return {verb for rule in rules for verb in rule["verbs"]}
 
 
 def test_an_operator_limited_to_namespaces_has_no_right_elsewhere(rendered: Rendered) -> None:

@@ -1,7 +1,7 @@
 {{/*
 What the operator may do where ModelDeployments live: read them and write their status; keep the objects that run an
-engine; read pods and events for the cause when one does not start; open the readiness gate of engines that serve, which
-is all that it writes to pods; tell in events of its own what has happened. It reads no Secret.
+engine; read pods for the cause when one does not start, open the readiness gate of those that serve, and delete those
+that have stopped answering; tell in Events what has happened. It reads no Secret.
 */}}
 {{- define "conch.operator.rules" -}}
 {{- $contract := include "conch.contract" . | fromYaml -}}
@@ -12,16 +12,13 @@ is all that it writes to pods; tell in events of its own what has happened. It r
   resources: [{{ $contract.plural }}/status]
   verbs: [patch]
 - apiGroups: [apps]
-  resources: [deployments, statefulsets]
+  resources: [deployments]
   verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [""]
   resources: [services, configmaps]
   verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [policy]
   resources: [poddisruptionbudgets]
-  verbs: [get, list, watch, create, patch, delete]
-- apiGroups: [batch]
-  resources: [jobs]
   verbs: [get, list, watch, create, patch, delete]
 {{- if .Values.networkPolicy.enabled }}
 - apiGroups: [networking.k8s.io]
@@ -30,11 +27,11 @@ is all that it writes to pods; tell in events of its own what has happened. It r
 {{- end }}
 - apiGroups: [""]
   resources: [pods]
-  verbs: [get, list, watch]
+  verbs: [get, list, watch, delete]
 - apiGroups: [""]
   resources: [pods/status]
   verbs: [patch]
 - apiGroups: [events.k8s.io]
   resources: [events]
-  verbs: [list, create, patch]
+  verbs: [create]
 {{- end -}}

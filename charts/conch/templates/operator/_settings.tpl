@@ -18,7 +18,8 @@ engines:
   # The operator's own image, for the agent beside each engine.
   agentImage: {{ include "conch.image" (list . "operator") | quote }}
   images:
-    {{- merge (dict) .Values.engines.images (dict "cpu" (include "conch.image" (list . "engine-cpu"))) | toYaml | nindent 4 }}
+    cpu: {{ .Values.engines.images.cpu | default (include "conch.image" (list . "engine-cpu")) | quote }}
+    {{- omit .Values.engines.images "cpu" | toYaml | nindent 4 }}
   imagePullPolicy: {{ .Values.images.pullPolicy }}
   imagePullSecrets: {{ .Values.images.pullSecrets | toJson }}
   shmSize: {{ .Values.engines.shmSize }}
