@@ -64,7 +64,11 @@ class _Release:
     def install(self, host: str) -> None:
         """Install or upgrade the chart and wait for its pods."""
         naming = self._naming
-        ours = {"images.prefix": naming.prefix, "images.tag": naming.version, "redis.image": naming.image("redis").reference}
+        ours = {
+            "images.prefix": naming.prefix,
+            "images.tag": naming.version,
+            "redis.image": naming.image("redis").reference,
+        }
         values = {"ingress.host": host, **ours}
         options = [word for name, value in values.items() for word in ("--set-string", f"{name}={value}")]
         where = ("--namespace", _NAMESPACE, "--create-namespace", "--wait", "--timeout=5m")
