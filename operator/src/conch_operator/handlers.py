@@ -47,6 +47,7 @@ async def watching(told: Told, namespaces: Sequence[str]) -> AsyncIterator[None]
         finally:
             loop.call_soon_threadsafe(ended.set)
 
+    logging.getLogger("kopf").setLevel(logging.WARNING)  # it logs every event
     threading.Thread(target=run, name="kopf", daemon=True).start()
     try:
         yield

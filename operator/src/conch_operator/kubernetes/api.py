@@ -72,7 +72,7 @@ class KubernetesApi:
         headers = {"Accept": _METADATA_ONLY} if metadata_only else {}
         while True:
             page = await self._call("GET", kind.path(namespace), query=query, headers=headers)
-            found += page["items"]
+            found += page["items"] or []  # an empty list of metadata has null
             if not (token := page["metadata"].get("continue")):
                 return found
             query["continue"] = token

@@ -20,6 +20,7 @@ from conch_operator.status import ModelStatus
 log = logging.getLogger(__name__)
 
 _LONGEST_NOTE = 1000
+_ON_THE_WAY = (Reason.WAITING, Reason.ENGINE_STARTING, Reason.ROUTE_PENDING, Reason.NO_REPLICAS)
 
 
 class Telling:
@@ -74,7 +75,7 @@ def status_body(status: ModelStatus, item: Object) -> Object:
 def event_body(item: Object, ready: Condition, instance: str) -> Object:
     """Return the Event that says how a model's readiness has changed; its name stands for this very transition."""
     meta = item["metadata"]
-    normal = ready.status is ConditionStatus.TRUE or ready.status is ConditionStatus.UNKNOWN
+    normal = ready.status is not ConditionStatus.FALSE or ready.reason in _ON_THE_WAY
     key = f"{meta['uid']} {ready.status} {ready.reason} {ready.last_transition_time}"
     return {
         "apiVersion": EVENT.api_version,

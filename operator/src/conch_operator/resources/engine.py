@@ -82,7 +82,7 @@ def triton_arguments(model: DesiredModel, server: RuntimeServer) -> list[str]:
         **server.options,
     }
     given = model.deployment.spec.engine.args
-    return [*(f"--{name}={value}" for name, value in options.items()), *given]
+    return [*(f"--{name}" if value is None else f"--{name}={value}" for name, value in options.items()), *given]
 
 
 def answer_s(model: DesiredModel) -> int:

@@ -20,5 +20,5 @@ def make_server(model: DesiredModel, spec: CpuEngineSpec, folder: str) -> Runtim
         max_batch_size=spec.max_batch_size,
         tokens_per_second=spec.tokens_per_second,
     )
-    options = {"disable-auto-complete-config": "true", "grpc-infer-allocation-pool-size": 64}
+    options = {"disable-auto-complete-config": None, "grpc-infer-allocation-pool-size": 64}
     return RuntimeServer(contract, render_cpu_repository(repository), options)

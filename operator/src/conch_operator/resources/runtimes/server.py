@@ -14,7 +14,7 @@ class RuntimeServer:
     repository: Mapping[str, str]
     """Files of the model repository by path."""
     options: Mapping[str, object] = field(default_factory=dict)
-    """Options of tritonserver beside those that every engine gets."""
+    """Options of tritonserver beside those that every engine gets; None for one without a value."""
     env: Mapping[str, str] = field(default_factory=dict)
     command: tuple[str, ...] = ()
     """What starts the server, when it is not the server itself."""
