@@ -5,10 +5,10 @@ MODELS ?= examples/tiny-chat.yaml
 ARGS ?=
 BIN := .venv/bin
 
-.PHONY: help setup up test lint fmt types unit contract integration e2e bench clean
+.PHONY: help setup up test lint fmt types generate unit contract integration e2e bench images cluster cluster-down clean
 
 help: ## Show this list.
-	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-13s %s\n", $$1, $$2}'
 
 setup: ## Make the virtual environment and install everything (done by the other targets too).
 	@hack/setup
@@ -26,13 +26,25 @@ fmt: setup ## Rewrite the code in the project's format.
 	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
 
 types: setup ## Check types.
-	@$(BIN)/mypy && $(BIN)/mypy --explicit-package-bases tests/support/testkit bench
+	@$(BIN)/mypy && $(BIN)/mypy --explicit-package-bases tests/support/testkit bench && $(BIN)/mypy -p cluster -p images -p generate
+
+generate: setup ## Write the files that are made from the types: the CRD, the pages of its fields and of the chart.
+	@PYTHONPATH=hack $(BIN)/python -m generate
 
 unit contract integration e2e: setup ## Run one suite.
 	@$(BIN)/python -m pytest tests/$@ $(ARGS)
 
 bench: setup ## Measure added latency, throughput and CPU against a direct gRPC client and nginx.
 	@exec $(BIN)/python -m bench $(ARGS)
+
+images: ## Build the images with docker, podman or buildah; ARGS may name some of them.
+	@hack/images/build $(ARGS)
+
+cluster: ## Start a Kubernetes with Conch and the example model on it; prints on stdout only what to export.
+	@hack/cluster/cluster conch
+
+cluster-down: ## Stop that Kubernetes and leave nothing behind.
+	@hack/cluster/cluster down
 
 clean: ## Remove the virtual environment and all state of this checkout.
 	rm -rf .venv .venv.log .venv.log.lock .conch

@@ -6,35 +6,42 @@ gateway uses it any more, stop it. Changes are found by a hash of the spec, not 
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 
-from conch_contracts.names import ModelId, ServedName
-from conch_contracts.records import Engine, ModelKind, Route
-from conch_operator.routes import claim_names, cpu_engine, external_engine, make_route, triton_model
+from conch_contracts.names import ModelId
+from conch_contracts.records import Dialect, Engine, ModelKind
+from conch_operator.routes import NameClaim, claim_names, cpu_slots, external_engine, make_route, triton_model
 from conch_operator.state import (
     Desired,
     DesiredModel,
     EngineComponent,
+    EngineContract,
     EngineName,
     EnginePhase,
     EngineSpec,
     Observed,
     ObservedEngine,
+    Probe,
     ProbeVerdict,
+    RoutedModel,
     SourceFacts,
 )
 
 SURGE = 1
 """Engines beyond the wanted number while a spec is being replaced."""
 
-RoutedModel = tuple[Route, tuple[Engine, ...]]
-
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """Steps to take, and the complete list of routes to publish."""
 
+    models: tuple[DesiredModel, ...] = ()
+    """Every wanted model, served or not."""
+    serve: tuple[DesiredModel, ...] = ()
+    """Every model that is to have engines, for a cluster that keeps their number by itself."""
+    external: tuple[DesiredModel, ...] = ()
+    """Every model that is served by engines of someone else."""
     start: tuple[EngineComponent, ...] = ()
     restart: tuple[EngineName, ...] = ()
     stop: tuple[EngineName, ...] = ()
@@ -53,10 +60,13 @@ class _ModelPlan:
     why: tuple[str, ...] = ()
 
 
-def plan(desired: Desired, observed: Observed) -> Plan:
-    """Return the next safe steps."""
+Planner = Callable[[Desired, Observed], Plan]
+
+
+def plan_processes(desired: Desired, observed: Observed) -> Plan:
+    """Return the next safe steps on a cluster that is told of each engine."""
     claims = claim_names(desired.models)
-    served = [model for model in desired.models if is_served(model) and claims[model.id].kept]
+    served = _served(desired, claims)
     steps = [_plan_engines(model, observed) for model in served]
     steps.append(_plan_leftovers({model.id for model in served}, observed))
     remove = [engine for step in steps for engine in step.remove]
@@ -66,12 +76,35 @@ def plan(desired: Desired, observed: Observed) -> Plan:
         restart=tuple(engine.name for step in steps for engine in step.restart),
         stop=tuple(engine.name for engine in remove if engine.withdrawn or not engine.ready),
         withdraw=tuple(engine.name for engine in remove if engine.ready and not engine.withdrawn),
-        routes={
-            model.id: (route, _routed_engines(model, observed, leaving))
-            for model in served
-            if (route := _route(model, observed, claims[model.id].kept)) is not None
-        },
+        routes=_routes(served, claims, observed, leaving),
         why=tuple(reason for step in steps for reason in step.why),
+    )
+
+
+def plan_workloads(desired: Desired, observed: Observed) -> Plan:
+    """Return what to do on a cluster that starts, replaces and ends engines by itself.
+
+    An engine that it has begun to end is held, and serves while there are too few others. Then it is withdrawn, and
+    when every gateway has seen that, `stop` lets it go.
+    """
+    claims = claim_names(desired.models)
+    served = _served(desired, claims)
+    needed = {engine.name for model in served for engine in _stand_ins(model, observed)}
+    ending = [
+        engine
+        for engine in observed.engines
+        if engine.engine.phase in (EnginePhase.LEAVING, EnginePhase.STOPPING) and engine.name not in needed
+    ]
+    dead = [engine for engine in observed.engines if _is_dead(engine)]
+    return Plan(
+        models=desired.models,
+        serve=tuple(model for model in served if model.deployment.spec.engine.external is None),
+        external=tuple(model for model in served if model.deployment.spec.engine.external is not None),
+        restart=tuple(engine.name for engine in dead),
+        stop=tuple(engine.name for engine in ending if engine.withdrawn),
+        withdraw=tuple(engine.name for engine in ending),
+        routes=_routes(served, claims, observed, frozenset(engine.name for engine in ending)),
+        why=tuple(f"{engine.name}: {engine.probe.message}" for engine in dead),
     )
 
 
@@ -95,9 +128,49 @@ def engine_spec(model: DesiredModel, facts: SourceFacts) -> EngineSpec | None:
     )
 
 
+def engine_contract(model: DesiredModel) -> EngineContract:
+    """Return how requests reach the model in the engines that are made for it."""
+    cpu = model.deployment.spec.engine.cpu
+    slots = Engine.model_fields["slots"].default if cpu is None else cpu_slots(cpu.max_batch_size)
+    return EngineContract(triton_model(model), Dialect.TOKENS, slots)
+
+
 def spec_hash(spec: EngineSpec) -> str:
     """Return a short name for a spec; equal specs have equal ones."""
     return hashlib.sha256(repr(astuple(spec)).encode()).hexdigest()[:10]
+
+
+def _served(desired: Desired, claims: Mapping[ModelId, NameClaim]) -> list[DesiredModel]:
+    return [model for model in desired.models if is_served(model) and claims[model.id].kept]
+
+
+def _stand_ins(model: DesiredModel, observed: Observed) -> list[ObservedEngine]:
+    """Return the leaving engines that must go on serving until others take their place."""
+    engines = observed.engines_of(model.id)
+    missing = model.deployment.spec.replicas - sum(engine.ready for engine in engines)
+    return [engine for engine in engines if engine.leaving][: max(0, missing)]
+
+
+def _routes(
+    served: Iterable[DesiredModel],
+    claims: Mapping[ModelId, NameClaim],
+    observed: Observed,
+    leaving: frozenset[EngineName] = frozenset(),
+) -> dict[ModelId, RoutedModel]:
+    """Return the complete list of routes; a model whose folder cannot be read keeps the one that it has."""
+    routes: dict[ModelId, RoutedModel] = {}
+    for model in served:
+        facts, known = observed.sources.get(model.id), observed.routes.get(model.id)
+        if isinstance(facts, SourceFacts):
+            route = make_route(model, facts, claims[model.id].kept)
+        elif known is not None:
+            route = known.model_copy(update={"served_names": claims[model.id].kept})
+        elif facts is None and model.id in observed.routed:
+            route = observed.routed[model.id][0]
+        else:
+            continue
+        routes[model.id] = (route, _routed_engines(model, observed, leaving))
+    return routes
 
 
 def _plan_engines(model: DesiredModel, observed: Observed) -> _ModelPlan:
@@ -109,8 +182,8 @@ def _plan_engines(model: DesiredModel, observed: Observed) -> _ModelPlan:
     wanted = 0 if spec is None else model.deployment.spec.replicas
     current_hash = "" if spec is None else spec_hash(spec)
     staying = [engine for engine in present if engine.engine.phase is not EnginePhase.STOPPING]
-    current = [engine for engine in staying if engine.engine.component.spec_hash == current_hash]
-    old = [engine for engine in staying if engine.engine.component.spec_hash != current_hash]
+    current = [engine for engine in staying if engine.engine.spec_hash == current_hash]
+    old = [engine for engine in staying if engine.engine.spec_hash != current_hash]
     remove = (*_surplus(current, wanted), *_replaceable(old, current, wanted))
     restart = tuple(engine for engine in current if _is_dead(engine) and engine not in remove)
     room = wanted + SURGE - len(staying) if old else wanted
@@ -139,7 +212,8 @@ def _missing(
     current_hash = spec_hash(spec)
     names = (engine_name(model, current_hash, index) for index in range(len(taken) + max(0, count)))
     free = [name for name in names if name not in taken][: max(0, count)]
-    return tuple(EngineComponent(name, model.id, current_hash, spec) for name in free)
+    contract = engine_contract(model)
+    return tuple(EngineComponent(name, model.id, current_hash, spec, contract) for name in free)
 
 
 def engine_name(model: DesiredModel, current_hash: str, index: int) -> EngineName:
@@ -151,31 +225,30 @@ def _plan_leftovers(served: set[ModelId], observed: Observed) -> _ModelPlan:
     left = tuple(
         engine
         for engine in observed.engines
-        if engine.engine.component.model not in served and engine.engine.phase is not EnginePhase.STOPPING
+        if engine.engine.model not in served and engine.engine.phase is not EnginePhase.STOPPING
     )
     return _ModelPlan(remove=left, why=tuple(f"{engine.name}: its model is no longer wanted" for engine in left))
 
 
-def _route(model: DesiredModel, observed: Observed, names: tuple[ServedName, ...]) -> Route | None:
-    """Return a model's route; while its folder cannot be read, the one that it has."""
-    facts = observed.sources.get(model.id)
-    if isinstance(facts, SourceFacts):
-        return make_route(model, facts, names)
-    known = observed.routes.get(model.id)
-    return None if known is None else known.model_copy(update={"served_names": names})
-
-
 def _routed_engines(model: DesiredModel, observed: Observed, leaving: frozenset[EngineName]) -> tuple[Engine, ...]:
     external = model.deployment.spec.engine.external
+    before = {engine.grpc for engine in observed.routed[model.id][1]} if model.id in observed.routed else set()
     if external is not None:
-        probe = observed.external.get(model.id)
+        probe = observed.external.get(model.id, Probe())
         record = external_engine(external)
-        return (record,) if record is not None and probe is not None and probe.verdict is ProbeVerdict.READY else ()
+        return (record,) if record is not None and _may_serve(probe, record.grpc in before) else ()
     return tuple(
-        cpu_engine(engine.engine.grpc, engine.engine.http, engine.engine.component.spec.max_batch_size)
+        Engine(grpc=engine.engine.grpc, http=engine.engine.http, slots=engine.engine.contract.slots)
         for engine in observed.engines_of(model.id)
-        if engine.ready and engine.name not in leaving
+        if engine.engine.phase in (EnginePhase.RUNNING, EnginePhase.LEAVING)
+        and _may_serve(engine.probe, engine.engine.grpc in before)
+        and engine.name not in leaving
     )
+
+
+def _may_serve(probe: Probe, served_before: bool) -> bool:
+    """Return whether requests may go to an engine: it answered, or it was in use and has not been asked yet."""
+    return probe.verdict is ProbeVerdict.READY or (probe.verdict is ProbeVerdict.PENDING and served_before)
 
 
 def _is_dead(engine: ObservedEngine) -> bool:

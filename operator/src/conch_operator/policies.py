@@ -14,6 +14,7 @@ from conch_operator.routes import NameClaim
 from conch_operator.state import (
     DesiredModel,
     EnginePhase,
+    Fault,
     Observed,
     ObservedEngine,
     Probe,
@@ -33,14 +34,6 @@ class Input:
     claim: NameClaim
     observed: Observed
     published: Published
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """What a policy has against a model."""
-
-    reason: Reason
-    message: str
 
 
 Policy = Callable[[Input], Fault | None]
@@ -68,7 +61,7 @@ def source_is_readable(given: Input) -> Fault | None:
     """Object to a folder that is missing or incomplete."""
     found = given.observed.sources.get(given.model.id)
     if found is None:
-        return Fault(Reason.WAITING, "The model's folder is being read.")
+        return _obstacle(given) or Fault(Reason.WAITING, "The model's folder is being read.")
     if isinstance(found, SourceFault) and found.reason not in _TOKENIZER_REASONS:
         return _of_source(found, given)
     return None
@@ -84,6 +77,8 @@ def engine_answers(given: Input) -> Fault | None:
     """Object until a one-token request through at least one engine has succeeded."""
     if given.model.deployment.spec.engine.external is not None:
         return _of_probe(given.observed.external.get(given.model.id, Probe()))
+    if (obstacle := _obstacle(given)) is not None:
+        return obstacle
     if given.model.deployment.spec.replicas == 0:
         return Fault(Reason.NO_REPLICAS, "spec.replicas is 0; set it to 1 or more to serve the model.")
     if any(engine.ready for engine in given.observed.engines_of(given.model.id)):
@@ -151,7 +146,19 @@ def _staying(given: Input) -> list[ObservedEngine]:
     return [engine for engine in engines if engine.engine.phase is not EnginePhase.STOPPING]
 
 
+def _obstacle(given: Input) -> Fault | None:
+    """Return why the cluster does not get any engine of the model to run."""
+    engines = given.observed.engines_of(given.model.id)
+    if any(engine.ready for engine in engines):
+        return None
+    refused = given.observed.rejected.get(given.model.id)
+    blocked = (engine.engine.fault for engine in engines if engine.engine.phase is EnginePhase.BLOCKED)
+    return refused or next((fault for fault in blocked if fault is not None), None)
+
+
 def _of_engine(engine: ObservedEngine) -> Fault:
+    if engine.engine.fault is not None:
+        return engine.engine.fault
     if engine.engine.phase is EnginePhase.EXITED:
         return Fault(Reason.ENGINE_EXITED, f"{engine.name} {engine.engine.detail} It is started again.")
     fault = _of_probe(engine.probe)

@@ -4,24 +4,22 @@ Level-triggered: a round looks only at what is, so a start, an edited file, an e
 same function. Nothing here knows processes or Kubernetes; both are behind the `Cluster` port.
 """
 
-import asyncio
 import logging
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Protocol
 
 from conch_contracts.names import Digest, EngineAddress, ModelId
-from conch_contracts.records import Dialect, GatewayBeat, Pool
-from conch_kit.bundles import pack
+from conch_contracts.records import GatewayBeat, Pool
+from conch_kit.bundles import BundleError
 from conch_kit.redis_client import RegistryError, RegistryUnavailable
 from conch_kit.snapshot import Snapshot
 from conch_operator.cluster import Cluster
-from conch_operator.plan import Plan, RoutedModel, plan
+from conch_operator.plan import Plan, Planner
 from conch_operator.probe import Prober, Target
 from conch_operator.routes import triton_model
-from conch_operator.source import SourceReader
 from conch_operator.state import (
     ClusterEngine,
     Desired,
@@ -31,11 +29,12 @@ from conch_operator.state import (
     Observed,
     ObservedEngine,
     Published,
+    RoutedModel,
     SourceFacts,
     SourceFault,
 )
 from conch_operator.status import Statuses, describe
-from conch_operator.withdrawals import Withdrawals
+from conch_operator.withdrawals import LONGEST_WAIT_S, Withdrawals
 
 log = logging.getLogger(__name__)
 
@@ -67,12 +66,33 @@ class Reader(Protocol):
     def snapshot(self) -> Snapshot:
         """Return the latest known content of the registry."""
 
+    @property
+    def answered(self) -> bool:
+        """Return whether the registry has been read once, and be it that it was empty."""
+
+
+class SourceUnavailable(Exception):
+    """A model's folder cannot be reached at the moment."""
+
+
+class Sources(Protocol):
+    """Knows the folders of models."""
+
+    async def read_all(self, models: Sequence[DesiredModel]) -> Mapping[ModelId, SourceFacts | SourceFault]:
+        """Return what the folders of these models say; one that has not been read yet is left out."""
+
+    async def bundle(self, facts: SourceFacts) -> tuple[Digest, bytes]:
+        """Return the tokenizer bundle of a folder; raises SourceUnavailable."""
+
 
 @dataclass(frozen=True, slots=True)
 class Ports:
     """All that a round reads from and acts on."""
 
+    sources: Sources
     cluster: Cluster
+    plan: Planner
+    """How to get from what is there to what is wanted, on this cluster."""
     publisher: Publisher
     reader: Reader
     bundles: Bundles
@@ -83,25 +103,25 @@ class Ports:
 class Reconciler:
     """Runs rounds, and carries from one to the next only what cannot be observed again."""
 
-    def __init__(self, ports: Ports) -> None:
+    def __init__(self, ports: Ports, *, longest_withdrawal_s: float = LONGEST_WAIT_S) -> None:
         self._ports = ports
-        self._sources = SourceReader()
-        self._withdrawals = Withdrawals()
-        self._statuses: Statuses = {}
+        self._withdrawals = Withdrawals(longest_withdrawal_s)
+        self._found: Mapping[ModelId, RoutedModel] | None = None
 
-    async def reconcile(self, desired: Desired) -> Statuses:
+    async def reconcile(self, desired: Desired, before: Statuses) -> Statuses:
         """Take the next safe steps towards what is desired and return what is to be said about it."""
         observed = await self._observe(desired)
-        steps = plan(desired, observed)
-        await self._act(steps)
+        steps = self._ports.plan(desired, observed)
+        for reason in steps.why:
+            log.debug(reason)
+        observed = replace(observed, rejected=await self._ports.cluster.act(steps))
         published = await self._publish(steps, observed)
         now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-        self._statuses = describe(desired, observed, published, self._statuses, now)
-        return self._statuses
+        return describe(desired, observed, published, before, now)
 
     async def _observe(self, desired: Desired) -> Observed:
         ports = self._ports
-        sources = await asyncio.to_thread(self._read_sources, desired)
+        sources = await ports.sources.read_all(desired.models)
         engines = await ports.cluster.engines()
         ports.prober.watch(_targets(desired, engines))
         gone = self._withdrawals.seen(await self._gateways(), ports.clock())
@@ -109,18 +129,24 @@ class Reconciler:
             sources=sources,
             engines=tuple(self._observed(engine, gone) for engine in engines),
             external={model.id: ports.prober.verdict(model.id) for model in desired.models if _is_external(model)},
+            routed=self._routed_at_first(),
             workers={pool: len(ports.reader.snapshot.workers.get(pool, ())) for pool in Pool},
             routes=ports.reader.snapshot.routes,
         )
 
-    def _read_sources(self, desired: Desired) -> dict[ModelId, SourceFacts | SourceFault]:
-        return {model.id: self._sources.read(model) for model in desired.models}
+    def _routed_at_first(self) -> Mapping[ModelId, RoutedModel]:
+        """Return what the registry held when it was first read: the work of the operator before this one."""
+        snapshot = self._ports.reader.snapshot
+        if self._found is None and self._ports.reader.answered:
+            routes = snapshot.routes.items()
+            self._found = {model: (route, snapshot.engines.get(model, ())) for model, route in routes}
+        return self._found or {}
 
     def _observed(self, engine: ClusterEngine, gone: frozenset[EngineName]) -> ObservedEngine:
         return ObservedEngine(
             engine=engine,
             probe=self._ports.prober.verdict(_key(engine)),
-            withdrawn=engine.component.name in gone,
+            withdrawn=engine.name in gone,
         )
 
     async def _gateways(self) -> tuple[GatewayBeat, ...]:
@@ -129,41 +155,56 @@ class Reconciler:
         except (RegistryUnavailable, RegistryError):
             return ()
 
-    async def _act(self, steps: Plan) -> None:
-        for reason in steps.why:
-            log.debug(reason)
-        for component in steps.start:
-            await self._ports.cluster.start(component)
-        for name in steps.restart:
-            await self._ports.cluster.restart(name)
-        for name in steps.stop:
-            await self._ports.cluster.stop(name)
-
     async def _publish(self, steps: Plan, observed: Observed) -> Published:
         revision: int | None = None
         error: str | None = None
+        routes: Mapping[ModelId, RoutedModel] = {}
         try:
-            for model in steps.routes:
-                if isinstance(facts := observed.sources[model], SourceFacts):
-                    await self._ensure_bundle(facts)
-            revision = await self._ports.publisher.publish(steps.routes)
+            if not self._ports.reader.answered:
+                raise RegistryUnavailable("it has not been read yet")
+            missing = await self._ensure_bundles(steps, observed)
+            held = self._ports.reader.snapshot.routes
+            routes = {
+                model: routed
+                for model, routed in steps.routes.items()
+                if routed[0].tokenizer_digest not in missing or model in held
+            }
+            revision = await self._ports.publisher.publish(routes)
+            await self._ports.cluster.mark_serving(_reached(routes, observed))
         except (RegistryUnavailable, RegistryError) as unavailable:
             error = str(unavailable)
         self._withdrawals.note(steps.withdraw, revision, self._ports.clock())
-        return Published(frozenset(steps.routes) if error is None else frozenset(), error)
+        return Published(frozenset(routes) if error is None else frozenset(), error)
 
-    async def _ensure_bundle(self, facts: SourceFacts) -> None:
-        """Store the bundle unless it is there; the next round sees to a folder that changes meanwhile."""
-        if not await self._ports.bundles.has(facts.digest):
-            digest, data = await asyncio.to_thread(pack, facts.folder)
-            await self._ports.bundles.put(digest, data)
+    async def _ensure_bundles(self, steps: Plan, observed: Observed) -> frozenset[Digest]:
+        """Store each bundle that is not there; return those that cannot be had now."""
+        missing = set()
+        wanted = {
+            facts.digest: facts
+            for model in steps.routes
+            if isinstance(facts := observed.sources.get(model), SourceFacts)
+        }
+        for digest, facts in wanted.items():
+            if await self._ports.bundles.has(digest):
+                continue
+            try:
+                await self._ports.bundles.put(*await self._ports.sources.bundle(facts))
+            except (SourceUnavailable, BundleError) as error:
+                log.warning("A tokenizer bundle cannot be stored yet.", extra={"digest": digest, "error": str(error)})
+                missing.add(digest)
+        return frozenset(missing)
+
+
+def _reached(routes: Mapping[ModelId, RoutedModel], observed: Observed) -> frozenset[EngineName]:
+    addresses = {engine.grpc for _, engines in routes.values() for engine in engines}
+    return frozenset(engine.name for engine in observed.engines if engine.engine.grpc in addresses)
 
 
 def _targets(desired: Desired, engines: Sequence[ClusterEngine]) -> dict[Hashable, Target]:
     targets: dict[Hashable, Target] = {
-        _key(engine): Target(engine.grpc, engine.component.spec.triton_model, Dialect.TOKENS)
+        _key(engine): Target(engine.grpc, engine.contract.triton_model, engine.contract.dialect)
         for engine in engines
-        if engine.phase is EnginePhase.RUNNING
+        if engine.phase in (EnginePhase.RUNNING, EnginePhase.LEAVING)
     }
     for model in desired.models:
         external = model.deployment.spec.engine.external
@@ -173,7 +214,7 @@ def _targets(desired: Desired, engines: Sequence[ClusterEngine]) -> dict[Hashabl
 
 
 def _key(engine: ClusterEngine) -> Hashable:
-    return engine.component.name, engine.incarnation
+    return engine.name, engine.incarnation
 
 
 def _is_external(model: DesiredModel) -> bool:

@@ -73,9 +73,9 @@ def triton_model(model: DesiredModel) -> str:
     return CPU_MODEL if external is None else external.model_name or model.deployment.metadata.name
 
 
-def cpu_engine(grpc: EngineAddress, http: str | None, max_batch_size: int) -> Engine:
-    """Return the record of an engine of the cpu runtime."""
-    return Engine(grpc=grpc, http=http, slots=BATCHES_IN_FLIGHT * max_batch_size)
+def cpu_slots(max_batch_size: int) -> int:
+    """Return how many requests the gateway sends to one engine of the cpu runtime at once."""
+    return BATCHES_IN_FLIGHT * max_batch_size
 
 
 def external_engine(spec: ExternalEngineSpec) -> Engine | None:

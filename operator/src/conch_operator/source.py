@@ -4,14 +4,17 @@ Everything here blocks on the disk, so the loop calls it in a thread.
 What the facts mean for the route is decided in `routes`.
 """
 
+import asyncio
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from conch_contracts.conditions import Reason
+from conch_contracts.modeldeployment import ModelSpec
 from conch_contracts.names import Digest, ModelId
+from conch_contracts.spec.engine import Runtime
 from conch_kit.bundles import TOKENIZER_FILES, BundleError, pack
 from conch_operator.state import DesiredModel, SourceFacts, SourceFault
 
@@ -43,6 +46,14 @@ class SourceReader:
     def __init__(self) -> None:
         self._known: dict[ModelId, _Read] = {}
 
+    async def read_all(self, models: Sequence[DesiredModel]) -> dict[ModelId, SourceFacts | SourceFault]:
+        """Return what the folders of these models say now."""
+        return await asyncio.to_thread(lambda: {model.id: self.read(model) for model in models})
+
+    async def bundle(self, facts: SourceFacts) -> tuple[Digest, bytes]:
+        """Return the tokenizer bundle of a folder; of one that has changed meanwhile, the new one."""
+        return await asyncio.to_thread(pack, facts.folder)
+
     def read(self, model: DesiredModel) -> SourceFacts | SourceFault:
         """Return what a model's folder says now; while files are being copied, what it said before."""
         fingerprint = (model.deployment.spec, *_fingerprint(model))
@@ -65,14 +76,27 @@ def read_source(model: DesiredModel) -> SourceFacts | SourceFault:
 
 def folder_of(model: DesiredModel) -> Path:
     """Return the model's folder as an absolute path."""
-    return (model.base / model.deployment.spec.source.path).resolve()
+    return (model.base / (model.deployment.spec.source.path or "")).resolve()
 
 
-def _facts(model: DesiredModel) -> SourceFacts:
-    folder = folder_of(model)
+@dataclass(frozen=True, slots=True)
+class FolderNeeds:
+    """What a folder must hold beside a tokenizer."""
+
+    weights: bool
+    config: bool
+
+
+def needs_of(spec: ModelSpec) -> FolderNeeds:
+    """Return what the folder of a model with this spec must hold."""
+    on_cpu = spec.engine.cpu is not None
+    return FolderNeeds(weights=on_cpu, config=on_cpu or spec.generation.max_length is None)
+
+
+def read_folder(folder: Path, needs: FolderNeeds) -> SourceFacts:
+    """Return what a folder says; raises SourceError."""
     _check_folder(folder)
-    spec = model.deployment.spec
-    if spec.engine.cpu is not None:
+    if needs.weights:
         _check_weights(folder)
     tokenizer = _read_json(folder / "tokenizer.json", Reason.TOKENIZER_INVALID)
     if tokenizer is None:
@@ -80,8 +104,8 @@ def _facts(model: DesiredModel) -> SourceFacts:
         raise SourceError(Reason.FILES_MISSING, message)
     tokens = _tokens(tokenizer, folder)
     config = _read_json(folder / "config.json", Reason.FILES_INVALID)
-    if config is None and (spec.engine.cpu is not None or spec.generation.max_length is None):
-        hint = "" if spec.engine.cpu is not None else " or set spec.generation.maxLength"
+    if config is None and needs.config:
+        hint = "" if needs.weights else " or set spec.generation.maxLength"
         raise SourceError(Reason.FILES_MISSING, f"{folder} has no config.json. Put the model's there{hint}.")
     config = config or {}
     return SourceFacts(
@@ -91,8 +115,27 @@ def _facts(model: DesiredModel) -> SourceFacts:
         vocab_size=_integer(config, _VOCABULARY_KEYS) or max(tokens.values()) + 1,
         max_position_embeddings=_integer(config, _CONTEXT_KEYS),
         eos_token_ids=_eos_ids(folder, config, tokens),
-        chat_template=_chat_template(model),
+        chat_template=None,
     )
+
+
+def _facts(model: DesiredModel) -> SourceFacts:
+    _check_is_local(model)
+    facts = read_folder(folder_of(model), needs_of(model.deployment.spec))
+    return replace(facts, chat_template=_chat_template(model))
+
+
+def _check_is_local(model: DesiredModel) -> None:
+    spec = model.deployment.spec
+    if spec.source.path is None:
+        raise SourceError(Reason.NOT_HERE, f"Sources of type {spec.source.named} need a cluster; use spec.source.path.")
+    if spec.engine.runtime not in (Runtime.CPU, Runtime.EXTERNAL):
+        message = f"The runtime {spec.engine.runtime} needs a cluster; use cpu or external here."
+        raise SourceError(Reason.NOT_HERE, message)
+    template = spec.tokenizer.chat_template
+    if template is not None and template.config_map_key_ref is not None:
+        message = "A chat template in a ConfigMap needs a cluster; use inline or file in spec.tokenizer.chatTemplate."
+        raise SourceError(Reason.NOT_HERE, message)
 
 
 def _check_folder(folder: Path) -> None:

@@ -12,11 +12,14 @@ from typing import NewType
 from conch_contracts.conditions import Reason
 from conch_contracts.modeldeployment import ModelDeployment
 from conch_contracts.names import Digest, EngineAddress, ModelId
-from conch_contracts.records import Pool, Route
+from conch_contracts.records import Dialect, Engine, Pool, Route
 from conch_contracts.spec.engine import Quantization
 
 EngineName = NewType("EngineName", str)
-"""Names one engine on its cluster; made from the model, the spec hash and an index."""
+"""Names one engine on its cluster: made from the model, the spec hash and an index, or the name of a pod."""
+
+RoutedModel = tuple[Route, tuple[Engine, ...]]
+"""A model as the data plane knows it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,10 @@ class DesiredModel:
     """What relative paths in it are relative to."""
     created: int
     """Unix seconds; of two models that want one served name the older keeps it."""
+    generation: int = 0
+    """Grows with each change of the spec; 0 where nobody counts."""
+    uid: str = ""
+    """What Kubernetes calls this very object; empty on a laptop."""
 
     @property
     def id(self) -> ModelId:
@@ -59,11 +66,27 @@ class SourceFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class SourceFault:
-    """Why a model's folder cannot be served."""
+class Fault:
+    """What stands in a model's way: the root cause and the next step, in words."""
 
     reason: Reason
     message: str
+
+
+class SourceFault(Fault):
+    """Why a model's folder cannot be served."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EngineContract:
+    """How requests reach the model inside one engine."""
+
+    triton_model: str
+    dialect: Dialect
+    slots: int
+    """Requests that the gateway sends to it at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +109,7 @@ class EngineComponent:
     model: ModelId
     spec_hash: str
     spec: EngineSpec
+    contract: EngineContract
 
 
 class EnginePhase(StrEnum):
@@ -95,6 +119,10 @@ class EnginePhase(StrEnum):
     RUNNING = "running"
     EXITED = "exited"
     """It ended by itself; the cluster starts it again after a pause."""
+    BLOCKED = "blocked"
+    """The cluster cannot start it; its fault says why."""
+    LEAVING = "leaving"
+    """It is to end, and serves until it is let go."""
     STOPPING = "stopping"
 
 
@@ -121,7 +149,10 @@ class Probe:
 class ClusterEngine:
     """One engine as the cluster reports it."""
 
-    component: EngineComponent
+    name: EngineName
+    model: ModelId
+    spec_hash: str
+    contract: EngineContract
     phase: EnginePhase
     grpc: EngineAddress
     http: str | None
@@ -129,6 +160,8 @@ class ClusterEngine:
     """Grows with each start, so that a verdict on the last process is not taken for one on this."""
     detail: str = ""
     """How the last process ended, and the last lines that it wrote."""
+    fault: Fault | None = None
+    """Why the cluster cannot start it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,12 +176,17 @@ class ObservedEngine:
     @property
     def name(self) -> EngineName:
         """Return the engine's name."""
-        return self.engine.component.name
+        return self.engine.name
 
     @property
     def ready(self) -> bool:
         """Return whether requests may go to it."""
         return self.engine.phase is EnginePhase.RUNNING and self.probe.verdict is ProbeVerdict.READY
+
+    @property
+    def leaving(self) -> bool:
+        """Return whether it answers, but is about to end."""
+        return self.engine.phase is EnginePhase.LEAVING and self.probe.verdict is ProbeVerdict.READY
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,10 +201,14 @@ class Observed:
     """How many processes of each pool announce themselves."""
     routes: Mapping[ModelId, Route] = field(default_factory=dict)
     """What the registry holds from earlier rounds, of this process or another."""
+    routed: Mapping[ModelId, RoutedModel] = field(default_factory=dict)
+    """What the registry held when this operator first read it: what may go on until it has looked for itself."""
+    rejected: Mapping[ModelId, Fault] = field(default_factory=dict)
+    """Why the cluster refused what was made for a model."""
 
     def engines_of(self, model: ModelId) -> tuple[ObservedEngine, ...]:
         """Return the engines of one model, in the cluster's order."""
-        return tuple(engine for engine in self.engines if engine.engine.component.model == model)
+        return tuple(engine for engine in self.engines if engine.engine.model == model)
 
 
 @dataclass(frozen=True, slots=True)

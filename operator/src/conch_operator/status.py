@@ -14,9 +14,19 @@ from conch_contracts.conditions import (
     set_condition,
 )
 from conch_contracts.names import Digest, ModelId, ServedName
-from conch_operator.policies import Fault, Input, failing_engine, judge
+from conch_operator.policies import Input, failing_engine, judge
 from conch_operator.routes import claim_names
-from conch_operator.state import Desired, Observed, ProbeVerdict, Published, SourceFacts
+from conch_operator.state import (
+    Desired,
+    DesiredModel,
+    EnginePhase,
+    Fault,
+    Observed,
+    Probe,
+    ProbeVerdict,
+    Published,
+    SourceFacts,
+)
 
 
 class ModelStatus(BaseModel):
@@ -25,6 +35,8 @@ class ModelStatus(BaseModel):
     model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
 
     model_id: ModelId
+    observed_generation: int = 0
+    """The generation of the object that this is about; 0 where nobody counts."""
     served_names: tuple[ServedName, ...]
     """The names that it keeps."""
     replicas: int
@@ -54,15 +66,31 @@ def describe(desired: Desired, observed: Observed, published: Published, before:
         given = Input(model, claims[model.id], observed, published)
         facts = observed.sources.get(model.id)
         old = before.get(model.id)
+        if (
+            old is not None
+            and old.ready
+            and _is_unseen(model, observed)
+            and old.observed_generation == model.generation
+        ):
+            statuses[model.id] = old
+            continue
         statuses[model.id] = ModelStatus(
             model_id=model.id,
             served_names=given.claim.kept,
-            replicas=model.deployment.spec.replicas,
+            replicas=_replicas(model, observed),
+            observed_generation=model.generation,
             ready_replicas=_ready_replicas(model.id, observed),
             tokenizer_digest=facts.digest if isinstance(facts, SourceFacts) else None,
             conditions=_conditions(given, old.conditions if old else (), now),
         )
     return statuses
+
+
+def _replicas(model: DesiredModel, observed: Observed) -> int:
+    if model.deployment.spec.engine.external is not None:
+        return 1
+    going = (EnginePhase.LEAVING, EnginePhase.STOPPING)
+    return sum(engine.engine.phase not in going for engine in observed.engines_of(model.id))
 
 
 def _ready_replicas(model: ModelId, observed: Observed) -> int:
@@ -71,20 +99,52 @@ def _ready_replicas(model: ModelId, observed: Observed) -> int:
     return ready + sum(engine.ready for engine in observed.engines_of(model))
 
 
+def _is_unseen(model: DesiredModel, observed: Observed) -> bool:
+    """Return whether this operator has just begun and not looked for itself yet: then the last one's word stands."""
+    if model.id not in observed.routed:
+        return False
+    pending = observed.external.get(model.id, Probe()).verdict is ProbeVerdict.PENDING
+    if model.deployment.spec.engine.external is None:
+        running = [engine for engine in observed.engines_of(model.id) if engine.engine.phase is EnginePhase.RUNNING]
+        pending = bool(running) and all(engine.probe.verdict is ProbeVerdict.PENDING for engine in running)
+    return pending or model.id not in observed.sources
+
+
 def _conditions(given: Input, conditions: tuple[Condition, ...], now: str) -> tuple[Condition, ...]:
+    generation = given.model.generation
     for kind, fault in judge(given).items():
-        conditions = set_condition(conditions, _condition(kind, fault, now))
+        conditions = set_condition(conditions, _condition(kind, fault, now, generation))
     status, reason, message = derive_ready(conditions)
     message = message or " ".join(filter(None, (_lost_names(given), _failing_engine(given))))
-    ready = Condition(type=ConditionType.READY, status=status, reason=reason, message=message, last_transition_time=now)
+    ready = Condition(
+        type=ConditionType.READY,
+        status=status,
+        reason=reason,
+        message=message,
+        last_transition_time=now,
+        observed_generation=generation,
+    )
     return set_condition(conditions, ready)
 
 
-def _condition(kind: ConditionType, fault: Fault | None, now: str) -> Condition:
+def _condition(kind: ConditionType, fault: Fault | None, now: str, generation: int) -> Condition:
     if fault is None:
-        return Condition(type=kind, status=ConditionStatus.TRUE, reason=Reason.READY, last_transition_time=now)
+        return Condition(
+            type=kind,
+            status=ConditionStatus.TRUE,
+            reason=Reason.READY,
+            last_transition_time=now,
+            observed_generation=generation,
+        )
     status = ConditionStatus.UNKNOWN if fault.reason is Reason.WAITING else ConditionStatus.FALSE
-    return Condition(type=kind, status=status, reason=fault.reason, message=fault.message, last_transition_time=now)
+    return Condition(
+        type=kind,
+        status=status,
+        reason=fault.reason,
+        message=fault.message,
+        last_transition_time=now,
+        observed_generation=generation,
+    )
 
 
 def _lost_names(given: Input) -> str:

@@ -20,7 +20,8 @@ class _Withdrawal:
 class Withdrawals:
     """A ledger of engines on their way out."""
 
-    def __init__(self) -> None:
+    def __init__(self, longest_wait_s: float = LONGEST_WAIT_S) -> None:
+        self._longest_wait_s = longest_wait_s
         self._ledger: dict[EngineName, _Withdrawal] = {}
 
     def note(self, names: Collection[EngineName], revision: int | None, now_s: float) -> None:
@@ -41,6 +42,6 @@ class Withdrawals:
         return frozenset(
             name
             for name, withdrawal in self._ledger.items()
-            if now_s - withdrawal.at_s >= LONGEST_WAIT_S
+            if now_s - withdrawal.at_s >= self._longest_wait_s
             or (withdrawal.revision is not None and applied and min(applied) >= withdrawal.revision)
         )

@@ -6,11 +6,10 @@ from typing import Any
 from conch_contracts.conditions import Reason
 from conch_contracts.modeldeployment import ModelDeployment, parse
 from conch_contracts.names import Digest, EngineAddress
-from conch_operator.plan import engine_spec, spec_hash
+from conch_operator.plan import engine_contract, engine_spec, spec_hash
 from conch_operator.state import (
     ClusterEngine,
     DesiredModel,
-    EngineComponent,
     EngineName,
     EnginePhase,
     ObservedEngine,
@@ -61,6 +60,7 @@ def engine(
     spec = engine_spec(model, FACTS)
     assert spec is not None
     name = EngineName(f"{model.deployment.metadata.name}-{spec_hash(spec)}-{index}")
-    component = EngineComponent(name, model.id, spec_hash(spec), spec)
-    cluster_engine = ClusterEngine(component, phase, EngineAddress(f"127.0.0.1:{9000 + index}"), None, 1, detail)
+    address = EngineAddress(f"127.0.0.1:{9000 + index}")
+    contract = engine_contract(model)
+    cluster_engine = ClusterEngine(name, model.id, spec_hash(spec), contract, phase, address, None, 1, detail)
     return ObservedEngine(cluster_engine, probe, withdrawn)

@@ -3,7 +3,7 @@ from collections.abc import Sequence
 import pytest
 
 from conch_contracts.conditions import Reason
-from conch_operator.plan import Plan, plan
+from conch_operator.plan import Plan, plan_processes
 from conch_operator.state import (
     Desired,
     DesiredModel,
@@ -26,7 +26,7 @@ OLD = desired_model(engine={"cpu": {"maxBatchSize": 3}})
 
 def planned(model: DesiredModel | None, engines: Sequence[ObservedEngine]) -> Plan:
     models = (model,) if model else ()
-    return plan(Desired(models), Observed(sources={m.id: FACTS for m in models}, engines=tuple(engines)))
+    return plan_processes(Desired(models), Observed(sources={m.id: FACTS for m in models}, engines=tuple(engines)))
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_engines_go_on_while_the_folder_cannot_be_read() -> None:
     known = planned(ONE, []).routes[ONE.id][0]
     renamed = desired_model(replicas=1, servedNames=["other"])
     observed = Observed(sources={ONE.id: fault}, engines=(engine(ONE),), routes={ONE.id: known})
-    result = plan(Desired((renamed,)), observed)
+    result = plan_processes(Desired((renamed,)), observed)
     assert (result.start, result.stop, result.withdraw) == ((), (), ())
     route, engines = result.routes[ONE.id]
     assert route == known.model_copy(update={"served_names": ("other",)})
@@ -108,7 +108,7 @@ def test_an_external_engine_is_routed_when_it_answers(probe: Probe, routed: int)
     external = {"grpc": "10.0.0.1:8001", "dialect": "fastertransformer", "modelName": "ft"}
     model = desired_model(engine={"external": external})
     observed = Observed(sources={model.id: FACTS}, external={model.id: probe})
-    result = plan(Desired((model,)), observed)
+    result = plan_processes(Desired((model,)), observed)
     route, engines = result.routes[model.id]
     assert result.start == ()
     assert route.engine_model == "ft"

@@ -14,10 +14,12 @@ from conch_contracts.names import Digest, EngineAddress, ModelId
 from conch_contracts.records import GatewayBeat, Heartbeat, Pool
 from conch_kit.redis_client import RegistryUnavailable
 from conch_kit.snapshot import Snapshot
-from conch_operator.plan import RoutedModel
+from conch_operator.plan import Plan, plan_processes
 from conch_operator.probe import Cadence, Prober, Target
 from conch_operator.reconcile import Ports, Reconciler
-from conch_operator.state import ClusterEngine, Desired, DesiredModel, EngineComponent, EngineName, EnginePhase
+from conch_operator.source import SourceReader
+from conch_operator.state import ClusterEngine, Desired, DesiredModel, EngineName, EnginePhase, Fault, RoutedModel
+from conch_operator.status import Statuses
 from testkit.models import model_deployment
 
 
@@ -25,20 +27,26 @@ from testkit.models import model_deployment
 class FakeCluster:
     running: dict[EngineName, ClusterEngine] = field(default_factory=dict)
     stopped: list[EngineName] = field(default_factory=list)
+    serving: frozenset[EngineName] = frozenset()
 
     async def engines(self) -> tuple[ClusterEngine, ...]:
         return tuple(self.running.values())
 
-    async def start(self, component: EngineComponent) -> None:
-        address = EngineAddress(f"127.0.0.1:{9000 + len(self.running)}")
-        self.running[component.name] = ClusterEngine(component, EnginePhase.RUNNING, address, None, 1)
+    async def act(self, steps: Plan) -> dict[ModelId, Fault]:
+        for new in steps.start:
+            address = EngineAddress(f"127.0.0.1:{9000 + len(self.running)}")
+            running = EnginePhase.RUNNING
+            engine = ClusterEngine(new.name, new.model, new.spec_hash, new.contract, running, address, None, 1)
+            self.running[new.name] = engine
+        for name in steps.restart:
+            self.running[name] = replace(self.running[name], incarnation=self.running[name].incarnation + 1)
+        for name in steps.stop:
+            self.stopped.append(name)
+            self.running[name] = replace(self.running[name], phase=EnginePhase.STOPPING)
+        return {}
 
-    async def restart(self, name: EngineName) -> None:
-        self.running[name] = replace(self.running[name], incarnation=self.running[name].incarnation + 1)
-
-    async def stop(self, name: EngineName) -> None:
-        self.stopped.append(name)
-        self.running[name] = replace(self.running[name], phase=EnginePhase.STOPPING)
+    async def mark_serving(self, names: frozenset[EngineName]) -> None:
+        self.serving = names
 
 
 @dataclass
@@ -49,6 +57,7 @@ class FakeRegistry:
     revision: int = 0
     applied: int = 0
     down: bool = False
+    answered: bool = True
     stored: set[Digest] = field(default_factory=set)
 
     async def publish(self, models: Mapping[ModelId, RoutedModel]) -> int:
@@ -93,15 +102,17 @@ class World:
         self.cluster = FakeCluster()
         self.registry = FakeRegistry()
         self.folder = folder
-        ports = Ports(self.cluster, self.registry, self.registry, self.registry, prober, lambda: 0.0)
+        registry = self.registry
+        ports = Ports(SourceReader(), self.cluster, plan_processes, registry, registry, registry, prober, lambda: 0.0)
         self.reconciler = Reconciler(ports)
+        self.statuses: Statuses = {}
 
     async def rounds(self, *models: DesiredModel, count: int = 6) -> Any:
         for _ in range(count):
-            statuses = await self.reconciler.reconcile(Desired(models))
+            self.statuses = await self.reconciler.reconcile(Desired(models), self.statuses)
             for _ in range(5):
                 await asyncio.sleep(0)
-        return statuses
+        return self.statuses
 
     def model(self, **spec: Any) -> DesiredModel:
         return DesiredModel(model_deployment(**spec), self.folder, 1)

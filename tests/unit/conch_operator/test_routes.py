@@ -2,9 +2,8 @@ from dataclasses import replace
 
 import pytest
 
-from conch_contracts.names import EngineAddress
 from conch_contracts.records import Dialect
-from conch_operator.routes import claim_names, cpu_engine, make_route
+from conch_operator.routes import claim_names, cpu_slots, make_route
 from testkit.models import FACTS, desired_model
 
 
@@ -61,4 +60,4 @@ def test_of_equally_old_models_the_smaller_id_wins() -> None:
 
 
 def test_a_cpu_engine_takes_some_batches_at_once() -> None:
-    assert cpu_engine(EngineAddress("127.0.0.1:1"), None, 16).slots == 64
+    assert cpu_slots(16) == 64

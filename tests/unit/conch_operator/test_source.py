@@ -134,6 +134,24 @@ def test_a_chat_template_may_be_inline_or_a_file(folder: Path, override: dict[st
     assert facts(model(folder.parent, tokenizer={"chatTemplate": override})).chat_template == "{{ x }}"
 
 
+@pytest.mark.parametrize(
+    ("spec", "says"),
+    [
+        ({"source": {"huggingFace": {"repo": "org/name"}}}, "Sources of type huggingFace need a cluster"),
+        ({"engine": {"onnxruntime": {}}}, "The runtime onnxruntime needs a cluster"),
+        (
+            {"tokenizer": {"chatTemplate": {"configMapKeyRef": {"name": "a", "key": "b"}}}},
+            "A chat template in a ConfigMap needs a cluster",
+        ),
+    ],
+)
+def test_what_needs_a_cluster_says_so(folder: Path, spec: dict[str, Any], says: str) -> None:
+    found = read_source(model(folder.parent, **spec))
+    assert isinstance(found, SourceFault)
+    assert found.reason is Reason.NOT_HERE
+    assert says in found.message
+
+
 def test_a_folder_that_recovers_is_read_again(folder: Path) -> None:
     reader = SourceReader()
     hidden = (folder / "tokenizer.json").rename(folder / "hidden")

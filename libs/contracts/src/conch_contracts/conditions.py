@@ -5,8 +5,9 @@ A reason is part of the API: people select and alert on it. Ready is derived fro
 
 from collections.abc import Sequence
 from enum import StrEnum
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
 
@@ -40,6 +41,20 @@ class Reason(StrEnum):
     """This version of Conch does not serve models of this kind."""
     NAME_CONFLICT = "NameConflict"
     """An older ModelDeployment holds every served name of this one."""
+    NOT_HERE = "NotHere"
+    """This machine cannot serve a source or a runtime of this type; a cluster can."""
+    SPEC_INVALID = "SpecInvalid"
+    """The object breaks a rule that the API server did not know of; the message names the field."""
+    REJECTED = "Rejected"
+    """The API server refused what was made for the model; the message is its own."""
+    UNSCHEDULABLE = "Unschedulable"
+    """No node can run the engine; the message is the scheduler's."""
+    IMAGE_PULL_FAILED = "ImagePullFailed"
+    """An image cannot be pulled; the message names it."""
+    CONTAINER_NOT_CREATED = "ContainerNotCreated"
+    """A container of the engine cannot be made, because a Secret is missing for instance."""
+    DOWNLOAD_FAILED = "DownloadFailed"
+    """The model's files cannot be brought to the engine; the message is the downloader's last line."""
     FOLDER_MISSING = "FolderMissing"
     """The folder that spec.source names does not exist."""
     FILES_MISSING = "FilesMissing"
@@ -68,18 +83,29 @@ class Reason(StrEnum):
     """The route has not been written yet."""
 
 
+_OPEN = WithJsonSchema({"type": "string", "pattern": "^[A-Za-z]+$", "maxLength": 64})
+"""The schema knows no list of these words, so that a newer operator can add one."""
+
+
 class Condition(BaseModel):
     """One statement about an object, as Kubernetes writes them."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore", alias_generator=to_camel, populate_by_name=True)
+    model_config = ConfigDict(
+        frozen=True, extra="ignore", alias_generator=to_camel, populate_by_name=True, use_attribute_docstrings=True
+    )
 
-    type: ConditionType
+    type: Annotated[ConditionType, _OPEN]
+    """What it is about."""
     status: ConditionStatus
-    reason: Reason
-    message: str = ""
-    last_transition_time: str
+    """Whether it holds: True, False or Unknown."""
+    reason: Annotated[Reason, _OPEN]
+    """Why, in one word that can be selected and alerted on."""
+    message: Annotated[str, WithJsonSchema({"type": "string", "maxLength": 32_768})] = ""
+    """Why, and what to do next."""
+    last_transition_time: Annotated[str, WithJsonSchema({"type": "string", "format": "date-time"})]
     """RFC 3339; moves only when the status changes."""
-    observed_generation: int = 0
+    observed_generation: Annotated[int, Field(ge=0)] = 0
+    """The metadata.generation that it is about."""
 
 
 def set_condition(conditions: Sequence[Condition], new: Condition) -> tuple[Condition, ...]:

@@ -7,9 +7,9 @@ several fields, and turns what pydantic says about a bad object into sentences f
 import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from conch_contracts.names import API_VERSION, KIND, LOCAL_NAMESPACE, ModelId, ServedName
@@ -18,9 +18,20 @@ from conch_contracts.spec.engine import EngineSpec
 from conch_contracts.spec.fields import Flag, Integer, SpecPart
 from conch_contracts.spec.generation import GenerationSpec
 from conch_contracts.spec.routing import RoutingSpec
+from conch_contracts.spec.rules import Obeys, Rule, Transition, rule
 from conch_contracts.spec.source import SourceSpec, TokenizerSpec
 
+MAX_NAME = 40
+NAME_PATTERN = r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$"
 ServedNameString = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/@+-]*$", max_length=253)]
+
+_DIFFERENT_NAMES = Obeys(
+    Rule(
+        cel="self.all(one, self.exists_one(other, other == one))",
+        message="servedNames holds a name twice; remove one of the two",
+        holds=lambda names: len(set(names)) == len(names),
+    )
+)
 
 
 class Metadata(BaseModel):
@@ -28,9 +39,9 @@ class Metadata(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)
 
-    name: Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", max_length=40)]
+    name: Annotated[str, Field(pattern=NAME_PATTERN, max_length=MAX_NAME)]
     """A DNS label of at most 40 characters: names of engines are made from it."""
-    namespace: Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", max_length=63)] = LOCAL_NAMESPACE
+    namespace: Annotated[str, Field(pattern=NAME_PATTERN, max_length=63)] = LOCAL_NAMESPACE
     """The namespace; `local` on a laptop."""
 
 
@@ -39,16 +50,16 @@ class ModelSpec(SpecPart):
 
     kind: ModelKind
     """What the model does: LLM, Embedding, Rerank or Classify. Cannot be changed later."""
-    served_names: Annotated[tuple[ServedNameString, ...], Field(max_length=64)] = ()
+    served_names: Annotated[tuple[ServedNameString, ...], Field(max_length=64), _DIFFERENT_NAMES] = ()
     """The names that clients put in `model`; the first is canonical, the others are aliases. Default: metadata.name."""
     default: Flag = False
     """Whether the model answers requests without a model name. Default: false."""
     replicas: Annotated[Integer, Field(ge=0, le=1000)] = 1
     """How many engines to run. Default: 1."""
     source: SourceSpec
-    """Where the model's files come from."""
+    """Where the model's files come from; exactly one field is set."""
     engine: EngineSpec
-    """How its engines are run."""
+    """How its engines are run: exactly one runtime block, and the container and the nodes that its engines get."""
     tokenizer: TokenizerSpec = TokenizerSpec()
     """Settings of its tokenizer."""
     generation: GenerationSpec = GenerationSpec()
@@ -56,24 +67,33 @@ class ModelSpec(SpecPart):
     routing: RoutingSpec = RoutingSpec()
     """How requests reach its engines."""
 
-    @model_validator(mode="after")
-    def _served_names_differ(self) -> Self:
-        if len(set(self.served_names)) != len(self.served_names):
-            raise ValueError("servedNames holds a name twice; remove one of the two")
-        return self
+    same_kind: ClassVar[Transition] = Transition(
+        "self.kind == oldSelf.kind",
+        "kind cannot be changed: delete the ModelDeployment and make it again, or give the new one another name",
+    )
 
-    @model_validator(mode="after")
-    def _external_engine_fits(self) -> Self:
+    @rule(
+        cel="!has(self.engine.external) || self.replicas == 1",
+        message="an external engine is not started by Conch: remove replicas",
+    )
+    def _external_is_one(self) -> bool:
+        return self.engine.external is None or self.replicas == 1
+
+    @rule(
+        cel="self.kind != 'LLM' || !has(self.engine.external) || has(self.engine.external.grpc)",
+        message="kind LLM needs engine.external.grpc: set it to the host:port of Triton's gRPC endpoint",
+    )
+    def _external_llm_has_grpc(self) -> bool:
         external = self.engine.external
-        if external is None:
-            return self
-        if self.replicas != 1:
-            raise ValueError("an external engine is not started by Conch: remove replicas")
-        if self.kind is ModelKind.LLM and external.grpc is None:
-            raise ValueError("kind LLM needs engine.external.grpc: set it to the host:port of Triton's gRPC endpoint")
-        if self.kind is ModelKind.LLM and external.dialect is None:
-            raise ValueError("kind LLM needs engine.external.dialect: set it to tokens or fastertransformer")
-        return self
+        return self.kind is not ModelKind.LLM or external is None or external.grpc is not None
+
+    @rule(
+        cel="self.kind != 'LLM' || !has(self.engine.external) || has(self.engine.external.dialect)",
+        message="kind LLM needs engine.external.dialect: set it to tokens or fastertransformer",
+    )
+    def _external_llm_has_a_dialect(self) -> bool:
+        external = self.engine.external
+        return self.kind is not ModelKind.LLM or external is None or external.dialect is not None
 
 
 class ModelDeployment(SpecPart):
@@ -89,6 +109,14 @@ class ModelDeployment(SpecPart):
     """What to serve, from where, and how."""
     status: Mapping[str, Any] | None = Field(default=None, exclude=True)
     """Written by Conch, ignored on input."""
+
+    @rule(
+        cel=f"size(self.metadata.name) <= {MAX_NAME} && self.metadata.name.matches('{NAME_PATTERN}')",
+        message=f"metadata.name must be a DNS label of at most {MAX_NAME} characters, without dots: names of engines "
+        "are made from it; put other names into spec.servedNames",
+    )
+    def _name_is_a_short_label(self) -> bool:
+        return True  # Metadata has seen to it.
 
     @property
     def model_id(self) -> ModelId:

@@ -41,6 +41,31 @@ SERVICE_PORT = 8080
 TRITON_HTTP_PORT = 8000
 TRITON_GRPC_PORT = 8001
 TRITON_METRICS_PORT = 8002
+REDIS_PORT = 6379
+"""The bundled Redis on Kubernetes."""
+AGENT_PORT = 9091
+"""The process beside each engine on Kubernetes; asked by the operator and, when a pod ends, by the kubelet."""
+
+# --- objects on Kubernetes -----------------------------------------------------------------------
+
+MODEL_LABEL = f"{GROUP}/model-deployment"
+"""On everything that is made for a ModelDeployment: its name."""
+SPEC_HASH_LABEL = f"{GROUP}/spec-hash"
+"""On everything that the operator makes: a hash of what it was made as."""
+ENGINE_ANNOTATION = f"{GROUP}/engine"
+"""On an engine's pod, as JSON: how requests reach the model in it."""
+SERVING_GATE = f"{GROUP}/serving"
+"""The readiness gate of an engine's pod: a request through it was answered, and its route is published."""
+NAME_LABEL = "app.kubernetes.io/name"
+INSTANCE_LABEL = "app.kubernetes.io/instance"
+COMPONENT_LABEL = "app.kubernetes.io/component"
+MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
+OPERATOR = "conch-operator"
+"""Who manages what it makes, and its field manager."""
+ENGINE_COMPONENT = "engine"
+READER_COMPONENT = "source-reader"
+SCRAPED_LABEL = f"{GROUP}/scraped"
+"""`true` on pods whose admin port has metrics."""
 
 # --- the registry, schema version 1 --------------------------------------------------------------
 

@@ -46,6 +46,7 @@ class RegistryReader:
         self._parser = Parser()
         self._callbacks: list[Callable[[Snapshot], None]] = []
         self._loaded = asyncio.Event()
+        self._answered = False
         self._wake = asyncio.Event()
         self._epoch = ""
         self._reachable = True
@@ -61,6 +62,11 @@ class RegistryReader:
     def loaded(self) -> bool:
         """Whether a complete list has been read since the start."""
         return self._loaded.is_set()
+
+    @property
+    def answered(self) -> bool:
+        """Whether Redis has answered since the start, and be it that it holds no list."""
+        return self._answered
 
     @property
     def ignored(self) -> int:
@@ -141,7 +147,9 @@ class RegistryReader:
 
     def _take_list(self, reply: object) -> bool:
         """Take what the script answered and return whether Redis has lost what it held before."""
-        match interpret(reply):
+        answer = interpret(reply)
+        self._answered = True
+        match answer:
             case RawList() as raw:
                 emptied = self._epoch not in ("", raw.epoch)
                 self._epoch = raw.epoch

@@ -18,7 +18,7 @@ def main() -> int:
 
 def _run() -> int:
     # Imported here because that takes a second, and Ctrl-C may come meanwhile.
-    from conch_operator.cli import convert, status, up, validate
+    from conch_operator.cli import cluster, convert, status, up, validate
     from conch_operator.cli.errors import CommandError
 
     parser = argparse.ArgumentParser(prog="conch", description="Serve models behind an OpenAI-compatible API.")
@@ -27,6 +27,8 @@ def _run() -> int:
     validate.add(commands)
     convert.add(commands)
     status.add(commands)
+    cluster.add(commands)
+    cluster.add(commands)
     arguments = parser.parse_args()
     try:
         result: int = arguments.run(arguments)

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from conch_contracts.names import EngineAddress
+from conch_contracts.names import EngineAddress, ModelId
 from conch_operator.local.guard import remove_shared_memory
 from conch_operator.local.ports import free_ports
 from conch_operator.local.processes import Command, Keeping, Kept, LaunchError, Nursery
@@ -17,7 +17,8 @@ from conch_operator.local.tritonserver import (
     triton_arguments,
     triton_environment,
 )
-from conch_operator.state import ClusterEngine, EngineComponent, EngineName
+from conch_operator.plan import Plan
+from conch_operator.state import ClusterEngine, EngineComponent, EngineName, Fault
 from conch_operator.triton_repository import CpuModel, render_cpu_repository
 
 LONGEST_PAUSE_S = 30.0
@@ -67,7 +68,10 @@ class LocalEngines:
         self._engines = {name: engine for name, engine in self._engines.items() if not engine.process.gone}
         return tuple(
             ClusterEngine(
-                component=engine.component,
+                name=engine.component.name,
+                model=engine.component.model,
+                spec_hash=engine.component.spec_hash,
+                contract=engine.component.contract,
                 phase=engine.process.phase,
                 grpc=engine.grpc,
                 http=engine.http,
@@ -76,6 +80,19 @@ class LocalEngines:
             )
             for engine in self._engines.values()
         )
+
+    async def act(self, steps: Plan) -> Mapping[ModelId, Fault]:
+        """Take a plan's steps; none is refused."""
+        for component in steps.start:
+            await self.start(component)
+        for name in steps.restart:
+            await self.restart(name)
+        for name in steps.stop:
+            await self.stop(name)
+        return {}
+
+    async def mark_serving(self, names: frozenset[EngineName]) -> None:
+        """Do nothing: processes have no use for it."""
 
     async def start(self, component: EngineComponent) -> None:
         """Begin to run an engine, and keep it running on the same ports."""

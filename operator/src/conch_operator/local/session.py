@@ -23,8 +23,10 @@ from conch_operator.local.progress import Progress
 from conch_operator.local.report import write_report
 from conch_operator.local.services import GATEWAY, REDIS, ServiceOptions, Services
 from conch_operator.local.state_folder import StateFolder
+from conch_operator.plan import plan_processes
 from conch_operator.probe import Prober
 from conch_operator.reconcile import Ports, Reconciler
+from conch_operator.source import SourceReader
 from conch_operator.status import Statuses
 from conch_operator.triton_probe import TritonAsker
 
@@ -84,7 +86,9 @@ class Session:
             reader.subscribe(lambda _: self._wake.set())
             triton = await stack.enter_async_context(TritonClient())
             prober = await stack.enter_async_context(Prober(TritonAsker(triton), self._wake.set))
-            ports = Ports(engines, RegistryWriter(redis), reader, BundleStore(redis), prober)
+            ports = Ports(
+                SourceReader(), engines, plan_processes, RegistryWriter(redis), reader, BundleStore(redis), prober
+            )
             watching = asyncio.create_task(self._models.follow(self._options.files, self._told), name="files")
             try:
                 await self._rounds(Reconciler(ports))
@@ -96,7 +100,7 @@ class Session:
     async def _rounds(self, reconciler: Reconciler) -> None:
         while not self._stopping.is_set():
             self._wake.clear()
-            self._statuses = await reconciler.reconcile(self._models.current)
+            self._statuses = await reconciler.reconcile(self._models.current, self._statuses)
             urls = self._urls()
             all_ready = self._tell(urls)
             self._end_without_gateway()

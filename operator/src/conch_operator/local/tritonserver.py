@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+from conch_operator.triton_options import KEEPALIVE
+
 _LOOPBACK = "127.0.0.1"
 _STUB = "triton_python_backend_stub"
 
@@ -97,7 +99,7 @@ def triton_arguments(triton: Triton, launch: TritonLaunch) -> tuple[str, ...]:
         "allow-cpu-metrics": "false",
         "log-info": "false",
         "log-warning": "false",
-        **_KEEPALIVE,
+        **KEEPALIVE,
     }
     return (
         str(triton.binary),
@@ -113,16 +115,6 @@ def triton_environment(triton: Triton, environ: Mapping[str, str]) -> dict[str, 
     if triton.libpython not in _system_library_folders():
         environment["LD_LIBRARY_PATH"] = _joined(str(triton.libpython), environ.get("LD_LIBRARY_PATH"))
     return environment
-
-
-_KEEPALIVE: dict[str, object] = {
-    # The server notices a client that vanished, and lets clients ask whether it is there every 5 s.
-    "grpc-keepalive-time": 10_000,
-    "grpc-keepalive-timeout": 5_000,
-    "grpc-keepalive-permit-without-calls": 1,
-    "grpc-http2-max-pings-without-data": 0,
-    "grpc-http2-min-recv-ping-interval-without-data": 5_000,
-}
 
 
 def _package_folders() -> Iterable[Path]:

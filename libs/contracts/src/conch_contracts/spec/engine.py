@@ -1,77 +1,152 @@
-"""How a model's engines are run: one runtime block, named after the runtime."""
+"""How a model's engines are run: one runtime block, named after the runtime, and what is beside it."""
 
-from enum import StrEnum
-from typing import Annotated, Self
+from decimal import Decimal
+from typing import Annotated, ClassVar
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from conch_contracts.records import Dialect
-from conch_contracts.spec.fields import Integer, SpecPart
+from conch_contracts.spec.container import (
+    Arguments,
+    Environment,
+    ImagePullSecret,
+    ImageReference,
+    ResourcesSpec,
+)
+from conch_contracts.spec.fields import ObjectName, SpecPart, quantity_value
+from conch_contracts.spec.placement import AffinitySpec, Labels, Toleration
+from conch_contracts.spec.rules import Rule, Transition, fields_set_in, one_of, rule
+from conch_contracts.spec.runtimes import (
+    CpuEngineSpec,
+    ExternalEngineSpec,
+    FasterTransformerEngineSpec,
+    GpuEngineSpec,
+    OnnxRuntimeEngineSpec,
+    PythonEngineSpec,
+    Quantization,
+    Runtime,
+    TensorRtLlmEngineSpec,
+    VllmEngineSpec,
+)
 
-Address = Annotated[str, Field(pattern=r"^(\[[0-9A-Fa-f:]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}$", max_length=300)]
-TritonModelName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]+$", max_length=200)]
+__all__ = ["EngineSpec", "ExternalEngineSpec", "Quantization", "Runtime"]
+
+GPU_PREFIX = "nvidia.com/"
+"""Resources whose names begin so are GPUs, or parts of one."""
+
+_GPU_RUNTIMES = "(has(self.vllm) || has(self.tensorrtllm) || has(self.fastertransformer))"
+_GPU_LIMITS = "has(self.resources) && has(self.resources.limits) && self.resources.limits.exists(name, name.startsWith"
+_GPU_AMOUNT = "quantity(string(self.resources.limits[name]))"
+_OF_THE_CONTAINER = (
+    "args",
+    "env",
+    "image",
+    "imagePullSecrets",
+    "resources",
+    "nodeSelector",
+    "tolerations",
+    "affinity",
+    "runtimeClassName",
+)
 
 
-class Quantization(StrEnum):
-    """How the cpu runtime holds the weights."""
-
-    NONE = "none"
-    INT8 = "int8"
-    INT4 = "int4"
-
-
-class Runtime(StrEnum):
-    """How an engine is built and started; the value is the name of its block in `spec.engine`."""
-
-    CPU = "cpu"
-    EXTERNAL = "external"
-
-
-class CpuEngineSpec(SpecPart):
-    """The runtime that serves a Hugging Face causal language model on CPU."""
-
-    quantization: Quantization = Quantization.NONE
-    """How the weights are held: none (32-bit floats), int8 or int4. Default: none."""
-    max_batch_size: Annotated[Integer, Field(ge=1, le=1024)] = 16
-    """Requests that one engine decodes together; more wait inside it. Default: 16."""
-    tokens_per_second: Annotated[Integer, Field(ge=0, le=1_000_000)] = 0
-    """A cap on each request's tokens per second, for tests and demonstrations; 0 means none. Default: 0."""
-
-
-class ExternalEngineSpec(SpecPart):
-    """A Triton server that someone else runs; `source` then gives the tokenizer only."""
-
-    grpc: Address | None = None
-    """host:port of its gRPC endpoint. Needed for kind LLM."""
-    http: Address | None = None
-    """host:port of its HTTP endpoint."""
-    model_name: TritonModelName | None = None
-    """The model's name inside Triton. Default: metadata.name."""
-    dialect: Dialect | None = None
-    """The tensor contract that the model speaks: tokens or fastertransformer. Needed for kind LLM."""
-
-    @model_validator(mode="after")
-    def _has_an_address(self) -> Self:
-        if self.grpc is None and self.http is None:
-            raise ValueError("set grpc (or http, for kinds other than LLM) to the server's host:port")
-        return self
+def _gpus_fit(runtime: str, needed: str) -> str:
+    """Return the CEL that the GPUs in the limits are those that a runtime block asks for."""
+    count = needed.replace("@", f"self.{runtime}")
+    fits = f"(self.resources.limits[name] == {count} || self.resources.limits[name] == string({count}))"
+    return f"(!has(self.{runtime}) || ({_GPU_LIMITS}('{GPU_PREFIX}') && {fits})))"
 
 
 class EngineSpec(SpecPart):
-    """Exactly one runtime block."""
+    """Exactly one runtime block, and the container and the nodes that its engines get."""
 
     cpu: CpuEngineSpec | None = None
     """Serve the folder on CPU."""
+    vllm: VllmEngineSpec | None = None
+    """Serve the folder with vLLM on GPUs. On a cluster only."""
+    tensorrtllm: TensorRtLlmEngineSpec | None = None
+    """Serve a TensorRT-LLM engine on GPUs. On a cluster only."""
+    fastertransformer: FasterTransformerEngineSpec | None = None
+    """Serve a FasterTransformer checkpoint on GPUs. On a cluster only; needs image."""
+    onnxruntime: OnnxRuntimeEngineSpec | None = None
+    """Serve an ONNX file. On a cluster only."""
+    python: PythonEngineSpec | None = None
+    """Run a model.py of Triton's Python backend. On a cluster only."""
     external: ExternalEngineSpec | None = None
     """Use a Triton server that someone else runs."""
 
-    @model_validator(mode="after")
-    def _one_runtime(self) -> Self:
-        if (self.cpu is None) == (self.external is None):
-            raise ValueError("set exactly one of cpu and external (write `cpu: {}` for the cpu runtime's defaults)")
-        return self
+    args: Arguments = ()
+    """Further options of tritonserver, each written --name or --name=value. Those that Conch sets itself are refused.
+    On a cluster only. Default: none."""
+    env: Environment = ()
+    """Further environment variables; no secrets. On a cluster only. Default: none."""
+    image: ImageReference | None = None
+    """The image with tritonserver and the runtime's backend. On a cluster only. Default: the runtime's own."""
+    image_pull_secrets: Annotated[tuple[ImagePullSecret, ...], Field(max_length=8)] = ()
+    """Secrets to pull the images with. On a cluster only. Default: none."""
+    resources: ResourcesSpec | None = None
+    """What each engine's container gets. On a cluster only."""
+    node_selector: Labels | None = None
+    """Labels that a node must have. On a cluster only. Default: none."""
+    tolerations: Annotated[tuple[Toleration, ...], Field(max_length=16)] = ()
+    """Taints that the engines tolerate. On a cluster only. Default: none."""
+    affinity: AffinitySpec | None = None
+    """Rules about nodes and other pods. On a cluster only. Default: none."""
+    runtime_class_name: ObjectName | None = None
+    """The RuntimeClass of the engines' pods, such as nvidia. On a cluster only. Default: the cluster's."""
+
+    one_runtime: ClassVar[Rule] = one_of(*Runtime, hint=" (write `cpu: {}` for the cpu runtime's defaults)")
+    same_runtime: ClassVar[Transition] = Transition(
+        " && ".join(f"has(self.{runtime}) == has(oldSelf.{runtime})" for runtime in Runtime),
+        "the runtime cannot be changed: delete the ModelDeployment and make it again, or give the new one another name",
+    )
+
+    @rule(
+        cel=f"!has(self.external) || ({' && '.join(f'!has(self.{field})' for field in _OF_THE_CONTAINER)})",
+        message=f"an external engine is not started by Conch: remove {', '.join(_OF_THE_CONTAINER)}",
+    )
+    def _external_has_no_container(self) -> bool:
+        return self.external is None or not (
+            any((self.args, self.env, self.image_pull_secrets, self.tolerations))
+            or set(fields_set_in(self)) & {"image", "resources", "nodeSelector", "affinity", "runtimeClassName"}
+        )
+
+    @rule(
+        cel="!has(self.fastertransformer) || has(self.image)",
+        message="fastertransformer needs image: name the one that you built, nobody publishes one",
+    )
+    def _fastertransformer_has_an_image(self) -> bool:
+        return self.fastertransformer is None or self.image is not None
+
+    @rule(
+        cel=f"!{_GPU_RUNTIMES} || ({_GPU_LIMITS}('{GPU_PREFIX}') && {_GPU_AMOUNT}.isGreaterThan(quantity('0'))))",
+        message="vllm, tensorrtllm and fastertransformer need a GPU: set resources.limits, such as nvidia.com/gpu: 1",
+    )
+    def _gpu_runtimes_have_gpus(self) -> bool:
+        return self._of_gpus is None or any(amount > 0 for amount in self._gpu_limits())
+
+    @rule(
+        cel=" && ".join(
+            (
+                _gpus_fit("vllm", "(@.tensorParallelSize * @.pipelineParallelSize)"),
+                _gpus_fit("tensorrtllm", "(@.tensorParallelSize * @.pipelineParallelSize / @.nodes)"),
+                _gpus_fit("fastertransformer", "(@.tensorParallelSize * @.pipelineParallelSize)"),
+            )
+        ),
+        message="tensorParallelSize times pipelineParallelSize (divided by nodes) must be the number of GPUs of one "
+        "container: make resources.limits, such as nvidia.com/gpu, equal to it",
+    )
+    def _gpus_are_those_asked_for(self) -> bool:
+        return self._of_gpus is None or self._of_gpus.gpus_per_pod in self._gpu_limits()
 
     @property
     def runtime(self) -> Runtime:
         """Return which block is set."""
-        return Runtime.CPU if self.cpu is not None else Runtime.EXTERNAL
+        return next(runtime for runtime in Runtime if runtime in fields_set_in(self))
+
+    @property
+    def _of_gpus(self) -> GpuEngineSpec | None:
+        return self.vllm or self.tensorrtllm or self.fastertransformer
+
+    def _gpu_limits(self) -> list[Decimal]:
+        limits = (self.resources and self.resources.limits) or {}
+        return [quantity_value(amount) for name, amount in limits.items() if name.startswith(GPU_PREFIX)]

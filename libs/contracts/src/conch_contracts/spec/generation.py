@@ -4,7 +4,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from conch_contracts.spec.fields import DecimalString, Integer, SpecPart
+from conch_contracts.spec.fields import DecimalString, Integer, SpecPart, within
+from conch_contracts.spec.rules import Obeys, Rule
 from conch_contracts.words import parse_words
 
 TokenId = Annotated[Integer, Field(ge=-(2**31), lt=2**31)]
@@ -15,9 +16,23 @@ def _readable(rows: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]:
     return rows
 
 
+_WORDS_OR_OFFSETS = Obeys(
+    Rule(
+        cel="self.all(row, size(row) > 0 && row.all(token, token >= 0)) || (size(self) == 2 && "
+        "size(self[0]) == size(self[1]) && size(self[0]) > 0)",
+        message="a word's token ids must not be negative, and no word empty; FasterTransformer's form is two rows of "
+        "one length: ids, and the offset behind each word's last id",
+        holds=lambda rows: (
+            all(row and min(row) >= 0 for row in rows)
+            or (len(rows) == 2 and len(rows[0]) == len(rows[1]) and len(rows[0]) > 0)
+        ),
+    )
+)
+
 WordRows = Annotated[
-    tuple[Annotated[tuple[TokenId, ...], Field(max_length=4096)], ...],
+    tuple[Annotated[tuple[TokenId, ...], Field(max_length=1024)], ...],
     Field(max_length=1024),
+    _WORDS_OR_OFFSETS,
     AfterValidator(_readable),
 ]
 
@@ -37,9 +52,9 @@ class GenerationSpec(SpecPart):
     ids and end offsets [[7768, 3908], [1, 2]]. Default: none."""
     stop_words: WordRows = ()
     """Words as token ids that end an answer, in the same two forms. Default: none."""
-    temperature: Annotated[DecimalString, Field(ge=0, le=2)] | None = None
+    temperature: Annotated[DecimalString, within(0, 2, low_too=True)] | None = None
     """Sampling temperature for requests that name none, 0 to 2, in quotes. Default: the API's, 1."""
-    repetition_penalty: Annotated[DecimalString, Field(gt=0, le=10)] | None = None
+    repetition_penalty: Annotated[DecimalString, within(0, 10, low_too=False)] | None = None
     """Repetition penalty for requests that name none, in quotes; "1" is off. Default: off."""
     mask_positions: TokenId | None = None
     """Sent as `mask_positions` when the engine's config declares that input. Default: not sent."""

@@ -1,35 +1,135 @@
 """Where a model's files come from, and the tokenizer's settings."""
 
-from typing import Annotated, Self
+from typing import Annotated, ClassVar
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from conch_contracts.spec.fields import SpecPart
+from conch_contracts.spec.addresses import HttpUrl
+from conch_contracts.spec.container import ImageReference
+from conch_contracts.spec.fields import DataKey, ObjectName, RelativePath, SpecPart
+from conch_contracts.spec.rules import Rule, fields_set_in, matching, one_of, rule
 
 PathString = Annotated[str, Field(min_length=1, max_length=4096)]
+RepositoryId = Annotated[
+    str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?$", max_length=193)
+]
+Revision = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]*$", max_length=200)]
+BucketUri = Annotated[
+    str,
+    Field(max_length=1024),
+    matching(
+        r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9_@+=!-][A-Za-z0-9._@+=!-]*)*/?",
+        "must be s3://bucket/folder, without parts that begin with a dot",
+    ),
+]
+
+
+class SecretKeyRef(SpecPart):
+    """One key of a Secret in the ModelDeployment's namespace."""
+
+    name: ObjectName
+    """The Secret's name."""
+    key: DataKey = "token"
+    """The key in it. Default: token."""
+
+
+class SecretRef(SpecPart):
+    """A Secret in the ModelDeployment's namespace."""
+
+    name: ObjectName
+    """The Secret's name."""
+
+
+class ConfigMapKeyRef(SpecPart):
+    """One key of a ConfigMap in the ModelDeployment's namespace."""
+
+    name: ObjectName
+    """The ConfigMap's name."""
+    key: DataKey
+    """The key in it."""
+
+
+class HuggingFaceSource(SpecPart):
+    """A model repository on the Hugging Face Hub, or on the mirror that the cluster's settings name."""
+
+    repo: RepositoryId
+    """The repository, such as Qwen/Qwen3-0.6B."""
+    revision: Revision = "main"
+    """A branch, tag or commit; a commit makes every download the same. Default: main."""
+    token_secret_ref: SecretKeyRef | None = None
+    """The access token for a private or gated repository. Default: none."""
+
+    @rule(
+        cel="!self.repo.contains('..') && !self.revision.contains('..')",
+        message="repo and revision must not hold two dots in a row: write them as the Hub's page shows them",
+    )
+    def _no_two_dots(self) -> bool:
+        return ".." not in self.repo and ".." not in self.revision
+
+
+class S3Source(SpecPart):
+    """A folder in an S3 bucket, or in a server that speaks its protocol."""
+
+    uri: BucketUri
+    """The folder, such as s3://bucket/models/qwen3."""
+    endpoint: HttpUrl | None = None
+    """The server's URL, such as https://minio.example.com:9000. Default: AWS."""
+    credentials_secret_ref: SecretRef | None = None
+    """A Secret with the keys AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. Default: the bucket is read anonymously."""
+
+
+class PvcSource(SpecPart):
+    """A folder on a PersistentVolumeClaim in the ModelDeployment's namespace; it is mounted read-only."""
+
+    claim_name: ObjectName
+    """The claim's name."""
+    path: RelativePath | None = None
+    """The folder on the volume. Default: its root."""
+
+
+class OciSource(SpecPart):
+    """A folder in an OCI image."""
+
+    image: ImageReference
+    """The image; a digest makes every start the same. It is pulled with engine.imagePullSecrets."""
+    path: RelativePath | None = None
+    """The folder in the image. Default: its root."""
 
 
 class SourceSpec(SpecPart):
-    """Where the model's files come from."""
+    """Where the model's files come from; exactly one field is set."""
 
-    path: PathString
+    hugging_face: HuggingFaceSource | None = None
+    """Download from the Hugging Face Hub. On a cluster only."""
+    s3: S3Source | None = None
+    """Download from a bucket. On a cluster only."""
+    pvc: PvcSource | None = None
+    """Read a volume. On a cluster only."""
+    oci: OciSource | None = None
+    """Read an image. On a cluster only."""
+    path: PathString | None = None
     """A Hugging Face folder: relative to the file that names it on a laptop, below the engine image's /models on a
     cluster. With an external engine only its tokenizer and config files are read."""
+
+    one_source: ClassVar[Rule] = one_of("huggingFace", "s3", "pvc", "oci", "path")
+
+    @property
+    def named(self) -> str:
+        """Return the name of the field that is set."""
+        return fields_set_in(self)[0]
 
 
 class ChatTemplateSpec(SpecPart):
     """A chat template that replaces the one in the model's folder; exactly one field is set."""
 
-    inline: Annotated[str, Field(min_length=1, max_length=1_000_000)] | None = None
+    inline: Annotated[str, Field(min_length=1, max_length=131_072)] | None = None
     """The Jinja template itself."""
     file: PathString | None = None
     """A .jinja file, relative to the file that names it. On a laptop only."""
+    config_map_key_ref: ConfigMapKeyRef | None = None
+    """A key of a ConfigMap that holds the template. On a cluster only."""
 
-    @model_validator(mode="after")
-    def _one_source(self) -> Self:
-        if (self.inline is None) == (self.file is None):
-            raise ValueError("set exactly one of inline and file")
-        return self
+    one_template: ClassVar[Rule] = one_of("inline", "file", "configMapKeyRef")
 
 
 class TokenizerSpec(SpecPart):

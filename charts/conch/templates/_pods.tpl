@@ -1,0 +1,100 @@
+{{/*
+What all pods have in common. Each named template is one part of a pod or container, so that a component's file shows
+what is its own.
+*/}}
+
+{{/* conch.pod: service account, security, images and placement. Call with (list $ "gateway" .Values.gateway). */}}
+{{- define "conch.pod" -}}
+{{- $root := index . 0 -}}
+{{- $component := index . 1 -}}
+{{- $values := index . 2 -}}
+serviceAccountName: {{ include "conch.name" (list $root $component) }}
+automountServiceAccountToken: {{ eq $component "operator" }}
+enableServiceLinks: false
+securityContext:
+  {{- include "conch.podSecurity" . | nindent 2 }}
+{{- with $root.Values.images.pullSecrets }}
+imagePullSecrets:
+  {{- range . }}
+  - name: {{ . }}
+  {{- end }}
+{{- end }}
+{{- with $values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with $values.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $values.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $values.affinity }}
+affinity:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+topologySpreadConstraints:
+  {{- range $key := list "kubernetes.io/hostname" "topology.kubernetes.io/zone" }}
+  - maxSkew: 1
+    topologyKey: {{ $key }}
+    whenUnsatisfiable: ScheduleAnyway
+    labelSelector:
+      matchLabels:
+        {{- include "conch.selector" (list $root $component) | nindent 8 }}
+  {{- end }}
+{{- end -}}
+
+{{- define "conch.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+fsGroup: 65532
+fsGroupChangePolicy: OnRootMismatch
+seccompProfile:
+  type: RuntimeDefault
+{{- end -}}
+
+{{- define "conch.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+runAsNonRoot: true
+capabilities:
+  drop: [ALL]
+{{- end -}}
+
+{{/* conch.container: image, security and resources of a container of ours. */}}
+{{- define "conch.container" -}}
+{{- $root := index . 0 -}}
+image: {{ include "conch.image" (list $root (index . 1)) | quote }}
+imagePullPolicy: {{ $root.Values.images.pullPolicy }}
+securityContext:
+  {{- include "conch.containerSecurity" $root | nindent 2 }}
+resources:
+  {{- toYaml (index . 2).resources | nindent 2 }}
+{{- end -}}
+
+{{/* conch.probes: a process of ours tells on its admin port whether it lives and whether requests may come. */}}
+{{- define "conch.probes" -}}
+startupProbe:
+  httpGet: {path: /livez, port: admin}
+  periodSeconds: 1
+  failureThreshold: 60
+livenessProbe:
+  httpGet: {path: /livez, port: admin}
+  periodSeconds: 10
+  timeoutSeconds: 5
+  failureThreshold: 3
+readinessProbe:
+  httpGet: {path: /readyz, port: admin}
+  periodSeconds: 2
+  timeoutSeconds: 2
+  failureThreshold: 2
+{{- end -}}
+
+{{/* conch.tmp: the one folder that a container may write to, unless it says otherwise. */}}
+{{- define "conch.tmp" -}}
+- name: tmp
+  emptyDir:
+    sizeLimit: 256Mi
+{{- end -}}

@@ -1,0 +1,104 @@
+{{/*
+How a role reaches Redis: the bundled one with a user of its own, or an external one. A password is never part of a
+URL in an object: Kubernetes puts it there when the container starts.
+*/}}
+
+{{- define "conch.redis.env" -}}
+{{- $root := index . 0 -}}
+{{- $redis := $root.Values.redis -}}
+{{- if not $redis.external.url -}}
+- name: REDIS_PASSWORD
+  valueFrom:
+    secretKeyRef:
+      name: {{ include "conch.redis.secret" $root }}
+      key: {{ index . 1 }}
+- name: CONCH_REDIS_URL
+  value: redis://{{ index . 1 }}:$(REDIS_PASSWORD)@{{ include "conch.redis.host" $root }}:{{ include "conch.port" (list $root "redis") }}/0
+{{- else -}}
+{{- with $redis.external.passwordSecret.name -}}
+- name: REDIS_PASSWORD
+  valueFrom:
+    secretKeyRef:
+      name: {{ . }}
+      key: {{ $redis.external.passwordSecret.key }}
+{{ end -}}
+- name: CONCH_REDIS_URL
+  value: {{ include "conch.redis.externalUrl" $redis.external | quote }}
+{{- end -}}
+{{- end -}}
+
+{{- define "conch.redis.host" -}}
+{{ include "conch.name" (list . "redis") }}.{{ .Release.Namespace }}.svc
+{{- end -}}
+
+{{- define "conch.redis.externalUrl" -}}
+{{- $url := urlParse .url -}}
+{{- $user := "" -}}
+{{- if .passwordSecret.name -}}
+{{- $user = printf "%s:$(REDIS_PASSWORD)@" .username -}}
+{{- end -}}
+{{- $query := list -}}
+{{- with $url.query -}}
+{{- $query = append $query . -}}
+{{- end -}}
+{{- if .caSecret.name -}}
+{{- $query = append $query "ssl_ca_certs=/etc/conch/redis-ca/ca.crt" -}}
+{{- end -}}
+{{- printf "%s://%s%s%s" $url.scheme $user $url.host $url.path -}}
+{{- with $query -}}
+?{{ join "&" . }}
+{{- end -}}
+{{- end -}}
+
+{{/* conch.redis.caMount and conch.redis.caVolume: the authority of an external Redis with TLS; nothing without one. */}}
+{{- define "conch.redis.caMount" -}}
+{{- if and .Values.redis.external.url .Values.redis.external.caSecret.name -}}
+- name: redis-ca
+  mountPath: /etc/conch/redis-ca
+  readOnly: true
+{{- end -}}
+{{- end -}}
+
+{{- define "conch.redis.caVolume" -}}
+{{- if and .Values.redis.external.url .Values.redis.external.caSecret.name -}}
+- name: redis-ca
+  secret:
+    secretName: {{ .Values.redis.external.caSecret.name }}
+    items:
+      - key: {{ .Values.redis.external.caSecret.key }}
+        path: ca.crt
+{{- end -}}
+{{- end -}}
+
+{{/* conch.redis.roles: who connects, each with a user of its own name. */}}
+{{- define "conch.redis.roles" -}}
+gateway,tokenizer,llm-worker,embed-worker,operator
+{{- end -}}
+
+{{/*
+conch.redis.rules: what a role may do. Every role reads the whole registry and writes its own records. Reading takes
+EVAL, which Redis lets only those run who may write the script's keys; the selector in parentheses gives that right
+together with commands that only read, so a script that writes is still refused.
+*/}}
+{{- define "conch.redis.rules" -}}
+{{- $role := index . 1 -}}
+{{- $registry := (include "conch.contract" (index . 0) | fromYaml).registry -}}
+{{- $own := dict
+  "gateway" (printf "~%sgateways ~%sdemand:*" $registry.prefix $registry.prefix)
+  "tokenizer" (printf "~%sworkers:tokenizer" $registry.prefix)
+  "llm-worker" (printf "~%sworkers:llm" $registry.prefix)
+  "embed-worker" (printf "~%sworkers:embed" $registry.prefix) -}}
+{{- $always := printf "resetchannels &%s -@all +ping +publish +subscribe +unsubscribe" $registry.changes -}}
+{{- if eq $role "operator" -}}
+{{ $always }} ~{{ $registry.prefix }}* +eval +time +type +exists +del +get +set +hget +hmget +hgetall +hvals +hlen +hset +hdel
+{{- else -}}
+{{ $always }} {{ get $own $role }} +hset +hdel +expire (~{{ $registry.prefix }}* +eval +type +exists +get +hget +hmget +hgetall +hvals +hlen)
+{{- end -}}
+{{- end -}}
+
+{{/* conch.redis.allRules: the rules of all roles without passwords; Redis reads them at its start only. */}}
+{{- define "conch.redis.allRules" -}}
+{{- range $role := include "conch.redis.roles" . | splitList "," }}
+{{ $role }} {{ include "conch.redis.rules" (list $ $role) }}
+{{- end }}
+{{- end -}}

@@ -1,0 +1,37 @@
+{{/*
+What the operator may do where ModelDeployments live: read them and write their status; keep the objects that run an
+engine; read pods for the cause when one does not start, open the readiness gate of those that serve, and delete those
+that have stopped answering; tell in Events what has happened. It reads no Secret.
+*/}}
+{{- define "conch.operator.rules" -}}
+{{- $contract := include "conch.contract" . | fromYaml -}}
+- apiGroups: [{{ $contract.group }}]
+  resources: [{{ $contract.plural }}]
+  verbs: [get, list, watch]
+- apiGroups: [{{ $contract.group }}]
+  resources: [{{ $contract.plural }}/status]
+  verbs: [patch]
+- apiGroups: [apps]
+  resources: [deployments]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [""]
+  resources: [services, configmaps]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [policy]
+  resources: [poddisruptionbudgets]
+  verbs: [get, list, watch, create, patch, delete]
+{{- if .Values.networkPolicy.enabled }}
+- apiGroups: [networking.k8s.io]
+  resources: [networkpolicies]
+  verbs: [get, list, watch, create, patch, delete]
+{{- end }}
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [get, list, watch, delete]
+- apiGroups: [""]
+  resources: [pods/status]
+  verbs: [patch]
+- apiGroups: [events.k8s.io]
+  resources: [events]
+  verbs: [create]
+{{- end -}}

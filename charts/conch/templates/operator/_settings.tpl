@@ -1,0 +1,55 @@
+{{/*
+conch.operator.settings: the one file that tells the operator about its release. What it holds and what the operator
+does with it is described in the chart's README.
+*/}}
+{{- define "conch.operator.settings" -}}
+release:
+  name: {{ .Release.Name }}
+  namespace: {{ .Release.Namespace }}
+# Owner of what the operator makes in this namespace: it goes when the release goes.
+owner:
+  apiVersion: apps/v1
+  kind: Deployment
+  name: {{ include "conch.name" (list . "operator") }}
+lease: {{ include "conch.name" (list . "operator") }}
+# None: all namespaces.
+watchNamespaces: {{ .Values.operator.watchNamespaces | toJson }}
+engines:
+  # The operator's own image, for the agent beside each engine.
+  agentImage: {{ include "conch.image" (list . "operator") | quote }}
+  images:
+    cpu: {{ .Values.engines.images.cpu | default (include "conch.image" (list . "engine-cpu")) | quote }}
+    {{- omit .Values.engines.images "cpu" | toYaml | nindent 4 }}
+  imagePullPolicy: {{ .Values.images.pullPolicy }}
+  imagePullSecrets: {{ .Values.images.pullSecrets | toJson }}
+  shmSize: {{ .Values.engines.shmSize }}
+  downloads:
+    env: {{ include "conch.operator.downloadEnv" .Values.engines.downloads }}
+    caBundle: {{ .Values.engines.downloads.caBundle | toJson }}
+  # Who may call an engine: for the NetworkPolicy beside each of them.
+  networkPolicy:
+    enabled: {{ .Values.networkPolicy.enabled }}
+    from:
+      {{- range $component := list "llm-worker" "embed-worker" "operator" }}
+      - namespaceSelector:
+          matchLabels:
+            kubernetes.io/metadata.name: {{ $.Release.Namespace }}
+        podSelector:
+          matchLabels:
+            {{- include "conch.selector" (list $ $component) | nindent 12 }}
+      {{- end }}
+workerPools:
+  llm:
+    {{- include "conch.workers.pool" (list . "llm-worker" .Values.workers.llm (list "LLM")) | nindent 4 }}
+  embed:
+    {{- include "conch.workers.pool" (list . "embed-worker" .Values.workers.embed (list "Embedding" "Rerank" "Classify")) | nindent 4 }}
+{{- end -}}
+
+{{- define "conch.operator.downloadEnv" -}}
+{{- $env := dict -}}
+{{- with .httpProxy }}{{ $_ := set $env "HTTP_PROXY" . }}{{ end -}}
+{{- with .httpsProxy }}{{ $_ := set $env "HTTPS_PROXY" . }}{{ end -}}
+{{- with .noProxy }}{{ $_ := set $env "NO_PROXY" . }}{{ end -}}
+{{- with .hfEndpoint }}{{ $_ := set $env "HF_ENDPOINT" . }}{{ end -}}
+{{- toJson $env -}}
+{{- end -}}

@@ -1,0 +1,74 @@
+"""Puts the node's binaries into place: ready-made ones, else ones built from their Go modules by `recipe/build`.
+
+Built ones are kept under the recipe's digest in the user's cache, so they outlive clusters and checkouts.
+"""
+
+import hashlib
+import os
+import shutil
+from pathlib import Path
+
+from cluster.errors import ClusterUnavailable
+from cluster.local.layout import Layout
+from cluster.shell import Shell, say
+
+NAMES = ("kube", "coredns", "traefik", "helm", "pause")
+_RECIPE = Path(__file__).with_name("recipe")
+_PROGRAMS = ("containerd", "runc", "nft", "zstd", "openssl", "ip", "/usr/lib/cni/bridge")
+_PACKAGES = ("containerd", "runc", "containernetworking-plugins", "nftables", "iproute2", "zstd", "openssl")
+
+
+def install_packages(shell: Shell) -> None:
+    """Install the Debian packages that the node needs; raises ClusterUnavailable with the command where it cannot."""
+    missing = [name for name in _PROGRAMS if not shell.has(name)]
+    if not missing:
+        return
+    command = f"apt-get install -y {' '.join(_PACKAGES)}"
+    if os.geteuid() or not shell.has("apt-get"):
+        raise ClusterUnavailable(f"A node on this machine needs {', '.join(missing)}. As root: {command}")
+    say(f"Installing {', '.join(_PACKAGES)}.")
+    installer = shell.with_variables(DEBIAN_FRONTEND="noninteractive")
+    installer.show("apt-get", "update", "-qq")
+    installer.show(*command.split(), "-qq")
+
+
+def place(layout: Layout, shell: Shell, *, ready_made: Path | None, cache: Path) -> None:
+    """Put every binary into the layout's folder, whole or not at all, also while an older one runs."""
+    source = ready_made or _built(cache, shell)
+    for name in NAMES:
+        packed, plain = source / f"{name}.zst", source / name
+        origin = packed if packed.exists() else plain
+        if not origin.exists():
+            raise ClusterUnavailable(f"{source} has neither {name} nor {name}.zst")
+        target, fresh = layout.bin / name, layout.bin / f"{name}.new"
+        if target.exists() and target.stat().st_mtime == origin.stat().st_mtime:
+            continue
+        if origin == packed:
+            shell.run("zstd", "-dqf", "--long=27", packed, "-o", fresh)
+            shutil.copystat(packed, fresh)
+        else:
+            shutil.copy2(plain, fresh)
+        fresh.chmod(0o755)
+        fresh.rename(target)
+    kubectl = layout.bin / "kubectl"
+    if not kubectl.exists():
+        kubectl.symlink_to("kube")
+
+
+def _built(cache: Path, shell: Shell) -> Path:
+    files = sorted(path for path in _RECIPE.rglob("*") if path.is_file())
+    digest = hashlib.sha256(b"\0".join(path.read_bytes() for path in files)).hexdigest()[:12]
+    folder = cache / f"cluster-{digest}"
+    if folder.exists():
+        return folder
+    if not shell.has("go") or not shell.has("cc"):
+        raise ClusterUnavailable(
+            "No Kubernetes binaries are here. Set CONCH_CLUSTER_BINARIES to a folder that has them, or install "
+            "Go 1.24 or later and a C compiler to have them built, or install k3d or kind beside Docker."
+        )
+    say("Building Kubernetes, CoreDNS, Traefik and Helm from their Go modules (10 to 15 minutes, once).")
+    draft = folder.with_suffix(".new")
+    shutil.rmtree(draft, ignore_errors=True)
+    shell.show(_RECIPE / "build", draft)
+    draft.rename(folder)
+    return folder

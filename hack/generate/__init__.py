@@ -1,0 +1,17 @@
+"""Makes the files that follow from the types in conch_contracts; `make generate` writes them into the checkout."""
+
+from collections.abc import Callable, Mapping
+
+from generate.chart import chart_crd_text, contract_text, schema_text, values_page
+from generate.crd import crd_text
+from generate.reference import reference_text
+
+FILES: Mapping[str, Callable[[], str]] = {
+    "crds/modeldeployments.conch.dev.yaml": crd_text,
+    "charts/conch/files/contract.yaml": contract_text,
+    "charts/conch/files/modeldeployments.yaml": chart_crd_text,
+    "charts/conch/values.schema.json": schema_text,
+    "docs/values.md": values_page,
+    "docs/modeldeployment.md": reference_text,
+}
+"""Each generated file, relative to the checkout, and what makes its text."""

@@ -1,0 +1,66 @@
+"""Command line: builds images, prints their names on stdout and its progress on stderr.
+
+Variables: CONCH_IMAGE_PREFIX (default conch.test), CONCH_IMAGE_VERSION (default dev), CONCH_IMAGE_TOOL (docker, podman
+or buildah), CONCH_IMAGE_BASE (the Dockerfile's BASE), CONCH_DEBIAN_MIRROR (for a base that is made, not pulled).
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from images import base, pip_settings
+from images.names import NAMES, Image, Naming
+from images.tools import BuildFailed, Recipe, Tool, find_tool
+
+_ROOT = Path(__file__).resolve().parents[2]
+
+
+def main() -> int:
+    """Build what the command line names."""
+    arguments = _arguments()
+    environ = os.environ  # noqa: TID251 - the one place that reads it
+    naming = Naming.from_environ(environ)
+    try:
+        tool = find_tool(environ.get("CONCH_IMAGE_TOOL"))
+        chosen = base.choose(tool, environ.get("CONCH_IMAGE_BASE"), mirror=environ.get("CONCH_DEBIAN_MIRROR"))
+        with tempfile.TemporaryDirectory(prefix="conch-images-") as folder:
+            recipe = Recipe(
+                context=_ROOT,
+                base=chosen,
+                version=naming.version,
+                revision=base.revision(_ROOT),
+                secrets=pip_settings.write(Path(folder), environ),
+            )
+            for name in arguments.names or NAMES:
+                _build(tool, recipe, naming.image(name), arguments.archives)
+    except BuildFailed as error:
+        sys.stderr.write(f"images: {error}\n")
+        return 1
+    return 0
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="hack/images/build", description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(NAMES)}; all of them without one")
+    parser.add_argument(
+        "--archives", type=Path, metavar="FOLDER", help="write each image there too, as a docker archive"
+    )
+    arguments = parser.parse_args()
+    if unknown := set(arguments.names) - set(NAMES):
+        parser.error(f"no such image: {', '.join(sorted(unknown))}")
+    return arguments
+
+
+def _build(tool: Tool, recipe: Recipe, image: Image, archives: Path | None) -> None:
+    began = time.monotonic()
+    tool.build(recipe, image)
+    saved = " and saved" if archives and tool.save(image, archives / image.archive) else ""
+    sys.stderr.write(f"[images] {image.reference} built{saved} in {time.monotonic() - began:.0f} s\n")
+    print(image.reference)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

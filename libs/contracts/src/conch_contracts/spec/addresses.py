@@ -1,0 +1,47 @@
+"""Addresses that a user names and Conch then connects to.
+
+Whoever may write a ModelDeployment must not reach, through Conch, what only the node or the cloud account should: the
+metadata services that answer at link-local addresses are refused wherever an address can be written.
+"""
+
+import re
+from typing import Annotated
+
+from pydantic import Field
+
+from conch_contracts.spec.rules import Obeys, Rule, matching
+
+_HOST = (
+    r"(([A-Za-z0-9]([A-Za-z0-9_-]*[A-Za-z0-9])?\.)*[A-Za-z]([A-Za-z0-9_-]*[A-Za-z0-9])?"
+    r"|[0-9]{1,3}(\.[0-9]{1,3}){3}|\[[0-9A-Fa-f:]+\])"
+)
+_METADATA = (
+    r"^(https?://)?(169\.254\.|\[(?i:fe[89ab]|fd00:ec2:|.*ffff:)"
+    r"|(?i:metadata|metadata\.google\.internal|instance-data)(:|/|$))"
+)
+_NO_METADATA = Obeys(
+    Rule(
+        cel=f"!self.matches(r'{_METADATA}')",
+        message="must not be a link-local address or a cloud's metadata service: name the server itself",
+        holds=lambda address: re.search(_METADATA, address) is None,
+    )
+)
+
+Address = Annotated[
+    str,
+    Field(max_length=300),
+    matching(rf"{_HOST}:[0-9]{{1,5}}", "must be host:port without a scheme, such as triton.example.com:8001"),
+    _NO_METADATA,
+]
+"""host:port."""
+
+HttpUrl = Annotated[
+    str,
+    Field(max_length=1024),
+    matching(
+        rf"https?://{_HOST}(:[0-9]{{1,5}})?(/[A-Za-z0-9._~/-]*)?",
+        "must be a URL of scheme http or https without user, query or fragment, such as https://minio.example.com:9000",
+    ),
+    _NO_METADATA,
+]
+"""A URL of scheme http or https without user, query or fragment."""

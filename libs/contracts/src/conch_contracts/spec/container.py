@@ -1,0 +1,175 @@
+"""What goes into the container that an engine runs in: image, arguments, environment, resources.
+
+Whatever would undo Conch's own settings, load foreign code or hold a secret is refused by name.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Annotated
+
+from pydantic import Field
+
+from conch_contracts.spec.fields import ObjectName, Quantity, SpecPart, quantity_value
+from conch_contracts.spec.rules import Obeys, Rule, matching, rule
+
+DENIED_OPTIONS = (
+    "--trust-remote-code",
+    "--api-key",
+    "--host",
+    "--port",
+    "--model-repository",
+    "--model-store",
+    "--model-control-mode",
+    "--load-model",
+    "--repository-poll-secs",
+    "--allow-http",
+    "--allow-grpc",
+    "--allow-metrics",
+    "--http-address",
+    "--http-port",
+    "--grpc-address",
+    "--grpc-port",
+    "--metrics-address",
+    "--metrics-port",
+    "--reuse-http-port",
+    "--reuse-grpc-port",
+    "--exit-timeout-secs",
+    "--exit-on-error",
+    "--backend-directory",
+    "--repoagent-directory",
+    "--cache-directory",
+    "--grpc-keepalive-time",
+    "--grpc-keepalive-timeout",
+    "--grpc-keepalive-permit-without-calls",
+    "--grpc-http2-max-pings-without-data",
+    "--grpc-http2-min-recv-ping-interval-without-data",
+    "--disable-auto-complete-config",
+)
+"""Set by Conch, or a way to code and data that the ModelDeployment's author should not get at."""
+
+DENIED_VARIABLES = (
+    "PATH",
+    "ENV",
+    "BASH_ENV",
+    "GCONV_PATH",
+    "PYTHONPATH",
+    "PYTHONHOME",
+    "PYTHONSTARTUP",
+    "PYTHONINSPECT",
+    "PYTHONUSERBASE",
+    "PYTHONBREAKPOINT",
+    "VLLM_SERVER_DEV_MODE",
+    "VLLM_ALLOW_INSECURE_SERIALIZATION",
+    "VLLM_ALLOW_RUNTIME_LORA_UPDATING",
+    "VLLM_PLUGINS",
+    "NVIDIA_VISIBLE_DEVICES",
+)
+DENIED_PREFIXES = ("LD_", "CONCH_")
+
+_SECRET_VALUE = r"(hf_[A-Za-z0-9]{20}|sk-[A-Za-z0-9_-]{20}|AKIA[0-9A-Z]{16}|-----BEGIN)"
+_SECRET_NAME = r"(^|_)(TOKEN|SECRET|PASSWORD|API_KEY|ACCESS_KEY|ACCESS_KEY_ID|SECRET_KEY|PRIVATE_KEY)$"
+_SECRET_REMEDY = "put it into a Secret and name that in source, as tokenSecretRef or credentialsSecretRef"
+
+
+def _in_cel(texts: tuple[str, ...]) -> str:
+    return f"[{', '.join(repr(text) for text in texts)}]"
+
+
+def _option(argument: str) -> str:
+    return argument.split("=")[0]
+
+
+_NO_SECRET = Obeys(
+    Rule(
+        cel=f"!self.matches('{_SECRET_VALUE}')",
+        message=f"must not hold a token or a key: {_SECRET_REMEDY}",
+        holds=lambda text: re.search(_SECRET_VALUE, text) is None,
+    )
+)
+_ALLOWED_OPTIONS = Obeys(
+    Rule(
+        cel=f"self.all(arg, !{_in_cel(DENIED_OPTIONS)}.exists(denied, denied.startsWith(arg.split('=')[0])))",
+        message=f"args must not hold these options or a shorter form of one, remove it: {', '.join(DENIED_OPTIONS)}",
+        holds=lambda args: not any(denied.startswith(_option(arg)) for arg in args for denied in DENIED_OPTIONS),
+    )
+)
+_ALLOWED_VARIABLE = Obeys(
+    Rule(
+        cel=f"!(self in {_in_cel(DENIED_VARIABLES)}) && !{_in_cel(DENIED_PREFIXES)}.exists(p, self.startsWith(p))",
+        message=f"env must not set these variables, remove it: {', '.join(DENIED_VARIABLES)}, "
+        f"and all that begin with {' or '.join(DENIED_PREFIXES)}",
+        holds=lambda name: name not in DENIED_VARIABLES and not name.startswith(DENIED_PREFIXES),
+    )
+)
+_NO_SECRET_NAME = Obeys(
+    Rule(
+        cel=f"!self.matches('{_SECRET_NAME}')",
+        message=f"env must not hold secrets: {_SECRET_REMEDY}",
+        holds=lambda name: re.search(_SECRET_NAME, name) is None,
+    )
+)
+_DIFFERENT_VARIABLES = Obeys(
+    Rule(
+        cel="self.all(one, self.exists_one(other, other.name == one.name))",
+        message="env sets a variable twice; remove one of the two",
+        holds=lambda env: len({variable.name for variable in env}) == len(env),
+    )
+)
+
+ImageReference = Annotated[
+    str,
+    Field(max_length=512),
+    matching(
+        r"[A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]{1,5})?(/[a-z0-9][a-z0-9._-]*)*"
+        r"(:[A-Za-z0-9_][A-Za-z0-9._-]{0,127})?(@sha256:[a-f0-9]{64})?",
+        "must be an image, such as registry.example.com/team/engine:1.2 or one with a digest @sha256:...",
+    ),
+]
+
+Argument = Annotated[
+    str,
+    Field(max_length=1024),
+    matching(r"--[a-z0-9][a-z0-9-]*(=[^\x00-\x1f]*)?", "must be one option, written --name or --name=value"),
+    _NO_SECRET,
+]
+Arguments = Annotated[tuple[Argument, ...], Field(max_length=32), _ALLOWED_OPTIONS]
+
+
+class EnvVar(SpecPart):
+    """One environment variable of the engine's container."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=128), _ALLOWED_VARIABLE, _NO_SECRET_NAME]
+    """The variable's name. Variables that load code, undo Conch's settings or name a secret are refused."""
+    value: Annotated[str, Field(max_length=4096), _NO_SECRET] = ""
+    """Its value, which anybody who may read ModelDeployments can read. Default: empty."""
+
+
+Environment = Annotated[tuple[EnvVar, ...], Field(max_length=64), _DIFFERENT_VARIABLES]
+
+
+class ImagePullSecret(SpecPart):
+    """A Secret of type kubernetes.io/dockerconfigjson in the ModelDeployment's namespace."""
+
+    name: ObjectName
+    """The Secret's name."""
+
+
+Quantities = Annotated[Mapping[str, Quantity], Field(max_length=16)]
+
+
+class ResourcesSpec(SpecPart):
+    """What one engine's container gets, as in a Pod."""
+
+    limits: Quantities | None = None
+    """The most that it may use, by resource: cpu, memory, nvidia.com/gpu. Default: none."""
+    requests: Quantities | None = None
+    """What its node keeps free for it, by resource. Default: the limits."""
+
+    @rule(
+        cel="!has(self.limits) || !has(self.requests) || self.requests.all(name, !(name in self.limits) || "
+        "quantity(string(self.requests[name])).compareTo(quantity(string(self.limits[name]))) <= 0)",
+        message="a request is above its limit: lower it in requests or raise it in limits",
+    )
+    def _requests_fit_limits(self) -> bool:
+        limits, requests = self.limits or {}, self.requests or {}
+        return all(quantity_value(requests[name]) <= quantity_value(limits[name]) for name in requests.keys() & limits)

@@ -1,0 +1,184 @@
+"""The runtime blocks: the few settings of each runtime that a user chooses; Conch renders the rest."""
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from conch_contracts.records import Dialect
+from conch_contracts.spec.addresses import Address
+from conch_contracts.spec.fields import DecimalString, Flag, Integer, RelativePath, SpecPart, within
+from conch_contracts.spec.rules import rule
+
+TritonModelName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]+$", max_length=200)]
+Parallelism = Annotated[Integer, Field(ge=1, le=64)]
+Instances = Annotated[Integer, Field(ge=1, le=64)]
+BatchSize = Annotated[Integer, Field(ge=1, le=1024)]
+Fraction = Annotated[DecimalString, within(0, 1, low_too=False)]
+
+
+class Runtime(StrEnum):
+    """How an engine is built and started; the value is the name of its block in `spec.engine`."""
+
+    CPU = "cpu"
+    VLLM = "vllm"
+    TENSORRTLLM = "tensorrtllm"
+    FASTERTRANSFORMER = "fastertransformer"
+    ONNXRUNTIME = "onnxruntime"
+    PYTHON = "python"
+    EXTERNAL = "external"
+
+
+class Quantization(StrEnum):
+    """How the cpu runtime holds the weights."""
+
+    NONE = "none"
+    INT8 = "int8"
+    INT4 = "int4"
+
+
+class CpuEngineSpec(SpecPart):
+    """The runtime that serves a Hugging Face causal language model on CPU."""
+
+    quantization: Quantization = Quantization.NONE
+    """How the weights are held: none (32-bit floats), int8 or int4. Default: none."""
+    max_batch_size: BatchSize = 16
+    """Requests that one engine decodes together; more wait inside it. Default: 16."""
+    tokens_per_second: Annotated[Integer, Field(ge=0, le=1_000_000)] = 0
+    """A cap on each request's tokens per second, for tests and demonstrations; 0 means none. Default: 0."""
+
+
+class GpuEngineSpec(SpecPart):
+    """What the runtimes that split one model over GPUs have in common."""
+
+    tensor_parallel_size: Parallelism = 1
+    """GPUs that share each layer. Default: 1."""
+    pipeline_parallel_size: Parallelism = 1
+    """Groups of GPUs that hold consecutive layers. Default: 1."""
+
+    @property
+    def gpus_per_pod(self) -> int:
+        """Return how many GPUs each pod of one engine needs."""
+        return self.tensor_parallel_size * self.pipeline_parallel_size
+
+
+class VllmDtype(StrEnum):
+    """How vLLM holds weights and activations."""
+
+    AUTO = "auto"
+    FLOAT16 = "float16"
+    BFLOAT16 = "bfloat16"
+    FLOAT32 = "float32"
+
+
+class VllmEngineSpec(GpuEngineSpec):
+    """vLLM inside Triton (its vLLM backend); the fields are engine arguments of vLLM."""
+
+    dtype: VllmDtype = VllmDtype.AUTO
+    """How weights and activations are held: auto, float16, bfloat16 or float32. Default: auto, as in config.json."""
+    max_model_len: Annotated[Integer, Field(ge=1, le=16_777_216)] | None = None
+    """Tokens of prompt and answer together. Default: what the model's config.json allows."""
+    max_num_seqs: Annotated[Integer, Field(ge=1, le=4096)] | None = None
+    """Requests that one engine decodes together. Default: vLLM's."""
+    gpu_memory_utilization: Fraction | None = None
+    """The part of each GPU's memory that vLLM takes, above 0 to 1, in quotes. Default: vLLM's, "0.9"."""
+
+
+class TensorRtLlmEngineSpec(GpuEngineSpec):
+    """TensorRT-LLM inside Triton; the source holds the engine that trtllm-build made, and the tokenizer."""
+
+    nodes: Annotated[Integer, Field(ge=1, le=16)] = 1
+    """Pods that one engine spans; its GPUs are divided evenly among them. Default: 1."""
+    model_name: TritonModelName = "tensorrt_llm"
+    """The model's name inside Triton. Default: tensorrt_llm."""
+    max_batch_size: BatchSize = 64
+    """Requests that one engine decodes together; at most what the engine was built for. Default: 64."""
+    kv_cache_free_gpu_memory_fraction: Fraction | None = None
+    """The part of the memory left after loading that holds the key-value cache, above 0 to 1, in quotes.
+    Default: TensorRT-LLM's, "0.9"."""
+    enable_kv_cache_reuse: Flag = False
+    """Whether requests share the cache of equal beginnings; the engine must be built with paged context attention.
+    Default: false."""
+
+    @property
+    def gpus_per_pod(self) -> int:
+        """Return how many GPUs each pod of one engine needs."""
+        return self.tensor_parallel_size * self.pipeline_parallel_size // self.nodes
+
+    @rule(
+        cel="(self.tensorParallelSize * self.pipelineParallelSize) % self.nodes == 0",
+        message="tensorParallelSize times pipelineParallelSize must be a multiple of nodes: change one of the three",
+    )
+    def _nodes_fit(self) -> bool:
+        return self.tensor_parallel_size * self.pipeline_parallel_size % self.nodes == 0
+
+
+class FasterTransformerDataType(StrEnum):
+    """How FasterTransformer computes."""
+
+    FP32 = "fp32"
+    FP16 = "fp16"
+    BF16 = "bf16"
+
+
+class FasterTransformerEngineSpec(GpuEngineSpec):
+    """FasterTransformer inside Triton; the source holds the converted checkpoint and the tokenizer."""
+
+    model_name: TritonModelName = "fastertransformer"
+    """The model's name inside Triton. Default: fastertransformer."""
+    model_type: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]+$", max_length=64)] = "GPT"
+    """The backend's `model_type`: GPT, GPT-J, GPT-NeoX, Llama, or what the image was built for. Default: GPT."""
+    data_type: FasterTransformerDataType = FasterTransformerDataType.FP16
+    """How it computes: fp32, fp16 or bf16. Default: fp16."""
+    checkpoint: RelativePath | None = None
+    """The folder of the converted checkpoint, below the source's. Default: the source's own."""
+    max_batch_size: BatchSize = 64
+    """Requests that one engine decodes together. Default: 64."""
+
+
+class OnnxRuntimeEngineSpec(SpecPart):
+    """ONNX Runtime inside Triton; on the GPU when engine.resources.limits names one, else on the CPU."""
+
+    file: RelativePath = "model.onnx"
+    """The model's file, below the source's folder. Default: model.onnx."""
+    max_batch_size: BatchSize = 32
+    """Rows that are computed together. Default: 32."""
+    instances: Instances = 1
+    """Copies of the model in one engine. Default: 1."""
+    threads: Annotated[Integer, Field(ge=0, le=1024)] = 0
+    """Threads of each copy on the CPU; 0: as many as the container may use. Default: 0."""
+
+
+class PythonEngineSpec(SpecPart):
+    """A model of Triton's Python backend: the source holds its model.py, which runs with the engine's rights.
+
+    For kind LLM it speaks Conch's tokens dialect.
+    """
+
+    max_batch_size: Annotated[Integer, Field(ge=0, le=1024)] = 0
+    """Rows that Triton hands over together; 0: the model batches by itself. Default: 0."""
+    instances: Instances = 1
+    """Copies of the model in one engine, each a process. Default: 1."""
+    environment: RelativePath | None = None
+    """An archive made by conda-pack with the Python packages that model.py needs, below the source's folder.
+    Default: those of the image."""
+
+
+class ExternalEngineSpec(SpecPart):
+    """A Triton server that someone else runs; `source` then gives the tokenizer only."""
+
+    grpc: Address | None = None
+    """host:port of its gRPC endpoint. Needed for kind LLM."""
+    http: Address | None = None
+    """host:port of its HTTP endpoint."""
+    model_name: TritonModelName | None = None
+    """The model's name inside Triton. Default: metadata.name."""
+    dialect: Dialect | None = None
+    """The tensor contract that the model speaks: tokens or fastertransformer. Needed for kind LLM."""
+
+    @rule(
+        cel="has(self.grpc) || has(self.http)",
+        message="set grpc (or http, for kinds other than LLM) to the server's host:port",
+    )
+    def _has_an_address(self) -> bool:
+        return self.grpc is not None or self.http is not None

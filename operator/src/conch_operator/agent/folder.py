@@ -1,0 +1,50 @@
+"""The model's folder as the agent knows it: read when it is first asked for, and again while it is faulty."""
+
+import asyncio
+from pathlib import Path
+
+from conch_contracts.names import Digest
+from conch_kit.bundles import pack
+from conch_operator.agent.report import FaultReport, FolderReport, SourceReport
+from conch_operator.source import FolderNeeds, SourceError, read_folder
+
+
+class Folder:
+    """Reads one folder."""
+
+    def __init__(self, path: Path, shown: str, needs: FolderNeeds) -> None:
+        self._path = path
+        self._shown = shown
+        self._needs = needs
+        self._facts: FolderReport | None = None
+        self._reading = asyncio.Lock()
+
+    async def report(self) -> SourceReport:
+        """Return what the folder says."""
+        async with self._reading:
+            if self._facts is not None:
+                return SourceReport(facts=self._facts)
+            report = await asyncio.to_thread(self._read)
+            self._facts = report.facts
+            return report
+
+    async def bundle(self) -> tuple[Digest, bytes]:
+        """Return the tokenizer bundle; raises BundleError."""
+        return await asyncio.to_thread(pack, self._path)
+
+    def _read(self) -> SourceReport:
+        try:
+            facts = read_folder(self._path, self._needs)
+        except SourceError as error:
+            message = str(error).replace(str(self._path), self._shown)
+            return SourceReport(fault=FaultReport(reason=error.reason, message=message))
+        return SourceReport(
+            facts=FolderReport(
+                folder=self._shown,
+                digest=facts.digest,
+                weights=facts.weights,
+                vocab_size=facts.vocab_size,
+                max_position_embeddings=facts.max_position_embeddings,
+                eos_token_ids=facts.eos_token_ids,
+            )
+        )

@@ -1,0 +1,42 @@
+"""What the agent says about a model's folder, and the paths under which it says it."""
+
+from pydantic import BaseModel, ConfigDict
+
+from conch_contracts.conditions import Reason
+from conch_contracts.names import Digest
+
+SOURCE_PATH = "/source"
+BUNDLE_PATH = "/bundle"
+WITHDRAWN_PATH = "/withdrawn"
+LIVE_PATH = "/livez"
+
+
+class FolderReport(BaseModel):
+    """Facts of a folder that can be served."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    folder: str
+    digest: Digest
+    weights: str
+    vocab_size: int
+    max_position_embeddings: int | None
+    eos_token_ids: tuple[int, ...]
+
+
+class FaultReport(BaseModel):
+    """What is wrong with a folder."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    reason: Reason
+    message: str
+
+
+class SourceReport(BaseModel):
+    """One of the two."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    facts: FolderReport | None = None
+    fault: FaultReport | None = None

@@ -1,0 +1,28 @@
+"""Settings of the agent, read once from CONCH_* variables that the operator writes into the pod."""
+
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from conch_contracts.names import AGENT_PORT
+
+
+class AgentSettings(BaseModel):
+    """What the agent is told."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    folder: Path
+    """The model's folder, as the agent sees it."""
+    shown_folder: str
+    """The same folder as the engine sees it, for messages."""
+    needs_weights: bool = True
+    """Whether a folder without *.safetensors is a fault."""
+    needs_config: bool = True
+    """Whether a folder without config.json is a fault."""
+    host: str = "0.0.0.0"
+    """Address to listen on."""
+    port: int = Field(default=AGENT_PORT, ge=0, le=65535)
+    """Port to listen on."""
+    longest_hold_s: float = Field(default=45.0, gt=0)
+    """How long a pod's end is held back when nobody lets it go; below the pod's own grace period."""

@@ -1,0 +1,127 @@
+"""Makes objects be as they were planned, with a write only where something differs.
+
+A difference is a missing object, another hash label, or a change that somebody else made since our last write: of the
+generation, or of the resourceVersion for kinds that have none. The first round after a start writes everything once,
+which changes nothing on objects that are right. What the server refuses is tried again after a while only.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from conch_contracts.names import MANAGED_BY_LABEL, MODEL_LABEL, OPERATOR, SPEC_HASH_LABEL
+from conch_operator.kubernetes.api import ApiError, KubernetesApi
+from conch_operator.kubernetes.kinds import CHILDREN, Kind, Object, kind_of
+
+SELECTOR = f"{MANAGED_BY_LABEL}={OPERATOR},{MODEL_LABEL}"
+REFUSED_PAUSE_S = 30.0
+
+Key = tuple[str, str, str]
+"""Plural, namespace and name."""
+
+
+class Refused(Exception):
+    """The API server will not have an object; the message is its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Refusal:
+    digest: str
+    until_s: float
+    message: str
+
+
+class Children:
+    """Knows the objects that are there, and how they were when they were last written."""
+
+    def __init__(
+        self,
+        api: KubernetesApi,
+        namespaces: Sequence[str | None],
+        clock: Callable[[], float],
+        kinds: Sequence[Kind] = CHILDREN,
+        labels: str = SELECTOR,
+    ) -> None:
+        self._api = api
+        self._namespaces = namespaces
+        self._clock = clock
+        self._kinds = kinds
+        self._labels = labels
+        self._found: dict[Key, Object] = {}
+        self._written: dict[Key, str] = {}
+        self._refusals: dict[Key, _Refusal] = {}
+
+    async def observe(self) -> None:
+        """Read what is there: a complete list."""
+        found: dict[Key, Object] = {}
+        for kind in self._kinds:
+            for namespace in self._namespaces:
+                for item in await self._api.list_all(kind, namespace, labels=self._labels, metadata_only=True):
+                    found[_key(kind, item)] = item
+        self._found = found
+        self._written = {key: mark for key, mark in self._written.items() if key in found}
+
+    async def ensure(self, made: Object) -> None:
+        """Make one object be as it was planned; raises Refused, and ApiError when the server cannot say."""
+        kind = kind_of(made)
+        key = _key(kind, made)
+        wanted = made["metadata"]["labels"][SPEC_HASH_LABEL]
+        if self._is_right(key, wanted):
+            return
+        refusal = self._refusals.get(key)
+        if refusal is not None and refusal.digest == wanted and self._clock() < refusal.until_s:
+            raise Refused(refusal.message)
+        try:
+            live = await self._api.apply(kind, made)
+        except ApiError as error:
+            if not error.refused:
+                raise
+            self._refusals[key] = _Refusal(wanted, self._clock() + REFUSED_PAUSE_S, str(error))
+            raise Refused(str(error)) from error
+        self._refusals.pop(key, None)
+        self._found[key] = live
+        self._written[key] = _mark(live)
+
+    async def prune(self, wanted: Collection[Key], owners: Collection[str]) -> None:
+        """Delete what these owners have and should not have; what nobody owns is Kubernetes' or its user's."""
+        for key, item in list(self._found.items()):
+            if key not in wanted and _owned(item, owners):
+                await self._delete(key)
+
+    async def prune_all(self, wanted: Collection[Key]) -> None:
+        """Delete everything that should not be there, whoever owns it."""
+        for key in [key for key in self._found if key not in wanted]:
+            await self._delete(key)
+
+    def has_any(self, label: str, value: str) -> bool:
+        """Return whether an object with this label is there."""
+        return any(item["metadata"].get("labels", {}).get(label) == value for item in self._found.values())
+
+    async def _delete(self, key: Key) -> None:
+        item = self._found[key]
+        if "deletionTimestamp" not in item["metadata"]:
+            await self._api.delete(next(kind for kind in self._kinds if kind.plural == key[0]), item)
+
+    def _is_right(self, key: Key, wanted: str) -> bool:
+        item = self._found.get(key)
+        if item is None or "deletionTimestamp" in item["metadata"]:
+            return False
+        labels: Mapping[str, str] = item["metadata"].get("labels", {})
+        return labels.get(SPEC_HASH_LABEL) == wanted and self._written.get(key) == _mark(item)
+
+
+def key_of(made: Object) -> Key:
+    """Return what names an object among all."""
+    return _key(kind_of(made), made)
+
+
+def _key(kind: Kind, item: Object) -> Key:
+    return kind.plural, item["metadata"]["namespace"], item["metadata"]["name"]
+
+
+def _mark(item: Object) -> str:
+    meta = item["metadata"]
+    return f"generation {meta['generation']}" if meta.get("generation") else f"version {meta['resourceVersion']}"
+
+
+def _owned(item: Object, owners: Collection[str]) -> bool:
+    return any(owner["uid"] in owners for owner in item["metadata"].get("ownerReferences", ()))

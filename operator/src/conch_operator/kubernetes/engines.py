@@ -1,0 +1,136 @@
+"""The `Cluster` port on Kubernetes: a Deployment per model, whose pods are the engines."""
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+
+from conch_contracts.conditions import Reason
+from conch_contracts.names import MODEL_LABEL, SERVING_GATE, ModelId
+from conch_operator.kubernetes.agents import Agents, AgentUnavailable
+from conch_operator.kubernetes.api import ApiError, KubernetesApi
+from conch_operator.kubernetes.children import Children, Key, Refused, key_of
+from conch_operator.kubernetes.kinds import POD, Object
+from conch_operator.kubernetes.pods import agent_host, pod_fault, pod_name, read_engine, serves
+from conch_operator.plan import Plan
+from conch_operator.resources.model import NotSupported, make_engine_objects
+from conch_operator.resources.reader import make_readers, pods_of
+from conch_operator.resources.source_volume import SourceNotSupported, source_volume
+from conch_operator.settings import EngineSettings
+from conch_operator.state import ClusterEngine, DesiredModel, EngineName, Fault
+
+log = logging.getLogger(__name__)
+
+LONGEST_HOLD_S = 30.0
+"""How long a pod that is to end goes on serving while its replacement starts; the agent holds it longer than that."""
+
+
+class KubernetesEngines:
+    """Runs engines as pods, and knows the pods as they were last listed."""
+
+    def __init__(
+        self,
+        api: KubernetesApi,
+        agents: Agents,
+        settings: EngineSettings,
+        namespaces: Sequence[str | None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._api = api
+        self._agents = agents
+        self._settings = settings
+        self._namespaces = namespaces
+        self._clock = clock
+        self._children = Children(api, namespaces, clock)
+        self._leaving_since: dict[EngineName, float] = {}
+        self._released: set[EngineName] = set()
+        self.pods: Mapping[EngineName, Object] = {}
+
+    async def observe(self) -> None:
+        """Read what is there; raises ApiError when a list is not complete."""
+        pods: dict[EngineName, Object] = {}
+        for namespace in self._namespaces:
+            for pod in await self._api.list_all(POD, namespace, labels=MODEL_LABEL):
+                pods[pod_name(pod)] = pod
+        await self._children.observe()
+        now = self._clock()
+        leaving = [name for name, pod in pods.items() if "deletionTimestamp" in pod["metadata"]]
+        self._leaving_since = {name: self._leaving_since.get(name, now) for name in leaving}
+        self._released &= pods.keys()
+        self.pods = pods
+
+    async def engines(self) -> Sequence[ClusterEngine]:
+        """Return the engines of all pods, as they were last read."""
+        found = (read_engine(pod, held=self._is_held(name)) for name, pod in self.pods.items())
+        return tuple(engine for engine in found if engine is not None)
+
+    async def act(self, steps: Plan) -> Mapping[ModelId, Fault]:
+        """Make the objects of every model, restart what is dead and let go what may end."""
+        refused: dict[ModelId, Fault] = {}
+        wanted: set[Key] = set()
+        for models, made in self._made(steps, refused):
+            wanted.update(key_of(one) for one in made)
+            try:
+                for one in made:
+                    await self._children.ensure(one)
+            except Refused as error:
+                fault = Fault(Reason.REJECTED, f"The API server refused an object of the model: {error}")
+                refused |= {model.id: fault for model in models}
+        await self._children.prune(wanted, {model.uid for model in steps.models})
+        for name in steps.restart:
+            await self._api.delete(POD, self.pods[name])
+        for name in steps.stop:
+            await self._release(name)
+        return refused
+
+    async def mark_serving(self, names: frozenset[EngineName]) -> None:
+        """Open the readiness gate of pods that requests reach, and close that of others."""
+        for name, pod in self.pods.items():
+            if "deletionTimestamp" in pod["metadata"] or serves(pod) == (name in names):
+                continue
+            status = "True" if name in names else "False"
+            now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+            condition = {"type": SERVING_GATE, "status": status, "lastTransitionTime": now}
+            meta = pod["metadata"]
+            change = {"status": {"conditions": [condition]}}
+            try:
+                await self._api.patch_list(POD, meta["namespace"], meta["name"], change, "status")
+            except ApiError as error:
+                if error.status != 404:
+                    raise
+
+    def _made(
+        self, steps: Plan, refused: dict[ModelId, Fault]
+    ) -> Iterator[tuple[Sequence[DesiredModel], Sequence[Object]]]:
+        """Yield what is to be there, with the models that need it; say what this installation cannot make."""
+        for model in steps.serve:
+            try:
+                yield [model], make_engine_objects(model, self._settings)
+            except (NotSupported, SourceNotSupported) as error:
+                refused[model.id] = Fault(Reason.NOT_HERE, str(error))
+        readable = []
+        for model in steps.external:
+            try:
+                source_volume(model.deployment.spec.source)
+                readable.append(model)
+            except SourceNotSupported as error:
+                refused[model.id] = Fault(Reason.NOT_HERE, str(error))
+        for reader, models in make_readers(readable, self._settings):
+            yield models, [reader]
+        for model_id, pods in pods_of(readable, list(self.pods.values())).items():
+            if pods and (fault := pod_fault(pods[0])) is not None:
+                refused[model_id] = fault
+
+    def _is_held(self, name: EngineName) -> bool:
+        since = self._leaving_since.get(name)
+        return since is not None and name not in self._released and self._clock() - since < LONGEST_HOLD_S
+
+    async def _release(self, name: EngineName) -> None:
+        host = agent_host(self.pods[name])
+        if name in self._released or host is None:
+            return
+        try:
+            await self._agents.release(host)
+            self._released.add(name)
+        except AgentUnavailable as error:
+            log.warning("An engine cannot be let go; it ends by itself after a while.", extra={"error": str(error)})

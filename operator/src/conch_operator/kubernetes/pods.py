@@ -1,0 +1,150 @@
+"""Pure: what a pod's status says about the engine in it, with the root cause when it does not run."""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from conch_contracts.conditions import Reason
+from conch_contracts.names import (
+    ENGINE_ANNOTATION,
+    MODEL_LABEL,
+    SERVING_GATE,
+    TRITON_GRPC_PORT,
+    TRITON_HTTP_PORT,
+    EngineAddress,
+    ModelId,
+)
+from conch_contracts.records import Dialect
+from conch_operator.kubernetes.kinds import Object
+from conch_operator.resources.agent import AGENT
+from conch_operator.resources.engine import TRITON
+from conch_operator.state import ClusterEngine, EngineContract, EngineName, EnginePhase, Fault
+
+_IMAGE_REASONS = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
+_CREATION_REASONS = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
+_POD_HASH = "pod-template-hash"
+_LONGEST = 400
+
+
+def read_engine(pod: Object, *, held: bool) -> ClusterEngine | None:
+    """Return the engine of a pod; None for a pod that cannot be read. `held`: its end waits for us."""
+    meta = pod["metadata"]
+    contract = _contract(meta.get("annotations", {}).get(ENGINE_ANNOTATION))
+    if contract is None:
+        return None
+    address = _address(pod)
+    fault = pod_fault(pod)
+    return ClusterEngine(
+        name=pod_name(pod),
+        model=ModelId(f"{meta['namespace']}/{meta['labels'][MODEL_LABEL]}"),
+        spec_hash=meta["labels"].get(_POD_HASH, ""),
+        contract=contract,
+        phase=_phase(pod, fault, held=held),
+        grpc=EngineAddress(f"{address}:{TRITON_GRPC_PORT}"),
+        http=f"{address}:{TRITON_HTTP_PORT}",
+        incarnation=int(container_status(pod, TRITON).get("restartCount", 0)),
+        detail=_last_words(container_status(pod, TRITON), pod),
+        fault=fault,
+    )
+
+
+def pod_name(pod: Object) -> EngineName:
+    """Return what the operator calls the engine in a pod."""
+    return EngineName(f"{pod['metadata']['namespace']}/{pod['metadata']['name']}")
+
+
+def agent_host(pod: Object) -> str | None:
+    """Return where a pod's agent answers; None while it does not run."""
+    return _address(pod) if "running" in container_status(pod, AGENT).get("state", {}) else None
+
+
+def serves(pod: Object) -> bool:
+    """Return whether the pod's readiness gate is open."""
+    return any(c["type"] == SERVING_GATE and c["status"] == "True" for c in pod["status"].get("conditions", ()))
+
+
+def pod_fault(pod: Object) -> Fault | None:
+    """Return why the cluster cannot start a pod; None when nothing is known to be wrong."""
+    if (unschedulable := _unschedulable(pod.get("status", {}).get("conditions", ()))) is not None:
+        return unschedulable
+    for status in _statuses(pod):
+        waiting = status.get("state", {}).get("waiting", {})
+        reason, message = waiting.get("reason"), _one_line(waiting.get("message", ""))
+        if reason in _IMAGE_REASONS:
+            cause = message or reason
+            return Fault(Reason.IMAGE_PULL_FAILED, f"The image {status['image']} cannot be pulled: {cause}")
+        if reason in _CREATION_REASONS:
+            cause = message or reason
+            return Fault(Reason.CONTAINER_NOT_CREATED, f"The container {status['name']} cannot be made: {cause}")
+    return _failed_init(pod.get("status", {}).get("initContainerStatuses", ()))
+
+
+def container_status(pod: Object, name: str) -> Object:
+    """Return the status of one container, empty before there is one."""
+    return next((status for status in _statuses(pod) if status["name"] == name), {})
+
+
+def _statuses(pod: Object) -> list[Object]:
+    status = pod.get("status", {})
+    return [*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())]
+
+
+def _contract(text: str | None) -> EngineContract | None:
+    try:
+        found: Mapping[str, Any] = json.loads(text or "")
+        return EngineContract(str(found["triton_model"]), Dialect(found["dialect"]), int(found["slots"]))
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _address(pod: Object) -> str:
+    address = str(pod.get("status", {}).get("podIP", ""))
+    return f"[{address}]" if ":" in address else address
+
+
+def _phase(pod: Object, fault: Fault | None, *, held: bool) -> EnginePhase:
+    state = container_status(pod, TRITON).get("state", {})
+    if "deletionTimestamp" in pod["metadata"]:
+        return EnginePhase.LEAVING if held and "running" in state else EnginePhase.STOPPING
+    if fault is not None:
+        return EnginePhase.BLOCKED
+    if pod["status"].get("phase") in ("Failed", "Succeeded") or "terminated" in state:
+        return EnginePhase.EXITED
+    if state.get("waiting", {}).get("reason") == "CrashLoopBackOff":
+        return EnginePhase.EXITED
+    return EnginePhase.RUNNING if "running" in state else EnginePhase.STARTING
+
+
+def _unschedulable(conditions: Iterable[Object]) -> Fault | None:
+    for condition in conditions:
+        if condition["type"] == "PodScheduled" and condition.get("reason") == "Unschedulable":
+            return Fault(Reason.UNSCHEDULABLE, f"No node can run the engine: {_one_line(condition.get('message', ''))}")
+    return None
+
+
+def _failed_init(statuses: Iterable[Object]) -> Fault | None:
+    for status in statuses:
+        ended = status.get("state", {}).get("terminated") or status.get("lastState", {}).get("terminated") or {}
+        if ended.get("exitCode", 0) != 0 and "running" not in status.get("state", {}) and not status.get("ready"):
+            return Fault(Reason.DOWNLOAD_FAILED, f"{status['name']}: {_ending(ended)}")
+    return None
+
+
+def _last_words(status: Object, pod: Object) -> str:
+    ended = status.get("state", {}).get("terminated") or status.get("lastState", {}).get("terminated")
+    if ended is not None:
+        return _ending(ended)
+    return _one_line(pod.get("status", {}).get("message", ""))
+
+
+def _ending(ended: Object) -> str:
+    lines = [line for line in str(ended.get("message", "")).splitlines() if line.strip()]
+    how = f"ended with exit code {ended.get('exitCode')}"
+    reason = ended.get("reason")
+    why = f" ({reason})" if reason not in (None, "Error", "Completed") else ""
+    return f"{how}{why}{': ' + _one_line(lines[-1]) if lines else ''}."
+
+
+def _one_line(text: str) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= _LONGEST else flat[:_LONGEST] + "…"

@@ -1,0 +1,76 @@
+"""Pools of workers: each runs in the release's namespace while a model of its kinds exists, and a while longer.
+
+What a pool looks like is the chart's to say; the operator adds the number of replicas and the owner, so that workers go
+with the release.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+
+from conch_contracts.names import MANAGED_BY_LABEL, OPERATOR
+from conch_contracts.records import ModelKind
+from conch_operator.kubernetes.api import ApiError, KubernetesApi
+from conch_operator.kubernetes.children import Children, key_of
+from conch_operator.kubernetes.kinds import DEPLOYMENT, DISRUPTION_BUDGET, Kind, Object
+from conch_operator.resources.pool import POOL_LABEL, make_pool
+from conch_operator.settings import PoolSettings, ReleaseFile
+
+POOL_KINDS: tuple[Kind, ...] = (DEPLOYMENT, DISRUPTION_BUDGET)
+POOL_SELECTOR = f"{MANAGED_BY_LABEL}={OPERATOR},{POOL_LABEL}"
+
+
+class WorkerPools:
+    """Runs the pools that are needed."""
+
+    def __init__(self, api: KubernetesApi, release: ReleaseFile, clock: Callable[[], float] = time.monotonic) -> None:
+        self._api = api
+        self._release = release
+        self._clock = clock
+        self._children = Children(api, [release.release.namespace], clock, POOL_KINDS, POOL_SELECTOR)
+        self._needed_at: dict[str, float] = {}
+        self._owner: Object | None = None
+
+    async def ensure(self, kinds: Iterable[ModelKind]) -> None:
+        """Make every pool be there that models of these kinds need, and end those that none has needed for a while."""
+        if not self._release.worker_pools:
+            return
+        await self._children.observe()
+        owner = await self._find_owner()
+        wanted = set()
+        for name in self._wanted(frozenset(kinds)):
+            pool = self._release.worker_pools[name]
+            for made in make_pool(name, pool, self._release.release.namespace, owner):
+                wanted.add(key_of(made))
+                await self._children.ensure(made)
+        await self._children.prune_all(wanted)
+
+    def _wanted(self, kinds: frozenset[ModelKind]) -> list[str]:
+        now = self._clock()
+        pools: Mapping[str, PoolSettings] = self._release.worker_pools
+        for name, pool in pools.items():
+            if pool.kinds & kinds:
+                self._needed_at[name] = now
+            elif name not in self._needed_at and self._children.has_any(POOL_LABEL, name):
+                self._needed_at[name] = now  # it was there before us, so its time begins now
+        return [
+            name
+            for name, pool in pools.items()
+            if name in self._needed_at and now - self._needed_at[name] <= pool.idle_seconds
+        ]
+
+    async def _find_owner(self) -> Object | None:
+        """Return the reference to the object that goes with the release."""
+        owner = self._release.owner
+        if owner is None or self._owner is not None:
+            return self._owner
+        found = await self._api.get(DEPLOYMENT, self._release.release.namespace, owner.name)
+        if found is None:
+            raise ApiError(404, f"The Deployment {owner.name} that owns the workers does not exist.")
+        self._owner = {
+            "apiVersion": owner.api_version,
+            "kind": owner.kind,
+            "name": owner.name,
+            "uid": found["metadata"]["uid"],
+            "blockOwnerDeletion": False,
+        }
+        return self._owner

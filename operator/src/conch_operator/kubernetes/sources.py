@@ -1,0 +1,131 @@
+"""The `Sources` port on Kubernetes: the agent beside an engine reads the folder, and is asked once for each pod."""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from conch_contracts.conditions import Reason
+from conch_contracts.names import Digest, ModelId
+from conch_operator.agent.report import SourceReport
+from conch_operator.kubernetes.agents import Agents, AgentUnavailable
+from conch_operator.kubernetes.api import ApiError, KubernetesApi
+from conch_operator.kubernetes.kinds import CONFIG_MAP, Object
+from conch_operator.kubernetes.pods import agent_host
+from conch_operator.reconcile import SourceUnavailable
+from conch_operator.resources.reader import pods_of
+from conch_operator.state import DesiredModel, SourceFacts, SourceFault
+
+ASK_AGAIN_S = 5.0
+"""Between two questions about a folder that is faulty."""
+
+Answer = SourceFacts | SourceFault
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    answer: Answer
+    at_s: float
+
+
+class AgentSources:
+    """Asks agents, and remembers what they said."""
+
+    def __init__(
+        self,
+        api: KubernetesApi,
+        agents: Agents,
+        pods: Callable[[], Sequence[Object]],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._api = api
+        self._agents = agents
+        self._pods = pods
+        self._clock = clock
+        self._asked: dict[str, _Asked] = {}
+        self._last: dict[ModelId, tuple[str, Answer]] = {}
+
+    async def read_all(self, models: Sequence[DesiredModel]) -> Mapping[ModelId, Answer]:
+        """Return what the folders of these models say; one that no agent has read yet is left out."""
+        pods = pods_of(models, self._pods())
+        await self._ask({pod["metadata"]["uid"]: pod for group in pods.values() for pod in group})
+        found: dict[ModelId, Answer] = {}
+        for model in models:
+            source = model.deployment.spec.source.model_dump_json()
+            told = [self._asked[uid].answer for pod in pods[model.id] if (uid := pod["metadata"]["uid"]) in self._asked]
+            before = self._last.get(model.id)
+            if told:
+                self._last[model.id] = (source, told[0])
+            elif before is None or before[0] != source:
+                continue
+            found[model.id] = await self._with_template(model, self._last[model.id][1])
+        self._last = {model: last for model, last in self._last.items() if model in found}
+        return found
+
+    async def bundle(self, facts: SourceFacts) -> tuple[Digest, bytes]:
+        """Return the tokenizer bundle from any agent that has it; raises SourceUnavailable."""
+        causes = ["no pod has it"]
+        for pod in self._pods():
+            asked, host = self._asked.get(pod["metadata"]["uid"]), agent_host(pod)
+            if host is None or asked is None or not isinstance(asked.answer, SourceFacts):
+                continue
+            if asked.answer.digest != facts.digest:
+                continue
+            try:
+                return await self._agents.bundle(host)
+            except AgentUnavailable as error:
+                causes.append(str(error))
+        raise SourceUnavailable(causes[-1])
+
+    async def _ask(self, pods: Mapping[str, Object]) -> None:
+        self._asked = {uid: asked for uid, asked in self._asked.items() if uid in pods}
+        due = {uid: host for uid, pod in pods.items() if self._is_due(uid) and (host := agent_host(pod)) is not None}
+        answers = await asyncio.gather(*(self._agents.source(host) for host in due.values()), return_exceptions=True)
+        for uid, answer in zip(due, answers, strict=True):
+            if isinstance(answer, SourceReport):
+                self._asked[uid] = _Asked(_answer(answer), self._clock())
+            elif not isinstance(answer, AgentUnavailable):
+                raise answer
+
+    def _is_due(self, uid: str) -> bool:
+        asked = self._asked.get(uid)
+        return asked is None or (isinstance(asked.answer, SourceFault) and self._clock() - asked.at_s >= ASK_AGAIN_S)
+
+    async def _with_template(self, model: DesiredModel, answer: Answer) -> Answer:
+        """Add the chat template that the ModelDeployment sets instead of the folder's."""
+        template = model.deployment.spec.tokenizer.chat_template
+        if template is None or isinstance(answer, SourceFault):
+            return answer
+        if template.inline is not None:
+            return replace(answer, chat_template=template.inline)
+        ref = template.config_map_key_ref
+        if ref is None:
+            message = "spec.tokenizer.chatTemplate.file is for laptops; use inline or configMapKeyRef on a cluster."
+            return SourceFault(Reason.TOKENIZER_INVALID, message)
+        try:
+            found = await self._api.get(CONFIG_MAP, model.deployment.metadata.namespace, ref.name)
+        except ApiError as error:
+            return SourceFault(Reason.TOKENIZER_INVALID, f"The ConfigMap {ref.name} cannot be read: {error}")
+        text = (found or {}).get("data", {}).get(ref.key)
+        if text is None:
+            return SourceFault(Reason.TOKENIZER_INVALID, f"There is no ConfigMap {ref.name} with a key {ref.key}.")
+        return replace(answer, chat_template=text)
+
+
+def _answer(report: SourceReport) -> Answer:
+    if report.facts is None:
+        fault = report.fault
+        if fault is None:
+            return SourceFault(Reason.FILES_INVALID, "The agent says nothing about the folder.")
+        return SourceFault(fault.reason, fault.message)
+    facts = report.facts
+    return SourceFacts(
+        folder=Path(facts.folder),
+        digest=facts.digest,
+        weights=facts.weights,
+        vocab_size=facts.vocab_size,
+        max_position_embeddings=facts.max_position_embeddings,
+        eos_token_ids=facts.eos_token_ids,
+        chat_template=None,
+    )

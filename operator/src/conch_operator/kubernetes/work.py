@@ -1,0 +1,101 @@
+"""What the holder of the Lease does: rounds, at every change and now and then without one.
+
+A round begins with complete lists of everything, so it depends on nothing that a watch may have missed; watches only
+say that it is time. A round that fails is tried again, a little later each time.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from conch_kit.redis_client import RegistryError, RegistryUnavailable
+from conch_operator.kubernetes.api import ApiError, KubernetesApi
+from conch_operator.kubernetes.children import Refused
+from conch_operator.kubernetes.desired import read_wanted
+from conch_operator.kubernetes.engines import KubernetesEngines
+from conch_operator.kubernetes.kinds import MODEL_DEPLOYMENT, Object
+from conch_operator.kubernetes.pools import WorkerPools
+from conch_operator.kubernetes.telling import Telling
+from conch_operator.kubernetes.watch_health import WatchHealth
+from conch_operator.metrics import OperatorMetrics
+from conch_operator.reconcile import Reconciler
+from conch_operator.status import Statuses
+
+log = logging.getLogger(__name__)
+
+LEAST_PAUSE_S = 0.25
+"""Between two rounds, so that a burst of changes is seen to together."""
+UNSETTLED_S = 1.0
+"""Until the next round while a model is not ready."""
+_LONGEST_PAUSE_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a round uses."""
+
+    api: KubernetesApi
+    engines: KubernetesEngines
+    pools: WorkerPools
+    reconciler: Reconciler
+    telling: Telling
+    watches: WatchHealth
+    metrics: OperatorMetrics
+    namespaces: Sequence[str | None]
+
+
+class Work:
+    """Runs rounds until it is cancelled."""
+
+    def __init__(self, parts: Parts, round_s: float, wake: asyncio.Event) -> None:
+        self._parts = parts
+        self._round_s = round_s
+        self._wake = wake
+        self._settled = True
+
+    def changed(self) -> None:
+        """Say that something has happened."""
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Run rounds for ever."""
+        pause_s = 0.0
+        while True:
+            self._wake.clear()
+            try:
+                await self._timed_round()
+                pause_s = 0.0
+            except (ApiError, Refused, RegistryUnavailable, RegistryError) as error:
+                pause_s = min(_LONGEST_PAUSE_S, max(1.0, pause_s * 2))
+                log.warning("A round failed; it is tried again.", extra={"error": str(error), "pause_s": pause_s})
+            await asyncio.sleep(max(LEAST_PAUSE_S, pause_s))
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._wake.wait(), self._round_s if self._settled else UNSETTLED_S)
+
+    async def _timed_round(self) -> None:
+        began = time.perf_counter()
+        result = "error"
+        try:
+            statuses = await self._round()
+            self._settled = all(status.ready for status in statuses.values())
+            self._parts.metrics.count(statuses)
+            result = "ok"
+        finally:
+            self._parts.metrics.reconciles.labels(result).inc()
+            self._parts.metrics.duration.observe(time.perf_counter() - began)
+
+    async def _round(self) -> Statuses:
+        parts = self._parts
+        items: list[Object] = []
+        for namespace in parts.namespaces:
+            items += await parts.api.list_all(MODEL_DEPLOYMENT, namespace)
+        parts.watches.listed(items)
+        wanted = read_wanted(items)
+        await parts.engines.observe()
+        await parts.pools.ensure(model.deployment.spec.kind for model in wanted.desired.models)
+        statuses = await parts.reconciler.reconcile(wanted.desired, wanted.statuses)
+        await parts.telling.tell(wanted, statuses)
+        return statuses

@@ -1,0 +1,163 @@
+"""The operator's process: waits for the Lease, works while it holds it, waits again.
+
+This is where its parts are put together. Health and metrics are served from the start; a process that waits for the
+Lease is as ready as the one that holds it.
+"""
+
+import asyncio
+import logging
+import os
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+
+from conch_contracts.records import Pool
+from conch_kit import logs
+from conch_kit import metrics as kit_metrics
+from conch_kit.admin import Health
+from conch_kit.asgi import Receive, Scope, Send, respond
+from conch_kit.redis_client import RedisClient
+from conch_kit.registry import BundleStore, RegistryReader, RegistryWriter
+from conch_kit.registry_writer import Fenced
+from conch_kit.service import run, serve
+from conch_kit.settings import StartupError, load, redacted
+from conch_kit.triton.client import TritonClient
+from conch_operator.handlers import watching
+from conch_operator.kubernetes.agents import Agents
+from conch_operator.kubernetes.api import KubernetesApi, NotLeading
+from conch_operator.kubernetes.engines import KubernetesEngines
+from conch_operator.kubernetes.kinds import Object
+from conch_operator.kubernetes.lease import Leadership
+from conch_operator.kubernetes.pools import WorkerPools
+from conch_operator.kubernetes.sources import AgentSources
+from conch_operator.kubernetes.telling import Telling
+from conch_operator.kubernetes.watch_health import WatchHealth
+from conch_operator.kubernetes.work import Parts, Work
+from conch_operator.metrics import OperatorMetrics
+from conch_operator.plan import plan_workloads
+from conch_operator.probe import Prober
+from conch_operator.reconcile import Ports, Reconciler
+from conch_operator.settings import OperatorSettings, ReleaseFile, read_release
+from conch_operator.triton_probe import TritonAsker
+
+log = logging.getLogger(__name__)
+
+WITHDRAWAL_S = 8.0
+"""How long to wait for gateways that do not report what they have applied; they do every 2 s."""
+
+
+def main() -> int:
+    """Run the operator and return its exit status."""
+    try:
+        settings = load(OperatorSettings, os.environ)  # noqa: TID251
+        logs.configure(settings.log_level, stream=sys.stderr)
+        release = read_release(settings.settings_file)
+    except StartupError as error:
+        sys.stderr.write(f"conch-operator: {error}\n")
+        return 1
+    log.info("Starting.", extra={"settings": redacted(settings)})
+    return run(Operator(settings, release).run())
+
+
+class Operator:
+    """One process, leading or not."""
+
+    def __init__(self, settings: OperatorSettings, release: ReleaseFile) -> None:
+        self._settings = settings
+        self._release = release
+        self._registry = kit_metrics.registry()
+        self._metrics = OperatorMetrics.on(self._registry)
+        self._watches = WatchHealth(settings.watch_stale_s)
+
+    async def run(self) -> None:
+        """Work until a signal comes."""
+        async with KubernetesApi() as lease_api:
+            place = (self._release.release.namespace, self._release.lease)
+            leadership = Leadership(lease_api, place, self._settings.pod_name)
+            try:
+                await self._until_first_ends(leadership)
+            finally:
+                await leadership.release()
+
+    async def _until_first_ends(self, leadership: Leadership) -> None:
+        """Serve health and metrics, and lead; the end of one ends the other, and its error is the process's."""
+        serving = serve(_nothing, self._settings, health=self._health(), metrics=self._registry)
+        tasks = [
+            asyncio.create_task(serving, name="serving"),
+            asyncio.create_task(self._lead(leadership), name="leading"),
+        ]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _health(self) -> Health:
+        return Health(live=self._watches.alive, ready=lambda: None)
+
+    async def _lead(self, leadership: Leadership) -> None:
+        while True:
+            await leadership.acquire()
+            self._metrics.leading.set(1)
+            try:
+                async with asyncio.TaskGroup() as group:
+                    working = group.create_task(self._work(leadership), name="working")
+                    await leadership.hold()
+                    working.cancel()
+            except* (NotLeading, Fenced) as errors:
+                log.warning("Another operator has taken over.", extra={"error": str(errors.exceptions[0])})
+            finally:
+                self._metrics.leading.set(0)
+                self._watches.reset()
+
+    async def _work(self, leadership: Leadership) -> None:
+        settings, release = self._settings, self._release
+        namespaces: Sequence[str | None] = release.watch_namespaces or (None,)
+        async with AsyncExitStack() as stack:
+            enter = stack.enter_async_context
+            api = await enter(KubernetesApi(leadership.is_held))
+            agents = await enter(Agents())
+            redis = await enter(RedisClient(settings.redis_url))
+            reader = await enter(RegistryReader(redis, pools=tuple(Pool)))
+            triton = await enter(TritonClient())
+            changed = asyncio.Event()
+            prober = await enter(Prober(TritonAsker(triton), changed.set))
+            engines = KubernetesEngines(api, agents, release.engines, namespaces)
+            sources = AgentSources(api, agents, lambda: tuple(engines.pods.values()))
+            writer = RegistryWriter(redis, fence=leadership.transitions)
+            ports = Ports(sources, engines, plan_workloads, writer, reader, BundleStore(redis), prober)
+            parts = Parts(
+                api=api,
+                engines=engines,
+                pools=WorkerPools(api, release),
+                reconciler=Reconciler(ports, longest_withdrawal_s=WITHDRAWAL_S),
+                telling=Telling(api, settings.pod_name),
+                watches=self._watches,
+                metrics=self._metrics,
+                namespaces=namespaces,
+            )
+            work = Work(parts, settings.round_s, changed)
+            reader.subscribe(lambda _: work.changed())
+            await enter(watching(self._told(work), release.watch_namespaces))
+            await work.run()
+
+    def _told(self, work: Work) -> Callable[[Object | None], None]:
+        def told(item: Object | None) -> None:
+            if item is not None:
+                self._watches.told(item)
+            work.changed()
+
+        return told
+
+
+async def _nothing(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer on the port that other services serve on; the operator has only its admin port."""
+    if scope["type"] == "http":
+        await respond(send, 404, b"", [])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

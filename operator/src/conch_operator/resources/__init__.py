@@ -1,0 +1,1 @@
+"""Pure: the Kubernetes objects that are made for a model, as plain dictionaries."""

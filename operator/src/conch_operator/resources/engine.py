@@ -1,0 +1,183 @@
+"""The Deployment of a model's engines, with its pods: Triton, the agent beside it, and the folder that both read.
+
+A pod counts as ready only when the operator says so (a readiness gate), so a rollout goes on when requests reach the
+new engine. A pod that ends is held by its preStop hook, which asks the agent, until no gateway sends it anything new;
+then Triton gets its SIGTERM and finishes what it has.
+"""
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+from conch_contracts.names import (
+    AGENT_PORT,
+    ENGINE_ANNOTATION,
+    ENGINE_COMPONENT,
+    SERVING_GATE,
+    TRITON_GRPC_PORT,
+    TRITON_HTTP_PORT,
+    TRITON_METRICS_PORT,
+)
+from conch_operator.resources.agent import agent_container
+from conch_operator.resources.metadata import child_name, digest, labels, metadata, selector
+from conch_operator.resources.repository import REPOSITORY_MOUNT, repository_volume
+from conch_operator.resources.runtimes.server import RuntimeServer
+from conch_operator.resources.security import CONTAINER_SECURITY, POD_SECURITY
+from conch_operator.resources.source_volume import SourceVolume, copying_container
+from conch_operator.settings import EngineSettings
+from conch_operator.state import DesiredModel
+from conch_operator.triton_options import KEEPALIVE
+
+Object = dict[str, Any]
+
+TRITON = "triton"
+"""The name of the engine's container."""
+SERVER = "/opt/tritonserver/bin/tritonserver"
+GATE_S = 45
+"""The longest that a pod's end is held back for the gateways."""
+LEAST_RESOURCES = {"cpu": "100m", "memory": "256Mi"}
+_SLOWEST_START_S = 3600
+
+
+def make_engine_deployment(
+    model: DesiredModel, server: RuntimeServer, source: SourceVolume, settings: EngineSettings
+) -> Object:
+    """Return the Deployment of a model's engines."""
+    annotations = {
+        ENGINE_ANNOTATION: json.dumps(asdict(server.contract), sort_keys=True),
+        "conch.dev/repository-hash": digest(dict(server.repository)),
+    }
+    template = {
+        "metadata": {"labels": labels(model), "annotations": annotations},
+        "spec": _pod(model, server, source, settings),
+    }
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": metadata(model, child_name(model)),
+        "spec": {
+            "replicas": model.deployment.spec.replicas,
+            "selector": {"matchLabels": selector(model)},
+            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
+            "revisionHistoryLimit": 2,
+            "progressDeadlineSeconds": _SLOWEST_START_S,
+            "template": template,
+        },
+    }
+
+
+def triton_arguments(model: DesiredModel, server: RuntimeServer) -> list[str]:
+    """Return the options of an engine's tritonserver; the ModelDeployment's own come last."""
+    options: dict[str, object] = {
+        "model-repository": REPOSITORY_MOUNT,
+        "backend-directory": "/opt/tritonserver/backends",
+        "model-control-mode": "explicit",
+        "load-model": server.contract.triton_model,
+        "exit-on-error": "false",
+        "exit-timeout-secs": answer_s(model),
+        "http-port": TRITON_HTTP_PORT,
+        "grpc-port": TRITON_GRPC_PORT,
+        "metrics-port": TRITON_METRICS_PORT,
+        **KEEPALIVE,
+        **server.options,
+    }
+    given = model.deployment.spec.engine.args
+    return [*(f"--{name}" if value is None else f"--{name}={value}" for name, value in options.items()), *given]
+
+
+def answer_s(model: DesiredModel) -> int:
+    """Return how long the longest answer may take, in whole seconds."""
+    return max(1, round(model.deployment.spec.routing.timeout))
+
+
+def _pod(model: DesiredModel, server: RuntimeServer, source: SourceVolume, settings: EngineSettings) -> Object:
+    engine = model.deployment.spec.engine
+    image = engine_image(model, settings)
+    init: list[Object] = []
+    if source.copies_from_image:
+        init.append(copying_container(model.deployment.spec.source, image) | _common(settings))
+    init.append(agent_container(model, source, settings) | _common(settings) | {"restartPolicy": "Always"})
+    pod: Object = {
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "securityContext": POD_SECURITY,
+        "readinessGates": [{"conditionType": SERVING_GATE}],
+        "terminationGracePeriodSeconds": answer_s(model) + GATE_S + 15,
+        "initContainers": init,
+        "containers": [_triton(model, server, source, image) | _common(settings)],
+        "volumes": [
+            *source.volumes,
+            repository_volume(model, server.repository),
+            {"name": "tmp", "emptyDir": {}},
+            {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": settings.shm_size}},
+        ],
+        "topologySpreadConstraints": [_spread(model, key) for key in _SPREAD_OVER],
+    }
+    secrets = [*(secret.name for secret in engine.image_pull_secrets), *settings.image_pull_secrets]
+    optional: Object = {
+        "imagePullSecrets": [{"name": name} for name in secrets],
+        "nodeSelector": dict(engine.node_selector or {}),
+        "tolerations": [_json(toleration) for toleration in engine.tolerations],
+        "affinity": _json(engine.affinity) if engine.affinity else None,
+        "runtimeClassName": engine.runtime_class_name,
+    }
+    return pod | {name: value for name, value in optional.items() if value}
+
+
+def engine_image(model: DesiredModel, settings: EngineSettings) -> str:
+    """Return the image that a model's engines run."""
+    engine = model.deployment.spec.engine
+    return engine.image or settings.images[engine.runtime]
+
+
+def _triton(model: DesiredModel, server: RuntimeServer, source: SourceVolume, image: str) -> Object:
+    engine = model.deployment.spec.engine
+    env = {"HOME": "/tmp", **server.env, **{variable.name: variable.value for variable in engine.env}}
+    return {
+        "name": TRITON,
+        "image": image,
+        "command": list(server.command or (SERVER,)),
+        "args": triton_arguments(model, server),
+        "env": [{"name": name, "value": value} for name, value in env.items()],
+        "ports": [
+            {"name": "http", "containerPort": TRITON_HTTP_PORT},
+            {"name": "grpc", "containerPort": TRITON_GRPC_PORT},
+            {"name": "metrics", "containerPort": TRITON_METRICS_PORT},
+        ],
+        "resources": _json(engine.resources) if engine.resources else {"requests": LEAST_RESOURCES},
+        "startupProbe": _probe("/v2/health/live", period_s=2, failures=_SLOWEST_START_S // 2),
+        "readinessProbe": _probe("/v2/health/ready", period_s=2, failures=3),
+        "livenessProbe": _probe("/v2/health/live", period_s=10, failures=6),
+        "lifecycle": {"preStop": {"httpGet": {"path": "/withdrawn", "port": AGENT_PORT}}},
+        "volumeMounts": [
+            *source.engine_mounts,
+            {"name": "repository", "mountPath": REPOSITORY_MOUNT, "readOnly": True},
+            {"name": "tmp", "mountPath": "/tmp"},
+            {"name": "shm", "mountPath": "/dev/shm"},
+        ],
+    }
+
+
+def _probe(path: str, *, period_s: int, failures: int) -> Object:
+    get = {"path": path, "port": "http"}
+    return {"httpGet": get, "periodSeconds": period_s, "timeoutSeconds": 5, "failureThreshold": failures}
+
+
+def _common(settings: EngineSettings) -> Object:
+    return {
+        "imagePullPolicy": settings.image_pull_policy,
+        "securityContext": CONTAINER_SECURITY,
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+    }
+
+
+_SPREAD_OVER = ("kubernetes.io/hostname", "topology.kubernetes.io/zone")
+
+
+def _spread(model: DesiredModel, key: str) -> Object:
+    chosen = {"matchLabels": selector(model, ENGINE_COMPONENT)}
+    return {"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": chosen}
+
+
+def _json(part: Any) -> Any:
+    return part.model_dump(mode="json", by_alias=True, exclude_defaults=True)

@@ -1,0 +1,1 @@
+"""Pure: one module per runtime, from a ModelDeployment to what its Triton server needs."""

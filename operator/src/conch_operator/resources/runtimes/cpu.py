@@ -1,0 +1,24 @@
+"""The cpu runtime: our own Python backend model, which serves a Hugging Face folder."""
+
+from conch_contracts.spec.runtimes import CpuEngineSpec
+from conch_operator.plan import engine_contract
+from conch_operator.resources.runtimes.server import RuntimeServer
+from conch_operator.state import DesiredModel
+from conch_operator.triton_repository import CpuModel, render_cpu_repository
+
+CACHE = "/tmp/conch-cache"
+
+
+def make_server(model: DesiredModel, spec: CpuEngineSpec, folder: str) -> RuntimeServer:
+    """Return the server of a model that runs on CPU."""
+    contract = engine_contract(model)
+    repository = CpuModel(
+        name=contract.triton_model,
+        model_folder=folder,
+        cache_folder=CACHE,
+        quantization=spec.quantization,
+        max_batch_size=spec.max_batch_size,
+        tokens_per_second=spec.tokens_per_second,
+    )
+    options = {"disable-auto-complete-config": None, "grpc-infer-allocation-pool-size": 64}
+    return RuntimeServer(contract, render_cpu_repository(repository), options)

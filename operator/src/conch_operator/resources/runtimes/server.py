@@ -1,0 +1,20 @@
+"""What a runtime says about its server; the same four things for each, so that one module can make the pod."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from conch_operator.state import EngineContract
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeServer:
+    """One Triton server: its model repository, its options, and how requests reach the model in it."""
+
+    contract: EngineContract
+    repository: Mapping[str, str]
+    """Files of the model repository by path."""
+    options: Mapping[str, object] = field(default_factory=dict)
+    """Options of tritonserver beside those that every engine gets; None for one without a value."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    command: tuple[str, ...] = ()
+    """What starts the server, when it is not the server itself."""

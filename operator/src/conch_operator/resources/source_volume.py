@@ -1,0 +1,83 @@
+"""How a model's folder comes into an engine's pod, and where every container of the pod finds it.
+
+A `path` is a folder inside the engine's own image, which the agent's container cannot see, so its small files are
+copied for the agent. All other sources are volumes.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from conch_contracts.spec.source import SourceSpec
+from conch_kit.bundles import TOKENIZER_FILES
+
+Object = dict[str, Any]
+
+IMAGE_MODELS = "/models"
+"""Below it an engine image may hold models."""
+SOURCE_MOUNT = "/conch/source"
+"""Where the agent finds the folder."""
+_VOLUME = "source"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceVolume:
+    """One model's folder, as pods see it."""
+
+    engine_folder: str
+    """In the engine's container."""
+    agent_folder: str
+    """In the agent's container."""
+    volumes: tuple[Object, ...]
+    engine_mounts: tuple[Object, ...] = ()
+    agent_mounts: tuple[Object, ...] = ()
+    copies_from_image: bool = False
+    """Whether an init container with the engine's image copies the small files for the agent."""
+
+
+class SourceNotSupported(Exception):
+    """A source that this version cannot bring into a pod; the message says what to use."""
+
+
+def source_volume(source: SourceSpec) -> SourceVolume:
+    """Return how a source comes into a pod; raises SourceNotSupported."""
+    if source.path is not None:
+        return SourceVolume(
+            engine_folder=f"{IMAGE_MODELS}/{source.path.lstrip('/')}",
+            agent_folder=f"{SOURCE_MOUNT}/found",
+            volumes=({"name": _VOLUME, "emptyDir": {"sizeLimit": "512Mi"}},),
+            agent_mounts=({"name": _VOLUME, "mountPath": SOURCE_MOUNT, "readOnly": True},),
+            copies_from_image=True,
+        )
+    if source.pvc is not None:
+        claim = {"claimName": source.pvc.claim_name, "readOnly": True}
+        return _mounted({"name": _VOLUME, "persistentVolumeClaim": claim}, source.pvc.path)
+    if source.oci is not None:
+        image = {"reference": source.oci.image, "pullPolicy": "IfNotPresent"}
+        return _mounted({"name": _VOLUME, "image": image}, source.oci.path)
+    raise SourceNotSupported(f"Sources of type {source.named} are not downloaded yet; use pvc, oci or path.")
+
+
+def copying_container(source: SourceSpec, image: str) -> Object:
+    """Return the init container that copies the small files of a folder in the engine's image for the agent.
+
+    Weights are only named, by empty files, so that the agent can tell whether there are any. What is missing is for the
+    agent to say, so this never fails because of the model.
+    """
+    names = " ".join(TOKENIZER_FILES)
+    script = (
+        f'cd "$1" 2>/dev/null || {{ rmdir {SOURCE_MOUNT}/found 2>/dev/null; exit 0; }}; mkdir -p {SOURCE_MOUNT}/found; '
+        f'for name in {names}; do if [ -f "$name" ]; then cp "$name" {SOURCE_MOUNT}/found/; fi; done; '
+        f'for name in *.safetensors; do if [ -f "$name" ]; then : >"{SOURCE_MOUNT}/found/$name"; fi; done'
+    )
+    return {
+        "name": "files",
+        "image": image,
+        "command": ["/bin/sh", "-c", script, "files", f"{IMAGE_MODELS}/{(source.path or '').lstrip('/')}"],
+        "volumeMounts": [{"name": _VOLUME, "mountPath": SOURCE_MOUNT}],
+    }
+
+
+def _mounted(volume: Object, path: str | None) -> SourceVolume:
+    folder = f"{SOURCE_MOUNT}/{path}" if path else SOURCE_MOUNT
+    mount = {"name": _VOLUME, "mountPath": SOURCE_MOUNT, "readOnly": True}
+    return SourceVolume(folder, folder, (volume,), (mount,), (mount,))

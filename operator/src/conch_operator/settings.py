@@ -1,0 +1,116 @@
+"""What the operator is told: a few variables of its environment, and one file about the release that it belongs to."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.alias_generators import to_camel
+
+from conch_contracts.records import ModelKind
+from conch_contracts.spec.engine import Runtime
+from conch_kit.settings import ServiceSettings, SettingsError
+
+
+class OperatorSettings(ServiceSettings):
+    """The environment; each field is the variable `CONCH_<FIELD>`."""
+
+    host: str = "127.0.0.1"
+    """Not used by anybody: the operator serves health and metrics only."""
+    port: int = 0
+    """Likewise."""
+    settings_file: Path
+    """The file about the release."""
+    pod_name: str
+    """Who we are among several operators; unique in the namespace."""
+    round_s: float = Field(default=10.0, gt=0)
+    """How often everything is looked at when nothing has happened, in seconds."""
+    watch_stale_s: float = Field(default=60.0, gt=0)
+    """How long a watch may fail to tell what a list shows before the process counts as dead, in seconds."""
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
+
+
+class ReleaseSettings(_Part):
+    """The release that this operator is part of."""
+
+    name: str
+    namespace: str
+
+
+class OwnerSettings(_Part):
+    """The object that owns what the operator makes in the release's namespace."""
+
+    api_version: str
+    kind: str
+    name: str
+
+
+class DownloadSettings(_Part):
+    """What downloading containers are told."""
+
+    env: Mapping[str, str] = {}
+    ca_bundle: str = ""
+
+
+class NetworkPolicySettings(_Part):
+    """Who may call an engine."""
+
+    enabled: bool = False
+    from_: Annotated[tuple[dict[str, Any], ...], Field(alias="from")] = ()
+
+
+class EngineSettings(_Part):
+    """Images, and what every engine's pod gets."""
+
+    agent_image: str
+    """The operator's own image, which also holds the agent beside each engine."""
+    images: Mapping[Runtime, str] = {}
+    """The image of each runtime for models that name none."""
+    image_pull_policy: str = "IfNotPresent"
+    image_pull_secrets: tuple[str, ...] = ()
+    shm_size: str = "1Gi"
+    """Of /dev/shm, where Triton and its Python stubs exchange tensors."""
+    downloads: DownloadSettings = DownloadSettings()
+    network_policy: NetworkPolicySettings = NetworkPolicySettings()
+
+
+class PoolSettings(_Part):
+    """One pool of workers, with its objects complete but for replicas and owner."""
+
+    kinds: frozenset[ModelKind]
+    """It runs while a model of one of these kinds exists."""
+    min_replicas: int = Field(default=1, ge=1)
+    max_replicas: int = Field(default=1, ge=1)
+    idle_seconds: float = Field(default=60, ge=0)
+    """How long it stays after the last such model has gone."""
+    objects: Mapping[str, dict[str, Any]]
+
+
+class ReleaseFile(_Part):
+    """The whole file."""
+
+    release: ReleaseSettings
+    owner: OwnerSettings | None = None
+    lease: str = "conch-operator"
+    """The name of the Lease that one of several operators holds."""
+    watch_namespaces: tuple[str, ...] = ()
+    """The namespaces whose ModelDeployments are served; none: all."""
+    engines: EngineSettings
+    worker_pools: Mapping[str, PoolSettings] = {}
+
+
+def read_release(path: Path) -> ReleaseFile:
+    """Return what the file says; raises SettingsError that names the field."""
+    try:
+        return ReleaseFile.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise SettingsError(f"CONCH_SETTINGS_FILE: {path} cannot be read: {error.strerror}") from error
+    except yaml.YAMLError as error:
+        raise SettingsError(f"{path} is no YAML: {error}") from error
+    except ValidationError as error:
+        faults = (f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors())
+        raise SettingsError(f"{path}: {'; '.join(faults)}") from error

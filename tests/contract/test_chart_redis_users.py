@@ -1,0 +1,134 @@
+"""Each role's user of the bundled Redis, on a real server: it can do its work and nothing beyond it."""
+
+import base64
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from conch_contracts.names import META_KEY, ROUTES_KEY, ModelId, bundle_key, demand_key, engines_key, workers_key
+from conch_contracts.records import Pool
+from conch_kit.bundles import digest
+from conch_kit.heartbeat import GatewayBeatWriter, HeartbeatWriter
+from conch_kit.redis_client import RedisClient
+from conch_kit.redis_connection import RegistryError
+from conch_kit.registry import BundleStore, RegistryReader, RegistryWriter
+from testkit.chart import Rendered
+from testkit.records import engine, listing, route
+from testkit.servers.redis import RedisServer
+from testkit.waiting import eventually
+
+DEFAULT_USER = "user default off resetkeys resetchannels -@all"
+ONE = listing((route("chat"), (engine(1),)))
+CHAT = ModelId("local/chat")
+POOLS = {"tokenizer": Pool.TOKENIZER, "llm-worker": Pool.LLM, "embed-worker": Pool.EMBED}
+ROLES = ("gateway", *POOLS, "operator")
+
+
+@dataclass(frozen=True, slots=True)
+class Users:
+    """A server that has the chart's users, and how each of them gets in."""
+
+    server: RedisServer
+    passwords: dict[str, str]
+
+    def client(self, role: str) -> RedisClient:
+        """Return a client that is one role."""
+        return RedisClient(f"redis://{role}:{self.passwords[role]}@127.0.0.1:{self.server.port}/0")
+
+
+@pytest.fixture(scope="module")
+def users(plain: Rendered, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Users]:
+    data = plain.one("Secret", "conch-redis-users")["data"]
+    secrets = {name: base64.b64decode(value).decode() for name, value in data.items()}
+    rules = secrets.pop("users.acl")
+    assert rules.splitlines()[0] == DEFAULT_USER
+    file: Path = tmp_path_factory.mktemp("redis") / "users.acl"
+    file.write_text(rules.replace(DEFAULT_USER, "user default on nopass ~* &* +@all"), encoding="utf-8")  # for the test
+    with RedisServer("--aclfile", str(file)) as server:
+        yield Users(server, secrets)
+
+
+def test_every_role_has_a_password_of_its_own(users: Users) -> None:
+    assert sorted(users.passwords) == sorted(ROLES)
+    assert len(set(users.passwords.values())) == len(ROLES)
+
+
+async def test_the_operator_publishes_and_keeps_bundles(users: Users) -> None:
+    async with users.client("operator") as redis:
+        bundle = b"a bundle"
+        await BundleStore(redis).put(digest(bundle), bundle)
+        assert await BundleStore(redis).has(digest(bundle))
+        assert await RegistryWriter(redis).publish({}) < await RegistryWriter(redis).publish(ONE)
+        assert await RegistryWriter(redis).gateways() == ()
+
+
+@pytest.mark.parametrize("role", ROLES)
+async def test_every_role_reads_the_registry_and_hears_of_changes(users: Users, role: str) -> None:
+    async with users.client("operator") as operator, users.client(role) as redis:
+        writer = RegistryWriter(operator)
+        await writer.publish(ONE)
+        async with RegistryReader(redis, pools=tuple(Pool)) as reader:
+            assert await reader.wait_loaded(5)
+            assert CHAT in reader.snapshot.routes
+            await writer.publish({})
+            await eventually(lambda: not reader.snapshot.routes, "the change", 1.0)
+
+
+@pytest.mark.parametrize("role", POOLS)
+async def test_a_worker_announces_itself_and_leaves(users: Users, role: str) -> None:
+    async with users.client(role) as redis, users.client("gateway") as gateway:
+        beats = HeartbeatWriter(redis, POOLS[role], "http://127.0.0.1:1", in_flight=lambda: 0, draining=lambda: False)
+        async with beats, RegistryReader(gateway, pools=(POOLS[role],)) as reader:
+            await eventually(lambda: bool(reader.snapshot.workers.get(POOLS[role])), "the heartbeat", 5.0)
+        assert await gateway.execute("HLEN", workers_key(POOLS[role])) == 0
+
+
+async def test_the_operator_learns_what_a_gateway_has_seen(users: Users) -> None:
+    async with users.client("gateway") as redis, users.client("operator") as operator:
+        beats = GatewayBeatWriter(redis, "one", revision=lambda: 7)
+        await beats.beat()
+        assert [beat.revision for beat in await RegistryWriter(operator).gateways()] == [7]
+
+
+@pytest.mark.parametrize("role", [role for role in ROLES if role != "operator"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("HSET", ROUTES_KEY, "local/chat", "{}"),
+        ("HDEL", META_KEY, "epoch"),
+        ("HSET", engines_key(CHAT), "127.0.0.1:1", "{}"),
+        ("SET", bundle_key(digest(b"x")), "x"),
+        ("EVAL", "return redis.call('HSET', KEYS[1], 'a', 'b')", 1, ROUTES_KEY),
+        ("EVAL", "return redis.call('DEL', KEYS[1])", 1, META_KEY),
+        ("DEL", ROUTES_KEY),
+        ("GET", "another:key"),
+        ("FLUSHALL",),
+        ("KEYS", "*"),
+        ("CONFIG", "GET", "*"),
+        ("ACL", "LIST"),
+        ("SCRIPT", "FLUSH"),
+        ("PUBLISH", "another", "x"),
+    ],
+    ids=lambda command: " ".join(map(str, command))[:40],
+)
+async def test_a_role_cannot_do_what_is_the_operators(users: Users, role: str, command: tuple[str | int, ...]) -> None:
+    async with users.client(role) as redis:
+        with pytest.raises(RegistryError, match="permission"):
+            await redis.execute(*command)
+
+
+@pytest.mark.parametrize(
+    ("role", "key"),
+    [
+        ("tokenizer", workers_key(Pool.LLM)),
+        ("llm-worker", workers_key(Pool.TOKENIZER)),
+        ("gateway", workers_key(Pool.LLM)),
+        ("llm-worker", demand_key(CHAT)),
+    ],
+)
+async def test_a_role_cannot_speak_for_another(users: Users, role: str, key: str) -> None:
+    async with users.client(role) as redis:
+        with pytest.raises(RegistryError, match="permission"):
+            await redis.execute("HSET", key, "field", "{}")

@@ -1,0 +1,216 @@
+"""What the chart's objects may do, and what may be done to them."""
+
+from typing import Any
+
+import pytest
+
+from conch_contracts import names
+from conch_operator.kubernetes.kinds import CHILDREN, Kind
+from conch_operator.kubernetes.pools import POOL_KINDS
+from testkit.chart import Object, Rendered, environment
+
+RESTRICTED_POD = {
+    "runAsNonRoot": True,
+    "runAsUser": 65532,
+    "runAsGroup": 65532,
+    "fsGroup": 65532,
+    "fsGroupChangePolicy": "OnRootMismatch",
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+RESTRICTED_CONTAINER = {
+    "allowPrivilegeEscalation": False,
+    "readOnlyRootFilesystem": True,
+    "runAsNonRoot": True,
+    "capabilities": {"drop": ["ALL"]},
+}
+FORBIDDEN_RESOURCES = {"secrets", "pods/exec", "pods/attach", "pods/ephemeralcontainers", "nodes", "serviceaccounts"}
+FORBIDDEN_VERBS = {"*", "escalate", "bind", "impersonate", "deletecollection"}
+
+
+def test_every_pod_is_restricted(rendered: Rendered) -> None:
+    found = {name: pod["spec"]["securityContext"] for name, pod in rendered.pods().items()}
+    assert found
+    assert found == dict.fromkeys(found, RESTRICTED_POD)
+
+
+def test_every_container_is_restricted(rendered: Rendered) -> None:
+    found = {name: container["securityContext"] for name, container in rendered.containers().items()}
+    assert found == dict.fromkeys(found, RESTRICTED_CONTAINER)
+
+
+def test_no_pod_shares_anything_with_its_node(rendered: Rendered) -> None:
+    shared = {"hostNetwork", "hostPID", "hostIPC"}
+    specs = {name: pod["spec"] for name, pod in rendered.pods().items()}
+    assert {name for name, spec in specs.items() if shared & set(spec)} == set()
+    assert {name for name, spec in specs.items() for volume in spec["volumes"] if "hostPath" in volume} == set()
+    assert {name for name, spec in specs.items() if spec["enableServiceLinks"] is not False} == set()
+
+
+def test_only_the_operator_has_a_token_of_the_api_server(rendered: Rendered) -> None:
+    specs = {name: pod["spec"] for name, pod in rendered.pods().items()}
+    with_token = [name for name, spec in specs.items() if spec["automountServiceAccountToken"]]
+    assert [name.removeprefix("conch-").removeprefix("llms-") for name in with_token] == ["operator"]
+    assert all(account["automountServiceAccountToken"] is False for account in rendered.of("ServiceAccount"))
+
+
+def test_every_pod_but_a_test_has_its_own_account(rendered: Rendered) -> None:
+    used = [pod["spec"]["serviceAccountName"] for pod in rendered.pods().values() if pod.get("kind") != "Pod"]
+    assert sorted(used) == sorted(account["metadata"]["name"] for account in rendered.of("ServiceAccount"))
+
+
+def test_every_container_has_requests_and_a_limit_of_memory(rendered: Rendered) -> None:
+    for container in rendered.containers().values():
+        assert {"cpu", "memory"} <= set(container["resources"]["requests"])
+        assert "memory" in container["resources"]["limits"]
+
+
+def test_every_container_that_serves_is_probed_apart_from_its_traffic(rendered: Rendered) -> None:
+    serving = {name: found for name, found in rendered.containers().items() if "ports" in found}
+    assert len(serving) >= 5
+    for name, container in serving.items():
+        for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+            check: Object = container[probe].get("httpGet") or container[probe]["tcpSocket"]
+            assert check["port"] == ("redis" if name.endswith("/redis") else "admin")
+
+
+def test_what_a_container_writes_to_is_a_volume(rendered: Rendered) -> None:
+    mounts = {name: found["volumeMounts"] for name, found in rendered.containers().items()}
+    assert {name for name, found in mounts.items() if "/tmp" not in [mount["mountPath"] for mount in found]} == set()
+    writable = {(mount["mountPath"]) for found in mounts.values() for mount in found if not mount.get("readOnly")}
+    assert writable <= {"/tmp", "/data", "/var/cache/conch"}
+
+
+def test_every_workload_has_a_disruption_budget(rendered: Rendered) -> None:
+    pools = rendered.operator_settings()["workerPools"].values()
+    budgets = rendered.of("PodDisruptionBudget") + [pool["objects"]["podDisruptionBudget"] for pool in pools]
+    selected = [budget["spec"]["selector"] for budget in budgets]
+    assert all(budget["spec"]["maxUnavailable"] == 1 for budget in budgets)
+    assert [w["metadata"]["name"] for w in rendered.workloads() if w["spec"]["selector"] not in selected] == []
+
+
+def test_pods_of_a_workload_are_spread(rendered: Rendered) -> None:
+    for workload in rendered.workloads():
+        spread = workload["spec"]["template"]["spec"]["topologySpreadConstraints"]
+        assert [rule["topologyKey"] for rule in spread] == ["kubernetes.io/hostname", "topology.kubernetes.io/zone"]
+        assert all(rule["labelSelector"] == workload["spec"]["selector"] for rule in spread)
+
+
+def test_a_workload_selects_its_own_pods_only(rendered: Rendered) -> None:
+    pods = {name: pod["metadata"]["labels"] for name, pod in rendered.pods().items()}
+    for workload in rendered.workloads():
+        wanted = workload["spec"]["selector"]["matchLabels"].items()
+        assert [name for name, labels in pods.items() if wanted <= labels.items()] == [workload["metadata"]["name"]]
+
+
+def test_rights_are_named_one_by_one(rendered: Rendered) -> None:
+    rules = [rule for kind in ("ClusterRole", "Role") for role in rendered.of(kind) for rule in role["rules"]]
+    assert rules
+    assert [rule for rule in rules if "*" in rule["resources"] + rule["verbs"] + rule["apiGroups"]] == []
+    assert [rule for rule in rules if FORBIDDEN_RESOURCES & set(rule["resources"])] == []
+    assert [rule for rule in rules if FORBIDDEN_VERBS & set(rule["verbs"])] == []
+
+
+@pytest.mark.parametrize("kind", CHILDREN, ids=lambda kind: kind.name)
+def test_the_operator_may_do_all_that_it_does_to_its_objects(plain: Rendered, kind: Kind) -> None:
+    (role,) = plain.of("ClusterRole")
+    assert _verbs(role, kind.group, kind.plural) == {"get", "list", "watch", "create", "patch", "delete"}
+
+
+@pytest.mark.parametrize("kind", POOL_KINDS, ids=lambda kind: kind.name)
+def test_the_operator_may_run_workers_in_its_own_namespace(rendered: Rendered, kind: Kind) -> None:
+    role = rendered.one("Role", rendered.operator_settings()["owner"]["name"])
+    assert _verbs(role, kind.group, kind.plural) == {"get", "list", "watch", "create", "patch", "delete"}
+
+
+def test_the_operator_writes_to_pods_their_status_only(plain: Rendered) -> None:
+    (role,) = plain.of("ClusterRole")
+    assert _verbs(role, "", "pods") == {"get", "list", "watch", "delete"}
+    assert _verbs(role, "", "pods/status") == {"patch"}
+
+
+def _verbs(role: Object, group: str, plural: str) -> set[str]:
+    rules = [rule for rule in role["rules"] if group in rule["apiGroups"] and plural in rule["resources"]]
+    return {verb for rule in rules for verb in rule["verbs"]}
+
+
+def test_an_operator_limited_to_namespaces_has_no_right_elsewhere(rendered: Rendered) -> None:
+    watched = rendered.operator_settings()["watchNamespaces"]
+    namespaces = [role["metadata"]["namespace"] for role in rendered.of("Role")]
+    assert sorted(namespaces) == sorted(["conch", *watched])
+    assert bool(rendered.of("ClusterRole")) is not bool(watched)
+    assert bool(rendered.of("ClusterRoleBinding")) is not bool(watched)
+
+
+def test_every_role_is_bound_to_the_operator_only(rendered: Rendered) -> None:
+    account = rendered.one("Deployment", rendered.operator_settings()["owner"]["name"])["spec"]["template"]["spec"]
+    for binding in rendered.of("RoleBinding") + rendered.of("ClusterRoleBinding"):
+        (subject,) = binding["subjects"]
+        assert (subject["name"], subject["namespace"]) == (account["serviceAccountName"], "conch")
+
+
+def test_secrets_reach_processes_by_reference(rendered: Rendered) -> None:
+    for container in rendered.containers().values():
+        given: dict[str, Any] = environment(container) if "env" in container else {}
+        secret = [name for name in given if name.endswith(("_TOKEN", "_PASSWORD"))]
+        assert [name for name in secret if "secretKeyRef" not in given[name]] == []
+
+
+def test_every_pod_has_a_policy_of_its_own_beside_the_denial(plain: Rendered) -> None:
+    policies = [policy["spec"] for policy in plain.of("NetworkPolicy")]
+    for name, pod in plain.pods().items():
+        labels = pod["metadata"]["labels"].items()
+        chosen = [spec for spec in policies if spec["podSelector"]["matchLabels"].items() <= labels]
+        assert len(chosen) == 2, name
+        assert all(spec["policyTypes"] == ["Ingress", "Egress"] for spec in chosen)
+
+
+@pytest.mark.parametrize(
+    ("component", "port", "callers"),
+    [
+        ("gateway", names.GATEWAY_PORT, None),
+        ("tokenizer", names.SERVICE_PORT, {"gateway"}),
+        ("llm-worker", names.SERVICE_PORT, {"gateway"}),
+        ("embed-worker", names.SERVICE_PORT, {"gateway"}),
+        ("redis", names.REDIS_PORT, {"gateway", "tokenizer", "llm-worker", "embed-worker", "operator"}),
+    ],
+)
+def test_a_port_is_open_to_those_who_call_it(
+    plain: Rendered, component: str, port: int, callers: set[str] | None
+) -> None:
+    rules = plain.one("NetworkPolicy", f"conch-{component}")["spec"]["ingress"]
+    (rule,) = [rule for rule in rules if rule["ports"] == [{"port": port}]]
+    peers = rule.get("from")
+    found = {peer["podSelector"]["matchLabels"][names.COMPONENT_LABEL] for peer in peers} if peers else None
+    assert found == callers
+
+
+def test_only_workers_and_the_operator_reach_engines(plain: Rendered) -> None:
+    def reaches_engines(policy: Object) -> bool:
+        peers = [peer for rule in policy["spec"].get("egress", []) for peer in rule.get("to", [])]
+        return any(peer.get("podSelector", {}).get("matchExpressions") for peer in peers)
+
+    found = {policy["metadata"]["name"] for policy in plain.of("NetworkPolicy") if reaches_engines(policy)}
+    assert found == {"conch-llm-worker", "conch-embed-worker", "conch-operator"}
+
+
+def test_the_ingress_leads_to_the_public_port_only(rendered: Rendered) -> None:
+    for ingress in rendered.of("Ingress"):
+        (rule,) = ingress["spec"]["rules"]
+        (path,) = rule["http"]["paths"]
+        service = rendered.one("Service", path["backend"]["service"]["name"])
+        assert [port["targetPort"] for port in service["spec"]["ports"]] == ["http"]
+
+
+def test_streams_pass_the_ingress_unbuffered(rendered: Rendered) -> None:
+    for ingress in rendered.of("Ingress"):
+        told = ingress["metadata"]["annotations"]
+        assert told["nginx.ingress.kubernetes.io/proxy-buffering"] == "off"
+        assert int(told["nginx.ingress.kubernetes.io/proxy-read-timeout"]) >= 3600
+
+
+def test_a_pod_may_drain_for_as_long_as_its_process_does(rendered: Rendered) -> None:
+    for name, pod in rendered.pods().items():
+        for container in pod["spec"]["containers"]:
+            given = environment(container) if "env" in container else {}
+            needed = int(given.get("CONCH_DRAIN_DELAY_S", 0)) + int(given.get("CONCH_DRAIN_S", 0))
+            assert not needed or pod["spec"]["terminationGracePeriodSeconds"] > needed, name

@@ -1,0 +1,147 @@
+"""A real Kubernetes for tests: the one that runs, else one that is started for them and stopped after them."""
+
+import json
+import os
+import secrets
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from images.names import NAMES, Naming
+
+_ROOT = Path(__file__).resolve().parents[3]
+_SCRIPT = _ROOT / "hack" / "cluster" / "cluster"
+_ARCHIVES = _ROOT / ".conch" / "images"
+_UNAVAILABLE = 3
+_RESTRICTED = "pod-security.kubernetes.io/enforce=restricted"
+
+
+class NoCluster(Exception):
+    """No cluster can run on this machine; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A running cluster."""
+
+    kubeconfig: Path
+    tools: Path | None
+    """A folder with kubectl and helm; without it they are on PATH."""
+    ingress_url: str | None
+
+    def kubectl(self, *words: str | Path, stdin: str | None = None, timeout_s: float = 60) -> str:
+        """Run kubectl and return what it prints; a failure is an AssertionError with what it says."""
+        done = self.try_kubectl(*words, stdin=stdin, timeout_s=timeout_s)
+        assert done.returncode == 0, f"kubectl {' '.join(map(str, words))}: {done.stderr or done.stdout}"
+        return done.stdout
+
+    def try_kubectl(
+        self, *words: str | Path, stdin: str | None = None, timeout_s: float = 60
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a kubectl whose failure is an answer."""
+        command = [self.tool("kubectl"), f"--kubeconfig={self.kubeconfig}", *map(str, words)]
+        return subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=timeout_s, check=False)
+
+    def tool(self, name: str) -> str:
+        """Return the command that starts kubectl or helm."""
+        return str(self.tools / name) if self.tools else name
+
+    def load_images(self) -> "Images":
+        """Build the images of this checkout, import them into the nodes, and return their names."""
+        build: list[str | Path] = [_ROOT / "hack" / "images" / "build", "--archives", _ARCHIVES]
+        built = subprocess.run(build, stdout=subprocess.PIPE, text=True, check=True).stdout.split()
+        naming = Naming.from_environ(os.environ)  # noqa: TID251 - as the build script reads it
+        archives = [_ARCHIVES / naming.image(name).archive for name in NAMES]
+        subprocess.run([_SCRIPT, "load", *archives], check=True, timeout=300)
+        return Images(dict(zip(NAMES, built, strict=True)))
+
+
+@dataclass(frozen=True, slots=True)
+class Images:
+    """The images of this checkout in the cluster: the Dockerfile's targets and the references to use in pods."""
+
+    references: Mapping[str, str]
+
+    def __getitem__(self, target: str) -> str:
+        return self.references[target]
+
+
+@dataclass(frozen=True, slots=True)
+class Namespace:
+    """A namespace of one test, in which Kubernetes enforces the restricted Pod Security level."""
+
+    cluster: Cluster
+    name: str
+
+    def kubectl(self, *words: str | Path, stdin: str | None = None, timeout_s: float = 60) -> str:
+        """Run kubectl in it."""
+        return self.cluster.kubectl("--namespace", self.name, *words, stdin=stdin, timeout_s=timeout_s)
+
+    def apply(self, *objects: dict[str, Any]) -> None:
+        """Apply objects in it."""
+        self.kubectl("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+
+    def get(self, kind: str, name: str) -> dict[str, Any]:
+        """Return one object in it."""
+        found: dict[str, Any] = json.loads(self.kubectl("get", kind, name, "-o", "json"))
+        return found
+
+    def wait(self, condition: str, *objects: str, timeout_s: float = 60) -> None:
+        """Wait until a condition of the objects holds, as `kubectl wait --for` has it."""
+        self.kubectl("wait", f"--for={condition}", *objects, f"--timeout={timeout_s:g}s", timeout_s=timeout_s + 10)
+
+
+@contextmanager
+def running_cluster() -> Iterator[Cluster]:
+    """Give the cluster that runs, else start one and stop it afterwards; raises NoCluster where none can run."""
+    if (found := _show()) is not None:
+        yield found
+        return
+    try:
+        started = _start()
+    except AssertionError:
+        _stop()
+        raise
+    try:
+        yield started
+    finally:
+        _stop()
+
+
+@contextmanager
+def fresh_namespace(cluster: Cluster) -> Iterator[Namespace]:
+    """Give a namespace that nobody else has, and delete it and all in it afterwards."""
+    name = f"conch-test-{secrets.token_hex(4)}"
+    cluster.kubectl("create", "namespace", name)
+    try:
+        cluster.kubectl("label", "namespace", name, _RESTRICTED)
+        yield Namespace(cluster, name)
+    finally:
+        cluster.kubectl("delete", "namespace", name, "--timeout=120s", timeout_s=130)
+
+
+def _show() -> Cluster | None:
+    done = subprocess.run([_SCRIPT, "show"], capture_output=True, text=True, timeout=30, check=False)
+    if done.returncode:
+        return None
+    facts: dict[str, str | None] = json.loads(done.stdout)
+    tools, kubeconfig = facts["tools"], facts["kubeconfig"]
+    assert kubeconfig is not None
+    return Cluster(Path(kubeconfig), Path(tools) if tools else None, facts["ingress_url"])
+
+
+def _start() -> Cluster:
+    done = subprocess.run([_SCRIPT, "up"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
+    if done.returncode == _UNAVAILABLE:
+        raise NoCluster(done.stderr.strip().splitlines()[-1])
+    assert done.returncode == 0, f"The cluster did not start: {done.stderr}"
+    started = _show()
+    assert started is not None, "The cluster is not there right after it came up."
+    return started
+
+
+def _stop() -> None:
+    subprocess.run([_SCRIPT, "down"], check=True, timeout=120)
