@@ -129,6 +129,29 @@ def test_a_wrong_prompt_is_refused(prompt, param):
     assert caught.value.param == param
 
 
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"prompt": ["a"] * 257}, "Invalid value for 'prompt': expected at most 256 items."),
+        ({"prompt": [[1]] * 257}, "Invalid value for 'prompt': expected at most 256 items."),
+        ({"stream_options": 3, "stream": True}, "Invalid value for 'stream_options': expected an object."),
+        ({"logit_bias": {"x": 1}}, "Invalid value for 'logit_bias.x': expected text that matches '^[0-9]{1,10}$'."),
+        ({"user": "x" * 513}, "Invalid value for 'user': expected at most 512 characters."),
+    ],
+)
+def test_a_refusal_speaks_of_the_api_and_not_of_our_types(fields, says):
+    with pytest.raises(InvalidRequest) as caught:
+        validation.completion({"prompt": "a"} | fields)
+    assert caught.value.message == says
+
+
+@pytest.mark.parametrize("fields", [{"max_completion_tokens": 3}, {"top_logprobs": 2}])
+def test_parameters_of_chat_alone_are_refused_for_completions(fields):
+    with pytest.raises(InvalidRequest) as caught:
+        validation.completion({"prompt": "a"} | fields)
+    assert caught.value.code == "unsupported_parameter"
+
+
 @pytest.mark.parametrize("prompt", ["a", ["a", "b"], [1, 2], [[1], [2, 3]]])
 def test_all_four_forms_of_a_prompt_are_accepted(prompt):
     assert validation.completion({"prompt": prompt}).request.prompt == prompt

@@ -46,6 +46,7 @@ NOT_BUILT: Mapping[str, tuple[object, ...]] = {
     "length_penalty": (1,),
     "logits_processors": ([],),
     "lora_adapter": (),
+    "max_completion_tokens": (),
     "max_streaming_response_tokens": (),
     "mm_processor_kwargs": ({},),
     "modalities": (["text"],),
@@ -65,12 +66,13 @@ NOT_BUILT: Mapping[str, tuple[object, ...]] = {
     "thinking_token_budget": (),
     "tool_choice": ("none", "auto"),
     "tools": ([],),
+    "top_logprobs": (0,),
     "top_p_normalized_logprobs": (False,),
     "use_beam_search": (False,),
     "vllm_xargs": ({},),
     "web_search_options": (),
 }
-"""Each parameter, and the values beside null that ask for nothing."""
+"""Each parameter, and the values beside null that ask for nothing; those of chat alone are refused elsewhere only."""
 
 _IN_MESSAGE = ("tool_calls", "function_call", "tool_call_id", "audio")
 

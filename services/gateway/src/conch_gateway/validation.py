@@ -3,6 +3,7 @@
 The types are `conch_contracts.openai`; what they do not know is either not built yet (`unsupported.py`) or unknown.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -20,6 +21,14 @@ R = TypeVar("R", bound=SamplingFields)
 
 MAX_PARAM_CHARS = 100
 MAX_REASON_CHARS = 180
+
+_PYDANTIC_PHRASES = (
+    (re.compile(r"^Input should be|^\w+ should have"), "expected"),
+    (re.compile(r"^String should match pattern"), "expected text that matches"),
+    (re.compile(r"a valid dictionary( or instance of \w+)?"), "an object"),
+    (re.compile(r" after validation, not .*"), ""),
+)
+"""What pydantic says of its own types, and what a client understands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,17 +89,21 @@ def _missing(param: str) -> InvalidRequest:
 def _as_invalid(exc: ValidationError, document: object) -> InvalidRequest:
     errors = exc.errors(include_url=False, include_context=False, include_input=False)
     paths = [_path(error["loc"], document, missing=error["type"] == "missing") for error in errors]
-    deepest = max(paths, key=_reach)
-    related = [error for error, path in zip(errors, paths, strict=True) if path == deepest]
+    found = [(_reach(error, path), path, error) for error, path in zip(errors, paths, strict=True)]
+    furthest, deepest, _ = max(found, key=lambda entry: entry[0])
+    related = [error for reach, path, error in found if path == deepest and reach == furthest]
     param = ".".join(deepest)[:MAX_PARAM_CHARS]
     if any(error["type"] == "missing" for error in related):
         return _missing(param)
     return InvalidRequest(f"Invalid value for '{param}': {_reason(related)}.", param=param, code="invalid_value")
 
 
-def _reach(path: tuple[str, ...]) -> tuple[int, int]:
-    """Return how far into the document a path leads: the alternative that got furthest was meant."""
-    return len(path), int(path[-1]) if path and path[-1].isdecimal() else 0
+def _reach(error: ErrorDetails, path: tuple[str, ...]) -> tuple[bool, int, int]:
+    """Return how far into the document an alternative got before it failed: the furthest was meant.
+
+    A list that is too long for it had items that all suited it.
+    """
+    return error["type"] == "too_long", len(path), int(path[-1]) if path and path[-1].isdecimal() else 0
 
 
 def _path(location: Sequence[int | str], document: object, *, missing: bool) -> tuple[str, ...]:
@@ -112,5 +125,11 @@ def _path(location: Sequence[int | str], document: object, *, missing: bool) -> 
 
 
 def _reason(errors: Sequence[ErrorDetails]) -> str:
-    reasons = dict.fromkeys(error["msg"].replace("Input should be", "expected", 1) for error in errors)
+    reasons = dict.fromkeys(_in_our_words(error["msg"]) for error in errors)
     return ", or ".join(reasons)[:MAX_REASON_CHARS]
+
+
+def _in_our_words(message: str) -> str:
+    for phrase, words in _PYDANTIC_PHRASES:
+        message = phrase.sub(words, message)
+    return message
