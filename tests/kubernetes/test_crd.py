@@ -6,16 +6,13 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from http.client import HTTPConnection
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from testkit.bad_models import CASES, NAMES_ACCEPTED, NAMES_REFUSED, Case, model
-from testkit.kubernetes import Cluster, Namespace, fresh_namespace
+from testkit.kubernetes import Cluster, Namespace, definition, fresh_namespace
 
-CRD = Path(__file__).parents[2] / "crds" / "modeldeployments.conch.dev.yaml"
-NAME = "modeldeployments.conch.dev"
 EXTERNAL = {"engine": {"external": {"grpc": "triton.example.com:8001", "dialect": "tokens"}}}
 
 
@@ -57,7 +54,7 @@ class Api:
 
 @pytest.fixture(scope="module")
 def api(cluster: Cluster) -> Iterator[Api]:
-    with _definition(cluster), _proxy(cluster) as proxy, fresh_namespace(cluster) as namespace:
+    with definition(cluster), _proxy(cluster) as proxy, fresh_namespace(cluster) as namespace:
         yield Api(proxy, namespace)
 
 
@@ -157,19 +154,6 @@ def test_get_tells_what_to_do_next_and_scale_works(api: Api) -> None:
 def test_every_field_is_explained(api: Api) -> None:
     said = api.namespace.kubectl("explain", "mdep.spec.engine.cpu.tokensPerSecond")
     assert "A cap on each request's tokens per second" in said
-
-
-@contextmanager
-def _definition(cluster: Cluster) -> Iterator[None]:
-    """Give a cluster with our definition; one that was not there goes again, unless somebody uses it by then."""
-    there = cluster.try_kubectl("get", "crd", NAME).returncode == 0
-    cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", CRD)
-    cluster.kubectl("wait", "--for=condition=Established", f"crd/{NAME}", "--timeout=30s")
-    try:
-        yield
-    finally:
-        if not there and not cluster.kubectl("get", "mdep", "--all-namespaces", "-o", "name").strip():
-            cluster.kubectl("delete", "crd", NAME)
 
 
 @contextmanager

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 
 from conch_contracts.names import ModelId
-from conch_contracts.records import Dialect, Engine, ModelKind
-from conch_operator.routes import NameClaim, claim_names, cpu_slots, external_engine, make_route, triton_model
+from conch_contracts.records import Engine, ModelKind
+from conch_operator.contracts import contract_of
+from conch_operator.routes import NameClaim, claim_names, external_engine, make_route
 from conch_operator.state import (
     Desired,
     DesiredModel,
     EngineComponent,
-    EngineContract,
     EngineName,
     EnginePhase,
     EngineSpec,
@@ -109,8 +109,8 @@ def plan_workloads(desired: Desired, observed: Observed) -> Plan:
 
 
 def is_served(model: DesiredModel) -> bool:
-    """Return whether this version serves models of this kind."""
-    return model.deployment.spec.kind is ModelKind.LLM
+    """Return whether this version has workers for models of this kind, and for the tensors of its runtime."""
+    return model.deployment.spec.kind is ModelKind.LLM and contract_of(model).dialect is not None
 
 
 def engine_spec(model: DesiredModel, facts: SourceFacts) -> EngineSpec | None:
@@ -121,18 +121,11 @@ def engine_spec(model: DesiredModel, facts: SourceFacts) -> EngineSpec | None:
     return EngineSpec(
         folder=facts.folder,
         weights=facts.weights,
-        triton_model=triton_model(model),
+        triton_model=contract_of(model).triton_model,
         quantization=cpu.quantization,
         max_batch_size=cpu.max_batch_size,
         tokens_per_second=cpu.tokens_per_second,
     )
-
-
-def engine_contract(model: DesiredModel) -> EngineContract:
-    """Return how requests reach the model in the engines that are made for it."""
-    cpu = model.deployment.spec.engine.cpu
-    slots = Engine.model_fields["slots"].default if cpu is None else cpu_slots(cpu.max_batch_size)
-    return EngineContract(triton_model(model), Dialect.TOKENS, slots)
 
 
 def spec_hash(spec: EngineSpec) -> str:
@@ -212,7 +205,7 @@ def _missing(
     current_hash = spec_hash(spec)
     names = (engine_name(model, current_hash, index) for index in range(len(taken) + max(0, count)))
     free = [name for name in names if name not in taken][: max(0, count)]
-    contract = engine_contract(model)
+    contract = contract_of(model)
     return tuple(EngineComponent(name, model.id, current_hash, spec, contract) for name in free)
 
 

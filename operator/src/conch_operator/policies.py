@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from conch_contracts.conditions import ConditionType, Reason
 from conch_contracts.records import Pool
+from conch_operator.contracts import contract_of
 from conch_operator.plan import is_served
 from conch_operator.routes import NameClaim
 from conch_operator.state import (
@@ -45,7 +46,11 @@ def kind_is_served(given: Input) -> Fault | None:
     """Object to kinds that this version cannot serve."""
     if is_served(given.model):
         return None
-    kind = given.model.deployment.spec.kind
+    spec = given.model.deployment.spec
+    if contract_of(given.model).dialect is None:
+        message = f"No worker of this version speaks the tensors of {spec.engine.runtime}; its engines are not started."
+        return Fault(Reason.RUNTIME_NOT_SERVED, message)
+    kind = spec.kind
     return Fault(Reason.KIND_NOT_SERVED, f"Models of kind {kind} are not served by this version; only LLM is.")
 
 

@@ -17,9 +17,9 @@ from conch_kit.bundles import BundleError
 from conch_kit.redis_client import RegistryError, RegistryUnavailable
 from conch_kit.snapshot import Snapshot
 from conch_operator.cluster import Cluster
+from conch_operator.contracts import contract_of
 from conch_operator.plan import Plan, Planner
 from conch_operator.probe import Prober, Target
-from conch_operator.routes import triton_model
 from conch_operator.state import (
     ClusterEngine,
     Desired,
@@ -204,12 +204,12 @@ def _targets(desired: Desired, engines: Sequence[ClusterEngine]) -> dict[Hashabl
     targets: dict[Hashable, Target] = {
         _key(engine): Target(engine.grpc, engine.contract.triton_model, engine.contract.dialect)
         for engine in engines
-        if engine.phase in (EnginePhase.RUNNING, EnginePhase.LEAVING)
+        if engine.phase in (EnginePhase.RUNNING, EnginePhase.LEAVING) and engine.contract.dialect is not None
     }
     for model in desired.models:
         external = model.deployment.spec.engine.external
         if external is not None and external.grpc is not None and external.dialect is not None:
-            targets[model.id] = Target(EngineAddress(external.grpc), triton_model(model), external.dialect)
+            targets[model.id] = Target(EngineAddress(external.grpc), contract_of(model).triton_model, external.dialect)
     return targets
 
 

@@ -7,19 +7,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from conch_contracts.names import EngineAddress, ModelId, ServedName
-from conch_contracts.records import Dialect, Engine, GenerationDefaults, Route, RoutingPolicy
+from conch_contracts.records import Engine, GenerationDefaults, Route, RoutingPolicy
 from conch_contracts.spec.engine import ExternalEngineSpec
 from conch_contracts.spec.generation import GenerationSpec
 from conch_contracts.spec.routing import RoutingSpec
 from conch_contracts.words import parse_words
+from conch_operator.contracts import contract_of
 from conch_operator.state import DesiredModel, SourceFacts
-
-CPU_MODEL = "model"
-"""What the cpu runtime's model is called inside Triton."""
-
-BATCHES_IN_FLIGHT = 4
-"""Batches' worth of requests that the gateway sends to one cpu engine: one decodes, the others wait where they can join
-at the next step instead of a network hop away."""
 
 DEFAULT_MAX_LENGTH = 2048
 """Context length when neither the folder nor the ModelDeployment names one."""
@@ -47,14 +41,15 @@ def claim_names(models: Iterable[DesiredModel]) -> dict[ModelId, NameClaim]:
 
 
 def make_route(model: DesiredModel, facts: SourceFacts, names: tuple[ServedName, ...]) -> Route:
-    """Return the route of one model under the names that it keeps."""
-    spec = model.deployment.spec
+    """Return the route of one model, which a worker can speak with, under the names that it keeps."""
+    spec, contract = model.deployment.spec, contract_of(model)
+    assert contract.dialect is not None
     return Route(
         model_id=model.id,
         served_names=names,
         kind=spec.kind,
-        dialect=_dialect(spec.engine.external),
-        engine_model=triton_model(model),
+        dialect=contract.dialect,
+        engine_model=contract.triton_model,
         tokenizer_digest=facts.digest,
         chat_template=facts.chat_template,
         max_model_len=_max_length(spec.generation, facts),
@@ -67,24 +62,9 @@ def make_route(model: DesiredModel, facts: SourceFacts, names: tuple[ServedName,
     )
 
 
-def triton_model(model: DesiredModel) -> str:
-    """Return what the model is called inside Triton."""
-    external = model.deployment.spec.engine.external
-    return CPU_MODEL if external is None else external.model_name or model.deployment.metadata.name
-
-
-def cpu_slots(max_batch_size: int) -> int:
-    """Return how many requests the gateway sends to one engine of the cpu runtime at once."""
-    return BATCHES_IN_FLIGHT * max_batch_size
-
-
 def external_engine(spec: ExternalEngineSpec) -> Engine | None:
     """Return the record of an engine that someone else runs; None without a gRPC address."""
     return None if spec.grpc is None else Engine(grpc=EngineAddress(spec.grpc), http=spec.http)
-
-
-def _dialect(external: ExternalEngineSpec | None) -> Dialect:
-    return Dialect.TOKENS if external is None or external.dialect is None else external.dialect
 
 
 def _max_length(generation: GenerationSpec, facts: SourceFacts) -> int:

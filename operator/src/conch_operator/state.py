@@ -84,7 +84,8 @@ class EngineContract:
     """How requests reach the model inside one engine."""
 
     triton_model: str
-    dialect: Dialect
+    dialect: Dialect | None
+    """None where no worker of this version speaks the model's tensors."""
     slots: int
     """Requests that the gateway sends to it at once."""
 

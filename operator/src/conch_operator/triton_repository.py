@@ -51,23 +51,24 @@ class CpuModel:
 def render_cpu_repository(model: CpuModel) -> dict[str, str]:
     """Return the repository's files: path relative to the repository, and content."""
     return {
-        f"{model.name}/config.pbtxt": _config(model),
+        f"{model.name}/config.pbtxt": tokens_config(model.name, _parameters(model)),
         f"{model.name}/1/model.py": _MODEL_PY,
     }
 
 
-def _config(model: CpuModel) -> str:
+def tokens_config(name: str, parameters: Mapping[str, str], *, instances: int = 1, batch: int = 0) -> str:
+    """Return the config.pbtxt of a Python model that speaks the `tokens` dialect."""
     parts = [
-        f"name: {_text(model.name)}",
+        f"name: {_text(name)}",
         'backend: "python"',
-        "max_batch_size: 0",
+        f"max_batch_size: {batch}",
         "model_transaction_policy { decoupled: true }",
         *(f"input {_tensor(*tensor)}" for tensor in _INPUTS),
         *(f"output {_tensor(*tensor)}" for tensor in _OUTPUTS),
-        "instance_group [ { count: 1 kind: KIND_CPU } ]",
+        f"instance_group [ {{ count: {instances} kind: KIND_CPU }} ]",
         *(
             f"parameters {{ key: {_text(key)} value {{ string_value: {_text(value)} }} }}"
-            for key, value in _parameters(model).items()
+            for key, value in parameters.items()
         ),
     ]
     return "\n".join(parts) + "\n"

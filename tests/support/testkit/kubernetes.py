@@ -15,6 +15,7 @@ from images.names import NAMES, Naming
 _ROOT = Path(__file__).resolve().parents[3]
 _SCRIPT = _ROOT / "hack" / "cluster" / "cluster"
 _ARCHIVES = _ROOT / ".conch" / "images"
+_CRD = _ROOT / "crds" / "modeldeployments.conch.dev.yaml"
 _UNAVAILABLE = 3
 _RESTRICTED = "pod-security.kubernetes.io/enforce=restricted"
 
@@ -109,6 +110,19 @@ def running_cluster() -> Iterator[Cluster]:
         yield started
     finally:
         _stop()
+
+
+@contextmanager
+def definition(cluster: Cluster) -> Iterator[None]:
+    """Give a cluster with our definition; one that was not there goes again, unless somebody uses it by then."""
+    there = cluster.try_kubectl("get", "crd", _CRD.stem).returncode == 0
+    cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", _CRD)
+    cluster.kubectl("wait", "--for=condition=Established", f"crd/{_CRD.stem}", "--timeout=30s")
+    try:
+        yield
+    finally:
+        if not there and not cluster.kubectl("get", "mdep", "--all-namespaces", "-o", "name").strip():
+            cluster.kubectl("delete", "crd", _CRD.stem)
 
 
 @contextmanager

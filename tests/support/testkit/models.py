@@ -6,7 +6,8 @@ from typing import Any
 from conch_contracts.conditions import Reason
 from conch_contracts.modeldeployment import ModelDeployment, parse
 from conch_contracts.names import Digest, EngineAddress
-from conch_operator.plan import engine_contract, engine_spec, spec_hash
+from conch_operator.contracts import contract_of
+from conch_operator.plan import engine_spec, spec_hash
 from conch_operator.state import (
     ClusterEngine,
     DesiredModel,
@@ -61,6 +62,6 @@ def engine(
     assert spec is not None
     name = EngineName(f"{model.deployment.metadata.name}-{spec_hash(spec)}-{index}")
     address = EngineAddress(f"127.0.0.1:{9000 + index}")
-    contract = engine_contract(model)
+    contract = contract_of(model)
     cluster_engine = ClusterEngine(name, model.id, spec_hash(spec), contract, phase, address, None, 1, detail)
     return ObservedEngine(cluster_engine, probe, withdrawn)

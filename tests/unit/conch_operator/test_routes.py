@@ -3,7 +3,8 @@ from dataclasses import replace
 import pytest
 
 from conch_contracts.records import Dialect
-from conch_operator.routes import claim_names, cpu_slots, make_route
+from conch_operator.contracts import contract_of
+from conch_operator.routes import claim_names, make_route
 from testkit.models import FACTS, desired_model
 
 
@@ -60,4 +61,4 @@ def test_of_equally_old_models_the_smaller_id_wins() -> None:
 
 
 def test_a_cpu_engine_takes_some_batches_at_once() -> None:
-    assert cpu_slots(16) == 64
+    assert contract_of(desired_model()).slots == 64

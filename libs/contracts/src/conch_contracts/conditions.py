@@ -39,6 +39,8 @@ class Reason(StrEnum):
     """An earlier condition does not hold yet, so this one cannot be judged."""
     KIND_NOT_SERVED = "KindNotServed"
     """This version of Conch does not serve models of this kind."""
+    RUNTIME_NOT_SERVED = "RuntimeNotServed"
+    """This version of Conch has no worker for what the runtime's engines speak."""
     NAME_CONFLICT = "NameConflict"
     """An older ModelDeployment holds every served name of this one."""
     NOT_HERE = "NotHere"

@@ -4,6 +4,8 @@ GET  /source      what the model's folder says            asked by the operator
 GET  /bundle      the tokenizer bundle                    asked by the operator
 GET  /withdrawn   answers when the engine may end         asked by the kubelet, as the engine's preStop hook
 POST /withdrawn   the engine may end                      told by the operator, when no gateway uses it any more
+POST /condemned   the engine must be started again       told by the operator, when it has stopped answering
+GET  /engine      whether the engine lives                asked by the kubelet, as the engine's liveness probe
 GET  /livez       whether the agent runs
 
 The hold in GET /withdrawn has an end, so an engine can always be stopped without an operator.
@@ -12,19 +14,21 @@ The hold in GET /withdrawn has an end, so an engine can always be stopped withou
 import asyncio
 from contextlib import suppress
 
+from conch_contracts.names import TRITON_HTTP_PORT
 from conch_kit.asgi import ASGIApp, Receive, Scope, Send, respond
 from conch_kit.bundles import BundleError
 from conch_operator.agent import report
 from conch_operator.agent.folder import Folder
+from conch_operator.agent.hold import Hold
 
+_ENGINE_S = 4.0
 _JSON = [(b"content-type", b"application/json")]
 _TEXT = [(b"content-type", b"text/plain; charset=utf-8")]
 _BYTES = [(b"content-type", b"application/zstd")]
 
 
-def make_app(folder: Folder, longest_hold_s: float) -> ASGIApp:
+def make_app(folder: Folder, hold: Hold, engine_port: int = TRITON_HTTP_PORT) -> ASGIApp:
     """Return the app."""
-    released = asyncio.Event()
 
     async def answer(method: str, path: str) -> tuple[int, bytes, list[tuple[bytes, bytes]]]:
         match method, path:
@@ -36,12 +40,18 @@ def make_app(folder: Folder, longest_hold_s: float) -> ASGIApp:
                 digest, data = await folder.bundle()
                 return 200, data, [*_BYTES, (b"x-conch-digest", digest.encode())]
             case "GET", report.WITHDRAWN_PATH:
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(released.wait(), longest_hold_s)
+                await hold.wait()
                 return 200, b"the engine may end\n", _TEXT
             case "POST", report.WITHDRAWN_PATH:
-                released.set()
+                hold.release()
                 return 200, b"ok\n", _TEXT
+            case "POST", report.CONDEMNED_PATH:
+                hold.condemn()
+                return 200, b"ok\n", _TEXT
+            case "GET", report.ENGINE_PATH:
+                if hold.condemned:
+                    return 503, b"the engine does not answer requests any more\n", _TEXT
+                return await _engine_lives(engine_port)
             case _:
                 return 404, b"not found\n", _TEXT
 
@@ -55,3 +65,20 @@ def make_app(folder: Folder, longest_hold_s: float) -> ASGIApp:
         await respond(send, status, body, headers)
 
     return app
+
+
+async def _engine_lives(port: int) -> tuple[int, bytes, list[tuple[bytes, bytes]]]:
+    """Ask Triton itself; it refuses connections while it ends, and answers 200 for a model that could not be loaded."""
+    try:
+        async with asyncio.timeout(_ENGINE_S):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            try:
+                writer.write(b"GET /v2/health/live HTTP/1.0\r\n\r\n")
+                line = await reader.readline()
+            finally:
+                writer.close()
+                with suppress(OSError):
+                    await writer.wait_closed()
+    except (OSError, TimeoutError) as error:
+        return 503, f"Triton does not answer: {error or type(error).__name__}\n".encode(), _TEXT
+    return (200, b"ok\n", _TEXT) if b" 200 " in line else (503, b"Triton is not live\n", _TEXT)

@@ -10,6 +10,7 @@ from conch_kit import logs
 from conch_kit.settings import StartupError, load
 from conch_operator.agent.app import make_app
 from conch_operator.agent.folder import Folder
+from conch_operator.agent.hold import Hold
 from conch_operator.agent.settings import AgentSettings
 from conch_operator.source import FolderNeeds
 
@@ -28,7 +29,8 @@ def main() -> int:
 
 async def _serve(settings: AgentSettings) -> None:
     needs = FolderNeeds(weights=settings.needs_weights, config=settings.needs_config)
-    app = make_app(Folder(settings.folder, settings.shown_folder, needs), settings.longest_hold_s)
+    folder = Folder(settings.folder, settings.shown_folder, needs)
+    app = make_app(folder, Hold(settings.longest_hold_s))
     config = uvicorn.Config(
         app,
         host=settings.host,

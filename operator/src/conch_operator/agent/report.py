@@ -8,6 +8,8 @@ from conch_contracts.names import Digest
 SOURCE_PATH = "/source"
 BUNDLE_PATH = "/bundle"
 WITHDRAWN_PATH = "/withdrawn"
+ENGINE_PATH = "/engine"
+CONDEMNED_PATH = "/condemned"
 LIVE_PATH = "/livez"
 
 

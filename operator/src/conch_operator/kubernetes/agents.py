@@ -8,7 +8,7 @@ import aiohttp
 from pydantic import ValidationError
 
 from conch_contracts.names import AGENT_PORT, MAX_BUNDLE_BYTES, Digest
-from conch_operator.agent.report import BUNDLE_PATH, SOURCE_PATH, WITHDRAWN_PATH, SourceReport
+from conch_operator.agent.report import BUNDLE_PATH, CONDEMNED_PATH, SOURCE_PATH, WITHDRAWN_PATH, SourceReport
 
 _ANSWER_S = 5.0
 _BUNDLE_S = 30.0
@@ -53,6 +53,10 @@ class Agents:
     async def release(self, host: str) -> None:
         """Tell an agent that its engine may end; raises AgentUnavailable."""
         await self._call("POST", host, WITHDRAWN_PATH, _ANSWER_S)
+
+    async def condemn(self, host: str) -> None:
+        """Tell an agent that its engine must be started again; raises AgentUnavailable."""
+        await self._call("POST", host, CONDEMNED_PATH, _ANSWER_S)
 
     async def _call(self, method: str, host: str, path: str, timeout_s: float) -> tuple[str, bytes]:
         assert self._session is not None

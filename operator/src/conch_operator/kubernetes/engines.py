@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 from conch_contracts.conditions import Reason
@@ -78,9 +78,10 @@ class KubernetesEngines:
                 refused |= {model.id: fault for model in models}
         await self._children.prune(wanted, {model.uid for model in steps.models})
         for name in steps.restart:
-            await self._api.delete(POD, self.pods[name])
+            await self._tell(name, self._agents.condemn)
         for name in steps.stop:
-            await self._release(name)
+            if name not in self._released and await self._tell(name, self._agents.release):
+                self._released.add(name)
         return refused
 
     async def mark_serving(self, names: frozenset[EngineName]) -> None:
@@ -125,12 +126,13 @@ class KubernetesEngines:
         since = self._leaving_since.get(name)
         return since is not None and name not in self._released and self._clock() - since < LONGEST_HOLD_S
 
-    async def _release(self, name: EngineName) -> None:
+    async def _tell(self, name: EngineName, what: Callable[[str], Awaitable[None]]) -> bool:
         host = agent_host(self.pods[name])
-        if name in self._released or host is None:
-            return
+        if host is None:
+            return False
         try:
-            await self._agents.release(host)
-            self._released.add(name)
+            await what(host)
         except AgentUnavailable as error:
-            log.warning("An engine cannot be let go; it ends by itself after a while.", extra={"error": str(error)})
+            log.warning("An agent was not told.", extra={"engine": name, "error": str(error)})
+            return False
+        return True

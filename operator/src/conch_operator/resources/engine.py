@@ -6,6 +6,7 @@ then Triton gets its SIGTERM and finishes what it has.
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -18,9 +19,11 @@ from conch_contracts.names import (
     TRITON_HTTP_PORT,
     TRITON_METRICS_PORT,
 )
+from conch_operator.agent.report import ENGINE_PATH, WITHDRAWN_PATH
 from conch_operator.resources.agent import agent_container
+from conch_operator.resources.images import engine_image
 from conch_operator.resources.metadata import child_name, digest, labels, metadata, selector
-from conch_operator.resources.repository import REPOSITORY_MOUNT, repository_volume
+from conch_operator.resources.repository import REPOSITORY_MOUNT, linking_container, repository_volumes
 from conch_operator.resources.runtimes.server import RuntimeServer
 from conch_operator.resources.security import CONTAINER_SECURITY, POD_SECURITY
 from conch_operator.resources.source_volume import SourceVolume, copying_container
@@ -66,8 +69,24 @@ def make_engine_deployment(
     }
 
 
-def triton_arguments(model: DesiredModel, server: RuntimeServer) -> list[str]:
-    """Return the options of an engine's tritonserver; the ModelDeployment's own come last."""
+def triton_command(model: DesiredModel, server: RuntimeServer) -> Object:
+    """Return how an engine's tritonserver is started; the ModelDeployment's own options come last."""
+    first = [*_options(model, server, _outside()), *model.deployment.spec.engine.args]
+    if server.ranks == 1:
+        return {"command": [SERVER], "args": first}
+    args = ["-n", "1", SERVER, *first]
+    for rank in range(1, server.ranks):
+        inside = dict.fromkeys(("allow-http", "allow-grpc", "allow-metrics"), "false")
+        args += [":", "-n", "1", SERVER, *_options(model, server, inside, rank)]
+    return {"command": ["mpirun"], "args": args}
+
+
+def _outside() -> dict[str, object]:
+    ports = {"http-port": TRITON_HTTP_PORT, "grpc-port": TRITON_GRPC_PORT, "metrics-port": TRITON_METRICS_PORT}
+    return {**ports, **KEEPALIVE}
+
+
+def _options(model: DesiredModel, server: RuntimeServer, network: Mapping[str, object], rank: int = 0) -> list[str]:
     options: dict[str, object] = {
         "model-repository": REPOSITORY_MOUNT,
         "backend-directory": "/opt/tritonserver/backends",
@@ -75,14 +94,12 @@ def triton_arguments(model: DesiredModel, server: RuntimeServer) -> list[str]:
         "load-model": server.contract.triton_model,
         "exit-on-error": "false",
         "exit-timeout-secs": answer_s(model),
-        "http-port": TRITON_HTTP_PORT,
-        "grpc-port": TRITON_GRPC_PORT,
-        "metrics-port": TRITON_METRICS_PORT,
-        **KEEPALIVE,
+        **network,
         **server.options,
+        # Every server of an engine shares /dev/shm with the others.
+        **({"backend-config": f"python,shm-region-prefix-name=rank{rank}_"} if server.ranks > 1 else {}),
     }
-    given = model.deployment.spec.engine.args
-    return [*(f"--{name}" if value is None else f"--{name}={value}" for name, value in options.items()), *given]
+    return [f"--{name}" if value is None else f"--{name}={value}" for name, value in options.items()]
 
 
 def answer_s(model: DesiredModel) -> int:
@@ -96,6 +113,8 @@ def _pod(model: DesiredModel, server: RuntimeServer, source: SourceVolume, setti
     init: list[Object] = []
     if source.copies_from_image:
         init.append(copying_container(model.deployment.spec.source, image) | _common(settings))
+    if server.version_folder is not None:
+        init.append(linking_container(server, image, source.engine_mounts) | _common(settings))
     init.append(agent_container(model, source, settings) | _common(settings) | {"restartPolicy": "Always"})
     pod: Object = {
         "automountServiceAccountToken": False,
@@ -107,7 +126,7 @@ def _pod(model: DesiredModel, server: RuntimeServer, source: SourceVolume, setti
         "containers": [_triton(model, server, source, image) | _common(settings)],
         "volumes": [
             *source.volumes,
-            repository_volume(model, server.repository),
+            *repository_volumes(model, server),
             {"name": "tmp", "emptyDir": {}},
             {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": settings.shm_size}},
         ],
@@ -124,20 +143,13 @@ def _pod(model: DesiredModel, server: RuntimeServer, source: SourceVolume, setti
     return pod | {name: value for name, value in optional.items() if value}
 
 
-def engine_image(model: DesiredModel, settings: EngineSettings) -> str:
-    """Return the image that a model's engines run."""
-    engine = model.deployment.spec.engine
-    return engine.image or settings.images[engine.runtime]
-
-
 def _triton(model: DesiredModel, server: RuntimeServer, source: SourceVolume, image: str) -> Object:
     engine = model.deployment.spec.engine
     env = {"HOME": "/tmp", **server.env, **{variable.name: variable.value for variable in engine.env}}
     return {
         "name": TRITON,
         "image": image,
-        "command": list(server.command or (SERVER,)),
-        "args": triton_arguments(model, server),
+        **triton_command(model, server),
         "env": [{"name": name, "value": value} for name, value in env.items()],
         "ports": [
             {"name": "http", "containerPort": TRITON_HTTP_PORT},
@@ -145,10 +157,11 @@ def _triton(model: DesiredModel, server: RuntimeServer, source: SourceVolume, im
             {"name": "metrics", "containerPort": TRITON_METRICS_PORT},
         ],
         "resources": _json(engine.resources) if engine.resources else {"requests": LEAST_RESOURCES},
-        "startupProbe": _probe("/v2/health/live", period_s=2, failures=_SLOWEST_START_S // 2),
-        "readinessProbe": _probe("/v2/health/ready", period_s=2, failures=3),
-        "livenessProbe": _probe("/v2/health/live", period_s=10, failures=6),
-        "lifecycle": {"preStop": {"httpGet": {"path": "/withdrawn", "port": AGENT_PORT}}},
+        "startupProbe": _probe("/v2/health/live", "http", period_s=1, failures=_SLOWEST_START_S),
+        "readinessProbe": _probe("/v2/health/ready", "http", period_s=2, failures=3),
+        "livenessProbe": _probe(ENGINE_PATH, AGENT_PORT, period_s=5, failures=3)
+        | {"terminationGracePeriodSeconds": 30},
+        "lifecycle": {"preStop": {"httpGet": {"path": WITHDRAWN_PATH, "port": AGENT_PORT}}},
         "volumeMounts": [
             *source.engine_mounts,
             {"name": "repository", "mountPath": REPOSITORY_MOUNT, "readOnly": True},
@@ -158,8 +171,8 @@ def _triton(model: DesiredModel, server: RuntimeServer, source: SourceVolume, im
     }
 
 
-def _probe(path: str, *, period_s: int, failures: int) -> Object:
-    get = {"path": path, "port": "http"}
+def _probe(path: str, port: str | int, *, period_s: int, failures: int) -> Object:
+    get = {"path": path, "port": port}
     return {"httpGet": get, "periodSeconds": period_s, "timeoutSeconds": 5, "failureThreshold": failures}
 
 

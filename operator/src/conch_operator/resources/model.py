@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from conch_contracts.spec.engine import Runtime
 from conch_operator.resources.disruption_budget import make_disruption_budget
 from conch_operator.resources.engine import make_engine_deployment
+from conch_operator.resources.images import DEFAULT_IMAGES
 from conch_operator.resources.metadata import with_hash
 from conch_operator.resources.repository import make_repository
-from conch_operator.resources.runtimes import cpu
+from conch_operator.resources.runtimes import cpu, fastertransformer, onnxruntime, python, tensorrtllm, vllm
 from conch_operator.resources.runtimes.server import RuntimeServer
 from conch_operator.resources.service import make_engine_service
 from conch_operator.resources.source_volume import SourceVolume, source_volume
@@ -26,7 +26,7 @@ def make_engine_objects(model: DesiredModel, settings: EngineSettings) -> tuple[
     source = source_volume(model.deployment.spec.source)
     server = make_server(model, source)
     engine = model.deployment.spec.engine
-    if engine.image is None and engine.runtime not in settings.images:
+    if engine.image is None and engine.runtime not in {*settings.images, *DEFAULT_IMAGES}:
         raise NotSupported(f"No image for the runtime {engine.runtime} is configured; set spec.engine.image.")
     made = (
         make_repository(model, server.repository),
@@ -39,10 +39,17 @@ def make_engine_objects(model: DesiredModel, settings: EngineSettings) -> tuple[
 
 def make_server(model: DesiredModel, source: SourceVolume) -> RuntimeServer:
     """Return the Triton server of a model; raises NotSupported."""
-    engine = model.deployment.spec.engine
-    folder = source.engine_folder
-    match engine.runtime:
-        case Runtime.CPU if engine.cpu is not None:
-            return cpu.make_server(model, engine.cpu, folder)
-        case runtime:
-            raise NotSupported(f"The runtime {runtime} is not started by this version.")
+    engine, folder = model.deployment.spec.engine, source.engine_folder
+    if engine.cpu is not None:
+        return cpu.make_server(model, engine.cpu, folder)
+    if engine.vllm is not None:
+        return vllm.make_server(model, engine.vllm, folder)
+    if engine.fastertransformer is not None:
+        return fastertransformer.make_server(model, engine.fastertransformer, folder)
+    if engine.onnxruntime is not None:
+        return onnxruntime.make_server(model, engine.onnxruntime, folder)
+    if engine.python is not None:
+        return python.make_server(model, engine.python, folder)
+    if engine.tensorrtllm is not None and engine.tensorrtllm.nodes == 1:
+        return tensorrtllm.make_server(model, engine.tensorrtllm, folder)
+    raise NotSupported("Engines that span several pods are not started by this version; set nodes to 1.")

@@ -1,7 +1,7 @@
 """The cpu runtime: our own Python backend model, which serves a Hugging Face folder."""
 
 from conch_contracts.spec.runtimes import CpuEngineSpec
-from conch_operator.plan import engine_contract
+from conch_operator.contracts import contract_of
 from conch_operator.resources.runtimes.server import RuntimeServer
 from conch_operator.state import DesiredModel
 from conch_operator.triton_repository import CpuModel, render_cpu_repository
@@ -11,7 +11,7 @@ CACHE = "/tmp/conch-cache"
 
 def make_server(model: DesiredModel, spec: CpuEngineSpec, folder: str) -> RuntimeServer:
     """Return the server of a model that runs on CPU."""
-    contract = engine_contract(model)
+    contract = contract_of(model)
     repository = CpuModel(
         name=contract.triton_model,
         model_folder=folder,

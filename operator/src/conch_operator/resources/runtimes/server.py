@@ -1,4 +1,4 @@
-"""What a runtime says about its server; the same four things for each, so that one module can make the pod."""
+"""What a runtime says about its server; the same things for each, so that one module can make the pod."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,5 +16,7 @@ class RuntimeServer:
     options: Mapping[str, object] = field(default_factory=dict)
     """Options of tritonserver beside those that every engine gets; None for one without a value."""
     env: Mapping[str, str] = field(default_factory=dict)
-    command: tuple[str, ...] = ()
-    """What starts the server, when it is not the server itself."""
+    ranks: int = 1
+    """Servers that one engine consists of, started together by mpirun; only the first is reached from outside."""
+    version_folder: str | None = None
+    """A folder that stands in the repository as version 1 of the model: the user's own files."""

@@ -1,0 +1,30 @@
+"""ONNX Runtime inside Triton: the folder stands in the repository as version 1, and the file tells the tensors."""
+
+from conch_contracts.spec.engine import GPU_PREFIX, EngineSpec
+from conch_contracts.spec.runtimes import OnnxRuntimeEngineSpec
+from conch_operator.contracts import contract_of
+from conch_operator.resources.runtimes.server import RuntimeServer
+from conch_operator.resources.runtimes.text import document, parameters, text
+from conch_operator.state import DesiredModel
+
+
+def make_server(model: DesiredModel, spec: OnnxRuntimeEngineSpec, folder: str) -> RuntimeServer:
+    """Return the server of a model that ONNX Runtime runs."""
+    contract = contract_of(model)
+    name = contract.triton_model
+    kind = "KIND_GPU" if has_gpu(model.deployment.spec.engine) else "KIND_CPU"
+    lines = [
+        f"name: {text(name)}",
+        'backend: "onnxruntime"',
+        f"default_model_filename: {text(spec.file)}",
+        f"max_batch_size: {spec.max_batch_size}",
+        f"instance_group [ {{ count: {spec.instances} kind: {kind} }} ]",
+        *parameters({"intra_op_thread_count": str(spec.threads)} if spec.threads else {}),
+    ]
+    return RuntimeServer(contract, {f"{name}/config.pbtxt": document(lines)}, version_folder=folder)
+
+
+def has_gpu(engine: EngineSpec) -> bool:
+    """Return whether the engine's container gets a GPU, or a part of one."""
+    limits = (engine.resources and engine.resources.limits) or {}
+    return any(name.startswith(GPU_PREFIX) for name in limits)

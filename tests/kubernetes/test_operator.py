@@ -1,0 +1,248 @@
+"""One operator on a real cluster: from an applied ModelDeployment to an answer, and back to nothing."""
+
+import asyncio
+import json
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import aiohttp
+import pytest
+
+from testkit.kubernetes import Cluster, Images, definition, fresh_namespace
+from testkit.operators import Plane, Process, plane
+from testkit.waiting import eventually
+
+CHILDREN = ("deployment", "service", "configmap", "poddisruptionbudget")
+ROUNDS_AT_REST = 100
+
+
+@pytest.fixture(scope="module")
+def world(cluster: Cluster, images: Images, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
+    folder = tmp_path_factory.mktemp("plane")
+    with definition(cluster), fresh_namespace(cluster) as namespace, plane(namespace, images, folder) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def operator(world: Plane) -> Iterator[Process]:
+    with world.operator(round_s=1) as process:
+        yield process
+        world.clear()
+
+
+@pytest.fixture(scope="module")
+def tiny(world: Plane, operator: Process) -> str:
+    """Give the name of a model that serves."""
+    world.namespace.apply(world.model())
+    world.wait_ready()
+    return "tiny-chat"
+
+
+async def ask(world: Plane, model: str, **fields: Any) -> tuple[int, Any]:
+    body = {"model": model, "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 8} | fields
+    async with (
+        aiohttp.ClientSession() as session,
+        session.post(f"{world.gateway}/v1/chat/completions", json=body) as response,
+    ):
+        return response.status, await response.json()
+
+
+async def test_an_applied_model_answers(world: Plane, tiny: str) -> None:
+    status, answer = await ask(world, tiny)
+    assert status == 200, answer
+    assert answer["choices"][0]["message"]["content"]
+
+
+def test_the_status_says_what_there_is(world: Plane, tiny: str) -> None:
+    found = world.namespace.get("modeldeployment", tiny)
+    status = found["status"]
+    assert (status["replicas"], status["readyReplicas"], status["servedNames"]) == (1, 1, ["tiny-chat"])
+    assert status["observedGeneration"] == found["metadata"]["generation"]
+    assert len(status["tokenizerDigest"]) == 64
+    conditions = {one["type"]: one["status"] for one in status["conditions"]}
+    assert conditions == dict.fromkeys(
+        ("SourceReady", "TokenizerReady", "EngineReady", "RoutePublished", "WorkersReady", "Ready"), "True"
+    )
+    pods = json.loads(world.namespace.kubectl("get", "pods", "-l", status["selector"], "-o", "json"))
+    assert len(pods["items"]) == 1
+
+
+def test_everything_made_for_a_model_belongs_to_it(world: Plane, tiny: str) -> None:
+    uid = world.namespace.get("modeldeployment", tiny)["metadata"]["uid"]
+    for kind in CHILDREN:
+        made = _made(world, kind, tiny)
+        assert made, kind
+        for item in made:
+            (owner,) = item["metadata"]["ownerReferences"]
+            assert (owner["uid"], owner["controller"]) == (uid, True)
+            assert "finalizers" not in item["metadata"]
+    assert "finalizers" not in world.namespace.get("modeldeployment", tiny)["metadata"]
+
+
+def test_each_transition_is_one_event(world: Plane, tiny: str) -> None:
+    events = json.loads(world.namespace.kubectl("get", "events.events.k8s.io", "-o", "json"))["items"]
+    ours = [event for event in events if event["regarding"].get("name") == tiny]
+    assert [event["type"] for event in ours if event["reason"] == "Ready"] == ["Normal"]
+    assert len(ours) <= 6
+
+
+async def test_rounds_at_rest_write_nothing(world: Plane, tiny: str, operator: Process) -> None:
+    await asyncio.sleep(2)  # what has just become ready is told of once more
+    before, rounds = _versions(world), await _rounds(operator)
+    world.namespace.kubectl("annotate", "modeldeployment", tiny, "example.com/touched=yes")
+    while await _rounds(operator) < rounds + ROUNDS_AT_REST // 10:  # noqa: ASYNC110
+        await asyncio.sleep(0.5)
+    after = _versions(world)
+    touched = ("modeldeployment", tiny)
+    assert {key: v for key, v in after.items() if key != touched} == {k: v for k, v in before.items() if k != touched}
+
+
+@pytest.mark.parametrize("kind", CHILDREN)
+async def test_a_deleted_child_comes_back(world: Plane, tiny: str, kind: str) -> None:
+    (made,) = _made(world, kind, tiny)
+    world.namespace.kubectl("delete", kind, made["metadata"]["name"], "--wait=false")
+
+    def is_back() -> bool:
+        found = [item for item in _made(world, kind, tiny) if "deletionTimestamp" not in item["metadata"]]
+        return [item["metadata"]["uid"] for item in found] != [made["metadata"]["uid"]] and len(found) == 1
+
+    await eventually(is_back, f"a new {kind}", timeout_s=30)
+    world.wait_ready(tiny)
+
+
+async def test_an_edited_child_is_put_right(world: Plane, tiny: str) -> None:
+    name = f"{tiny}-repository"
+    right = world.namespace.get("configmap", name)["data"]
+    change = json.dumps({"data": dict.fromkeys(right, "spoiled")})
+    world.namespace.kubectl("patch", "configmap", name, "--type=merge", "-p", change)
+    await eventually(lambda: world.namespace.get("configmap", name)["data"] == right, "the right data", timeout_s=30)
+    world.namespace.kubectl("scale", "deployment", f"{tiny}-engine", "--replicas=3")
+    await eventually(
+        lambda: world.namespace.get("deployment", f"{tiny}-engine")["spec"]["replicas"] == 1, "1 replica", timeout_s=30
+    )
+
+
+async def test_a_lost_registry_is_written_again(world: Plane, tiny: str) -> None:
+    world.redis.restart()
+    began = time.monotonic()
+    await eventually(lambda: world.engines(tiny), "the route", timeout_s=10)
+    digest = world.namespace.get("modeldeployment", tiny)["status"]["tokenizerDigest"]
+    key = f"conch:1:bundles:{digest}"
+    await eventually(lambda: world.redis.command("EXISTS", key) == b":1\r\n", "the bundle", timeout_s=10)
+    assert time.monotonic() - began < 10
+    world.wait_ready(tiny)
+
+
+async def test_no_request_fails_while_pods_come_and_go(world: Plane, tiny: str) -> None:
+    world.wait_ready(tiny)
+    answers: list[tuple[int, Any]] = []
+    done = asyncio.Event()
+
+    async def keep_asking() -> None:
+        while not done.is_set():
+            answers.append(await ask(world, tiny, max_tokens=2))
+            await asyncio.sleep(0.05)
+
+    asking = asyncio.create_task(keep_asking())
+    try:
+        await _replaced(world, tiny, "delete", "pod", "--wait=false", *_pods(world, tiny))
+        edit = json.dumps({"spec": {"engine": {"cpu": {"maxBatchSize": 8}}}})
+        await _replaced(world, tiny, "patch", "modeldeployment", tiny, "--type=merge", "-p", edit)
+        world.namespace.kubectl("scale", "modeldeployment", tiny, "--replicas=2")
+        await eventually(lambda: len(world.engines(tiny)) == 2, "two engines in the route", timeout_s=60)
+        world.namespace.kubectl("scale", "modeldeployment", tiny, "--replicas=1")
+        await eventually(lambda: len(_pods(world, tiny)) == 1, "one pod", timeout_s=60)
+    finally:
+        done.set()
+        await asking
+    assert [answer for answer in answers if answer[0] != 200] == []
+    assert len(answers) > 20
+
+
+@pytest.mark.parametrize(
+    ("name", "spec", "reason", "says"),
+    [
+        ("nowhere", {"engine": {"cpu": {}, "nodeSelector": {"disk": "none"}}}, "Unschedulable", "node"),
+        ("no-image", {"engine": {"cpu": {}, "image": "conch.test/none:1"}}, "ImagePullFailed", "conch.test/none:1"),
+        ("no-folder", {"source": {"path": "no-such-folder"}}, "FolderMissing", "/models/no-such-folder"),
+        ("no-claim", {"source": {"pvc": {"claimName": "none"}}}, "Unschedulable", "none"),
+        ("taken", {"servedNames": ["tiny-chat"]}, "NameConflict", "tiny-chat"),
+    ],
+)
+async def test_a_model_that_cannot_serve_says_why(
+    world: Plane, tiny: str, name: str, spec: dict[str, Any], reason: str, says: str
+) -> None:
+    world.namespace.apply(world.model(name, **spec))
+    try:
+        await eventually(lambda: world.condition(name).get("reason") == reason, reason, timeout_s=15)
+        assert says in world.condition(name)["message"]
+        assert world.condition(tiny)["status"] == "True"
+    finally:
+        world.namespace.kubectl("delete", "modeldeployment", name)
+
+
+async def test_external_models_share_one_reader(world: Plane, tiny: str) -> None:
+    (engine,) = world.engines(tiny)
+    external = {"grpc": engine, "modelName": "model", "dialect": "tokens"}
+    names = [f"external-{index}" for index in range(5)]
+    world.namespace.apply(*(world.model(name, engine={"external": external}) for name in names))
+    for name in names:
+        world.wait_ready(name)
+    made = [item["metadata"] for item in _made(world, "deployment", None)]
+    readers = [meta for meta in made if meta["name"].startswith("conch-source-")]
+    assert len(readers) == 1
+    assert len(readers[0]["ownerReferences"]) == 5
+    status, answer = await ask(world, names[0])
+    assert status == 200, answer
+    world.namespace.kubectl("delete", "modeldeployment", *names)
+
+    def names_left() -> list[str]:
+        return [item["metadata"]["name"] for item in _made(world, "deployment", None)]
+
+    await eventually(lambda: readers[0]["name"] not in names_left(), "the reader to go with its owners", timeout_s=60)
+
+
+async def test_a_deleted_model_leaves_nothing(world: Plane, tiny: str) -> None:
+    world.namespace.kubectl("delete", "modeldeployment", tiny, "--timeout=10s")
+    await eventually(lambda: not world.engines(tiny), "its route to go", timeout_s=10)
+
+    def left() -> list[str]:
+        kinds = ",".join((*CHILDREN, "pod"))
+        found = world.namespace.kubectl("get", kinds, "-l", f"conch.dev/model-deployment={tiny}", "-o", "name")
+        return found.split()
+
+    await eventually(lambda: not left(), "everything to go", timeout_s=60)
+
+
+async def _replaced(world: Plane, model: str, *command: str) -> None:
+    """Do something that replaces the model's one pod and wait until that has happened."""
+    before = _pods(world, model)
+    world.namespace.kubectl(*command)
+    await eventually(lambda: len(now := _pods(world, model)) == 1 and now != before, "another pod", timeout_s=60)
+    world.wait_ready(model)
+
+
+def _pods(world: Plane, model: str) -> list[str]:
+    chosen = f"conch.dev/model-deployment={model},app.kubernetes.io/component=engine"
+    return sorted(world.namespace.kubectl("get", "pods", "-l", chosen, "-o", "name").replace("pod/", "").split())
+
+
+def _made(world: Plane, kind: str, model: str | None) -> list[dict[str, Any]]:
+    chosen = f"conch.dev/model-deployment={model}" if model else "conch.dev/model-deployment"
+    found: list[dict[str, Any]] = json.loads(world.namespace.kubectl("get", kind, "-l", chosen, "-o", "json"))["items"]
+    return found
+
+
+def _versions(world: Plane) -> dict[tuple[str, str], str]:
+    kinds = (*CHILDREN, "pod", "modeldeployment")
+    return {
+        (item["kind"].lower(), item["metadata"]["name"]): item["metadata"]["resourceVersion"]
+        for item in json.loads(world.namespace.kubectl("get", ",".join(kinds), "-o", "json"))["items"]
+    }
+
+
+async def _rounds(operator: Process) -> float:
+    async with aiohttp.ClientSession() as session, session.get(f"{operator.url('admin_url')}/metrics") as response:
+        lines = (await response.text()).splitlines()
+    return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith("conch_operator_reconciles_total"))

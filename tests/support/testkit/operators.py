@@ -1,0 +1,185 @@
+"""A real operator process against a real cluster, with Redis and the data plane as processes of this machine.
+
+Engines run in the cluster; their pods' addresses can be reached from here. Each test's operator watches one namespace
+only, and keeps its Lease there too, so tests do not meet.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from testkit.conch import free_port, wait_until
+from testkit.kubernetes import Images, Namespace
+from testkit.servers.redis import RedisServer
+
+_SERVICES = {
+    "gateway": "conch_gateway.main",
+    "tokenizer": "conch_tokenizer.main",
+    "llm-worker": "conch_llm_worker.main",
+}
+_POD_NETWORK = "127.0.0.1,172.30.0.0/16,10.0.0.0/8"
+
+
+class Process:
+    """One of our processes; a context manager that always ends it."""
+
+    def __init__(self, module: str, folder: Path, settings: Mapping[str, object], environ: Mapping[str, str]) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.log = folder / "log"
+        self.ready = folder / "ready.json"
+        self._module = module
+        self._environ = {name: value for name, value in os.environ.items() if not name.startswith("CONCH_")}  # noqa: TID251
+        self._environ |= {"NO_PROXY": _POD_NETWORK, "no_proxy": _POD_NETWORK, **environ}
+        self._environ |= {f"CONCH_{name.upper()}": str(value) for name, value in settings.items()}
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with suppress(ProcessLookupError):
+            self.send(signal.SIGCONT)
+        self.stop()
+
+    def start(self) -> None:
+        """Start it and wait until it serves."""
+        self.ready.unlink(missing_ok=True)
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", self._module], env=self._environ, stdout=log, stderr=subprocess.STDOUT
+            )
+        process = self._process
+        wait_until(lambda: self.ready.exists() or process.poll() is not None, f"{self._module} to serve", 30)
+        assert process.poll() is None, self.log.read_text()
+
+    def stop(self) -> None:
+        """Ask it to end and wait until it has."""
+        if self._process is None or self._process.poll() is not None:
+            return
+        self.send(signal.SIGTERM)
+        try:
+            self._process.wait(timeout=30)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise
+
+    def kill(self) -> None:
+        """End it as a crash would."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+
+    def send(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        assert self._process is not None
+        self._process.send_signal(number)
+
+    def url(self, key: str = "url") -> str:
+        """Return where it serves."""
+        return str(json.loads(self.ready.read_text())[key])
+
+
+@dataclass
+class Plane:
+    """What is around the operators of one test."""
+
+    namespace: Namespace
+    images: Images
+    folder: Path
+    redis: RedisServer
+    services: dict[str, Process] = field(default_factory=dict)
+
+    @property
+    def gateway(self) -> str:
+        """Return the gateway's URL."""
+        return self.services["gateway"].url()
+
+    def operator(self, name: str = "operator-1", **settings: object) -> Process:
+        """Return an operator of this test's namespace, not started yet."""
+        release = {
+            "release": {"name": "conch", "namespace": self.namespace.name},
+            "watchNamespaces": [self.namespace.name],
+            "engines": {"agentImage": self.images["operator"], "images": {"cpu": self.images["engine-cpu"]}},
+        }
+        folder = self.folder / name
+        folder.mkdir()
+        file = folder / "settings.yaml"
+        file.write_text(json.dumps(release))
+        given = {
+            "redis_url": self.redis.url,
+            "settings_file": file,
+            "pod_name": name,
+            "admin_host": "127.0.0.1",
+            "admin_port": 0,
+            "ready_file": folder / "ready.json",
+            **settings,
+        }
+        kubeconfig = {"KUBECONFIG": str(self.namespace.cluster.kubeconfig)}
+        return Process("conch_operator.main", folder, given, kubeconfig)
+
+    def model(self, name: str = "tiny-chat", **spec: Any) -> dict[str, Any]:
+        """Return a ModelDeployment of the example model."""
+        given = {"kind": "LLM", "source": {"path": "tiny-chat"}, "engine": {"cpu": {}}} | spec
+        return {
+            "apiVersion": "conch.dev/v1alpha1",
+            "kind": "ModelDeployment",
+            "metadata": {"name": name},
+            "spec": given,
+        }
+
+    def condition(self, name: str = "tiny-chat", kind: str = "Ready") -> dict[str, Any]:
+        """Return one condition of a model, empty before there is one."""
+        status = self.namespace.get("modeldeployment", name).get("status", {})
+        return next((one for one in status.get("conditions", ()) if one["type"] == kind), {})
+
+    def wait_ready(self, name: str = "tiny-chat", timeout_s: float = 60) -> None:
+        """Wait until a model serves; a failure says what its status says."""
+        try:
+            self.namespace.wait("condition=Ready", f"modeldeployment/{name}", timeout_s=timeout_s)
+        except AssertionError as error:
+            raise AssertionError(f"{name} is not ready: {self.condition(name)}") from error
+
+    def clear(self) -> None:
+        """Delete every model and wait until its pods have gone: a namespace with pods takes minutes to go."""
+        self.namespace.kubectl("delete", "modeldeployments", "--all")
+        wait_until(lambda: not self.namespace.kubectl("get", "pods", "-o", "name").strip(), "all pods to go", 90, 0.5)
+
+    def engines(self, name: str = "tiny-chat") -> list[str]:
+        """Return the addresses that the registry has for a model."""
+        reply = self.redis.command("HKEYS", f"conch:1:engines:{self.namespace.name}/{name}")
+        return sorted(line.decode() for line in reply.split(b"\r\n")[1:] if line and not line.startswith((b"$", b"*")))
+
+
+@contextmanager
+def plane(namespace: Namespace, images: Images, folder: Path) -> Iterator[Plane]:
+    """Give Redis, gateway, tokenizer and llm-worker on this machine."""
+    with RedisServer() as redis:
+        found = Plane(namespace, images, folder, redis)
+        try:
+            for name, module in _SERVICES.items():
+                settings = {
+                    "redis_url": redis.url,
+                    "host": "127.0.0.1",
+                    "port": free_port() if name == "gateway" else 0,
+                    "admin_host": "127.0.0.1",
+                    "admin_port": 0,
+                    "ready_file": folder / name / "ready.json",
+                    **({} if name == "gateway" else {"cache_dir": folder / name / "cache"}),
+                }
+                found.services[name] = Process(module, folder / name, settings, {})
+                found.services[name].start()
+            yield found
+        finally:
+            for process in found.services.values():
+                process.stop()
