@@ -126,3 +126,22 @@ async def test_a_body_that_never_ends_is_a_408():
 
     with pytest.raises(RequestTimeout):
         await read(receive, {}, limit=3, timeout_s=0.01)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"a":[' + b"[]," * 250_000 + b"1]}",
+        b"{" + b",".join(b'"%d":1' % number for number in range(250_000)) + b"}",
+        b'{"a":[' + b"1," * 1_300_000 + b"1]}",
+    ],
+    ids=["lists", "names", "numbers"],
+)
+def test_a_body_that_a_parser_would_be_long_at_is_refused_before_it(body):
+    with pytest.raises(InvalidRequest) as caught:
+        parse(body)
+    assert caught.value.code == "too_complex"
+
+
+def test_a_million_token_ids_are_parsed():
+    assert len(parse(b'{"prompt":[' + b"1," * 1_000_000 + b"1]}")["prompt"]) == 1_000_001

@@ -15,6 +15,10 @@ from conch_kit.errors import BodyTooLarge, InvalidRequest, RequestTimeout, Unsup
 MAX_DEPTH = 64
 MAX_KEYS = 256
 """Keys of the top-level object."""
+MAX_VALUES = 1_200_000
+"""Commas in a body: more than any context has token ids. A parser holds the interpreter for all of them at once."""
+MAX_CONTAINERS = 200_000
+"""Opening brackets, and names, in a body; each costs a parser several times what a number does."""
 MAX_MESSAGE_CHARS = 160
 
 
@@ -68,6 +72,8 @@ async def _collect(receive: Receive, limit: int) -> bytes:
 
 def parse(body: bytes) -> dict[str, object]:
     """Return the JSON object that the body holds; raises InvalidRequest with the position of what is wrong."""
+    if len(body) > MAX_CONTAINERS:
+        _check_complexity(body)
     try:
         document = jiter.from_json(body, allow_inf_nan=False, catch_duplicate_keys=True, cache_mode="none")
     except ValueError as exc:
@@ -80,6 +86,13 @@ def parse(body: bytes) -> dict[str, object]:
     if body.count(b"[") + body.count(b"{") > MAX_DEPTH and _deeper_than(document, MAX_DEPTH):
         raise InvalidRequest(f"Expected at most {MAX_DEPTH} nested levels.", code="too_deep")
     return document
+
+
+def _check_complexity(body: bytes) -> None:
+    """Refuse what would take a parser a second; counting what stands in texts too is far above any real text."""
+    containers = max(body.count(b"[") + body.count(b"{"), body.count(b'":'))
+    if containers > MAX_CONTAINERS or body.count(b",") > MAX_VALUES:
+        raise InvalidRequest("The body holds too many values.", code="too_complex")
 
 
 def _position(message: str) -> str:
