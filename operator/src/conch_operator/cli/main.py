@@ -28,7 +28,6 @@ def _run() -> int:
     convert.add(commands)
     status.add(commands)
     cluster.add(commands)
-    cluster.add(commands)
     arguments = parser.parse_args()
     try:
         result: int = arguments.run(arguments)
