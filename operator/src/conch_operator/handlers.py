@@ -15,7 +15,7 @@ from typing import Any
 import kopf
 
 from conch_contracts.names import GROUP, MANAGED_BY_LABEL, MODEL_LABEL, OPERATOR, PLURAL, VERSION
-from conch_operator.kubernetes.kinds import CHILDREN, POD, Kind, Object
+from conch_operator.kubernetes.kinds import POD, Kind, Object
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ class KopfHangs(Exception):
 
 
 @asynccontextmanager
-async def watching(told: Told, namespaces: Sequence[str]) -> AsyncIterator[None]:
+async def watching(told: Told, namespaces: Sequence[str], children: Sequence[Kind]) -> AsyncIterator[None]:
     """Watch ModelDeployments and all that is made for them, beside the body; raises KopfHangs at its end."""
     loop = asyncio.get_running_loop()
     stop, ended = threading.Event(), asyncio.Event()
@@ -41,7 +41,7 @@ async def watching(told: Told, namespaces: Sequence[str]) -> AsyncIterator[None]
 
     def run() -> None:
         try:
-            asyncio.run(_watch(tell, namespaces, stop))
+            asyncio.run(_watch(tell, namespaces, children, stop))
         except Exception:
             log.exception("Watching has ended because of an error.")
         finally:
@@ -59,10 +59,10 @@ async def watching(told: Told, namespaces: Sequence[str]) -> AsyncIterator[None]
             raise KopfHangs(f"kopf did not stop within {STOP_S:g} s") from error
 
 
-async def _watch(told: Told, namespaces: Sequence[str], stop: threading.Event) -> None:
+async def _watch(told: Told, namespaces: Sequence[str], children: Sequence[Kind], stop: threading.Event) -> None:
     await kopf.operator(
-        registry=_registry(told),
-        settings=_settings(),
+        registry=_registry(told, children),
+        settings=_settings(children),
         standalone=True,
         clusterwide=not namespaces,
         namespaces=namespaces,
@@ -70,7 +70,7 @@ async def _watch(told: Told, namespaces: Sequence[str], stop: threading.Event) -
     )
 
 
-def _registry(told: Told) -> kopf.OperatorRegistry:
+def _registry(told: Told, children: Sequence[Kind]) -> kopf.OperatorRegistry:
     registry = kopf.OperatorRegistry()
 
     @kopf.on.login(registry=registry)
@@ -84,12 +84,12 @@ def _registry(told: Told) -> kopf.OperatorRegistry:
     def child_changed(**_: Any) -> None:
         told(None)
 
-    for kind in (*CHILDREN, POD):
+    for kind in (*children, POD):
         kopf.on.event(*_place(kind), id=f"{kind.plural}_changed", registry=registry)(child_changed)
     return registry
 
 
-def _settings() -> kopf.OperatorSettings:
+def _settings(children: Sequence[Kind]) -> kopf.OperatorSettings:
     settings = kopf.OperatorSettings()
     settings.posting.enabled = False
     settings.scanning.disabled = True
@@ -97,7 +97,7 @@ def _settings() -> kopf.OperatorSettings:
     settings.process.ultimate_exiting_timeout = None
     settings.queueing.exit_timeout = 1.0
     settings.networking.connect_timeout = 5.0
-    for kind in CHILDREN:
+    for kind in children:
         settings.watching.label_selectors[_place(kind)] = f"{MANAGED_BY_LABEL}={OPERATOR}"
     settings.watching.label_selectors[_place(POD)] = MODEL_LABEL
     return settings

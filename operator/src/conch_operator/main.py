@@ -26,7 +26,7 @@ from conch_operator.handlers import watching
 from conch_operator.kubernetes.agents import Agents
 from conch_operator.kubernetes.api import KubernetesApi, NotLeading
 from conch_operator.kubernetes.engines import KubernetesEngines
-from conch_operator.kubernetes.kinds import Object
+from conch_operator.kubernetes.kinds import Object, children_of
 from conch_operator.kubernetes.lease import Leadership
 from conch_operator.kubernetes.pools import WorkerPools
 from conch_operator.kubernetes.sources import AgentSources
@@ -139,9 +139,10 @@ class Operator:
                 metrics=self._metrics,
                 namespaces=namespaces,
             )
+            children = children_of(network_policies=release.engines.network_policy.enabled)
             work = Work(parts, settings.round_s, changed)
             reader.subscribe(lambda _: work.changed())
-            await enter(watching(self._told(work), release.watch_namespaces))
+            await enter(watching(self._told(work), release.watch_namespaces, children))
             await work.run()
 
     def _told(self, work: Work) -> Callable[[Object | None], None]:

@@ -16,6 +16,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import psutil
+
 from testkit.conch import free_port, wait_until
 from testkit.kubernetes import Images, Namespace
 from testkit.servers.redis import RedisServer
@@ -85,6 +87,11 @@ class Process:
         assert self._process is not None
         self._process.send_signal(number)
 
+    def memory_bytes(self) -> int:
+        """Return how much memory it has resident."""
+        assert self._process is not None
+        return int(psutil.Process(self._process.pid).memory_info().rss)
+
     def url(self, key: str = "url") -> str:
         """Return where it serves."""
         return str(json.loads(self.ready.read_text())[key])
@@ -105,17 +112,20 @@ class Plane:
         """Return the gateway's URL."""
         return self.services["gateway"].url()
 
-    def operator(self, name: str = "operator-1", **settings: object) -> Process:
+    def operator(
+        self, name: str = "operator-1", *, release: Mapping[str, object] | None = None, **settings: object
+    ) -> Process:
         """Return an operator of this test's namespace, not started yet."""
-        release = {
+        content = {
             "release": {"name": "conch", "namespace": self.namespace.name},
             "watchNamespaces": [self.namespace.name],
             "engines": {"agentImage": self.images["operator"], "images": {"cpu": self.images["engine-cpu"]}},
+            **(release or {}),
         }
         folder = self.folder / name
         folder.mkdir()
         file = folder / "settings.yaml"
-        file.write_text(json.dumps(release))
+        file.write_text(json.dumps(content))
         given = {
             "redis_url": self.redis.url,
             "settings_file": file,

@@ -9,10 +9,16 @@ from conch_contracts.modeldeployment import parse
 from conch_contracts.spec.engine import Runtime
 from conch_operator.resources.model import make_engine_objects
 from conch_operator.resources.reader import make_readers
-from conch_operator.settings import EngineSettings
+from conch_operator.settings import EngineSettings, NetworkPolicySettings
 from conch_operator.state import DesiredModel
 
-SETTINGS = EngineSettings(agent_image="conch.test/operator:1", images={Runtime.CPU: "conch.test/engine-cpu:1"})
+SETTINGS = EngineSettings(
+    agent_image="conch.test/operator:1",
+    images={Runtime.CPU: "conch.test/engine-cpu:1"},
+    network_policy=NetworkPolicySettings.model_validate(
+        {"enabled": True, "from": [{"podSelector": {"matchLabels": {"app.kubernetes.io/component": "llm-worker"}}}]}
+    ),
+)
 _VOLUME = {"pvc": {"claimName": "models", "path": "some-model"}}
 
 
@@ -78,7 +84,7 @@ def rendered(name: str) -> list[dict[str, Any]]:
     }
     model = DesiredModel(parse(data), Path("/"), created=1, generation=1, uid="9d6cbd4e-6f4a-4d0a-9d43-0c8e4c6f7a51")
     if name == "external":
-        return [reader for reader, _ in make_readers([model], SETTINGS)]
+        return [made for reader, _ in make_readers([model], SETTINGS) for made in reader]
     return list(make_engine_objects(model, SETTINGS))
 
 

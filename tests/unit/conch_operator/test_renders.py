@@ -1,6 +1,6 @@
 """What is made for each runtime, as golden files.
 
-After a change that is meant, make them again with `python tests/unit/conch_operator/test_renders.py`.
+After a change that is meant, make them again: PYTHONPATH=tests/support python tests/unit/conch_operator/test_renders.py
 """
 
 import json

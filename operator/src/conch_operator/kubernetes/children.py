@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from conch_contracts.names import MANAGED_BY_LABEL, MODEL_LABEL, OPERATOR, SPEC_HASH_LABEL
 from conch_operator.kubernetes.api import ApiError, KubernetesApi
-from conch_operator.kubernetes.kinds import CHILDREN, Kind, Object, kind_of
+from conch_operator.kubernetes.kinds import Kind, Object, kind_of
 
 SELECTOR = f"{MANAGED_BY_LABEL}={OPERATOR},{MODEL_LABEL}"
 REFUSED_PAUSE_S = 30.0
@@ -38,7 +38,7 @@ class Children:
         api: KubernetesApi,
         namespaces: Sequence[str | None],
         clock: Callable[[], float],
-        kinds: Sequence[Kind] = CHILDREN,
+        kinds: Sequence[Kind],
         labels: str = SELECTOR,
     ) -> None:
         self._api = api

@@ -10,7 +10,7 @@ from conch_contracts.names import MODEL_LABEL, SERVING_GATE, ModelId
 from conch_operator.kubernetes.agents import Agents, AgentUnavailable
 from conch_operator.kubernetes.api import ApiError, KubernetesApi
 from conch_operator.kubernetes.children import Children, Key, Refused, key_of
-from conch_operator.kubernetes.kinds import POD, Object
+from conch_operator.kubernetes.kinds import POD, Object, children_of
 from conch_operator.kubernetes.pods import agent_host, pod_fault, pod_name, read_engine, serves
 from conch_operator.plan import Plan
 from conch_operator.resources.model import NotSupported, make_engine_objects
@@ -41,7 +41,8 @@ class KubernetesEngines:
         self._settings = settings
         self._namespaces = namespaces
         self._clock = clock
-        self._children = Children(api, namespaces, clock)
+        kinds = children_of(network_policies=settings.network_policy.enabled)
+        self._children = Children(api, namespaces, clock, kinds)
         self._leaving_since: dict[EngineName, float] = {}
         self._released: set[EngineName] = set()
         self.pods: Mapping[EngineName, Object] = {}
@@ -117,7 +118,7 @@ class KubernetesEngines:
             except SourceNotSupported as error:
                 refused[model.id] = Fault(Reason.NOT_HERE, str(error))
         for reader, models in make_readers(readable, self._settings):
-            yield models, [reader]
+            yield models, reader
         for model_id, pods in pods_of(readable, list(self.pods.values())).items():
             if pods and (fault := pod_fault(pods[0])) is not None:
                 refused[model_id] = fault

@@ -36,16 +36,24 @@ DEPLOYMENT = Kind("apps", "v1", "Deployment", "deployments")
 SERVICE = Kind("", "v1", "Service", "services")
 CONFIG_MAP = Kind("", "v1", "ConfigMap", "configmaps")
 DISRUPTION_BUDGET = Kind("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets")
+NETWORK_POLICY = Kind("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies")
 POD = Kind("", "v1", "Pod", "pods")
 EVENT = Kind("events.k8s.io", "v1", "Event", "events")
 LEASE = Kind("coordination.k8s.io", "v1", "Lease", "leases")
 
 CHILDREN = (DEPLOYMENT, SERVICE, CONFIG_MAP, DISRUPTION_BUDGET)
-"""What is made for a ModelDeployment."""
+"""What is made for a ModelDeployment, beside a NETWORK_POLICY where the cluster's settings want one."""
 
-_BY_TYPE = {(kind.api_version, kind.name): kind for kind in (*CHILDREN, POD, EVENT, LEASE, MODEL_DEPLOYMENT)}
+_BY_TYPE = {
+    (kind.api_version, kind.name): kind for kind in (*CHILDREN, NETWORK_POLICY, POD, EVENT, LEASE, MODEL_DEPLOYMENT)
+}
 
 
 def kind_of(made: Object) -> Kind:
     """Return the kind of an object."""
     return _BY_TYPE[(made["apiVersion"], made["kind"])]
+
+
+def children_of(*, network_policies: bool) -> tuple[Kind, ...]:
+    """Return the kinds that are made for a ModelDeployment."""
+    return (*CHILDREN, NETWORK_POLICY) if network_policies else CHILDREN

@@ -5,7 +5,8 @@ from typing import Any
 from conch_operator.resources.disruption_budget import make_disruption_budget
 from conch_operator.resources.engine import make_engine_deployment
 from conch_operator.resources.images import DEFAULT_IMAGES
-from conch_operator.resources.metadata import with_hash
+from conch_operator.resources.metadata import child_name, metadata, selector, with_hash
+from conch_operator.resources.network_policy import make_network_policy
 from conch_operator.resources.repository import make_repository
 from conch_operator.resources.runtimes import cpu, fastertransformer, onnxruntime, python, tensorrtllm, vllm
 from conch_operator.resources.runtimes.server import RuntimeServer
@@ -28,12 +29,15 @@ def make_engine_objects(model: DesiredModel, settings: EngineSettings) -> tuple[
     engine = model.deployment.spec.engine
     if engine.image is None and engine.runtime not in {*settings.images, *DEFAULT_IMAGES}:
         raise NotSupported(f"No image for the runtime {engine.runtime} is configured; set spec.engine.image.")
-    made = (
+    made = [
         make_repository(model, server.repository),
         make_engine_service(model),
         make_disruption_budget(model),
         make_engine_deployment(model, server, source, settings),
-    )
+    ]
+    if settings.network_policy.enabled:
+        meta = metadata(model, child_name(model))
+        made.insert(0, make_network_policy(meta, selector(model), settings.network_policy, engine=True))
     return tuple(with_hash(one) for one in made)
 
 

@@ -19,6 +19,7 @@ from conch_contracts.names import (
 from conch_contracts.spec.engine import Runtime
 from conch_operator.resources.agent import agent_container
 from conch_operator.resources.metadata import digest, owner_reference, selector, with_hash
+from conch_operator.resources.network_policy import make_network_policy
 from conch_operator.resources.security import CONTAINER_SECURITY, POD_SECURITY
 from conch_operator.resources.source_volume import copying_container, source_volume
 from conch_operator.settings import EngineSettings
@@ -26,6 +27,7 @@ from conch_operator.source import needs_of
 from conch_operator.state import DesiredModel
 
 Object = dict[str, Any]
+Models = list[DesiredModel]
 
 
 def reader_name(model: DesiredModel) -> str:
@@ -36,8 +38,10 @@ def reader_name(model: DesiredModel) -> str:
     return f"conch-source-{digest(shared)}"
 
 
-def make_readers(models: Iterable[DesiredModel], settings: EngineSettings) -> list[tuple[Object, list[DesiredModel]]]:
-    """Return the Deployments of source readers, each with the models that it is for."""
+def make_readers(
+    models: Iterable[DesiredModel], settings: EngineSettings
+) -> list[tuple[list[Object], list[DesiredModel]]]:
+    """Return the objects of source readers, each with the models that it is for."""
     groups: dict[tuple[str, str], list[DesiredModel]] = {}
     for model in models:
         groups.setdefault((model.deployment.metadata.namespace, reader_name(model)), []).append(model)
@@ -63,31 +67,32 @@ def _group(model: DesiredModel) -> tuple[str, str, str]:
     return namespace, chosen[COMPONENT_LABEL], chosen[MODEL_LABEL]
 
 
-def _make(models: list[DesiredModel], settings: EngineSettings) -> Object:
+def _make(models: list[DesiredModel], settings: EngineSettings) -> list[Object]:
     first = models[0]
     name = reader_name(first)
     chosen = {MODEL_LABEL: name, COMPONENT_LABEL: READER_COMPONENT}
     labels = {NAME_LABEL: "conch", MANAGED_BY_LABEL: OPERATOR, **chosen}
-    owners = [owner_reference(model) | {"controller": False} for model in models]
-    return with_hash(
-        {
-            "apiVersion": "apps/v1",
-            "kind": "Deployment",
-            "metadata": {
-                "name": name,
-                "namespace": first.deployment.metadata.namespace,
-                "labels": labels,
-                "ownerReferences": owners,
-            },
-            "spec": {
-                "replicas": 1,
-                "selector": {"matchLabels": chosen},
-                "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
-                "revisionHistoryLimit": 2,
-                "template": {"metadata": {"labels": labels}, "spec": _pod(first, settings)},
-            },
-        }
-    )
+    metadata = {
+        "name": name,
+        "namespace": first.deployment.metadata.namespace,
+        "labels": labels,
+        "ownerReferences": [owner_reference(model) | {"controller": False} for model in models],
+    }
+    deployment = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": metadata,
+        "spec": {
+            "replicas": 1,
+            "selector": {"matchLabels": chosen},
+            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
+            "revisionHistoryLimit": 2,
+            "template": {"metadata": {"labels": labels}, "spec": _pod(first, settings)},
+        },
+    }
+    policies = settings.network_policy
+    made = [make_network_policy(metadata, chosen, policies, engine=False)] if policies.enabled else []
+    return [with_hash(one) for one in (*made, deployment)]
 
 
 def _pod(model: DesiredModel, settings: EngineSettings) -> Object:

@@ -1,0 +1,87 @@
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conch_kit.bundles import digest
+from conch_operator.agent.app import make_app
+from conch_operator.agent.folder import Folder
+from conch_operator.agent.hold import CONDEMNED_S, Hold
+from conch_operator.source import FolderNeeds
+
+
+class Agent:
+    def __init__(self, path: Path) -> None:
+        self.now = 0.0
+        self.path = path
+        self.hold = Hold(0.01, lambda: self.now)
+        folder = Folder(path, "/models/tiny", FolderNeeds(weights=True, config=True))
+        self._app = make_app(folder, self.hold, engine_port=1)
+
+    async def ask(self, method: str, path: str) -> tuple[int, bytes]:
+        sent: list[Any] = []
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        async def receive() -> Any:
+            raise AssertionError("no request has a body")
+
+        await self._app({"type": "http", "method": method, "path": path, "headers": []}, receive, send)
+        return sent[0]["status"], b"".join(message.get("body", b"") for message in sent[1:])
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Agent:
+    (tmp_path / "tokenizer.json").write_text(json.dumps({"model": {"vocab": {"a": 0, "b": 1}}}))
+    (tmp_path / "config.json").write_text(json.dumps({"max_position_embeddings": 8}))
+    (tmp_path / "model.safetensors").write_bytes(b"")
+    return Agent(tmp_path)
+
+
+async def test_it_says_what_the_folder_says_and_hands_over_the_bundle(agent: Agent) -> None:
+    status, body = await agent.ask("GET", "/source")
+    facts = json.loads(body)["facts"]
+    assert (status, facts["vocab_size"], facts["folder"]) == (200, 2, "/models/tiny")
+    _, bundle = await agent.ask("GET", "/bundle")
+    assert digest(bundle) == facts["digest"]
+
+
+async def test_a_fault_names_the_folder_as_the_engine_sees_it_and_may_be_mended(agent: Agent) -> None:
+    (agent.path / "model.safetensors").unlink()
+    _, body = await agent.ask("GET", "/source")
+    fault = json.loads(body)["fault"]
+    assert fault["reason"] == "FilesMissing"
+    assert fault["message"].startswith("/models/tiny has no *.safetensors")
+    (agent.path / "model.safetensors").write_bytes(b"")
+    _, body = await agent.ask("GET", "/source")
+    assert json.loads(body)["fault"] is None
+
+
+async def test_the_end_waits_until_the_engine_is_let_go() -> None:
+    hold = Hold(60)
+    waiting = asyncio.create_task(hold.wait())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    hold.release()
+    await waiting
+
+
+async def test_the_end_waits_no_longer_than_it_may(agent: Agent) -> None:
+    assert (await agent.ask("GET", "/withdrawn"))[0] == 200
+
+
+async def test_a_condemned_engine_is_not_live_for_a_while_and_may_end_at_once(agent: Agent) -> None:
+    await agent.ask("POST", "/condemned")
+    status, body = await agent.ask("GET", "/engine")
+    assert (status, body) == (503, b"the engine does not answer requests any more\n")
+    await agent.hold.wait()
+    agent.now = CONDEMNED_S
+    assert b"Triton does not answer" in (await agent.ask("GET", "/engine"))[1]
+    assert not agent.hold.condemned
+
+
+async def test_other_paths_are_unknown(agent: Agent) -> None:
+    assert (await agent.ask("GET", "/metrics"))[0] == 404

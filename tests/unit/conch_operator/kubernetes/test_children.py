@@ -1,0 +1,121 @@
+import copy
+from typing import Any
+
+import pytest
+
+from conch_operator.kubernetes.api import ApiError, KubernetesApi
+from conch_operator.kubernetes.children import REFUSED_PAUSE_S, SELECTOR, Children, Refused, key_of
+from conch_operator.kubernetes.kinds import CONFIG_MAP, DEPLOYMENT, Kind, Object
+from conch_operator.resources.metadata import with_hash
+
+
+class Server(KubernetesApi):
+    """An API server that keeps objects, and counts what is written to it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.objects: dict[tuple[str, str], Object] = {}
+        self.writes: list[str] = []
+        self.error: ApiError | None = None
+
+    async def list_all(
+        self, kind: Kind, namespace: str | None, *, labels: str | None = None, metadata_only: bool = False
+    ) -> list[Object]:
+        return [copy.deepcopy(item) for (plural, _), item in self.objects.items() if plural == kind.plural]
+
+    async def apply(self, kind: Kind, made: Object) -> Object:
+        self.writes.append(f"apply {made['metadata']['name']}")
+        if self.error is not None:
+            raise self.error
+        key = (kind.plural, made["metadata"]["name"])
+        before = self.objects.get(key)
+        version = int(before["metadata"]["resourceVersion"]) if before else 0
+        same = before is not None and before["made"] == made
+        meta = {**made["metadata"], "uid": "u", "resourceVersion": str(version if same else version + 1)}
+        self.objects[key] = {"metadata": meta, "made": made}
+        return copy.deepcopy(self.objects[key])
+
+    async def delete(self, kind: Kind, found: Object) -> None:
+        self.writes.append(f"delete {found['metadata']['name']}")
+        del self.objects[(kind.plural, found["metadata"]["name"])]
+
+
+class World:
+    def __init__(self) -> None:
+        self.server = Server()
+        self.now = 0.0
+        self.children = Children(self.server, [None], lambda: self.now, (CONFIG_MAP, DEPLOYMENT), SELECTOR)
+
+    async def round(self, *made: Object, owners: frozenset[str] = frozenset({"owner"})) -> list[str]:
+        self.server.writes.clear()
+        await self.children.observe()
+        for one in made:
+            await self.children.ensure(one)
+        await self.children.prune({key_of(one) for one in made}, owners)
+        return list(self.server.writes)
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def config_map(name: str = "a", content: str = "x") -> Object:
+    meta: dict[str, Any] = {"name": name, "namespace": "n", "labels": {}, "ownerReferences": [{"uid": "owner"}]}
+    return with_hash({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"key": content}})
+
+
+async def test_what_is_missing_is_made_once(world: World) -> None:
+    assert await world.round(config_map()) == ["apply a"]
+    for _ in range(100):
+        assert await world.round(config_map()) == []
+
+
+async def test_a_change_of_what_is_wanted_is_one_write(world: World) -> None:
+    await world.round(config_map())
+    assert await world.round(config_map(content="y")) == ["apply a"]
+    assert await world.round(config_map(content="y")) == []
+
+
+async def test_what_somebody_else_changed_is_put_right(world: World) -> None:
+    await world.round(config_map())
+    world.server.objects[("configmaps", "a")]["metadata"]["resourceVersion"] = "9"
+    assert await world.round(config_map()) == ["apply a"]
+
+
+async def test_a_new_operator_writes_once_what_is_right_already(world: World) -> None:
+    await world.round(config_map())
+    version = world.server.objects[("configmaps", "a")]["metadata"]["resourceVersion"]
+    world.children = Children(world.server, [None], lambda: 0.0, (CONFIG_MAP, DEPLOYMENT), SELECTOR)
+    assert await world.round(config_map()) == ["apply a"]
+    assert world.server.objects[("configmaps", "a")]["metadata"]["resourceVersion"] == version
+    assert await world.round(config_map()) == []
+
+
+async def test_what_an_owner_should_not_have_goes(world: World) -> None:
+    await world.round(config_map("a"), config_map("b"))
+    assert await world.round(config_map("a")) == ["delete b"]
+
+
+async def test_what_belongs_to_nobody_that_we_know_stays(world: World) -> None:
+    await world.round(config_map())
+    assert await world.round(owners=frozenset({"another"})) == []
+
+
+async def test_what_is_refused_is_tried_again_after_a_while_only(world: World) -> None:
+    world.server.error = ApiError(422, "spec is wrong")
+    for expected in (["apply a"], [], []):
+        world.server.writes.clear()
+        await world.children.observe()
+        with pytest.raises(Refused, match="spec is wrong"):
+            await world.children.ensure(config_map())
+        assert world.server.writes == expected
+    world.now = REFUSED_PAUSE_S
+    world.server.error = None
+    assert await world.round(config_map()) == ["apply a"]
+
+
+async def test_no_answer_is_no_refusal(world: World) -> None:
+    world.server.error = ApiError(0, "no answer")
+    with pytest.raises(ApiError, match="no answer"):
+        await world.round(config_map())

@@ -1,0 +1,54 @@
+from typing import Any
+
+from conch_operator.kubernetes.watch_health import WatchHealth
+
+
+def item(version: str, uid: str = "u") -> dict[str, Any]:
+    return {"metadata": {"uid": uid, "resourceVersion": version}}
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_nothing_to_watch_is_healthy() -> None:
+    clock = Clock()
+    health = WatchHealth(60, clock)
+    health.listed([])
+    clock.now = 1000
+    assert health.alive()
+
+
+def test_what_was_told_is_healthy_for_ever() -> None:
+    clock = Clock()
+    health = WatchHealth(60, clock)
+    health.told(item("1"))
+    health.listed([item("1")])
+    clock.now = 1000
+    assert health.alive()
+
+
+def test_what_lists_show_and_no_watch_tells_is_dead_after_a_while() -> None:
+    clock = Clock()
+    health = WatchHealth(60, clock)
+    health.told(item("1"))
+    for now in range(0, 60, 10):
+        clock.now = now
+        health.listed([item(f"{now + 2}")])
+        assert health.alive()
+    clock.now = 60
+    assert not health.alive()
+    health.told(item("52"))
+    assert health.alive()
+
+
+def test_what_has_gone_needs_no_telling() -> None:
+    clock = Clock()
+    health = WatchHealth(60, clock)
+    health.listed([item("1")])
+    clock.now = 61
+    health.listed([])
+    assert health.alive()

@@ -1,0 +1,78 @@
+"""Plans for a cluster that replaces engines by itself."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from conch_contracts.records import Engine
+from conch_operator.plan import Plan, plan_processes, plan_workloads
+from conch_operator.routes import make_route
+from conch_operator.state import Desired, DesiredModel, EnginePhase, Observed, ObservedEngine, Probe, RoutedModel
+from testkit.models import FACTS, desired_model, engine
+
+ONE = desired_model(replicas=1)
+TWO = desired_model(replicas=2)
+LEAVING = EnginePhase.LEAVING
+PENDING = Probe()
+
+
+def planned(model: DesiredModel | None, engines: Sequence[ObservedEngine], **observed: object) -> Plan:
+    models = (model,) if model else ()
+    given: dict[str, object] = {"sources": {m.id: FACTS for m in models}, "engines": tuple(engines)} | observed
+    return plan_workloads(Desired(models), Observed(**given))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("model", "engines", "withdraws", "stops", "routed"),
+    [
+        pytest.param(ONE, [engine(ONE)], [], [], [0], id="at rest"),
+        pytest.param(ONE, [engine(ONE, phase=LEAVING)], [], [], [0], id="the last one serves on"),
+        pytest.param(ONE, [engine(ONE, phase=LEAVING), engine(ONE, 1, probe=PENDING)], [], [], [0], id="until another"),
+        pytest.param(ONE, [engine(ONE, phase=LEAVING), engine(ONE, 1)], [0], [], [1], id="answers"),
+        pytest.param(ONE, [engine(ONE, phase=LEAVING, withdrawn=True), engine(ONE, 1)], [0], [0], [1], id="then ends"),
+        pytest.param(TWO, [engine(TWO, phase=LEAVING), engine(TWO, 1)], [], [], [0, 1], id="two are wanted"),
+        pytest.param(ONE, [engine(ONE, phase=EnginePhase.STOPPING)], [0], [], [], id="what is not held does not serve"),
+        pytest.param(None, [engine(ONE, phase=LEAVING)], [0], [], None, id="an unwanted model ends at once"),
+    ],
+)
+def test_an_engine_that_ends_serves_until_another_takes_its_place(
+    model: DesiredModel | None,
+    engines: list[ObservedEngine],
+    withdraws: list[int],
+    stops: list[int],
+    routed: list[int] | None,
+) -> None:
+    result = planned(model, engines)
+    assert list(result.withdraw) == [engines[index].name for index in withdraws]
+    assert list(result.stop) == [engines[index].name for index in stops]
+    addresses = [found.grpc for found in result.routes[ONE.id][1]] if routed is not None else None
+    assert addresses == (None if routed is None else [engines[index].engine.grpc for index in routed])
+    assert (result.start, result.restart) == ((), ())
+
+
+def routed_before(*engines: ObservedEngine) -> dict[object, RoutedModel]:
+    records = tuple(Engine(grpc=found.engine.grpc) for found in engines)
+    return {ONE.id: (make_route(ONE, FACTS, ONE.deployment.served_names), records)}
+
+
+@pytest.mark.parametrize("plan", [plan_workloads, plan_processes])
+def test_what_served_before_serves_until_it_was_asked(plan: object) -> None:
+    pending, unknown = engine(ONE, 0, probe=PENDING), engine(ONE, 1, probe=PENDING)
+    observed = Observed(sources={ONE.id: FACTS}, engines=(pending, unknown), routed=routed_before(pending))  # type: ignore[arg-type]
+    result = plan(Desired((ONE,)), observed)  # type: ignore[operator]
+    assert [found.grpc for found in result.routes[ONE.id][1]] == [pending.engine.grpc]
+
+
+def test_a_model_whose_folder_was_not_read_yet_keeps_its_route() -> None:
+    before = routed_before(engine(ONE))
+    result = planned(ONE, [engine(ONE)], sources={}, routed=before)
+    assert result.routes[ONE.id][0] == before[ONE.id][0]
+    assert planned(ONE, [engine(ONE)], sources={}).routes == {}
+
+
+def test_models_are_served_by_their_own_engines_or_by_those_of_others() -> None:
+    other = desired_model("other", engine={"external": {"grpc": "h:1", "dialect": "tokens"}})
+    unspoken = desired_model("unspoken", engine={"vllm": {}, "resources": {"limits": {"nvidia.com/gpu": "1"}}})
+    result = plan_workloads(Desired((ONE, other, unspoken)), Observed())
+    assert [model.id for model in result.serve] == [ONE.id]
+    assert [model.id for model in result.external] == [other.id]
