@@ -6,15 +6,20 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
+import yaml
 
+from testkit.faultproxy import fault_proxy
 from testkit.kubernetes import Cluster, Images, definition, fresh_namespace
 from testkit.operators import Plane, plane
 from testkit.waiting import eventually
 
 TAKEOVER_S = 20
 KILLS = 10
+AWAY_S = 30
+"""Longer than a Lease lasts."""
 
 
 @pytest.fixture
@@ -89,6 +94,32 @@ async def test_an_operator_that_is_killed_at_any_point_leaves_nothing_over(world
             timeout_s=30,
         )
         world.clear()
+
+
+async def test_a_while_without_the_api_server_changes_nothing(world: Plane, tmp_path: Path) -> None:
+    config = yaml.safe_load(world.namespace.cluster.kubeconfig.read_text())
+    server = urlsplit(config["clusters"][0]["cluster"]["server"])
+    async with fault_proxy(server.hostname or "", server.port or 443) as proxy:
+        config["clusters"][0]["cluster"]["server"] = f"https://127.0.0.1:{proxy.port}"
+        kubeconfig = tmp_path / "kubeconfig"
+        kubeconfig.write_text(yaml.safe_dump(config))
+        operator = world.operator(kubeconfig=kubeconfig)
+        await asyncio.to_thread(operator.start)
+        with operator.ending():
+            world.namespace.apply(world.model())
+            await asyncio.to_thread(world.wait_ready)
+            engines = world.engines()
+            proxy.cut()
+            await _for(AWAY_S)
+            assert world.engines() == engines
+            assert operator.is_running()
+            proxy.mend()
+            world.namespace.apply(world.model("another", servedNames=["tiny-chat"]))
+            await eventually(
+                lambda: world.condition("another").get("reason") == "NameConflict", "work to go on", timeout_s=20
+            )
+            assert world.engines() == engines
+            await asyncio.to_thread(world.clear)
 
 
 async def _for(seconds: float) -> None:

@@ -54,6 +54,18 @@ class Process:
             self.send(signal.SIGCONT)
         self.stop()
 
+    @contextmanager
+    def ending(self) -> Iterator[None]:
+        """End it after the body; it was started elsewhere."""
+        try:
+            yield
+        finally:
+            self.__exit__(None, None, None)
+
+    def is_running(self) -> bool:
+        """Return whether it has not ended."""
+        return self._process is not None and self._process.poll() is None
+
     def start(self) -> None:
         """Start it and wait until it serves."""
         self.ready.unlink(missing_ok=True)
@@ -113,7 +125,12 @@ class Plane:
         return self.services["gateway"].url()
 
     def operator(
-        self, name: str = "operator-1", *, release: Mapping[str, object] | None = None, **settings: object
+        self,
+        name: str = "operator-1",
+        *,
+        release: Mapping[str, object] | None = None,
+        kubeconfig: Path | None = None,
+        **settings: object,
     ) -> Process:
         """Return an operator of this test's namespace, not started yet."""
         content = {
@@ -135,8 +152,8 @@ class Plane:
             "ready_file": folder / "ready.json",
             **settings,
         }
-        kubeconfig = {"KUBECONFIG": str(self.namespace.cluster.kubeconfig)}
-        return Process("conch_operator.main", folder, given, kubeconfig)
+        environ = {"KUBECONFIG": str(kubeconfig or self.namespace.cluster.kubeconfig)}
+        return Process("conch_operator.main", folder, given, environ)
 
     def model(self, name: str = "tiny-chat", **spec: Any) -> dict[str, Any]:
         """Return a ModelDeployment of the example model."""
