@@ -66,6 +66,19 @@ async def test_64_streams_at_once_each_get_their_own_text(
     assert all(result.done and result.finish_reason == "stop" for result in results)
 
 
+async def test_each_token_of_a_paced_stream_arrives_while_the_next_is_made(
+    conch: ConchUp, session: aiohttp.ClientSession
+) -> None:
+    first = asyncio.Event()
+    body = chat_body("paced", COUNT, max_tokens=20)
+    stream = asyncio.create_task(stream_chat(session, conch.base_url, body, first))
+    await asyncio.wait_for(first.wait(), 20)
+    assert not stream.done()
+    result = await asyncio.wait_for(stream, 20)
+    assert result.done
+    assert result.frames > 15  # one for the role, one for each token and one for the end, but for a rare pair
+
+
 async def test_a_client_that_goes_frees_the_engine_within_a_second(
     conch: ConchUp, session: aiohttp.ClientSession
 ) -> None:
