@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from conch_contracts.records import GatewayBeat
 from conch_operator.state import EngineName
 
+GATEWAY_EXPIRY_S = 6.0
+"""A gateway whose sequence has not moved for so long has died; it beats every 2 s."""
 LONGEST_WAIT_S = 2.0
 """A gateway that does not report is not waited for longer: an engine that drains serves what it has anyway."""
 
@@ -23,6 +25,7 @@ class Withdrawals:
     def __init__(self, longest_wait_s: float = LONGEST_WAIT_S) -> None:
         self._longest_wait_s = longest_wait_s
         self._ledger: dict[EngineName, _Withdrawal] = {}
+        self._beats: dict[str, tuple[int, float]] = {}
 
     def note(self, names: Collection[EngineName], revision: int | None, now_s: float) -> None:
         """Keep when these engines were first withdrawn, and forget all others."""
@@ -38,10 +41,20 @@ class Withdrawals:
 
     def seen(self, gateways: Iterable[GatewayBeat], now_s: float) -> frozenset[EngineName]:
         """Return the engines that no gateway sends anything new."""
-        applied = [gateway.revision for gateway in gateways]
+        applied = [gateway.revision for gateway in self._alive(gateways, now_s)]
         return frozenset(
             name
             for name, withdrawal in self._ledger.items()
             if now_s - withdrawal.at_s >= self._longest_wait_s
             or (withdrawal.revision is not None and applied and min(applied) >= withdrawal.revision)
         )
+
+    def _alive(self, gateways: Iterable[GatewayBeat], now_s: float) -> list[GatewayBeat]:
+        """Return the gateways whose sequence moves, by our own clock."""
+        found = list(gateways)
+        moved = {}
+        for gateway in found:
+            sequence, at_s = self._beats.get(gateway.id, (gateway.sequence, now_s))
+            moved[gateway.id] = (gateway.sequence, at_s if sequence == gateway.sequence else now_s)
+        self._beats = moved
+        return [gateway for gateway in found if now_s - moved[gateway.id][1] < GATEWAY_EXPIRY_S]

@@ -31,3 +31,12 @@ def test_the_first_revision_counts_until_the_engine_is_used_again() -> None:
     ledger.note([], 9, 1.0)
     ledger.note([ENGINE], 10, 1.0)
     assert ledger.seen([beat(9)], 1.0) == frozenset()
+
+
+def test_a_gateway_that_has_died_is_not_waited_for() -> None:
+    ledger = Withdrawals(longest_wait_s=60)
+    ledger.note([ENGINE], 5, 0.0)
+    for now in (0.0, 2.0, 4.0):
+        living = GatewayBeat(id="g", sequence=int(now), revision=5)
+        assert ledger.seen([living, beat(4, "dead")], now) == frozenset()
+    assert ledger.seen([GatewayBeat(id="g", sequence=6, revision=5), beat(4, "dead")], 6.0) == {ENGINE}

@@ -58,6 +58,7 @@ class Work:
 
     def changed(self) -> None:
         """Say that something has happened."""
+        self._parts.metrics.waiting.inc()
         self._wake.set()
 
     async def run(self) -> None:
@@ -65,6 +66,7 @@ class Work:
         pause_s = 0.0
         while True:
             self._wake.clear()
+            self._parts.metrics.waiting.set(0)
             try:
                 await self._timed_round()
                 pause_s = 0.0
