@@ -24,4 +24,11 @@ def conch(tmp_path: Path, models_file: Path) -> Iterator[ConchUp]:
 
 def alive(processes: list[psutil.Process]) -> list[psutil.Process]:
     """Return those that still run; a zombie that nobody has waited for does not."""
-    return [p for p in processes if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
+    return [process for process in processes if _runs(process)]
+
+
+def _runs(process: psutil.Process) -> bool:
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
