@@ -1,7 +1,6 @@
 """Where a job runs: an engine slot, a worker, and another try elsewhere as long as the client has seen nothing."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 
 from conch_contracts.names import (
@@ -12,7 +11,7 @@ from conch_contracts.names import (
     WorkerUrl,
 )
 from conch_contracts.records import Engine, Heartbeat, Route
-from conch_gateway.admission import Admission
+from conch_gateway.admission import Admission, Slot
 from conch_gateway.balancing import InFlight
 from conch_gateway.refusal import as_error
 from conch_gateway.stages import Stages
@@ -76,9 +75,9 @@ class Dispatch:
         """
         tried = Tried()
         while True:
-            async with AsyncExitStack() as held:
-                with stages.waiting():
-                    engine = await self._engine(route, sequences, tried, held)
+            with stages.waiting():
+                slot = await self._slot(route, sequences, tried)
+            with slot as engine:
                 try:
                     with stages.working() as headers:
                         return await self._attempt(engine, headers, message(engine), deliver, tried)
@@ -88,12 +87,10 @@ class Dispatch:
                 raise tried.failure or UpstreamError("No worker answered.")
             self._count_retry()
 
-    async def _engine(self, route: Route, sequences: int, tried: Tried, held: AsyncExitStack) -> Engine:
-        """Return an engine whose slots are `held`; when none is left, what failed before says more than that."""
+    async def _slot(self, route: Route, sequences: int, tried: Tried) -> Slot:
+        """Return an engine's slots; when no engine is left, what failed before says more than that."""
         try:
-            return await held.enter_async_context(
-                self._admission.slot(route.model_id, route.routing, sequences=sequences, without=tried.engines)
-            )
+            return await self._admission.slot(route.model_id, route.routing, sequences=sequences, without=tried.engines)
         except Unavailable as exc:
             raise tried.failure or exc from None
 

@@ -1,7 +1,8 @@
 """One request's stream of responses: it waits with a deadline, knows its end, and cancels at once when closed.
 
 After the final response the server closes the call by itself, and nobody waits for it: Triton 24.10 can crash when a
-cancellation meets its final response, so a finished call is cancelled only when the server has forgotten it. One timer guards the whole stream and is pushed forward, instead of one per message: a token message must stay cheap.
+cancellation meets its final response, so a finished call is cancelled only when the server has forgotten it. One
+timer guards the whole stream and is pushed forward, instead of one per message: a token message must stay cheap.
 """
 
 import asyncio
