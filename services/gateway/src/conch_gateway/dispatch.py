@@ -14,6 +14,7 @@ from conch_contracts.records import Engine, Heartbeat, Route
 from conch_gateway.admission import Admission, Slot
 from conch_gateway.balancing import InFlight
 from conch_gateway.refusal import as_error
+from conch_gateway.retries import RetryBudget
 from conch_gateway.stages import Stages
 from conch_gateway.upstream.port import Answer, AnswerLost, ConnectFailed, Header, Post, Upstream, read_all
 from conch_kit.errors import ServiceError, Unavailable, UpstreamError
@@ -53,12 +54,12 @@ class Dispatch:
         admission: Admission,
         pool: Callable[[], Sequence[Heartbeat]],
         *,
-        count_retry: Callable[[], None],
+        retries: RetryBudget,
     ) -> None:
         self._upstream = upstream
         self._admission = admission
         self._pool = pool
-        self._count_retry = count_retry
+        self._retries = retries
         self._in_flight = InFlight()
 
     async def run(
@@ -73,6 +74,7 @@ class Dispatch:
 
         `message` is called when the engine is known. Raises a ServiceError; what `deliver` raises passes.
         """
+        self._retries.earn()
         tried = Tried()
         while True:
             with stages.waiting():
@@ -83,9 +85,8 @@ class Dispatch:
                         return await self._attempt(engine, headers, message(engine), deliver, tried)
                 except _Again as again:
                     tried = replace(again.tried, attempts=tried.attempts + 1)
-            if tried.attempts > RETRIES or tried.lost > 1:
+            if tried.attempts > RETRIES or tried.lost > 1 or not self._retries.spend():
                 raise tried.failure or UpstreamError("No worker answered.")
-            self._count_retry()
 
     async def _slot(self, route: Route, sequences: int, tried: Tried) -> Slot:
         """Return an engine's slots; when no engine is left, what failed before says more than that."""
