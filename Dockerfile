@@ -100,7 +100,7 @@ RUN ./install code conch-runtime-cpu
 FROM runtime AS engine-cpu
 LABEL org.opencontainers.image.title="conch-engine-cpu"
 COPY --from=engine-cpu-packages /opt /opt
-COPY examples/models/tiny-chat /models/tiny-chat
+COPY examples/tiny-chat /models/tiny-chat
 COPY --from=engine-cpu-code /opt /opt
 RUN --mount=type=bind,source=hack/images/sbom.py,target=/mnt/sbom.py /opt/conch/bin/python /mnt/sbom.py conch-runtime-cpu
 USER 65532:65532
