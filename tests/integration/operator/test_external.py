@@ -13,7 +13,7 @@ from testkit.conch import EXAMPLE, ConchUp, wait_until
 from testkit.servers.triton import RunningTriton, triton_server
 
 CONTRACT_MODEL = Path(__file__).parents[2] / "support" / "triton_models" / "fastertransformer"
-FOLDER = EXAMPLE.parent / "models" / "tiny-chat"
+FOLDER = EXAMPLE.parent / "tiny-chat"
 ANSWER = "Hello! How can I help you today?"
 END = 2041
 
