@@ -15,7 +15,6 @@ from conch_operator.kubernetes.pods import agent_host, pod_fault, pod_name, read
 from conch_operator.plan import Plan
 from conch_operator.resources.model import NotSupported, make_engine_objects
 from conch_operator.resources.reader import make_readers, pods_of
-from conch_operator.resources.source_volume import SourceNotSupported, source_volume
 from conch_operator.settings import EngineSettings
 from conch_operator.state import ClusterEngine, DesiredModel, EngineName, Fault
 
@@ -108,18 +107,11 @@ class KubernetesEngines:
         for model in steps.serve:
             try:
                 yield [model], make_engine_objects(model, self._settings)
-            except (NotSupported, SourceNotSupported) as error:
+            except NotSupported as error:
                 refused[model.id] = Fault(Reason.NOT_HERE, str(error))
-        readable = []
-        for model in steps.external:
-            try:
-                source_volume(model.deployment.spec.source)
-                readable.append(model)
-            except SourceNotSupported as error:
-                refused[model.id] = Fault(Reason.NOT_HERE, str(error))
-        for reader, models in make_readers(readable, self._settings):
+        for reader, models in make_readers(steps.external, self._settings):
             yield models, reader
-        for model_id, pods in pods_of(readable, list(self.pods.values())).items():
+        for model_id, pods in pods_of(steps.external, list(self.pods.values())).items():
             if pods and (fault := pod_fault(pods[0])) is not None:
                 refused[model_id] = fault
 

@@ -20,7 +20,7 @@ from conch_operator.status import ModelStatus
 log = logging.getLogger(__name__)
 
 _LONGEST_NOTE = 1000
-_ON_THE_WAY = (Reason.WAITING, Reason.ENGINE_STARTING, Reason.ROUTE_PENDING, Reason.NO_REPLICAS)
+_ON_THE_WAY = (Reason.WAITING, Reason.DOWNLOADING, Reason.ENGINE_STARTING, Reason.ROUTE_PENDING, Reason.NO_REPLICAS)
 
 
 class Telling:
