@@ -127,7 +127,7 @@ class Operator:
             prober = await enter(Prober(TritonAsker(triton), changed.set))
             engines = KubernetesEngines(api, agents, release.engines, namespaces)
             sources = AgentSources(api, agents, lambda: tuple(engines.pods.values()))
-            writer = RegistryWriter(redis, fence=leadership.transitions)
+            writer = RegistryWriter(redis, fence=leadership.fence)
             ports = Ports(sources, engines, plan_workloads, writer, reader, BundleStore(redis), prober)
             parts = Parts(
                 api=api,

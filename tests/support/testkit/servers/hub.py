@@ -1,12 +1,13 @@
 """A server that speaks the Hugging Face Hub's protocol to the real client library, for one folder of this machine.
 
 Small files are git blobs, `*.safetensors` are LFS objects behind a redirect, as on the Hub. What it does wrong is asked
-of it by `faults`.
+of it by `faults`. It needs nothing but Python, so it also runs in a pod: hub.py FOLDER PORT TOKEN.
 """
 
 import hashlib
 import json
 import re
+import sys
 import threading
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -39,16 +40,17 @@ class HubServer:
     """Serves one folder as one repository; a context manager."""
 
     folder: Path
+    address: tuple[str, int] = ("127.0.0.1", 0)
     faults: Faults = field(default_factory=Faults)
     asked: list[tuple[str, str, str]] = field(default_factory=list)
     """Method, path and Range of every request."""
 
     def __enter__(self) -> Self:
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self._server = ThreadingHTTPServer(self.address, _handler(self))
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
         self._thread.start()
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        self.url = f"http://127.0.0.1:{self._server.server_port}"  # as whoever is on this machine sees it
         return self
 
     def __exit__(
@@ -135,7 +137,7 @@ def _handler(hub: HubServer) -> type[BaseHTTPRequestHandler]:
                 return
             digest = hashlib.sha256(data).hexdigest()
             linked = {"X-Linked-ETag": f'"{digest}"', "X-Linked-Size": str(len(data)), "X-Repo-Commit": hub.commit}
-            self._send(302, b"", {**linked, "Location": hub.faults.redirect_to or f"{hub.url}/lfs/{digest}"})
+            self._send(302, b"", {**linked, "Location": hub.faults.redirect_to or f"/lfs/{digest}"})
 
         def _lfs(self, digest: str) -> None:
             data = next(data for data in hub.files().values() if hashlib.sha256(data).hexdigest() == digest)
@@ -176,3 +178,8 @@ def _entry(path: str, data: bytes) -> dict[str, object]:
     if is_lfs(path):
         entry["lfs"] = {"oid": hashlib.sha256(data).hexdigest(), "size": len(data), "pointerSize": 134}
     return entry
+
+
+if __name__ == "__main__":
+    with HubServer(Path(sys.argv[1]), ("0.0.0.0", int(sys.argv[2])), Faults(token=sys.argv[3])):
+        threading.Event().wait()
