@@ -11,6 +11,7 @@ from conch_operator.kubernetes.agents import Agents, AgentUnavailable
 from conch_operator.kubernetes.api import ApiError, KubernetesApi
 from conch_operator.kubernetes.children import Children, Key, Refused, key_of
 from conch_operator.kubernetes.kinds import POD, Object, children_of
+from conch_operator.kubernetes.pod_events import PodEvents
 from conch_operator.kubernetes.pods import agent_host, pod_fault, pod_name, read_engine, serves
 from conch_operator.plan import Plan
 from conch_operator.resources.model import NotSupported, make_engine_objects
@@ -44,6 +45,8 @@ class KubernetesEngines:
         self._children = Children(api, namespaces, clock, kinds)
         self._leaving_since: dict[EngineName, float] = {}
         self._released: set[EngineName] = set()
+        self._events = PodEvents(api, clock)
+        self._told: Mapping[EngineName, Fault] = {}
         self.pods: Mapping[EngineName, Object] = {}
 
     async def observe(self) -> None:
@@ -58,10 +61,13 @@ class KubernetesEngines:
         self._leaving_since = {name: self._leaving_since.get(name, now) for name in leaving}
         self._released &= pods.keys()
         self.pods = pods
+        self._told = await self._events.faults(pods)
 
     async def engines(self) -> Sequence[ClusterEngine]:
         """Return the engines of all pods, as they were last read."""
-        found = (read_engine(pod, held=self._is_held(name)) for name, pod in self.pods.items())
+        found = (
+            read_engine(pod, held=self._is_held(name), told=self._told.get(name)) for name, pod in self.pods.items()
+        )
         return tuple(engine for engine in found if engine is not None)
 
     async def act(self, steps: Plan) -> Mapping[ModelId, Fault]:
@@ -112,7 +118,7 @@ class KubernetesEngines:
         for reader, models in make_readers(steps.external, self._settings):
             yield models, reader
         for model_id, pods in pods_of(steps.external, list(self.pods.values())).items():
-            if pods and (fault := pod_fault(pods[0])) is not None:
+            if pods and (fault := self._told.get(pod_name(pods[0])) or pod_fault(pods[0])) is not None:
                 refused[model_id] = fault
 
     def _is_held(self, name: EngineName) -> bool:

@@ -35,14 +35,17 @@ _POD_HASH = "pod-template-hash"
 _LONGEST = 400
 
 
-def read_engine(pod: Object, *, held: bool) -> ClusterEngine | None:
-    """Return the engine of a pod; None for a pod that cannot be read. `held`: its end waits for us."""
+def read_engine(pod: Object, *, held: bool, told: Fault | None = None) -> ClusterEngine | None:
+    """Return the engine of a pod; None for a pod that cannot be read.
+
+    `held`: its end waits for us; `told`: what Events say stops it.
+    """
     meta = pod["metadata"]
     contract = _contract(meta.get("annotations", {}).get(ENGINE_ANNOTATION))
     if contract is None:
         return None
     address = _address(pod)
-    fault = pod_fault(pod)
+    fault = told or pod_fault(pod)
     return ClusterEngine(
         name=pod_name(pod),
         model=ModelId(f"{meta['namespace']}/{meta['labels'][MODEL_LABEL]}"),
@@ -76,9 +79,9 @@ def pod_fault(pod: Object) -> Fault | None:
     """Return why the cluster cannot start a pod; None when nothing is known to be wrong."""
     if (unschedulable := _unschedulable(pod.get("status", {}).get("conditions", ()))) is not None:
         return unschedulable
-    for status in _statuses(pod):
+    for status in statuses_of(pod):
         waiting = status.get("state", {}).get("waiting", {})
-        reason, message = waiting.get("reason"), _one_line(waiting.get("message", ""))
+        reason, message = waiting.get("reason"), one_line(waiting.get("message", ""))
         if reason in _IMAGE_REASONS:
             cause = message or reason
             return Fault(Reason.IMAGE_PULL_FAILED, f"The image {status['image']} cannot be pulled: {cause}")
@@ -100,12 +103,19 @@ def missing_object(cause: str) -> Fault | None:
 
 def container_status(pod: Object, name: str) -> Object:
     """Return the status of one container, empty before there is one."""
-    return next((status for status in _statuses(pod) if status["name"] == name), {})
+    return next((status for status in statuses_of(pod) if status["name"] == name), {})
 
 
-def _statuses(pod: Object) -> list[Object]:
+def statuses_of(pod: Object) -> list[Object]:
+    """Return the status of every container, those that run first included."""
     status = pod.get("status", {})
     return [*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())]
+
+
+def one_line(text: str) -> str:
+    """Return a text without line breaks, cut to a length that a table can show."""
+    flat = " ".join(text.split())
+    return flat if len(flat) <= _LONGEST else flat[:_LONGEST] + "…"
 
 
 def _contract(text: str | None) -> EngineContract | None:
@@ -137,9 +147,9 @@ def _phase(pod: Object, fault: Fault | None, *, held: bool) -> EnginePhase:
 def _unschedulable(conditions: Iterable[Object]) -> Fault | None:
     for condition in conditions:
         if condition["type"] == "PodScheduled" and condition.get("reason") == "Unschedulable":
-            if (missing := missing_object(_one_line(condition.get("message", "")))) is not None:
+            if (missing := missing_object(one_line(condition.get("message", "")))) is not None:
                 return missing
-            return Fault(Reason.UNSCHEDULABLE, f"No node can run the engine: {_one_line(condition.get('message', ''))}")
+            return Fault(Reason.UNSCHEDULABLE, f"No node can run the engine: {one_line(condition.get('message', ''))}")
     return None
 
 
@@ -160,12 +170,12 @@ def _last_words(status: Object, pod: Object) -> str:
     ended = status.get("state", {}).get("terminated") or status.get("lastState", {}).get("terminated")
     if ended is not None:
         return _ending(ended)
-    return _one_line(pod.get("status", {}).get("message", ""))
+    return one_line(pod.get("status", {}).get("message", ""))
 
 
 def _last_line(ended: Object) -> str:
     lines = [line for line in str(ended.get("message", "")).splitlines() if line.strip()]
-    return _one_line(lines[-1]) if lines else ""
+    return one_line(lines[-1]) if lines else ""
 
 
 def _ending(ended: Object) -> str:
@@ -174,8 +184,3 @@ def _ending(ended: Object) -> str:
     why = f" ({reason})" if reason not in (None, "Error", "Completed") else ""
     last = _last_line(ended)
     return f"{how}{why}{': ' + last if last else ''}."
-
-
-def _one_line(text: str) -> str:
-    flat = " ".join(text.split())
-    return flat if len(flat) <= _LONGEST else flat[:_LONGEST] + "…"
