@@ -21,6 +21,7 @@ from conch_kit.registry import BundleStore, RegistryReader, RegistryWriter
 from conch_kit.registry_writer import Fenced
 from conch_kit.service import run, serve
 from conch_kit.settings import StartupError, load, redacted
+from conch_kit.snapshot import Snapshot
 from conch_kit.triton.client import TritonClient
 from conch_operator.handlers import watching
 from conch_operator.kubernetes.agents import Agents
@@ -138,6 +139,7 @@ class Operator:
                 watches=self._watches,
                 metrics=self._metrics,
                 namespaces=namespaces,
+                loads=lambda: _loads(reader.snapshot),
             )
             children = children_of(network_policies=release.engines.network_policy.enabled)
             work = Work(parts, settings.round_s, changed)
@@ -152,6 +154,10 @@ class Operator:
             work.changed()
 
         return told
+
+
+def _loads(snapshot: Snapshot) -> dict[str, int]:
+    return {pool: sum(beat.in_flight for beat in beats) for pool, beats in snapshot.workers.items()}
 
 
 async def _nothing(scope: Scope, receive: Receive, send: Send) -> None:

@@ -1,7 +1,8 @@
 {{/*
 What the operator may do where ModelDeployments live: read them and write their status; keep the objects that run an
 engine; read pods for the cause when one does not start, open the readiness gate of those that serve, and delete those
-that have stopped answering; tell in Events what has happened. It reads no Secret.
+that have stopped answering; read what nodes tell in Events about pods that do not start, and tell in others what has
+happened. It reads no Secret.
 */}}
 {{- define "conch.operator.rules" -}}
 {{- $contract := include "conch.contract" . | fromYaml -}}
@@ -31,6 +32,9 @@ that have stopped answering; tell in Events what has happened. It reads no Secre
 - apiGroups: [""]
   resources: [pods/status]
   verbs: [patch]
+- apiGroups: [""]
+  resources: [events]
+  verbs: [list]
 - apiGroups: [events.k8s.io]
   resources: [events]
   verbs: [create]

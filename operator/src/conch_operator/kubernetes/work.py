@@ -7,7 +7,7 @@ say that it is time. A round that fails is tried again, a little later each time
 import asyncio
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -46,6 +46,8 @@ class Parts:
     watches: WatchHealth
     metrics: OperatorMetrics
     namespaces: Sequence[str | None]
+    loads: Callable[[], Mapping[str, int]]
+    """Returns the requests in flight in each pool of workers."""
 
 
 class Work:
@@ -107,7 +109,7 @@ class Work:
         wanted = read_wanted(items)
         await parts.engines.observe()
         self._say_unknown(wanted)
-        await parts.pools.ensure(wanted.kinds)
+        await parts.pools.ensure(wanted.kinds, parts.loads())
         statuses = await parts.reconciler.reconcile(wanted.desired, wanted.statuses)
         await parts.telling.tell(wanted, statuses)
         return statuses
