@@ -37,6 +37,7 @@ def operator(world: Plane) -> Iterator[Process]:
     }
     with world.operator(round_s=1, release={"engines": engines}) as process:
         yield process
+        world.namespace.kubectl("delete", "pod", "hub", "--wait=false")
         world.clear()
 
 
