@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from conch_contracts.names import MANAGED_BY_LABEL, OPERATOR
 from conch_contracts.records import ModelKind
 from conch_operator.kubernetes.api import ApiError, KubernetesApi
-from conch_operator.kubernetes.children import Children, key_of
+from conch_operator.kubernetes.children import Children, Refused, key_of
 from conch_operator.kubernetes.kinds import DEPLOYMENT, DISRUPTION_BUDGET, Kind, Object
 from conch_operator.pool_scaling import PoolBounds, PoolScaler
 from conch_operator.resources.pool import POOL_LABEL, PoolPlace, make_pool
@@ -31,7 +31,7 @@ class WorkerPools:
         self._api = api
         self._release = release
         self._clock = clock
-        self._children = Children(api, [release.release.namespace], clock, POOL_KINDS, POOL_SELECTOR)
+        self._children = Children(api, [release.release.namespace], POOL_KINDS, POOL_SELECTOR)
         self._needed_at: dict[str, float] = {}
         self._scalers: dict[str, PoolScaler] = {}
         self._owner: Object | None = None
@@ -53,7 +53,10 @@ class WorkerPools:
             replicas = await self._replicas(name, pool, loads.get(name, 0))
             for made in make_pool(name, pool, PoolPlace(self._release.release.namespace, owner, replicas)):
                 wanted.add(key_of(made))
-                await self._children.ensure(made)
+                try:
+                    await self._children.ensure(made)
+                except Refused as error:  # models that miss their workers say so themselves
+                    log.warning("An object of a pool was refused.", extra={"pool": name, "error": str(error)})
         await self._children.prune_all(wanted)
 
     async def _replicas(self, name: str, pool: PoolSettings, requests: int) -> int:
