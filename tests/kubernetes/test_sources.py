@@ -80,6 +80,12 @@ async def test_row_26_a_missing_secret_is_named_and_the_model_recovers(world: Pl
         ("claim", {"source": {"huggingFace": {**HUB, "cache": {"claimName": "none"}}}}, "ClaimNotFound", "none"),
         ("row-28", {"engine": {"cpu": {}, "nodeSelector": {"gpu": "none"}}}, "Unschedulable", "node"),
         (
+            "pull-secret",
+            {"engine": {"cpu": {}, "image": "conch.test/none:1", "imagePullSecrets": [{"name": "none"}]}},
+            "SecretNotFound",
+            "The Secret none is missing",
+        ),
+        (
             "row-29",
             {"tokenizer": {"chatTemplate": {"inline": "one\n{% endfor %}"}}},
             "TemplateInvalid",
