@@ -116,7 +116,7 @@ def test_validate_answers_for_each_object(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("before", "after", "says"),
     [
-        (str(EXAMPLE.parent), "/nowhere", "The folder /nowhere/models/tiny-chat does not exist"),
+        (str(EXAMPLE.parent), "/nowhere", "The folder /nowhere/tiny-chat does not exist"),
         (
             "  replicas:",
             '  tokenizer: {chatTemplate: {inline: "one\\n{% endfor %}"}}\n  replicas:',
@@ -143,7 +143,7 @@ def test_an_older_file_is_converted_to_what_validates(tmp_path: Path) -> None:
     older.write_text(json.dumps({"llm": [entry], "model_infos": [{"name": "chatglm2-6b", "temperature": 0.8}]}))
     converted = conch("convert", older.name, cwd=tmp_path)
     (tmp_path / "models.yaml").write_text(converted.stdout)
-    shutil.copytree(EXAMPLE.parent / "models" / "tiny-chat", tmp_path / "chatglm2")
+    shutil.copytree(EXAMPLE.parent / "tiny-chat", tmp_path / "chatglm2")
     result = conch("validate", "models.yaml", cwd=tmp_path)
     assert (converted.returncode, result.returncode) == (0, 0)
     assert result.stdout == "models.yaml:1: local/chatglm2-6b ok\n"

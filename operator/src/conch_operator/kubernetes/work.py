@@ -57,8 +57,8 @@ class Work:
         self._round_s = round_s
         self._wake = wake
         self._settled = True
-        self._backoff = Backoff()
         self._unknown: Mapping[ModelId, tuple[str, ...]] = {}
+        self._backoff = Backoff()
 
     def changed(self) -> None:
         """Say that something has happened."""
