@@ -67,7 +67,7 @@ class ApiProxy:
             return web.json_response(body, status=status, headers={"Retry-After": "1"})
         url = URL(server + request.raw_path, encoded=True)
         headers = {name: value for name, value in request.headers.items() if name.lower() not in _HOP}
-        sent = upstream.request(request.method, url, headers=headers, data=await request.read())
+        sent = upstream.request(request.method, url, headers=headers, data=await request.read() or None)
         async with sent as answer:
             self._note(request, answer.status, watch)
             kept = {name: value for name, value in answer.headers.items() if name.lower() not in _HOP}
