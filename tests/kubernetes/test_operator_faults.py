@@ -11,11 +11,12 @@ import pytest
 from testkit.api_proxy import ApiProxy, api_proxy
 from testkit.external_engine import external_engine
 from testkit.kubernetes import Cluster, Images, definition, fresh_namespace
-from testkit.operators import Plane, plane
+from testkit.operators import Plane, bare_plane
 from testkit.servers.triton import RunningTriton
 from testkit.waiting import eventually
 
 DRIFT_S = 30
+OBSERVED_S = 6
 SECRET = "canary-5f1d0b"
 
 
@@ -28,7 +29,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningTriton]:
 @pytest.fixture(scope="module")
 def surroundings(cluster: Cluster, images: Images, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
     folder = tmp_path_factory.mktemp("plane")
-    with definition(cluster), fresh_namespace(cluster) as namespace, plane(namespace, images, folder) as found:
+    with definition(cluster), fresh_namespace(cluster) as namespace, bare_plane(namespace, images, folder) as found:
         yield found
 
 
@@ -45,7 +46,7 @@ def proxy(world: Plane, tmp_path: Path) -> Iterator[ApiProxy]:
         yield found
 
 
-@pytest.mark.parametrize("status", [409, 500, 503])
+@pytest.mark.parametrize("status", [409, 500])
 async def test_a_call_that_fails_is_tried_ever_more_rarely_and_holds_up_no_other_model(
     world: Plane, proxy: ApiProxy, engine: RunningTriton, status: int
 ) -> None:
@@ -81,9 +82,9 @@ async def test_an_api_server_that_fails_at_everything_is_not_pestered(
         proxy.rule = lambda method, path: None if "/leases/" in path else status
         began = time.monotonic()
         world.namespace.kubectl("annotate", "mdep", "model", "example.com/touched=1")
-        await eventually(lambda: time.monotonic() - began > 10, "ten seconds", timeout_s=11)
+        await eventually(lambda: time.monotonic() - began > OBSERVED_S, "a while", timeout_s=OBSERVED_S + 1)
         asked = [call for call in list(proxy.calls) if call.at_s >= began and call.status == status and not call.watch]
-        assert 2 <= len(asked) <= 40
+        assert 2 <= len(asked) <= 5 * OBSERVED_S
         proxy.rule = lambda method, path: None
         rounds = operator.rounds()
         await eventually(lambda: operator.rounds() >= rounds + 2, "work to go on", timeout_s=45)

@@ -9,7 +9,7 @@ import pytest
 
 from testkit.api_proxy import api_proxy
 from testkit.kubernetes import Cluster, Images, definition, fresh_namespace
-from testkit.operators import Plane, plane
+from testkit.operators import Plane, bare_plane
 from testkit.waiting import eventually
 
 TAKEOVER_S = 20
@@ -17,7 +17,7 @@ TAKEOVER_S = 20
 
 @pytest.fixture
 def world(cluster: Cluster, images: Images, tmp_path: Path) -> Iterator[Plane]:
-    with definition(cluster), fresh_namespace(cluster) as namespace, plane(namespace, images, tmp_path) as found:
+    with definition(cluster), fresh_namespace(cluster) as namespace, bare_plane(namespace, images, tmp_path) as found:
         yield found
 
 
@@ -37,6 +37,7 @@ async def test_another_operator_takes_over_from_one_that_hangs_and_that_writes_n
             fence, stopped_s = transitions(world), time.monotonic()
             took_s = await eventually(lambda: holder(world) == "second", "the second to lead", timeout_s=TAKEOVER_S)
             assert took_s < TAKEOVER_S
+            assert not first.is_live()
             world.namespace.apply(world.external("after"))
             await eventually(lambda: world.condition("after"), "a status by the second", timeout_s=10)
             first.send(signal.SIGCONT)

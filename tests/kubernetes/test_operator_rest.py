@@ -9,7 +9,7 @@ import pytest
 from testkit.api_proxy import api_proxy
 from testkit.external_engine import external_engine
 from testkit.kubernetes import Cluster, Images, definition, fresh_namespace
-from testkit.operators import Plane, plane
+from testkit.operators import Plane, bare_plane
 from testkit.servers.triton import RunningTriton
 from testkit.waiting import eventually
 
@@ -25,7 +25,7 @@ def engine(tmp_path: Path) -> Iterator[RunningTriton]:
 
 @pytest.fixture
 def world(cluster: Cluster, images: Images, tmp_path: Path) -> Iterator[Plane]:
-    with definition(cluster), fresh_namespace(cluster) as namespace, plane(namespace, images, tmp_path) as found:
+    with definition(cluster), fresh_namespace(cluster) as namespace, bare_plane(namespace, images, tmp_path) as found:
         yield found
 
 

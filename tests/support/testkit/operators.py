@@ -4,14 +4,16 @@ Engines run in the cluster; their pods' addresses can be reached from here. Each
 only, and keeps its Lease there too, so tests do not meet.
 """
 
+import asyncio
 import json
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AsyncExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -20,10 +22,14 @@ from urllib.request import urlopen
 
 import psutil
 
+from conch_contracts.records import Pool
+from conch_kit.heartbeat import HeartbeatWriter
+from conch_kit.redis_client import RedisClient
 from testkit.conch import free_port, wait_until
 from testkit.external_engine import MODEL
 from testkit.kubernetes import Images, Namespace
 from testkit.servers.redis import RedisServer
+from testkit.threads import in_thread
 
 _SERVICES = {
     "gateway": "conch_gateway.main",
@@ -236,3 +242,21 @@ def plane(namespace: Namespace, images: Images, folder: Path) -> Iterator[Plane]
         finally:
             for process in found.services.values():
                 process.stop()
+
+
+@contextmanager
+def bare_plane(namespace: Namespace, images: Images, folder: Path) -> Iterator[Plane]:
+    """Give Redis, and workers in it that announce themselves and do nothing: for tests in which nobody asks."""
+    with RedisServer() as redis, in_thread(partial(_announce, redis.url), "announcements"):
+        yield Plane(namespace, images, folder, redis)
+
+
+async def _announce(url: str, started: Callable[[], None], stop: asyncio.Event) -> None:
+    async with RedisClient(url) as redis, AsyncExitStack() as stack:
+        for pool in Pool:
+            writer = HeartbeatWriter(
+                redis, pool, f"http://127.0.0.1:9/{pool}", in_flight=lambda: 0, draining=lambda: False
+            )
+            await stack.enter_async_context(writer)
+        started()
+        await stop.wait()
