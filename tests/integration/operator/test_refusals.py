@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from testkit.conch import EXAMPLE, free_port
+from testkit.conch import EXAMPLE, example_text, free_port
 
 
 def conch(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -28,7 +29,7 @@ def conch(*arguments: str, cwd: Path, **environment: str) -> subprocess.Complete
 
 def example(folder: Path, before: str = "", after: str = "") -> str:
     file = folder / "models.yaml"
-    text = EXAMPLE.read_text().replace("models/tiny-chat", str(EXAMPLE.parent / "models" / "tiny-chat"))
+    text = example_text()
     file.write_text(text.replace(before, after) if before else text)
     return str(file)
 
@@ -36,9 +37,9 @@ def example(folder: Path, before: str = "", after: str = "") -> str:
 @pytest.mark.parametrize(
     ("before", "after", "says"),
     [
-        ("  kind: LLM", "  kind: [LLM", "models.yaml:12:14: broken YAML"),
-        ("replicas:", "replcas:", "models.yaml:14: spec.replcas: unknown field, did you mean replicas?"),
-        (str(EXAMPLE.parent), "/nowhere", "tiny-chat: The folder /nowhere/models/tiny-chat does not exist"),
+        ("  kind: LLM", "  kind: [LLM", "models.yaml:13:14: broken YAML"),
+        ("replicas:", "replcas:", "models.yaml:15: spec.replcas: unknown field, did you mean replicas?"),
+        (str(EXAMPLE.parent), "/nowhere", "tiny-chat: The folder /nowhere/tiny-chat does not exist"),
     ],
 )
 def test_a_bad_file_is_refused(tmp_path: Path, before: str, after: str, says: str) -> None:
@@ -109,7 +110,31 @@ def test_validate_answers_for_each_object(tmp_path: Path) -> None:
     result = conch("validate", good, str(bad), cwd=tmp_path)
     assert result.returncode == 1
     assert "local/tiny-chat ok" in result.stdout
-    assert "bad.yaml:11: spec.kind: " in result.stderr
+    assert "bad.yaml:12: spec.kind: " in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "says"),
+    [
+        (str(EXAMPLE.parent), "/nowhere", "The folder /nowhere/models/tiny-chat does not exist"),
+        (
+            "  replicas:",
+            '  tokenizer: {chatTemplate: {inline: "one\\n{% endfor %}"}}\n  replicas:',
+            "The chat template in spec.tokenizer.chatTemplate.inline does not compile: line 2: Encountered unknown tag",
+        ),
+    ],
+)
+def test_validate_and_up_look_at_folder_and_template(tmp_path: Path, before: str, after: str, says: str) -> None:
+    file = example(tmp_path, before, after)
+    for command in (("validate", file), ("up", "-f", file)):
+        result = conch(*command, cwd=tmp_path)
+        assert result.returncode == 1
+        assert says in result.stderr
+
+
+def test_validate_leaves_a_clusters_folders_alone(tmp_path: Path) -> None:
+    result = conch("validate", "--cluster", example(tmp_path, str(EXAMPLE.parent), "/nowhere"), cwd=tmp_path)
+    assert (result.returncode, result.stderr) == (0, "")
 
 
 def test_an_older_file_is_converted_to_what_validates(tmp_path: Path) -> None:
@@ -118,6 +143,7 @@ def test_an_older_file_is_converted_to_what_validates(tmp_path: Path) -> None:
     older.write_text(json.dumps({"llm": [entry], "model_infos": [{"name": "chatglm2-6b", "temperature": 0.8}]}))
     converted = conch("convert", older.name, cwd=tmp_path)
     (tmp_path / "models.yaml").write_text(converted.stdout)
+    shutil.copytree(EXAMPLE.parent / "models" / "tiny-chat", tmp_path / "chatglm2")
     result = conch("validate", "models.yaml", cwd=tmp_path)
     assert (converted.returncode, result.returncode) == (0, 0)
     assert result.stdout == "models.yaml:1: local/chatglm2-6b ok\n"

@@ -20,6 +20,14 @@ ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "examples" / "tiny-chat.yaml"
 
 
+def example_text() -> str:
+    """Return the example with its folder's whole path, so that it can be written anywhere."""
+    relative = "path: tiny-chat"
+    text = EXAMPLE.read_text()
+    assert relative in text
+    return text.replace(relative, f"path: {EXAMPLE.parent / 'tiny-chat'}")
+
+
 def free_port() -> int:
     """Return a port on 127.0.0.1 that nothing listens on at this moment."""
     with socket.socket() as probe:

@@ -14,7 +14,7 @@ MODEL = "fastertransformer"
 """The name of the model inside it, and its dialect."""
 ANSWER = "Hello! How can I help you today?"
 END = 2041
-FOLDER = EXAMPLE.parent / "models" / "tiny-chat"
+FOLDER = EXAMPLE.parent / "tiny-chat"
 _CONTRACT_MODEL = Path(__file__).parents[1] / "triton_models" / MODEL
 
 
