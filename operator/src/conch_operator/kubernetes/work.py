@@ -81,7 +81,10 @@ class Work:
                 log.warning("A round failed; it is tried again.", extra={"error": str(error), "pause_s": pause_s})
             await asyncio.sleep(pause_s)
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), self._round_s if self._settled else UNSETTLED_S)
+                await asyncio.wait_for(self._wake.wait(), self._rest_s())
+
+    def _rest_s(self) -> float:
+        return self._round_s if self._settled else min(self._round_s, UNSETTLED_S)
 
     async def _timed_round(self) -> None:
         began = time.perf_counter()
