@@ -87,3 +87,38 @@ def test_the_first_status_is_unknown_throughout() -> None:
     status = first_status(MODEL, item("one"))
     assert {condition.status for condition in status.conditions} == {ConditionStatus.UNKNOWN}
     assert not status.ready
+
+
+async def test_a_spec_that_cannot_be_read_is_told_once_and_leaves_the_rest_of_the_status() -> None:
+    server = Server()
+    before = {
+        "observedGeneration": 2,
+        "replicas": 2,
+        "readyReplicas": 2,
+        "servedNames": ["one"],
+        "tokenizerDigest": "d" * 64,
+        "conditions": [
+            {
+                "type": kind,
+                "status": "True",
+                "reason": "Ready",
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+                "observedGeneration": 2,
+            }
+            for kind in ("EngineReady", "Ready")
+        ],
+    }
+    spec = {"kind": "LLM", "source": {"git": {}}, "engine": {"cpu": {}}}
+    broken = {**item("one"), "spec": spec, "status": before}
+    await Telling(server, "operator-1").tell(read_wanted([broken]), {})
+    status = server.statuses["one"]
+    assert (status["replicas"], status["readyReplicas"], status["servedNames"]) == (2, 2, ["one"])
+    (ready,) = [one for one in status["conditions"] if one["type"] == "Ready"]
+    assert (ready["status"], ready["reason"], ready["observedGeneration"]) == ("False", "SpecInvalid", 3)
+    assert "set exactly one of" in ready["message"]
+    assert ready["message"].endswith("What serves it goes on as it is.")
+    assert conditions(status)["EngineReady"] == ("True", 2)
+    assert [event["reason"] for event in server.events] == ["SpecInvalid"]
+    server.statuses.clear()
+    await Telling(server, "operator-1").tell(read_wanted([{**broken, "status": status}]), {})
+    assert server.statuses == {}
