@@ -132,6 +132,22 @@ def test_validate_and_up_look_at_folder_and_template(tmp_path: Path, before: str
         assert says in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("template", "says"),
+    [
+        ("{file: none.jinja}", "none.jinja cannot be read"),
+        ('{inline: "{% endif %}"}', "spec.tokenizer.chatTemplate.inline does not compile: line 1: Encountered unknown"),
+    ],
+)
+def test_validate_looks_at_the_template_of_a_model_that_is_not_here(tmp_path: Path, template: str, says: str) -> None:
+    source = f"huggingFace: {{repo: org/name}}\n  tokenizer: {{chatTemplate: {template}}}"
+    file = tmp_path / "models.yaml"
+    file.write_text(EXAMPLE.read_text().replace("path: tiny-chat", source))
+    result = conch("validate", str(file), cwd=tmp_path)
+    assert result.returncode == 1
+    assert says in result.stderr
+
+
 def test_validate_leaves_a_clusters_folders_alone(tmp_path: Path) -> None:
     result = conch("validate", "--cluster", example(tmp_path, str(EXAMPLE.parent), "/nowhere"), cwd=tmp_path)
     assert (result.returncode, result.stderr) == (0, "")
