@@ -15,6 +15,7 @@ from conch_kit.redis_client import RedisClient
 from conch_kit.redis_connection import RegistryError
 from conch_kit.registry import BundleStore, RegistryReader, RegistryWriter
 from testkit.chart import Rendered
+from testkit.patient_redis import patient_redis
 from testkit.records import engine, listing, route
 from testkit.servers.redis import RedisServer
 from testkit.waiting import eventually
@@ -35,7 +36,7 @@ class Users:
 
     def client(self, role: str) -> RedisClient:
         """Return a client that is one role."""
-        return RedisClient(f"redis://{role}:{self.passwords[role]}@127.0.0.1:{self.server.port}/0")
+        return patient_redis(f"redis://{role}:{self.passwords[role]}@127.0.0.1:{self.server.port}/0")
 
 
 @pytest.fixture(scope="module")

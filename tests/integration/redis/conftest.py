@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from conch_kit.redis_client import RedisClient
+from testkit.patient_redis import patient_redis
 from testkit.servers.redis import RedisServer
 
 
@@ -16,5 +17,5 @@ def server() -> Iterator[RedisServer]:
 
 @pytest.fixture
 async def client(server: RedisServer) -> AsyncIterator[RedisClient]:
-    async with RedisClient(server.url) as connected:
+    async with patient_redis(server.url) as connected:
         yield connected

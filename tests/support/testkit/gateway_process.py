@@ -13,9 +13,9 @@ from pathlib import Path
 from conch_contracts.names import PREPARE_PATH, EngineAddress, WorkerUrl
 from conch_contracts.records import Engine, Pool
 from conch_kit.heartbeat import HeartbeatWriter
-from conch_kit.redis_client import RedisClient
 from conch_kit.registry import RegistryWriter
 from testkit.gateway import route
+from testkit.patient_redis import patient_redis
 from testkit.servers.redis import RedisServer
 from testkit.servers.scripted_http import Call, ScriptedHttp
 
@@ -87,7 +87,7 @@ async def gateway_process(folder: Path, **settings: str) -> AsyncIterator[Proces
     async with AsyncExitStack() as stack:
         redis = await stack.enter_async_context(RedisServer())
         backend = await stack.enter_async_context(ScriptedHttp(answers))
-        client = await stack.enter_async_context(RedisClient(redis.url))
+        client = await stack.enter_async_context(patient_redis(redis.url))
         model = route()
         await RegistryWriter(client).publish({model.model_id: (model, (Engine(grpc=EngineAddress("e:1")),))})
         for pool in (Pool.TOKENIZER, Pool.LLM):

@@ -24,10 +24,10 @@ import psutil
 
 from conch_contracts.records import Pool
 from conch_kit.heartbeat import HeartbeatWriter
-from conch_kit.redis_client import RedisClient
 from testkit.conch import free_port, wait_until
 from testkit.external_engine import MODEL
 from testkit.kubernetes import Images, Namespace
+from testkit.patient_redis import patient_redis
 from testkit.servers.redis import RedisServer
 from testkit.threads import in_thread
 
@@ -252,7 +252,7 @@ def bare_plane(namespace: Namespace, images: Images, folder: Path) -> Iterator[P
 
 
 async def _announce(url: str, started: Callable[[], None], stop: asyncio.Event) -> None:
-    async with RedisClient(url) as redis, AsyncExitStack() as stack:
+    async with patient_redis(url) as redis, AsyncExitStack() as stack:
         for pool in Pool:
             writer = HeartbeatWriter(
                 redis, pool, f"http://127.0.0.1:9/{pool}", in_flight=lambda: 0, draining=lambda: False
