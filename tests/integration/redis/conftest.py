@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from conch_kit.redis_client import RedisClient
-from testkit.patient_redis import patient_redis
 from testkit.servers.redis import RedisServer
 
 
@@ -17,5 +16,5 @@ def server() -> Iterator[RedisServer]:
 
 @pytest.fixture
 async def client(server: RedisServer) -> AsyncIterator[RedisClient]:
-    async with patient_redis(server.url) as connected:
+    async with RedisClient(server.url) as connected:
         yield connected

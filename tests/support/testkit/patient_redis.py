@@ -1,4 +1,4 @@
-"""A Redis client for tests that are about something else than its time-outs: it waits as long as a busy machine needs."""
+"""A Redis client for tests that are not about its time-outs: it waits as long as a busy machine needs."""
 
 from conch_kit.redis_client import RedisClient
 
