@@ -80,5 +80,5 @@ async def _engine_lives(port: int) -> tuple[int, bytes, list[tuple[bytes, bytes]
                 with suppress(OSError):
                     await writer.wait_closed()
     except (OSError, TimeoutError) as error:
-        return 503, f"Triton does not answer: {error or type(error).__name__}\n".encode(), _TEXT
+        return 503, f"Triton does not answer: {str(error) or type(error).__name__}\n".encode(), _TEXT
     return (200, b"ok\n", _TEXT) if b" 200 " in line else (503, b"Triton is not live\n", _TEXT)

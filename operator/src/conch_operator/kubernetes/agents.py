@@ -71,4 +71,6 @@ class Agents:
                     raise AgentUnavailable(f"the agent at {host} answers {response.status} to {method} {path}")
                 return response.headers.get("x-conch-digest", ""), data
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise AgentUnavailable(f"the agent at {host} does not answer: {error or type(error).__name__}") from error
+            raise AgentUnavailable(
+                f"the agent at {host} does not answer: {str(error) or type(error).__name__}"
+            ) from error

@@ -194,7 +194,7 @@ class KubernetesApi:
         except ApiException as error:
             raise ApiError(error.status or 0, str(error.reason)) from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise ApiError(0, f"the API server does not answer: {error or type(error).__name__}") from error
+            raise ApiError(0, f"the API server does not answer: {str(error) or type(error).__name__}") from error
 
 
 async def _configuration() -> client.Configuration:
