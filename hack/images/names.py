@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-NAMES = ("gateway", "tokenizer", "llm-worker", "operator", "engine-cpu", "redis")
+NAMES = ("gateway", "tokenizer", "llm-worker", "embed-worker", "operator", "engine-cpu", "redis")
 
 
 @dataclass(frozen=True, slots=True)
