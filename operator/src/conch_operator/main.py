@@ -22,6 +22,7 @@ from conch_kit.registry_writer import Fenced
 from conch_kit.service import run, serve
 from conch_kit.settings import StartupError, load, redacted
 from conch_kit.triton.client import TritonClient
+from conch_kit.triton.http_client import TritonHttp
 from conch_operator.handlers import watching
 from conch_operator.kubernetes.agents import Agents
 from conch_operator.kubernetes.api import KubernetesApi, NotLeading
@@ -124,7 +125,7 @@ class Operator:
             reader = await enter(RegistryReader(redis, pools=tuple(Pool)))
             triton = await enter(TritonClient())
             changed = asyncio.Event()
-            prober = await enter(Prober(TritonAsker(triton), changed.set))
+            prober = await enter(Prober(TritonAsker(triton, await enter(TritonHttp())), changed.set))
             engines = KubernetesEngines(api, agents, release.engines, namespaces)
             sources = AgentSources(api, agents, lambda: tuple(engines.pods.values()))
             writer = RegistryWriter(redis, fence=leadership.transitions)

@@ -39,6 +39,7 @@ SPECS: dict[str, dict[str, Any]] = {
             "runtimeClassName": "gvisor",
         },
     },
+    "cpu-encoder": {"kind": "Rerank", "source": {"path": "tiny-reranker"}, "engine": {"cpu": {"maxBatchSize": 8}}},
     "vllm": {
         "source": _VOLUME,
         "engine": {

@@ -28,7 +28,7 @@ def main() -> int:
 
 
 async def _serve(settings: AgentSettings) -> None:
-    needs = FolderNeeds(weights=settings.needs_weights, config=settings.needs_config)
+    needs = FolderNeeds(weights=settings.needs_weights, config=settings.needs_config, onnx=settings.takes_onnx)
     folder = Folder(settings.folder, settings.shown_folder, needs)
     app = make_app(folder, Hold(settings.longest_hold_s))
     config = uvicorn.Config(

@@ -16,6 +16,7 @@ from conch_contracts.records import Pool
 from conch_kit.redis_client import RedisClient, RegistryError, RegistryUnavailable
 from conch_kit.registry import BundleStore, RegistryReader, RegistryWriter
 from conch_kit.triton.client import TritonClient
+from conch_kit.triton.http_client import TritonHttp
 from conch_operator.local.desired import DesiredModels
 from conch_operator.local.engines import EngineServer, LocalEngines
 from conch_operator.local.processes import Nursery
@@ -85,7 +86,8 @@ class Session:
             reader = await stack.enter_async_context(RegistryReader(redis, pools=tuple(Pool)))
             reader.subscribe(lambda _: self._wake.set())
             triton = await stack.enter_async_context(TritonClient())
-            prober = await stack.enter_async_context(Prober(TritonAsker(triton), self._wake.set))
+            http = await stack.enter_async_context(TritonHttp())
+            prober = await stack.enter_async_context(Prober(TritonAsker(triton, http), self._wake.set))
             ports = Ports(
                 SourceReader(), engines, plan_processes, RegistryWriter(redis), reader, BundleStore(redis), prober
             )

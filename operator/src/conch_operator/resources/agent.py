@@ -22,6 +22,7 @@ def agent_container(model: DesiredModel, source: SourceVolume, settings: EngineS
         "CONCH_SHOWN_FOLDER": source.engine_folder,
         "CONCH_PORT": str(AGENT_PORT),
         "CONCH_NEEDS_WEIGHTS": str(needs.weights).lower(),
+        **({"CONCH_TAKES_ONNX": "true"} if needs.onnx else {}),
         "CONCH_NEEDS_CONFIG": str(needs.config).lower(),
     }
     probe = {"httpGet": {"path": "/livez", "port": AGENT_PORT}, "timeoutSeconds": 5}
