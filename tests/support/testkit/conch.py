@@ -18,6 +18,10 @@ import psutil
 
 ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "examples" / "tiny-chat.yaml"
+EXAMPLES = tuple(
+    ROOT / "examples" / f"{name}.yaml" for name in ("tiny-chat", "minilm", "tiny-reranker", "tiny-classifier")
+)
+"""One model of every kind."""
 
 
 def free_port() -> int:
