@@ -133,7 +133,8 @@ class Session:
         write_report(self._state.status, urls.get(GATEWAY), self._services.processes, self._statuses)
         all_ready = GATEWAY in urls and all(status.ready for status in self._statuses.values())
         if all_ready:
-            self._progress.welcome(urls[GATEWAY], self._statuses)
+            kinds = {model.id: model.deployment.spec.kind for model in self._models.current.models}
+            self._progress.welcome(urls[GATEWAY], self._statuses, kinds)
         return all_ready
 
     def _end_without_gateway(self) -> None:

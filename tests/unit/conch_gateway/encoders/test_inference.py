@@ -32,11 +32,17 @@ def serving(
     kind: ModelKind,
     worker: Script,
     *lengths: int,
-    profile: EncoderProfile = EncoderProfile(),
+    profile: EncoderProfile | None = None,
     engines: tuple[Engine, ...] = (Engine(grpc=ENGINE),),
     store: FakeStore | None = None,
 ) -> Gateway:
-    model = route(model_id="local/enc", served_names=("enc",), kind=kind, dialect=Dialect.ENCODER, encoder=profile)
+    model = route(
+        model_id="local/enc",
+        served_names=("enc",),
+        kind=kind,
+        dialect=Dialect.ENCODER,
+        encoder=profile or EncoderProfile(),
+    )
     scripts = {PREPARE_ROWS_PATH: rows(*(lengths or (3,))), ENCODE_PATH: worker}
     return gateway(scripts, known=snapshot(model, engines=engines), store=store)
 
@@ -151,6 +157,13 @@ async def test_a_text_above_the_context_is_refused_before_it_queues() -> None:
     assert (answer.status, answer.error["code"]) == (400, "context_length_exceeded")
     assert "index 1" in answer.error["message"]
     assert served.upstream.sent(ENCODE_PATH) == []
+
+
+@pytest.mark.parametrize("path", ["/v1/embeddings", "/tokenize"])
+async def test_a_body_that_is_too_large_is_refused_before_it_is_read(path: str) -> None:
+    served = serving(ModelKind.EMBEDDING, answered(VECTORS))
+    answer = await served.client.post(path, b"{}", [(b"content-length", b"99999999")])
+    assert (answer.status, answer.error["code"]) == (413, "request_too_large")
 
 
 async def test_another_engine_is_asked_where_the_worker_says_so() -> None:
