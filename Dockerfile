@@ -36,9 +36,8 @@ RUN rm -rf /usr/local/bin/pip* /usr/local/lib/python3.*/ensurepip /usr/lib/pytho
     && echo "conch:x:65532:65532:Conch:/tmp:/usr/sbin/nologin" >>/etc/passwd && echo "conch:x:65532:" >>/etc/group
 ENV PATH=/opt/conch/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
     HOME=/tmp LANG=C.UTF-8 PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
-ARG VERSION=dev
-LABEL org.opencontainers.image.version="${VERSION}" org.opencontainers.image.licenses="Apache-2.0" \
-    org.opencontainers.image.vendor="Conch" dev.conch.sbom="/usr/share/sbom/image.cdx.json"
+LABEL org.opencontainers.image.licenses="Apache-2.0" org.opencontainers.image.vendor="Conch" \
+    dev.conch.sbom="/usr/share/sbom/image.cdx.json"
 WORKDIR /tmp
 
 FROM wheels AS gateway-packages
@@ -114,7 +113,9 @@ RUN ./install code conch-runtime-cpu
 FROM runtime AS engine-cpu
 LABEL org.opencontainers.image.title="conch-engine-cpu"
 COPY --from=engine-cpu-packages /opt /opt
-COPY examples/models /models
+COPY examples/tiny-chat /models/tiny-chat
+COPY examples/tiny-classifier /models/tiny-classifier
+COPY examples/tiny-reranker /models/tiny-reranker
 COPY --from=engine-cpu-code /opt /opt
 RUN --mount=type=bind,source=hack/images/sbom.py,target=/mnt/sbom.py /opt/conch/bin/python /mnt/sbom.py conch-runtime-cpu
 USER 65532:65532

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-MODEL_FOLDER = ROOT / "examples" / "models" / "tiny-chat"
+MODEL_FOLDER = ROOT / "examples" / "tiny-chat"
 MODEL_NAME = "tiny-chat"
 
 

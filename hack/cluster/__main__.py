@@ -14,10 +14,12 @@ from pathlib import Path
 
 from cluster import product
 from cluster.choice import choose
+from cluster.delivery import deliver
 from cluster.errors import ClusterError, ClusterUnavailable
 from cluster.provider import Provider
 from cluster.settings import Settings
 from cluster.shell import Shell, say
+from images.names import NAMES
 
 _UNAVAILABLE = 3
 """The exit status that tells tests to skip: this machine cannot run a cluster."""
@@ -48,6 +50,7 @@ def _arguments() -> argparse.Namespace:
     commands.add_parser("status", help="print what runs; fails when something does not")
     load = commands.add_parser("load", help="import image archives (docker or OCI tar) into its nodes")
     load.add_argument("archives", nargs="+", type=Path)
+    commands.add_parser("images", help="build and import the images of this checkout that it lacks; prints their names")
     commands.add_parser("conch", help="up, then images, chart and example; prints the variables to use")
     commands.add_parser("down", help="stop everything that `up` started and leave nothing behind")
     return parser.parse_args()
@@ -67,6 +70,9 @@ def _run(arguments: argparse.Namespace, provider: Provider, shell: Shell) -> int
             return 0 if provider.status() else 1
         case "load":
             provider.load(arguments.archives)
+        case "images":
+            naming = deliver(provider, shell)
+            print("\n".join(naming.image(name).reference for name in NAMES))
         case "conch":
             print(product.bring_up(provider, shell))
         case "down":

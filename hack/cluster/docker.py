@@ -43,6 +43,12 @@ class InDocker:
         """Return how to reach it when it is there."""
         return self._access() if self._exists() else None
 
+    def images(self) -> frozenset[str]:
+        """Return the names of the images in its node."""
+        node = f"k3d-{_NAME}-server-0" if self.tool == "k3d" else f"{_NAME}-control-plane"
+        listed = json.loads(self.shell.run("docker", "exec", node, "crictl", "images", "--output=json"))
+        return frozenset(name for image in listed["images"] for name in image["repoTags"] or ())
+
     def load(self, archives: Sequence[Path]) -> None:
         """Import image archives into its node."""
         for archive in archives:

@@ -28,6 +28,10 @@ class Given:
         """Return how to reach it when it answers."""
         return None if self._kubectl("get", "--raw", "/readyz") else Access(self.kubeconfig, None, self.ingress_url)
 
+    def images(self) -> frozenset[str]:
+        """Return none: nobody can look into another's nodes."""
+        return frozenset()
+
     def load(self, archives: Sequence[Path]) -> None:
         """Leave the images to its registry: nobody can import into another's nodes."""
         say(

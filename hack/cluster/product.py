@@ -6,44 +6,34 @@ import time
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from cluster.delivery import ROOT, deliver
 from cluster.errors import ClusterError
 from cluster.provider import Access, Provider
 from cluster.shell import Shell, say
-from images.names import NAMES, Naming
+from images.names import Naming
 
-_ROOT = Path(__file__).resolve().parents[2]
-_CHART = _ROOT / "charts" / "conch"
+_CHART = ROOT / "charts" / "conch"
 _VALUES = Path(__file__).with_name("values.yaml")
-_EXAMPLE = _ROOT / "examples" / "tiny-chat.yaml"
-_ARCHIVES = _ROOT / ".conch" / "images"
+_EXAMPLE = ROOT / "examples" / "tiny-chat.yaml"
 _NAMESPACE = "conch"
 _KEYS_SECRET = "conch-api-keys"
 
 
 def bring_up(provider: Provider, shell: Shell) -> str:
-    """Do all of it and return one line of shell with what a client needs."""
+    """Do all of it and return three lines of shell with what a client needs."""
     began = time.monotonic()
     access = provider.up()
-    _build_and_load(provider, shell)
-    if not _CHART.exists():
-        say("There is no chart in this checkout, so only the cluster and the images are ready.")
-        return access.exports()
     if access.ingress_url is None:
         raise ClusterError("Set CONCH_TEST_INGRESS_URL to where the ingress of CONCH_TEST_KUBECONFIG answers.")
     ingress = urlsplit(access.ingress_url)
     host = _host(ingress.hostname or "")
     url = f"{ingress.scheme}://{host}{f':{ingress.port}' if ingress.port else ''}/v1"
-    release = _Release(access, shell, Naming.from_environ(shell.environment))
+    release = _Release(access, shell, deliver(provider, shell))
     release.install(host)
     release.apply_example()
     say(f"Conch answers at {url} after {time.monotonic() - began:.0f} s.")
-    return f"{access.exports()} OPENAI_BASE_URL={url} OPENAI_API_KEY={shlex.quote(release.api_key())}"
-
-
-def _build_and_load(provider: Provider, shell: Shell) -> None:
-    shell.show(_ROOT / "hack" / "images" / "build", "--archives", _ARCHIVES)
-    naming = Naming.from_environ(shell.environment)
-    provider.load([_ARCHIVES / naming.image(name).archive for name in NAMES])
+    key = shlex.quote(release.api_key())
+    return f"{access.exports()}\nexport OPENAI_BASE_URL={url}\nexport OPENAI_API_KEY={key}"
 
 
 def _host(name: str) -> str:
@@ -72,7 +62,10 @@ class _Release:
         values = {"ingress.host": host, **ours}
         options = [word for name, value in values.items() for word in ("--set-string", f"{name}={value}")]
         where = ("--namespace", _NAMESPACE, "--create-namespace", "--wait", "--timeout=5m")
-        self._run("helm", "upgrade", "--install", "conch", _CHART, "--values", _VALUES, *options, *where)
+        # A definition that something else has left there is taken over: it is the same one.
+        self._run(
+            "helm", "upgrade", "--install", "conch", _CHART, "--values", _VALUES, *options, *where, "--take-ownership"
+        )
 
     def apply_example(self) -> None:
         """Apply the example model and wait until it serves."""

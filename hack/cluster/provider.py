@@ -43,6 +43,9 @@ class Provider(Protocol):
     def running(self) -> Access | None:
         """Return how to reach it when it runs."""
 
+    def images(self) -> frozenset[str]:
+        """Return the names of the images that its nodes have, as far as can be known."""
+
     def load(self, archives: Sequence[Path]) -> None:
         """Import image archives into its nodes."""
 

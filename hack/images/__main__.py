@@ -1,7 +1,8 @@
 """Command line: builds images, prints their names on stdout and its progress on stderr.
 
-Variables: CONCH_IMAGE_PREFIX (default conch.test), CONCH_IMAGE_VERSION (default dev), CONCH_IMAGE_TOOL (docker, podman
-or buildah), CONCH_IMAGE_BASE (the Dockerfile's BASE), CONCH_DEBIAN_MIRROR (for a base that is made, not pulled).
+Variables: CONCH_IMAGE_PREFIX (default conch.test), CONCH_IMAGE_VERSION (default `dev-` and a digest of what the images
+are made of), CONCH_IMAGE_TOOL (docker, podman or buildah), CONCH_IMAGE_BASE (the Dockerfile's BASE),
+CONCH_DEBIAN_MIRROR (for a base that is made, not pulled).
 """
 
 import argparse
@@ -22,7 +23,7 @@ def main() -> int:
     """Build what the command line names."""
     arguments = _arguments()
     environ = os.environ  # noqa: TID251 - the one place that reads it
-    naming = Naming.from_environ(environ)
+    naming = Naming.from_environ(environ, _ROOT)
     try:
         tool = find_tool(environ.get("CONCH_IMAGE_TOOL"))
         chosen = base.choose(tool, environ.get("CONCH_IMAGE_BASE"), mirror=environ.get("CONCH_DEBIAN_MIRROR"))

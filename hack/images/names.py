@@ -2,6 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
+
+from images import contents
 
 NAMES = ("gateway", "tokenizer", "llm-worker", "embed-worker", "operator", "engine-cpu", "redis")
 
@@ -16,7 +19,7 @@ class Image:
     @property
     def archive(self) -> str:
         """Return the name of the file that holds it."""
-        return self.reference.replace("/", "_").replace(":", "_") + ".tar"
+        return f"{self.target}.tar"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +30,10 @@ class Naming:
     version: str
 
     @classmethod
-    def from_environ(cls, environ: Mapping[str, str]) -> "Naming":
-        """Read CONCH_IMAGE_PREFIX and CONCH_IMAGE_VERSION."""
-        return cls(environ.get("CONCH_IMAGE_PREFIX") or "conch.test", environ.get("CONCH_IMAGE_VERSION") or "dev")
+    def from_environ(cls, environ: Mapping[str, str], root: Path) -> "Naming":
+        """Read CONCH_IMAGE_PREFIX and CONCH_IMAGE_VERSION; without a version the tag says what the images hold."""
+        version = environ.get("CONCH_IMAGE_VERSION") or f"dev-{contents.digest(root)}"
+        return cls(environ.get("CONCH_IMAGE_PREFIX") or "conch.test", version)
 
     def image(self, target: str) -> Image:
         """Return the image of one target."""

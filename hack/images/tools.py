@@ -36,11 +36,11 @@ class Tool(ABC):
 
     def build(self, recipe: Recipe, image: Image) -> None:
         """Build one target of the Dockerfile."""
-        arguments = {"BASE": recipe.base, "VERSION": recipe.version}
-        labels = {"revision": recipe.revision, "base.name": recipe.base}
+        # As labels of the command line they come last, so that another commit spoils no cached layer.
+        labels = {"version": recipe.version, "revision": recipe.revision, "base.name": recipe.base}
         options = [f"--target={image.target}", f"--tag={image.reference}"]
         options += [word for name, path in recipe.secrets.items() for word in ("--secret", f"id={name},src={path}")]
-        options += [f"--build-arg={name}={value}" for name, value in arguments.items()]
+        options += [f"--build-arg=BASE={recipe.base}"]
         options += [f"--label=org.opencontainers.image.{name}={value}" for name, value in labels.items()]
         self._build(*options, str(recipe.context))
 

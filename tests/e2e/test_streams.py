@@ -31,7 +31,7 @@ def conch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConchUp]:
     """Run a Conch of its own with a fast model, a paced one, and a paced one that serves one request at a time."""
     folder = tmp_path_factory.mktemp("faults")
     paced = folder / "paced.yaml"
-    model = EXAMPLE.parent / "models" / "tiny-chat"
+    model = EXAMPLE.parent / "tiny-chat"
     paced.write_text(
         PACED.format(name="paced", folder=model, slots=32, pace=10)
         + "---\n"

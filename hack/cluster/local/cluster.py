@@ -44,6 +44,10 @@ class LocalCluster:
         self._check_owner()
         return self._access() if all(map(self._machine.alive, COMPONENTS)) else None
 
+    def images(self) -> frozenset[str]:
+        """Return the names of the images in the node."""
+        return images.names(self._machine)
+
     def load(self, archives: Sequence[Path]) -> None:
         """Import image archives into the node."""
         self._check_rights()
@@ -91,7 +95,7 @@ class LocalCluster:
         machine.wait("the node or an add-on", lambda: addons.ready(machine), limit_s=120, needs=COMPONENTS)
 
     def _access(self) -> Access:
-        return Access(self._layout.admin, self._layout.bin, INGRESS, direct=(NODE_IP, "127.0.0.1"))
+        return Access(self._layout.admin, self._layout.bin, INGRESS, direct=(NODE_IP, "127.0.0.1", "localhost"))
 
     @contextmanager
     def _alone(self) -> Iterator[None]:

@@ -15,6 +15,11 @@ from cluster.shell import say
 _AUTHORITIES = Path("/etc/ssl/certs/ca-certificates.crt")
 
 
+def names(machine: Machine) -> frozenset[str]:
+    """Return the names of the node's images."""
+    return frozenset(machine.ctr("images", "ls", "-q").stdout.split())
+
+
 def load(machine: Machine, archive: Path) -> None:
     """Import an archive, unless the node has exactly its images already."""
     if _present(machine, archive):
@@ -27,7 +32,7 @@ def load(machine: Machine, archive: Path) -> None:
 
 def load_binary(machine: Machine, name: str, binary: Path) -> None:
     """Import an image that holds one static binary and nothing else."""
-    if name in machine.ctr("images", "ls", "-q").stdout.split():
+    if name in names(machine):
         return
     with tempfile.TemporaryDirectory(dir=machine.layout.temporary) as folder:
         layer, archive = Path(folder, "layer.tar"), Path(folder, "image.tar")

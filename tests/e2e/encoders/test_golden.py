@@ -14,7 +14,7 @@ Json = dict[str, Any]
 
 
 def golden(name: str) -> list[Json]:
-    items: list[Json] = json.loads((ROOT / "examples" / "models" / name / "golden.json").read_text())["items"]
+    items: list[Json] = json.loads((ROOT / "examples" / name / "golden.json").read_text())["items"]
     return items
 
 

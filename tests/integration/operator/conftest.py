@@ -4,14 +4,14 @@ from pathlib import Path
 import psutil
 import pytest
 
-from testkit.conch import EXAMPLE, ConchUp
+from testkit.conch import ConchUp, example_text
 
 
 @pytest.fixture
 def models_file(tmp_path: Path) -> Path:
     """Return a copy of the example that a test may edit."""
     file = tmp_path / "models.yaml"
-    file.write_text(EXAMPLE.read_text().replace("models/tiny-chat", str(EXAMPLE.parent / "models" / "tiny-chat")))
+    file.write_text(example_text())
     return file
 
 

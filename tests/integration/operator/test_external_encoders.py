@@ -13,7 +13,7 @@ from testkit.asking import post
 from testkit.conch import ROOT, ConchUp
 from testkit.servers.triton import RunningTriton, triton_server, write_repository
 
-FOLDER = ROOT / "examples" / "models" / "tiny-reranker"
+FOLDER = ROOT / "examples" / "tiny-reranker"
 
 
 @pytest.fixture

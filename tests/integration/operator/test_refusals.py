@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from testkit.conch import EXAMPLE, free_port
+from testkit.conch import EXAMPLE, example_text, free_port
 
 
 def conch(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -28,7 +28,7 @@ def conch(*arguments: str, cwd: Path, **environment: str) -> subprocess.Complete
 
 def example(folder: Path, before: str = "", after: str = "") -> str:
     file = folder / "models.yaml"
-    text = EXAMPLE.read_text().replace("models/tiny-chat", str(EXAMPLE.parent / "models" / "tiny-chat"))
+    text = example_text()
     file.write_text(text.replace(before, after) if before else text)
     return str(file)
 
@@ -36,9 +36,9 @@ def example(folder: Path, before: str = "", after: str = "") -> str:
 @pytest.mark.parametrize(
     ("before", "after", "says"),
     [
-        ("  kind: LLM", "  kind: [LLM", "models.yaml:12:14: broken YAML"),
-        ("replicas:", "replcas:", "models.yaml:14: spec.replcas: unknown field, did you mean replicas?"),
-        (str(EXAMPLE.parent), "/nowhere", "tiny-chat: The folder /nowhere/models/tiny-chat does not exist"),
+        ("  kind: LLM", "  kind: [LLM", "models.yaml:13:14: broken YAML"),
+        ("replicas:", "replcas:", "models.yaml:15: spec.replcas: unknown field, did you mean replicas?"),
+        (str(EXAMPLE.parent), "/nowhere", "tiny-chat: The folder /nowhere/tiny-chat does not exist"),
     ],
 )
 def test_a_bad_file_is_refused(tmp_path: Path, before: str, after: str, says: str) -> None:
@@ -109,7 +109,7 @@ def test_validate_answers_for_each_object(tmp_path: Path) -> None:
     result = conch("validate", good, str(bad), cwd=tmp_path)
     assert result.returncode == 1
     assert "local/tiny-chat ok" in result.stdout
-    assert "bad.yaml:11: spec.kind: " in result.stderr
+    assert "bad.yaml:12: spec.kind: " in result.stderr
 
 
 def test_an_older_file_is_converted_to_what_validates(tmp_path: Path) -> None:

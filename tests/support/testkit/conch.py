@@ -24,6 +24,14 @@ EXAMPLES = tuple(
 """One model of every kind."""
 
 
+def example_text() -> str:
+    """Return the example with its folder's whole path, so that it can be written anywhere."""
+    relative = "path: tiny-chat"
+    text = EXAMPLE.read_text()
+    assert relative in text
+    return text.replace(relative, f"path: {EXAMPLE.parent / 'tiny-chat'}")
+
+
 def free_port() -> int:
     """Return a port on 127.0.0.1 that nothing listens on at this moment."""
     with socket.socket() as probe:

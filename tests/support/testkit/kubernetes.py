@@ -1,7 +1,6 @@
 """A real Kubernetes for tests: the one that runs, else one that is started for them and stopped after them."""
 
 import json
-import os
 import secrets
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -10,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from images.names import NAMES, Naming
+from images.names import NAMES
 
 _ROOT = Path(__file__).resolve().parents[3]
 _SCRIPT = _ROOT / "hack" / "cluster" / "cluster"
-_ARCHIVES = _ROOT / ".conch" / "images"
 _CRD = _ROOT / "crds" / "modeldeployments.conch.dev.yaml"
 _UNAVAILABLE = 3
+_BUILD_S = 1800
 _RESTRICTED = "pod-security.kubernetes.io/enforce=restricted"
 
 
@@ -51,13 +50,9 @@ class Cluster:
         return str(self.tools / name) if self.tools else name
 
     def load_images(self) -> "Images":
-        """Build the images of this checkout, import them into the nodes, and return their names."""
-        build: list[str | Path] = [_ROOT / "hack" / "images" / "build", "--archives", _ARCHIVES]
-        built = subprocess.run(build, stdout=subprocess.PIPE, text=True, check=True).stdout.split()
-        naming = Naming.from_environ(os.environ)  # noqa: TID251 - as the build script reads it
-        archives = [_ARCHIVES / naming.image(name).archive for name in NAMES]
-        subprocess.run([_SCRIPT, "load", *archives], check=True, timeout=300)
-        return Images(dict(zip(NAMES, built, strict=True)))
+        """Make the images of this checkout be in the nodes, built where they are not, and return their names."""
+        done = subprocess.run([_SCRIPT, "images"], stdout=subprocess.PIPE, text=True, check=True, timeout=_BUILD_S)
+        return Images(dict(zip(NAMES, done.stdout.split(), strict=True)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,14 +110,36 @@ def running_cluster() -> Iterator[Cluster]:
 @contextmanager
 def definition(cluster: Cluster) -> Iterator[None]:
     """Give a cluster with our definition; one that was not there goes again, unless somebody uses it by then."""
-    there = cluster.try_kubectl("get", "crd", _CRD.stem).returncode == 0
+    there = _is_defined(cluster)
     cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", _CRD)
     cluster.kubectl("wait", "--for=condition=Established", f"crd/{_CRD.stem}", "--timeout=30s")
     try:
         yield
     finally:
-        if not there and not cluster.kubectl("get", "mdep", "--all-namespaces", "-o", "name").strip():
-            cluster.kubectl("delete", "crd", _CRD.stem)
+        if not there:
+            _forget(cluster)
+
+
+@contextmanager
+def definition_by_chart(cluster: Cluster) -> Iterator[bool]:
+    """Tell whether a chart may bring our definition: not where one is, which is brought up to date instead."""
+    if _is_defined(cluster):
+        with definition(cluster):
+            yield False
+        return
+    try:
+        yield True
+    finally:
+        _forget(cluster)
+
+
+def _is_defined(cluster: Cluster) -> bool:
+    return cluster.try_kubectl("get", "crd", _CRD.stem).returncode == 0
+
+
+def _forget(cluster: Cluster) -> None:
+    if not cluster.kubectl("get", "mdep", "--all-namespaces", "-o", "name").strip():
+        cluster.kubectl("delete", "crd", _CRD.stem)
 
 
 @contextmanager
@@ -134,7 +151,7 @@ def fresh_namespace(cluster: Cluster) -> Iterator[Namespace]:
         cluster.kubectl("label", "namespace", name, _RESTRICTED)
         yield Namespace(cluster, name)
     finally:
-        cluster.kubectl("delete", "namespace", name, "--timeout=120s", timeout_s=130)
+        cluster.kubectl("delete", "namespace", name, "--ignore-not-found", "--timeout=120s", timeout_s=130)
 
 
 def _show() -> Cluster | None:

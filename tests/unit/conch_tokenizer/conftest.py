@@ -9,7 +9,7 @@ from conch_tokenizer.chat import ChatRenderer
 from conch_tokenizer.model import ModelTokenizer, load
 from conch_tokenizer.operations import Workbench
 
-TINY_CHAT = Path(__file__).parents[3] / "examples" / "models" / "tiny-chat"
+TINY_CHAT = Path(__file__).parents[3] / "examples" / "tiny-chat"
 
 
 @pytest.fixture(scope="session")

@@ -9,9 +9,7 @@ from conch_kit.errors import InvalidRequest
 from conch_tokenizer.chat import ChatRenderer
 from conch_tokenizer.model import ModelTokenizer
 
-GOLDEN = json.loads((Path(__file__).parents[3] / "examples" / "models" / "tiny-chat" / "golden.json").read_text())[
-    "items"
-]
+GOLDEN = json.loads((Path(__file__).parents[3] / "examples" / "tiny-chat" / "golden.json").read_text())["items"]
 CHATS = [item for item in GOLDEN if item.get("messages")]
 HELLO = ({"role": "user", "content": "Hello!"},)
 

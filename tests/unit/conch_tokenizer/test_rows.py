@@ -14,7 +14,7 @@ CLS, SEP = 2, 3
 
 @pytest.fixture(scope="module")
 def model() -> ModelTokenizer:
-    return load(ROOT / "examples" / "models" / "tiny-reranker")
+    return load(ROOT / "examples" / "tiny-reranker")
 
 
 @pytest.fixture

@@ -36,21 +36,37 @@ def test_an_image_needs_what_its_own_distributions_need_and_no_more(
     assert requirements(monkeypatch, capsys, "ours", "conch-door") == ["conch-core", "conch-door"]
 
 
+def test_prefix_and_version_name_the_images() -> None:
+    environ = {"CONCH_IMAGE_PREFIX": "registry.example:5000/conch", "CONCH_IMAGE_VERSION": "1.2.0"}
+    image = Naming.from_environ(environ, _ROOT).image("gateway")
+    assert image == Image("gateway", "registry.example:5000/conch/gateway:1.2.0")
+    assert image.archive == "gateway.tar"
+
+
 @pytest.mark.parametrize(
-    ("environ", "reference", "archive"),
+    ("path", "counts"),
     [
-        ({}, "conch.test/gateway:dev", "conch.test_gateway_dev.tar"),
-        (
-            {"CONCH_IMAGE_PREFIX": "registry.example:5000/conch", "CONCH_IMAGE_VERSION": "1.2.0"},
-            "registry.example:5000/conch/gateway:1.2.0",
-            "registry.example_5000_conch_gateway_1.2.0.tar",
-        ),
+        ("libs/kit/code.py", True),
+        ("libs/kit/new.py", True),
+        ("Dockerfile", True),
+        ("docs/page.md", False),
+        ("libs/kit/__pycache__/code.pyc", False),
     ],
 )
-def test_prefix_and_version_name_the_images(environ: dict[str, str], reference: str, archive: str) -> None:
-    image = Naming.from_environ(environ).image("gateway")
-    assert image == Image("gateway", reference)
-    assert image.archive == archive
+def test_the_tag_changes_with_what_the_images_hold(tmp_path: Path, path: str, counts: bool) -> None:
+    for name, text in (
+        ("Dockerfile", "FROM base"),
+        (".dockerignore", "# only this\n*\n!libs\n**/__pycache__\n"),
+        ("libs/kit/code.py", "pass"),
+        ("docs/page.md", "words"),
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    before = Naming.from_environ({}, tmp_path)
+    assert before == Naming.from_environ({}, tmp_path)
+    (tmp_path / path).parent.mkdir(exist_ok=True)
+    (tmp_path / path).write_text("changed")
+    assert (Naming.from_environ({}, tmp_path) != before) == counts
 
 
 def test_every_name_is_a_target_of_the_dockerfile() -> None:

@@ -42,7 +42,7 @@ class KubernetesEngines:
         self._namespaces = namespaces
         self._clock = clock
         kinds = children_of(network_policies=settings.network_policy.enabled)
-        self._children = Children(api, namespaces, clock, kinds)
+        self._children = Children(api, namespaces, kinds)
         self._leaving_since: dict[EngineName, float] = {}
         self._released: set[EngineName] = set()
         self.pods: Mapping[EngineName, Object] = {}
@@ -98,8 +98,10 @@ class KubernetesEngines:
             try:
                 await self._api.patch_list(POD, meta["namespace"], meta["name"], change, "status")
             except ApiError as error:
-                if error.status != 404:
+                if not error.answered:
                     raise
+                if error.status != 404:
+                    log.warning("A readiness gate was not set.", extra={"engine": name, "error": str(error)})
 
     def _made(
         self, steps: Plan, refused: dict[ModelId, Fault]

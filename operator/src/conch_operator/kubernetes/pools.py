@@ -4,16 +4,19 @@ What a pool looks like is the chart's to say; the operator adds the number of re
 with the release.
 """
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 
 from conch_contracts.names import MANAGED_BY_LABEL, OPERATOR
 from conch_contracts.records import ModelKind
 from conch_operator.kubernetes.api import ApiError, KubernetesApi
-from conch_operator.kubernetes.children import Children, key_of
+from conch_operator.kubernetes.children import Children, Refused, key_of
 from conch_operator.kubernetes.kinds import DEPLOYMENT, DISRUPTION_BUDGET, Kind, Object
 from conch_operator.resources.pool import POOL_LABEL, make_pool
 from conch_operator.settings import PoolSettings, ReleaseFile
+
+log = logging.getLogger(__name__)
 
 POOL_KINDS: tuple[Kind, ...] = (DEPLOYMENT, DISRUPTION_BUDGET)
 POOL_SELECTOR = f"{MANAGED_BY_LABEL}={OPERATOR},{POOL_LABEL}"
@@ -26,7 +29,7 @@ class WorkerPools:
         self._api = api
         self._release = release
         self._clock = clock
-        self._children = Children(api, [release.release.namespace], clock, POOL_KINDS, POOL_SELECTOR)
+        self._children = Children(api, [release.release.namespace], POOL_KINDS, POOL_SELECTOR)
         self._needed_at: dict[str, float] = {}
         self._owner: Object | None = None
 
@@ -41,7 +44,10 @@ class WorkerPools:
             pool = self._release.worker_pools[name]
             for made in make_pool(name, pool, self._release.release.namespace, owner):
                 wanted.add(key_of(made))
-                await self._children.ensure(made)
+                try:
+                    await self._children.ensure(made)
+                except Refused as error:  # models that miss their workers say so themselves
+                    log.warning("An object of a pool was refused.", extra={"pool": name, "error": str(error)})
         await self._children.prune_all(wanted)
 
     def _wanted(self, kinds: frozenset[ModelKind]) -> list[str]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from conch_kit.redis_client import RegistryError, RegistryUnavailable
 from conch_operator.kubernetes.api import ApiError, KubernetesApi
-from conch_operator.kubernetes.children import Refused
+from conch_operator.kubernetes.backoff import Backoff
 from conch_operator.kubernetes.desired import read_wanted
 from conch_operator.kubernetes.engines import KubernetesEngines
 from conch_operator.kubernetes.kinds import MODEL_DEPLOYMENT, Object
@@ -30,7 +30,6 @@ LEAST_PAUSE_S = 0.25
 """Between two rounds, so that a burst of changes is seen to together."""
 UNSETTLED_S = 1.0
 """Until the next round while a model is not ready."""
-_LONGEST_PAUSE_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +54,7 @@ class Work:
         self._round_s = round_s
         self._wake = wake
         self._settled = True
+        self._backoff = Backoff()
 
     def changed(self) -> None:
         """Say that something has happened."""
@@ -63,17 +63,19 @@ class Work:
 
     async def run(self) -> None:
         """Run rounds for ever."""
-        pause_s = 0.0
+        failures = 0
         while True:
             self._wake.clear()
             self._parts.metrics.waiting.set(0)
+            pause_s = LEAST_PAUSE_S
             try:
                 await self._timed_round()
-                pause_s = 0.0
-            except (ApiError, Refused, RegistryUnavailable, RegistryError) as error:
-                pause_s = min(_LONGEST_PAUSE_S, max(1.0, pause_s * 2))
+                failures = 0
+            except (ApiError, RegistryUnavailable, RegistryError) as error:
+                failures += 1
+                pause_s = self._backoff.pause_s(failures)
                 log.warning("A round failed; it is tried again.", extra={"error": str(error), "pause_s": pause_s})
-            await asyncio.sleep(max(LEAST_PAUSE_S, pause_s))
+            await asyncio.sleep(pause_s)
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), self._round_s if self._settled else UNSETTLED_S)
 
@@ -96,6 +98,7 @@ class Work:
             items += await parts.api.list_all(MODEL_DEPLOYMENT, namespace)
         parts.watches.listed(items)
         wanted = read_wanted(items)
+        await parts.telling.greet(wanted)
         await parts.engines.observe()
         await parts.pools.ensure(model.deployment.spec.kind for model in wanted.desired.models)
         statuses = await parts.reconciler.reconcile(wanted.desired, wanted.statuses)

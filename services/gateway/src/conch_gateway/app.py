@@ -19,6 +19,7 @@ from conch_gateway.encoders.request import Front
 from conch_gateway.encoders.tokens import DETOKENIZE_PATHS, TOKENIZE_PATHS, TokenEndpoints
 from conch_gateway.inference import PATHS, Bounds, Inference
 from conch_gateway.metrics import GatewayMetrics
+from conch_gateway.retries import RetryBudget
 from conch_gateway.settings import GatewaySettings
 from conch_gateway.tokenizers import Tokenizers
 from conch_gateway.upstream.port import Upstream
@@ -59,13 +60,13 @@ def create_app(deps: Deps, settings: GatewaySettings) -> ASGIApp:
         deps.upstream,
         workers(Pool.TOKENIZER),
         timeout_s=settings.tokenizer_timeout_s,
-        count_retry=deps.metrics.retries.labels("tokenizer").inc,
+        retries=RetryBudget(deps.metrics.retries.labels("tokenizer").inc),
     )
     dispatch = Dispatch(
         deps.upstream,
         deps.admission,
         workers(Pool.LLM),
-        count_retry=deps.metrics.retries.labels("worker").inc,
+        retries=RetryBudget(deps.metrics.retries.labels("worker").inc),
     )
     token = settings.internal_token
     secret = None if token is None else token.get_secret_value().encode()
@@ -97,7 +98,7 @@ def encoder_posts(
             deps.upstream,
             workers(Pool.TOKENIZER),
             timeout_s=settings.tokenizer_timeout_s,
-            count_retry=deps.metrics.retries.labels("tokenizer").inc,
+            retries=RetryBudget(deps.metrics.retries.labels("tokenizer").inc),
             path=path,
         )
 
@@ -105,7 +106,7 @@ def encoder_posts(
         deps.upstream,
         deps.admission,
         workers(Pool.EMBED),
-        count_retry=deps.metrics.retries.labels("worker").inc,
+        retries=RetryBudget(deps.metrics.retries.labels("worker").inc),
         path=ENCODE_PATH,
     )
     encoders = EncoderInference(

@@ -1,0 +1,23 @@
+"""Brings the images of this checkout to a cluster: those that its nodes do not have are built and imported."""
+
+from pathlib import Path
+
+from cluster.provider import Provider
+from cluster.shell import Shell
+from images.names import NAMES, Naming
+
+ROOT = Path(__file__).resolve().parents[2]
+_BUILD = ROOT / "hack" / "images" / "build"
+_ARCHIVES = ROOT / ".conch" / "images"
+
+
+def deliver(provider: Provider, shell: Shell) -> Naming:
+    """Make every image be in the cluster and return how they are called."""
+    naming = Naming.from_environ(shell.environment, ROOT)
+    present = provider.images()
+    missing = [name for name in NAMES if naming.image(name).reference not in present]
+    if missing:
+        build = shell.with_variables(CONCH_IMAGE_PREFIX=naming.prefix, CONCH_IMAGE_VERSION=naming.version)
+        build.show(_BUILD, "--archives", _ARCHIVES, *missing)
+        provider.load([_ARCHIVES / naming.image(name).archive for name in missing])
+    return naming
