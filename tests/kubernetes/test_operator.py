@@ -166,7 +166,7 @@ async def test_no_request_fails_while_pods_come_and_go(world: Plane, tiny: str) 
         ("nowhere", {"engine": {"cpu": {}, "nodeSelector": {"disk": "none"}}}, "Unschedulable", "node"),
         ("no-image", {"engine": {"cpu": {}, "image": "conch.test/none:1"}}, "ImagePullFailed", "conch.test/none:1"),
         ("no-folder", {"source": {"path": "no-such-folder"}}, "FolderMissing", "/models/no-such-folder"),
-        ("no-claim", {"source": {"pvc": {"claimName": "none"}}}, "Unschedulable", "none"),
+        ("no-claim", {"source": {"pvc": {"claimName": "none"}}}, "ClaimNotFound", "none"),
         ("taken", {"servedNames": ["tiny-chat"]}, "NameConflict", "tiny-chat"),
     ],
 )

@@ -21,6 +21,7 @@ from conch_kit.registry import BundleStore, RegistryReader, RegistryWriter
 from conch_kit.registry_writer import Fenced
 from conch_kit.service import run, serve
 from conch_kit.settings import StartupError, load, redacted
+from conch_kit.snapshot import Snapshot
 from conch_kit.triton.client import TritonClient
 from conch_kit.triton.http_client import TritonHttp
 from conch_operator.handlers import Ears, watching
@@ -129,7 +130,7 @@ class Operator:
             prober = await enter(Prober(TritonAsker(triton, await enter(TritonHttp())), changed.set))
             engines = KubernetesEngines(api, agents, release.engines, namespaces)
             sources = AgentSources(api, agents, lambda: tuple(engines.pods.values()))
-            writer = RegistryWriter(redis, fence=leadership.transitions)
+            writer = RegistryWriter(redis, fence=leadership.fence)
             ports = Ports(sources, engines, plan_workloads, writer, reader, BundleStore(redis), prober)
             parts = Parts(
                 api=api,
@@ -140,12 +141,17 @@ class Operator:
                 watches=self._watches,
                 metrics=self._metrics,
                 namespaces=namespaces,
+                loads=lambda: _loads(reader.snapshot),
             )
             children = children_of(network_policies=release.engines.network_policy.enabled)
             work = Work(parts, settings.round_s, changed)
             reader.subscribe(lambda _: work.changed())
             await enter(watching(Ears(work.changed, self._watches), release.watch_namespaces, children))
             await work.run()
+
+
+def _loads(snapshot: Snapshot) -> dict[str, int]:
+    return {pool: sum(beat.in_flight for beat in beats) for pool, beats in snapshot.workers.items()}
 
 
 async def _nothing(scope: Scope, receive: Receive, send: Send) -> None:

@@ -90,6 +90,8 @@ class PoolSettings(_Part):
     """It runs while a model of one of these kinds exists."""
     min_replicas: int = Field(default=1, ge=1)
     max_replicas: int = Field(default=1, ge=1)
+    requests_per_worker: int = Field(default=64, ge=1)
+    """Requests in flight that one worker is for; with more, and within the bounds, more workers run."""
     idle_seconds: float = Field(default=60, ge=0)
     """How long it stays after the last such model has gone."""
     objects: Mapping[str, dict[str, Any]]

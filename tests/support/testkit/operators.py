@@ -178,7 +178,7 @@ class Plane:
             raise AssertionError(f"{name} is not ready: {self.condition(name)}") from error
 
     def clear(self) -> None:
-        """Delete every model and wait until its pods have gone: a namespace with pods takes a minute to go."""
+        """Delete every model and wait until its pods have gone: one with pods takes over a minute to go."""
         self.namespace.kubectl("delete", "modeldeployments", "--all")
         wait_until(lambda: not self.namespace.kubectl("get", "pods", "-o", "name").strip(), "all pods to go", 90, 0.5)
 

@@ -68,11 +68,18 @@ class KubernetesApi:
             await self._client.close()
 
     async def list_all(
-        self, kind: Kind, namespace: str | None, *, labels: str | None = None, metadata_only: bool = False
+        self,
+        kind: Kind,
+        namespace: str | None,
+        *,
+        labels: str | None = None,
+        fields: str | None = None,
+        metadata_only: bool = False,
     ) -> list[Object]:
         """Return every object of a kind: a complete list, or an ApiError."""
         found: list[Object] = []
         query: dict[str, str] = {"limit": str(PAGE)} | ({"labelSelector": labels} if labels else {})
+        query |= {"fieldSelector": fields} if fields else {}
         headers = {"Accept": _METADATA_ONLY} if metadata_only else {}
         while True:
             page = await self._call("GET", kind.path(namespace), query=query, headers=headers)

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from conch_contracts.conditions import Condition, ConditionStatus, ConditionType, Reason
+from conch_contracts.conditions import Condition, ConditionStatus, ConditionType, Reason, set_condition
 from conch_contracts.names import API_VERSION, KIND, OPERATOR, ModelId
 from conch_contracts.spec.status import ModelDeploymentStatus
 from conch_operator.kubernetes.api import ApiError, KubernetesApi
@@ -20,7 +20,7 @@ from conch_operator.status import ModelStatus
 log = logging.getLogger(__name__)
 
 _LONGEST_NOTE = 1000
-_ON_THE_WAY = (Reason.WAITING, Reason.ENGINE_STARTING, Reason.ROUTE_PENDING, Reason.NO_REPLICAS)
+_ON_THE_WAY = (Reason.WAITING, Reason.DOWNLOADING, Reason.ENGINE_STARTING, Reason.ROUTE_PENDING, Reason.NO_REPLICAS)
 
 
 class Telling:
@@ -159,18 +159,18 @@ def _invalid(wanted: Wanted) -> dict[ModelId, ModelStatus]:
             type=ConditionType.READY,
             status=ConditionStatus.FALSE,
             reason=Reason.SPEC_INVALID,
-            message=message,
+            message=f"{message}. What serves it goes on as it is."[:32_768],
             last_transition_time=old.last_transition_time if old is not None and same else now,
             observed_generation=generation,
         )
         statuses[model] = ModelStatus(
             model_id=model,
             observed_generation=generation,
-            served_names=(),
-            replicas=0,
-            ready_replicas=0,
-            tokenizer_digest=None,
-            conditions=(ready,),
+            served_names=before.served_names if before else (),
+            replicas=before.replicas if before else 0,
+            ready_replicas=before.ready_replicas if before else 0,
+            tokenizer_digest=before.tokenizer_digest if before else None,
+            conditions=set_condition(before.conditions if before else (), ready),
         )
     return statuses
 

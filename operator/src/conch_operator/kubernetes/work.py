@@ -7,14 +7,15 @@ say that it is time. A round that fails is tried again, a little later each time
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+from conch_contracts.names import ModelId
 from conch_kit.redis_client import RegistryError, RegistryUnavailable
 from conch_operator.kubernetes.api import ApiError, KubernetesApi
 from conch_operator.kubernetes.backoff import Backoff
-from conch_operator.kubernetes.desired import read_wanted
+from conch_operator.kubernetes.desired import Wanted, read_wanted
 from conch_operator.kubernetes.engines import KubernetesEngines
 from conch_operator.kubernetes.kinds import MODEL_DEPLOYMENT, Object
 from conch_operator.kubernetes.pools import WorkerPools
@@ -44,6 +45,8 @@ class Parts:
     watches: WatchHealth
     metrics: OperatorMetrics
     namespaces: Sequence[str | None]
+    loads: Callable[[], Mapping[str, int]]
+    """Returns the requests in flight in each pool of workers."""
 
 
 class Work:
@@ -55,6 +58,7 @@ class Work:
         self._wake = wake
         self._settled = True
         self._backoff = Backoff()
+        self._unknown: Mapping[ModelId, tuple[str, ...]] = {}
 
     def changed(self) -> None:
         """Say that something has happened."""
@@ -91,6 +95,13 @@ class Work:
             self._parts.metrics.reconciles.labels(result).inc()
             self._parts.metrics.duration.observe(time.perf_counter() - began)
 
+    def _say_unknown(self, wanted: Wanted) -> None:
+        """Log each set of unknown fields once."""
+        for model, fields in wanted.unknown.items():
+            if self._unknown.get(model) != fields:
+                log.warning("Unknown fields are ignored.", extra={"model": model, "fields": ", ".join(fields)})
+        self._unknown = wanted.unknown
+
     async def _round(self) -> Statuses:
         parts = self._parts
         items: list[Object] = []
@@ -100,7 +111,8 @@ class Work:
         wanted = read_wanted(items)
         await parts.telling.greet(wanted)
         await parts.engines.observe()
-        await parts.pools.ensure(model.deployment.spec.kind for model in wanted.desired.models)
+        self._say_unknown(wanted)
+        await parts.pools.ensure(wanted.kinds, parts.loads())
         statuses = await parts.reconciler.reconcile(wanted.desired, wanted.statuses)
         await parts.telling.tell(wanted, statuses)
         return statuses

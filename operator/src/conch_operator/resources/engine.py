@@ -21,6 +21,7 @@ from conch_contracts.names import (
 )
 from conch_operator.agent.report import ENGINE_PATH, WITHDRAWN_PATH
 from conch_operator.resources.agent import agent_container
+from conch_operator.resources.download import download_container
 from conch_operator.resources.images import engine_image
 from conch_operator.resources.metadata import child_name, digest, labels, metadata, selector
 from conch_operator.resources.repository import REPOSITORY_MOUNT, linking_container, repository_volumes
@@ -116,6 +117,8 @@ def _pod(model: DesiredModel, server: RuntimeServer, source: SourceVolume, setti
     if server.version_folder is not None:
         init.append(linking_container(server, image, source.engine_mounts) | _common(settings))
     init.append(agent_container(model, source, settings) | _common(settings) | {"restartPolicy": "Always"})
+    if source.download_mounts:  # after the agent, which tells how far it is
+        init.append(download_container(model.deployment.spec, source, settings) | _common(settings))
     pod: Object = {
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
