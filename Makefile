@@ -5,7 +5,7 @@ MODELS ?= $(addprefix examples/,tiny-chat.yaml minilm.yaml tiny-reranker.yaml ti
 ARGS ?=
 BIN := .venv/bin
 
-.PHONY: help setup up test lint fmt types generate unit contract integration e2e bench images cluster cluster-down clean
+.PHONY: help setup up test lint fmt types generate unit contract integration e2e bench soak images cluster cluster-down clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-13s %s\n", $$1, $$2}'
@@ -36,6 +36,9 @@ unit contract integration e2e: setup ## Run one suite.
 
 bench: setup ## Measure added latency, throughput and CPU against a direct gRPC client and nginx.
 	@exec $(BIN)/python -m bench $(ARGS)
+
+soak: setup ## Run the long tests of the operator on a Kubernetes and keep their result in docs/soak.md.
+	@hack/soak $(ARGS)
 
 images: ## Build the images with docker, podman or buildah; ARGS may name some of them.
 	@hack/images/build $(ARGS)

@@ -37,6 +37,7 @@ def operator(world: Plane) -> Iterator[Process]:
     }
     with world.operator(round_s=1, release={"engines": engines}) as process:
         yield process
+        world.namespace.kubectl("delete", "pod", "hub", "--wait=false")
         world.clear()
 
 
@@ -78,6 +79,12 @@ async def test_row_26_a_missing_secret_is_named_and_the_model_recovers(world: Pl
         ),
         ("claim", {"source": {"huggingFace": {**HUB, "cache": {"claimName": "none"}}}}, "ClaimNotFound", "none"),
         ("row-28", {"engine": {"cpu": {}, "nodeSelector": {"gpu": "none"}}}, "Unschedulable", "node"),
+        (
+            "pull-secret",
+            {"engine": {"cpu": {}, "image": "conch.test/none:1", "imagePullSecrets": [{"name": "none"}]}},
+            "SecretNotFound",
+            "The Secret none is missing",
+        ),
         (
             "row-29",
             {"tokenizer": {"chatTemplate": {"inline": "one\n{% endfor %}"}}},

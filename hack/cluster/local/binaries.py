@@ -4,32 +4,31 @@ Built ones are kept under the recipe's digest in the user's cache, so they outli
 """
 
 import hashlib
-import os
 import shutil
 from pathlib import Path
 
+from cluster import packages
 from cluster.errors import ClusterUnavailable
 from cluster.local.layout import Layout
 from cluster.shell import Shell, say
 
 NAMES = ("kube", "coredns", "traefik", "helm", "pause")
 _RECIPE = Path(__file__).with_name("recipe")
-_PROGRAMS = ("containerd", "runc", "nft", "zstd", "openssl", "ip", "/usr/lib/cni/bridge")
-_PACKAGES = ("containerd", "runc", "containernetworking-plugins", "nftables", "iproute2", "zstd", "openssl")
+_PROGRAMS = {
+    "containerd": "containerd",
+    "runc": "runc",
+    "/usr/lib/cni/bridge": "containernetworking-plugins",
+    "nft": "nftables",
+    "ip": "iproute2",
+    "zstd": "zstd",
+    "openssl": "openssl",
+}
+"""What the node needs, and the Debian packages that have it."""
 
 
 def install_packages(shell: Shell) -> None:
-    """Install the Debian packages that the node needs; raises ClusterUnavailable with the command where it cannot."""
-    missing = [name for name in _PROGRAMS if not shell.has(name)]
-    if not missing:
-        return
-    command = f"apt-get install -y {' '.join(_PACKAGES)}"
-    if os.geteuid() or not shell.has("apt-get"):
-        raise ClusterUnavailable(f"A node on this machine needs {', '.join(missing)}. As root: {command}")
-    say(f"Installing {', '.join(_PACKAGES)}.")
-    installer = shell.with_variables(DEBIAN_FRONTEND="noninteractive")
-    installer.show("apt-get", "update", "-qq")
-    installer.show(*command.split(), "-qq")
+    """Install what the node needs of Debian; raises ClusterUnavailable."""
+    packages.require("A node on this machine", _PROGRAMS, shell)
 
 
 def place(layout: Layout, shell: Shell, *, ready_made: Path | None, cache: Path) -> None:

@@ -144,7 +144,7 @@ def template_fault(template: str, place: str) -> SourceFault | None:
 def _facts(model: DesiredModel, folder: Path) -> SourceFacts:
     _check_is_local(model)
     facts = read_folder(folder, needs_of(model.deployment.spec))
-    return replace(facts, chat_template=_chat_template(model))
+    return replace(facts, chat_template=read_chat_template(model))
 
 
 def _check_is_local(model: DesiredModel) -> None:
@@ -182,7 +182,8 @@ def _digest(folder: Path) -> Digest:
         raise SourceError(Reason.TOKENIZER_INVALID, f"The tokenizer in {folder} cannot be packed: {error}") from error
 
 
-def _chat_template(model: DesiredModel) -> str | None:
+def read_chat_template(model: DesiredModel) -> str | None:
+    """Return the template that a model sets instead of its folder's; raises SourceError."""
     override = model.deployment.spec.tokenizer.chat_template
     if override is None:
         return None

@@ -15,7 +15,7 @@ from testkit.downloads import Download
 def model(tmp_path: Path) -> Path:
     """Give the folder of a model with weights in two formats."""
     folder = tmp_path / "original"
-    shutil.copytree(ROOT / "examples" / "models" / "tiny-chat", folder, ignore=shutil.ignore_patterns("golden.json"))
+    shutil.copytree(ROOT / "examples" / "tiny-chat", folder, ignore=shutil.ignore_patterns("golden.json"))
     (folder / "model.safetensors").write_bytes(os.urandom(3_000_000))
     (folder / "pytorch_model.bin").write_bytes(b"the same weights again")
     (folder / ".gitattributes").write_text("*.safetensors filter=lfs\n")

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from testkit.certificates import make_authority
 from testkit.downloads import Download
 from testkit.servers.hub import REPO, HubServer
 
@@ -61,6 +62,28 @@ def test_a_server_that_is_away_is_named_within_seconds(
 ) -> None:
     here.environ = {**environ, "HF_ENDPOINT": "http://127.0.0.1:9"}
     assert here.run(source).message.startswith(line)
+
+
+def test_the_authorities_of_the_settings_are_trusted_beside_others(
+    tmp_path: Path, model: Path, here: Download, environ: Mapping[str, str], wanted: dict[str, bytes]
+) -> None:
+    authority = make_authority(tmp_path)
+    with HubServer(model, tls=authority.server) as hub:
+        here.environ = {**environ, "HF_ENDPOINT": hub.url}
+        refused = here.run(SOURCE)
+        ended = here.run(SOURCE, ca_bundle=authority.pem)
+    assert refused.message.startswith(f"SourceUnreachable: The Hub at {hub.url} does not answer: [SSL: CERTIFICATE_VER")
+    assert (ended.status, ended.message) == (0, "")
+    assert here.files() == wanted
+
+
+def test_a_proxy_is_used(model: Path, here: Download, environ: Mapping[str, str], wanted: dict[str, bytes]) -> None:
+    with HubServer(model) as proxy:  # asked for whole URLs, as a proxy is; it answers as the Hub would
+        here.environ = {**environ, "HF_ENDPOINT": "http://hub.example.com", "HTTP_PROXY": proxy.url}
+        ended = here.run(SOURCE)
+    assert (ended.status, ended.message) == (0, "")
+    assert here.files() == wanted
+    assert all(path.startswith("http://hub.example.com/") for _, path, _ in proxy.asked)
 
 
 def test_a_wrong_setting_is_named(here: Download) -> None:

@@ -12,8 +12,8 @@ def test_a_downloaded_model_is_served_and_need_not_be_downloaded_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "models.yaml"
-    file.write_text(EXAMPLE.read_text().replace("path: models/tiny-chat", f"huggingFace: {{repo: {REPO}}}"))
-    with HubServer(EXAMPLE.parent / "models" / "tiny-chat") as hub:
+    file.write_text(EXAMPLE.read_text().replace("path: tiny-chat", f"huggingFace: {{repo: {REPO}}}"))
+    with HubServer(EXAMPLE.parent / "tiny-chat") as hub:
         monkeypatch.setenv("HF_ENDPOINT", hub.url)
         monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
         hub.faults.status = 503

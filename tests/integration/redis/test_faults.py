@@ -6,8 +6,9 @@ import time
 import pytest
 
 from conch_contracts.names import CHANGES_CHANNEL, ModelId
+from conch_kit.bundles import digest
 from conch_kit.redis_client import RedisClient, RegistryError, RegistryUnavailable
-from conch_kit.registry import RegistryReader, RegistryWriter
+from conch_kit.registry import BundleStore, RegistryReader, RegistryWriter
 from testkit.records import engine, listing, route
 from testkit.servers.redis import RedisServer
 from testkit.waiting import eventually
@@ -126,6 +127,21 @@ async def test_a_timed_out_command_never_leaves_its_reply_to_another_caller(
     await eventually(lambda: client.available, "Redis to be back")
     for number in range(20):
         assert await client.execute("ECHO", str(number)) == str(number).encode()
+
+
+async def test_a_bundle_is_waited_for_while_redis_is_away_for_a_moment(
+    server: RedisServer, client: RedisClient
+) -> None:
+    data = b"bundle" * 1000
+    await BundleStore(client).put(digest(data), data)
+    server.freeze()
+    await _fails_after(client)
+    await eventually(lambda: not client.available, "the breaker to open")
+    with pytest.raises(RegistryUnavailable):
+        await BundleStore(client, patience_s=0.0).get(digest(data))
+    waiting = asyncio.create_task(BundleStore(client, patience_s=10.0).get(digest(data)))
+    server.thaw()
+    assert await waiting == data
 
 
 async def test_an_error_reply_is_no_failure_of_redis(client: RedisClient) -> None:

@@ -7,7 +7,6 @@ own, so that a test may block while its operator works.
 import asyncio
 import json
 import ssl
-import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -19,11 +18,12 @@ from aiohttp import web
 from kubernetes_asyncio import client, config
 from yarl import URL
 
+from testkit.threads import in_thread
+
 Rule = Callable[[str, str], int | None]
 """From method and path to the status that the call is failed with; None lets it through."""
 
 _HOP = ("host", "content-length", "transfer-encoding", "connection", "accept-encoding", "content-encoding")
-_START_S = 10.0
 _POLL_S = 0.05
 
 
@@ -67,7 +67,7 @@ class ApiProxy:
             return web.json_response(body, status=status, headers={"Retry-After": "1"})
         url = URL(server + request.raw_path, encoded=True)
         headers = {name: value for name, value in request.headers.items() if name.lower() not in _HOP}
-        sent = upstream.request(request.method, url, headers=headers, data=await request.read())
+        sent = upstream.request(request.method, url, headers=headers, data=await request.read() or None)
         async with sent as answer:
             self._note(request, answer.status, watch)
             kept = {name: value for name, value in answer.headers.items() if name.lower() not in _HOP}
@@ -88,25 +88,16 @@ class ApiProxy:
 def api_proxy(kubeconfig: Path, folder: Path) -> Iterator[ApiProxy]:
     """Give a proxy on a free port of 127.0.0.1 to the API server of a kubeconfig."""
     proxy = ApiProxy(folder / "kubeconfig")
-    started, loop = threading.Event(), asyncio.new_event_loop()
-    stop = asyncio.Event()
 
-    async def run() -> None:
+    async def serve(started: Callable[[], None], stop: asyncio.Event) -> None:
         async with _serving(proxy, kubeconfig) as port:
             proxy.kubeconfig.parent.mkdir(parents=True, exist_ok=True)
             proxy.kubeconfig.write_text(json.dumps(_kubeconfig(port)))
-            started.set()
+            started()
             await stop.wait()
 
-    thread = threading.Thread(target=loop.run_until_complete, args=(run(),), name="api-proxy", daemon=True)
-    thread.start()
-    try:
-        assert started.wait(_START_S), "The proxy of the API server did not start."
+    with in_thread(serve, "api-proxy"):
         yield proxy
-    finally:
-        loop.call_soon_threadsafe(stop.set)
-        thread.join(_START_S)
-        loop.close()
 
 
 @asynccontextmanager

@@ -1,7 +1,7 @@
 {{/*
 What the operator may do where ModelDeployments live: read them and write their status; keep the objects that run an
-engine; read pods for the cause when one does not start, and open the readiness gate of those that serve; read what nodes
-tell in Events about pods that do not start, and tell in others what has happened. It reads no Secret.
+engine; read pods for the cause when one does not start, with what nodes tell in Events about it, and open the readiness
+gate of those that serve; tell in Events what has happened. It reads no Secret.
 */}}
 {{- define "conch.operator.rules" -}}
 {{- $contract := include "conch.contract" . | fromYaml -}}

@@ -11,18 +11,22 @@ log = logging.getLogger(__name__)
 
 TRANSFER_S = 20.0
 """How long one bundle may travel: 64 MiB over a slow network."""
+PATIENCE_S = 3.0
+"""How long a bundle that somebody waits for is asked for again: as long as a breaker takes to see Redis' return."""
+_PAUSE_S = 0.1
 
 
 class BundleStore:
     """Bundles by digest. All methods raise RegistryUnavailable while Redis does not answer."""
 
-    def __init__(self, redis: RedisClient) -> None:
+    def __init__(self, redis: RedisClient, *, patience_s: float = PATIENCE_S) -> None:
         self._redis = redis
+        self._patience_s = patience_s
 
     async def get(self, name: Digest) -> bytes | None:
         """Return a bundle, or None when Redis has none whose content fits the digest."""
         try:
-            data = await self._redis.execute("GET", bundle_key(name), timeout_s=TRANSFER_S)
+            data = await self._ask(name)
         except RegistryError as error:
             log.warning("Redis refuses a bundle.", extra={"digest": name, "error": str(error)})
             return None
@@ -47,3 +51,14 @@ class BundleStore:
     async def has(self, name: Digest) -> bool:
         """Return whether Redis holds something under this digest."""
         return bool(await self._redis.execute("EXISTS", bundle_key(name)))
+
+    async def _ask(self, name: Digest) -> object:
+        """Ask for a bundle until Redis answers or patience ends: a process that has just started has nothing else."""
+        deadline = asyncio.get_running_loop().time() + self._patience_s
+        while True:
+            try:
+                return await self._redis.execute("GET", bundle_key(name), timeout_s=TRANSFER_S)
+            except RegistryUnavailable:
+                if asyncio.get_running_loop().time() >= deadline:
+                    raise
+                await asyncio.sleep(_PAUSE_S)

@@ -7,9 +7,8 @@ from pathlib import Path
 
 from conch_operator.manifests import Manifest, read
 from conch_operator.plan import is_served
-from conch_operator.source import read_source
+from conch_operator.source import SourceError, read_chat_template, read_source
 from conch_operator.state import DesiredModel, SourceFault
-from conch_operator.templates import fault_in
 
 
 def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -45,5 +44,8 @@ def _faults(manifest: Manifest, *, on_cluster: bool) -> Iterator[str]:
     if not on_cluster and spec.source.path is not None and is_served(model):
         if isinstance(found := read_source(model), SourceFault):
             yield f"{place}: {found.message}"
-    elif template is not None and template.inline is not None and (why := fault_in(template.inline)) is not None:
-        yield f"{place}: spec.tokenizer.chatTemplate.inline does not compile: {why}"
+    elif template is not None and template.config_map_key_ref is None:
+        try:
+            read_chat_template(model)
+        except SourceError as error:
+            yield f"{place}: {error}"

@@ -57,8 +57,8 @@ class Work:
         self._round_s = round_s
         self._wake = wake
         self._settled = True
-        self._backoff = Backoff()
         self._unknown: Mapping[ModelId, tuple[str, ...]] = {}
+        self._backoff = Backoff()
 
     def changed(self) -> None:
         """Say that something has happened."""
@@ -81,7 +81,10 @@ class Work:
                 log.warning("A round failed; it is tried again.", extra={"error": str(error), "pause_s": pause_s})
             await asyncio.sleep(pause_s)
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), self._round_s if self._settled else UNSETTLED_S)
+                await asyncio.wait_for(self._wake.wait(), self._rest_s())
+
+    def _rest_s(self) -> float:
+        return self._round_s if self._settled else min(self._round_s, UNSETTLED_S)
 
     async def _timed_round(self) -> None:
         began = time.perf_counter()

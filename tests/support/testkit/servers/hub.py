@@ -7,6 +7,7 @@ of it by `faults`. It needs nothing but Python, so it also runs in a pod: hub.py
 import hashlib
 import json
 import re
+import ssl
 import sys
 import threading
 from dataclasses import dataclass, field
@@ -41,6 +42,7 @@ class HubServer:
 
     folder: Path
     address: tuple[str, int] = ("127.0.0.1", 0)
+    tls: ssl.SSLContext | None = None
     faults: Faults = field(default_factory=Faults)
     asked: list[tuple[str, str, str]] = field(default_factory=list)
     """Method, path and Range of every request."""
@@ -48,9 +50,12 @@ class HubServer:
     def __enter__(self) -> Self:
         self._server = ThreadingHTTPServer(self.address, _handler(self))
         self._server.daemon_threads = True
+        if self.tls is not None:
+            self._server.socket = self.tls.wrap_socket(self._server.socket, server_side=True)
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
         self._thread.start()
-        self.url = f"http://127.0.0.1:{self._server.server_port}"  # as whoever is on this machine sees it
+        scheme = "https" if self.tls is not None else "http"
+        self.url = f"{scheme}://127.0.0.1:{self._server.server_port}"  # as whoever is on this machine sees it
         return self
 
     def __exit__(
@@ -97,6 +102,7 @@ def _handler(hub: HubServer) -> type[BaseHTTPRequestHandler]:
         def do_GET(self) -> None:
             path = self.path.split("?")[0]
             hub.asked.append((self.command, path, self.headers.get("Range", "")))
+            path = re.sub(r"^http://[^/]+", "", path)  # what a proxy is asked for
             if found := re.fullmatch(r"/lfs/([0-9a-f]{64})", path):
                 self._lfs(found[1])
             elif (refusal := self._refusal()) is not None:
@@ -181,5 +187,5 @@ def _entry(path: str, data: bytes) -> dict[str, object]:
 
 
 if __name__ == "__main__":
-    with HubServer(Path(sys.argv[1]), ("0.0.0.0", int(sys.argv[2])), Faults(token=sys.argv[3])):
+    with HubServer(Path(sys.argv[1]), ("0.0.0.0", int(sys.argv[2])), faults=Faults(token=sys.argv[3])):
         threading.Event().wait()

@@ -161,6 +161,7 @@ def _download(*, now: dict[str, Any], last: dict[str, Any] | None = None) -> dic
             Reason.SECRET_NOT_FOUND,
             "The key token in Secret models/hub is missing",
         ),
+        (pod(conditions=[UNSCHEDULABLE]), Reason.UNSCHEDULABLE, "No node can run the engine: 0/3 nodes fit."),
         (
             pod(conditions=[UNSCHEDULABLE | {"message": '0/1 nodes: persistentvolumeclaim "models" not found.'}]),
             Reason.CLAIM_NOT_FOUND,
@@ -168,7 +169,7 @@ def _download(*, now: dict[str, Any], last: dict[str, Any] | None = None) -> dic
         ),
     ],
 )
-def test_rows_12_26_what_is_missing_or_failed_is_named(found: dict[str, Any], reason: Reason, says: str) -> None:
+def test_rows_12_26_28_what_is_missing_or_failed_is_named(found: dict[str, Any], reason: Reason, says: str) -> None:
     engine = read_engine(found, held=False)
     assert engine is not None
     assert engine.fault is not None
