@@ -1,4 +1,4 @@
-# One target per image: gateway, tokenizer, llm-worker, operator, engine-cpu, redis. `make images` builds them all.
+# One target per image: gateway, tokenizer, llm-worker, embed-worker, operator, engine-cpu, redis. `make images` builds them all.
 # BASE is an image with Python 3.11 or 3.12, its venv module and its shared library.
 # pip's settings and the certificate authorities come as build secrets (pip_conf, ca), so that no image holds them.
 ARG BASE=docker.io/library/python:3.11-slim
@@ -14,10 +14,11 @@ COPY operator/pyproject.toml operator/
 COPY services/gateway/pyproject.toml services/gateway/
 COPY services/tokenizer/pyproject.toml services/tokenizer/
 COPY services/llm-worker/pyproject.toml services/llm-worker/
+COPY services/embed-worker/pyproject.toml services/embed-worker/
 COPY runtimes/cpu/pyproject.toml runtimes/cpu/
 RUN --mount=type=secret,id=pip_conf --mount=type=secret,id=ca --mount=type=cache,target=/root/.cache/pip \
     ./install download \
-    conch-gateway conch-tokenizer conch-llm-worker conch-operator conch-runtime-cpu
+    conch-gateway conch-tokenizer conch-llm-worker conch-embed-worker conch-operator conch-runtime-cpu
 
 # Our own distributions as wheels. This and what follows it runs again when code changes.
 FROM wheels AS code
@@ -78,6 +79,19 @@ USER 65532:65532
 EXPOSE 8000 9090
 ENTRYPOINT ["conch-llm-worker"]
 
+FROM wheels AS embed-worker-packages
+RUN ./install packages conch-embed-worker
+FROM code AS embed-worker-code
+RUN ./install code conch-embed-worker
+FROM runtime AS embed-worker
+LABEL org.opencontainers.image.title="conch-embed-worker"
+COPY --from=embed-worker-packages /opt /opt
+COPY --from=embed-worker-code /opt /opt
+RUN --mount=type=bind,source=hack/images/sbom.py,target=/mnt/sbom.py /opt/conch/bin/python /mnt/sbom.py conch-embed-worker
+USER 65532:65532
+EXPOSE 8000 9090
+ENTRYPOINT ["conch-embed-worker"]
+
 FROM wheels AS operator-packages
 RUN ./install packages conch-operator
 FROM code AS operator-code
@@ -100,6 +114,8 @@ FROM runtime AS engine-cpu
 LABEL org.opencontainers.image.title="conch-engine-cpu"
 COPY --from=engine-cpu-packages /opt /opt
 COPY examples/tiny-chat /models/tiny-chat
+COPY examples/tiny-classifier /models/tiny-classifier
+COPY examples/tiny-reranker /models/tiny-reranker
 COPY --from=engine-cpu-code /opt /opt
 RUN --mount=type=bind,source=hack/images/sbom.py,target=/mnt/sbom.py /opt/conch/bin/python /mnt/sbom.py conch-runtime-cpu
 USER 65532:65532

@@ -11,6 +11,7 @@ import orjson
 
 from bench import machine, page
 from bench.chain import run as chain
+from bench.encoders import run as encoders
 from bench.options import FULL, QUICK, Effort, Options, Part, parse
 from bench.processes import CannotMeasure
 from bench.relay import run as relay
@@ -23,6 +24,8 @@ async def _sections(part: Part, folder: Path, effort: Effort) -> tuple[Section, 
             return await chain.sections(folder, effort)
         case Part.RELAY:
             return await relay.sections(folder, effort)
+        case Part.ENCODERS:
+            return await encoders.sections(folder, effort)
 
 
 async def _measure(options: Options) -> Report:

@@ -8,15 +8,16 @@ from pathlib import Path
 
 
 class Part(StrEnum):
-    """The two halves of the measurement."""
+    """The parts of the measurement."""
 
     CHAIN = "chain"
     RELAY = "relay"
+    ENCODERS = "encoders"
 
     @property
     def heading(self) -> str:
         """Return how the table names it."""
-        return {Part.CHAIN: "Whole path", Part.RELAY: "Gateway's relay"}[self]
+        return {Part.CHAIN: "Whole path", Part.RELAY: "Gateway's relay", Part.ENCODERS: "Embeddings"}[self]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ QUICK = Effort(pairs=1, load_s=0.5, latency_requests=8, relay_pairs=1, window_s=
 def parse(arguments: Sequence[str]) -> Options:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="bench", description="Measure Conch against references in the same run.")
-    parser.add_argument("--only", choices=[part.value for part in Part], help="measure one half")
+    parser.add_argument("--only", choices=[part.value for part in Part], help="measure one part")
     parser.add_argument("--quick", action="store_true", help="take seconds; the figures then mean little")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to FILE too")
     parser.add_argument("--write-docs", action="store_true", help="put the table into docs/performance.md")

@@ -12,6 +12,7 @@ class Unit(StrEnum):
     MILLISECONDS = "ms"
     MICROSECONDS = "µs"
     RATE = "tok/s"
+    INPUTS = "inputs/s"
     COUNT = ""
 
 

@@ -31,10 +31,11 @@ spec:
 """
 _READY_TIMEOUT_S = 120.0
 
-SERVER, STUB, WORKER, TOKENIZER, GATEWAY, REDIS, OPERATOR, CLIENT = (
+SERVER, STUB, WORKER, EMBED_WORKER, TOKENIZER, GATEWAY, REDIS, OPERATOR, CLIENT = (
     "tritonserver",
     "stub",
     "llm-worker",
+    "embed-worker",
     "tokenizer",
     "gateway",
     "redis",
@@ -44,6 +45,7 @@ SERVER, STUB, WORKER, TOKENIZER, GATEWAY, REDIS, OPERATOR, CLIENT = (
 _MARKERS = {
     "triton_python_backend_stub": STUB,
     "tritonserver": SERVER,
+    "conch_embed_worker": EMBED_WORKER,
     "conch_llm_worker": WORKER,
     "conch-llm-worker": WORKER,
     "conch_tokenizer": TOKENIZER,
@@ -71,12 +73,11 @@ class Stack:
 
 
 @asynccontextmanager
-async def conch_up(folder: Path) -> AsyncIterator[Stack]:
-    """Run Conch on the example model with 64 rows a batch until the context ends."""
-    if not MODEL_FOLDER.is_dir():
-        raise CannotMeasure(f"The example model is missing: {MODEL_FOLDER}")
+async def conch_up(folder: Path, model: Path = MODEL_FOLDER, text: str = _DEPLOYMENT) -> AsyncIterator[Stack]:
+    """Run Conch on one model until the context ends; by default on the example model with 64 rows a batch."""
+    _check_is_there(model)
     deployment = folder / "bench.yaml"
-    deployment.write_text(_DEPLOYMENT)
+    deployment.write_text(text)
     port, log, state = free_port(), folder / "conch-up.log", folder / "state"
     command = [PYTHON, "-m", "conch_operator.cli", "up", "-f", str(deployment)]
     command += ["--host", "127.0.0.1", "--port", str(port), "--state-dir", str(state)]
@@ -84,6 +85,11 @@ async def conch_up(folder: Path) -> AsyncIterator[Stack]:
         await _wait_ready(port, state, process, log)
         address = _triton_address(roles_below(process.pid))
         yield Stack(f"http://127.0.0.1:{port}", address, await _engine_model(address), process.pid)
+
+
+def _check_is_there(model: Path) -> None:
+    if not model.is_dir():
+        raise CannotMeasure(f"The example model is missing: {model}")
 
 
 def roles_below(root: int) -> dict[int, str]:

@@ -37,7 +37,7 @@ def contract_text() -> str:
             "scraped": names.SCRAPED_LABEL,
         },
         "components": {"engine": names.ENGINE_COMPONENT, "reader": names.READER_COMPONENT},
-        "registry": {"prefix": names.KEY_PREFIX, "changes": names.CHANGES_CHANNEL},
+        "registry": {"prefix": names.KEY_PREFIX, "changes": names.CHANGES_CHANNEL, "cache": names.CACHE_PREFIX},
     }
     return "# Made by `make generate` from conch_contracts.names; edit it there.\n" + yaml.safe_dump(
         contract, sort_keys=False

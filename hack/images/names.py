@@ -6,7 +6,7 @@ from pathlib import Path
 
 from images import contents
 
-NAMES = ("gateway", "tokenizer", "llm-worker", "operator", "engine-cpu", "redis")
+NAMES = ("gateway", "tokenizer", "llm-worker", "embed-worker", "operator", "engine-cpu", "redis")
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from conch_contracts.names import META_KEY, ROUTES_KEY, ModelId, bundle_key, demand_key, engines_key, workers_key
+from conch_contracts.names import (
+    CACHE_PREFIX,
+    META_KEY,
+    ROUTES_KEY,
+    ModelId,
+    bundle_key,
+    demand_key,
+    engines_key,
+    workers_key,
+)
 from conch_contracts.records import Pool
 from conch_kit.bundles import digest
 from conch_kit.heartbeat import GatewayBeatWriter, HeartbeatWriter
@@ -91,6 +100,18 @@ async def test_the_operator_learns_what_a_gateway_has_seen(users: Users) -> None
         beats = GatewayBeatWriter(redis, "one", revision=lambda: 7)
         await beats.beat()
         assert [beat.revision for beat in await RegistryWriter(operator).gateways()] == [7]
+
+
+async def test_the_gateway_keeps_answers_and_nobody_else_reads_them(users: Users) -> None:
+    async with users.client("gateway") as redis:
+        await redis.execute("SET", CACHE_PREFIX + "a", b"answer", "PX", 60_000)
+        assert await redis.execute("GET", CACHE_PREFIX + "a") == b"answer"
+        with pytest.raises(RegistryError, match="permission"):
+            await redis.execute("SET", ROUTES_KEY, "x")
+    for role in POOLS:
+        async with users.client(role) as redis:
+            with pytest.raises(RegistryError, match="permission"):
+                await redis.execute("GET", CACHE_PREFIX + "a")
 
 
 @pytest.mark.parametrize("role", [role for role in ROLES if role != "operator"])

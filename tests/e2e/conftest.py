@@ -5,18 +5,18 @@ from collections.abc import Iterator
 
 import pytest
 
-from testkit.conch import ConchUp
+from testkit.conch import EXAMPLES, ConchUp
 from testkit.golden import Golden, load_golden
 
 
 @pytest.fixture(scope="session")
 def base_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Return the URL of a Conch that serves tiny-chat: the one that OPENAI_BASE_URL names, else our own."""
+    """Return the URL of a Conch that serves the examples: the one that OPENAI_BASE_URL names, else our own."""
     named = os.environ.get("OPENAI_BASE_URL")  # noqa: TID251
     if named:
         yield named
         return
-    with ConchUp(tmp_path_factory.mktemp("conch") / "state") as conch:
+    with ConchUp(tmp_path_factory.mktemp("conch") / "state", *EXAMPLES) as conch:
         yield conch.base_url
 
 

@@ -78,7 +78,8 @@ gateway,tokenizer,llm-worker,embed-worker,operator
 {{/*
 conch.redis.rules: what a role may do. Every role reads the whole registry and writes its own records. Reading takes
 EVAL, which Redis lets only those run who may write the script's keys; the selector in parentheses gives that right
-together with commands that only read, so a script that writes is still refused.
+together with commands that only read, so a script that writes is still refused. The gateway also keeps answers, under a
+prefix of their own.
 */}}
 {{- define "conch.redis.rules" -}}
 {{- $role := index . 1 -}}
@@ -93,6 +94,7 @@ together with commands that only read, so a script that writes is still refused.
 {{ $always }} ~{{ $registry.prefix }}* +eval +time +type +exists +del +get +set +hget +hmget +hgetall +hvals +hlen +hset +hdel
 {{- else -}}
 {{ $always }} {{ get $own $role }} +hset +hdel +expire (~{{ $registry.prefix }}* +eval +type +exists +get +hget +hmget +hgetall +hvals +hlen)
+{{- if eq $role "gateway" }} (~{{ $registry.cache }}* +get +set){{ end -}}
 {{- end -}}
 {{- end -}}
 

@@ -1,6 +1,7 @@
 """Pure: how requests reach the model inside an engine: its name in Triton, its dialect, how many it takes at once."""
 
-from conch_contracts.records import Dialect, Engine
+from conch_contracts.encoder_dialect import LAST_HIDDEN_STATE, LOGITS
+from conch_contracts.records import Dialect, Engine, ModelKind
 from conch_contracts.spec.engine import Runtime
 from conch_operator.state import DesiredModel, EngineContract
 
@@ -16,8 +17,15 @@ _VLLM_SEQUENCES = 256
 _DEFAULT_SLOTS = int(Engine.model_fields["slots"].default)
 
 
+ENCODER_SLOTS = 256
+"""Batches of rows that the gateway sends to one encoder's engine: the worker puts rows of many requests into each call,
+so there must be many requests for it to choose from."""
+
+
 def contract_of(model: DesiredModel) -> EngineContract:
     """Return the contract of a model's engines; without a dialect there is no worker for it yet."""
+    if model.deployment.spec.kind is not ModelKind.LLM:
+        return _encoder_contract(model)
     engine = model.deployment.spec.engine
     if engine.cpu is not None:
         return EngineContract(MODEL, Dialect.TOKENS, BATCHES_IN_FLIGHT * engine.cpu.max_batch_size)
@@ -35,3 +43,19 @@ def contract_of(model: DesiredModel) -> EngineContract:
         return EngineContract(MODEL, None, engine.onnxruntime.instances * engine.onnxruntime.max_batch_size)
     assert engine.runtime is Runtime.PYTHON
     return EngineContract(MODEL, Dialect.TOKENS, _DEFAULT_SLOTS)
+
+
+def encoder_output(kind: ModelKind) -> str | None:
+    """Return what the cpu runtime gives for a kind of encoder; None for kinds that are none."""
+    if kind is ModelKind.LLM:
+        return None
+    return LAST_HIDDEN_STATE if kind is ModelKind.EMBEDDING else LOGITS
+
+
+def _encoder_contract(model: DesiredModel) -> EngineContract:
+    engine = model.deployment.spec.engine
+    if engine.external is not None:
+        name = engine.external.model_name or model.deployment.metadata.name
+        return EngineContract(name, Dialect.ENCODER, ENCODER_SLOTS)
+    speaks = engine.runtime in (Runtime.CPU, Runtime.ONNXRUNTIME, Runtime.PYTHON)
+    return EngineContract(MODEL, Dialect.ENCODER if speaks else None, ENCODER_SLOTS)

@@ -23,6 +23,7 @@ from conch_kit.service import run, serve
 from conch_kit.settings import StartupError, load, redacted
 from conch_kit.snapshot import Snapshot
 from conch_kit.triton.client import TritonClient
+from conch_kit.triton.http_client import TritonHttp
 from conch_operator.handlers import Ears, watching
 from conch_operator.kubernetes.agents import Agents
 from conch_operator.kubernetes.api import KubernetesApi, NotLeading
@@ -126,7 +127,7 @@ class Operator:
             reader = await enter(RegistryReader(redis, pools=tuple(Pool)))
             triton = await enter(TritonClient())
             changed = asyncio.Event()
-            prober = await enter(Prober(TritonAsker(triton), changed.set))
+            prober = await enter(Prober(TritonAsker(triton, await enter(TritonHttp())), changed.set))
             engines = KubernetesEngines(api, agents, release.engines, namespaces)
             sources = AgentSources(api, agents, lambda: tuple(engines.pods.values()))
             writer = RegistryWriter(redis, fence=leadership.fence)

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
+from conch_contracts.encoder_dialect import INPUTS
 from conch_contracts.names import API_VERSION, KIND
 from conch_contracts.records import Dialect, ModelKind
 
@@ -29,8 +30,9 @@ _GENERATION_FIELDS = {
     "mask_positions": "maskPositions",
 }
 _DECIMALS = frozenset({"temperature", "repetition_penalty"})
-_ENTRY_KEYS = frozenset({"name", "url", "path", "chat_template", "model_name"})
-_NOT_OBEYED_YET = frozenset({"max_tokens", "input_config", "output_config"})
+_ENTRY_KEYS = frozenset({"name", "url", "path", "model_name"})
+_LLM_KEYS = frozenset({"chat_template"})
+_ENCODER_KEYS = frozenset({"max_tokens", "input_config", "output_config"})
 
 
 class ModelConfigError(Exception):
@@ -57,7 +59,7 @@ def convert(data: object) -> Conversion:
         for entry in _entries(data, section):
             name = _text(entry, "name", section)
             info = infos.pop(name, {}) if kind is ModelKind.LLM else {}
-            warnings += _warnings(section, name, entry, info)
+            warnings += _warnings(kind, f"{section} {name}", entry, info)
             objects.append(_model(kind, entry, info, _object_name(name, names)))
     warnings += [f"model_infos: {name} has no entry in llm, ignored" for name in infos]
     if not objects:
@@ -74,19 +76,41 @@ def _model(kind: ModelKind, entry: Json, info: Json, object_name: str) -> dict[s
         "source": {"path": _text(entry, "path", f"{section} {name}")},
         "engine": {"external": _external(kind, entry, section, name)},
     }
-    if entry.get("chat_template"):
+    if kind is ModelKind.LLM and entry.get("chat_template"):
         spec["tokenizer"] = {"chatTemplate": {"file": _text(entry, "chat_template", f"{section} {name}")}}
     if generation := _generation(info):
         spec["generation"] = generation
+    if kind is not ModelKind.LLM:
+        spec |= _encoder(entry, f"{section} {name}")
     return {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": object_name}, "spec": spec}
 
 
 def _external(kind: ModelKind, entry: Json, section: str, name: str) -> dict[str, object]:
     address = _text(entry, "url", f"{section} {name}").split("://")[-1].rstrip("/")
     if kind is not ModelKind.LLM:
-        return {"http": address, "modelName": entry.get("model_name") or name}
+        return {"http": address, "modelName": entry.get("model_name") or name, "dialect": Dialect.ENCODER.value}
     model = entry.get("model_name") or FASTERTRANSFORMER_MODEL
     return {"grpc": address, "modelName": model, "dialect": Dialect.FASTERTRANSFORMER.value}
+
+
+def _encoder(entry: Json, where: str) -> dict[str, object]:
+    fields: dict[str, object] = {}
+    if entry.get("max_tokens") is not None:
+        fields["maxTokens"] = entry["max_tokens"]
+    inputs, output = _mapping(entry, "input_config", where), _mapping(entry, "output_config", where)
+    tensors: dict[str, object] = {}
+    if known := {name: tensor for name, tensor in inputs.items() if name in INPUTS}:
+        tensors["inputs"] = known
+    if said := {key: output[key] for key in ("name", "process") if output.get(key) is not None}:
+        tensors["output"] = said
+    return fields | ({"tensors": tensors} if tensors else {})
+
+
+def _mapping(entry: Json, key: str, where: str) -> Json:
+    value = entry.get(key) or {}
+    if not isinstance(value, Mapping):
+        raise ModelConfigError(f"{where}: {key} must be an object, found {value!r}")
+    return value
 
 
 def _generation(info: Json) -> dict[str, object]:
@@ -100,16 +124,15 @@ def _generation(info: Json) -> dict[str, object]:
     return fields
 
 
-def _warnings(section: str, name: str, entry: Json, info: Json) -> list[str]:
-    warnings = [
-        f"{section} {name}: {key} is not obeyed by this version"
-        if key in _NOT_OBEYED_YET
-        else f"{section} {name}: unknown key {key}, ignored"
-        for key in entry
-        if key not in _ENTRY_KEYS
-    ]
-    known = {"name", *_GENERATION_FIELDS}
-    return warnings + [f"model_infos {name}: unknown key {key}, ignored" for key in info if key not in known]
+def _warnings(kind: ModelKind, where: str, entry: Json, info: Json) -> list[str]:
+    keys = _ENTRY_KEYS | (_LLM_KEYS if kind is ModelKind.LLM else _ENCODER_KEYS)
+    unknown = [f"{where}: unknown key {key}, ignored" for key in entry if key not in keys]
+    for part, known in (("input_config", INPUTS), ("output_config", ("name", "process"))):
+        value = entry.get(part) if kind is not ModelKind.LLM else None
+        found = value if isinstance(value, Mapping) else {}
+        unknown += [f"{where}: unknown key {part}.{key}, ignored" for key in found if key not in known]
+    in_info = {"name", *_GENERATION_FIELDS}
+    return unknown + [f"model_infos {info['name']}: unknown key {key}, ignored" for key in info if key not in in_info]
 
 
 def _entries(data: Json, section: str) -> Sequence[Json]:

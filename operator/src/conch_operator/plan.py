@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import astuple, dataclass, field
 
 from conch_contracts.names import EngineAddress, ModelId
-from conch_contracts.records import Engine, ModelKind
-from conch_operator.contracts import contract_of
+from conch_contracts.records import Engine
+from conch_operator.contracts import contract_of, encoder_output
 from conch_operator.routes import NameClaim, claims_of, external_engine, make_route
 from conch_operator.state import (
     Desired,
@@ -110,8 +110,8 @@ def plan_workloads(desired: Desired, observed: Observed) -> Plan:
 
 
 def is_served(model: DesiredModel) -> bool:
-    """Return whether this version has workers for models of this kind, and for the tensors of its runtime."""
-    return model.deployment.spec.kind is ModelKind.LLM and contract_of(model).dialect is not None
+    """Return whether this version has workers for the tensors that models of this kind have in this runtime."""
+    return contract_of(model).dialect is not None
 
 
 def engine_spec(model: DesiredModel, facts: SourceFacts) -> EngineSpec | None:
@@ -126,6 +126,7 @@ def engine_spec(model: DesiredModel, facts: SourceFacts) -> EngineSpec | None:
         quantization=cpu.quantization,
         max_batch_size=cpu.max_batch_size,
         tokens_per_second=cpu.tokens_per_second,
+        output=encoder_output(model.deployment.spec.kind),
     )
 
 
@@ -241,8 +242,8 @@ def _routed_engines(model: DesiredModel, observed: Observed, leaving: frozenset[
     before = {engine.grpc for engine in observed.routed[model.id][1]} if model.id in observed.routed else set()
     if external is not None:
         probe = observed.external.get(model.id, Probe())
-        record = external_engine(external)
-        return (record,) if record is not None and _may_serve(probe, record.grpc in before) else ()
+        record = external_engine(model, external)
+        return (record,) if _may_serve(probe, record.grpc in before) else ()
     return _answering(observed.engines_of(model.id), before, leaving)
 
 

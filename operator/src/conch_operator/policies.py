@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from conch_contracts.conditions import ConditionType, Reason
-from conch_contracts.records import Pool
-from conch_operator.contracts import contract_of
+from conch_contracts.records import ModelKind, Pool
 from conch_operator.plan import is_served
 from conch_operator.routes import NameClaim
 from conch_operator.state import (
@@ -24,7 +23,10 @@ from conch_operator.state import (
     SourceFault,
 )
 
-NEEDED_POOLS = (Pool.TOKENIZER, Pool.LLM)
+
+def needed_pools(kind: ModelKind) -> tuple[Pool, ...]:
+    """Return the pools of processes that a model of this kind needs."""
+    return Pool.TOKENIZER, Pool.LLM if kind is ModelKind.LLM else Pool.EMBED
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +45,12 @@ _TOKENIZER_REASONS = (Reason.TOKENIZER_INVALID, Reason.TEMPLATE_INVALID, Reason.
 
 
 def kind_is_served(given: Input) -> Fault | None:
-    """Object to kinds that this version cannot serve."""
+    """Object to what this version cannot serve."""
     if is_served(given.model):
         return None
     spec = given.model.deployment.spec
-    if contract_of(given.model).dialect is None:
-        message = f"No worker of this version speaks the tensors of {spec.engine.runtime}; its engines are not started."
-        return Fault(Reason.RUNTIME_NOT_SERVED, message)
-    kind = spec.kind
-    return Fault(Reason.KIND_NOT_SERVED, f"Models of kind {kind} are not served by this version; only LLM is.")
+    message = f"No worker of this version speaks the tensors that {spec.engine.runtime} has for kind {spec.kind}; "
+    return Fault(Reason.RUNTIME_NOT_SERVED, f"{message}its engines are not started.")
 
 
 def has_a_name(given: Input) -> Fault | None:
@@ -113,7 +112,8 @@ def route_is_published(given: Input) -> Fault | None:
 
 def workers_are_there(given: Input) -> Fault | None:
     """Object when a pool that the model needs has no process."""
-    empty = [pool for pool in NEEDED_POOLS if not given.observed.workers.get(pool)]
+    pools = needed_pools(given.model.deployment.spec.kind)
+    empty = [pool for pool in pools if not given.observed.workers.get(pool)]
     if not empty:
         return None
     message = f"No {' and no '.join(empty)} process has announced itself; see the logs of that service."

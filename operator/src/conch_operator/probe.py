@@ -1,4 +1,4 @@
-"""Finds out whether an engine really answers: a one-token request through it, again and again.
+"""Finds out whether an engine really answers: a small request through it, again and again.
 
 Triton calls a model ready whose Python process is dead, so readiness is only what such a request proves; the same check
 is the engine's liveness. Each target has a task of its own, so a silent engine holds up nothing else.
@@ -18,16 +18,20 @@ from conch_operator.state import Probe, ProbeVerdict
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a one-token request goes, and in which dialect."""
+    """Where a small request goes, and in which dialect."""
 
     address: EngineAddress
     model: str
     """The model's name inside Triton."""
     dialect: Dialect
+    inputs: tuple[tuple[str, str], ...] = ()
+    """What an encoder calls its inputs, where the ModelDeployment says so."""
+    output: str | None = None
+    """The output that it names."""
 
 
 class NoAnswer(Exception):
-    """An engine that did not answer a one-token request rightly."""
+    """An engine that did not answer a small request rightly."""
 
     def __init__(self, reason: Reason, message: str, *, silent: bool = False, dead: bool = False) -> None:
         super().__init__(message)
@@ -39,7 +43,7 @@ class NoAnswer(Exception):
 
 
 class Asker(Protocol):
-    """Sends a one-token request."""
+    """Sends a small request."""
 
     async def ask(self, target: Target) -> None:
         """Return when the engine has answered; raises NoAnswer."""

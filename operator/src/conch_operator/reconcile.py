@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Protocol
 
+from conch_contracts.modeldeployment import ModelSpec
 from conch_contracts.names import Digest, EngineAddress, ModelId
 from conch_contracts.records import GatewayBeat, Pool
 from conch_kit.bundles import BundleError
@@ -18,12 +19,15 @@ from conch_kit.redis_client import RegistryError, RegistryUnavailable
 from conch_kit.snapshot import Snapshot
 from conch_operator.cluster import Cluster
 from conch_operator.contracts import contract_of
+from conch_operator.encoder_profile import tensor_inputs, tensor_output
 from conch_operator.plan import Plan, Planner
 from conch_operator.probe import Prober, Target
+from conch_operator.routes import external_address
 from conch_operator.state import (
     ClusterEngine,
     Desired,
     DesiredModel,
+    EngineContract,
     EngineName,
     EnginePhase,
     Observed,
@@ -202,16 +206,26 @@ def _reached(routes: Mapping[ModelId, RoutedModel], observed: Observed) -> froze
 
 
 def _targets(desired: Desired, engines: Sequence[ClusterEngine]) -> dict[Hashable, Target]:
-    targets: dict[Hashable, Target] = {
-        _key(engine): Target(engine.grpc, engine.contract.triton_model, engine.contract.dialect)
-        for engine in engines
-        if engine.phase in (EnginePhase.RUNNING, EnginePhase.LEAVING) and engine.contract.dialect is not None
-    }
+    targets: dict[Hashable, Target] = {}
+    specs = {model.id: model.deployment.spec for model in desired.models}
+    for engine in engines:
+        if engine.phase in (EnginePhase.RUNNING, EnginePhase.LEAVING):
+            target = _target(engine.grpc, engine.contract, specs.get(engine.model))
+            targets |= {} if target is None else {_key(engine): target}
     for model in desired.models:
         external = model.deployment.spec.engine.external
-        if external is not None and external.grpc is not None and external.dialect is not None:
-            targets[model.id] = Target(EngineAddress(external.grpc), contract_of(model).triton_model, external.dialect)
+        if external is not None:
+            target = _target(external_address(external), contract_of(model), specs[model.id])
+            targets |= {} if target is None else {model.id: target}
     return targets
+
+
+def _target(address: EngineAddress, contract: EngineContract, spec: ModelSpec | None) -> Target | None:
+    if contract.dialect is None:
+        return None
+    inputs = () if spec is None else tuple(tensor_inputs(spec).items())
+    output = None if spec is None else tensor_output(spec)
+    return Target(address, contract.triton_model, contract.dialect, inputs, output)
 
 
 def _key(engine: ClusterEngine) -> Hashable:

@@ -7,13 +7,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from conch_contracts.modeldeployment import ModelSpec
 from conch_contracts.names import EngineAddress, ModelId, ServedName
-from conch_contracts.records import Engine, GenerationDefaults, Route, RoutingPolicy
+from conch_contracts.records import Engine, GenerationDefaults, ModelKind, Route, RoutingPolicy
 from conch_contracts.spec.engine import ExternalEngineSpec
 from conch_contracts.spec.generation import GenerationSpec
 from conch_contracts.spec.routing import RoutingSpec
 from conch_contracts.words import parse_words
 from conch_operator.contracts import contract_of
+from conch_operator.encoder_profile import encoder_profile
 from conch_operator.state import Desired, DesiredModel, Observed, SourceFacts
 
 DEFAULT_MAX_LENGTH = 2048
@@ -66,24 +68,33 @@ def make_route(model: DesiredModel, facts: SourceFacts, names: tuple[ServedName,
         engine_model=contract.triton_model,
         tokenizer_digest=facts.digest,
         chat_template=facts.chat_template,
-        max_model_len=_max_length(spec.generation, facts),
+        max_model_len=_max_length(spec, facts),
         vocab_size=facts.vocab_size,
         eos_token_ids=_eos(spec.generation, facts),
         default=spec.default,
         created=model.created,
         generation=_defaults(spec.generation),
+        encoder=encoder_profile(spec, facts),
         routing=_policy(spec.routing),
     )
 
 
-def external_engine(spec: ExternalEngineSpec) -> Engine | None:
-    """Return the record of an engine that someone else runs; None without a gRPC address."""
-    return None if spec.grpc is None else Engine(grpc=EngineAddress(spec.grpc), http=spec.http)
+def external_address(spec: ExternalEngineSpec) -> EngineAddress:
+    """Return where an engine that someone else runs is asked: over gRPC where it has that."""
+    return EngineAddress(f"http://{spec.http}" if spec.grpc is None else spec.grpc)
 
 
-def _max_length(generation: GenerationSpec, facts: SourceFacts) -> int:
-    bounds = [bound for bound in (generation.max_length, facts.max_position_embeddings) if bound is not None]
-    return min(bounds, default=DEFAULT_MAX_LENGTH)
+def external_engine(model: DesiredModel, spec: ExternalEngineSpec) -> Engine:
+    """Return the record of an engine that someone else runs."""
+    return Engine(grpc=external_address(spec), http=spec.http, slots=contract_of(model).slots)
+
+
+def _max_length(spec: ModelSpec, facts: SourceFacts) -> int:
+    if spec.kind is ModelKind.LLM:
+        limits = spec.generation.max_length, facts.max_position_embeddings
+    else:
+        limits = spec.max_tokens, facts.encoder.max_tokens
+    return min((limit for limit in limits if limit is not None), default=DEFAULT_MAX_LENGTH)
 
 
 def _eos(generation: GenerationSpec, facts: SourceFacts) -> tuple[int, ...]:

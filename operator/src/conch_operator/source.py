@@ -17,6 +17,8 @@ from conch_contracts.names import Digest, ModelId
 from conch_contracts.records import ModelKind
 from conch_contracts.spec.engine import Runtime
 from conch_kit.bundles import TOKENIZER_FILES, BundleError, pack
+from conch_operator.encoder_folder import ONNX_FILES, SENTENCE_FILES, onnx_files, read_encoder
+from conch_operator.errors import SourceError
 from conch_operator.state import DesiredModel, SourceFacts, SourceFault
 from conch_operator.templates import fault_in
 
@@ -25,14 +27,6 @@ _VOCABULARY_KEYS = ("vocab_size", "padded_vocab_size")
 Json = Mapping[str, object]
 Fingerprint = tuple[object, ...]
 FolderOf = Callable[[DesiredModel], Path]
-
-
-class SourceError(Exception):
-    """A folder that cannot be served; says the reason and what to do."""
-
-    def __init__(self, reason: Reason, message: str) -> None:
-        super().__init__(message)
-        self.reason = reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,20 +87,27 @@ class FolderNeeds:
     config: bool
     template: bool = False
     """Whether its chat template is the one that is used, so that it must compile."""
+    onnx: bool = False
+    """Whether an ONNX file may take the place of the weights."""
 
 
 def needs_of(spec: ModelSpec) -> FolderNeeds:
     """Return what the folder of a model with this spec must hold."""
-    on_cpu = spec.engine.cpu is not None
-    template = spec.kind is ModelKind.LLM and spec.tokenizer.chat_template is None
-    return FolderNeeds(weights=on_cpu, config=on_cpu or spec.generation.max_length is None, template=template)
+    on_cpu, is_encoder = spec.engine.cpu is not None, spec.kind is not ModelKind.LLM
+    length = spec.max_tokens if is_encoder else spec.generation.max_length
+    return FolderNeeds(
+        weights=on_cpu,
+        config=on_cpu or length is None,
+        template=not is_encoder and spec.tokenizer.chat_template is None,
+        onnx=is_encoder,
+    )
 
 
 def read_folder(folder: Path, needs: FolderNeeds) -> SourceFacts:
     """Return what a folder says; raises SourceError."""
     _check_folder(folder)
-    if needs.weights:
-        _check_weights(folder)
+    if needs.weights and not (needs.onnx and onnx_files(folder)):
+        _check_weights(folder, needs)
     tokenizer = _read_json(folder / "tokenizer.json", Reason.TOKENIZER_INVALID)
     if tokenizer is None:
         message = f"{folder} has no tokenizer.json. Save the model's fast tokenizer there."
@@ -116,7 +117,8 @@ def read_folder(folder: Path, needs: FolderNeeds) -> SourceFacts:
         _check_templates(folder)
     config = _read_json(folder / "config.json", Reason.FILES_INVALID)
     if config is None and needs.config:
-        hint = "" if needs.weights else " or set spec.generation.maxLength"
+        field = "spec.maxTokens" if needs.onnx else "spec.generation.maxLength"
+        hint = "" if needs.weights else f" or set {field}"
         raise SourceError(Reason.FILES_MISSING, f"{folder} has no config.json. Put the model's there{hint}.")
     config = config or {}
     return SourceFacts(
@@ -127,6 +129,7 @@ def read_folder(folder: Path, needs: FolderNeeds) -> SourceFacts:
         max_position_embeddings=_integer(config, _CONTEXT_KEYS),
         eos_token_ids=_eos_ids(folder, config, tokens),
         chat_template=None,
+        encoder=read_encoder(folder, config),
     )
 
 
@@ -165,9 +168,11 @@ def _check_folder(folder: Path) -> None:
         raise SourceError(Reason.FOLDER_MISSING, f"{folder} is not a folder. Check spec.source.path.")
 
 
-def _check_weights(folder: Path) -> None:
-    if not _weights(folder):
-        raise SourceError(Reason.FILES_MISSING, f"{folder} has no *.safetensors file with the model's weights.")
+def _check_weights(folder: Path, needs: FolderNeeds) -> None:
+    if not list(folder.glob("*.safetensors")):
+        other = f" and no {' or '.join(ONNX_FILES)}" if needs.onnx else ""
+        message = f"{folder} has no *.safetensors file with the model's weights{other}."
+        raise SourceError(Reason.FILES_MISSING, message)
 
 
 def _digest(folder: Path) -> Digest:
@@ -277,14 +282,14 @@ def _tokens(tokenizer: Json, folder: Path) -> dict[str, int]:
 
 def _fingerprint(model: DesiredModel, folder: Path) -> Fingerprint:
     override = model.deployment.spec.tokenizer.chat_template
-    paths = [folder, *(folder / name for name in TOKENIZER_FILES), *_weights(folder)]
+    paths = [folder, *(folder / name for name in (*TOKENIZER_FILES, *SENTENCE_FILES)), *_weights(folder)]
     if override is not None and override.file is not None:
         paths.append(model.base / override.file)
     return _stamps(paths)
 
 
 def _weights(folder: Path) -> list[Path]:
-    return sorted(folder.glob("*.safetensors"))
+    return [*sorted(folder.glob("*.safetensors")), *onnx_files(folder)]
 
 
 def _stamps(paths: Iterable[Path]) -> Fingerprint:

@@ -12,7 +12,7 @@ from typing import NewType
 from conch_contracts.conditions import Reason
 from conch_contracts.modeldeployment import ModelDeployment
 from conch_contracts.names import Digest, EngineAddress, ModelId
-from conch_contracts.records import Dialect, Engine, Pool, Route
+from conch_contracts.records import Dialect, Engine, Pool, Pooling, Route
 from conch_contracts.spec.engine import Quantization
 
 EngineName = NewType("EngineName", str)
@@ -52,6 +52,20 @@ class Desired:
 
 
 @dataclass(frozen=True, slots=True)
+class EncoderFacts:
+    """What a folder says about an encoder; None where it says nothing."""
+
+    pooling: Pooling | None = None
+    normalize: bool | None = None
+    matryoshka: bool = False
+    labels: tuple[str, ...] = ()
+    several_labels: bool = False
+    """Whether a text may have several classes at once."""
+    max_tokens: int | None = None
+    """The longest text that it was made for."""
+
+
+@dataclass(frozen=True, slots=True)
 class SourceFacts:
     """What a model's folder says."""
 
@@ -65,6 +79,7 @@ class SourceFacts:
     eos_token_ids: tuple[int, ...]
     chat_template: str | None
     """The one that the ModelDeployment sets instead of the folder's."""
+    encoder: EncoderFacts = EncoderFacts()
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +117,8 @@ class EngineSpec:
     quantization: Quantization
     max_batch_size: int
     tokens_per_second: int
+    output: str | None = None
+    """What an encoder gives, see `encoder_dialect`; None for other models."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,17 +1,20 @@
-"""Asks a Triton server for one token, in the dialect of its model.
+"""Asks a Triton server for one token or one row, in the dialect of its model.
 
 When that fails, the model's own load error from the server's repository index is the best explanation there is.
 """
 
 from tritonclient.grpc.service_pb2 import ModelInferRequest
 
+from conch_contracts import encoder_dialect
 from conch_contracts.conditions import Reason
 from conch_contracts.generation import SamplingParameters
 from conch_contracts.records import Dialect
 from conch_contracts.tokens_dialect import INPUT_IDS, PARAMETERS
 from conch_kit.triton.client import TritonClient
+from conch_kit.triton.encoder_layout import UnknownTensors, read_layout
 from conch_kit.triton.errors import EngineError, EngineRejected, EngineTimeout, EngineUnavailable
-from conch_kit.triton.tensors import add_input, new_request
+from conch_kit.triton.http_client import HTTP, TritonHttp
+from conch_kit.triton.tensors import add_input, add_raw, new_request, pack
 from conch_operator.probe import NoAnswer, Target
 
 ANSWER_TIMEOUT_S = 20.0
@@ -25,10 +28,11 @@ _TOKEN = 0
 
 
 class TritonAsker:
-    """Sends one-token requests to Triton servers."""
+    """Sends one-token and one-row requests to Triton servers."""
 
-    def __init__(self, client: TritonClient, answer_timeout_s: float = ANSWER_TIMEOUT_S) -> None:
+    def __init__(self, client: TritonClient, http: TritonHttp, answer_timeout_s: float = ANSWER_TIMEOUT_S) -> None:
         self._client = client
+        self._http = http
         self._timeout_s = answer_timeout_s
 
     async def ask(self, target: Target) -> None:
@@ -40,6 +44,8 @@ class TritonAsker:
             raise NoAnswer(Reason.ENGINE_PROBE_FAILED, message, silent=True) from error
         except (EngineUnavailable, EngineRejected) as error:
             raise await self._load_error(target, error) from error
+        except UnknownTensors as error:
+            raise NoAnswer(Reason.ENGINE_PROBE_FAILED, str(error)) from error
         except EngineError as error:
             raise NoAnswer(Reason.ENGINE_PROBE_FAILED, f"A one-token request failed: {error}") from error
 
@@ -47,6 +53,8 @@ class TritonAsker:
         match target.dialect:
             case Dialect.TOKENS:
                 await self._stream(target, tokens_request(target.model))
+            case Dialect.ENCODER:
+                await self._encode(target)
             case Dialect.FASTERTRANSFORMER:
                 config = await self._client.model_config(target.address, target.model)
                 request = fastertransformer_request(target.model, batched=config.max_batch_size > 0)
@@ -54,6 +62,23 @@ class TritonAsker:
                     await self._stream(target, request)
                 else:
                     await self._client.infer(target.address, request, timeout_s=self._timeout_s)
+
+    async def _encode(self, target: Target) -> None:
+        """Have one row of one token encoded."""
+        over_http = target.address.startswith(HTTP)
+        server = self._http if over_http else self._client
+        layout = read_layout(
+            await server.model_config(target.address, target.model), dict(target.inputs), target.output
+        )
+        shape = (1, 1) if layout.batched else (1,)
+        if over_http:
+            tensors = [(name, kind, shape, _element(kind, logical)) for logical, name, kind in layout.inputs]
+            await self._http.infer(target.address, target.model, tensors, layout.output, timeout_s=self._timeout_s)
+            return
+        request = new_request(target.model, _REQUEST_ID)
+        for logical, name, kind in layout.inputs:
+            add_raw(request, name, kind, shape, _element(kind, logical))
+        await self._client.infer(target.address, request, timeout_s=self._timeout_s)
 
     async def _stream(self, target: Target, request: ModelInferRequest) -> None:
         limit_s = self._timeout_s
@@ -65,6 +90,10 @@ class TritonAsker:
 
     async def _load_error(self, target: Target, error: EngineError) -> NoAnswer:
         """Return why the server does not serve the model, in its own words where it has any."""
+        if target.address.startswith(HTTP):
+            unreachable = isinstance(error, EngineUnavailable)
+            reason = Reason.ENGINE_UNREACHABLE if unreachable else Reason.ENGINE_PROBE_FAILED
+            return NoAnswer(reason, f"A one-row request to {target.model} at {target.address} failed: {error}")
         try:
             index = await self._client.repository_index(target.address)
         except EngineError:
@@ -98,3 +127,8 @@ def fastertransformer_request(model: str, *, batched: bool) -> ModelInferRequest
     add_input(request, "input_lengths", "UINT32", shape, [1])
     add_input(request, "request_output_len", "UINT32", shape, [1])
     return request
+
+
+def _element(datatype: str, logical: str) -> bytes:
+    """Return the one element of an encoder's input: any token, which is there, of the first text."""
+    return pack(datatype, [1 if logical == encoder_dialect.ATTENTION_MASK else _TOKEN])

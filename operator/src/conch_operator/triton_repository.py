@@ -1,15 +1,17 @@
 """Renders the Triton model repository of a cpu engine, as text; nothing is written here.
 
 Whoever runs the engine writes the files: the local cluster into its state folder, Kubernetes through a ConfigMap.
-The tensors are those of `conch_contracts.tokens_dialect`. No queue policy is rendered: admission is the gateway's, and
-Triton's own policies stall. The model is decoupled, so `execute` never blocks and the engine batches by itself.
+The tensors are those of `conch_contracts.tokens_dialect` and `encoder_dialect`. No queue policy is rendered: admission
+is the gateway's, and Triton's own policies stall. A language model is decoupled, so `execute` never blocks and the
+engine batches by itself.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from conch_contracts import cpu_runtime
+from conch_contracts import encoder_dialect as encoder
 from conch_contracts import tokens_dialect as tokens
 
 DEFAULT_KV_CACHE_BYTES = 4 * 1024**3
@@ -32,6 +34,8 @@ from conch_runtime_cpu.triton_model import TritonPythonModel
 
 __all__ = ["TritonPythonModel"]
 '''
+_ENCODER_PY = _MODEL_PY.replace("triton_model", "triton_encoder")
+_ENCODER_DIMS = {encoder.LAST_HIDDEN_STATE: "-1, -1", encoder.LOGITS: "-1"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +50,15 @@ class CpuModel:
     max_batch_size: int = 16
     tokens_per_second: int = 0
     kv_cache_bytes: int = DEFAULT_KV_CACHE_BYTES
+    output: str | None = None
+    """What an encoder gives, see `encoder_dialect`; None for a language model."""
 
 
 def render_cpu_repository(model: CpuModel) -> dict[str, str]:
     """Return the repository's files: path relative to the repository, and content."""
+    if model.output is not None:
+        config = encoder_config(model.name, model.output, _encoder_parameters(model), batch=model.max_batch_size)
+        return {f"{model.name}/config.pbtxt": config, f"{model.name}/1/model.py": _ENCODER_PY}
     return {
         f"{model.name}/config.pbtxt": tokens_config(model.name, _parameters(model)),
         f"{model.name}/1/model.py": _MODEL_PY,
@@ -58,20 +67,32 @@ def render_cpu_repository(model: CpuModel) -> dict[str, str]:
 
 def tokens_config(name: str, parameters: Mapping[str, str], *, instances: int = 1, batch: int = 0) -> str:
     """Return the config.pbtxt of a Python model that speaks the `tokens` dialect."""
-    parts = [
-        f"name: {_text(name)}",
-        'backend: "python"',
-        f"max_batch_size: {batch}",
-        "model_transaction_policy { decoupled: true }",
-        *(f"input {_tensor(*tensor)}" for tensor in _INPUTS),
-        *(f"output {_tensor(*tensor)}" for tensor in _OUTPUTS),
-        f"instance_group [ {{ count: {instances} kind: KIND_CPU }} ]",
-        *(
-            f"parameters {{ key: {_text(key)} value {{ string_value: {_text(value)} }} }}"
-            for key, value in parameters.items()
-        ),
-    ]
-    return "\n".join(parts) + "\n"
+    return _document(
+        [
+            *_python_model(name, batch),
+            "model_transaction_policy { decoupled: true }",
+            *(f"input {_tensor(*tensor)}" for tensor in _INPUTS),
+            *(f"output {_tensor(*tensor)}" for tensor in _OUTPUTS),
+            *_instances_and_parameters(instances, parameters),
+        ]
+    )
+
+
+def encoder_config(name: str, output: str, parameters: Mapping[str, str], *, instances: int = 1, batch: int = 0) -> str:
+    """Return the config.pbtxt of a Python model that speaks the `encoder` dialect.
+
+    There is no dynamic batching: the worker sends whole batches, and waiting for more would only hold them up.
+    """
+    batched = "" if batch else "-1, "
+    return _document(
+        [
+            *_python_model(name, batch),
+            *(f"input {_tensor(tensor, 'TYPE_INT64', f'{batched}-1')}" for tensor in encoder.INPUTS[:2]),
+            f"input {_tensor(encoder.TOKEN_TYPE_IDS, 'TYPE_INT64', f'{batched}-1', optional=True)}",
+            f"output {_tensor(output, 'TYPE_FP32', batched + _ENCODER_DIMS[output])}",
+            *_instances_and_parameters(instances, parameters),
+        ]
+    )
 
 
 def _parameters(model: CpuModel) -> Mapping[str, str]:
@@ -85,8 +106,31 @@ def _parameters(model: CpuModel) -> Mapping[str, str]:
     }
 
 
-def _tensor(name: str, data_type: str, dims: str) -> str:
-    return f"[ {{ name: {_text(name)} data_type: {data_type} dims: [ {dims} ] }} ]"
+def _encoder_parameters(model: CpuModel) -> Mapping[str, str]:
+    return {
+        cpu_runtime.MODEL_FOLDER: model.model_folder,
+        cpu_runtime.CACHE_FOLDER: model.cache_folder,
+        cpu_runtime.OUTPUT: str(model.output),
+    }
+
+
+def _python_model(name: str, batch: int) -> Iterable[str]:
+    return f"name: {_text(name)}", 'backend: "python"', f"max_batch_size: {batch}"
+
+
+def _instances_and_parameters(instances: int, parameters: Mapping[str, str]) -> Iterable[str]:
+    yield f"instance_group [ {{ count: {instances} kind: KIND_CPU }} ]"
+    for key, value in parameters.items():
+        yield f"parameters {{ key: {_text(key)} value {{ string_value: {_text(value)} }} }}"
+
+
+def _document(lines: Iterable[str]) -> str:
+    return "\n".join(lines) + "\n"
+
+
+def _tensor(name: str, data_type: str, dims: str, *, optional: bool = False) -> str:
+    rest = " optional: true" if optional else ""
+    return f"[ {{ name: {_text(name)} data_type: {data_type} dims: [ {dims} ]{rest} }} ]"
 
 
 def _text(value: str) -> str:

@@ -18,6 +18,10 @@ import psutil
 
 ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "examples" / "tiny-chat.yaml"
+EXAMPLES = tuple(
+    ROOT / "examples" / f"{name}.yaml" for name in ("tiny-chat", "minilm", "tiny-reranker", "tiny-classifier")
+)
+"""One model of every kind."""
 
 
 def example_text() -> str:
@@ -82,7 +86,7 @@ class ConchUp:
                 self._command, stdout=log, stderr=subprocess.STDOUT, start_new_session=True, env=environment
             )
 
-    def wait_ready(self, timeout_s: float = 90.0) -> None:
+    def wait_ready(self, timeout_s: float = 240.0) -> None:
         """Wait until the gateway lists at least one model; fail with the end of the output otherwise."""
         wait_until(lambda: self._ended() or bool(self.models()), f"a ready Conch.\n{self.output()[-3000:]}", timeout_s)
         if self._ended():

@@ -16,6 +16,7 @@ from conch_gateway.admission import Admission
 from conch_gateway.app import Deps, create_app
 from conch_gateway.auth import ApiKeys
 from conch_gateway.client import CONNECTION
+from conch_gateway.encoders.answers import NoStore, Store
 from conch_gateway.metrics import GatewayMetrics
 from conch_gateway.settings import GatewaySettings
 from conch_gateway.upstream.port import AnswerLost, Post
@@ -60,6 +61,7 @@ def snapshot(
         engines={item.model_id: tuple(engines) for item in known},
         workers={
             Pool.LLM: tuple(Heartbeat(url=url, sequence=1) for url in workers),
+            Pool.EMBED: tuple(Heartbeat(url=url, sequence=1) for url in workers),
             Pool.TOKENIZER: tuple(Heartbeat(url=url, sequence=1) for url in tokenizers),
         },
         by_name={name: item for item in known for name in item.served_names},
@@ -133,6 +135,12 @@ def prepared(*lengths: int) -> Script:
     """Return a tokenizer that makes prompts of these lengths."""
     prompts = [{"ids": list(range(length)), "text": "x" * length} for length in lengths]
     body = orjson.dumps({"prompts": prompts})
+    return lambda _: FakeAnswer(pieces=(body,))
+
+
+def rows(*lengths: int) -> Script:
+    """Return a tokenizer that makes rows of these lengths."""
+    body = orjson.dumps({"rows": [{"ids": list(range(1, length + 1))} for length in lengths]})
     return lambda _: FakeAnswer(pieces=(body,))
 
 
@@ -272,6 +280,7 @@ def gateway(
     known: Snapshot | None = None,
     keys: ApiKeys | None = None,
     spans: Tracer | None = None,
+    store: Store | None = None,
     **settings: Any,
 ) -> Gateway:
     """Return a gateway whose tokenizer makes three ids of everything, unless `scripts` say otherwise."""
@@ -289,6 +298,7 @@ def gateway(
         metrics=GatewayMetrics(registry),
         access_log=AccessLog(None),
         tracer=spans or tracer("test", None),
+        store=store or NoStore(),
     )
     app = create_app(deps, GatewaySettings(redis_url="redis://unused", **settings))
     return Gateway(Client(app), upstream, registry, admission)

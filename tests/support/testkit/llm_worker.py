@@ -1,20 +1,15 @@
 """Runs the real llm-worker process and speaks with it as a gateway does."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import aiohttp
 
 from conch_contracts.generation import GenerateRequest
 from conch_contracts.names import GENERATE_PATH
-from testkit.conch import wait_until
+from testkit.worker_process import WorkerProcess
 
 
 @dataclass(slots=True)
@@ -68,65 +63,11 @@ class Reply:
         return found[0]
 
 
-class LlmWorker:
+class LlmWorker(WorkerProcess):
     """A worker process; a context manager that always ends it."""
 
     def __init__(self, redis_url: str, folder: Path, **settings: object) -> None:
-        self.log = folder / "llm-worker.log"
-        self._ready = folder / "llm-worker.json"
-        self._settings = {
-            "REDIS_URL": redis_url,
-            "HOST": "127.0.0.1",
-            "PORT": 0,
-            "ADMIN_HOST": "127.0.0.1",
-            "ADMIN_PORT": 0,
-            "READY_FILE": self._ready,
-            "CACHE_DIR": folder / "cache",
-        } | {name.upper(): value for name, value in settings.items()}
-        self._process: subprocess.Popen[bytes] | None = None
-        self.url = ""
-        self.admin_url = ""
-
-    def __enter__(self) -> Self:
-        environ = {name: value for name, value in os.environ.items() if not name.startswith("CONCH_")}  # noqa: TID251
-        environ |= {f"CONCH_{name}": str(value) for name, value in self._settings.items()}
-        with self.log.open("ab") as log:
-            process = self._process = subprocess.Popen(
-                [sys.executable, "-m", "conch_llm_worker.main"], env=environ, stdout=log, stderr=subprocess.STDOUT
-            )
-        try:
-            wait_until(lambda: self._ready.exists() or process.poll() is not None, "a serving worker", 20)
-            assert process.poll() is None, self.log.read_text()
-        except BaseException:
-            process.kill()
-            raise
-        places = json.loads(self._ready.read_text())
-        self.url, self.admin_url = places["url"], places["admin_url"]
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        assert self._process is not None
-        if self._process.poll() is None:
-            self._process.send_signal(signal.SIGTERM)
-        try:
-            self._process.wait(timeout=10)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-            raise
-
-    @property
-    def pid(self) -> int:
-        """The process's id."""
-        assert self._process is not None
-        return self._process.pid
-
-    def terminate(self) -> None:
-        """Ask it to end, without waiting."""
-        assert self._process is not None
-        self._process.send_signal(signal.SIGTERM)
+        super().__init__("conch_llm_worker.main", redis_url, folder, **{"cache_dir": folder / "cache", **settings})
 
     async def ask(self, session: aiohttp.ClientSession, request: GenerateRequest) -> Reply:
         """Send one request and read the whole answer."""

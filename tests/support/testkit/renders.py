@@ -43,6 +43,7 @@ SPECS: dict[str, dict[str, Any]] = {
             "runtimeClassName": "gvisor",
         },
     },
+    "cpu-encoder": {"kind": "Rerank", "source": {"path": "tiny-reranker"}, "engine": {"cpu": {"maxBatchSize": 8}}},
     "hub": {
         "source": {
             "huggingFace": {

@@ -28,7 +28,7 @@ async def test_the_openapi_document_can_be_switched_off():
         ("POST", "/v1/models", 405, b"GET"),
         ("DELETE", "/v1/completions", 405, b"POST"),
         ("GET", "/nowhere", 404, None),
-        ("POST", "/v1/embeddings", 404, None),
+        ("POST", "/v1/audio/speech", 404, None),
         ("OPTIONS", "/v1/models", 204, None),
     ],
 )

@@ -13,11 +13,11 @@ from prometheus_client import CollectorRegistry
 from conch_contracts.generation import Api, GenerateRequest
 from conch_contracts.names import Digest
 from conch_kit.errors import InvalidRequest, ServiceError, Unavailable, UpstreamTimeout
+from conch_kit.interruption import InFlight
 from conch_kit.tracing import OtlpTracer, Tracer, tracer
 from conch_kit.triton.errors import EngineLost, EngineRejected, EngineTimeout, EngineUnavailable
 from conch_llm_worker.engine_calls import EngineCalls
 from conch_llm_worker.handler import GenerateHandler
-from conch_llm_worker.interruption import InFlight
 from conch_llm_worker.metrics import Metrics
 from conch_llm_worker.vocabulary import Vocabulary
 from testkit.engine_messages import response, tokens_response

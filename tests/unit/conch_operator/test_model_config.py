@@ -68,6 +68,35 @@ def test_encoders_keep_their_own_name_and_http_address(section: str, kind: str) 
     assert (spec.engine.external.http, spec.engine.external.model_name) == ("h:8000", "bge")
 
 
+def test_a_rerank_entry_becomes_an_external_reranker_with_its_tensors() -> None:
+    entry = {
+        "name": "bge-reranker",
+        "url": "10.28.31.48:8000",
+        "path": "/models/bge",
+        "max_tokens": 512,
+        "input_config": {"input_ids": "ids", "attention_mask": "mask"},
+        "output_config": {"name": "logits", "process": "normalize"},
+    }
+    converted = convert({"rerank": [entry], "embedding": [{"name": "bge", "url": "10.28.31.48:8000", "path": "/m"}]})
+    embedding, rerank = converted.objects
+    assert converted.warnings == ()
+    assert rerank["spec"] == {
+        "kind": "Rerank",
+        "servedNames": ["bge-reranker"],
+        "source": {"path": "/models/bge"},
+        "engine": {"external": {"http": "10.28.31.48:8000", "modelName": "bge-reranker", "dialect": "encoder"}},
+        "maxTokens": 512,
+        "tensors": {
+            "inputs": {"input_ids": "ids", "attention_mask": "mask"},
+            "output": {"name": "logits", "process": "normalize"},
+        },
+    }
+    tensors = parse(rerank).spec.tensors
+    assert tensors is not None
+    assert (tensors.inputs.input_ids, tensors.inputs.token_type_ids) == ("ids", None)
+    assert parse(embedding).spec.max_tokens is None
+
+
 def test_names_that_give_one_label_are_numbered() -> None:
     objects = convert({"llm": [LLM, LLM | {"name": "chatglm2.6b"}]}).objects
     assert [data["metadata"] for data in objects] == [{"name": "chatglm2-6b"}, {"name": "chatglm2-6b-2"}]
@@ -80,7 +109,12 @@ def test_names_that_give_one_label_are_numbered() -> None:
         ({"llm": [LLM | {"colour": 1}]}, "llm ChatGLM2-6B: unknown key colour, ignored"),
         ({"llm": [LLM], "model_infos": [INFO | {"colour": 1}]}, "model_infos ChatGLM2-6B: unknown key colour, ignored"),
         ({"llm": [LLM], "model_infos": [INFO | {"name": "x"}]}, "model_infos: x has no entry in llm, ignored"),
-        ({"rerank": [LLM | {"max_tokens": 5}]}, "rerank ChatGLM2-6B: max_tokens is not obeyed by this version"),
+        ({"llm": [LLM | {"max_tokens": 5}]}, "llm ChatGLM2-6B: unknown key max_tokens, ignored"),
+        ({"rerank": [LLM | {"chat_template": "a"}]}, "rerank ChatGLM2-6B: unknown key chat_template, ignored"),
+        (
+            {"rerank": [LLM | {"input_config": {"position_ids": "p"}}]},
+            "rerank ChatGLM2-6B: unknown key input_config.position_ids, ignored",
+        ),
     ],
 )
 def test_what_is_not_obeyed_is_warned_about(data: dict[str, Any], warning: str) -> None:

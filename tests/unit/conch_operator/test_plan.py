@@ -18,6 +18,7 @@ from testkit.models import FACTS, READY, desired_model, engine
 
 PENDING = Probe()
 DEAD = Probe(ProbeVerdict.DEAD, Reason.ENGINE_PROBE_FAILED, "silent")
+ON_GPU = {"vllm": {}, "resources": {"limits": {"nvidia.com/gpu": "1"}}}
 ONE = desired_model(replicas=1)
 TWO = desired_model(replicas=2)
 NONE = desired_model(replicas=0)
@@ -99,8 +100,15 @@ def test_engines_go_on_while_the_folder_cannot_be_read() -> None:
     assert len(engines) == 1
 
 
-def test_other_kinds_get_neither_engines_nor_routes() -> None:
-    assert planned(desired_model(kind="Embedding"), []) == Plan()
+def test_tensors_that_no_worker_speaks_get_neither_engines_nor_routes() -> None:
+    assert planned(desired_model(kind="Embedding", engine=ON_GPU), []) == Plan()
+
+
+def test_an_external_encoder_with_http_alone_is_routed_there() -> None:
+    model = desired_model(kind="Embedding", engine={"external": {"http": "10.0.0.1:8000"}})
+    observed = Observed(sources={model.id: FACTS}, external={model.id: READY})
+    _, engines = plan_processes(Desired((model,)), observed).routes[model.id]
+    assert [record.grpc for record in engines] == ["http://10.0.0.1:8000"]
 
 
 @pytest.mark.parametrize(("probe", "routed"), [(PENDING, 0), (READY, 1)])

@@ -19,6 +19,7 @@ from conch_operator.status import describe
 from testkit.models import FACTS, READY, desired_model, engine
 
 MODEL = desired_model()
+UNSPOKEN = desired_model(kind="Rerank", engine={"vllm": {}, "resources": {"limits": {"nvidia.com/gpu": "1"}}})
 EXTERNAL = desired_model(engine={"external": {"grpc": "10.0.0.1:8001", "dialect": "fastertransformer"}})
 WORKERS = {Pool.TOKENIZER: 1, Pool.LLM: 1}
 PUBLISHED = Published(frozenset({MODEL.id}))
@@ -40,7 +41,7 @@ def failing(reason: Reason, message: str) -> Probe:
 @pytest.mark.parametrize(
     ("model", "seen", "published", "condition", "reason", "message"),
     [
-        (desired_model(kind="Rerank"), observed(), PUBLISHED, "SourceReady", Reason.KIND_NOT_SERVED, "Rerank"),
+        (UNSPOKEN, observed(), PUBLISHED, "SourceReady", Reason.RUNTIME_NOT_SERVED, "vllm has for kind Rerank"),
         (MODEL, observed(sources=fault(Reason.FOLDER_MISSING)), PUBLISHED, "SourceReady", "FolderMissing", "It is so."),
         (MODEL, observed(sources=fault(Reason.TOKENIZER_INVALID)), PUBLISHED, "TokenizerReady", "TokenizerInvalid", ""),
         (desired_model(replicas=0), observed(engines=()), PUBLISHED, "EngineReady", "NoReplicas", "set it to 1"),

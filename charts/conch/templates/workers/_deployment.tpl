@@ -38,19 +38,25 @@ spec:
             {{- include "conch.advertise" . | nindent 12 }}
             - name: CONCH_DRAIN_S
               value: {{ $values.drainSeconds | quote }}
+            {{- if $values.cacheSize }}
             - name: CONCH_CACHE_DIR
               value: /var/cache/conch
+            {{- end }}
           {{- include "conch.probes" $root | nindent 10 }}
           volumeMounts:
             - name: tmp
               mountPath: /tmp
+            {{- if $values.cacheSize }}
             - name: cache
               mountPath: /var/cache/conch
+            {{- end }}
             {{- with include "conch.redis.caMount" $root }}{{ . | nindent 12 }}{{- end }}
       volumes:
         {{- include "conch.tmp" $root | nindent 8 }}
+        {{- if $values.cacheSize }}
         - name: cache
           emptyDir:
             sizeLimit: {{ $values.cacheSize }}
+        {{- end }}
         {{- with include "conch.redis.caVolume" $root }}{{ . | nindent 8 }}{{- end }}
 {{- end -}}

@@ -37,8 +37,6 @@ class Reason(StrEnum):
     """Nothing is wrong."""
     WAITING = "Waiting"
     """An earlier condition does not hold yet, so this one cannot be judged."""
-    KIND_NOT_SERVED = "KindNotServed"
-    """This version of Conch does not serve models of this kind."""
     RUNTIME_NOT_SERVED = "RuntimeNotServed"
     """This version of Conch has no worker for what the runtime's engines speak."""
     NAME_CONFLICT = "NameConflict"

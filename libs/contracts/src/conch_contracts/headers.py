@@ -15,5 +15,8 @@ USAGE = "x-conch-usage"
 USAGE_COMMENT = ": usage "
 """How the last SSE frame of an internal stream begins; the gateway reads and strips it."""
 
+CACHE = "x-conch-cache"
+"""`hit` or `miss`, on answers of models that have a cache."""
+
 TRACEPARENT = "traceparent"
 RETRY_AFTER = "retry-after"

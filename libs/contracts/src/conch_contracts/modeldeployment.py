@@ -14,12 +14,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from conch_contracts.names import API_VERSION, KIND, LOCAL_NAMESPACE, ModelId, ServedName
-from conch_contracts.records import ModelKind
-from conch_contracts.spec.engine import EngineSpec
+from conch_contracts.records import Dialect, ModelKind
+from conch_contracts.spec.encoder import CacheSpec, EmbeddingSpec, TensorsSpec
+from conch_contracts.spec.engine import EngineSpec, Quantization
 from conch_contracts.spec.fields import Flag, Integer, SpecPart
 from conch_contracts.spec.generation import GenerationSpec
 from conch_contracts.spec.routing import RoutingSpec
-from conch_contracts.spec.rules import Obeys, Rule, Transition, rule
+from conch_contracts.spec.rules import Obeys, Rule, Transition, fields_set_in, rule
 from conch_contracts.spec.source import SourceSpec, TokenizerSpec
 
 MAX_NAME = 40
@@ -65,6 +66,15 @@ class ModelSpec(SpecPart):
     """Settings of its tokenizer."""
     generation: GenerationSpec = GenerationSpec()
     """Defaults for requests."""
+    max_tokens: Annotated[Integer, Field(ge=1, le=16_777_216)] | None = None
+    """For encoders: the longest input in tokens; a longer one is cut there. Default: what the folder says, and a longer
+    input is refused."""
+    tensors: TensorsSpec | None = None
+    """For encoders: the names of the model's tensors, and what is done with its output."""
+    embedding: EmbeddingSpec | None = None
+    """For kind Embedding: how a vector is made of the model's output."""
+    cache: CacheSpec | None = None
+    """For encoders: whether equal requests may be answered from a cache. Default: they are not."""
     routing: RoutingSpec = RoutingSpec()
     """How requests reach its engines."""
 
@@ -95,6 +105,49 @@ class ModelSpec(SpecPart):
     def _external_llm_has_a_dialect(self) -> bool:
         external = self.engine.external
         return self.kind is not ModelKind.LLM or external is None or external.dialect is not None
+
+    @rule(
+        cel="self.kind != 'LLM' || (!has(self.maxTokens) && !has(self.tensors) && !has(self.cache))",
+        message="maxTokens, tensors and cache belong to encoders: remove them, or use generation.maxLength",
+    )
+    def _llm_has_no_encoder_fields(self) -> bool:
+        return self.kind is not ModelKind.LLM or not (set(fields_set_in(self)) & {"maxTokens", "tensors", "cache"})
+
+    @rule(
+        cel="self.kind == 'Embedding' || !has(self.embedding)",
+        message="embedding belongs to kind Embedding: remove it",
+    )
+    def _embedding_is_for_embeddings(self) -> bool:
+        return self.kind is ModelKind.EMBEDDING or self.embedding is None
+
+    @rule(
+        cel="self.kind == 'LLM' || !has(self.generation)",
+        message="generation belongs to kind LLM: remove it, or use maxTokens",
+    )
+    def _generation_is_for_llms(self) -> bool:
+        return self.kind is ModelKind.LLM or "generation" not in self.model_fields_set
+
+    @rule(
+        cel="self.kind == 'LLM' || !has(self.engine.cpu) || ((!has(self.engine.cpu.quantization) || "
+        "self.engine.cpu.quantization == 'none') && (!has(self.engine.cpu.tokensPerSecond) || "
+        "self.engine.cpu.tokensPerSecond == 0))",
+        message="engine.cpu.quantization and tokensPerSecond belong to kind LLM: remove them",
+    )
+    def _encoders_on_cpu_are_plain(self) -> bool:
+        cpu = self.engine.cpu
+        plain = cpu is None or (cpu.quantization is Quantization.NONE and cpu.tokens_per_second == 0)
+        return self.kind is ModelKind.LLM or plain
+
+    @rule(
+        cel="!has(self.engine.external) || !has(self.engine.external.dialect) || "
+        "(self.kind == 'LLM') == (self.engine.external.dialect != 'encoder')",
+        message="engine.external.dialect is encoder for Embedding, Rerank and Classify, and another one for LLM",
+    )
+    def _dialect_suits_the_kind(self) -> bool:
+        external = self.engine.external
+        if external is None or external.dialect is None:
+            return True
+        return (self.kind is ModelKind.LLM) == (external.dialect is not Dialect.ENCODER)
 
 
 class ModelDeployment(SpecPart):

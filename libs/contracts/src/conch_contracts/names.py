@@ -12,7 +12,7 @@ ServedName = NewType("ServedName", str)
 """A name that clients put in `model`."""
 
 EngineAddress = NewType("EngineAddress", str)
-"""`host:port` of an engine's gRPC endpoint."""
+"""`host:port` of an engine's gRPC endpoint, or `http://host:port` of an encoder's engine that has HTTP alone."""
 
 WorkerUrl = NewType("WorkerUrl", str)
 """`http://host:port` of one worker or tokenizer process."""
@@ -97,6 +97,9 @@ def demand_key(model: ModelId) -> str:
     return f"{KEY_PREFIX}demand:{model}"
 
 
+CACHE_PREFIX = "conch:cache:1:"
+"""Of answers that the gateway keeps; each has a time to live, so none can push out a route."""
+
 MAX_BUNDLE_BYTES = 64 * 1024 * 1024
 
 # --- error codes that one service reads from another ---------------------------------------------
@@ -109,6 +112,8 @@ TOKENIZER_NOT_READY = "tokenizer_not_ready"
 # --- internal HTTP -------------------------------------------------------------------------------
 
 PREPARE_PATH = "/internal/v1/prepare"
+PREPARE_ROWS_PATH = "/internal/v1/prepare-rows"
 GENERATE_PATH = "/internal/v1/generate"
+ENCODE_PATH = "/internal/v1/encode"
 TOKENIZE_PATH = "/internal/v1/tokenize"
 DETOKENIZE_PATH = "/internal/v1/detokenize"

@@ -26,6 +26,7 @@ class Dialect(StrEnum):
 
     TOKENS = "tokens"
     FASTERTRANSFORMER = "fastertransformer"
+    ENCODER = "encoder"
 
 
 class Pool(StrEnum):
@@ -34,6 +35,22 @@ class Pool(StrEnum):
     LLM = "llm"
     EMBED = "embed"
     TOKENIZER = "tokenizer"
+
+
+class Pooling(StrEnum):
+    """How one vector is made of the vectors of a text's tokens."""
+
+    MEAN = "mean"
+    CLS = "cls"
+    LAST = "last"
+
+
+class Activation(StrEnum):
+    """How scores are made of logits."""
+
+    NONE = "none"
+    SIGMOID = "sigmoid"
+    SOFTMAX = "softmax"
 
 
 class EngineState(StrEnum):
@@ -87,6 +104,29 @@ class GenerationDefaults(Record):
     mask_positions: int | None = None
 
 
+class EncoderProfile(Record):
+    """How the output of an encoder becomes an answer."""
+
+    pooling: Pooling = Pooling.MEAN
+    normalize: bool = True
+    """Whether embeddings are scaled to length 1."""
+    activation: Activation = Activation.SIGMOID
+    matryoshka: bool = False
+    """Whether a beginning of an embedding is an embedding too."""
+    labels: tuple[str, ...] = ()
+    """A classifier's classes, in the order of its logits."""
+    truncate: bool = False
+    """Whether a longer text is cut at `max_model_len` instead of refused."""
+    inputs: dict[str, str] = {}
+    """What the model calls its inputs, where that differs from `encoder_dialect`."""
+    output: str | None = None
+    """The output to read; None: the one that the model's config suggests."""
+    version: str = ""
+    """Changes with the model's files."""
+    cache_ttl_s: float | None = None
+    """How long an answer may be given again; None: never."""
+
+
 class Route(Record):
     """All that the data plane needs to know about one model."""
 
@@ -111,6 +151,8 @@ class Route(Record):
     created: int
     """Unix seconds; stable for the life of the ModelDeployment."""
     generation: GenerationDefaults = GenerationDefaults()
+    encoder: EncoderProfile = EncoderProfile()
+    """Of the kinds Embedding, Rerank and Classify."""
     routing: RoutingPolicy = RoutingPolicy()
 
 

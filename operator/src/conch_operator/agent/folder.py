@@ -8,7 +8,8 @@ from conch_contracts.names import Digest
 from conch_kit.bundles import pack
 from conch_operator.agent.report import FaultReport, FolderReport, SourceReport
 from conch_operator.download.folder import Progress, progress_of
-from conch_operator.source import FolderNeeds, SourceError, read_folder
+from conch_operator.errors import SourceError
+from conch_operator.source import FolderNeeds, read_folder
 
 
 class Folder:
@@ -53,6 +54,7 @@ class Folder:
                 vocab_size=facts.vocab_size,
                 max_position_embeddings=facts.max_position_embeddings,
                 eos_token_ids=facts.eos_token_ids,
+                encoder=facts.encoder,
             )
         )
 

@@ -28,7 +28,9 @@ def main() -> int:
 
 
 async def _serve(settings: AgentSettings) -> None:
-    needs = FolderNeeds(settings.needs_weights, settings.needs_config, settings.needs_template)
+    needs = FolderNeeds(
+        settings.needs_weights, settings.needs_config, settings.needs_template, onnx=settings.takes_onnx
+    )
     folder = Folder(settings.folder, settings.shown_folder, needs, downloads=settings.downloads)
     app = make_app(folder, Hold(settings.longest_hold_s))
     config = uvicorn.Config(

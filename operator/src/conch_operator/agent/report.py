@@ -4,6 +4,7 @@ from pydantic import BaseModel, ConfigDict
 
 from conch_contracts.conditions import Reason
 from conch_contracts.names import Digest
+from conch_operator.state import EncoderFacts
 
 SOURCE_PATH = "/source"
 BUNDLE_PATH = "/bundle"
@@ -24,6 +25,7 @@ class FolderReport(BaseModel):
     vocab_size: int
     max_position_embeddings: int | None
     eos_token_ids: tuple[int, ...]
+    encoder: EncoderFacts = EncoderFacts()
 
 
 class FaultReport(BaseModel):

@@ -18,6 +18,8 @@ class AgentSettings(BaseModel):
     """The same folder as the engine sees it, for messages."""
     needs_weights: bool = True
     """Whether a folder without *.safetensors is a fault."""
+    takes_onnx: bool = False
+    """Whether an ONNX file may take the place of *.safetensors."""
     needs_config: bool = True
     """Whether a folder without config.json is a fault."""
     needs_template: bool = False

@@ -5,9 +5,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from conch_operator.errors import SourceError
 from conch_operator.manifests import Manifest, read
 from conch_operator.plan import is_served
-from conch_operator.source import SourceError, read_chat_template, read_source
+from conch_operator.source import read_chat_template, read_source
 from conch_operator.state import DesiredModel, SourceFault
 
 

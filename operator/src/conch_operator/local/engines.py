@@ -149,6 +149,7 @@ class LocalEngines:
             cache_folder=str(self._state.cache / "models"),
             quantization=spec.quantization,
             max_batch_size=spec.max_batch_size,
+            output=component.spec.output,
             tokens_per_second=spec.tokens_per_second,
         )
         try:

@@ -9,8 +9,10 @@ from typing import TextIO
 
 from conch_contracts.conditions import ConditionType, Reason
 from conch_contracts.names import ModelId
+from conch_contracts.records import ModelKind
 from conch_operator.local.last_words import one_line
 from conch_operator.local.processes import Kept
+from conch_operator.local.welcome import welcome
 from conch_operator.state import EnginePhase
 from conch_operator.status import Statuses
 
@@ -67,29 +69,11 @@ class Progress:
             self._said.pop(gone, None)
         self._models = frozenset(statuses)
 
-    def welcome(self, url: str, statuses: Statuses) -> None:
+    def welcome(self, url: str, statuses: Statuses, kinds: Mapping[ModelId, ModelKind]) -> None:
         """Print once how to call what is served."""
-        names = [status.served_names[0] for status in statuses.values() if status.ready]
-        if self._welcomed or not names:
+        ready = [(kinds[model], status.served_names[0]) for model, status in statuses.items() if status.ready]
+        if self._welcomed or not ready:
             return
         self._welcomed = True
-        self.step(f"everything is ready: {', '.join(names)}")
-        print(_WELCOME.format(url=url, model=names[0]), file=self._answers, flush=True)
-
-
-_WELCOME = """
-Conch serves at {url}/v1
-
-  curl {url}/v1/chat/completions -H 'Content-Type: application/json' \\
-    -d '{{"model": "{model}", "messages": [{{"role": "user", "content": "Hello"}}]}}'
-
-  from openai import OpenAI
-  client = OpenAI(base_url="{url}/v1", api_key="x")
-  stream = client.chat.completions.create(
-      model="{model}", messages=[{{"role": "user", "content": "Hello"}}], stream=True
-  )
-  for event in stream:
-      print(event.choices[0].delta.content or "", end="")
-
-Ctrl-C stops it.
-"""
+        self.step(f"everything is ready: {', '.join(name for _, name in ready)}")
+        print(welcome(url, ready), file=self._answers, flush=True)

@@ -1,4 +1,4 @@
-"""The processes that stand around the engines on a laptop: Redis, tokenizer, llm-worker and gateway.
+"""The processes that stand around the engines on a laptop: Redis, tokenizer, workers and gateway.
 
 On a cluster the chart runs these. All start together: each lives with the others' absence, so nothing has to wait.
 """
@@ -17,7 +17,13 @@ DRAIN_S = 5
 
 REDIS = "redis"
 GATEWAY = "gateway"
-_MODULES = {"tokenizer": "conch_tokenizer.main", "llm-worker": "conch_llm_worker.main", GATEWAY: "conch_gateway.main"}
+_MODULES = {
+    "tokenizer": "conch_tokenizer.main",
+    "llm-worker": "conch_llm_worker.main",
+    "embed-worker": "conch_embed_worker.main",
+    GATEWAY: "conch_gateway.main",
+}
+_KEEP_TOKENIZERS = ("tokenizer", "llm-worker")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,11 +112,10 @@ class Services:
                 | {"CONCH_HOST": options.host, "CONCH_PORT": str(options.port)}
                 | dict(options.gateway_settings)
             )
-        return settings | {
-            "CONCH_HOST": "127.0.0.1",
-            "CONCH_PORT": "0",
-            "CONCH_CACHE_DIR": str(self._state.cache / "tokenizers" / name),
-        }
+        settings |= {"CONCH_HOST": "127.0.0.1", "CONCH_PORT": "0"}
+        if name in _KEEP_TOKENIZERS:
+            settings["CONCH_CACHE_DIR"] = str(self._state.cache / "tokenizers" / name)
+        return settings
 
     def _ready_file(self, name: str) -> Path:
         return self._state.run / f"{name}.json"

@@ -16,6 +16,7 @@ from conch_contracts.records import Pool
 from conch_kit.redis_client import RedisClient, RegistryError, RegistryUnavailable
 from conch_kit.registry import BundleStore, RegistryReader, RegistryWriter
 from conch_kit.triton.client import TritonClient
+from conch_kit.triton.http_client import TritonHttp
 from conch_operator.local.desired import DesiredModels
 from conch_operator.local.downloads import DownloadedSources, Downloads
 from conch_operator.local.engines import EngineServer, LocalEngines
@@ -85,7 +86,8 @@ class Session:
             reader = await stack.enter_async_context(RegistryReader(redis, pools=tuple(Pool)))
             reader.subscribe(lambda _: self._wake.set())
             triton = await stack.enter_async_context(TritonClient())
-            prober = await stack.enter_async_context(Prober(TritonAsker(triton), self._wake.set))
+            http = await stack.enter_async_context(TritonHttp())
+            prober = await stack.enter_async_context(Prober(TritonAsker(triton, http), self._wake.set))
             downloads = Downloads(nursery, self._state, self._options.server.environment, self._wake.set)
             sources, writer = DownloadedSources(downloads), RegistryWriter(redis)
             ports = Ports(sources, engines, plan_processes, writer, reader, BundleStore(redis), prober)
@@ -131,7 +133,8 @@ class Session:
         write_report(self._state.status, urls.get(GATEWAY), self._services.processes, self._statuses)
         all_ready = GATEWAY in urls and all(status.ready for status in self._statuses.values())
         if all_ready:
-            self._progress.welcome(urls[GATEWAY], self._statuses)
+            kinds = {model.id: model.deployment.spec.kind for model in self._models.current.models}
+            self._progress.welcome(urls[GATEWAY], self._statuses, kinds)
         return all_ready
 
     def _end_without_gateway(self) -> None:

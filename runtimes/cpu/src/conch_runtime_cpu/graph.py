@@ -18,16 +18,12 @@ from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
-from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
+from onnx import ModelProto, TensorProto, ValueInfoProto, helper
 
 from conch_runtime_cpu.architecture import Architecture
+from conch_runtime_cpu.nodes import Nodes
 from conch_runtime_cpu.quantization import BLOCK, Quantization, quantize
 from conch_runtime_cpu.weights import Weights
-
-_MICROSOFT = "com.microsoft"
-_MICROSOFT_KINDS = ("GroupQueryAttention", "MatMulNBits", "SkipSimplifiedLayerNormalization")
-_Attribute = int | float | list[int]
-_OPSET, _IR_VERSION = 18, 9
 
 
 def kv_names(prefix: str, layers: int) -> list[str]:
@@ -45,23 +41,20 @@ class _DecoderGraph:
         self._shape = architecture
         self._weights = weights
         self._bits = quantization.bits
-        self._nodes: list[NodeProto] = []
-        self._constants: list[TensorProto] = []
+        self._draw = Nodes()
 
     def build(self) -> ModelProto:
         shape = self._shape
         self._rotary_tables()
-        embedding = self._constant("embedding", self._weights["model.embed_tokens.weight"])
-        hidden = self._node("Gather", [embedding, "input_ids"])
+        embedding = self._draw.constant("embedding", self._weights["model.embed_tokens.weight"])
+        hidden = self._draw.node("Gather", [embedding, "input_ids"])
         residual: str | None = None
         for layer in range(shape.layers):
             hidden, residual = self._layer(layer, hidden, residual)
         normed, _ = self._norm("model.norm", hidden, residual)
-        kept = self._node("GatherND", [normed, "keep"], batch_dims=1)
+        kept = self._draw.node("GatherND", [normed, "keep"], batch_dims=1)
         self._head(kept, embedding)
-        graph = helper.make_graph(self._nodes, "decoder", self._inputs(), self._outputs(), self._constants)
-        opsets = [helper.make_opsetid("", _OPSET), helper.make_opsetid(_MICROSOFT, 1)]
-        return helper.make_model(graph, opset_imports=opsets, ir_version=_IR_VERSION)
+        return self._draw.model("decoder", self._inputs(), self._outputs())
 
     def _layer(self, layer: int, hidden: str, residual: str | None) -> tuple[str, str]:
         prefix = f"model.layers.{layer}"
@@ -72,13 +65,13 @@ class _DecoderGraph:
 
     def _norm(self, name: str, hidden: str, residual: str | None) -> tuple[str, str]:
         """Add to the residual and normalise; return both."""
-        weight = self._constant(name, self._weights[f"{name}.weight"])
+        weight = self._draw.constant(name, self._weights[f"{name}.weight"])
         epsilon = self._shape.norm_epsilon
         if residual is None:
-            return self._node("SimplifiedLayerNormalization", [hidden, weight], epsilon=epsilon, axis=-1), hidden
+            return self._draw.node("SimplifiedLayerNormalization", [hidden, weight], epsilon=epsilon, axis=-1), hidden
         normed, added = f"{name}.normed", f"{name}.sum"
         outputs = [normed, "", "", added]
-        self._add("SkipSimplifiedLayerNormalization", [residual, hidden, weight], outputs, epsilon=epsilon)
+        self._draw.add("SkipSimplifiedLayerNormalization", [residual, hidden, weight], outputs, epsilon=epsilon)
         return normed, added
 
     def _attention(self, layer: int, hidden: str) -> str:
@@ -87,7 +80,7 @@ class _DecoderGraph:
         past = [f"past.{layer}.k", f"past.{layer}.v"]
         present = [f"present.{layer}.k", f"present.{layer}.v"]
         attended = f"{prefix}.attended"
-        self._add(
+        self._draw.add(
             "GroupQueryAttention",
             [*self._queries_keys_values(prefix, hidden), *past, "seqlens_k", "total_len", "cos", "sin"],
             [attended, *present],
@@ -112,20 +105,20 @@ class _DecoderGraph:
 
     def _norm_heads(self, name: str, projected: str, heads: int) -> str:
         dim = self._shape.head_dim
-        split = self._constant(f"{name}.split", np.array([0, 0, heads, dim], np.int64))
-        join = self._constant(f"{name}.join", np.array([0, 0, heads * dim], np.int64))
-        weight = self._constant(name, self._weights[f"{name}.weight"])
-        by_head = self._node("Reshape", [projected, split])
-        normed = self._node(
+        split = self._draw.constant(f"{name}.split", np.array([0, 0, heads, dim], np.int64))
+        join = self._draw.constant(f"{name}.join", np.array([0, 0, heads * dim], np.int64))
+        weight = self._draw.constant(name, self._weights[f"{name}.weight"])
+        by_head = self._draw.node("Reshape", [projected, split])
+        normed = self._draw.node(
             "SimplifiedLayerNormalization", [by_head, weight], epsilon=self._shape.norm_epsilon, axis=-1
         )
-        return self._node("Reshape", [normed, join])
+        return self._draw.node("Reshape", [normed, join])
 
     def _mlp(self, prefix: str, hidden: str) -> str:
         gate = self._linear(f"{prefix}.gate", [f"{prefix}.mlp.gate_proj"], hidden)
         up = self._linear(f"{prefix}.up", [f"{prefix}.mlp.up_proj"], hidden)
-        activated = self._node("Mul", [gate, self._node("Sigmoid", [gate])])
-        return self._linear(f"{prefix}.down", [f"{prefix}.mlp.down_proj"], self._node("Mul", [activated, up]))
+        activated = self._draw.node("Mul", [gate, self._draw.node("Sigmoid", [gate])])
+        return self._linear(f"{prefix}.down", [f"{prefix}.mlp.down_proj"], self._draw.node("Mul", [activated, up]))
 
     def _head(self, kept: str, embedding: str) -> None:
         if "lm_head.weight" in self._weights and not self._shape.tied_embeddings:
@@ -133,8 +126,8 @@ class _DecoderGraph:
         elif self._bits < 32:
             matrix = self._weights["model.embed_tokens.weight"].T
         else:
-            transposed = self._node("Transpose", [embedding], perm=[1, 0])
-            self._add("MatMul", [kept, transposed], ["logits"])
+            transposed = self._draw.node("Transpose", [embedding], perm=[1, 0])
+            self._draw.add("MatMul", [kept, transposed], ["logits"])
             return
         self._multiply("lm_head", kept, matrix, "logits")
 
@@ -145,16 +138,16 @@ class _DecoderGraph:
         if f"{modules[0]}.bias" not in self._weights:
             return product_
         bias = np.concatenate([self._weights[f"{module}.bias"] for module in modules])
-        return self._node("Add", [product_, self._constant(f"{name}.bias", bias)])
+        return self._draw.node("Add", [product_, self._draw.constant(f"{name}.bias", bias)])
 
     def _multiply(self, name: str, hidden: str, matrix: NDArray[np.float32], output: str) -> str:
         if self._bits == 32:
-            self._add("MatMul", [hidden, self._constant(f"{name}.weight", matrix)], [output])
+            self._draw.add("MatMul", [hidden, self._draw.constant(f"{name}.weight", matrix)], [output])
             return output
         held = quantize(matrix, self._bits)
-        packed = self._constant(f"{name}.packed", held.packed)
-        scales = self._constant(f"{name}.scales", held.scales)
-        self._add(
+        packed = self._draw.constant(f"{name}.packed", held.packed)
+        scales = self._draw.constant(f"{name}.scales", held.scales)
+        self._draw.add(
             "MatMulNBits",
             [hidden, packed, scales],
             [output],
@@ -170,8 +163,8 @@ class _DecoderGraph:
         shape = self._shape
         frequencies = shape.rope_theta ** (-np.arange(0, shape.head_dim, 2) / shape.head_dim)
         angles = np.outer(np.arange(shape.context), frequencies)
-        self._constant("cos", np.cos(angles).astype(np.float32))
-        self._constant("sin", np.sin(angles).astype(np.float32))
+        self._draw.constant("cos", np.cos(angles).astype(np.float32))
+        self._draw.constant("sin", np.sin(angles).astype(np.float32))
 
     def _inputs(self) -> list[ValueInfoProto]:
         return [
@@ -190,19 +183,3 @@ class _DecoderGraph:
         dims: list[str | int | None] = ["B", self._shape.kv_heads, "MAX", self._shape.head_dim]
         names = kv_names(prefix, self._shape.layers)
         return [helper.make_tensor_value_info(name, TensorProto.FLOAT, dims) for name in names]
-
-    def _constant(self, name: str, value: NDArray[np.generic]) -> str:
-        self._constants.append(numpy_helper.from_array(np.ascontiguousarray(value), name))
-        return name
-
-    def _node(self, kind: str, inputs: Sequence[str], **attributes: _Attribute) -> str:
-        """Add a node with one output, and return that output's name."""
-        output = f"{kind}.{len(self._nodes)}"
-        self._add(kind, inputs, [output], **attributes)
-        return output
-
-    def _add(self, kind: str, inputs: Sequence[str], outputs: Sequence[str], **attributes: _Attribute) -> None:
-        domain = _MICROSOFT if kind in _MICROSOFT_KINDS else ""
-        node = helper.make_node(kind, inputs, outputs, name=f"{kind}#{len(self._nodes)}", domain=domain)
-        node.attribute.extend(helper.make_attribute(name, value) for name, value in attributes.items())
-        self._nodes.append(node)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from conch_contracts import cpu_runtime
+from conch_contracts import cpu_runtime, encoder_dialect
 from conch_runtime_cpu.errors import UnusableModel
 from conch_runtime_cpu.quantization import Quantization
 
@@ -20,6 +20,30 @@ class RuntimeSettings:
     max_batch_size: int
     tokens_per_second: int
     kv_cache_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderSettings:
+    """How one encoder is served."""
+
+    model_folder: Path
+    cache_folder: Path
+    output: str
+    """What the engine gives: `last_hidden_state` or `logits`."""
+
+
+def parse_encoder_settings(model_config: str) -> EncoderSettings:
+    """Read an encoder's settings from Triton's model configuration, as JSON; raises UnusableModel."""
+    parameters = json.loads(model_config)["parameters"]
+    output = _text(parameters, cpu_runtime.OUTPUT)
+    if output not in encoder_dialect.OUTPUTS:
+        choices = ", ".join(encoder_dialect.OUTPUTS)
+        raise UnusableModel(f"config.pbtxt: output must be one of {choices}; found {output!r}.")
+    return EncoderSettings(
+        model_folder=Path(_text(parameters, cpu_runtime.MODEL_FOLDER)),
+        cache_folder=Path(_text(parameters, cpu_runtime.CACHE_FOLDER)),
+        output=output,
+    )
 
 
 def parse_settings(model_config: str) -> RuntimeSettings:

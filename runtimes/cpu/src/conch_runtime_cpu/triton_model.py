@@ -15,12 +15,13 @@ import triton_python_backend_utils as triton
 from numpy.typing import NDArray
 
 from conch_contracts import tokens_dialect as dialect
-from conch_runtime_cpu.errors import ChannelClosed, EngineStopped, InvalidRequest, UnusableModel
+from conch_runtime_cpu.errors import ChannelClosed, EngineStopped, InvalidRequest
 from conch_runtime_cpu.loading import LoadedModel, load
 from conch_runtime_cpu.messages import pack
 from conch_runtime_cpu.outbox import News
 from conch_runtime_cpu.requests import parse_request
 from conch_runtime_cpu.settings import parse_settings
+from conch_runtime_cpu.stub import refuse_numpy_2
 
 _FINAL = triton.TRITONSERVER_RESPONSE_COMPLETE_FINAL
 _SWITCH_INTERVAL_S = 0.0005
@@ -34,7 +35,7 @@ class TritonPythonModel:
 
     def initialize(self, args: Mapping[str, str]) -> None:
         """Load the model; what this raises becomes the reason in Triton's repository index."""
-        _refuse_numpy_2()
+        refuse_numpy_2()
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
         self._model = load(parse_settings(args["model_config"]))
         self._model.engine.start()
@@ -72,13 +73,6 @@ class TritonChannel:
     def cancelled(self) -> bool:
         """Return whether the client has gone; a round trip to the server."""
         return bool(self._sender.is_cancelled())
-
-
-def _refuse_numpy_2() -> None:
-    # The stub was built for numpy 1 (nvidia-pytriton requires numpy<2). With numpy 2 it reads every input as copies
-    # of its first byte or element, and text inputs end the process.
-    if int(np.__version__.partition(".")[0]) >= 2:
-        raise UnusableModel(f"Triton's Python stub needs numpy below 2; numpy {np.__version__} is installed.")
 
 
 def _response(news: News) -> triton.InferenceResponse:

@@ -1,8 +1,9 @@
 """Puts the gateway together: from its collaborators to one ASGI callable."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
+from conch_contracts.names import DETOKENIZE_PATH, ENCODE_PATH, PREPARE_ROWS_PATH, TOKENIZE_PATH
 from conch_contracts.records import Heartbeat, Pool
 from conch_gateway.access_log import AccessLog
 from conch_gateway.admission import Admission
@@ -10,8 +11,13 @@ from conch_gateway.auth import ApiKeys
 from conch_gateway.catalogue import catalogue
 from conch_gateway.cors import Cors
 from conch_gateway.dispatch import Dispatch
-from conch_gateway.edge import Edge
-from conch_gateway.inference import Bounds, Inference
+from conch_gateway.edge import Edge, Serving
+from conch_gateway.encoders.answers import NoStore, SharedAnswers, Store
+from conch_gateway.encoders.endpoints import ENCODER_PATHS
+from conch_gateway.encoders.inference import EncoderInference
+from conch_gateway.encoders.request import Front
+from conch_gateway.encoders.tokens import DETOKENIZE_PATHS, TOKENIZE_PATHS, TokenEndpoints
+from conch_gateway.inference import PATHS, Bounds, Inference
 from conch_gateway.metrics import GatewayMetrics
 from conch_gateway.retries import RetryBudget
 from conch_gateway.settings import GatewaySettings
@@ -36,6 +42,8 @@ class Deps:
     metrics: GatewayMetrics
     access_log: AccessLog
     tracer: Tracer
+    store: Store = field(default_factory=NoStore)
+    """Where answers are kept that may be given again."""
 
 
 def create_app(deps: Deps, settings: GatewaySettings) -> ASGIApp:
@@ -61,21 +69,51 @@ def create_app(deps: Deps, settings: GatewaySettings) -> ASGIApp:
         retries=RetryBudget(deps.metrics.retries.labels("worker").inc),
     )
     token = settings.internal_token
-    inference = Inference(
-        deps.snapshot,
-        tokenizers,
-        dispatch,
-        deps.metrics,
-        Bounds(
-            max_body_bytes=settings.max_body_bytes,
-            body_timeout_s=settings.body_timeout_s,
-            keep_alive_s=settings.keep_alive_s,
-            write_stall_s=settings.write_stall_s,
-            worker_grace_s=settings.worker_grace_s,
-        ),
-        deps.tracer,
-        internal_token=None if token is None else token.get_secret_value().encode(),
+    secret = None if token is None else token.get_secret_value().encode()
+    bounds = Bounds(
+        max_body_bytes=settings.max_body_bytes,
+        body_timeout_s=settings.body_timeout_s,
+        keep_alive_s=settings.keep_alive_s,
+        write_stall_s=settings.write_stall_s,
+        worker_grace_s=settings.worker_grace_s,
     )
+    inference = Inference(deps.snapshot, tokenizers, dispatch, deps.metrics, bounds, deps.tracer, internal_token=secret)
+    front = Front(deps.snapshot, bounds, secret)
+    posts = {**dict.fromkeys(PATHS, inference), **encoder_posts(deps, settings, front, workers)}
     rest = catalogue(deps.snapshot, deps.not_ready, owned_by=settings.owned_by, openapi=settings.openapi)
     cors = Cors.of(settings.cors_origins)
-    return Edge(inference, rest, deps.keys, cors, deps.metrics, deps.access_log)
+    return Edge(posts, rest, deps.keys, cors, deps.metrics, deps.access_log)
+
+
+def encoder_posts(
+    deps: Deps,
+    settings: GatewaySettings,
+    front: Front,
+    workers: Callable[[Pool], Callable[[], tuple[Heartbeat, ...]]],
+) -> Mapping[str, Serving]:
+    """Return who serves the paths of encoders and tokens."""
+
+    def tokenizers(path: str) -> Tokenizers:
+        return Tokenizers(
+            deps.upstream,
+            workers(Pool.TOKENIZER),
+            timeout_s=settings.tokenizer_timeout_s,
+            retries=RetryBudget(deps.metrics.retries.labels("tokenizer").inc),
+            path=path,
+        )
+
+    dispatch = Dispatch(
+        deps.upstream,
+        deps.admission,
+        workers(Pool.EMBED),
+        retries=RetryBudget(deps.metrics.retries.labels("worker").inc),
+        path=ENCODE_PATH,
+    )
+    encoders = EncoderInference(
+        front, tokenizers(PREPARE_ROWS_PATH), dispatch, SharedAnswers(deps.store), deps.metrics, deps.tracer
+    )
+    tokens = TokenEndpoints(front, tokenizers(TOKENIZE_PATH), tokenizers(DETOKENIZE_PATH), deps.metrics)
+    return {
+        **dict.fromkeys(ENCODER_PATHS, encoders),
+        **dict.fromkeys((*TOKENIZE_PATHS, *DETOKENIZE_PATHS), tokens),
+    }

@@ -16,6 +16,7 @@ from conch_contracts.openai.completions import Completion, CompletionRequest
 from conch_contracts.openai.errors import ErrorResponse
 from conch_contracts.openai.models import Model, ModelList, ModelPermission
 from conch_contracts.records import Route
+from conch_gateway.encoders.description import describe_encoders
 from conch_gateway.resolve import not_found
 from conch_kit.errors import InternalError, MethodNotAllowed, NotFound, ServiceError, Unavailable
 from conch_kit.snapshot import Snapshot
@@ -113,6 +114,7 @@ def _describe_inference(app: FastAPI) -> None:
 
     app.post("/v1/chat/completions", response_model=ChatCompletion, responses=errors, tags=["inference"])(chat)
     app.post("/v1/completions", response_model=Completion, responses=errors, tags=["inference"])(completions)
+    describe_encoders(app, errors)
 
 
 async def _on_service_error(request: Request, exc: Exception) -> Response:

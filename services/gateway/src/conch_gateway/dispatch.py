@@ -55,12 +55,14 @@ class Dispatch:
         pool: Callable[[], Sequence[Heartbeat]],
         *,
         retries: RetryBudget,
+        path: str = GENERATE_PATH,
     ) -> None:
         self._upstream = upstream
         self._admission = admission
         self._pool = pool
         self._retries = retries
         self._in_flight = InFlight()
+        self._path = path
 
     async def run(
         self,
@@ -108,7 +110,7 @@ class Dispatch:
             raise tried.failure or Unavailable("No worker is running.", retry_after_s=RETRY_AFTER_S)
         try:
             with self._in_flight.lease(worker):
-                async with self._upstream.post(Post(worker, GENERATE_PATH, headers, body)) as answer:
+                async with self._upstream.post(Post(worker, self._path, headers, body)) as answer:
                     await _check(answer, worker, engine, tried)
                     return await deliver(answer)
         except ConnectFailed:

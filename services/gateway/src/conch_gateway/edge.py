@@ -6,7 +6,8 @@ Inference POSTs go to the plain callable, everything else to FastAPI. Whatever f
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Protocol
 
 from conch_contracts.names import SERVER_SHUTTING_DOWN
 from conch_gateway.access_log import AccessLog
@@ -14,7 +15,6 @@ from conch_gateway.auth import ApiKeys
 from conch_gateway.client import CONNECTION, ClientConnection
 from conch_gateway.cors import Cors
 from conch_gateway.exchange import Exchange
-from conch_gateway.inference import PATHS, Inference
 from conch_gateway.metrics import GatewayMetrics
 from conch_gateway.reply import Reply
 from conch_gateway.watch import ClientStalled
@@ -28,12 +28,19 @@ CLIENT_CLOSED = 499
 """Status of a request whose client went away; for the log, since nobody can be told."""
 
 
+class Serving(Protocol):
+    """Answers the POSTs on some paths."""
+
+    async def serve(self, exchange: Exchange, receive: Receive, reply: Reply) -> None:
+        """Answer one request; raises a ServiceError, ClientGone or ClientStalled."""
+
+
 class Edge:
     """The gateway as an ASGI application."""
 
     def __init__(
         self,
-        inference: Inference,
+        posts: Mapping[str, Serving],
         catalogue: ASGIApp,
         keys: ApiKeys,
         cors: Cors,
@@ -42,7 +49,7 @@ class Edge:
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._inference = inference
+        self._posts = posts
         self._catalogue = catalogue
         self._keys = keys
         self._cors = cors
@@ -85,8 +92,8 @@ class Edge:
             return
         repeated = len(exchange.headers) != len(scope["headers"]) and _says_twice(scope, b"authorization")
         exchange.key = self._keys.check(exchange.path, exchange.headers, repeated=repeated)
-        if exchange.method == "POST" and exchange.path in PATHS:
-            await self._inference.serve(exchange, receive, reply)
+        if exchange.method == "POST" and exchange.path in self._posts:
+            await self._posts[exchange.path].serve(exchange, receive, reply)
         else:
             await self._catalogue(scope, receive, reply.passed_on)
             exchange.outcome = "ok" if exchange.status < 400 else "failed" if exchange.status >= 500 else "refused"

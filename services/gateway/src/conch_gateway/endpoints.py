@@ -53,7 +53,7 @@ class Endpoint(Generic[R]):
         """Return the request that the body holds; raises a ServiceError that names what is wrong with it."""
         validated = self.validate(parse(body))
         request = validated.request
-        route = resolve(snapshot, request.model, kind=ModelKind.LLM)
+        route = resolve(snapshot, request.model, kinds=(ModelKind.LLM,))
         preparation.check_ids(request, route)
         shape = self.shape(request)
         work = self.prepare(request, route)

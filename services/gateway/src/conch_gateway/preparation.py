@@ -82,14 +82,14 @@ def stop_strings(request: SamplingFields) -> tuple[str, ...]:
 
 def _chat_input(request: ChatCompletionRequest, route: Route) -> ChatInput:
     return ChatInput(
-        messages=tuple(_flat(message) for message in request.messages or ()),
+        messages=tuple(flat(message) for message in request.messages or ()),
         add_generation_prompt=request.add_generation_prompt is not False,
         continue_final_message=bool(request.continue_final_message),
         chat_template=route.chat_template,
     )
 
 
-def _flat(message: ChatMessage) -> dict[str, object]:
+def flat(message: ChatMessage) -> dict[str, object]:
     """Return the message as templates expect it: its text parts joined, absent fields left out."""
     content = message.content
     flat: dict[str, object] = {

@@ -13,6 +13,7 @@ from conch_gateway.access_log import AccessLog
 from conch_gateway.admission import Admission
 from conch_gateway.app import Deps, create_app
 from conch_gateway.auth import ApiKeys
+from conch_gateway.encoders.answers import RedisStore
 from conch_gateway.http_protocol import guarded
 from conch_gateway.metrics import GatewayMetrics
 from conch_gateway.settings import GatewaySettings, UpstreamKind
@@ -63,7 +64,7 @@ async def _serve(settings: GatewaySettings, spans: Tracer) -> None:
     admission = Admission()
     async with (
         RedisClient(settings.redis_url) as redis,
-        RegistryReader(redis, pools=(Pool.LLM, Pool.TOKENIZER)) as reader,
+        RegistryReader(redis, pools=(Pool.LLM, Pool.EMBED, Pool.TOKENIZER)) as reader,
         GatewayBeatWriter(redis, urandom(8).hex(), revision=lambda: reader.snapshot.revision),
         open_upstream(settings) as upstream,
         asyncio.TaskGroup() as tasks,
@@ -81,6 +82,7 @@ async def _serve(settings: GatewaySettings, spans: Tracer) -> None:
             metrics=GatewayMetrics(collectors),
             access_log=AccessLog(sys.stdout.buffer if settings.access_log else None),
             tracer=spans,
+            store=RedisStore(redis),
         )
 
         async def on_drain() -> None:

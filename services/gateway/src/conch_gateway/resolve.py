@@ -12,8 +12,8 @@ DEFAULT_NAMES = (None, "", "default")
 MAX_NAME_CHARS = 128
 
 
-def resolve(snapshot: Snapshot, name: str | None, *, kind: ModelKind) -> Route:
-    """Return the route that `name` means, or the default one of `kind`.
+def resolve(snapshot: Snapshot, name: str | None, *, kinds: tuple[ModelKind, ...]) -> Route:
+    """Return the route that `name` means, or the default one of the first of these kinds that has a model.
 
     Raises ModelNotFound for an unknown name, InvalidRequest for a model of another kind.
     """
@@ -21,10 +21,11 @@ def resolve(snapshot: Snapshot, name: str | None, *, kind: ModelKind) -> Route:
     if route is None:
         if name not in DEFAULT_NAMES:
             raise not_found(name or "")
-        return _default(snapshot, kind)
-    if route.kind is not kind:
+        return _default(snapshot, kinds)
+    if route.kind not in kinds:
+        suitable = " and ".join(kinds)
         raise InvalidRequest(
-            f"The model '{name}' is of kind {route.kind}, which does not serve this endpoint.",
+            f"The model '{name}' is of kind {route.kind}, which does not serve this endpoint; {suitable} would do.",
             param="model",
             code="unsupported_model",
         )
@@ -44,8 +45,9 @@ def not_found(name: str) -> ModelNotFound:
     return ModelNotFound(f"The model '{shown}' does not exist.", param="model", code="model_not_found")
 
 
-def _default(snapshot: Snapshot, kind: ModelKind) -> Route:
-    routes = [route for route in snapshot.routes.values() if route.kind is kind]
+def _default(snapshot: Snapshot, kinds: tuple[ModelKind, ...]) -> Route:
+    by_kind = ([route for route in snapshot.routes.values() if route.kind is kind] for kind in kinds)
+    routes = next((routes for routes in by_kind if routes), [])
     if not routes:
         raise Unavailable("No model is ready yet.", code="model_not_ready", retry_after_s=5)
     chosen = [route for route in routes if route.default]

@@ -26,12 +26,14 @@ class Tokenizers:
         *,
         timeout_s: float,
         retries: RetryBudget,
+        path: str = PREPARE_PATH,
     ) -> None:
         self._upstream = upstream
         self._pool = pool
         self._timeout_s = timeout_s
         self._retries = retries
         self._in_flight = InFlight()
+        self._path = path
 
     async def prepare(self, body: bytes, headers: tuple[Header, ...]) -> bytes:
         """Return the answer to a `PrepareRequest`; raises a ServiceError.
@@ -59,7 +61,7 @@ class Tokenizers:
             tried |= {url}
             try:
                 with self._in_flight.lease(url):
-                    return await self._ask(Post(url, PREPARE_PATH, headers, body))
+                    return await self._ask(Post(url, self._path, headers, body))
             except UpstreamFailure:
                 failure = Unavailable("No tokenizer answered.", retry_after_s=RETRY_AFTER_S)
             except ServiceError as exc:

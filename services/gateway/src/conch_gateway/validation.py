@@ -13,11 +13,12 @@ from pydantic_core import ErrorDetails
 
 from conch_contracts.openai.chat import ChatCompletionRequest
 from conch_contracts.openai.completions import CompletionRequest
-from conch_contracts.openai.sampling import SamplingFields, is_on
+from conch_contracts.openai.sampling import ApiModel, SamplingFields, is_on
 from conch_gateway import unsupported
 from conch_kit.errors import InvalidRequest
 
 R = TypeVar("R", bound=SamplingFields)
+M = TypeVar("M", bound=ApiModel)
 
 MAX_PARAM_CHARS = 100
 MAX_REASON_CHARS = 180
@@ -45,7 +46,7 @@ def chat(document: dict[str, object]) -> Validated[ChatCompletionRequest]:
     validated = _validate(ChatCompletionRequest, document)
     request = validated.request
     if request.messages is None and request.prompt_token_ids is None:
-        raise _missing("messages")
+        raise missing("messages")
     if request.top_logprobs is not None and not request.logprobs:
         raise InvalidRequest("'top_logprobs' needs 'logprobs': true.", param="top_logprobs", code="invalid_value")
     if request.continue_final_message and request.add_generation_prompt is not False:
@@ -62,28 +63,34 @@ def completion(document: dict[str, object]) -> Validated[CompletionRequest]:
     validated = _validate(CompletionRequest, document)
     request = validated.request
     if request.prompt is None and request.prompt_token_ids is None:
-        raise _missing("prompt")
+        raise missing("prompt")
     if request.max_tokens == 0 and not request.echo:
         raise InvalidRequest("'max_tokens' may be 0 only with 'echo'.", param="max_tokens", code="invalid_value")
     return validated
 
 
-def _validate(kind: type[R], document: dict[str, object]) -> Validated[R]:
+def typed(kind: type[M], document: dict[str, object]) -> tuple[M, int]:
+    """Return the document as a request of this type, and how many of its fields nobody knows; raises InvalidRequest."""
     extra = document.keys() - kind.model_fields.keys()
     unknown = unsupported.refuse(document, extra) if extra else 0
     try:
-        request = kind.model_validate(document)
+        return kind.model_validate(document), unknown
     except ValidationError as exc:
         raise _as_invalid(exc, document) from None
+
+
+def missing(param: str) -> InvalidRequest:
+    """Return the error for a parameter that must be there."""
+    return InvalidRequest(f"Missing required parameter: '{param}'.", param=param, code="missing_required_parameter")
+
+
+def _validate(kind: type[R], document: dict[str, object]) -> Validated[R]:
+    request, unknown = typed(kind, document)
     if document.get("stream_options") is not None:
         unsupported.refuse_in_stream_options(document["stream_options"])
         if not is_on(request.stream):
             raise InvalidRequest("'stream_options' needs 'stream': true.", param="stream_options", code="invalid_value")
     return Validated(request, unknown)
-
-
-def _missing(param: str) -> InvalidRequest:
-    return InvalidRequest(f"Missing required parameter: '{param}'.", param=param, code="missing_required_parameter")
 
 
 def _as_invalid(exc: ValidationError, document: object) -> InvalidRequest:
@@ -94,7 +101,7 @@ def _as_invalid(exc: ValidationError, document: object) -> InvalidRequest:
     related = [error for reach, path, error in found if path == deepest and reach == furthest]
     param = ".".join(deepest)[:MAX_PARAM_CHARS]
     if any(error["type"] == "missing" for error in related):
-        return _missing(param)
+        return missing(param)
     return InvalidRequest(f"Invalid value for '{param}': {_reason(related)}.", param=param, code="invalid_value")
 
 

@@ -14,6 +14,7 @@ from tritonclient.grpc.service_pb2 import ModelInferRequest, ModelInferResponse
 from conch_contracts.generation import GenerateRequest, SamplingParameters
 from conch_contracts.names import EngineAddress
 from conch_contracts.records import Dialect
+from conch_kit.errors import UpstreamError
 from conch_kit.tracing import Span, Tracer
 from conch_llm_worker.dialects import fastertransformer, tokens
 from conch_llm_worker.dialects.deltas import Dispatch
@@ -81,6 +82,8 @@ class EngineCalls:
                 if sampling.seed is None:  # this backend takes the same seed for all when none is sent
                     sampling = sampling.model_copy(update={"seed": self._random_seed()})
                 return fastertransformer.dispatch(request, ids, sampling, await self._layout(request))
+            case Dialect.ENCODER:
+                raise UpstreamError("This worker does not speak the encoder dialect.")
 
     def responses(self, request: GenerateRequest, call: Dispatch) -> Responses:
         """Make the call and return the engine's messages; closing them cancels it."""

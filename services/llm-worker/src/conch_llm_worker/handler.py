@@ -10,12 +10,12 @@ from conch_contracts.generation import GenerateRequest
 from conch_contracts.names import Digest
 from conch_kit.asgi import ClientGone, Receive, Scope, Send, read_body
 from conch_kit.errors import InvalidRequest, ServiceError
+from conch_kit.interruption import InFlight, Reason
 from conch_kit.triton.errors import EngineError
 from conch_llm_worker import faults
 from conch_llm_worker.answers import Answer, CompleteAnswer, StreamedAnswer
 from conch_llm_worker.choices import Choices
 from conch_llm_worker.engine_calls import EngineCalls
-from conch_llm_worker.interruption import InFlight, Reason
 from conch_llm_worker.metrics import Metrics
 from conch_llm_worker.vocabulary import Vocabulary
 

@@ -14,10 +14,11 @@ from typing import assert_never
 import orjson
 from pydantic import BaseModel, ValidationError
 
+from conch_contracts.encoding import PrepareRowsRequest
 from conch_contracts.names import Digest
 from conch_contracts.tokenization import DetokenizeRequest, PrepareRequest, TokenizeRequest
 from conch_kit.errors import InvalidRequest
-from conch_tokenizer import frames, operations
+from conch_tokenizer import frames, operations, rows
 from conch_tokenizer.chat import ChatRenderer
 from conch_tokenizer.errors import BundleMissing, BundleUnreadable
 from conch_tokenizer.frames import Frame, Operation, Reply, Wire
@@ -97,6 +98,9 @@ class Child:
             case Operation.DETOKENIZE:
                 detokenize = DetokenizeRequest.model_validate_json(payload)
                 return _json(operations.detokenize(self._workbench(detokenize.digest), detokenize))
+            case Operation.PREPARE_ROWS:
+                texts = PrepareRowsRequest.model_validate_json(payload)
+                return _json(rows.prepare_rows(self._workbench(texts.digest), texts))
             case _:
                 assert_never(operation)
 

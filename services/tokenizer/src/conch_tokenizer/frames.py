@@ -22,6 +22,7 @@ class Operation(IntEnum):
     DETOKENIZE = 3
     LOAD = 4
     """The payload is a digest and the folder that holds its files, see `load_payload`."""
+    PREPARE_ROWS = 5
 
 
 class Reply(IntEnum):

@@ -36,6 +36,31 @@ class Workbench:
     announce_encoding: Callable[[], None]
     """Called before long work that is not the template's."""
 
+    def check_size(self, texts: Sequence[str], *, param: str) -> None:
+        """Refuse more text than a request may hold; raises InvalidRequest."""
+        characters = sum(map(len, texts))
+        if characters * 4 > self.max_text_bytes:
+            # Counted exactly only where it matters: a template can make a text of a gigabyte.
+            too_long = characters > self.max_text_bytes
+            size = characters if too_long else sum(len(text.encode()) for text in texts)
+            if size > self.max_text_bytes:
+                raise InvalidRequest(
+                    f"expected at most {self.max_text_bytes} bytes of text, found {size} or more",
+                    param=param,
+                    code="context_length_exceeded",
+                )
+        if characters > _LONG:
+            self.announce_encoding()
+
+    def check_ids(self, ids: Sequence[int], *, param: str) -> None:
+        """Refuse ids that the model does not have; raises InvalidRequest."""
+        size = self.model.vocab_size
+        if ids and not 0 <= min(ids) <= max(ids) < size:
+            wrong = next(token for token in ids if not 0 <= token < size)
+            raise InvalidRequest(f"expected token ids from 0 to {size - 1}, found {wrong}", param=param)
+        if len(ids) > _LONG:
+            self.announce_encoding()
+
 
 def prepare(bench: Workbench, request: PrepareRequest) -> PrepareResponse:
     """Return the prompts as ids and text, and the words as ids; raises InvalidRequest."""
@@ -63,7 +88,7 @@ def tokenize(bench: Workbench, request: TokenizeRequest) -> TokenizeResponse:
         ids = _from_chat(bench, request.chat, add_special_tokens=request.add_special_tokens).ids
     else:
         text = request.prompt or ""
-        _check_size(bench, [text], param="prompt")
+        bench.check_size([text], param="prompt")
         ids = tuple(bench.model.encode(text, add_special_tokens=request.add_special_tokens))
     return TokenizeResponse(
         tokens=ids, token_strs=bench.model.token_strings(ids) if request.return_token_strs else None
@@ -72,13 +97,13 @@ def tokenize(bench: Workbench, request: TokenizeRequest) -> TokenizeResponse:
 
 def detokenize(bench: Workbench, request: DetokenizeRequest) -> DetokenizeResponse:
     """Return the text of ids; raises InvalidRequest."""
-    _check_ids(bench, request.tokens, param="tokens")
+    bench.check_ids(request.tokens, param="tokens")
     return DetokenizeResponse(prompt=bench.model.decode(request.tokens))
 
 
 def _from_chat(bench: Workbench, chat: ChatInput, *, add_special_tokens: bool) -> PreparedPrompt:
     rendered = bench.renderer.render(chat, add_special_tokens=add_special_tokens)
-    _check_size(bench, [rendered.text], param="messages")
+    bench.check_size([rendered.text], param="messages")
     ids = tuple(rendered.encode())
     if not ids:
         raise InvalidRequest("the chat template made an empty prompt of these messages", param="messages")
@@ -90,7 +115,7 @@ def _from_prompts(
 ) -> list[PreparedPrompt]:
     if not prompts:
         raise InvalidRequest("expected at least one prompt, found none", param="prompt")
-    _check_size(bench, [prompt for prompt in prompts if isinstance(prompt, str)], param="prompt")
+    bench.check_size([prompt for prompt in prompts if isinstance(prompt, str)], param="prompt")
     return [_from_prompt(bench, prompt, add_special_tokens=add_special_tokens) for prompt in prompts]
 
 
@@ -103,7 +128,7 @@ def _from_prompt(bench: Workbench, prompt: str | tuple[int, ...], *, add_special
             raise InvalidRequest("expected a prompt with at least one token, found none", param="prompt")
         # With add_special_tokens a BOS that the client wrote comes on top of the one that is added, so it stays.
         return PreparedPrompt(ids=ids, text=prompt if add_special_tokens else _without_bos(bench.model, prompt))
-    _check_ids(bench, prompt, param="prompt")
+    bench.check_ids(prompt, param="prompt")
     return PreparedPrompt(ids=prompt, text=_without_bos(bench.model, bench.model.decode(prompt)))
 
 
@@ -116,27 +141,3 @@ def _truncated(model: ModelTokenizer, prompt: PreparedPrompt, keep: int | None) 
 
 def _without_bos(model: ModelTokenizer, text: str) -> str:
     return text.removeprefix(model.bos) if model.bos else text
-
-
-def _check_size(bench: Workbench, texts: Sequence[str], *, param: str) -> None:
-    characters = sum(map(len, texts))
-    if characters * 4 > bench.max_text_bytes:
-        # Counted exactly only where it matters: a template can make a text of a gigabyte.
-        too_long = characters > bench.max_text_bytes
-        size = characters if too_long else sum(len(text.encode()) for text in texts)
-        if size > bench.max_text_bytes:
-            raise InvalidRequest(
-                f"expected at most {bench.max_text_bytes} bytes of text, found {size} or more",
-                param=param,
-                code="context_length_exceeded",
-            )
-    if characters > _LONG:
-        bench.announce_encoding()
-
-
-def _check_ids(bench: Workbench, ids: Sequence[int], *, param: str) -> None:
-    if ids and not 0 <= min(ids) <= max(ids) < bench.model.vocab_size:
-        wrong = next(token for token in ids if not 0 <= token < bench.model.vocab_size)
-        raise InvalidRequest(f"expected token ids from 0 to {bench.model.vocab_size - 1}, found {wrong}", param=param)
-    if len(ids) > _LONG:
-        bench.announce_encoding()

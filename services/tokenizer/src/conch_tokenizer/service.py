@@ -11,7 +11,7 @@ from functools import partial
 
 import orjson
 
-from conch_contracts.names import DETOKENIZE_PATH, PREPARE_PATH, TOKENIZE_PATH
+from conch_contracts.names import DETOKENIZE_PATH, PREPARE_PATH, PREPARE_ROWS_PATH, TOKENIZE_PATH
 from conch_kit.bundle_cache import BundleCache
 from conch_kit.errors import InternalError, InvalidRequest, ServiceError, Unavailable
 from conch_kit.service import Handler, Receive, Scope, Send, json_response, read_body
@@ -34,11 +34,12 @@ _PATHS = {
     PREPARE_PATH: Operation.PREPARE,
     TOKENIZE_PATH: Operation.TOKENIZE,
     DETOKENIZE_PATH: Operation.DETOKENIZE,
+    PREPARE_ROWS_PATH: Operation.PREPARE_ROWS,
 }
 
 
 class TokenizerService:
-    """Answers prepare, tokenize and detokenize."""
+    """Answers prepare, prepare-rows, tokenize and detokenize."""
 
     def __init__(
         self, pool: ChildPool, bundles: BundleCache, metrics: TokenizerMetrics, *, max_body_bytes: int

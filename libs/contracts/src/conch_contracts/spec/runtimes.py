@@ -38,14 +38,14 @@ class Quantization(StrEnum):
 
 
 class CpuEngineSpec(SpecPart):
-    """The runtime that serves a Hugging Face causal language model on CPU."""
+    """The runtime that serves a Hugging Face folder on CPU: a causal language model or an encoder."""
 
     quantization: Quantization = Quantization.NONE
-    """How the weights are held: none (32-bit floats), int8 or int4. Default: none."""
+    """How the weights are held: none (32-bit floats), int8 or int4; for kind LLM. Default: none."""
     max_batch_size: BatchSize = 16
-    """Requests that one engine decodes together; more wait inside it. Default: 16."""
+    """Requests that one engine decodes together; more wait inside it. Of encoders: texts in one batch. Default: 16."""
     tokens_per_second: Annotated[Integer, Field(ge=0, le=1_000_000)] = 0
-    """A cap on each request's tokens per second, for tests and demonstrations; 0 means none. Default: 0."""
+    """A cap on each request's tokens per second, for tests and demonstrations of kind LLM; 0 means none. Default: 0."""
 
 
 class GpuEngineSpec(SpecPart):
@@ -152,7 +152,7 @@ class OnnxRuntimeEngineSpec(SpecPart):
 class PythonEngineSpec(SpecPart):
     """A model of Triton's Python backend: the source holds its model.py, which runs with the engine's rights.
 
-    For kind LLM it speaks Conch's tokens dialect.
+    For kind LLM it speaks Conch's tokens dialect, for the other kinds the encoder dialect.
     """
 
     max_batch_size: Annotated[Integer, Field(ge=0, le=1024)] = 0
@@ -174,7 +174,8 @@ class ExternalEngineSpec(SpecPart):
     model_name: TritonModelName | None = None
     """The model's name inside Triton. Default: metadata.name."""
     dialect: Dialect | None = None
-    """The tensor contract that the model speaks: tokens or fastertransformer. Needed for kind LLM."""
+    """The tensor contract that the model speaks: tokens or fastertransformer, encoder for the other kinds. Needed for
+    kind LLM."""
 
     @rule(
         cel="has(self.grpc) || has(self.http)",

@@ -37,14 +37,20 @@ def add_input(
 ) -> None:
     """Add one tensor; raises ValueError when the values do not fit its type."""
     try:
-        raw = _pack(datatype, values)
+        raw = pack(datatype, values)
     except (struct.error, TypeError) as error:
         raise ValueError(f"input {name} cannot hold these values as {datatype}: {error}") from error
+    add_raw(request, name, datatype, shape, raw)
+
+
+def add_raw(request: ModelInferRequest, name: str, datatype: str, shape: Sequence[int], raw: bytes) -> None:
+    """Add one tensor whose elements are packed already."""
     request.inputs.add(name=name, datatype=datatype, shape=shape)
     request.raw_input_contents.append(raw)
 
 
-def _pack(datatype: str, values: Sequence[Value]) -> bytes:
+def pack(datatype: str, values: Sequence[Value]) -> bytes:
+    """Return the elements of one tensor packed; raises TypeError and struct.error when they do not fit its type."""
     if datatype == "BYTES":
         return b"".join(struct.pack("<I", len(value)) + value for value in map(_bytes, values))
     if datatype not in _FIXED:
@@ -83,6 +89,11 @@ class Outputs:
     def shape(self, name: str) -> tuple[int, ...]:
         """Return the output's shape."""
         return tuple(self._tensor(name)[1].shape)
+
+    def raw(self, name: str) -> tuple[str, tuple[int, ...], bytes]:
+        """Return the output's type, shape and packed elements."""
+        index, tensor = self._tensor(name)
+        return tensor.datatype, tuple(tensor.shape), self._raw[index]
 
     def ints(self, name: str) -> tuple[int, ...]:
         """Return the elements of an integer or boolean output, flat."""

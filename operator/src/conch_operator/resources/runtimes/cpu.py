@@ -1,7 +1,7 @@
-"""The cpu runtime: our own Python backend model, which serves a Hugging Face folder."""
+"""The cpu runtime: our own Python backend model, which serves a Hugging Face folder, a language model or an encoder."""
 
 from conch_contracts.spec.runtimes import CpuEngineSpec
-from conch_operator.contracts import contract_of
+from conch_operator.contracts import contract_of, encoder_output
 from conch_operator.resources.runtimes.server import RuntimeServer
 from conch_operator.state import DesiredModel
 from conch_operator.triton_repository import CpuModel, render_cpu_repository
@@ -19,6 +19,7 @@ def make_server(model: DesiredModel, spec: CpuEngineSpec, folder: str) -> Runtim
         quantization=spec.quantization,
         max_batch_size=spec.max_batch_size,
         tokens_per_second=spec.tokens_per_second,
+        output=encoder_output(model.deployment.spec.kind),
     )
     options = {"disable-auto-complete-config": None, "grpc-infer-allocation-pool-size": 64}
     return RuntimeServer(contract, render_cpu_repository(repository), options)

@@ -1,0 +1,1 @@
+"""Embeddings: the whole path and the worker alone, beside a direct call to the same Triton."""

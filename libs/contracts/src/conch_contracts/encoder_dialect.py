@@ -1,0 +1,31 @@
+"""The tensors of encoders: what the cpu runtime speaks, and how the usual exports of Hugging Face call them.
+
+| tensor            | type, shape     | meaning                                                        |
+|-------------------|-----------------|----------------------------------------------------------------|
+| input_ids         | INT64 [B, S]    | the tokens of each row, padded at its end                      |
+| attention_mask    | INT64 [B, S]    | 1 for a token, 0 for padding                                   |
+| token_type_ids    | INT64 [B, S]    | 0 for the first text, 1 for the second of a pair               |
+| last_hidden_state | FP32 [B, S, H]  | an embedding model's output, to be pooled                      |
+| logits            | FP32 [B, L]     | a reranker's or classifier's output                            |
+"""
+
+from conch_contracts.tokens_dialect import INVALID_PREFIX
+
+__all__ = [
+    "ATTENTION_MASK",
+    "INPUTS",
+    "INPUT_IDS",
+    "INVALID_PREFIX",
+    "LAST_HIDDEN_STATE",
+    "LOGITS",
+    "OUTPUTS",
+    "TOKEN_TYPE_IDS",
+]
+
+INPUT_IDS = "input_ids"
+ATTENTION_MASK = "attention_mask"
+TOKEN_TYPE_IDS = "token_type_ids"
+INPUTS = (INPUT_IDS, ATTENTION_MASK, TOKEN_TYPE_IDS)
+LAST_HIDDEN_STATE = "last_hidden_state"
+LOGITS = "logits"
+OUTPUTS = (LAST_HIDDEN_STATE, LOGITS)

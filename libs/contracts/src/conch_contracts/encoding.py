@@ -1,0 +1,88 @@
+"""Messages about texts that become vectors, scores and classes: gateway to tokenizer, and gateway to embed-worker.
+
+The gateway tokenizes first (`PrepareRows`), then asks a worker (`Encode`). A worker's answer to EMBED and POOL is the
+end of the client's JSON body, ready-made, because writing a million numbers is the worker's work: `{"data": [...]}`.
+The gateway puts its own fields in front. For SCORE and SIMILARITY the answer is `{"rows": [[...], ...]}`.
+"""
+
+from enum import StrEnum
+
+from pydantic import Field
+
+from conch_contracts.generation import Message
+from conch_contracts.names import EngineAddress
+from conch_contracts.records import Activation, BundleDigest, Pooling
+from conch_contracts.tokenization import ChatInput
+
+
+class Row(Message):
+    """One text, or one pair of texts, as ids."""
+
+    ids: tuple[int, ...]
+    second: int | None = None
+    """Where the second text of a pair begins."""
+
+
+class PrepareRowsRequest(Message):
+    """Turn texts into rows: exactly one of `chat` and `texts` is set."""
+
+    digest: BundleDigest
+    texts: tuple[str | tuple[int, ...], ...] = ()
+    """Ids are taken as they are."""
+    pairs: tuple[str, ...] = ()
+    """With these each row is a pair, a text followed by one of these; a single text goes with each of them."""
+    truncate_pairs: int | None = None
+    """Cut each of `pairs` at so many tokens first."""
+    chat: ChatInput | None = None
+    add_special_tokens: bool = True
+    truncate: int | None = None
+    """Cut each row at so many tokens, special ones included, as the model's tokenizer does."""
+
+
+class PrepareRowsResponse(Message):
+    """The rows, in order."""
+
+    rows: tuple[Row, ...]
+
+
+class Task(StrEnum):
+    """What is made of the rows."""
+
+    EMBED = "embed"
+    """One vector for each."""
+    POOL = "pool"
+    """One vector for each token of each."""
+    SCORE = "score"
+    """The scores or probabilities of each."""
+    SIMILARITY = "similarity"
+    """The cosine between each of the first rows and its partner among the others."""
+
+
+class EncoderTarget(Message):
+    """The engine that the gateway chose, and the tensors of its model."""
+
+    address: EngineAddress
+    model: str
+    """The model's name inside Triton."""
+    inputs: dict[str, str] = Field(default_factory=dict)
+    output: str | None = None
+
+
+class EncodeRequest(Message):
+    """One client request, fully resolved."""
+
+    request_id: str
+    target: EncoderTarget
+    task: Task
+    rows: tuple[Row, ...]
+    firsts: int = 0
+    """For SIMILARITY: how many of the rows are first texts; one of them goes with each of the others."""
+    pooling: Pooling = Pooling.MEAN
+    normalize: bool = True
+    activation: Activation = Activation.NONE
+    dimensions: int | None = None
+    """Keep so many of a vector's numbers."""
+    base64: bool = False
+    """Vectors as base64 of little-endian 32-bit floats instead of lists."""
+    timeout_s: float = 600.0
+    """What is left of the request's deadline, in seconds."""

@@ -1,0 +1,98 @@
+"""Reranking: `POST /v1/rerank`, `/rerank` and `/v2/rerank`, with one answer that clients of all three can read."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from conch_contracts.openai.encoders import MAX_INPUTS, EncoderFields, EncoderUsage, Text, TextContent
+from conch_contracts.openai.sampling import INT32_MAX, ApiModel, Switch
+
+
+class DocumentText(ApiModel):
+    """A document as an object."""
+
+    text: str
+
+
+class RerankRequest(EncoderFields):
+    """What a client may ask."""
+
+    query: Text | TextContent
+    documents: Annotated[
+        list[str | DocumentText | TextContent], Field(min_length=1, max_length=MAX_INPUTS, fail_fast=True)
+    ]
+    top_n: (
+        Annotated[int, Field(ge=-INT32_MAX, le=INT32_MAX)] | Annotated[str, Field(pattern=r"^-?[0-9]{1,9}$")] | None
+    ) = None
+    """Give so many documents back; all when absent or below 1."""
+    return_documents: Switch | None = None
+    """Whether the answer holds the texts: true when absent, and false on `/v2/rerank`."""
+    max_tokens_per_doc: int | None = Field(default=None, ge=1, le=INT32_MAX)
+    """Cut each query with its document at so many tokens beyond the query's."""
+    truncation: bool | None = None
+    """Whether what is too long is cut, instead of refused."""
+    activation: bool | None = None
+    """Whether scores are 0 to 1, as the model's deployment says; false: the model's own numbers."""
+    encoding_format: Annotated[str, Field(max_length=16)] | None = None
+    """Without effect: scores are always numbers."""
+
+
+class ReturnedDocument(ApiModel):
+    """The text of a document."""
+
+    text: str
+
+
+class RerankResult(ApiModel):
+    """One document's place."""
+
+    index: int
+    """Its place in the request."""
+    relevance_score: float
+    document: ReturnedDocument | None = None
+
+
+class RerankData(RerankResult):
+    """The same, for clients that read `data`."""
+
+    object: Literal["rerank"]
+    text: str | None = None
+
+
+class ApiVersion(ApiModel):
+    """The version of the API."""
+
+    version: str
+
+
+class BilledUnits(ApiModel):
+    """What the request counts as."""
+
+    search_units: int
+
+
+class RerankTokens(ApiModel):
+    """Tokens of all pairs together."""
+
+    input_tokens: int
+
+
+class RerankMeta(ApiModel):
+    """What Cohere's clients read beside the results."""
+
+    api_version: ApiVersion
+    billed_units: BilledUnits
+    tokens: RerankTokens
+
+
+class RerankAnswer(ApiModel):
+    """The documents, the most relevant first; `data` and `results` hold the same."""
+
+    id: str
+    object: Literal["list"]
+    created: int
+    model: str
+    data: list[RerankData]
+    results: list[RerankResult]
+    meta: RerankMeta
+    usage: EncoderUsage

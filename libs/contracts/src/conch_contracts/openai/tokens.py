@@ -1,0 +1,45 @@
+"""Tokens of texts, `POST /tokenize`, and texts of tokens, `POST /detokenize`, for models of every kind."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from conch_contracts.openai.chat import MAX_MESSAGES, ChatMessage
+from conch_contracts.openai.sampling import ApiModel, TokenId
+
+MAX_TOKENS = 1_200_000
+
+
+class TokenizeRequest(ApiModel):
+    """What a client may ask of `POST /tokenize`: exactly one of `prompt` and `messages`."""
+
+    model: Annotated[str, Field(max_length=10_240)] | None = None
+    prompt: str | None = None
+    messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=MAX_MESSAGES, fail_fast=True)] | None = None
+    add_special_tokens: bool | None = None
+    """True for `prompt`, false for `messages` when absent."""
+    add_generation_prompt: bool | None = None
+    continue_final_message: bool | None = None
+    return_token_strs: bool | None = None
+
+
+class TokenizeAnswer(ApiModel):
+    """The ids."""
+
+    count: int
+    max_model_len: int
+    tokens: list[int]
+    token_strs: list[str] | None = None
+
+
+class DetokenizeRequest(ApiModel):
+    """What a client may ask of `POST /detokenize`."""
+
+    model: Annotated[str, Field(max_length=10_240)] | None = None
+    tokens: Annotated[list[TokenId], Field(max_length=MAX_TOKENS, fail_fast=True)]
+
+
+class DetokenizeAnswer(ApiModel):
+    """The text."""
+
+    prompt: str

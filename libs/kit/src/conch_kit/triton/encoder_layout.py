@@ -1,0 +1,74 @@
+"""Pure: which tensors a model takes and gives, from its own config and the names that the deployment sets."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tritonclient.grpc.model_config_pb2 import DataType, ModelConfig, ModelInput
+
+from conch_contracts import encoder_dialect as dialect
+
+MAX_ROWS = 256
+ROWS_WITHOUT_A_LIMIT = 32
+"""Rows for a model whose config holds the batch as a dimension of its own and so names no limit."""
+
+_OUTPUTS = ("sentence_embedding", dialect.LAST_HIDDEN_STATE, "token_embeddings", dialect.LOGITS, "scores")
+
+
+class UnknownTensors(Exception):
+    """A model whose tensors are not those of an encoder; the message says what to set."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How rows are sent to one model."""
+
+    inputs: tuple[tuple[str, str, str], ...]
+    """What each holds (a name of `encoder_dialect`), its name, and its datatype on the wire."""
+    output: str
+    max_rows: int
+    batched: bool
+    """Whether the first dimension of each tensor is the batch."""
+    parallel: int
+    """Calls that keep the model's instances busy."""
+
+
+def read_layout(config: ModelConfig, inputs: Mapping[str, str], output: str | None) -> Layout:
+    """Return the layout of a model; the deployment may say what it calls its inputs, and which output to read.
+
+    Raises UnknownTensors.
+    """
+    names = {inputs.get(logical, logical): logical for logical in dialect.INPUTS}
+    batched = config.max_batch_size > 0 or all(len(item.dims) > 1 for item in config.input)
+    limit = config.max_batch_size or (ROWS_WITHOUT_A_LIMIT if batched else 1)
+    return Layout(
+        inputs=tuple(_input(item, names) for item in config.input if item.name in names or not item.optional),
+        output=_output(config, output),
+        max_rows=min(MAX_ROWS, limit),
+        batched=batched,
+        parallel=1 + max(1, sum(group.count for group in config.instance_group)),
+    )
+
+
+def _input(item: ModelInput, names: Mapping[str, str]) -> tuple[str, str, str]:
+    if item.name not in names:
+        raise UnknownTensors(
+            f"The model takes an input {item.name}; spec.tensors.inputs must say which of "
+            f"{', '.join(dialect.INPUTS)} it is."
+        )
+    return names[item.name], item.name, DataType.Name(item.data_type).removeprefix("TYPE_")
+
+
+def _output(config: ModelConfig, wanted: str | None) -> str:
+    given = [item.name for item in config.output]
+    if wanted is not None:
+        return _named(wanted, given)
+    return next((name for name in _OUTPUTS if name in given), None) or _named(None, given)
+
+
+def _named(wanted: str | None, given: Sequence[str]) -> str:
+    if wanted in given:
+        return str(wanted)
+    if wanted is None and len(given) == 1:
+        return given[0]
+    found, looked_for = ", ".join(given) or "none", wanted or "with a usual name"
+    raise UnknownTensors(f"The model has no output {looked_for}, but {found}; set spec.tensors.output.name.")

@@ -1,0 +1,60 @@
+"""The Triton Python backend's side of an encoder; like `triton_model`, imported by a repository's `model.py` alone.
+
+A request is a batch already: whoever asks has padded it. Annotations are not evaluated, because the stub adds some of
+the module's names only when it has loaded the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import triton_python_backend_utils as triton
+from numpy.typing import NDArray
+
+from conch_contracts import encoder_dialect as dialect
+from conch_runtime_cpu.encoder import Encoder, load_encoder
+from conch_runtime_cpu.errors import InvalidRequest
+from conch_runtime_cpu.settings import parse_encoder_settings
+from conch_runtime_cpu.stub import refuse_numpy_2
+
+
+class TritonPythonModel:
+    """What Triton loads: one encoder."""
+
+    _encoder: Encoder
+    _output: str
+
+    def initialize(self, args: Mapping[str, str]) -> None:
+        """Load the model; what this raises becomes the reason in Triton's repository index."""
+        refuse_numpy_2()
+        settings = parse_encoder_settings(args["model_config"])
+        self._encoder = load_encoder(settings)
+        self._output = settings.output
+
+    def execute(self, requests: Sequence[triton.InferenceRequest]) -> list[triton.InferenceResponse]:
+        """Answer each request; one that cannot be computed fails alone."""
+        return [self._answer(request) for request in requests]
+
+    def _answer(self, request: triton.InferenceRequest) -> triton.InferenceResponse:
+        try:
+            output = self._encoder.run(_tensors(request))
+        except InvalidRequest as error:
+            return triton.InferenceResponse(error=triton.TritonError(f"{dialect.INVALID_PREFIX}{error}"))
+        return triton.InferenceResponse([triton.Tensor(self._output, output)])
+
+
+def _tensors(request: triton.InferenceRequest) -> dict[str, NDArray[np.int64]]:
+    """Return the inputs; a model may ask for each of them, so what was not sent is filled in."""
+    given = {name: triton.get_input_tensor_by_name(request, name) for name in dialect.INPUTS}
+    ids = given[dialect.INPUT_IDS].as_numpy()
+    if ids.size == 0:
+        raise InvalidRequest(f"{dialect.INPUT_IDS}: must hold at least one token")
+    found = {name: tensor.as_numpy() for name, tensor in given.items() if tensor is not None}
+    if any(value.shape != ids.shape for value in found.values()):
+        raise InvalidRequest("the inputs must have one shape")
+    return {
+        dialect.INPUT_IDS: ids,
+        dialect.ATTENTION_MASK: found.get(dialect.ATTENTION_MASK, np.ones_like(ids)),
+        dialect.TOKEN_TYPE_IDS: found.get(dialect.TOKEN_TYPE_IDS, np.zeros_like(ids)),
+    }

@@ -1,0 +1,60 @@
+"""Pure: from the numbers of a request's rows to the bytes of its answer."""
+
+import base64
+from collections.abc import Sequence
+
+import numpy as np
+import orjson
+
+from conch_contracts.encoding import EncodeRequest, Task
+from conch_embed_worker import pooling
+from conch_embed_worker.arrays import Numbers
+from conch_kit.errors import InvalidRequest, UpstreamError
+
+
+def answer(request: EncodeRequest, results: Sequence[Numbers]) -> bytes:
+    """Return the answer; raises InvalidRequest and UpstreamError for numbers that cannot be what was asked for."""
+    if not all(bool(np.isfinite(result).all()) for result in results):
+        raise UpstreamError("The model's answer holds numbers that are not finite.")
+    match request.task:
+        case Task.EMBED:
+            return _vectors(request, list(_embeddings(request, results)), "embedding", "embedding")
+        case Task.POOL:
+            tokens = [_finish(request, result) for result in results]
+            return _vectors(request, tokens, "pooling", "data")
+        case Task.SIMILARITY:
+            cosines = pooling.similarities(np.stack(results), request.firsts)
+            return _rows(cosines[:, np.newaxis])
+        case Task.SCORE:
+            if results[0].ndim != 1:
+                raise UpstreamError("The model gives a vector for each token, not the scores of a text.")
+            return _rows(pooling.activate(np.stack(results), request.activation))
+
+
+def _embeddings(request: EncodeRequest, results: Sequence[Numbers]) -> Numbers:
+    size = results[0].shape[-1]
+    if request.dimensions is not None and request.dimensions > size:
+        raise InvalidRequest(
+            f"This model's embeddings have {size} dimensions.", param="dimensions", code="invalid_value"
+        )
+    return _finish(request, pooling.shorten(np.stack(results), request.dimensions))
+
+
+def _finish(request: EncodeRequest, vectors: Numbers) -> Numbers:
+    return np.ascontiguousarray(pooling.normalize(vectors) if request.normalize else vectors)
+
+
+def _vectors(request: EncodeRequest, vectors: Sequence[Numbers], kind: str, key: str) -> bytes:
+    data = [
+        {"object": kind, "index": index, key: _base64(vector) if request.base64 else vector}
+        for index, vector in enumerate(vectors)
+    ]
+    return orjson.dumps({"data": data}, option=orjson.OPT_SERIALIZE_NUMPY)
+
+
+def _rows(numbers: Numbers) -> bytes:
+    return orjson.dumps({"rows": np.ascontiguousarray(numbers)}, option=orjson.OPT_SERIALIZE_NUMPY)
+
+
+def _base64(vector: Numbers) -> str:
+    return base64.b64encode(vector.astype("<f4", copy=False).tobytes()).decode()

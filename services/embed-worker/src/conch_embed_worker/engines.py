@@ -1,0 +1,57 @@
+"""Calls an engine with one batch: over gRPC, or over HTTP where its address is an HTTP one."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from tritonclient.grpc.model_config_pb2 import ModelConfig
+from tritonclient.grpc.service_pb2 import ModelInferRequest, ModelInferResponse
+
+from conch_contracts.encoding import Row
+from conch_contracts.names import EngineAddress
+from conch_embed_worker.arrays import Numbers, pack, unpack
+from conch_kit.triton.encoder_layout import Layout
+from conch_kit.triton.http_client import HTTP, TritonHttp
+from conch_kit.triton.tensors import Outputs, add_raw, new_request
+
+
+class Triton(Protocol):
+    """What this module needs of a gRPC client."""
+
+    async def infer(
+        self, address: EngineAddress, request: ModelInferRequest, *, timeout_s: float
+    ) -> ModelInferResponse:
+        """Call a model that answers once."""
+        ...
+
+    async def model_config(self, address: EngineAddress, model: str) -> ModelConfig:
+        """Read a model's config."""
+        ...
+
+
+class Engines:
+    """All engines, whatever they speak."""
+
+    def __init__(self, grpc: Triton, http: TritonHttp) -> None:
+        self._grpc = grpc
+        self._http = http
+
+    async def model_config(self, address: EngineAddress, model: str) -> ModelConfig:
+        """Read a model's config; raises EngineError."""
+        if address.startswith(HTTP):
+            return await self._http.model_config(address, model)
+        return await self._grpc.model_config(address, model)
+
+    async def compute(
+        self, address: EngineAddress, model: str, rows: Sequence[Row], layout: Layout, *, timeout_s: float
+    ) -> Numbers:
+        """Return the model's output for a batch; raises EngineError."""
+        tensors = pack(rows, layout)
+        if address.startswith(HTTP):
+            output = await self._http.infer(address, model, tensors, layout.output, timeout_s=timeout_s)
+            return unpack(*output, len(rows))
+        request = new_request(model, "")
+        for tensor in tensors:
+            add_raw(request, *tensor)
+        request.outputs.add(name=layout.output)
+        answer = await self._grpc.infer(address, request, timeout_s=timeout_s)
+        return unpack(*Outputs(answer).raw(layout.output), len(rows))

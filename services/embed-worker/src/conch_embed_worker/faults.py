@@ -1,0 +1,34 @@
+"""What an engine's failure is to the client; the one place where engine errors become API errors."""
+
+from conch_contracts.encoder_dialect import INVALID_PREFIX
+from conch_contracts.names import SERVER_SHUTTING_DOWN
+from conch_kit.errors import InvalidRequest, ServiceError, Unavailable, UpstreamError, UpstreamTimeout
+from conch_kit.triton.encoder_layout import UnknownTensors
+from conch_kit.triton.errors import EngineError, EngineLost, EngineRejected, EngineTimeout, EngineUnavailable
+
+
+def service_error(fault: EngineError | UnknownTensors) -> ServiceError:
+    """Return the API error of a fault; `retryable` says that another engine may be asked."""
+    match fault:
+        case EngineTimeout():
+            return UpstreamTimeout("The model's engine did not answer in time.")
+        case EngineRejected() if fault.message.startswith(INVALID_PREFIX):
+            return InvalidRequest(fault.message.removeprefix(INVALID_PREFIX))
+        case EngineRejected():
+            return UpstreamError("The model's engine refused the request.")
+        case EngineUnavailable() | EngineLost():
+            return Unavailable("The model's engine cannot take the request.", retryable=True)
+        case UnknownTensors():
+            return UpstreamError("The model's engine does not have the tensors of an encoder.")
+        case _:
+            return UpstreamError("The model's engine gave an answer that cannot be read.")
+
+
+def shutting_down() -> ServiceError:
+    """Return the error of a request that the end of the drain cut short."""
+    return Unavailable("The server is shutting down.", code=SERVER_SHUTTING_DOWN, retryable=True)
+
+
+def overdue() -> ServiceError:
+    """Return the error of a request whose whole time is over."""
+    return UpstreamTimeout("The answer was not complete in the request's time.")

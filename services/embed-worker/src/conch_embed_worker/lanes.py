@@ -1,0 +1,204 @@
+"""Brings the rows of all requests to the engines, batch by batch; `batches` decides which go together.
+
+There is one lane for each model of an engine. While the engine has nothing to do a batch leaves at once, with whatever
+is there; while it works, requests gather. So the batches grow with the load, and no clock makes anybody wait.
+"""
+
+import asyncio
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+
+from conch_contracts.encoding import EncoderTarget, Row
+from conch_contracts.records import Pooling
+from conch_embed_worker.arrays import Numbers
+from conch_embed_worker.batches import BatchLimits, Member, Waiting, next_batch
+from conch_embed_worker.engines import Engines
+from conch_embed_worker.metrics import Metrics
+from conch_embed_worker.pooling import pool
+from conch_kit.triton.encoder_layout import Layout, read_layout
+from conch_kit.triton.errors import EngineError, EngineRejected
+
+MAX_LANES = 512
+"""Beyond this the one that was used longest ago goes, when it has nothing to do."""
+
+LaneKey = tuple[str, str, tuple[tuple[str, str], ...], str | None, Pooling | None]
+
+
+@dataclass(slots=True, eq=False)
+class Request:
+    """The rows of one request, and what has come of them."""
+
+    waiting: Waiting
+    deadline: float
+    """On the loop's clock."""
+    done: asyncio.Future[list[Numbers]]
+    results: list[Numbers | None] = field(default_factory=list)
+    missing: int = 0
+
+    def fail(self, error: EngineError) -> None:
+        """End the request with an error."""
+        if not self.done.done():
+            self.done.set_exception(error)
+
+    def put(self, index: int, numbers: Numbers) -> None:
+        """Take the result of one row; the last one ends the request."""
+        self.results[index] = numbers
+        self.missing -= 1
+        if self.missing == 0 and not self.done.done():
+            self.done.set_result([result for result in self.results if result is not None])
+
+
+class Lane:
+    """One model of one engine."""
+
+    def __init__(
+        self,
+        target: EncoderTarget,
+        layout: Layout,
+        pooling: Pooling | None,
+        limits: BatchLimits,
+        compute: Callable[["Lane", list[Member]], None],
+    ) -> None:
+        self.target = target
+        self.layout = layout
+        self.pooling = pooling
+        self._limits = limits
+        self._compute = compute
+        self._queue: deque[Waiting] = deque()
+        self.requests: dict[Waiting, Request] = {}
+        self._running = 0
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing waits and nothing runs."""
+        return not self.requests and not self._running
+
+    async def run(self, rows: Sequence[Row], timeout_s: float) -> list[Numbers]:
+        """Return the result of each row, in order; raises EngineError."""
+        loop = asyncio.get_running_loop()
+        waiting = Waiting(rows)
+        request = Request(waiting, loop.time() + timeout_s, loop.create_future(), [None] * len(rows), missing=len(rows))
+        self.requests[waiting] = request
+        self._queue.append(waiting)
+        self.dispatch()
+        try:
+            return await request.done
+        finally:
+            del self.requests[waiting]
+            if waiting in self._queue:
+                self._queue.remove(waiting)
+
+    def dispatch(self) -> None:
+        """Send batches as long as the engine can take them."""
+        while self._running < self.layout.parallel and (members := next_batch(self._queue, self._limits)):
+            self._running += 1
+            self._compute(self, members)
+
+    def finished(self) -> None:
+        """Note that a batch has ended, and send the next."""
+        self._running -= 1
+        self.dispatch()
+
+    def deadline(self, members: Sequence[Member]) -> float:
+        """Return when the last of these rows' requests must be done."""
+        known = (self.requests.get(member.owner) for member in members)
+        return max((request.deadline for request in known if request is not None), default=0.0)
+
+    def failed(self, members: Sequence[Member], error: EngineError) -> None:
+        """Fail the requests of a batch; where one row may have spoilt it for the others, each is tried alone."""
+        owners = {member.owner for member in members}
+        for owner in owners:
+            request = self.requests.get(owner)
+            if request is None:
+                continue
+            if len(owners) > 1 and isinstance(error, EngineRejected):
+                owner.alone = True
+                owner.put_back(member.index for member in members if member.owner is owner)
+                if owner not in self._queue:
+                    self._queue.append(owner)
+            else:
+                request.fail(error)
+                if owner in self._queue:
+                    self._queue.remove(owner)
+
+
+class Lanes:
+    """All lanes of this process."""
+
+    def __init__(self, engines: Engines, metrics: Metrics, max_batch_tokens: int) -> None:
+        self._engines = engines
+        self._metrics = metrics
+        self._max_batch_tokens = max_batch_tokens
+        self._lanes: OrderedDict[LaneKey, Lane] = OrderedDict()
+        self._group = asyncio.TaskGroup()
+
+    async def __aenter__(self) -> Self:
+        await self._group.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._group.__aexit__(kind, error, trace)
+
+    async def run(
+        self, target: EncoderTarget, rows: Sequence[Row], pooling: Pooling | None, timeout_s: float
+    ) -> list[Numbers]:
+        """Return the result of each row: one vector with a pooling, without one all that the model gives.
+
+        Raises EngineError, and UnknownTensors for a model that is no encoder.
+        """
+        key = (target.address, target.model, tuple(sorted(target.inputs.items())), target.output, pooling)
+        lane = self._lanes.get(key) or await self._open(key, target, pooling)
+        self._lanes.move_to_end(key)
+        try:
+            return await lane.run(rows, timeout_s)
+        except EngineError:
+            if self._lanes.get(key) is lane:
+                del self._lanes[key]  # another model may be there: its config is read again
+            raise
+
+    async def _open(self, key: LaneKey, target: EncoderTarget, pooling: Pooling | None) -> Lane:
+        config = await self._engines.model_config(target.address, target.model)
+        if key in self._lanes:
+            return self._lanes[key]
+        layout = read_layout(config, target.inputs, target.output)
+        limits = BatchLimits(layout.max_rows, self._max_batch_tokens)
+        lane = self._lanes[key] = Lane(target, layout, pooling, limits, self._start)
+        oldest = next(iter(self._lanes))
+        if len(self._lanes) > MAX_LANES and self._lanes[oldest].idle:
+            del self._lanes[oldest]
+        return lane
+
+    def _start(self, lane: Lane, members: list[Member]) -> None:
+        self._group.create_task(self._compute(lane, members))
+
+    async def _compute(self, lane: Lane, members: list[Member]) -> None:
+        rows = [member.row for member in members]
+        lengths = [len(row.ids) for row in rows]
+        timeout_s = max(0.001, lane.deadline(members) - asyncio.get_running_loop().time())
+        try:
+            numbers = await self._engines.compute(
+                lane.target.address, lane.target.model, rows, lane.layout, timeout_s=timeout_s
+            )
+        except EngineError as error:
+            lane.failed(members, error)
+        else:
+            self._metrics.batch(rows=len(rows), tokens=sum(lengths), width=max(lengths))
+            _deliver(lane, members, lengths, numbers)
+        finally:
+            lane.finished()
+
+
+def _deliver(lane: Lane, members: Sequence[Member], lengths: Sequence[int], numbers: Numbers) -> None:
+    if lane.pooling is not None:
+        numbers = pool(numbers, lengths, lane.pooling)
+    for member, length, row in zip(members, lengths, numbers, strict=True):
+        request = lane.requests.get(member.owner)
+        if request is not None:
+            request.put(member.index, np.asarray(row[:length] if row.ndim == 2 else row))

@@ -1,0 +1,64 @@
+"""Pure: from an encoder's numbers to vectors, scores and similarities."""
+
+from collections.abc import Sequence
+from typing import assert_never
+
+import numpy as np
+
+from conch_contracts.records import Activation, Pooling
+from conch_embed_worker.arrays import Numbers
+
+
+def pool(hidden: Numbers, lengths: Sequence[int], pooling: Pooling) -> Numbers:
+    """Return one vector for each row; numbers that are one vector for each row already stay as they are."""
+    if hidden.ndim == 2:
+        return hidden
+    match pooling:
+        case Pooling.CLS:
+            first: Numbers = hidden[:, 0]
+            return first
+        case Pooling.LAST:
+            last: Numbers = hidden[np.arange(len(lengths)), np.asarray(lengths) - 1]
+            return last
+        case Pooling.MEAN:
+            counts = np.asarray(lengths)
+            mask = np.arange(hidden.shape[1])[np.newaxis, :] < counts[:, np.newaxis]
+            means: Numbers = np.einsum("bsh,bs->bh", hidden, mask.astype(np.float32)) / counts[:, np.newaxis]
+            return means.astype(np.float32, copy=False)
+        case _:
+            assert_never(pooling)
+
+
+def shorten(vectors: Numbers, dimensions: int | None) -> Numbers:
+    """Keep the first numbers of each vector."""
+    return vectors if dimensions is None else vectors[..., :dimensions]
+
+
+def normalize(vectors: Numbers) -> Numbers:
+    """Return the vectors with length 1; one that is all zeros stays so."""
+    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    scaled: Numbers = (vectors / np.where(lengths == 0, 1, lengths)).astype(np.float32)
+    return scaled
+
+
+def activate(logits: Numbers, activation: Activation) -> Numbers:
+    """Return scores or probabilities."""
+    match activation:
+        case Activation.NONE:
+            return logits
+        case Activation.SIGMOID:
+            tamed = np.clip(logits, -60, 60).astype(np.float64)
+            return (1 / (1 + np.exp(-tamed))).astype(np.float32)
+        case Activation.SOFTMAX:
+            powers = np.exp(logits.astype(np.float64) - logits.max(axis=-1, keepdims=True))
+            shares: Numbers = (powers / powers.sum(axis=-1, keepdims=True)).astype(np.float32)
+            return shares
+        case _:
+            assert_never(activation)
+
+
+def similarities(vectors: Numbers, firsts: int) -> Numbers:
+    """Return the cosine of each of the first vectors and its partner; a single first one goes with each."""
+    unit = normalize(vectors)
+    cosines: Numbers = np.sum(unit[:firsts] * unit[firsts:], axis=-1)
+    return cosines

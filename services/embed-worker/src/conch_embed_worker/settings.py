@@ -1,0 +1,17 @@
+"""Settings of one embed-worker process, read once from CONCH_* variables."""
+
+from pydantic import Field
+
+from conch_contracts.names import SERVICE_PORT
+from conch_kit.settings import ServiceSettings
+
+
+class Settings(ServiceSettings):
+    """What the embed-worker can be told, beside what every service can."""
+
+    port: int = Field(default=SERVICE_PORT, ge=0, le=65535)
+    max_body_bytes: int = Field(default=64 * 1024 * 1024, ge=1)
+    """Longest encode message; a million ids take about 7 MB."""
+    max_batch_tokens: int = Field(default=16_384, ge=1)
+    """Tokens of one batch, padding included; a longer text is computed alone. More make an engine's calls longer, and
+    with them the wait of a request that comes in between."""

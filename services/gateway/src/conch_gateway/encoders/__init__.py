@@ -1,0 +1,1 @@
+"""Everything that is not generation: embeddings, reranking, scores, classes, and tokens."""

@@ -1,0 +1,132 @@
+"""The endpoints of encoders as data, and the pure way from a body to the work that it asks for."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from conch_contracts.openai.embeddings import EmbeddingRequest, InputFields, PoolingRequest
+from conch_contracts.openai.encoders import EncoderFields
+from conch_contracts.openai.rerank import RerankRequest
+from conch_contracts.openai.scores import ClassifyRequest, ScoreRequest
+from conch_contracts.records import ModelKind, Route
+from conch_gateway import unsupported
+from conch_gateway.body import parse
+from conch_gateway.encoders import shapes, texts
+from conch_gateway.encoders.texts import Shape, Work
+from conch_gateway.resolve import canonical_name, resolve
+from conch_gateway.validation import missing, typed
+from conch_kit.errors import InvalidRequest
+from conch_kit.snapshot import Snapshot
+
+E = TypeVar("E", bound=EncoderFields)
+
+
+@dataclass(frozen=True, slots=True)
+class Understood:
+    """A valid request, where it goes, and how its answer looks."""
+
+    route: Route
+    name: str
+    work: Work
+    shape: Shape
+    unknown_fields: int
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderEndpoint(Generic[E]):
+    """One endpoint, whatever paths it has."""
+
+    name: str
+    id_prefix: str
+    request: type[E]
+    kinds: tuple[ModelKind, ...]
+    """Of models that serve it; the first is tried first when a request names no model."""
+    work: Callable[[E, Route], Work]
+    shape: Callable[[E, Route], Shape]
+
+    def understand(self, body: bytes, snapshot: Snapshot) -> Understood:
+        """Return the request that the body holds; raises a ServiceError that names what is wrong with it."""
+        document = parse(body)
+        unsupported.refuse_in_messages(document.get("messages"))
+        request, unknown = typed(self.request, document)
+        if isinstance(request, InputFields):
+            _check_inputs(request)
+        route = resolve(snapshot, request.model, kinds=self.kinds)
+        return Understood(
+            route=route,
+            name=canonical_name(route, request.model),
+            work=self.work(request, route),
+            shape=self.shape(request, route),
+            unknown_fields=unknown,
+        )
+
+
+def _check_inputs(request: InputFields) -> None:
+    if request.input is None and request.messages is None:
+        raise missing("input")
+    if request.input is not None and request.messages is not None:
+        raise InvalidRequest("Expected either 'input' or 'messages', not both.", param="messages", code="invalid_value")
+
+
+EMBEDDINGS = EncoderEndpoint(
+    name="embeddings",
+    id_prefix="embd-",
+    request=EmbeddingRequest,
+    kinds=(ModelKind.EMBEDDING,),
+    work=texts.embeddings,
+    shape=lambda request, route: shapes.vectors,
+)
+POOLING = EncoderEndpoint(
+    name="pooling",
+    id_prefix="pool-",
+    request=PoolingRequest,
+    kinds=(ModelKind.EMBEDDING,),
+    work=texts.pooling,
+    shape=lambda request, route: shapes.pooled,
+)
+SCORE = EncoderEndpoint(
+    name="score",
+    id_prefix="score-",
+    request=ScoreRequest,
+    kinds=(ModelKind.RERANK, ModelKind.EMBEDDING),
+    work=texts.score,
+    shape=lambda request, route: shapes.scores,
+)
+CLASSIFY = EncoderEndpoint(
+    name="classify",
+    id_prefix="classify-",
+    request=ClassifyRequest,
+    kinds=(ModelKind.CLASSIFY,),
+    work=texts.classify,
+    shape=lambda request, route: shapes.classes(route),
+)
+
+
+def _rerank(*, with_documents: bool) -> EncoderEndpoint[RerankRequest]:
+    return EncoderEndpoint(
+        name="rerank",
+        id_prefix="rerank-",
+        request=RerankRequest,
+        kinds=(ModelKind.RERANK,),
+        work=texts.rerank,
+        shape=lambda request, route: shapes.ranking(request, with_documents=with_documents),
+    )
+
+
+RERANK = _rerank(with_documents=True)
+RERANK_BRIEF = _rerank(with_documents=False)
+"""The same without the texts where the request does not ask for them, as Cohere's second version answers."""
+
+ENCODER_PATHS: Mapping[str, EncoderEndpoint[Any]] = {
+    "/v1/embeddings": EMBEDDINGS,
+    "/v1/rerank": RERANK,
+    "/rerank": RERANK,
+    "/v2/rerank": RERANK_BRIEF,
+    "/v1/score": SCORE,
+    "/score": SCORE,
+    "/v1/classify": CLASSIFY,
+    "/classify": CLASSIFY,
+    "/v1/pooling": POOLING,
+    "/pooling": POOLING,
+}
+"""What `EncoderInference` serves, by POST."""

@@ -1,0 +1,166 @@
+"""Pure: from a validated request to the rows that the tokenizer makes, and what the worker does with them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from conch_contracts.encoding import PrepareRowsRequest, Task
+from conch_contracts.openai.chat import ChatMessage
+from conch_contracts.openai.embeddings import EmbeddingRequest, InputFields, PoolingRequest
+from conch_contracts.openai.encoders import EncoderFields, TextContent, plain
+from conch_contracts.openai.rerank import DocumentText, RerankRequest
+from conch_contracts.openai.scores import ClassifyRequest, ScoreRequest
+from conch_contracts.records import Activation, ModelKind, Route
+from conch_contracts.tokenization import ChatInput
+from conch_gateway.preparation import check_vocabulary, flat
+from conch_kit.errors import InvalidRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What every answer begins with."""
+
+    id: str
+    created: int
+    model: str
+    tokens: int
+    """Of all rows together."""
+
+
+Shape = Callable[[Head, bytes], bytes]
+"""From a worker's answer to the client's body."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What is to be done with a request's texts."""
+
+    rows: PrepareRowsRequest
+    param: str
+    """Which parameter an error about the texts names."""
+    task: Task
+    normalize: bool = True
+    activation: Activation = Activation.NONE
+    dimensions: int | None = None
+    base64: bool = False
+    firsts: int = 0
+
+
+def embeddings(request: EmbeddingRequest, route: Route) -> Work:
+    """Return the work of an embedding request; raises InvalidRequest."""
+    if request.dimensions is not None and not route.encoder.matryoshka:
+        raise InvalidRequest(
+            "This model does not support 'dimensions': it was not trained for shorter embeddings.",
+            param="dimensions",
+            code="unsupported_parameter",
+        )
+    normalize = route.encoder.normalize if request.normalize is None else request.normalize
+    rows, param = _inputs(request, route)
+    base64 = request.encoding_format == "base64"
+    return Work(rows, param, Task.EMBED, normalize, dimensions=request.dimensions, base64=base64)
+
+
+def pooling(request: PoolingRequest, route: Route) -> Work:
+    """Return the work of a pooling request; raises InvalidRequest."""
+    rows, param = _inputs(request, route)
+    return Work(rows, param, Task.POOL, bool(request.normalize), base64=request.encoding_format == "base64")
+
+
+def rerank(request: RerankRequest, route: Route) -> Work:
+    """Return the work of a rerank request."""
+    cut = None if request.truncation is False else _cut(request, route)
+    if cut is None and (request.truncation or request.max_tokens_per_doc is not None):
+        cut = route.max_model_len
+    rows = PrepareRowsRequest(
+        digest=route.tokenizer_digest,
+        texts=(plain(request.query),),
+        pairs=documents(request),
+        truncate_pairs=request.max_tokens_per_doc,
+        truncate=cut,
+    )
+    return Work(rows, "documents", Task.SCORE, activation=_activation(request.activation, route))
+
+
+def score(request: ScoreRequest, route: Route) -> Work:
+    """Return the work of a score request: a reranker reads pairs, an embedding model texts to be compared."""
+    firsts, seconds = _listed(request.text_1), _listed(request.text_2)
+    if len(firsts) not in (1, len(seconds)):
+        raise InvalidRequest(
+            f"Expected one text in 'text_1', or as many as in 'text_2' ({len(seconds)}), found {len(firsts)}.",
+            param="text_1",
+            code="invalid_value",
+        )
+    cut = _cut(request, route)
+    if route.kind is ModelKind.RERANK:
+        rows = PrepareRowsRequest(digest=route.tokenizer_digest, texts=firsts, pairs=seconds, truncate=cut)
+        return Work(rows, "text_2", Task.SCORE, activation=_activation(request.activation, route))
+    rows = PrepareRowsRequest(digest=route.tokenizer_digest, texts=(*firsts, *seconds), truncate=cut)
+    return Work(rows, "text_2", Task.SIMILARITY, firsts=len(firsts))
+
+
+def classify(request: ClassifyRequest, route: Route) -> Work:
+    """Return the work of a classification request."""
+    texts = (request.input,) if isinstance(request.input, str) else tuple(request.input)
+    rows = PrepareRowsRequest(digest=route.tokenizer_digest, texts=texts, truncate=_cut(request, route))
+    return Work(rows, "input", Task.SCORE, activation=_activation(request.activation, route))
+
+
+def documents(request: RerankRequest) -> tuple[str, ...]:
+    """Return the texts of a request's documents."""
+    return tuple(item.text if isinstance(item, DocumentText) else plain(item) for item in request.documents)
+
+
+def chat_input(
+    messages: Sequence[ChatMessage], route: Route, *, generation_prompt: bool | None, continue_final: bool | None = None
+) -> ChatInput:
+    """Return a conversation for the tokenizer to render."""
+    return ChatInput(
+        messages=tuple(flat(message) for message in messages),
+        add_generation_prompt=generation_prompt is not False,
+        continue_final_message=bool(continue_final),
+        chat_template=route.chat_template,
+    )
+
+
+def _inputs(request: InputFields, route: Route) -> tuple[PrepareRowsRequest, str]:
+    cut = _cut(request, route)
+    if request.messages is not None:
+        chat = chat_input(request.messages, route, generation_prompt=request.add_generation_prompt)
+        special = bool(request.add_special_tokens)
+        return PrepareRowsRequest(
+            digest=route.tokenizer_digest, chat=chat, add_special_tokens=special, truncate=cut
+        ), "messages"
+    texts = _texts(request)
+    for index, text in enumerate(texts):
+        if not isinstance(text, str):
+            check_vocabulary(text, route, param=f"input.{index}" if len(texts) > 1 else "input")
+    special = request.add_special_tokens is not False
+    return PrepareRowsRequest(
+        digest=route.tokenizer_digest, texts=texts, add_special_tokens=special, truncate=cut
+    ), "input"
+
+
+def _texts(request: InputFields) -> tuple[str | tuple[int, ...], ...]:
+    """Return the texts of a request, whichever of its four forms it has."""
+    given = request.input
+    if given is None or isinstance(given, str):
+        return () if given is None else (given,)
+    ids = tuple(item for item in given if isinstance(item, int))
+    if ids:
+        return (ids,)
+    return tuple(item if isinstance(item, str) else tuple(item) for item in given if not isinstance(item, int))
+
+
+def _cut(request: EncoderFields, route: Route) -> int | None:
+    """Return at how many tokens a row is cut; None where a longer one is refused."""
+    asked = request.truncate_prompt_tokens
+    if asked is None:
+        return route.max_model_len if route.encoder.truncate else None
+    return route.max_model_len if asked == -1 else min(asked, route.max_model_len)
+
+
+def _activation(asked: bool | None, route: Route) -> Activation:
+    return Activation.NONE if asked is False else route.encoder.activation
+
+
+def _listed(texts: str | list[str] | TextContent) -> tuple[str, ...]:
+    return tuple(texts) if isinstance(texts, list) else (plain(texts),)

@@ -1,0 +1,102 @@
+"""`/tokenize` and `/detokenize`: what the tokenizer says, for models of every kind."""
+
+from collections.abc import Mapping
+
+import orjson
+
+from conch_contracts import tokenization
+from conch_contracts.openai.tokens import DetokenizeRequest, TokenizeRequest
+from conch_contracts.records import ModelKind, Route
+from conch_gateway import unsupported
+from conch_gateway.body import parse
+from conch_gateway.encoders.request import Front, off_loop
+from conch_gateway.encoders.texts import chat_input
+from conch_gateway.endpoints import encode
+from conch_gateway.exchange import Exchange
+from conch_gateway.metrics import GatewayMetrics
+from conch_gateway.preparation import check_vocabulary
+from conch_gateway.reply import Reply
+from conch_gateway.resolve import resolve
+from conch_gateway.tokenizers import Tokenizers
+from conch_gateway.validation import missing, typed
+from conch_kit.asgi import Receive
+from conch_kit.errors import InvalidRequest
+from conch_kit.snapshot import Snapshot
+
+TOKENIZE_PATHS = ("/tokenize", "/v1/tokenize")
+DETOKENIZE_PATHS = ("/detokenize", "/v1/detokenize")
+_KINDS = tuple(ModelKind)
+
+Understood = tuple[Route, bytes, int]
+"""The model, what the tokenizer is asked, and how many fields nobody knows."""
+
+
+def tokenize(body: bytes, snapshot: Snapshot) -> Understood:
+    """Return what a tokenize request asks for; raises a ServiceError."""
+    document = parse(body)
+    unsupported.refuse_in_messages(document.get("messages"))
+    request, unknown = typed(TokenizeRequest, document)
+    if request.prompt is None and request.messages is None:
+        raise missing("prompt")
+    if request.prompt is not None and request.messages is not None:
+        raise InvalidRequest(
+            "Expected either 'prompt' or 'messages', not both.", param="messages", code="invalid_value"
+        )
+    route = resolve(snapshot, request.model, kinds=_KINDS)
+    message = tokenization.TokenizeRequest(
+        digest=route.tokenizer_digest,
+        prompt=request.prompt,
+        chat=None
+        if request.messages is None
+        else chat_input(
+            request.messages,
+            route,
+            generation_prompt=request.add_generation_prompt,
+            continue_final=request.continue_final_message,
+        ),
+        add_special_tokens=(
+            request.prompt is not None if request.add_special_tokens is None else request.add_special_tokens
+        ),
+        return_token_strs=bool(request.return_token_strs),
+    )
+    return route, encode(message), unknown
+
+
+def detokenize(body: bytes, snapshot: Snapshot) -> Understood:
+    """Return what a detokenize request asks for; raises a ServiceError."""
+    request, unknown = typed(DetokenizeRequest, parse(body))
+    route = resolve(snapshot, request.model, kinds=_KINDS)
+    check_vocabulary(request.tokens, route, param="tokens")
+    message = tokenization.DetokenizeRequest(digest=route.tokenizer_digest, tokens=tuple(request.tokens))
+    return route, encode(message), unknown
+
+
+class TokenEndpoints:
+    """Serves both."""
+
+    def __init__(self, front: Front, tokenize: Tokenizers, detokenize: Tokenizers, metrics: GatewayMetrics) -> None:
+        self._front = front
+        self._tokenize = tokenize
+        self._detokenize = detokenize
+        self._metrics = metrics
+
+    async def serve(self, exchange: Exchange, receive: Receive, reply: Reply) -> None:
+        """Answer one request; raises a ServiceError or ClientGone."""
+        wants_ids = exchange.path in TOKENIZE_PATHS
+        exchange.endpoint = "tokenize" if wants_ids else "detokenize"
+        route, message, unknown = await self._front.understand(exchange, receive, tokenize if wants_ids else detokenize)
+        exchange.model = route.served_names[0]
+        if unknown:
+            self._metrics.unknown_fields.inc(unknown)
+        tokenizers = self._tokenize if wants_ids else self._detokenize
+        answer = await tokenizers.prepare(message, self._front.headers(exchange))
+        await reply.whole(200, await off_loop(len(answer), _tokens, answer, route) if wants_ids else answer)
+
+
+def _tokens(answer: bytes, route: Route) -> bytes:
+    found: Mapping[str, list[object] | None] = orjson.loads(answer)
+    tokens = found["tokens"] or []
+    body: dict[str, object] = {"count": len(tokens), "max_model_len": route.max_model_len, "tokens": tokens}
+    if found.get("token_strs") is not None:
+        body["token_strs"] = found["token_strs"]
+    return orjson.dumps(body)

@@ -1,0 +1,92 @@
+"""Texts and pairs of texts as rows of ids, for encoders; the tokenizer itself cuts and joins them.
+
+Many short texts come at once, so they are encoded together.
+"""
+
+from collections.abc import Sequence
+
+from conch_contracts.encoding import PrepareRowsRequest, PrepareRowsResponse, Row
+from conch_kit.errors import InvalidRequest
+from conch_tokenizer.operations import Workbench
+
+
+def prepare_rows(bench: Workbench, request: PrepareRowsRequest) -> PrepareRowsResponse:
+    """Return the rows of a request; raises InvalidRequest."""
+    if (request.chat is None) == (not request.texts):
+        raise InvalidRequest("expected exactly one of chat and texts")
+    if request.chat is not None:
+        rows = _from_chat(bench, request)
+    elif request.pairs:
+        rows = _from_pairs(bench, request)
+    else:
+        rows = _from_texts(bench, request)
+    if not all(row.ids for row in rows):
+        index = next(index for index, row in enumerate(rows) if not row.ids)
+        raise InvalidRequest("expected a text with at least one token, found none", param=f"input.{index}")
+    return PrepareRowsResponse(rows=tuple(rows))
+
+
+def _from_chat(bench: Workbench, request: PrepareRowsRequest) -> list[Row]:
+    assert request.chat is not None
+    rendered = bench.renderer.render(request.chat, add_special_tokens=request.add_special_tokens)
+    bench.check_size([rendered.text], param="messages")
+    return [_cut(rendered.encode(), request.truncate)]
+
+
+def _from_texts(bench: Workbench, request: PrepareRowsRequest) -> list[Row]:
+    texts = [text for text in request.texts if isinstance(text, str)]
+    bench.check_size(texts, param="input")
+    for ids in request.texts:
+        if not isinstance(ids, str):
+            bench.check_ids(ids, param="input")
+    encoded = iter(_encode(bench, request, texts, None))
+    return [next(encoded) if isinstance(text, str) else _cut(text, request.truncate) for text in request.texts]
+
+
+def _from_pairs(bench: Workbench, request: PrepareRowsRequest) -> list[Row]:
+    firsts = [text for text in request.texts if isinstance(text, str)]
+    if len(firsts) != len(request.texts) or len(firsts) not in (1, len(request.pairs)):
+        raise InvalidRequest("expected one text, or one for each of the pairs")
+    bench.check_size([*firsts, *request.pairs], param="documents")
+    return _encode(bench, request, firsts * (len(request.pairs) // len(firsts)), _shortened(bench, request))
+
+
+def _shortened(bench: Workbench, request: PrepareRowsRequest) -> list[str]:
+    """Return the second texts, each cut where its tokens end that may stay."""
+    keep = request.truncate_pairs
+    if keep is None:
+        return list(request.pairs)
+    spans = bench.model.transformers(
+        list(request.pairs), add_special_tokens=False, return_offsets_mapping=True, return_attention_mask=False
+    )["offset_mapping"]
+    return [
+        text[: span[keep - 1][1]] if len(span) > keep else text for text, span in zip(request.pairs, spans, strict=True)
+    ]
+
+
+def _encode(bench: Workbench, request: PrepareRowsRequest, texts: list[str], pairs: list[str] | None) -> list[Row]:
+    if not texts:
+        return []
+    cut = request.truncate is not None
+    encoded = bench.model.transformers(
+        texts,
+        pairs,
+        add_special_tokens=request.add_special_tokens,
+        truncation=cut,
+        max_length=request.truncate,
+        return_attention_mask=False,
+        return_token_type_ids=pairs is not None,
+    )
+    if request.truncate is not None and max(map(len, encoded["input_ids"])) > request.truncate:
+        # What is shorter than its own special tokens is left as it was.
+        message = f"expected room for the special tokens too, found {request.truncate}"
+        raise InvalidRequest(message, param="truncate_prompt_tokens", code="invalid_value")
+    types: Sequence[Sequence[int]] = encoded["token_type_ids"] if pairs is not None else ()
+    return [
+        Row(ids=tuple(ids), second=types[index].index(1) if types and 1 in types[index] else None)
+        for index, ids in enumerate(encoded["input_ids"])
+    ]
+
+
+def _cut(ids: Sequence[int], truncate: int | None) -> Row:
+    return Row(ids=tuple(ids[:truncate]))

@@ -1,0 +1,146 @@
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+
+import numpy as np
+import pytest
+from prometheus_client import CollectorRegistry
+from tritonclient.grpc.model_config_pb2 import ModelConfig
+
+from conch_contracts.encoding import EncoderTarget, Row
+from conch_contracts.names import EngineAddress
+from conch_contracts.records import Pooling
+from conch_embed_worker.arrays import Numbers
+from conch_embed_worker.lanes import Lanes
+from conch_embed_worker.metrics import Metrics
+from conch_kit.triton.encoder_layout import Layout
+from conch_kit.triton.errors import EngineError, EngineRejected, EngineUnavailable
+from testkit.waiting import eventually
+
+TARGET = EncoderTarget(address=EngineAddress("127.0.0.1:1"), model="m")
+BAD = 666
+
+
+class FakeEngines:
+    """Gives each token back as a vector, when it is let; a row with a bad token spoils its whole batch."""
+
+    def __init__(self) -> None:
+        self.open = asyncio.Event()
+        self.open.set()
+        self.batches: list[list[tuple[int, ...]]] = []
+        self.failure: EngineError | None = None
+        self.configs = 0
+
+    async def model_config(self, address: EngineAddress, model: str) -> ModelConfig:
+        self.configs += 1
+        config = ModelConfig(max_batch_size=4)
+        for name in ("input_ids", "attention_mask"):
+            config.input.add(name=name, data_type=9, dims=[-1])
+        config.output.add(name="last_hidden_state", data_type=11, dims=[-1, 2])
+        return config
+
+    async def compute(
+        self, address: EngineAddress, model: str, rows: Sequence[Row], layout: Layout, *, timeout_s: float
+    ) -> Numbers:
+        self.batches.append([row.ids for row in rows])
+        await self.open.wait()
+        if self.failure is not None:
+            raise self.failure
+        if any(BAD in row.ids for row in rows):
+            raise EngineRejected("a bad row")
+        width = max(len(row.ids) for row in rows)
+        padded = [[*row.ids, *[99] * (width - len(row.ids))] for row in rows]
+        return np.array(padded, np.float32)[:, :, np.newaxis].repeat(2, axis=2)
+
+
+@pytest.fixture
+def engines() -> FakeEngines:
+    return FakeEngines()
+
+
+@pytest.fixture
+async def lanes(engines: FakeEngines) -> AsyncIterator[Lanes]:
+    async with Lanes(engines, Metrics.register(CollectorRegistry()), 1000) as all_lanes:  # type: ignore[arg-type]
+        yield all_lanes
+
+
+async def run(lanes: Lanes, *rows: tuple[int, ...], pooling: Pooling | None = Pooling.MEAN) -> list[list[float]]:
+    results = await lanes.run(TARGET, [Row(ids=ids) for ids in rows], pooling, 5.0)
+    return [result.tolist() for result in results]
+
+
+async def test_an_idle_engine_gets_a_row_at_once(lanes: Lanes, engines: FakeEngines) -> None:
+    assert await run(lanes, (1, 3)) == [[2, 2]]
+    assert engines.batches == [[(1, 3)]]
+
+
+async def test_results_keep_the_order_of_the_rows(lanes: Lanes) -> None:
+    rows = [(index,) * (1 + 40 * (index % 3)) for index in range(1, 20)]
+    assert await run(lanes, *rows) == [[index, index] for index in range(1, 20)]
+
+
+async def test_tokens_come_back_without_padding(lanes: Lanes) -> None:
+    assert await run(lanes, (1, 2), (3,), pooling=None) == [[[1, 1], [2, 2]], [[3, 3]]]
+
+
+async def test_requests_gather_while_the_engine_works(lanes: Lanes, engines: FakeEngines) -> None:
+    engines.open.clear()
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(run(lanes, (number,))) for number in range(1, 7)]
+        await eventually(lambda: len(engines.batches) == 2, "two calls of the engine")
+        engines.open.set()
+    assert [task.result() for task in tasks] == [[[number, number]] for number in range(1, 7)]
+    assert engines.batches == [[(1,)], [(2,)], [(3,), (4,), (5,), (6,)]]
+
+
+async def test_a_single_row_overtakes_a_long_list(lanes: Lanes, engines: FakeEngines) -> None:
+    engines.open.clear()
+    async with asyncio.TaskGroup() as group:
+        group.create_task(run(lanes, *[(1,)] * 100))
+        await eventually(lambda: len(engines.batches) == 2, "two calls of the engine")
+        short = group.create_task(run(lanes, (7,)))
+        await asyncio.sleep(0)
+        engines.open.set()
+        await short
+    assert (7,) in engines.batches[2]
+    assert len(engines.batches) > 20
+
+
+async def test_a_bad_row_fails_its_own_request_only(lanes: Lanes, engines: FakeEngines) -> None:
+    engines.open.clear()
+    async with asyncio.TaskGroup() as group:
+        good = [group.create_task(run(lanes, (number,))) for number in range(1, 4)]
+        await eventually(lambda: len(engines.batches) == 2, "two calls of the engine")
+        bad = group.create_task(_failure(lanes, (BAD,)))
+        more = [group.create_task(run(lanes, (number,))) for number in range(4, 7)]
+        await asyncio.sleep(0)
+        engines.open.set()
+    assert isinstance(bad.result(), EngineRejected)
+    assert [task.result() for task in (*good, *more)] == [[[number, number]] for number in range(1, 7)]
+
+
+async def test_an_engine_that_is_away_fails_all_and_its_config_is_read_again(
+    lanes: Lanes, engines: FakeEngines
+) -> None:
+    engines.failure = EngineUnavailable("gone")
+    assert isinstance(await _failure(lanes, (1,), (2,)), EngineUnavailable)
+    engines.failure = None
+    assert await run(lanes, (1,)) == [[1, 1]]
+    assert engines.configs == 2
+
+
+async def test_a_request_that_is_cancelled_leaves_the_queue(lanes: Lanes, engines: FakeEngines) -> None:
+    engines.open.clear()
+    async with asyncio.TaskGroup() as group:
+        group.create_task(run(lanes, *[(1,)] * 8))
+        gone = group.create_task(run(lanes, *[(2,)] * 100))
+        await eventually(lambda: len(engines.batches) == 2, "two calls of the engine")
+        gone.cancel()
+        await asyncio.sleep(0)
+        engines.open.set()
+    assert (2,) not in [row for batch in engines.batches[2:] for row in batch]
+
+
+async def _failure(lanes: Lanes, *rows: tuple[int, ...]) -> EngineError:
+    with pytest.raises(EngineError) as caught:
+        await run(lanes, *rows)
+    return caught.value

@@ -1,0 +1,211 @@
+"""The flow of a request to an encoder through the ASGI application, on fakes."""
+
+import asyncio
+from typing import Any
+
+import orjson
+import pytest
+
+from conch_contracts.encoding import EncodeRequest, PrepareRowsRequest
+from conch_contracts.names import ENCODE_PATH, PREPARE_ROWS_PATH, EngineAddress
+from conch_contracts.records import Activation, Dialect, EncoderProfile, Engine, ModelKind, Pooling
+from testkit.gateway import ENGINE, Gateway, Script, answered, gateway, refused, route, rows, snapshot
+
+VECTORS = b'{"data":[{"object":"embedding","index":0,"embedding":[1.0,0.0]}]}'
+OTHER = EngineAddress("127.0.0.1:8002")
+
+
+class FakeStore:
+    """Keeps answers in memory."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, tuple[bytes, float]] = {}
+
+    async def get(self, key: str) -> bytes | None:
+        return self.kept[key][0] if key in self.kept else None
+
+    async def put(self, key: str, body: bytes, ttl_s: float) -> None:
+        self.kept[key] = (body, ttl_s)
+
+
+def serving(
+    kind: ModelKind,
+    worker: Script,
+    *lengths: int,
+    profile: EncoderProfile | None = None,
+    engines: tuple[Engine, ...] = (Engine(grpc=ENGINE),),
+    store: FakeStore | None = None,
+) -> Gateway:
+    model = route(
+        model_id="local/enc",
+        served_names=("enc",),
+        kind=kind,
+        dialect=Dialect.ENCODER,
+        encoder=profile or EncoderProfile(),
+    )
+    scripts = {PREPARE_ROWS_PATH: rows(*(lengths or (3,))), ENCODE_PATH: worker}
+    return gateway(scripts, known=snapshot(model, engines=engines), store=store)
+
+
+async def test_vectors_pass_as_the_worker_wrote_them_behind_the_gateways_fields() -> None:
+    served = serving(ModelKind.EMBEDDING, answered(VECTORS))
+    answer = await served.client.post("/v1/embeddings", {"model": "enc", "input": "hi"})
+    assert orjson.loads(answer.body) == {
+        "object": "list",
+        "model": "enc",
+        "usage": {"prompt_tokens": 3, "total_tokens": 3, "completion_tokens": 0},
+        "data": [{"object": "embedding", "index": 0, "embedding": [1.0, 0.0]}],
+    }
+    labels = {"model": "enc", "kind": "prompt"}
+    assert served.registry.get_sample_value("conch_gateway_tokens_total", labels) == 3
+
+
+async def test_the_worker_is_told_everything_that_its_contract_holds() -> None:
+    profile = EncoderProfile(
+        pooling=Pooling.CLS, normalize=False, matryoshka=True, inputs={"input_ids": "ids"}, output="out"
+    )
+    served = serving(ModelKind.EMBEDDING, answered(VECTORS), profile=profile)
+    body = {"model": "enc", "input": "hi", "dimensions": 8, "encoding_format": "base64"}
+    assert (await served.client.post("/v1/embeddings", body)).status == 200
+    prepared, encoded = served.upstream.posts
+    assert PrepareRowsRequest.model_validate_json(prepared.body).texts == ("hi",)
+    message = EncodeRequest.model_validate_json(encoded.body)
+    assert message.target.model_dump() == {
+        "address": ENGINE,
+        "model": "tiny-chat",
+        "inputs": {"input_ids": "ids"},
+        "output": "out",
+    }
+    assert (message.pooling, message.normalize, message.dimensions, message.base64) == (Pooling.CLS, False, 8, True)
+
+
+RANKED: dict[str, Any] = {"query": "q", "documents": ["a", {"text": "b"}, {"content": [{"type": "text", "text": "c"}]}]}
+
+
+@pytest.mark.parametrize(
+    ("path", "changes", "order", "documents"),
+    [
+        ("/v1/rerank", {}, [1, 0, 2], True),
+        ("/rerank", {"return_documents": False}, [1, 0, 2], False),
+        ("/v2/rerank", {}, [1, 0, 2], False),
+        ("/v2/rerank", {"return_documents": True, "top_n": "1"}, [1], True),
+        ("/v1/rerank", {"top_n": 0}, [1, 0, 2], True),
+        ("/v1/rerank", {"top_n": 99}, [1, 0, 2], True),
+        ("/v1/rerank", {"top_n": 2}, [1, 0], True),
+    ],
+)
+async def test_documents_are_ordered_and_equal_ones_keep_their_order(
+    path: str, changes: dict[str, Any], order: list[int], documents: bool
+) -> None:
+    served = serving(ModelKind.RERANK, answered(b'{"rows":[[0.5],[0.75],[0.5]]}'), 2, 2, 2)
+    found = orjson.loads((await served.client.post(path, {**RANKED, **changes})).body)
+    assert [result["index"] for result in found["results"]] == order
+    assert [(entry["object"], entry["index"]) for entry in found["data"]] == [("rerank", index) for index in order]
+    assert [result.get("document") for result in found["results"]] == [
+        {"text": "abc"[index]} if documents else None for index in order
+    ]
+    assert found["meta"]["tokens"] == {"input_tokens": 6}
+    (preparation,) = served.upstream.sent(PREPARE_ROWS_PATH)
+    assert (preparation["texts"], preparation["pairs"]) == (["q"], ["a", "b", "c"])
+
+
+@pytest.mark.parametrize(("asked", "activation"), [(None, "softmax"), (True, "softmax"), (False, "none")])
+async def test_the_likeliest_class_is_named(asked: bool | None, activation: str) -> None:
+    profile = EncoderProfile(labels=("bad", "good"), activation=Activation.SOFTMAX)
+    served = serving(ModelKind.CLASSIFY, answered(b'{"rows":[[0.25,0.75],[0.1,0.2]]}'), 1, 1, profile=profile)
+    body = {"input": ["x", "y"]} | ({} if asked is None else {"activation": asked})
+    found = orjson.loads((await served.client.post("/classify", body)).body)
+    assert [item["label"] for item in found["data"]] == ["good", "good"]
+    assert found["data"][0]["probs"] == [0.25, 0.75]
+    assert found["usage"]["prompt_tokens_details"] is None
+    assert served.upstream.sent(ENCODE_PATH)[0]["activation"] == activation
+
+
+@pytest.mark.parametrize(
+    ("kind", "texts", "pairs", "task"),
+    [(ModelKind.RERANK, ["a"], ["b", "c"], "score"), (ModelKind.EMBEDDING, ["a", "b", "c"], [], "similarity")],
+)
+async def test_pairs_are_read_or_compared(kind: ModelKind, texts: list[str], pairs: list[str], task: str) -> None:
+    served = serving(kind, answered(b'{"rows":[[0.5],[0.25]]}'), 1, 1)
+    found = orjson.loads((await served.client.post("/score", {"text_1": "a", "text_2": ["b", "c"]})).body)
+    assert [item["score"] for item in found["data"]] == [0.5, 0.25]
+    (preparation,) = served.upstream.sent(PREPARE_ROWS_PATH)
+    assert (preparation["texts"], preparation["pairs"]) == (texts, pairs)
+    assert served.upstream.sent(ENCODE_PATH)[0]["task"] == task
+
+
+@pytest.mark.parametrize(
+    ("changes", "truncates", "cut"),
+    [
+        ({}, False, None),
+        ({}, True, 64),
+        ({"truncate_prompt_tokens": -1}, False, 64),
+        ({"truncate_prompt_tokens": 9}, True, 9),
+    ],
+)
+async def test_a_text_is_cut_where_request_or_model_say_so(
+    changes: dict[str, Any], truncates: bool, cut: int | None
+) -> None:
+    served = serving(ModelKind.EMBEDDING, answered(VECTORS), profile=EncoderProfile(truncate=truncates))
+    await served.client.post("/v1/embeddings", {"input": "hi", **changes})
+    assert served.upstream.sent(PREPARE_ROWS_PATH)[0]["truncate"] == cut
+
+
+async def test_a_text_above_the_context_is_refused_before_it_queues() -> None:
+    served = serving(ModelKind.EMBEDDING, answered(VECTORS), 3, 65)
+    answer = await served.client.post("/v1/embeddings", {"input": ["a", "b"]})
+    assert (answer.status, answer.error["code"]) == (400, "context_length_exceeded")
+    assert "index 1" in answer.error["message"]
+    assert served.upstream.sent(ENCODE_PATH) == []
+
+
+@pytest.mark.parametrize("path", ["/v1/embeddings", "/tokenize"])
+async def test_a_body_that_is_too_large_is_refused_before_it_is_read(path: str) -> None:
+    served = serving(ModelKind.EMBEDDING, answered(VECTORS))
+    answer = await served.client.post(path, b"{}", [(b"content-length", b"99999999")])
+    assert (answer.status, answer.error["code"]) == (413, "request_too_large")
+
+
+async def test_another_engine_is_asked_where_the_worker_says_so() -> None:
+    def once(post: Any) -> Any:
+        first = orjson.loads(post.body)["target"]["address"] == ENGINE
+        return refused(503, "gone", retryable=True) if first else answered(VECTORS)(post)
+
+    served = serving(ModelKind.EMBEDDING, once, engines=(Engine(grpc=ENGINE), Engine(grpc=OTHER)))
+    answers = [await served.client.post("/v1/embeddings", {"input": "hi"}) for _ in range(2)]
+    assert [answer.status for answer in answers] == [200, 200]
+
+
+async def test_an_answer_that_is_none_is_a_502() -> None:
+    served = serving(ModelKind.RERANK, answered(b'{"rows":3'))
+    answer = await served.client.post("/rerank", {"query": "q", "documents": ["a"]})
+    assert (answer.status, answer.error["type"]) == (502, "server_error")
+
+
+async def test_only_a_model_with_a_cache_says_hit_or_miss() -> None:
+    store = FakeStore()
+    cached = serving(ModelKind.EMBEDDING, answered(VECTORS), profile=EncoderProfile(cache_ttl_s=60), store=store)
+    answers = [await cached.client.post("/v1/embeddings", {"input": "hi"}) for _ in range(2)]
+    assert [answer.headers[b"x-conch-cache"] for answer in answers] == [b"miss", b"hit"]
+    assert answers[0].body == answers[1].body
+    assert [ttl for _, ttl in store.kept.values()] == [60]
+    assert len(cached.upstream.sent(ENCODE_PATH)) == 1
+    plain = serving(ModelKind.EMBEDDING, answered(VECTORS))
+    assert b"x-conch-cache" not in (await plain.client.post("/v1/embeddings", {"input": "hi"})).headers
+
+
+@pytest.mark.parametrize("changes", [{"pooling": Pooling.CLS}, {"version": "2"}, {"output": "o"}, {"normalize": False}])
+async def test_another_version_or_pooling_is_not_answered_from_the_cache(changes: dict[str, Any]) -> None:
+    store = FakeStore()
+    profile = EncoderProfile(cache_ttl_s=60, version="1")
+    for each in (profile, profile.model_copy(update=changes)):
+        served = serving(ModelKind.EMBEDDING, answered(VECTORS), profile=each, store=store)
+        answer = await served.client.post("/v1/embeddings", {"input": "hi"})
+        assert answer.headers[b"x-conch-cache"] == b"miss"
+
+
+async def test_equal_requests_at_once_are_computed_once() -> None:
+    served = serving(ModelKind.EMBEDDING, answered(VECTORS), profile=EncoderProfile(cache_ttl_s=60), store=FakeStore())
+    answers = await asyncio.gather(*(served.client.post("/v1/embeddings", {"input": "hi"}) for _ in range(5)))
+    assert sorted(answer.headers[b"x-conch-cache"] for answer in answers) == [b"hit"] * 4 + [b"miss"]
+    assert len(served.upstream.sent(ENCODE_PATH)) == 1

@@ -1,0 +1,82 @@
+import pytest
+
+from conch_contracts.encoding import PrepareRowsRequest
+from conch_contracts.names import Digest
+from conch_kit.errors import InvalidRequest
+from conch_tokenizer.chat import ChatRenderer
+from conch_tokenizer.model import ModelTokenizer, load
+from conch_tokenizer.operations import Workbench
+from conch_tokenizer.rows import prepare_rows
+from testkit.conch import ROOT
+
+CLS, SEP = 2, 3
+
+
+@pytest.fixture(scope="module")
+def model() -> ModelTokenizer:
+    return load(ROOT / "examples" / "tiny-reranker")
+
+
+@pytest.fixture
+def bench(model: ModelTokenizer) -> Workbench:
+    return Workbench(model, ChatRenderer(model), 1000, lambda: None)
+
+
+def ask(bench: Workbench, **fields: object) -> list[tuple[list[int], int | None]]:
+    request = PrepareRowsRequest.model_validate({"digest": Digest("a" * 64), **fields})
+    return [(list(row.ids), row.second) for row in prepare_rows(bench, request).rows]
+
+
+def test_texts_are_encoded_as_the_tokenizer_does_and_ids_pass(bench: Workbench, model: ModelTokenizer) -> None:
+    found = ask(bench, texts=("oil is stored", (5, 6, 7), "the weather"))
+    assert found == [
+        (model.encode("oil is stored", add_special_tokens=True), None),
+        ([5, 6, 7], None),
+        (model.encode("the weather", add_special_tokens=True), None),
+    ]
+    assert ask(bench, texts=("oil",), add_special_tokens=False) == [
+        (model.encode("oil", add_special_tokens=False), None)
+    ]
+
+
+@pytest.mark.parametrize("texts", [("the oil",), ("the oil", "the oil")])
+def test_a_pair_says_where_its_second_text_begins(
+    bench: Workbench, model: ModelTokenizer, texts: tuple[str, ...]
+) -> None:
+    query = model.encode("the oil", add_special_tokens=False)
+    for (ids, second), document in zip(ask(bench, texts=texts, pairs=("a", "a b")), ("a", "a b"), strict=True):
+        rest = model.encode(document, add_special_tokens=False)
+        assert ids == [CLS, *query, SEP, *rest, SEP]
+        assert second == len(query) + 2
+
+
+def test_rows_are_cut_with_their_special_tokens_kept(bench: Workbench) -> None:
+    (alone, ids, pair) = (
+        *ask(bench, texts=("a b c d e", (5, 6, 7, 8, 9, 10)), truncate=5),
+        *ask(bench, texts=("a b c",), pairs=("a b c d",), truncate=6),
+    )
+    assert (len(alone[0]), alone[0][0], alone[0][-1]) == (5, CLS, SEP)
+    assert ids[0] == [5, 6, 7, 8, 9]
+    assert (len(pair[0]), pair[0][-1]) == (6, SEP)
+
+
+def test_a_document_can_be_cut_before_it_is_joined(bench: Workbench) -> None:
+    ((whole, second),) = ask(bench, texts=("a b c",), pairs=("a b c d e",), truncate_pairs=2)
+    assert second is not None
+    assert len(whole) - second == 3
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({}, "exactly one of chat and texts"),
+        ({"texts": ("a", "b"), "pairs": ("c",)}, "one text, or one for each"),
+        ({"texts": ((1, 99999999),)}, "expected token ids"),
+        ({"texts": ("a " * 600,)}, "at most 1000 bytes"),
+        ({"texts": ("a b c",), "truncate": 1}, "room for the special tokens"),
+        ({"texts": ("",), "add_special_tokens": False}, "at least one token"),
+    ],
+)
+def test_what_cannot_be_rows_is_refused(bench: Workbench, fields: dict[str, object], says: str) -> None:
+    with pytest.raises(InvalidRequest, match=says):
+        ask(bench, **fields)
