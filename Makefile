@@ -5,7 +5,7 @@ MODELS ?= $(addprefix examples/,tiny-chat.yaml minilm.yaml tiny-reranker.yaml ti
 ARGS ?=
 BIN := .venv/bin
 
-.PHONY: help setup up test lint fmt types generate unit contract integration e2e bench soak images cluster cluster-down clean
+.PHONY: help setup up test lint fmt types generate unit contract integration e2e kubernetes bench bench-cluster soak images cluster cluster-down clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-13s %s\n", $$1, $$2}'
@@ -31,7 +31,7 @@ types: setup ## Check types.
 generate: setup ## Write the files that are made from the types: the CRD, the pages of its fields and of the chart.
 	@PYTHONPATH=hack $(BIN)/python -m generate
 
-unit contract integration e2e: setup ## Run one suite.
+unit contract integration e2e kubernetes: setup ## Run one suite.
 	@$(BIN)/python -m pytest tests/$@ $(ARGS)
 
 bench: setup ## Measure added latency, throughput and CPU against a direct gRPC client and nginx.
@@ -39,6 +39,9 @@ bench: setup ## Measure added latency, throughput and CPU against a direct gRPC 
 
 soak: setup ## Run the long tests of the operator on a Kubernetes and keep their result in docs/soak.md.
 	@hack/soak $(ARGS)
+
+bench-cluster: setup ## Measure on the cluster of `make cluster`: apply to first token, and the ingress' time per event.
+	@exec $(BIN)/python -m bench.cluster
 
 images: ## Build the images with docker, podman or buildah; ARGS may name some of them.
 	@hack/images/build $(ARGS)

@@ -9,6 +9,7 @@ from typing import Any
 class Unit(StrEnum):
     """How a figure is written."""
 
+    SECONDS = "s"
     MILLISECONDS = "ms"
     MICROSECONDS = "µs"
     RATE = "tok/s"

@@ -13,3 +13,13 @@ async def eventually(condition: Callable[[], object], what: str, timeout_s: floa
             raise AssertionError(f"Not seen within {timeout_s:g} s: {what}")
         await asyncio.sleep(0.01)
     return time.monotonic() - started
+
+
+async def eventually_in_thread(condition: Callable[[], object], what: str, timeout_s: float) -> float:
+    """Do as `eventually` with a condition that blocks, such as a command, without holding up the event loop."""
+    started = time.monotonic()
+    while not await asyncio.to_thread(condition):
+        if time.monotonic() - started > timeout_s:
+            raise AssertionError(f"Not seen within {timeout_s:g} s: {what}")
+        await asyncio.sleep(0.5)
+    return time.monotonic() - started

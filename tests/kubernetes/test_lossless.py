@@ -1,0 +1,139 @@
+"""No request fails and no stream breaks while parts of a release are replaced, scaled, evicted and deleted."""
+
+import json
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from testkit.kubernetes import Cluster, Images, Namespace
+from testkit.release import NAME, Release, release
+from testkit.steady_load import STREAMS, steady_load
+from testkit.waiting import eventually, eventually_in_thread
+
+PACED = {"engine": {"cpu": {"maxBatchSize": 64, "tokensPerSecond": 10}}}
+"""A story of 118 tokens takes 12 s, and one engine has room for all of the load."""
+CHANGED = {"engine": {"cpu": {"maxBatchSize": 63, "tokensPerSecond": 10}}}
+DONE_S = 180
+SERVICES = ("llm-worker", "tokenizer", "gateway")
+COMPONENTS = ("engine", *SERVICES, "operator", "redis")
+
+
+@pytest.fixture(scope="module")
+def conch(cluster: Cluster, images: Images) -> Iterator[Release]:
+    """Give a release."""
+    with release(cluster, images) as installed:
+        yield installed
+
+
+@pytest.fixture(scope="module")
+def model(conch: Release) -> str:
+    """Give the name of a paced model that serves."""
+    name = conch.apply_example(**PACED)
+    conch.wait_ready(name)
+    return name
+
+
+@asynccontextmanager
+async def nothing_lost(conch: Release, model: str) -> AsyncIterator[None]:
+    """Load the release beside the body, once all streams run, and see that nothing of the load is lost."""
+    async with conch.client() as client:
+        async with steady_load(client, model) as load:
+            await eventually(lambda: load.streaming == STREAMS or load.failures, "all streams to run", 60)
+            yield
+        assert load.failures == []
+        assert load.streams >= STREAMS
+
+
+async def test_a_changed_model(conch: Release, model: str) -> None:
+    engine = Part(conch, "engine")
+    async with nothing_lost(conch, model):
+        before = engine.pods()
+        engine.namespace.kubectl("patch", "modeldeployment", model, "--type=merge", "-p", json.dumps({"spec": CHANGED}))
+        await engine.without(before)
+
+
+@pytest.mark.parametrize("component", SERVICES)
+async def test_a_rolling_update(conch: Release, model: str, component: str) -> None:
+    part = Part(conch, component)
+    async with nothing_lost(conch, model):
+        before = part.pods()
+        part.namespace.kubectl("rollout", "restart", f"deployment/{NAME}-conch-{component}")
+        await part.without(before)
+
+
+async def test_scaling_up_and_down(conch: Release, model: str) -> None:
+    engine = Part(conch, "engine")
+    async with nothing_lost(conch, model):
+        for replicas in (3, 1):
+            engine.namespace.kubectl("scale", "modeldeployment", model, f"--replicas={replicas}")
+            await eventually_in_thread(lambda n=replicas: engine.is_ready(n), f"{replicas} engines", DONE_S)  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("component", COMPONENTS)
+async def test_eviction_of_each_pod(conch: Release, model: str, component: str) -> None:
+    part = Part(conch, component)
+    async with nothing_lost(conch, model):
+        for pod, uid in part.pods().items():
+            await part.evict(pod)
+            await part.without({pod: uid})
+
+
+@pytest.mark.parametrize("component", COMPONENTS)
+async def test_deletion_of_each_pod(conch: Release, model: str, component: str) -> None:
+    part = Part(conch, component)
+    async with nothing_lost(conch, model):
+        for pod, uid in part.pods().items():
+            part.namespace.kubectl("delete", "pod", pod, "--wait=false")
+            await part.without({pod: uid})
+
+
+class Part:
+    """The pods of one component of a release."""
+
+    def __init__(self, conch: Release, component: str) -> None:
+        self.namespace: Namespace = conch.models if component == "engine" else conch.namespace
+        self._component = component
+        self._usual = len(self.pods())
+
+    def pods(self) -> dict[str, str]:
+        """Return the names of its pods with what tells them from others that have the same names."""
+        return {str(pod["metadata"]["name"]): str(pod["metadata"]["uid"]) for pod in self._listed()}
+
+    def is_ready(self, count: int) -> bool:
+        """Return whether it has so many pods, all of them ready and none of them ending."""
+        pods = self._listed()
+        return len(pods) == count and all(_is_ready(pod) for pod in pods)
+
+    async def evict(self, pod: str) -> None:
+        """Have a pod evicted, as a drain of its node would; a disruption budget may make that wait."""
+        name = {"name": pod, "namespace": self.namespace.name}
+        eviction = json.dumps({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": name})
+        path = f"/api/v1/namespaces/{self.namespace.name}/pods/{pod}/eviction"
+        create = ("create", "--raw", path, "-f", "-")
+
+        def let_go() -> bool:
+            return self.namespace.cluster.try_kubectl(*create, stdin=eviction).returncode == 0
+
+        await eventually_in_thread(let_go, f"{pod} to be let go", DONE_S)
+
+    async def without(self, pods: Mapping[str, str]) -> None:
+        """Wait until these pods have gone and as many others as usual are ready."""
+
+        def replaced() -> bool:
+            return not set(pods.values()) & set(self.pods().values()) and self.is_ready(self._usual)
+
+        await eventually_in_thread(replaced, f"others than {', '.join(pods)}", DONE_S)
+
+    def _listed(self) -> list[dict[str, Any]]:
+        chosen = f"app.kubernetes.io/component={self._component}"
+        found: list[dict[str, Any]] = json.loads(self.namespace.kubectl("get", "pods", "-l", chosen, "-o", "json"))[
+            "items"
+        ]
+        return found
+
+
+def _is_ready(pod: dict[str, Any]) -> bool:
+    conditions = {condition["type"]: condition["status"] for condition in pod["status"].get("conditions", ())}
+    return conditions.get("Ready") == "True" and "deletionTimestamp" not in pod["metadata"]

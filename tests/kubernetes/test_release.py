@@ -1,0 +1,115 @@
+"""The chart, installed as a user installs it: from an applied ModelDeployment to the SDK's answers, and back."""
+
+import asyncio
+import base64
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import openai
+import pytest
+from openai import AsyncOpenAI
+
+from testkit.golden import Item, load_golden
+from testkit.kubernetes import Cluster, Images
+from testkit.release import NAME, Release, release
+from testkit.waiting import eventually
+
+ROTATION_S = 180
+"""The kubelet brings a changed Secret to its pods within a minute or two."""
+
+
+@pytest.fixture(scope="module")
+def conch(cluster: Cluster, images: Images) -> Iterator[Release]:
+    """Give a release."""
+    with release(cluster, images) as installed:
+        yield installed
+
+
+@pytest.fixture(scope="module")
+def tiny(conch: Release) -> str:
+    """Give the name of a model that serves."""
+    name = conch.apply_example()
+    conch.wait_ready(name)
+    return name
+
+
+async def text_of(client: AsyncOpenAI, model: str, item: Item) -> str:
+    messages: Any = item.messages
+    stream = await client.chat.completions.create(model=model, messages=messages, temperature=0, stream=True)
+    return "".join([chunk.choices[0].delta.content or "" async for chunk in stream])
+
+
+async def test_streams_through_the_ingress_equal_the_reference(conch: Release, tiny: str) -> None:
+    items = load_golden().chats()
+    async with conch.client() as client:
+        assert [model.id async for model in client.models.list()] == [tiny]
+        texts = await asyncio.gather(*(text_of(client, tiny, item) for item in items))
+    assert dict(zip([item.name for item in items], texts, strict=True)) == {item.name: item.text for item in items}
+
+
+@pytest.mark.parametrize("header", [openai.Omit(), "Bearer sk-wrong"], ids=["none", "wrong"])
+async def test_no_key_and_a_wrong_key_are_refused(conch: Release, tiny: str, header: str | openai.Omit) -> None:
+    question: Any = {"role": "user", "content": "Hello!"}
+    headers = {"Authorization": header}
+    async with conch.client() as client:
+        with pytest.raises(openai.AuthenticationError):
+            await client.models.list(extra_headers=headers)
+        with pytest.raises(openai.AuthenticationError):
+            await client.chat.completions.create(model=tiny, messages=[question], extra_headers=headers)
+
+
+async def test_keys_are_rotated_without_a_restart(conch: Release, tiny: str) -> None:
+    old, new = conch.keys()[0], "sk-rotated"
+    pods = restarts(conch)
+    keys = base64.b64encode(f"default:{new}\n".encode()).decode()
+    change = json.dumps({"data": {"keys": keys}})
+    conch.namespace.kubectl("patch", "secret", f"{NAME}-conch-api-keys", "--type=merge", "-p", change)
+    # Every gateway takes the change over in its own time, so one right answer does not tell.
+    await eventually_in_a_row(conch, new, good=True)
+    await eventually_in_a_row(conch, old, good=False)
+    assert restarts(conch) == pods
+
+
+def test_the_release_tests_itself(conch: Release, tiny: str) -> None:
+    assert "Succeeded" in conch.helm("test", NAME, "--timeout=120s")
+
+
+def test_nothing_is_left_but_the_definition(conch: Release, tiny: str) -> None:
+    conch.remove()
+    assert conch.left() == []
+    assert "modeldeployments.conch.dev" in conch.namespace.cluster.kubectl("get", "crd", "-o", "name")
+
+
+async def eventually_in_a_row(conch: Release, key: str, *, good: bool) -> None:
+    """Wait until a key is taken, or refused, ten times in a row."""
+    row = 0
+    async with conch.client(key) as client:
+
+        async def ask() -> None:
+            nonlocal row
+            try:
+                await client.models.list()
+                row = row + 1 if good else 0
+            except openai.AuthenticationError:
+                row = 0 if good else row + 1
+
+        async def keep_asking() -> None:
+            while True:
+                await ask()
+                await asyncio.sleep(0.2)
+
+        asking = asyncio.create_task(keep_asking())
+        try:
+            await eventually(
+                lambda: row >= 10 or asking.done(), f"{key} to be {'taken' if good else 'refused'}", ROTATION_S
+            )
+        finally:
+            asking.cancel()
+
+
+def restarts(conch: Release) -> dict[str, int]:
+    """Return the gateway's pods and how often their containers were started again."""
+    chosen = "app.kubernetes.io/component=gateway"
+    pods = json.loads(conch.namespace.kubectl("get", "pods", "-l", chosen, "-o", "json"))["items"]
+    return {pod["metadata"]["uid"]: pod["status"]["containerStatuses"][0]["restartCount"] for pod in pods}

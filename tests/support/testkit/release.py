@@ -1,0 +1,144 @@
+"""A release of the chart in namespaces of its own, and the SDK's client for it through the cluster's ingress."""
+
+import base64
+import json
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from openai import AsyncOpenAI, DefaultAsyncHttpxClient
+
+from testkit.conch import EXAMPLE, wait_until
+from testkit.kubernetes import Cluster, Images, Namespace, definition_by_chart, fresh_namespace
+
+NAME = "trial"
+_CHART = Path(__file__).parents[3] / "charts" / "conch"
+_INSTALL_S = 240
+_GONE_S = 120
+_WAIT_S = 600
+_SMALL: Mapping[str, Any] = {"resources": {"requests": {"cpu": "30m"}}}
+"""Test clusters have one small node, which more than one release may share."""
+_MADE_BY_KUBERNETES = frozenset({"serviceaccount/default", "configmap/kube-root-ca.crt"})
+_COMES_AND_GOES = ("events", "endpoint")
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """An installed chart, its models' namespace, and where its ingress answers."""
+
+    namespace: Namespace
+    models: Namespace
+    images: Images
+    host: str
+
+    @property
+    def url(self) -> str:
+        """Return the ingress' URL; requests need our host in their header."""
+        url = self.namespace.cluster.ingress_url
+        assert url is not None, "CONCH_TEST_INGRESS_URL must say where the cluster's ingress answers."
+        return url
+
+    def install(self, values: Mapping[str, Any]) -> None:
+        """Install the chart and wait for its pods."""
+        options = ("--values=-", "--wait", f"--timeout={_INSTALL_S}s")
+        self.helm("install", NAME, _CHART, *options, stdin=json.dumps(values))
+
+    def helm(self, *words: str | Path, stdin: str | None = None) -> str:
+        """Run helm in the release's namespace; a failure is an AssertionError with what it says."""
+        cluster = self.namespace.cluster
+        where = [f"--kubeconfig={cluster.kubeconfig}", f"--namespace={self.namespace.name}"]
+        command = [cluster.tool("helm"), *map(str, words), *where]
+        done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=_WAIT_S, check=False)
+        assert done.returncode == 0, (
+            f"helm {' '.join(map(str, words))}: {done.stderr or done.stdout}\n{self.describe()}"
+        )
+        return done.stdout
+
+    def remove(self) -> None:
+        """Delete its models, then the release, and wait until nothing is left of either; can be said twice."""
+        self.models.kubectl("delete", "modeldeployments", "--all", "--timeout=60s")
+        # With the operator engines end at once, without it after a while.
+        wait_until(lambda: not self.models.kubectl("get", "pods", "-o", "name"), "all engines to go", _GONE_S, 0.5)
+        self.helm("uninstall", NAME, "--ignore-not-found", "--wait", "--timeout=120s")
+        wait_until(lambda: not self.left(), "everything of the release to go", _GONE_S, 0.5)
+
+    def left(self) -> list[str]:
+        """Return what is there beside what Kubernetes itself makes."""
+        cluster = self.namespace.cluster
+        kinds = cluster.kubectl("api-resources", "--namespaced", "--verbs=list", "-o", "name").split()
+        chosen = ",".join(kind for kind in kinds if not kind.startswith(_COMES_AND_GOES))
+        found = []
+        for namespace in (self.namespace, self.models):
+            found += namespace.kubectl("get", chosen, "-o", "name", "--ignore-not-found").split()
+        wide = cluster.kubectl("get", "clusterroles,clusterrolebindings,validatingadmissionpolicies", "-o", "name")
+        found += [name for name in wide.split() if self.namespace.name in name]
+        return [name for name in found if name not in _MADE_BY_KUBERNETES]
+
+    def apply_example(self, **spec: Any) -> str:
+        """Apply the example model, with changes of its spec, and return its name."""
+        model: dict[str, Any] = yaml.safe_load(EXAMPLE.read_text())
+        model["spec"] |= spec
+        self.models.apply(model)
+        return str(model["metadata"]["name"])
+
+    def wait_ready(self, model: str, timeout_s: float = 120) -> None:
+        """Wait until a model serves; a failure says what there is."""
+        try:
+            self.models.wait("condition=Ready", f"modeldeployment/{model}", timeout_s=timeout_s)
+        except AssertionError as error:
+            raise AssertionError(f"{model} is not ready.\n{self.describe()}") from error
+
+    def keys(self) -> list[str]:
+        """Return the API keys in the release's Secret."""
+        text = base64.b64decode(self.namespace.get("secret", f"{NAME}-conch-api-keys")["data"]["keys"]).decode()
+        return [line.rpartition(":")[2] for line in text.split()]
+
+    def client(self, key: str | None = None) -> AsyncOpenAI:
+        """Return the SDK's client for the release's ingress host, which tries nothing twice."""
+        return AsyncOpenAI(
+            base_url=f"{self.url}/v1",
+            api_key=key or self.keys()[0],
+            default_headers={"Host": self.host},
+            max_retries=0,
+            http_client=DefaultAsyncHttpxClient(trust_env=False),
+        )
+
+    def describe(self) -> str:
+        """Return what there is, for a failure's message."""
+        shown = [self.models.kubectl("get", "modeldeployments", "-o", "wide")]
+        shown += [namespace.kubectl("get", "pods", "-o", "wide") for namespace in (self.namespace, self.models)]
+        return "\n".join(shown)
+
+
+@contextmanager
+def release(cluster: Cluster, images: Images, **values: Any) -> Iterator[Release]:
+    """Give an installed chart that serves the models of one namespace; nothing of it is left afterwards."""
+    with (
+        definition_by_chart(cluster) as by_chart,
+        fresh_namespace(cluster) as namespace,
+        fresh_namespace(cluster) as models,
+    ):
+        made = Release(namespace, models, images, host=f"{namespace.name}.example.com")
+        try:
+            made.install(_values(made, values) | {"crds": {"enabled": by_chart}})
+            yield made
+        finally:
+            made.remove()
+
+
+def _values(made: Release, more: Mapping[str, Any]) -> dict[str, Any]:
+    gateway, redis = made.images["gateway"], made.images["redis"]
+    prefix, _, tag = gateway.rpartition(":")
+    return {
+        "images": {"prefix": prefix.removesuffix("/gateway"), "tag": tag},
+        "ingress": {"host": made.host},
+        "operator": {**_SMALL, "watchNamespaces": [made.models.name]},
+        "gateway": {**_SMALL, **more.get("gateway", {})},
+        "tokenizer": _SMALL,
+        "workers": {"llm": _SMALL},
+        "redis": {**_SMALL, "image": redis, "persistence": {"enabled": False}},
+    }
