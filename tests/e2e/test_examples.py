@@ -1,0 +1,20 @@
+"""The example programs run as they are."""
+
+import os
+import subprocess
+import sys
+
+from testkit.conch import ROOT
+
+
+def test_the_example_embeds_reranks_and_asks_the_language_model(base_url: str) -> None:
+    run = subprocess.run(
+        [sys.executable, str(ROOT / "examples" / "rag.py")],
+        env={**os.environ, "OPENAI_BASE_URL": base_url},  # noqa: TID251
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr[-2000:]
+    assert "Context: The ferry to the island leaves at nine" in run.stdout
+    assert "Answer: " in run.stdout
