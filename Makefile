@@ -5,7 +5,7 @@ MODELS ?= examples/tiny-chat.yaml
 ARGS ?=
 BIN := .venv/bin
 
-.PHONY: help setup up test lint fmt types generate unit contract integration e2e kubernetes bench bench-cluster images cluster cluster-down clean
+.PHONY: help setup up test lint fmt types generate unit contract integration e2e kubernetes bench bench-cluster soak images cluster cluster-down clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-13s %s\n", $$1, $$2}'
@@ -39,6 +39,9 @@ bench: setup ## Measure added latency, throughput and CPU against a direct gRPC 
 
 bench-cluster: setup ## Measure on the cluster of `make cluster`: apply to first token, and the ingress' time per event.
 	@exec $(BIN)/python -m bench.cluster
+
+soak: setup ## Run the long tests of the operator on a Kubernetes and keep their result in docs/soak.md.
+	@hack/soak $(ARGS)
 
 images: ## Build the images with docker, podman or buildah; ARGS may name some of them.
 	@hack/images/build $(ARGS)

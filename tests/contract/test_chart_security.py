@@ -124,7 +124,7 @@ def test_the_operator_may_run_workers_in_its_own_namespace(rendered: Rendered, k
 
 def test_the_operator_writes_to_pods_their_status_only(plain: Rendered) -> None:
     (role,) = plain.of("ClusterRole")
-    assert _verbs(role, "", "pods") == {"get", "list", "watch", "delete"}
+    assert _verbs(role, "", "pods") == {"get", "list", "watch"}
     assert _verbs(role, "", "pods/status") == {"patch"}
 
 

@@ -14,7 +14,6 @@ from testkit.operators import Plane, Process, plane
 from testkit.waiting import eventually
 
 CHILDREN = ("deployment", "service", "configmap", "poddisruptionbudget")
-ROUNDS_AT_REST = 100
 
 
 @pytest.fixture(scope="module")
@@ -87,17 +86,6 @@ def test_each_transition_is_one_event(world: Plane, tiny: str) -> None:
     assert len(ours) <= 6
 
 
-async def test_rounds_at_rest_write_nothing(world: Plane, tiny: str, operator: Process) -> None:
-    await asyncio.sleep(2)  # what has just become ready is told of once more
-    before, rounds = _versions(world), await _rounds(operator)
-    world.namespace.kubectl("annotate", "modeldeployment", tiny, "example.com/touched=yes")
-    while await _rounds(operator) < rounds + ROUNDS_AT_REST // 10:  # noqa: ASYNC110
-        await asyncio.sleep(0.5)
-    after = _versions(world)
-    touched = ("modeldeployment", tiny)
-    assert {key: v for key, v in after.items() if key != touched} == {k: v for k, v in before.items() if k != touched}
-
-
 @pytest.mark.parametrize("kind", CHILDREN)
 async def test_a_deleted_child_comes_back(world: Plane, tiny: str, kind: str) -> None:
     (made,) = _made(world, kind, tiny)
@@ -166,7 +154,7 @@ async def test_no_request_fails_while_pods_come_and_go(world: Plane, tiny: str) 
         ("nowhere", {"engine": {"cpu": {}, "nodeSelector": {"disk": "none"}}}, "Unschedulable", "node"),
         ("no-image", {"engine": {"cpu": {}, "image": "conch.test/none:1"}}, "ImagePullFailed", "conch.test/none:1"),
         ("no-folder", {"source": {"path": "no-such-folder"}}, "FolderMissing", "/models/no-such-folder"),
-        ("no-claim", {"source": {"pvc": {"claimName": "none"}}}, "Unschedulable", "none"),
+        ("no-claim", {"source": {"pvc": {"claimName": "none"}}}, "ClaimNotFound", "none"),
         ("taken", {"servedNames": ["tiny-chat"]}, "NameConflict", "tiny-chat"),
     ],
 )
@@ -232,17 +220,3 @@ def _made(world: Plane, kind: str, model: str | None) -> list[dict[str, Any]]:
     chosen = f"conch.dev/model-deployment={model}" if model else "conch.dev/model-deployment"
     found: list[dict[str, Any]] = json.loads(world.namespace.kubectl("get", kind, "-l", chosen, "-o", "json"))["items"]
     return found
-
-
-def _versions(world: Plane) -> dict[tuple[str, str], str]:
-    kinds = (*CHILDREN, "pod", "modeldeployment")
-    return {
-        (item["kind"].lower(), item["metadata"]["name"]): item["metadata"]["resourceVersion"]
-        for item in json.loads(world.namespace.kubectl("get", ",".join(kinds), "-o", "json"))["items"]
-    }
-
-
-async def _rounds(operator: Process) -> float:
-    async with aiohttp.ClientSession() as session, session.get(f"{operator.url('admin_url')}/metrics") as response:
-        lines = (await response.text()).splitlines()
-    return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith("conch_operator_reconciles_total"))

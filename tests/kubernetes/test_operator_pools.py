@@ -1,5 +1,6 @@
 """Pools of workers come with the first model of their kind, go a while after the last, and belong to the release."""
 
+import itertools
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,11 +8,14 @@ from typing import Any
 
 import pytest
 
+from conch_contracts.names import workers_key
+from conch_contracts.records import Pool
 from testkit.kubernetes import Cluster, Images, definition, fresh_namespace
 from testkit.operators import Plane, plane
 from testkit.waiting import eventually
 
 IDLE_S = 3
+EXTERNAL = {"external": {"grpc": "127.0.0.1:9", "dialect": "tokens"}}
 
 
 @pytest.fixture
@@ -44,37 +48,59 @@ def deployment(world: Plane, name: str, replicas: int | None = None) -> dict[str
     return found if replicas is None else {**found, "spec": {**spec, "replicas": replicas}}
 
 
-async def test_a_pool_runs_while_a_model_of_its_kind_exists(world: Plane) -> None:
+def release(world: Plane, **pool: Any) -> dict[str, Any]:
+    """Return a release with a pool for LLMs, which belongs to a Deployment that is made here."""
     world.namespace.apply(deployment(world, "the-operator", replicas=0))
-    pool = {
+    llm = {
         "kinds": ["LLM"],
-        "minReplicas": 2,
+        "minReplicas": 1,
         "maxReplicas": 4,
         "idleSeconds": IDLE_S,
         "objects": {"deployment": deployment(world, "llm-worker")},
+        **pool,
     }
-    release = {
+    return {
         "owner": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "the-operator"},
-        "workerPools": {"llm": pool, "embed": {**pool, "kinds": ["Embedding"], "objects": {}}},
+        "workerPools": {"llm": llm, "embed": {**llm, "kinds": ["Embedding"], "objects": {}}},
     }
-    external = {"external": {"grpc": "127.0.0.1:9", "dialect": "tokens"}}
 
-    def workers() -> list[dict[str, Any]]:
-        found = world.namespace.kubectl("get", "deployment", "-l", "conch.dev/worker-pool=llm", "-o", "json")
-        items: list[dict[str, Any]] = json.loads(found)["items"]
-        return items
 
-    with world.operator(release=release, round_s=1):
-        assert workers() == []
-        world.namespace.apply(world.model("first", engine=external), world.model("second", engine=external))
-        await eventually(workers, "the pool", timeout_s=15)
-        (made,) = workers()
+def workers(world: Plane) -> list[dict[str, Any]]:
+    """Return the Deployment of the pool, if it is there."""
+    found = world.namespace.kubectl("get", "deployment", "-l", "conch.dev/worker-pool=llm", "-o", "json")
+    items: list[dict[str, Any]] = json.loads(found)["items"]
+    return items
+
+
+async def test_a_pool_runs_while_a_model_of_its_kind_exists(world: Plane) -> None:
+    with world.operator(release=release(world, minReplicas=2), round_s=1):
+        assert workers(world) == []
+        world.namespace.apply(world.model("first", engine=EXTERNAL), world.model("second", engine=EXTERNAL))
+        await eventually(lambda: workers(world), "the pool", timeout_s=15)
+        (made,) = workers(world)
         assert made["spec"]["replicas"] == 2
         assert [owner["name"] for owner in made["metadata"]["ownerReferences"]] == ["the-operator"]
         world.namespace.kubectl("delete", "modeldeployment", "first")
         await eventually(lambda: "first" not in world.namespace.kubectl("get", "mdep"), "one model to go")
-        assert workers()
+        assert workers(world)
         world.namespace.kubectl("delete", "modeldeployment", "second")
-        took_s = await eventually(lambda: not workers(), "the pool to go", timeout_s=20)
+        took_s = await eventually(lambda: not workers(world), "the pool to go", timeout_s=20)
         assert took_s > IDLE_S - 2
+        world.clear()
+
+
+async def test_a_pool_follows_a_step_of_its_load_within_a_minute(world: Plane) -> None:
+    sequence = itertools.count(1)
+
+    def follows() -> bool:
+        """Announce a worker with 25 requests in flight, as it would itself every 2 s."""
+        beat = {"url": "http://127.0.0.1:9", "sequence": next(sequence), "in_flight": 25}
+        world.redis.command("HSET", workers_key(Pool.LLM), str(beat["url"]), json.dumps(beat))
+        return [made["spec"]["replicas"] for made in workers(world)] == [3]
+
+    with world.operator(release=release(world, requestsPerWorker=10), round_s=1):
+        world.namespace.apply(world.model("loaded", engine=EXTERNAL))
+        await eventually(lambda: workers(world), "the pool", timeout_s=15)
+        assert [made["spec"]["replicas"] for made in workers(world)] == [1]
+        await eventually(follows, "three workers", timeout_s=60)
         world.clear()

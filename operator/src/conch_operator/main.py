@@ -8,7 +8,7 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 
 from conch_contracts.records import Pool
@@ -21,12 +21,14 @@ from conch_kit.registry import BundleStore, RegistryReader, RegistryWriter
 from conch_kit.registry_writer import Fenced
 from conch_kit.service import run, serve
 from conch_kit.settings import StartupError, load, redacted
+from conch_kit.snapshot import Snapshot
 from conch_kit.triton.client import TritonClient
-from conch_operator.handlers import watching
+from conch_operator.handlers import Ears, watching
 from conch_operator.kubernetes.agents import Agents
 from conch_operator.kubernetes.api import KubernetesApi, NotLeading
+from conch_operator.kubernetes.backoff import Attempts
 from conch_operator.kubernetes.engines import KubernetesEngines
-from conch_operator.kubernetes.kinds import Object, children_of
+from conch_operator.kubernetes.kinds import children_of
 from conch_operator.kubernetes.lease import Leadership
 from conch_operator.kubernetes.pools import WorkerPools
 from conch_operator.kubernetes.sources import AgentSources
@@ -67,7 +69,7 @@ class Operator:
         self._release = release
         self._registry = kit_metrics.registry()
         self._metrics = OperatorMetrics.on(self._registry)
-        self._watches = WatchHealth(settings.watch_stale_s)
+        self._watches = WatchHealth(settings.watch_stale_s, settings.watch_silence_s)
 
     async def run(self) -> None:
         """Work until a signal comes."""
@@ -118,7 +120,7 @@ class Operator:
         namespaces: Sequence[str | None] = release.watch_namespaces or (None,)
         async with AsyncExitStack() as stack:
             enter = stack.enter_async_context
-            api = await enter(KubernetesApi(leadership.is_held))
+            api = await enter(KubernetesApi(leadership.is_held, Attempts()))
             agents = await enter(Agents())
             redis = await enter(RedisClient(settings.redis_url))
             reader = await enter(RegistryReader(redis, pools=tuple(Pool)))
@@ -127,7 +129,7 @@ class Operator:
             prober = await enter(Prober(TritonAsker(triton), changed.set))
             engines = KubernetesEngines(api, agents, release.engines, namespaces)
             sources = AgentSources(api, agents, lambda: tuple(engines.pods.values()))
-            writer = RegistryWriter(redis, fence=leadership.transitions)
+            writer = RegistryWriter(redis, fence=leadership.fence)
             ports = Ports(sources, engines, plan_workloads, writer, reader, BundleStore(redis), prober)
             parts = Parts(
                 api=api,
@@ -138,20 +140,17 @@ class Operator:
                 watches=self._watches,
                 metrics=self._metrics,
                 namespaces=namespaces,
+                loads=lambda: _loads(reader.snapshot),
             )
             children = children_of(network_policies=release.engines.network_policy.enabled)
             work = Work(parts, settings.round_s, changed)
             reader.subscribe(lambda _: work.changed())
-            await enter(watching(self._told(work), release.watch_namespaces, children))
+            await enter(watching(Ears(work.changed, self._watches), release.watch_namespaces, children))
             await work.run()
 
-    def _told(self, work: Work) -> Callable[[Object | None], None]:
-        def told(item: Object | None) -> None:
-            if item is not None:
-                self._watches.told(item)
-            work.changed()
 
-        return told
+def _loads(snapshot: Snapshot) -> dict[str, int]:
+    return {pool: sum(beat.in_flight for beat in beats) for pool, beats in snapshot.workers.items()}
 
 
 async def _nothing(scope: Scope, receive: Receive, send: Send) -> None:

@@ -6,13 +6,13 @@ gateway uses it any more, stop it. Changes are found by a hash of the spec, not 
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import astuple, dataclass, field
 
-from conch_contracts.names import ModelId
+from conch_contracts.names import EngineAddress, ModelId
 from conch_contracts.records import Engine, ModelKind
 from conch_operator.contracts import contract_of
-from conch_operator.routes import NameClaim, claim_names, external_engine, make_route
+from conch_operator.routes import NameClaim, claims_of, external_engine, make_route
 from conch_operator.state import (
     Desired,
     DesiredModel,
@@ -65,7 +65,7 @@ Planner = Callable[[Desired, Observed], Plan]
 
 def plan_processes(desired: Desired, observed: Observed) -> Plan:
     """Return the next safe steps on a cluster that is told of each engine."""
-    claims = claim_names(desired.models)
+    claims = claims_of(desired, observed)
     served = _served(desired, claims)
     steps = [_plan_engines(model, observed) for model in served]
     steps.append(_plan_leftovers({model.id for model in served}, observed))
@@ -76,7 +76,7 @@ def plan_processes(desired: Desired, observed: Observed) -> Plan:
         restart=tuple(engine.name for step in steps for engine in step.restart),
         stop=tuple(engine.name for engine in remove if engine.withdrawn or not engine.ready),
         withdraw=tuple(engine.name for engine in remove if engine.ready and not engine.withdrawn),
-        routes=_routes(served, claims, observed, leaving),
+        routes=_routes(served, claims, observed, leaving) | _untouched(desired, observed, leaving),
         why=tuple(reason for step in steps for reason in step.why),
     )
 
@@ -87,7 +87,7 @@ def plan_workloads(desired: Desired, observed: Observed) -> Plan:
     An engine that it has begun to end is held, and serves while there are too few others. Then it is withdrawn, and
     when every gateway has seen that, `stop` lets it go.
     """
-    claims = claim_names(desired.models)
+    claims = claims_of(desired, observed)
     served = _served(desired, claims)
     needed = {engine.name for model in served for engine in _stand_ins(model, observed)}
     ending = [
@@ -95,6 +95,7 @@ def plan_workloads(desired: Desired, observed: Observed) -> Plan:
         for engine in observed.engines
         if engine.engine.phase in (EnginePhase.LEAVING, EnginePhase.STOPPING) and engine.name not in needed
     ]
+    leaving = frozenset(engine.name for engine in ending)
     dead = [engine for engine in observed.engines if _is_dead(engine)]
     return Plan(
         models=desired.models,
@@ -103,7 +104,7 @@ def plan_workloads(desired: Desired, observed: Observed) -> Plan:
         restart=tuple(engine.name for engine in dead),
         stop=tuple(engine.name for engine in ending if engine.withdrawn),
         withdraw=tuple(engine.name for engine in ending),
-        routes=_routes(served, claims, observed, frozenset(engine.name for engine in ending)),
+        routes=_routes(served, claims, observed, leaving) | _untouched(desired, observed, leaving),
         why=tuple(f"{engine.name}: {engine.probe.message}" for engine in dead),
     )
 
@@ -163,6 +164,18 @@ def _routes(
         else:
             continue
         routes[model.id] = (route, _routed_engines(model, observed, leaving))
+    return routes
+
+
+def _untouched(desired: Desired, observed: Observed, leaving: frozenset[EngineName]) -> dict[ModelId, RoutedModel]:
+    """Return the routes of models that cannot be read: what is there, with the engines that answer."""
+    routes: dict[ModelId, RoutedModel] = {}
+    for model in desired.unreadable & observed.routes.keys():
+        ours = observed.engines_of(model)
+        held = observed.held_engines.get(model, ())
+        if ours:
+            held = _answering(ours, frozenset(engine.grpc for engine in held), leaving)
+        routes[model] = (observed.routes[model], held)
     return routes
 
 
@@ -230,9 +243,16 @@ def _routed_engines(model: DesiredModel, observed: Observed, leaving: frozenset[
         probe = observed.external.get(model.id, Probe())
         record = external_engine(external)
         return (record,) if record is not None and _may_serve(probe, record.grpc in before) else ()
+    return _answering(observed.engines_of(model.id), before, leaving)
+
+
+def _answering(
+    engines: Iterable[ObservedEngine], before: Set[EngineAddress], leaving: frozenset[EngineName]
+) -> tuple[Engine, ...]:
+    """Return those of our own engines to which requests may go; `before`: those that were in use."""
     return tuple(
         Engine(grpc=engine.engine.grpc, http=engine.engine.http, slots=engine.engine.contract.slots)
-        for engine in observed.engines_of(model.id)
+        for engine in engines
         if engine.engine.phase in (EnginePhase.RUNNING, EnginePhase.LEAVING)
         and _may_serve(engine.probe, engine.engine.grpc in before)
         and engine.name not in leaving

@@ -39,7 +39,7 @@ class Input:
 
 Policy = Callable[[Input], Fault | None]
 
-_TOKENIZER_REASONS = (Reason.TOKENIZER_INVALID,)
+_TOKENIZER_REASONS = (Reason.TOKENIZER_INVALID, Reason.TEMPLATE_INVALID, Reason.CONFIG_MAP_NOT_FOUND)
 
 
 def kind_is_served(given: Input) -> Fault | None:
@@ -67,6 +67,8 @@ def source_is_readable(given: Input) -> Fault | None:
     found = given.observed.sources.get(given.model.id)
     if found is None:
         return _obstacle(given) or Fault(Reason.WAITING, "The model's folder is being read.")
+    if isinstance(found, SourceFault) and found.reason is Reason.WAITING:
+        return _obstacle(given) or found
     if isinstance(found, SourceFault) and found.reason not in _TOKENIZER_REASONS:
         return _of_source(found, given)
     return None

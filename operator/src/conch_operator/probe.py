@@ -64,6 +64,7 @@ class Prober:
         self._cadence = cadence
         self._group = asyncio.TaskGroup()
         self._tasks: dict[Hashable, asyncio.Task[None]] = {}
+        self._targets: dict[Hashable, Target] = {}
         self._verdicts: dict[Hashable, Probe] = {}
 
     async def __aenter__(self) -> Self:
@@ -77,10 +78,14 @@ class Prober:
         await self._group.__aexit__(kind, error, trace)
 
     def watch(self, targets: Mapping[Hashable, Target]) -> None:
-        """Ask exactly these targets from now on; a key stands for one incarnation of an engine."""
-        for key in self._tasks.keys() - targets.keys():
+        """Ask exactly these targets from now on; a key stands for one incarnation of an engine.
+
+        A verdict on where a key pointed before says nothing about where it points now.
+        """
+        for key in [key for key in self._tasks if targets.get(key) != self._targets[key]]:
             self._tasks.pop(key).cancel()
             self._verdicts.pop(key, None)
+        self._targets = dict(targets)
         for key, target in targets.items():
             if key not in self._tasks:
                 self._tasks[key] = self._group.create_task(self._follow(key, target))

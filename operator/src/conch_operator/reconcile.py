@@ -132,6 +132,7 @@ class Reconciler:
             routed=self._routed_at_first(),
             workers={pool: len(ports.reader.snapshot.workers.get(pool, ())) for pool in Pool},
             routes=ports.reader.snapshot.routes,
+            held_engines=ports.reader.snapshot.engines,
         )
 
     def _routed_at_first(self) -> Mapping[ModelId, RoutedModel]:

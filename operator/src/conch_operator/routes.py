@@ -5,6 +5,7 @@ Also decides who keeps a served name that several models want.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from conch_contracts.names import EngineAddress, ModelId, ServedName
 from conch_contracts.records import Engine, GenerationDefaults, Route, RoutingPolicy
@@ -13,7 +14,7 @@ from conch_contracts.spec.generation import GenerationSpec
 from conch_contracts.spec.routing import RoutingSpec
 from conch_contracts.words import parse_words
 from conch_operator.contracts import contract_of
-from conch_operator.state import DesiredModel, SourceFacts
+from conch_operator.state import Desired, DesiredModel, Observed, SourceFacts
 
 DEFAULT_MAX_LENGTH = 2048
 """Context length when neither the folder nor the ModelDeployment names one."""
@@ -27,9 +28,22 @@ class NameClaim:
     lost: Mapping[ServedName, ModelId]
 
 
-def claim_names(models: Iterable[DesiredModel]) -> dict[ModelId, NameClaim]:
+def claims_of(desired: Desired, observed: Observed) -> dict[ModelId, NameClaim]:
+    """Return who keeps which served name; a model that cannot be read keeps those that it is served under."""
+    held = {
+        name: model
+        for model in desired.unreadable
+        if (route := observed.routes.get(model)) is not None
+        for name in route.served_names
+    }
+    return claim_names(desired.models, held)
+
+
+def claim_names(
+    models: Iterable[DesiredModel], held: Mapping[ServedName, ModelId] = MappingProxyType({})
+) -> dict[ModelId, NameClaim]:
     """Give each served name to the oldest model that wants it; of two equally old ones the smaller id wins."""
-    owners: dict[ServedName, ModelId] = {}
+    owners: dict[ServedName, ModelId] = dict(held)
     claims: dict[ModelId, NameClaim] = {}
     for model in sorted(models, key=lambda model: (model.created, model.id)):
         names = model.deployment.served_names

@@ -28,6 +28,8 @@ class OperatorSettings(ServiceSettings):
     """How often everything is looked at when nothing has happened, in seconds."""
     watch_stale_s: float = Field(default=60.0, gt=0)
     """How long a watch may fail to tell what a list shows before the process counts as dead, in seconds."""
+    watch_silence_s: float = Field(default=180.0, gt=0)
+    """How long no event and no bookmark may come out of a watch before the process counts as dead, in seconds."""
 
 
 class _Part(BaseModel):
@@ -74,6 +76,9 @@ class EngineSettings(_Part):
     image_pull_secrets: tuple[str, ...] = ()
     shm_size: str = "1Gi"
     """Of /dev/shm, where Triton and its Python stubs exchange tensors."""
+    drain_seconds: float = Field(default=60.0, ge=1)
+    """How long an engine that ends may go on with the answers that it has begun. While pods that are given long remain,
+    Kubernetes looks at a namespace that is to go only after half of that time, so a long drain is a slow end."""
     downloads: DownloadSettings = DownloadSettings()
     network_policy: NetworkPolicySettings = NetworkPolicySettings()
 
@@ -85,6 +90,8 @@ class PoolSettings(_Part):
     """It runs while a model of one of these kinds exists."""
     min_replicas: int = Field(default=1, ge=1)
     max_replicas: int = Field(default=1, ge=1)
+    requests_per_worker: int = Field(default=64, ge=1)
+    """Requests in flight that one worker is for; with more, and within the bounds, more workers run."""
     idle_seconds: float = Field(default=60, ge=0)
     """How long it stays after the last such model has gone."""
     objects: Mapping[str, dict[str, Any]]

@@ -7,21 +7,24 @@ What the facts mean for the route is decided in `routes`.
 import asyncio
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from conch_contracts.conditions import Reason
 from conch_contracts.modeldeployment import ModelSpec
 from conch_contracts.names import Digest, ModelId
+from conch_contracts.records import ModelKind
 from conch_contracts.spec.engine import Runtime
 from conch_kit.bundles import TOKENIZER_FILES, BundleError, pack
 from conch_operator.state import DesiredModel, SourceFacts, SourceFault
+from conch_operator.templates import fault_in
 
 _CONTEXT_KEYS = ("max_position_embeddings", "seq_length", "n_positions", "n_ctx", "max_seq_len")
 _VOCABULARY_KEYS = ("vocab_size", "padded_vocab_size")
 Json = Mapping[str, object]
 Fingerprint = tuple[object, ...]
+FolderOf = Callable[[DesiredModel], Path]
 
 
 class SourceError(Exception):
@@ -43,7 +46,9 @@ class _Read:
 class SourceReader:
     """Reads folders, and reads one again only when its files have changed."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder: FolderOf | None = None) -> None:
+        """Find a model's folder by this function; by default it is what `spec.source.path` names."""
+        self._folder = folder or folder_of
         self._known: dict[ModelId, _Read] = {}
 
     async def read_all(self, models: Sequence[DesiredModel]) -> dict[ModelId, SourceFacts | SourceFault]:
@@ -56,20 +61,21 @@ class SourceReader:
 
     def read(self, model: DesiredModel) -> SourceFacts | SourceFault:
         """Return what a model's folder says now; while files are being copied, what it said before."""
-        fingerprint = (model.deployment.spec, *_fingerprint(model))
+        folder = self._folder(model)
+        fingerprint = (model.deployment.spec, *_fingerprint(model, folder))
         known = self._known.get(model.id)
         if known is None or fingerprint == known.next or model.deployment.spec != known.fingerprint[0]:
-            known = _Read(fingerprint, read_source(model))
+            known = _Read(fingerprint, read_source(model, folder))
         elif fingerprint != known.fingerprint:
             known = replace(known, next=fingerprint)
         self._known[model.id] = known
         return known.result
 
 
-def read_source(model: DesiredModel) -> SourceFacts | SourceFault:
-    """Return what a model's folder says, or why it cannot be served."""
+def read_source(model: DesiredModel, folder: Path | None = None) -> SourceFacts | SourceFault:
+    """Return what a model's folder says, or why it cannot be served; by default that of `spec.source.path`."""
     try:
-        return _facts(model)
+        return _facts(model, folder or folder_of(model))
     except SourceError as error:
         return SourceFault(error.reason, str(error))
 
@@ -85,12 +91,15 @@ class FolderNeeds:
 
     weights: bool
     config: bool
+    template: bool = False
+    """Whether its chat template is the one that is used, so that it must compile."""
 
 
 def needs_of(spec: ModelSpec) -> FolderNeeds:
     """Return what the folder of a model with this spec must hold."""
     on_cpu = spec.engine.cpu is not None
-    return FolderNeeds(weights=on_cpu, config=on_cpu or spec.generation.max_length is None)
+    template = spec.kind is ModelKind.LLM and spec.tokenizer.chat_template is None
+    return FolderNeeds(weights=on_cpu, config=on_cpu or spec.generation.max_length is None, template=template)
 
 
 def read_folder(folder: Path, needs: FolderNeeds) -> SourceFacts:
@@ -103,6 +112,8 @@ def read_folder(folder: Path, needs: FolderNeeds) -> SourceFacts:
         message = f"{folder} has no tokenizer.json. Save the model's fast tokenizer there."
         raise SourceError(Reason.FILES_MISSING, message)
     tokens = _tokens(tokenizer, folder)
+    if needs.template:
+        _check_templates(folder)
     config = _read_json(folder / "config.json", Reason.FILES_INVALID)
     if config is None and needs.config:
         hint = "" if needs.weights else " or set spec.generation.maxLength"
@@ -119,16 +130,25 @@ def read_folder(folder: Path, needs: FolderNeeds) -> SourceFacts:
     )
 
 
-def _facts(model: DesiredModel) -> SourceFacts:
+def template_fault(template: str, place: str) -> SourceFault | None:
+    """Return what is wrong with a chat template; None when it compiles. Blocks for a moment the first time."""
+    why = fault_in(template)
+    if why is None:
+        return None
+    return SourceFault(Reason.TEMPLATE_INVALID, f"The chat template in {place} does not compile: {why}. Repair it.")
+
+
+def _facts(model: DesiredModel, folder: Path) -> SourceFacts:
     _check_is_local(model)
-    facts = read_folder(folder_of(model), needs_of(model.deployment.spec))
-    return replace(facts, chat_template=_chat_template(model))
+    facts = read_folder(folder, needs_of(model.deployment.spec))
+    return replace(facts, chat_template=read_chat_template(model))
 
 
 def _check_is_local(model: DesiredModel) -> None:
     spec = model.deployment.spec
-    if spec.source.path is None:
-        raise SourceError(Reason.NOT_HERE, f"Sources of type {spec.source.named} need a cluster; use spec.source.path.")
+    if spec.source.path is None and spec.source.downloaded is None:
+        message = f"Sources of type {spec.source.named} need a cluster; use path, huggingFace or s3 in spec.source."
+        raise SourceError(Reason.NOT_HERE, message)
     if spec.engine.runtime not in (Runtime.CPU, Runtime.EXTERNAL):
         message = f"The runtime {spec.engine.runtime} needs a cluster; use cpu or external here."
         raise SourceError(Reason.NOT_HERE, message)
@@ -157,16 +177,43 @@ def _digest(folder: Path) -> Digest:
         raise SourceError(Reason.TOKENIZER_INVALID, f"The tokenizer in {folder} cannot be packed: {error}") from error
 
 
-def _chat_template(model: DesiredModel) -> str | None:
+def read_chat_template(model: DesiredModel) -> str | None:
+    """Return the template that a model sets instead of its folder's; raises SourceError."""
     override = model.deployment.spec.tokenizer.chat_template
-    if override is None or override.file is None:
-        return None if override is None else override.inline
+    if override is None:
+        return None
+    if override.file is None:
+        return _compiling(override.inline or "", "spec.tokenizer.chatTemplate.inline")
     path = model.base / override.file
     try:
-        return path.read_text(encoding="utf-8")
+        return _compiling(path.read_text(encoding="utf-8"), str(path))
     except (OSError, UnicodeDecodeError) as error:
         message = f"The chat template {path} cannot be read: {error}. Check spec.tokenizer.chatTemplate.file."
         raise SourceError(Reason.TOKENIZER_INVALID, message) from error
+
+
+def _compiling(template: str, place: str) -> str:
+    fault = template_fault(template, place)
+    if fault is not None:
+        raise SourceError(fault.reason, fault.message)
+    return template
+
+
+def _check_templates(folder: Path) -> None:
+    """Compile each chat template that the folder has: one in a file, one or several named ones in the settings."""
+    file = folder / "chat_template.jinja"
+    if file.is_file():
+        try:
+            _compiling(file.read_text(encoding="utf-8"), str(file))
+        except (OSError, UnicodeDecodeError) as error:
+            raise SourceError(Reason.TEMPLATE_INVALID, f"The chat template {file} cannot be read: {error}") from error
+        return
+    settings = folder / "tokenizer_config.json"
+    found = (_read_json(settings, Reason.TOKENIZER_INVALID) or {}).get("chat_template")
+    for template in found if isinstance(found, list) else [found]:
+        text = template.get("template") if isinstance(template, dict) else template
+        if isinstance(text, str):
+            _compiling(text, f"chat_template of {settings}")
 
 
 def _read_json(path: Path, reason: Reason) -> Json | None:
@@ -228,8 +275,7 @@ def _tokens(tokenizer: Json, folder: Path) -> dict[str, int]:
     return tokens
 
 
-def _fingerprint(model: DesiredModel) -> Fingerprint:
-    folder = folder_of(model)
+def _fingerprint(model: DesiredModel, folder: Path) -> Fingerprint:
     override = model.deployment.spec.tokenizer.chat_template
     paths = [folder, *(folder / name for name in TOKENIZER_FILES), *_weights(folder)]
     if override is not None and override.file is not None:

@@ -47,6 +47,8 @@ class Desired:
     """Everything that should be served: a complete list, so what is missing in it is to go."""
 
     models: tuple[DesiredModel, ...] = ()
+    unreadable: frozenset[ModelId] = frozenset()
+    """Models that are wanted, but nobody can read how: what serves them goes on as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +204,8 @@ class Observed:
     """How many processes of each pool announce themselves."""
     routes: Mapping[ModelId, Route] = field(default_factory=dict)
     """What the registry holds from earlier rounds, of this process or another."""
+    held_engines: Mapping[ModelId, tuple[Engine, ...]] = field(default_factory=dict)
+    """The engines that it holds for each."""
     routed: Mapping[ModelId, RoutedModel] = field(default_factory=dict)
     """What the registry held when this operator first read it: what may go on until it has looked for itself."""
     rejected: Mapping[ModelId, Fault] = field(default_factory=dict)

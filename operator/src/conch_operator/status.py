@@ -15,7 +15,7 @@ from conch_contracts.conditions import (
 )
 from conch_contracts.names import Digest, ModelId, ServedName
 from conch_operator.policies import Input, failing_engine, judge
-from conch_operator.routes import claim_names
+from conch_operator.routes import claims_of
 from conch_operator.state import (
     Desired,
     DesiredModel,
@@ -60,7 +60,7 @@ Statuses = Mapping[ModelId, ModelStatus]
 
 def describe(desired: Desired, observed: Observed, published: Published, before: Statuses, now: str) -> Statuses:
     """Return the status of every wanted model; `now` is the time for conditions that change."""
-    claims = claim_names(desired.models)
+    claims = claims_of(desired, observed)
     statuses: dict[ModelId, ModelStatus] = {}
     for model in desired.models:
         given = Input(model, claims[model.id], observed, published)

@@ -1,34 +1,20 @@
 """`conch up` with an older model_config.json: an engine that someone else runs, beside one of its own."""
 
 import json
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from openai import OpenAI
-from tokenizers import Tokenizer
 
-from testkit.conch import EXAMPLE, ConchUp, wait_until
-from testkit.servers.triton import RunningTriton, triton_server
-
-CONTRACT_MODEL = Path(__file__).parents[2] / "support" / "triton_models" / "fastertransformer"
-FOLDER = EXAMPLE.parent / "tiny-chat"
-ANSWER = "Hello! How can I help you today?"
-END = 2041
+from testkit.conch import ConchUp, wait_until
+from testkit.external_engine import ANSWER, END, FOLDER, external_engine
+from testkit.servers.triton import RunningTriton
 
 
 @pytest.fixture
 def triton(tmp_path: Path) -> Iterator[RunningTriton]:
-    """Run a server that answers every request with the same words."""
-    repository = tmp_path / "repository"
-    folder = shutil.copytree(CONTRACT_MODEL, repository / "fastertransformer")
-    ids = Tokenizer.from_file(str(FOLDER / "tokenizer.json")).encode(ANSWER, add_special_tokens=False).ids
-    config = (folder / "config.pbtxt").read_text()
-    config = config.replace('"answer" value: { string_value: "[]"', f'"answer" value: {{ string_value: "{[*ids, END]}"')
-    config = config.replace('"end_id" value: { string_value: "0"', f'"end_id" value: {{ string_value: "{END}"')
-    (folder / "config.pbtxt").write_text(config)
-    with triton_server(repository, "fastertransformer", folder=tmp_path) as server:
+    with external_engine(tmp_path) as server:
         yield server
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -112,12 +113,53 @@ def test_validate_answers_for_each_object(tmp_path: Path) -> None:
     assert "bad.yaml:12: spec.kind: " in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "says"),
+    [
+        (str(EXAMPLE.parent), "/nowhere", "The folder /nowhere/tiny-chat does not exist"),
+        (
+            "  replicas:",
+            '  tokenizer: {chatTemplate: {inline: "one\\n{% endfor %}"}}\n  replicas:',
+            "The chat template in spec.tokenizer.chatTemplate.inline does not compile: line 2: Encountered unknown tag",
+        ),
+    ],
+)
+def test_validate_and_up_look_at_folder_and_template(tmp_path: Path, before: str, after: str, says: str) -> None:
+    file = example(tmp_path, before, after)
+    for command in (("validate", file), ("up", "-f", file)):
+        result = conch(*command, cwd=tmp_path)
+        assert result.returncode == 1
+        assert says in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("template", "says"),
+    [
+        ("{file: none.jinja}", "none.jinja cannot be read"),
+        ('{inline: "{% endif %}"}', "spec.tokenizer.chatTemplate.inline does not compile: line 1: Encountered unknown"),
+    ],
+)
+def test_validate_looks_at_the_template_of_a_model_that_is_not_here(tmp_path: Path, template: str, says: str) -> None:
+    source = f"huggingFace: {{repo: org/name}}\n  tokenizer: {{chatTemplate: {template}}}"
+    file = tmp_path / "models.yaml"
+    file.write_text(EXAMPLE.read_text().replace("path: tiny-chat", source))
+    result = conch("validate", str(file), cwd=tmp_path)
+    assert result.returncode == 1
+    assert says in result.stderr
+
+
+def test_validate_leaves_a_clusters_folders_alone(tmp_path: Path) -> None:
+    result = conch("validate", "--cluster", example(tmp_path, str(EXAMPLE.parent), "/nowhere"), cwd=tmp_path)
+    assert (result.returncode, result.stderr) == (0, "")
+
+
 def test_an_older_file_is_converted_to_what_validates(tmp_path: Path) -> None:
     older = tmp_path / "model_config.json"
     entry = {"name": "chatglm2-6b", "url": f"127.0.0.1:{free_port()}", "path": "chatglm2"}
     older.write_text(json.dumps({"llm": [entry], "model_infos": [{"name": "chatglm2-6b", "temperature": 0.8}]}))
     converted = conch("convert", older.name, cwd=tmp_path)
     (tmp_path / "models.yaml").write_text(converted.stdout)
+    shutil.copytree(EXAMPLE.parent / "tiny-chat", tmp_path / "chatglm2")
     result = conch("validate", "models.yaml", cwd=tmp_path)
     assert (converted.returncode, result.returncode) == (0, 0)
     assert result.stdout == "models.yaml:1: local/chatglm2-6b ok\n"

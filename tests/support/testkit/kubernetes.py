@@ -151,7 +151,7 @@ def fresh_namespace(cluster: Cluster) -> Iterator[Namespace]:
         cluster.kubectl("label", "namespace", name, _RESTRICTED)
         yield Namespace(cluster, name)
     finally:
-        cluster.kubectl("delete", "namespace", name, "--timeout=120s", timeout_s=130)
+        cluster.kubectl("delete", "namespace", name, "--ignore-not-found", "--timeout=120s", timeout_s=130)
 
 
 def _show() -> Cluster | None:

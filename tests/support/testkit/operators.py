@@ -4,23 +4,32 @@ Engines run in the cluster; their pods' addresses can be reached from here. Each
 only, and keeps its Lease there too, so tests do not meet.
 """
 
+import asyncio
 import json
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AsyncExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+from urllib.error import URLError
+from urllib.request import urlopen
 
 import psutil
 
+from conch_contracts.records import Pool
+from conch_kit.heartbeat import HeartbeatWriter
+from conch_kit.redis_client import RedisClient
 from testkit.conch import free_port, wait_until
+from testkit.external_engine import MODEL
 from testkit.kubernetes import Images, Namespace
 from testkit.servers.redis import RedisServer
+from testkit.threads import in_thread
 
 _SERVICES = {
     "gateway": "conch_gateway.main",
@@ -74,7 +83,7 @@ class Process:
                 [sys.executable, "-m", self._module], env=self._environ, stdout=log, stderr=subprocess.STDOUT
             )
         process = self._process
-        wait_until(lambda: self.ready.exists() or process.poll() is not None, f"{self._module} to serve", 30)
+        wait_until(lambda: self.ready.exists() or process.poll() is not None, f"{self._module} to serve", 90)
         assert process.poll() is None, self.log.read_text()
 
     def stop(self) -> None:
@@ -103,6 +112,20 @@ class Process:
         """Return how much memory it has resident."""
         assert self._process is not None
         return int(psutil.Process(self._process.pid).memory_info().rss)
+
+    def is_live(self) -> bool:
+        """Return what its liveness probe says; false also when nothing answers in time."""
+        try:
+            with urlopen(f"{self.url('admin_url')}/livez", timeout=5):
+                return True
+        except (URLError, ConnectionError, TimeoutError):
+            return False
+
+    def rounds(self) -> int:
+        """Return how many times an operator has reconciled."""
+        with urlopen(f"{self.url('admin_url')}/metrics", timeout=5) as answer:
+            lines = answer.read().decode().splitlines()
+        return sum(int(float(line.split()[-1])) for line in lines if line.startswith("conch_operator_reconciles_total"))
 
     def url(self, key: str = "url") -> str:
         """Return where it serves."""
@@ -165,6 +188,15 @@ class Plane:
             "spec": given,
         }
 
+    def external(self, name: str, grpc: str = "127.0.0.1:9", **spec: Any) -> dict[str, Any]:
+        """Return a model whose engine someone else runs; by default there is nobody, which is quick."""
+        engine = {"external": {"grpc": grpc, "dialect": MODEL, "modelName": MODEL}}
+        return self.model(name, engine=engine, **spec)
+
+    def unschedulable(self, name: str, **spec: Any) -> dict[str, Any]:
+        """Return a model with all its objects, but with a pod that no node can run."""
+        return self.model(name, engine={"cpu": {}, "nodeSelector": {"disk": "none"}}, **spec)
+
     def condition(self, name: str = "tiny-chat", kind: str = "Ready") -> dict[str, Any]:
         """Return one condition of a model, empty before there is one."""
         status = self.namespace.get("modeldeployment", name).get("status", {})
@@ -178,7 +210,7 @@ class Plane:
             raise AssertionError(f"{name} is not ready: {self.condition(name)}") from error
 
     def clear(self) -> None:
-        """Delete every model and wait until its pods have gone: a namespace with pods takes minutes to go."""
+        """Delete every model and wait until its pods have gone: with pods it takes a namespace over a minute to go."""
         self.namespace.kubectl("delete", "modeldeployments", "--all")
         wait_until(lambda: not self.namespace.kubectl("get", "pods", "-o", "name").strip(), "all pods to go", 90, 0.5)
 
@@ -210,3 +242,21 @@ def plane(namespace: Namespace, images: Images, folder: Path) -> Iterator[Plane]
         finally:
             for process in found.services.values():
                 process.stop()
+
+
+@contextmanager
+def bare_plane(namespace: Namespace, images: Images, folder: Path) -> Iterator[Plane]:
+    """Give Redis, and workers in it that announce themselves and do nothing: for tests in which nobody asks."""
+    with RedisServer() as redis, in_thread(partial(_announce, redis.url), "announcements"):
+        yield Plane(namespace, images, folder, redis)
+
+
+async def _announce(url: str, started: Callable[[], None], stop: asyncio.Event) -> None:
+    async with RedisClient(url) as redis, AsyncExitStack() as stack:
+        for pool in Pool:
+            writer = HeartbeatWriter(
+                redis, pool, f"http://127.0.0.1:9/{pool}", in_flight=lambda: 0, draining=lambda: False
+            )
+            await stack.enter_async_context(writer)
+        started()
+        await stop.wait()

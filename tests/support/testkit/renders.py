@@ -9,12 +9,16 @@ from conch_contracts.modeldeployment import parse
 from conch_contracts.spec.engine import Runtime
 from conch_operator.resources.model import make_engine_objects
 from conch_operator.resources.reader import make_readers
-from conch_operator.settings import EngineSettings, NetworkPolicySettings
+from conch_operator.settings import DownloadSettings, EngineSettings, NetworkPolicySettings
 from conch_operator.state import DesiredModel
 
 SETTINGS = EngineSettings(
     agent_image="conch.test/operator:1",
     images={Runtime.CPU: "conch.test/engine-cpu:1"},
+    downloads=DownloadSettings(
+        env={"HTTPS_PROXY": "http://proxy.example.com:3128", "HF_ENDPOINT": "https://hub.example.com"},
+        ca_bundle="-----BEGIN CERTIFICATE-----\n",
+    ),
     network_policy=NetworkPolicySettings.model_validate(
         {"enabled": True, "from": [{"podSelector": {"matchLabels": {"app.kubernetes.io/component": "llm-worker"}}}]}
     ),
@@ -38,6 +42,28 @@ SPECS: dict[str, dict[str, Any]] = {
             "tolerations": [{"key": "dedicated", "operator": "Exists", "effect": "NoSchedule"}],
             "runtimeClassName": "gvisor",
         },
+    },
+    "hub": {
+        "source": {
+            "huggingFace": {
+                "repo": "org/tiny",
+                "revision": "v1",
+                "tokenSecretRef": {"name": "hub", "key": "token"},
+                "cache": {"claimName": "models"},
+            }
+        },
+        "engine": {"cpu": {}},
+    },
+    "bucket": {
+        "source": {
+            "s3": {
+                "uri": "s3://models/tiny",
+                "endpoint": "https://minio.example.com:9000",
+                "credentialsSecretRef": {"name": "minio"},
+                "cache": {"size": "20Gi"},
+            }
+        },
+        "engine": {"external": {"grpc": "triton.example.com:8001", "dialect": "fastertransformer"}},
     },
     "vllm": {
         "source": _VOLUME,
@@ -83,7 +109,7 @@ def rendered(name: str) -> list[dict[str, Any]]:
         "spec": {"kind": "LLM", **SPECS[name]},
     }
     model = DesiredModel(parse(data), Path("/"), created=1, generation=1, uid="9d6cbd4e-6f4a-4d0a-9d43-0c8e4c6f7a51")
-    if name == "external":
+    if model.deployment.spec.engine.external is not None:
         return [made for reader, _ in make_readers([model], SETTINGS) for made in reader]
     return list(make_engine_objects(model, SETTINGS))
 

@@ -31,7 +31,7 @@ async def turns():
 
 
 async def hold(queues, log, name, release, policy=POLICY):
-    async with queues.slot(MODEL, policy) as given:
+    with await queues.slot(MODEL, policy) as given:
         log.append((name, given.grpc))
         await release.wait()
 
@@ -39,7 +39,7 @@ async def hold(queues, log, name, release, policy=POLICY):
 async def test_the_engine_with_the_smallest_share_taken_is_chosen():
     queues = admission(engine("a", 4), engine("b", 2), engine("d", 9, EngineState.DRAINING))
     async with AsyncExitStack() as stack:
-        given = [(await stack.enter_async_context(queues.slot(MODEL, POLICY))).grpc for _ in range(6)]
+        given = [stack.enter_context(await queues.slot(MODEL, POLICY)).grpc for _ in range(6)]
     assert sorted(given) == ["a"] * 4 + ["b"] * 2
     assert set(given[:2]) == {"a", "b"}
 
@@ -61,7 +61,7 @@ async def test_a_request_takes_a_slot_for_each_of_its_choices_and_at_most_all():
     queues, log = admission(engine("a", 4)), []
 
     async def enter(stack, name, sequences):
-        await stack.enter_async_context(queues.slot(MODEL, POLICY, sequences=sequences))
+        stack.enter_context(await queues.slot(MODEL, POLICY, sequences=sequences))
         log.append(name)
 
     async with AsyncExitStack() as first, AsyncExitStack() as second, AsyncExitStack() as third:
@@ -74,7 +74,7 @@ async def test_a_request_takes_a_slot_for_each_of_its_choices_and_at_most_all():
         await second.aclose()
         await waiting
         assert log[2] == "many"
-    async with queues.slot(MODEL, POLICY, sequences=4):
+    with await queues.slot(MODEL, POLICY, sequences=4):
         pass
 
 
@@ -83,10 +83,10 @@ async def test_who_waits_for_one_engine_holds_up_nobody_who_can_use_another():
     tried = frozenset({EngineAddress("b")})
 
     async def retry():
-        async with queues.slot(MODEL, POLICY, without=tried) as given:
+        with await queues.slot(MODEL, POLICY, without=tried) as given:
             log.append(("retry", given.grpc))
 
-    async with queues.slot(MODEL, POLICY, without=tried):
+    with await queues.slot(MODEL, POLICY, without=tried):
         retrying = asyncio.create_task(retry())
         await turns()
         holder = asyncio.create_task(hold(queues, log, "new", release))
@@ -142,7 +142,7 @@ async def test_a_waiter_cancelled_in_the_moment_of_its_grant_returns_the_slot():
     await asyncio.sleep(0)  # the holder gives back, the waiter is granted but has not run
     waiter.cancel()
     await asyncio.gather(holder, waiter, return_exceptions=True)
-    async with queues.slot(MODEL, POLICY) as given:
+    with await queues.slot(MODEL, POLICY) as given:
         assert given.grpc == "a"
 
 
@@ -159,7 +159,6 @@ async def test_a_new_engine_serves_those_who_wait():
 
 @pytest.mark.parametrize("engines", [(), (engine("a", state=EngineState.DRAINING),)])
 async def test_a_model_without_a_ready_engine_is_not_ready(engines):
-    with pytest.raises(Unavailable) as caught:
-        async with admission(*engines).slot(MODEL, POLICY):
-            pass
+    with pytest.raises(Unavailable) as caught, await admission(*engines).slot(MODEL, POLICY):
+        pass
     assert caught.value.code == "model_not_ready"

@@ -120,6 +120,12 @@ def test_only_configured_origins_are_allowed(origins, allowed):
     assert bool(cors.preflight(ASK)) == (allowed is not None)
 
 
+@pytest.mark.parametrize("origin", [{}, {b"origin": b"https://a.example"}, {b"origin": b"https://b.example"}])
+def test_caches_keep_the_answers_to_different_origins_apart(origin):
+    assert dict(Cors.of(["https://a.example"]).headers(origin))[b"vary"] == b"origin"
+    assert Cors.of([]).headers(origin) == []
+
+
 @pytest.mark.parametrize(
     ("status", "seen", "message"),
     [

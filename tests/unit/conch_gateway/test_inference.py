@@ -111,6 +111,14 @@ async def test_an_overflowing_prompt_is_refused_before_anything_queues():
     assert not served.upstream.sent(GENERATE_PATH)
 
 
+async def test_a_prompt_of_ids_that_is_too_long_is_refused_without_asking_the_tokenizer():
+    served = gateway()
+    body = {"model": "tiny-chat", "prompt": [5] * 70, "max_tokens": 1}
+    answer = await served.client.post("/v1/completions", body)
+    assert (answer.status, answer.error["code"], answer.error["param"]) == (400, "context_length_exceeded", "prompt")
+    assert not served.upstream.posts
+
+
 async def test_a_broken_stream_ends_with_an_error_frame():
     served = gateway({GENERATE_PATH: streamed(FRAMES[0], b'data: {"half', lost(started=True))})
     answer = await served.client.post(PATH, STREAM)

@@ -21,7 +21,7 @@ from conch_llm_worker.interruption import InFlight
 from conch_llm_worker.metrics import Metrics
 from conch_llm_worker.vocabulary import Vocabulary
 from testkit.engine_messages import response, tokens_response
-from testkit.generate_requests import backend, generate_request, prompt, sampling
+from testkit.generate_requests import backend, generate_request, prompt, sampling, target
 from testkit.scripted_triton import Caller, Event, ScriptedTriton
 from testkit.vocabularies import BYTE_EOS, byte_level
 
@@ -104,13 +104,27 @@ async def test_a_complete_answer_is_one_body_with_the_usage_in_a_header() -> Non
 async def test_choices_are_numbered_by_prompt_and_variant_and_seeded_apart() -> None:
     worker = Worker(*[[tokens_response([letter], "length")] for letter in b"abcd"])
     prompts = (prompt((1,)), prompt((2, 3)))
-    caller = await worker.call(ask(prompts=prompts, n=2, sampling=sampling(seed=7)))
+    caller = await worker.call(ask(prompts=prompts, n=2, sampling=sampling(seed=7), target=target(slots=4)))
     assert [contents(caller, index) for index in range(4)] == ["a", "b", "c", "d"]
     sent = [json.loads(request.raw_input_contents[1][4:])["seed"] for request in worker.triton.requests]
     assert sent == [7, 8, 7, 8]
     assert frames(caller)[-1] == ': usage {"prompt_tokens":3,"completion_tokens":4}'
     roles = [payload["choices"][0]["index"] for payload in payloads(caller) if "role" in payload["choices"][0]["delta"]]
     assert sorted(roles) == [0, 1, 2, 3]
+
+
+async def test_no_more_choices_run_at_once_than_the_engine_has_slots_for() -> None:
+    gates = [asyncio.Event() for _ in range(3)]
+    scripts: list[list[Event]] = [[HELLO[0], gate, tokens_response(b"!", "length")] for gate in gates]
+    worker = Worker(*scripts)
+    call = asyncio.create_task(worker.call(ask(n=3, target=target(slots=2))))
+    for open_so_far, gate in enumerate(gates):
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert len(worker.triton.requests) == min(3, open_so_far + 2)
+        gate.set()
+    caller = await call
+    assert [contents(caller, index) for index in range(3)] == ["he!"] * 3
 
 
 BEFORE = [
@@ -156,7 +170,7 @@ async def test_a_stream_that_ends_without_a_reason_is_an_error() -> None:
 async def test_one_choice_that_fails_ends_the_others() -> None:
     never = asyncio.Event()
     worker = Worker([HELLO[0], never], [HELLO[0], EngineLost("reset")])
-    caller = await worker.call(ask(n=2))
+    caller = await worker.call(ask(n=2, target=target(slots=2)))
     assert worker.triton.cancelled == [0]
     assert json.loads(frames(caller)[-2][6:])["error"]["code"] == "upstream_lost"
     assert worker.in_flight.count == 0
@@ -183,7 +197,7 @@ async def test_an_engine_that_is_done_is_not_cancelled_but_heard_to_its_end(limi
 async def test_a_client_that_goes_cancels_the_engine_and_gets_nothing_more(n: int) -> None:
     never = asyncio.Event()
     worker = Worker(*[[HELLO[0], never]] * n)
-    caller = Caller(ask(n=n).model_dump_json().encode())
+    caller = Caller(ask(n=n, target=target(slots=n)).model_dump_json().encode())
     caller.on_body = lambda body: caller.hang_up()
     await worker.serve(caller)
     assert sorted(worker.triton.cancelled) == list(range(n))

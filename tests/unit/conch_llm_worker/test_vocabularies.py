@@ -5,6 +5,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from conch_contracts.names import Digest
+from conch_kit.bundle_cache import BundleCache
 from conch_kit.bundles import pack
 from conch_kit.errors import InternalError, Unavailable
 from conch_kit.registry import RegistryUnavailable
@@ -42,7 +43,7 @@ def good(tmp_path: Path) -> tuple[Digest, Bundles]:
 
 
 def cache(bundles: Bundles, folder: Path, size: int = 8) -> VocabularyCache:
-    return VocabularyCache(bundles, folder, Metrics.register(CollectorRegistry()), size)
+    return VocabularyCache(BundleCache(bundles, folder), Metrics.register(CollectorRegistry()), size)
 
 
 async def test_many_requests_at_once_load_a_bundle_once(good: tuple[Digest, Bundles], tmp_path: Path) -> None:

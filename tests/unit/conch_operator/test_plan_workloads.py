@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from conch_contracts.names import EngineAddress
 from conch_contracts.records import Engine
 from conch_operator.plan import Plan, plan_processes, plan_workloads
 from conch_operator.routes import make_route
@@ -76,3 +77,35 @@ def test_models_are_served_by_their_own_engines_or_by_those_of_others() -> None:
     result = plan_workloads(Desired((ONE, other, unspoken)), Observed())
     assert [model.id for model in result.serve] == [ONE.id]
     assert [model.id for model in result.external] == [other.id]
+
+
+@pytest.mark.parametrize(
+    ("engines", "held", "routed"),
+    [
+        pytest.param([engine(ONE)], [], ["engine"], id="its engine that answers"),
+        pytest.param([engine(ONE, probe=PENDING)], ["engine"], ["engine"], id="one that was in use and is not asked"),
+        pytest.param([engine(ONE, probe=PENDING)], [], [], id="not one that never answered"),
+        pytest.param([], ["external"], ["external"], id="an engine of somebody else's"),
+    ],
+)
+def test_what_serves_a_model_that_cannot_be_read_goes_on(
+    engines: list[ObservedEngine], held: list[str], routed: list[str]
+) -> None:
+    addresses = {"engine": engine(ONE).engine.grpc, "external": EngineAddress("triton:8001")}
+    route = make_route(ONE, FACTS, ONE.deployment.served_names)
+    observed = Observed(
+        engines=tuple(engines),
+        routes={ONE.id: route},
+        held_engines={ONE.id: tuple(Engine(grpc=addresses[name]) for name in held)},
+    )
+    planned = plan_workloads(Desired((), frozenset({ONE.id})), observed)
+    assert planned.routes[ONE.id][0] == route
+    assert [found.grpc for found in planned.routes[ONE.id][1]] == [addresses[name] for name in routed]
+    assert (planned.stop, planned.withdraw, planned.restart, planned.models) == ((), (), (), ())
+
+
+def test_a_model_that_cannot_be_read_keeps_its_names() -> None:
+    route = make_route(ONE, FACTS, ONE.deployment.served_names)
+    other = desired_model("other", servedNames=list(ONE.deployment.served_names))
+    observed = Observed(routes={ONE.id: route}, sources={other.id: FACTS})
+    assert plan_workloads(Desired((other,), frozenset({ONE.id})), observed).routes.keys() == {ONE.id}

@@ -65,6 +65,15 @@ async def test_a_new_incarnation_starts_without_a_verdict() -> None:
         assert prober.verdict(("tiny", 1)) == Probe()
 
 
+async def test_an_engine_that_is_elsewhere_now_starts_without_a_verdict() -> None:
+    engine = ScriptedEngine(None)
+    async with Prober(engine, lambda: None, AT_ONCE) as prober:
+        prober.watch({"external": TARGET})
+        await engine.finished.wait()
+        prober.watch({"external": Target(EngineAddress("h:2"), "model", Dialect.TOKENS)})
+        assert prober.verdict("external") == Probe()
+
+
 async def test_every_change_of_verdict_is_told_once() -> None:
     engine = ScriptedEngine(REFUSED, REFUSED, None, None)
     told: list[int] = []

@@ -14,7 +14,7 @@ from conch_contracts.names import Digest, EngineAddress, ModelId
 from conch_contracts.records import GatewayBeat, Heartbeat, Pool
 from conch_kit.redis_client import RegistryUnavailable
 from conch_kit.snapshot import Snapshot
-from conch_operator.plan import Plan, plan_processes
+from conch_operator.plan import Plan, plan_processes, plan_workloads
 from conch_operator.probe import Cadence, Prober, Target
 from conch_operator.reconcile import Ports, Reconciler
 from conch_operator.source import SourceReader
@@ -103,8 +103,10 @@ class World:
         self.registry = FakeRegistry()
         self.folder = folder
         registry = self.registry
-        ports = Ports(SourceReader(), self.cluster, plan_processes, registry, registry, registry, prober, lambda: 0.0)
-        self.reconciler = Reconciler(ports)
+        self.ports = Ports(
+            SourceReader(), self.cluster, plan_processes, registry, registry, registry, prober, lambda: 0.0
+        )
+        self.reconciler = Reconciler(self.ports)
         self.statuses: Statuses = {}
 
     async def rounds(self, *models: DesiredModel, count: int = 6) -> Any:
@@ -136,6 +138,17 @@ async def test_a_model_becomes_ready(world: World) -> None:
     assert statuses[model.id].ready_replicas == 2
     assert len(world.registry.addresses()) == 2
     assert world.registry.stored == {statuses[model.id].tokenizer_digest}
+
+
+async def test_a_model_whose_spec_cannot_be_read_any_more_is_served_as_before(world: World) -> None:
+    model = world.model(replicas=2)
+    await world.rounds(model)
+    before, running = dict(world.registry.routes), dict(world.cluster.running)
+    reconciler = Reconciler(replace(world.ports, plan=plan_workloads))
+    for _ in range(3):
+        assert await reconciler.reconcile(Desired((), frozenset({model.id})), {}) == {}
+    assert (world.registry.routes, world.cluster.running) == (before, running)
+    assert world.cluster.serving == running.keys()
 
 
 async def test_rounds_without_change_change_nothing(world: World) -> None:

@@ -31,12 +31,12 @@ def test_every_container_is_restricted(name: str) -> None:
         assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
 
 
-@pytest.mark.parametrize("name", [name for name in SPECS if name != "external"])
-def test_a_pod_may_take_longer_to_end_than_its_hold_and_its_longest_answer(name: str) -> None:
+@pytest.mark.parametrize("name", [name for name in SPECS if name not in ("external", "bucket")])
+def test_a_pod_may_take_longer_to_end_than_its_hold_and_its_drain(name: str) -> None:
     pod = _deployment(name)["spec"]["template"]["spec"]
     (server,) = pod["containers"]
     (exit_s,) = {int(arg.split("=")[1]) for arg in server["args"] if arg.startswith("--exit-timeout-secs=")}
-    assert exit_s == 600
+    assert exit_s == 60
     assert pod["terminationGracePeriodSeconds"] >= exit_s + 45
     assert server["lifecycle"]["preStop"]["httpGet"]["path"] == "/withdrawn"
 
@@ -46,6 +46,31 @@ def test_one_server_for_each_gpu_of_a_split_tensorrtllm_engine() -> None:
     assert server["command"] == ["mpirun"]
     assert server["args"].count("/opt/tritonserver/bin/tritonserver") == 2
     assert server["args"].count("--allow-grpc=false") == 1
+
+
+def test_secrets_reach_the_download_alone_and_by_reference() -> None:
+    for name, variables in (("hub", {"HF_TOKEN"}), ("bucket", {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"})):
+        pod = _deployment(name)["spec"]["template"]["spec"]
+        given = {
+            container["name"]: {env["name"] for env in container.get("env", ()) if "valueFrom" in env}
+            for container in (*pod["initContainers"], *pod["containers"])
+        }
+        assert variables <= given.pop("download")
+        assert set().union(*given.values()) == set()
+
+
+def test_only_pods_that_download_may_call_others() -> None:
+    def egress(name: str) -> list[Any]:
+        (policy,) = [made for made in rendered(name) if made["kind"] == "NetworkPolicy"]
+        found: list[Any] = policy["spec"]["egress"]
+        return found
+
+    assert egress("cpu") == egress("external") == []
+    assert [rule.get("to", [{}])[0] for rule in egress("hub")] == [
+        {},
+        {"ipBlock": {"cidr": "0.0.0.0/0", "except": ["169.254.0.0/16"]}},
+    ]
+    assert egress("bucket") == egress("hub")
 
 
 def test_no_queue_policy_is_rendered() -> None:

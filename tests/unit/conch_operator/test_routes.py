@@ -45,7 +45,7 @@ def test_generation_settings_reach_the_route() -> None:
     assert (route.dialect, route.vocab_size) == (Dialect.TOKENS, 100)
 
 
-def test_the_oldest_model_keeps_a_served_name() -> None:
+def test_row_9_the_oldest_model_keeps_a_served_name() -> None:
     young = desired_model("young", 5, servedNames=["chat", "young"])
     old = desired_model("old", 1, servedNames=["old", "chat"])
     claims = claim_names([young, old])

@@ -4,7 +4,7 @@ import pytest
 import yaml
 
 from conch_kit.settings import SettingsError
-from conch_operator.resources.pool import make_pool
+from conch_operator.resources.pool import PoolPlace, make_pool
 from conch_operator.settings import read_release
 
 _CHART = Path(__file__).parents[2] / "contract" / "chart" / "golden"
@@ -19,9 +19,9 @@ def test_what_the_chart_writes_is_read(golden: str, tmp_path: Path) -> None:
     release = read_release(file)
     assert set(release.worker_pools) == {"llm", "embed"}
     owner = {"uid": "u"}
-    made = make_pool("llm", release.worker_pools["llm"], "conch", owner)
+    made = make_pool("llm", release.worker_pools["llm"], PoolPlace("conch", owner, replicas=3))
     assert [one["kind"] for one in made] == ["Deployment", "PodDisruptionBudget"]
-    assert made[0]["spec"]["replicas"] == release.worker_pools["llm"].min_replicas
+    assert made[0]["spec"]["replicas"] == 3
     assert all(one["metadata"]["ownerReferences"] == [owner] for one in made)
 
 

@@ -137,7 +137,7 @@ def test_a_chat_template_may_be_inline_or_a_file(folder: Path, override: dict[st
 @pytest.mark.parametrize(
     ("spec", "says"),
     [
-        ({"source": {"huggingFace": {"repo": "org/name"}}}, "Sources of type huggingFace need a cluster"),
+        ({"source": {"pvc": {"claimName": "models"}}}, "Sources of type pvc need a cluster"),
         ({"engine": {"onnxruntime": {}}}, "The runtime onnxruntime needs a cluster"),
         (
             {"tokenizer": {"chatTemplate": {"configMapKeyRef": {"name": "a", "key": "b"}}}},
@@ -171,3 +171,29 @@ def test_other_weights_are_told_apart_and_other_tokenizer_files_are_not(folder: 
     after = facts(model(folder.parent))
     assert before.digest != same.digest
     assert before.weights == same.weights != after.weights
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("chat_template.jinja", "one\n{% endfor %}"),
+        ("tokenizer_config.json", json.dumps({"chat_template": "one\n{% endfor %}"})),
+        ("tokenizer_config.json", json.dumps({"chat_template": [{"name": "x", "template": "one\n{% endfor %}"}]})),
+    ],
+)
+def test_row_29_a_template_of_the_folder_must_compile(folder: Path, name: str, content: str) -> None:
+    (folder / name).write_text(content)
+    found = read_source(model(folder.parent))
+    assert isinstance(found, SourceFault)
+    assert found.reason is Reason.TEMPLATE_INVALID
+    assert str(folder / name) in found.message
+    assert "line 2: " in found.message
+    good = {"tokenizer": {"chatTemplate": {"inline": "{{ messages }}"}}}
+    assert facts(model(folder.parent, **good)).chat_template == "{{ messages }}"
+
+
+def test_a_folder_that_was_downloaded_is_read_where_it_lies(folder: Path) -> None:
+    wanted = model(folder.parent, source={"huggingFace": {"repo": "org/tiny"}})
+    found = SourceReader(lambda _: folder).read(wanted)
+    assert isinstance(found, SourceFacts), found
+    assert found.folder == folder

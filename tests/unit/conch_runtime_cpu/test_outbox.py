@@ -3,6 +3,7 @@ import pytest
 from conch_runtime_cpu.errors import EngineStopped
 from conch_runtime_cpu.outbox import News, Outbox
 from conch_runtime_cpu.scheduler import Event, Finish, FinishReason, RequestKey
+from testkit.clock import FakeClock
 
 A, B, C = RequestKey(1), RequestKey(2), RequestKey(3)
 LENGTH = Finish(FinishReason.LENGTH)
@@ -16,8 +17,8 @@ class _NoChannel:
         raise AssertionError
 
 
-def _outbox(*keys: RequestKey) -> Outbox:
-    outbox = Outbox()
+def _outbox(*keys: RequestKey, clock: FakeClock | None = None) -> Outbox:
+    outbox = Outbox(clock or FakeClock())
     for key in keys:
         outbox.open(key, _NoChannel())
     return outbox
@@ -55,6 +56,22 @@ def test_an_ending_overtakes_with_all_that_came_before_it() -> None:
     outbox.publish([Event(A, 2), Event(B, 2)])
     outbox.publish([Event(B, 3, finish=LENGTH)])
     assert _taken(outbox) == [(B, [2, 3], True), (A, [2], False)]
+
+
+def test_with_many_requests_each_waits_a_little_between_two_messages() -> None:
+    clock, keys = FakeClock(), [RequestKey(number) for number in range(10)]
+    outbox = _outbox(*keys, clock=clock)
+    outbox.publish([Event(key, 1) for key in keys])
+    assert len(_taken(outbox)) == 10
+    outbox.publish([Event(key, 2) for key in keys])
+    assert _taken(outbox) == []
+    outbox.publish([Event(keys[0], 3), Event(keys[1], 3, finish=LENGTH)])
+    assert _taken(outbox) == [(keys[1], [2, 3], True)]
+    clock.advance(0.02)
+    assert _taken(outbox)[:2] == [(keys[0], [2, 3], False), (keys[2], [2], False)]
+    clock.advance(0.02)
+    outbox.publish([Event(keys[0], 4)])
+    assert _taken(outbox) == [(keys[0], [4], False)]
 
 
 def test_events_of_a_discarded_request_are_dropped() -> None:

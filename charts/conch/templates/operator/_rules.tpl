@@ -1,7 +1,7 @@
 {{/*
 What the operator may do where ModelDeployments live: read them and write their status; keep the objects that run an
-engine; read pods for the cause when one does not start, open the readiness gate of those that serve, and delete those
-that have stopped answering; tell in Events what has happened. It reads no Secret.
+engine; read pods for the cause when one does not start, with what nodes tell in Events about it, and open the readiness
+gate of those that serve; tell in Events what has happened. It reads no Secret.
 */}}
 {{- define "conch.operator.rules" -}}
 {{- $contract := include "conch.contract" . | fromYaml -}}
@@ -27,10 +27,13 @@ that have stopped answering; tell in Events what has happened. It reads no Secre
 {{- end }}
 - apiGroups: [""]
   resources: [pods]
-  verbs: [get, list, watch, delete]
+  verbs: [get, list, watch]
 - apiGroups: [""]
   resources: [pods/status]
   verbs: [patch]
+- apiGroups: [""]
+  resources: [events]
+  verbs: [list]
 - apiGroups: [events.k8s.io]
   resources: [events]
   verbs: [create]

@@ -23,6 +23,7 @@ engines:
   imagePullPolicy: {{ .Values.images.pullPolicy }}
   imagePullSecrets: {{ .Values.images.pullSecrets | toJson }}
   shmSize: {{ .Values.engines.shmSize }}
+  drainSeconds: {{ .Values.engines.drainSeconds }}
   downloads:
     env: {{ include "conch.operator.downloadEnv" .Values.engines.downloads }}
     caBundle: {{ .Values.engines.downloads.caBundle | toJson }}

@@ -8,6 +8,7 @@ Call with (list $ "llm-worker" .Values.workers.llm (list "LLM")).
 kinds: {{ index . 3 | toJson }}
 minReplicas: {{ $values.minReplicas }}
 maxReplicas: {{ $values.maxReplicas }}
+requestsPerWorker: {{ $values.requestsPerWorker }}
 idleSeconds: {{ $values.idleSeconds }}
 objects:
   deployment:

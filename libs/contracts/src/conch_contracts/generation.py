@@ -66,6 +66,8 @@ class EngineTarget(Message):
     """The model's name inside Triton."""
     dialect: Dialect
     tokenizer_digest: BundleDigest
+    slots: int = 1
+    """How many of the request's choices the engine may work on at once: as many as were admitted."""
 
 
 class PreparedPrompt(Message):

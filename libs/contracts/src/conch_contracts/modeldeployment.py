@@ -4,6 +4,7 @@ The parts of its spec live in `conch_contracts.spec`; this module puts them toge
 several fields, and turns what pydantic says about a bad object into sentences for its author.
 """
 
+import copy
 import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -159,6 +160,28 @@ def parse(data: Mapping[str, object]) -> ModelDeployment:
         return ModelDeployment.model_validate(data)
     except ValidationError as error:
         raise InvalidModelDeployment(tuple(_problem(detail) for detail in error.errors())) from error
+
+
+def parse_stored(data: Mapping[str, object]) -> tuple[ModelDeployment, tuple[str, ...]]:
+    """Return the ModelDeployment that an API server holds, and the fields that are ignored: nobody here knows them.
+
+    A newer version has let them in. Raises InvalidModelDeployment for everything else that is wrong.
+    """
+    kept, ignored = copy.deepcopy(dict(data)), []
+    try:
+        ModelDeployment.model_validate(kept)
+    except ValidationError as error:
+        for detail in error.errors():
+            if detail["type"] == "extra_forbidden":
+                _remove(kept, detail["loc"])
+                ignored.append(Problem(detail["loc"], "").field)
+    return parse(kept), tuple(ignored)
+
+
+def _remove(data: Any, path: tuple[str | int, ...]) -> None:
+    for step in path[:-1]:
+        data = data[step]
+    del data[path[-1]]
 
 
 def _wrong_type(data: Mapping[str, object]) -> Problem:

@@ -4,9 +4,10 @@ The OpenTelemetry SDK is imported only when it is used.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from types import TracebackType
+from typing import TYPE_CHECKING, Protocol, Self
 
 from conch_contracts.headers import TRACEPARENT
 
@@ -29,8 +30,7 @@ class Span(Protocol):
 class Tracer(Protocol):
     """Makes spans."""
 
-    @contextmanager
-    def span(self, name: str, traceparent: bytes | None = None) -> Iterator[Span]:
+    def span(self, name: str, traceparent: bytes | None = None) -> AbstractContextManager[Span]:
         """Time the body as one span, below the one that the header names."""
         ...
 
@@ -64,11 +64,18 @@ class _NoSpan:
     def traceparent(self) -> bytes | None:
         return self.incoming
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        pass
+
 
 class _NoTracer:
-    @contextmanager
-    def span(self, name: str, traceparent: bytes | None = None) -> Iterator[Span]:
-        yield _NoSpan(traceparent)
+    def span(self, name: str, traceparent: bytes | None = None) -> _NoSpan:
+        return _NoSpan(traceparent)
 
     def close(self) -> None:
         pass

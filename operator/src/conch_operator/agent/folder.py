@@ -3,19 +3,24 @@
 import asyncio
 from pathlib import Path
 
+from conch_contracts.conditions import Reason
 from conch_contracts.names import Digest
 from conch_kit.bundles import pack
 from conch_operator.agent.report import FaultReport, FolderReport, SourceReport
+from conch_operator.download.folder import Progress, progress_of
 from conch_operator.source import FolderNeeds, SourceError, read_folder
 
 
 class Folder:
     """Reads one folder."""
 
-    def __init__(self, path: Path, shown: str, needs: FolderNeeds) -> None:
+    def __init__(self, path: Path, shown: str, needs: FolderNeeds, *, downloads: bool = False) -> None:
+        """Read this folder; with `downloads` something else is about to bring it here."""
         self._path = path
         self._shown = shown
         self._needs = needs
+        self._downloads = downloads
+        self._progress: Progress | None = None
         self._facts: FolderReport | None = None
         self._reading = asyncio.Lock()
 
@@ -33,6 +38,8 @@ class Folder:
         return await asyncio.to_thread(pack, self._path)
 
     def _read(self) -> SourceReport:
+        if self._downloads and not self._path.is_dir():
+            return SourceReport(fault=self._on_the_way())
         try:
             facts = read_folder(self._path, self._needs)
         except SourceError as error:
@@ -48,3 +55,10 @@ class Folder:
                 eos_token_ids=facts.eos_token_ids,
             )
         )
+
+    def _on_the_way(self) -> FaultReport:
+        """Return how far the download is; one that stands still is only awaited, and its last words may say why."""
+        before, self._progress = self._progress, progress_of(self._path)
+        if self._progress is None or self._progress == before:
+            return FaultReport(reason=Reason.WAITING, message="The model's files are awaited.")
+        return FaultReport(reason=Reason.DOWNLOADING, message=f"The model's files are on their way: {self._progress}.")

@@ -28,8 +28,8 @@ def main() -> int:
 
 
 async def _serve(settings: AgentSettings) -> None:
-    needs = FolderNeeds(weights=settings.needs_weights, config=settings.needs_config)
-    folder = Folder(settings.folder, settings.shown_folder, needs)
+    needs = FolderNeeds(settings.needs_weights, settings.needs_config, settings.needs_template)
+    folder = Folder(settings.folder, settings.shown_folder, needs, downloads=settings.downloads)
     app = make_app(folder, Hold(settings.longest_hold_s))
     config = uvicorn.Config(
         app,

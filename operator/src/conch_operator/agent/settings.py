@@ -20,6 +20,10 @@ class AgentSettings(BaseModel):
     """Whether a folder without *.safetensors is a fault."""
     needs_config: bool = True
     """Whether a folder without config.json is a fault."""
+    needs_template: bool = False
+    """Whether a chat template that does not compile is a fault."""
+    downloads: bool = False
+    """Whether the folder is still to come: then its absence is no fault."""
     host: str = "0.0.0.0"
     """Address to listen on."""
     port: int = Field(default=AGENT_PORT, ge=0, le=65535)

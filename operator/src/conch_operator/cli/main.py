@@ -3,6 +3,7 @@
 import argparse
 import os
 import sys
+from importlib.metadata import version
 
 INTERRUPTED = 130
 """The exit status after a Ctrl-C that nothing had to be stopped for; shells use it."""
@@ -22,6 +23,7 @@ def _run() -> int:
     from conch_operator.cli.errors import CommandError
 
     parser = argparse.ArgumentParser(prog="conch", description="Serve models behind an OpenAI-compatible API.")
+    parser.add_argument("--version", action="version", version=f"conch {version('conch-operator')}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     up.add(commands, os.environ)  # noqa: TID251
     validate.add(commands)

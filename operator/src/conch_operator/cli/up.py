@@ -101,7 +101,7 @@ def _first_models(arguments: argparse.Namespace, state: StateFolder, progress: P
 
     models = DesiredModels(load, state)
     models.reload()
-    served = [model for model in models.current.models if is_served(model)]
+    served = [m for m in models.current.models if is_served(m) and m.deployment.spec.source.downloaded is None]
     faults = [(model, found) for model in served if isinstance(found := read_source(model), SourceFault)]
     if faults:
         raise CommandError([f"{model.deployment.metadata.name}: {fault.message}" for model, fault in faults])

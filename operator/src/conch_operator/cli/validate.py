@@ -1,16 +1,22 @@
-"""`conch validate`: says of each object in some files whether Conch would accept it."""
+"""`conch validate`: says of each object in some files whether Conch would accept it and could serve its folder."""
 
 import argparse
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
-from conch_operator.manifests import read
+from conch_operator.manifests import Manifest, read
+from conch_operator.plan import is_served
+from conch_operator.source import SourceError, read_chat_template, read_source
+from conch_operator.state import DesiredModel, SourceFault
 
 
 def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command's arguments."""
-    parser = commands.add_parser("validate", help="check ModelDeployment files")
+    parser = commands.add_parser("validate", help="check ModelDeployment files, with the folders that they name")
     parser.add_argument("files", metavar="FILE", type=Path, nargs="+", help="a YAML file with ModelDeployments")
+    parser.add_argument("--cluster", action="store_true",
+                        help="the files are for a cluster: look at no folder of this machine")  # fmt: skip
     parser.set_defaults(run=run)
 
 
@@ -18,8 +24,28 @@ def run(arguments: argparse.Namespace) -> int:
     """Print ok per valid object and one line per fault; exit status 1 when there are faults."""
     files: list[Path] = arguments.files
     reading = read(files)
+    faults = [*reading.faults]
     for manifest in reading.manifests:
-        print(f"{manifest.file}:{manifest.line}: {manifest.deployment.model_id} ok")
-    for fault in reading.faults:
+        found = list(_faults(manifest, on_cluster=arguments.cluster))
+        faults += found
+        if not found:
+            print(f"{manifest.file}:{manifest.line}: {manifest.deployment.model_id} ok")
+    for fault in faults:
         print(fault, file=sys.stderr)
-    return 1 if reading.faults else 0
+    return 1 if faults else 0
+
+
+def _faults(manifest: Manifest, *, on_cluster: bool) -> Iterator[str]:
+    """Yield what is wrong with the folder and the chat template that a model names."""
+    place = f"{manifest.file}:{manifest.line}: {manifest.deployment.model_id}"
+    spec = manifest.deployment.spec
+    template = spec.tokenizer.chat_template
+    model = DesiredModel(manifest.deployment, manifest.file.resolve().parent, created=0)
+    if not on_cluster and spec.source.path is not None and is_served(model):
+        if isinstance(found := read_source(model), SourceFault):
+            yield f"{place}: {found.message}"
+    elif template is not None and template.config_map_key_ref is None:
+        try:
+            read_chat_template(model)
+        except SourceError as error:
+            yield f"{place}: {error}"

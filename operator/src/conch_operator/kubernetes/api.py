@@ -2,11 +2,13 @@
 
 Objects go in and come out as JSON. Every call has a deadline. A busy server (429) is obeyed and asked again; everything
 else that fails is an ApiError, and what it means is for the caller to say. Writes pass a guard first, so that an
-operator that has lost its Lease cannot write.
+operator that has lost its Lease cannot write. A write that the server has refused or failed at fails the same way
+without being sent until its time comes, so that no caller can make a hot loop of it.
 """
 
 import asyncio
 import json
+import random
 from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Self
@@ -17,6 +19,7 @@ from kubernetes_asyncio.client.exceptions import ApiException
 from kubernetes_asyncio.config.config_exception import ConfigException
 
 from conch_kit.settings import StartupError
+from conch_operator.kubernetes.backoff import Attempts
 from conch_operator.kubernetes.kinds import Kind, Object
 
 FIELD_MANAGER = "conch-operator"
@@ -37,9 +40,9 @@ class ApiError(Exception):
         self.status = status
 
     @property
-    def refused(self) -> bool:
-        """Return whether the server understood the call and will refuse it again."""
-        return 400 <= self.status < 500 and self.status not in (401, 408, 409, _BUSY)
+    def answered(self) -> bool:
+        """Return whether the server answered about this one call: others need not fail too."""
+        return self.status not in (0, 401, _BUSY)
 
 
 class NotLeading(Exception):
@@ -49,8 +52,9 @@ class NotLeading(Exception):
 class KubernetesApi:
     """One connection pool to one API server."""
 
-    def __init__(self, may_write: Callable[[], bool] = lambda: True) -> None:
+    def __init__(self, may_write: Callable[[], bool] = lambda: True, attempts: Attempts | None = None) -> None:
         self._may_write = may_write
+        self._attempts = attempts
         self._client: client.ApiClient | None = None
 
     async def __aenter__(self) -> Self:
@@ -64,11 +68,18 @@ class KubernetesApi:
             await self._client.close()
 
     async def list_all(
-        self, kind: Kind, namespace: str | None, *, labels: str | None = None, metadata_only: bool = False
+        self,
+        kind: Kind,
+        namespace: str | None,
+        *,
+        labels: str | None = None,
+        fields: str | None = None,
+        metadata_only: bool = False,
     ) -> list[Object]:
         """Return every object of a kind: a complete list, or an ApiError."""
         found: list[Object] = []
         query: dict[str, str] = {"limit": str(PAGE)} | ({"labelSelector": labels} if labels else {})
+        query |= {"fieldSelector": fields} if fields else {}
         headers = {"Accept": _METADATA_ONLY} if metadata_only else {}
         while True:
             page = await self._call("GET", kind.path(namespace), query=query, headers=headers)
@@ -129,7 +140,19 @@ class KubernetesApi:
     ) -> Object:
         if not self._may_write():
             raise NotLeading(f"{method} {path} was not sent: this process does not hold the Lease any more.")
-        return await self._call(method, path, body=body, query=query, headers=headers)
+        if self._attempts is None:
+            return await self._call(method, path, body=body, query=query, headers=headers)
+        what = method, path, hash(json.dumps(body, sort_keys=True))
+        if (obstacle := self._attempts.obstacle(what)) is not None:
+            raise obstacle
+        try:
+            answer = await self._call(method, path, body=body, query=query, headers=headers)
+        except ApiError as error:
+            if error.answered:
+                self._attempts.failed(what, error)
+            raise
+        self._attempts.succeeded(what)
+        return answer
 
     async def _call(
         self,
@@ -144,7 +167,7 @@ class KubernetesApi:
             status, text, pause_s = await self._send(method, path, body, query or {}, headers or {})
             if status != _BUSY or attempt == _ATTEMPTS:
                 break
-            await asyncio.sleep(min(pause_s, _LONGEST_PAUSE_S))
+            await asyncio.sleep(min(pause_s * (1 + random.random() / 2), _LONGEST_PAUSE_S))
         if not 200 <= status < 300:
             raise ApiError(status, _message(text))
         answer: Object = json.loads(text)

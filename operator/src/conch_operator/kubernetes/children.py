@@ -2,32 +2,26 @@
 
 A difference is a missing object, another hash label, or a change that somebody else made since our last write: of the
 generation, or of the resourceVersion for kinds that have none. The first round after a start writes everything once,
-which changes nothing on objects that are right. What the server refuses is tried again after a while only.
+which changes nothing on objects that are right. What the server refuses for one object holds up no other.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+import logging
+from collections.abc import Collection, Mapping, Sequence
 
 from conch_contracts.names import MANAGED_BY_LABEL, MODEL_LABEL, OPERATOR, SPEC_HASH_LABEL
 from conch_operator.kubernetes.api import ApiError, KubernetesApi
 from conch_operator.kubernetes.kinds import Kind, Object, kind_of
 
+log = logging.getLogger(__name__)
+
 SELECTOR = f"{MANAGED_BY_LABEL}={OPERATOR},{MODEL_LABEL}"
-REFUSED_PAUSE_S = 30.0
 
 Key = tuple[str, str, str]
 """Plural, namespace and name."""
 
 
 class Refused(Exception):
-    """The API server will not have an object; the message is its own."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Refusal:
-    digest: str
-    until_s: float
-    message: str
+    """The API server will not have an object, or fails at it; the message is its own."""
 
 
 class Children:
@@ -37,18 +31,15 @@ class Children:
         self,
         api: KubernetesApi,
         namespaces: Sequence[str | None],
-        clock: Callable[[], float],
         kinds: Sequence[Kind],
         labels: str = SELECTOR,
     ) -> None:
         self._api = api
         self._namespaces = namespaces
-        self._clock = clock
         self._kinds = kinds
         self._labels = labels
         self._found: dict[Key, Object] = {}
         self._written: dict[Key, str] = {}
-        self._refusals: dict[Key, _Refusal] = {}
 
     async def observe(self) -> None:
         """Read what is there: a complete list."""
@@ -61,23 +52,18 @@ class Children:
         self._written = {key: mark for key, mark in self._written.items() if key in found}
 
     async def ensure(self, made: Object) -> None:
-        """Make one object be as it was planned; raises Refused, and ApiError when the server cannot say."""
+        """Make one object be as it was planned; raises Refused, and ApiError when no answer comes."""
         kind = kind_of(made)
         key = _key(kind, made)
         wanted = made["metadata"]["labels"][SPEC_HASH_LABEL]
         if self._is_right(key, wanted):
             return
-        refusal = self._refusals.get(key)
-        if refusal is not None and refusal.digest == wanted and self._clock() < refusal.until_s:
-            raise Refused(refusal.message)
         try:
             live = await self._api.apply(kind, made)
         except ApiError as error:
-            if not error.refused:
+            if not error.answered:
                 raise
-            self._refusals[key] = _Refusal(wanted, self._clock() + REFUSED_PAUSE_S, str(error))
             raise Refused(str(error)) from error
-        self._refusals.pop(key, None)
         self._found[key] = live
         self._written[key] = _mark(live)
 
@@ -98,8 +84,14 @@ class Children:
 
     async def _delete(self, key: Key) -> None:
         item = self._found[key]
-        if "deletionTimestamp" not in item["metadata"]:
+        if "deletionTimestamp" in item["metadata"]:
+            return
+        try:
             await self._api.delete(next(kind for kind in self._kinds if kind.plural == key[0]), item)
+        except ApiError as error:
+            if not error.answered:
+                raise
+            log.warning("An object was not deleted; it is tried again.", extra={"object": key, "error": str(error)})
 
     def _is_right(self, key: Key, wanted: str) -> bool:
         item = self._found.get(key)

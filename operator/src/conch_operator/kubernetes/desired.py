@@ -6,8 +6,9 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from conch_contracts.modeldeployment import InvalidModelDeployment, parse
+from conch_contracts.modeldeployment import InvalidModelDeployment, parse_stored
 from conch_contracts.names import API_VERSION, KIND, ModelId
+from conch_contracts.records import ModelKind
 from conch_operator.kubernetes.kinds import Object
 from conch_operator.state import Desired, DesiredModel
 from conch_operator.status import ModelStatus
@@ -20,7 +21,16 @@ class Wanted:
     desired: Desired
     objects: dict[ModelId, Object]
     invalid: dict[ModelId, str] = field(default_factory=dict)
-    """Why some cannot be read: an older schema let them in."""
+    """Why some cannot be read: another version's schema let them in."""
+    unknown: dict[ModelId, tuple[str, ...]] = field(default_factory=dict)
+    """Fields of some that are ignored: a newer version knows them."""
+
+    @property
+    def kinds(self) -> frozenset[ModelKind]:
+        """Return the kinds of all models, also of those that cannot be read otherwise."""
+        known = {kind.value: kind for kind in ModelKind}
+        said = (known.get(str((item.get("spec") or {}).get("kind"))) for item in self.objects.values())
+        return frozenset(kind for kind in said if kind is not None)
 
     @property
     def statuses(self) -> dict[ModelId, ModelStatus]:
@@ -34,6 +44,7 @@ def read_wanted(items: list[Object]) -> Wanted:
     models: list[DesiredModel] = []
     objects: dict[ModelId, Object] = {}
     invalid: dict[ModelId, str] = {}
+    unknown: dict[ModelId, tuple[str, ...]] = {}
     for item in items:
         meta = item["metadata"]
         if "deletionTimestamp" in meta:
@@ -41,13 +52,16 @@ def read_wanted(items: list[Object]) -> Wanted:
         model = ModelId(f"{meta['namespace']}/{meta['name']}")
         objects[model] = item
         try:
-            deployment = parse({"apiVersion": API_VERSION, "kind": KIND, "metadata": meta, "spec": item.get("spec")})
+            stored = {"apiVersion": API_VERSION, "kind": KIND, "metadata": meta, "spec": item.get("spec")}
+            deployment, ignored = parse_stored(stored)
         except InvalidModelDeployment as error:
             invalid[model] = str(error)
             continue
+        if ignored:
+            unknown[model] = ignored
         created = int(datetime.fromisoformat(meta["creationTimestamp"]).timestamp())
         models.append(DesiredModel(deployment, Path("/"), created, meta["generation"], meta["uid"]))
-    return Wanted(Desired(tuple(models)), objects, invalid)
+    return Wanted(Desired(tuple(models), frozenset(invalid)), objects, invalid, unknown)
 
 
 def read_status(model: ModelId, item: Object) -> ModelStatus | None:

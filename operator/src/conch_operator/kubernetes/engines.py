@@ -11,11 +11,11 @@ from conch_operator.kubernetes.agents import Agents, AgentUnavailable
 from conch_operator.kubernetes.api import ApiError, KubernetesApi
 from conch_operator.kubernetes.children import Children, Key, Refused, key_of
 from conch_operator.kubernetes.kinds import POD, Object, children_of
+from conch_operator.kubernetes.pod_events import PodEvents
 from conch_operator.kubernetes.pods import agent_host, pod_fault, pod_name, read_engine, serves
 from conch_operator.plan import Plan
 from conch_operator.resources.model import NotSupported, make_engine_objects
 from conch_operator.resources.reader import make_readers, pods_of
-from conch_operator.resources.source_volume import SourceNotSupported, source_volume
 from conch_operator.settings import EngineSettings
 from conch_operator.state import ClusterEngine, DesiredModel, EngineName, Fault
 
@@ -42,9 +42,11 @@ class KubernetesEngines:
         self._namespaces = namespaces
         self._clock = clock
         kinds = children_of(network_policies=settings.network_policy.enabled)
-        self._children = Children(api, namespaces, clock, kinds)
+        self._children = Children(api, namespaces, kinds)
         self._leaving_since: dict[EngineName, float] = {}
         self._released: set[EngineName] = set()
+        self._events = PodEvents(api, clock)
+        self._told: Mapping[EngineName, Fault] = {}
         self.pods: Mapping[EngineName, Object] = {}
 
     async def observe(self) -> None:
@@ -59,10 +61,13 @@ class KubernetesEngines:
         self._leaving_since = {name: self._leaving_since.get(name, now) for name in leaving}
         self._released &= pods.keys()
         self.pods = pods
+        self._told = await self._events.faults(pods)
 
     async def engines(self) -> Sequence[ClusterEngine]:
         """Return the engines of all pods, as they were last read."""
-        found = (read_engine(pod, held=self._is_held(name)) for name, pod in self.pods.items())
+        found = (
+            read_engine(pod, held=self._is_held(name), told=self._told.get(name)) for name, pod in self.pods.items()
+        )
         return tuple(engine for engine in found if engine is not None)
 
     async def act(self, steps: Plan) -> Mapping[ModelId, Fault]:
@@ -98,8 +103,10 @@ class KubernetesEngines:
             try:
                 await self._api.patch_list(POD, meta["namespace"], meta["name"], change, "status")
             except ApiError as error:
-                if error.status != 404:
+                if not error.answered:
                     raise
+                if error.status != 404:
+                    log.warning("A readiness gate was not set.", extra={"engine": name, "error": str(error)})
 
     def _made(
         self, steps: Plan, refused: dict[ModelId, Fault]
@@ -108,19 +115,12 @@ class KubernetesEngines:
         for model in steps.serve:
             try:
                 yield [model], make_engine_objects(model, self._settings)
-            except (NotSupported, SourceNotSupported) as error:
+            except NotSupported as error:
                 refused[model.id] = Fault(Reason.NOT_HERE, str(error))
-        readable = []
-        for model in steps.external:
-            try:
-                source_volume(model.deployment.spec.source)
-                readable.append(model)
-            except SourceNotSupported as error:
-                refused[model.id] = Fault(Reason.NOT_HERE, str(error))
-        for reader, models in make_readers(readable, self._settings):
+        for reader, models in make_readers(steps.external, self._settings):
             yield models, reader
-        for model_id, pods in pods_of(readable, list(self.pods.values())).items():
-            if pods and (fault := pod_fault(pods[0])) is not None:
+        for model_id, pods in pods_of(steps.external, list(self.pods.values())).items():
+            if pods and (fault := self._told.get(pod_name(pods[0])) or pod_fault(pods[0])) is not None:
                 refused[model_id] = fault
 
     def _is_held(self, name: EngineName) -> bool:

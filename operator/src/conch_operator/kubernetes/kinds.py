@@ -39,6 +39,8 @@ DISRUPTION_BUDGET = Kind("policy", "v1", "PodDisruptionBudget", "poddisruptionbu
 NETWORK_POLICY = Kind("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies")
 POD = Kind("", "v1", "Pod", "pods")
 EVENT = Kind("events.k8s.io", "v1", "Event", "events")
+CORE_EVENT = Kind("", "v1", "Event", "events")
+"""The same objects as the nodes write them; these can be chosen by the object that they are about."""
 LEASE = Kind("coordination.k8s.io", "v1", "Lease", "leases")
 
 CHILDREN = (DEPLOYMENT, SERVICE, CONFIG_MAP, DISRUPTION_BUDGET)

@@ -1,8 +1,8 @@
 """The Lease that one of several operators holds while it works.
 
-Others watch whether it is renewed by their own clock, so clocks need not agree. The number of times that it changed
-hands is the fence of everything that its holder writes to Redis; towards Kubernetes the holder stops writing as soon as
-it could not renew for a while, which is well before anybody else may take over.
+Others watch whether it is renewed by their own clock, so clocks need not agree. Its age and the number of times that it
+changed hands are the fence of everything that its holder writes to Redis; towards Kubernetes the holder stops writing
+as soon as it could not renew for a while, which is well before anybody else may take over.
 """
 
 import asyncio
@@ -16,6 +16,9 @@ from conch_operator.kubernetes.api import ApiError, KubernetesApi
 from conch_operator.kubernetes.kinds import LEASE, Object
 
 log = logging.getLogger(__name__)
+
+_MOST_TRANSITIONS = 2**20
+"""With a time in seconds above it a fence has 51 bits, and Redis' scripts count exactly up to 53."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +50,14 @@ class Leadership:
         self._clock = clock
         self._renewed_at: float | None = None
         self._seen: tuple[object, float] | None = None
+        self._created_s = 0
         self.transitions = 0
         """How often the Lease has changed hands, when we got it."""
+
+    @property
+    def fence(self) -> int:
+        """Return a number that grows each time the Lease changes hands, and when it is deleted and made again."""
+        return self._created_s * _MOST_TRANSITIONS + min(self.transitions, _MOST_TRANSITIONS - 1)
 
     def is_held(self) -> bool:
         """Return whether we may write: false as soon as a renewal is overdue, even while nothing else runs."""
@@ -123,7 +132,8 @@ class Leadership:
         meta = {"name": self._name, "namespace": self._namespace}
         body = {"apiVersion": LEASE.api_version, "kind": LEASE.name, "metadata": meta} | (lease or {}) | {"spec": spec}
         if lease is None:
-            await self._api.create(LEASE, body)
+            written = await self._api.create(LEASE, body)
         else:
-            await self._api.replace(LEASE, body)
+            written = await self._api.replace(LEASE, body)
+        self._created_s = int(datetime.fromisoformat(written["metadata"]["creationTimestamp"]).timestamp())
         self.transitions = transitions

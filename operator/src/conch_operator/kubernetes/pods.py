@@ -1,6 +1,7 @@
 """Pure: what a pod's status says about the engine in it, with the root cause when it does not run."""
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -15,25 +16,36 @@ from conch_contracts.names import (
     ModelId,
 )
 from conch_contracts.records import Dialect
+from conch_operator.download.errors import parse_last_line
 from conch_operator.kubernetes.kinds import Object
 from conch_operator.resources.agent import AGENT
+from conch_operator.resources.download import DOWNLOAD
 from conch_operator.resources.engine import TRITON
 from conch_operator.state import ClusterEngine, EngineContract, EngineName, EnginePhase, Fault
 
 _IMAGE_REASONS = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
 _CREATION_REASONS = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
+_MISSING = (
+    (re.compile(r'persistentvolumeclaim "(?P<name>[^"]+)" not found'), Reason.CLAIM_NOT_FOUND, "PersistentVolumeClaim"),
+    (re.compile(r'secret "(?P<name>[^"]+)" not found'), Reason.SECRET_NOT_FOUND, "Secret"),
+    (re.compile(r"find key (?P<name>\S+ in Secret \S+)"), Reason.SECRET_NOT_FOUND, "key"),
+    (re.compile(r'configmap "(?P<name>[^"]+)" not found'), Reason.CONFIG_MAP_NOT_FOUND, "ConfigMap"),
+)
 _POD_HASH = "pod-template-hash"
 _LONGEST = 400
 
 
-def read_engine(pod: Object, *, held: bool) -> ClusterEngine | None:
-    """Return the engine of a pod; None for a pod that cannot be read. `held`: its end waits for us."""
+def read_engine(pod: Object, *, held: bool, told: Fault | None = None) -> ClusterEngine | None:
+    """Return the engine of a pod; None for a pod that cannot be read.
+
+    `held`: its end waits for us; `told`: what Events say stops it.
+    """
     meta = pod["metadata"]
     contract = _contract(meta.get("annotations", {}).get(ENGINE_ANNOTATION))
     if contract is None:
         return None
     address = _address(pod)
-    fault = pod_fault(pod)
+    fault = told or pod_fault(pod)
     return ClusterEngine(
         name=pod_name(pod),
         model=ModelId(f"{meta['namespace']}/{meta['labels'][MODEL_LABEL]}"),
@@ -67,26 +79,43 @@ def pod_fault(pod: Object) -> Fault | None:
     """Return why the cluster cannot start a pod; None when nothing is known to be wrong."""
     if (unschedulable := _unschedulable(pod.get("status", {}).get("conditions", ()))) is not None:
         return unschedulable
-    for status in _statuses(pod):
+    for status in statuses_of(pod):
         waiting = status.get("state", {}).get("waiting", {})
-        reason, message = waiting.get("reason"), _one_line(waiting.get("message", ""))
+        reason, message = waiting.get("reason"), one_line(waiting.get("message", ""))
         if reason in _IMAGE_REASONS:
             cause = message or reason
             return Fault(Reason.IMAGE_PULL_FAILED, f"The image {status['image']} cannot be pulled: {cause}")
         if reason in _CREATION_REASONS:
             cause = message or reason
+            if (missing := missing_object(cause)) is not None:
+                return missing
             return Fault(Reason.CONTAINER_NOT_CREATED, f"The container {status['name']} cannot be made: {cause}")
     return _failed_init(pod.get("status", {}).get("initContainerStatuses", ()))
 
 
+def missing_object(cause: str) -> Fault | None:
+    """Return what is missing where Kubernetes says that an object was not found; None where it says something else."""
+    for pattern, reason, kind in _MISSING:
+        if (found := pattern.search(cause)) is not None:
+            return Fault(reason, f"The {kind} {found['name']} is missing ({cause.rstrip('.')}). Create it.")
+    return None
+
+
 def container_status(pod: Object, name: str) -> Object:
     """Return the status of one container, empty before there is one."""
-    return next((status for status in _statuses(pod) if status["name"] == name), {})
+    return next((status for status in statuses_of(pod) if status["name"] == name), {})
 
 
-def _statuses(pod: Object) -> list[Object]:
+def statuses_of(pod: Object) -> list[Object]:
+    """Return the status of every container, those that run first included."""
     status = pod.get("status", {})
     return [*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())]
+
+
+def one_line(text: str) -> str:
+    """Return a text without line breaks, cut to a length that a table can show."""
+    flat = " ".join(text.split())
+    return flat if len(flat) <= _LONGEST else flat[:_LONGEST] + "…"
 
 
 def _contract(text: str | None) -> EngineContract | None:
@@ -118,14 +147,21 @@ def _phase(pod: Object, fault: Fault | None, *, held: bool) -> EnginePhase:
 def _unschedulable(conditions: Iterable[Object]) -> Fault | None:
     for condition in conditions:
         if condition["type"] == "PodScheduled" and condition.get("reason") == "Unschedulable":
-            return Fault(Reason.UNSCHEDULABLE, f"No node can run the engine: {_one_line(condition.get('message', ''))}")
+            if (missing := missing_object(one_line(condition.get("message", "")))) is not None:
+                return missing
+            return Fault(Reason.UNSCHEDULABLE, f"No node can run the engine: {one_line(condition.get('message', ''))}")
     return None
 
 
 def _failed_init(statuses: Iterable[Object]) -> Fault | None:
     for status in statuses:
         ended = status.get("state", {}).get("terminated") or status.get("lastState", {}).get("terminated") or {}
-        if ended.get("exitCode", 0) != 0 and "running" not in status.get("state", {}) and not status.get("ready"):
+        if ended.get("exitCode", 0) == 0 or status.get("ready"):
+            continue
+        if status["name"] == DOWNLOAD and (said := parse_last_line(_last_line(ended))) is not None:
+            reason, message = said
+            return Fault(reason, message)  # while it runs again too: until something comes, that is what is known
+        if "running" not in status.get("state", {}):
             return Fault(Reason.DOWNLOAD_FAILED, f"{status['name']}: {_ending(ended)}")
     return None
 
@@ -134,17 +170,17 @@ def _last_words(status: Object, pod: Object) -> str:
     ended = status.get("state", {}).get("terminated") or status.get("lastState", {}).get("terminated")
     if ended is not None:
         return _ending(ended)
-    return _one_line(pod.get("status", {}).get("message", ""))
+    return one_line(pod.get("status", {}).get("message", ""))
+
+
+def _last_line(ended: Object) -> str:
+    lines = [line for line in str(ended.get("message", "")).splitlines() if line.strip()]
+    return one_line(lines[-1]) if lines else ""
 
 
 def _ending(ended: Object) -> str:
-    lines = [line for line in str(ended.get("message", "")).splitlines() if line.strip()]
     how = f"ended with exit code {ended.get('exitCode')}"
     reason = ended.get("reason")
     why = f" ({reason})" if reason not in (None, "Error", "Completed") else ""
-    return f"{how}{why}{': ' + _one_line(lines[-1]) if lines else ''}."
-
-
-def _one_line(text: str) -> str:
-    flat = " ".join(text.split())
-    return flat if len(flat) <= _LONGEST else flat[:_LONGEST] + "…"
+    last = _last_line(ended)
+    return f"{how}{why}{': ' + last if last else ''}."

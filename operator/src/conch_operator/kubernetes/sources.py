@@ -10,8 +10,9 @@ from conch_contracts.conditions import Reason
 from conch_contracts.names import Digest, ModelId
 from conch_operator.agent.report import SourceReport
 from conch_operator.kubernetes.agents import Agents, AgentUnavailable
-from conch_operator.kubernetes.api import ApiError, KubernetesApi
-from conch_operator.kubernetes.kinds import CONFIG_MAP, Object
+from conch_operator.kubernetes.api import KubernetesApi
+from conch_operator.kubernetes.chat_templates import ChatTemplates
+from conch_operator.kubernetes.kinds import Object
 from conch_operator.kubernetes.pods import agent_host
 from conch_operator.reconcile import SourceUnavailable
 from conch_operator.resources.reader import pods_of
@@ -19,6 +20,9 @@ from conch_operator.state import DesiredModel, SourceFacts, SourceFault
 
 ASK_AGAIN_S = 5.0
 """Between two questions about a folder that is faulty."""
+ASK_FOR_PROGRESS_S = 2.0
+"""Between two questions about a folder that is on its way."""
+_ON_THE_WAY = (Reason.WAITING, Reason.DOWNLOADING)
 
 Answer = SourceFacts | SourceFault
 
@@ -39,7 +43,7 @@ class AgentSources:
         pods: Callable[[], Sequence[Object]],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._api = api
+        self._templates = ChatTemplates(api)
         self._agents = agents
         self._pods = pods
         self._clock = clock
@@ -55,10 +59,13 @@ class AgentSources:
             source = model.deployment.spec.source.model_dump_json()
             told = [self._asked[uid].answer for pod in pods[model.id] if (uid := pod["metadata"]["uid"]) in self._asked]
             before = self._last.get(model.id)
-            if told:
-                self._last[model.id] = (source, told[0])
+            there = [answer for answer in told if not _is_on_its_way(answer)]
+            if there or (told and (before is None or before[0] != source)):
+                self._last[model.id] = (source, (there or told)[0])
             elif before is None or before[0] != source:
                 continue
+            elif told and _is_on_its_way(before[1]):
+                self._last[model.id] = (source, told[0])
             found[model.id] = await self._with_template(model, self._last[model.id][1])
         self._last = {model: last for model, last in self._last.items() if model in found}
         return found
@@ -90,27 +97,21 @@ class AgentSources:
 
     def _is_due(self, uid: str) -> bool:
         asked = self._asked.get(uid)
-        return asked is None or (isinstance(asked.answer, SourceFault) and self._clock() - asked.at_s >= ASK_AGAIN_S)
+        if asked is None:
+            return True
+        pause_s = ASK_FOR_PROGRESS_S if _is_on_its_way(asked.answer) else ASK_AGAIN_S
+        return isinstance(asked.answer, SourceFault) and self._clock() - asked.at_s >= pause_s
 
     async def _with_template(self, model: DesiredModel, answer: Answer) -> Answer:
         """Add the chat template that the ModelDeployment sets instead of the folder's."""
-        template = model.deployment.spec.tokenizer.chat_template
-        if template is None or isinstance(answer, SourceFault):
+        if isinstance(answer, SourceFault):
             return answer
-        if template.inline is not None:
-            return replace(answer, chat_template=template.inline)
-        ref = template.config_map_key_ref
-        if ref is None:
-            message = "spec.tokenizer.chatTemplate.file is for laptops; use inline or configMapKeyRef on a cluster."
-            return SourceFault(Reason.TOKENIZER_INVALID, message)
-        try:
-            found = await self._api.get(CONFIG_MAP, model.deployment.metadata.namespace, ref.name)
-        except ApiError as error:
-            return SourceFault(Reason.TOKENIZER_INVALID, f"The ConfigMap {ref.name} cannot be read: {error}")
-        text = (found or {}).get("data", {}).get(ref.key)
-        if text is None:
-            return SourceFault(Reason.TOKENIZER_INVALID, f"There is no ConfigMap {ref.name} with a key {ref.key}.")
-        return replace(answer, chat_template=text)
+        template = await self._templates.of(model)
+        return template if isinstance(template, SourceFault) else replace(answer, chat_template=template)
+
+
+def _is_on_its_way(answer: Answer) -> bool:
+    return isinstance(answer, SourceFault) and answer.reason in _ON_THE_WAY
 
 
 def _answer(report: SourceReport) -> Answer:

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from conch_contracts.conditions import Condition, ConditionStatus, ConditionType, Reason
+from conch_contracts.conditions import Condition, ConditionStatus, ConditionType, Reason, set_condition
 from conch_contracts.names import API_VERSION, KIND, OPERATOR, ModelId
 from conch_contracts.spec.status import ModelDeploymentStatus
 from conch_operator.kubernetes.api import ApiError, KubernetesApi
@@ -20,7 +20,7 @@ from conch_operator.status import ModelStatus
 log = logging.getLogger(__name__)
 
 _LONGEST_NOTE = 1000
-_ON_THE_WAY = (Reason.WAITING, Reason.ENGINE_STARTING, Reason.ROUTE_PENDING, Reason.NO_REPLICAS)
+_ON_THE_WAY = (Reason.WAITING, Reason.DOWNLOADING, Reason.ENGINE_STARTING, Reason.ROUTE_PENDING, Reason.NO_REPLICAS)
 
 
 class Telling:
@@ -30,6 +30,13 @@ class Telling:
         self._api = api
         self._instance = instance
 
+    async def greet(self, wanted: Wanted) -> None:
+        """Say of every object that nothing was said about yet that it has been seen."""
+        for model, item in wanted.objects.items():
+            if "status" not in item and model not in wanted.invalid:
+                patched = await self._patch(item, status_body(first_status(model, item), item))
+                wanted.objects[model] = patched or item
+
     async def tell(self, wanted: Wanted, statuses: Mapping[ModelId, ModelStatus]) -> None:
         """Write what has changed; an object that has gone meanwhile is no error."""
         for model, status in {**statuses, **_invalid(wanted)}.items():
@@ -37,14 +44,20 @@ class Telling:
             body = status_body(status, item)
             if body == _held(item):
                 continue
-            meta = item["metadata"]
-            try:
-                await self._api.patch(MODEL_DEPLOYMENT, meta["namespace"], meta["name"], {"status": body}, "status")
-            except ApiError as error:
-                if error.status != 404:
-                    raise
-                continue
-            await self._event(item, read_status(model, item), status)
+            if await self._patch(item, body) is not None:
+                await self._event(item, read_status(model, item), status)
+
+    async def _patch(self, item: Object, body: Object) -> Object | None:
+        """Write a status; None when that failed for this object, which is tried again."""
+        meta = item["metadata"]
+        try:
+            return await self._api.patch(MODEL_DEPLOYMENT, meta["namespace"], meta["name"], {"status": body}, "status")
+        except ApiError as error:
+            if not error.answered:
+                raise
+            if error.status != 404:
+                log.warning("A status was not written.", extra={"model": meta["name"], "error": str(error)})
+            return None
 
     async def _event(self, item: Object, before: ModelStatus | None, status: ModelStatus) -> None:
         ready = status.condition(ConditionType.READY)
@@ -56,6 +69,31 @@ class Telling:
         except ApiError as error:
             if error.status != 409:  # the same Event was written by a round that did not get to its end
                 log.warning("An Event was not written.", extra={"error": str(error)})
+
+
+def first_status(model: ModelId, item: Object) -> ModelStatus:
+    """Return what is said about an object that was just seen: that nothing is known yet."""
+    generation = item["metadata"]["generation"]
+    conditions = (
+        Condition(
+            type=kind,
+            status=ConditionStatus.UNKNOWN,
+            reason=Reason.WAITING,
+            message="Conch has just seen the model.",
+            last_transition_time=_now(),
+            observed_generation=generation,
+        )
+        for kind in ConditionType
+    )
+    return ModelStatus(
+        model_id=model,
+        observed_generation=generation,
+        served_names=(),
+        replicas=0,
+        ready_replicas=0,
+        tokenizer_digest=None,
+        conditions=tuple(conditions),
+    )
 
 
 def status_body(status: ModelStatus, item: Object) -> Object:
@@ -111,7 +149,7 @@ def _held(item: Object) -> Object | None:
 def _invalid(wanted: Wanted) -> dict[ModelId, ModelStatus]:
     """Return the status of objects that cannot be read."""
     statuses = {}
-    now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    now = _now()
     for model, message in wanted.invalid.items():
         generation = wanted.objects[model]["metadata"]["generation"]
         before = read_status(model, wanted.objects[model])
@@ -121,17 +159,21 @@ def _invalid(wanted: Wanted) -> dict[ModelId, ModelStatus]:
             type=ConditionType.READY,
             status=ConditionStatus.FALSE,
             reason=Reason.SPEC_INVALID,
-            message=message,
+            message=f"{message}. What serves it goes on as it is."[:32_768],
             last_transition_time=old.last_transition_time if old is not None and same else now,
             observed_generation=generation,
         )
         statuses[model] = ModelStatus(
             model_id=model,
             observed_generation=generation,
-            served_names=(),
-            replicas=0,
-            ready_replicas=0,
-            tokenizer_digest=None,
-            conditions=(ready,),
+            served_names=before.served_names if before else (),
+            replicas=before.replicas if before else 0,
+            ready_replicas=before.ready_replicas if before else 0,
+            tokenizer_digest=before.tokenizer_digest if before else None,
+            conditions=set_condition(before.conditions if before else (), ready),
         )
     return statuses
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -1,6 +1,8 @@
-"""Whether watches still tell what happens: what a list shows must have been told by the watch a while later.
+"""Whether watches still tell what happens.
 
-A watch whose connection is dead looks like one on which nothing happens. Lists are read anyway, so they are the proof.
+A watch whose connection is dead looks like one on which nothing happens. Two things tell them apart. Lists are read
+anyway: what they show must have been told by the watch a while later. And the API server sends every watch a bookmark
+about once a minute: one that has been silent for several minutes is dead, also on a cluster where nothing changes.
 """
 
 import time
@@ -17,13 +19,23 @@ class _Untold:
 
 
 class WatchHealth:
-    """Compares what watches told with what lists show."""
+    """Compares what watches told with what lists show, and listens to them."""
 
-    def __init__(self, stale_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, stale_s: float, silence_s: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._stale_s = stale_s
+        self._silence_s = silence_s
         self._clock = clock
         self._told: dict[str, str] = {}
         self._untold: dict[str, _Untold] = {}
+        self._heard_at: dict[str, float] = {}
+
+    def opened(self, watch: str) -> None:
+        """Note that a watch was opened; opening it again and again is no proof that it tells anything."""
+        self._heard_at.setdefault(watch, self._clock())
+
+    def heard(self, watch: str) -> None:
+        """Note that something came out of a watch: an event or a bookmark."""
+        self._heard_at[watch] = self._clock()
 
     def told(self, item: Object) -> None:
         """Note what a watch has told."""
@@ -47,8 +59,10 @@ class WatchHealth:
         """Forget everything: the watches begin anew."""
         self._told.clear()
         self._untold.clear()
+        self._heard_at.clear()
 
     def alive(self) -> bool:
-        """Return whether nothing has been left untold for too long."""
+        """Return whether nothing has been left untold and no watch has been silent for too long."""
         now = self._clock()
-        return all(now - untold.since_s < self._stale_s for untold in self._untold.values())
+        told = all(now - untold.since_s < self._stale_s for untold in self._untold.values())
+        return told and all(now - heard_s < self._silence_s for heard_s in self._heard_at.values())

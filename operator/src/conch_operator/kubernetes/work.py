@@ -7,14 +7,15 @@ say that it is time. A round that fails is tried again, a little later each time
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+from conch_contracts.names import ModelId
 from conch_kit.redis_client import RegistryError, RegistryUnavailable
 from conch_operator.kubernetes.api import ApiError, KubernetesApi
-from conch_operator.kubernetes.children import Refused
-from conch_operator.kubernetes.desired import read_wanted
+from conch_operator.kubernetes.backoff import Backoff
+from conch_operator.kubernetes.desired import Wanted, read_wanted
 from conch_operator.kubernetes.engines import KubernetesEngines
 from conch_operator.kubernetes.kinds import MODEL_DEPLOYMENT, Object
 from conch_operator.kubernetes.pools import WorkerPools
@@ -30,7 +31,6 @@ LEAST_PAUSE_S = 0.25
 """Between two rounds, so that a burst of changes is seen to together."""
 UNSETTLED_S = 1.0
 """Until the next round while a model is not ready."""
-_LONGEST_PAUSE_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,8 @@ class Parts:
     watches: WatchHealth
     metrics: OperatorMetrics
     namespaces: Sequence[str | None]
+    loads: Callable[[], Mapping[str, int]]
+    """Returns the requests in flight in each pool of workers."""
 
 
 class Work:
@@ -55,6 +57,8 @@ class Work:
         self._round_s = round_s
         self._wake = wake
         self._settled = True
+        self._unknown: Mapping[ModelId, tuple[str, ...]] = {}
+        self._backoff = Backoff()
 
     def changed(self) -> None:
         """Say that something has happened."""
@@ -63,19 +67,24 @@ class Work:
 
     async def run(self) -> None:
         """Run rounds for ever."""
-        pause_s = 0.0
+        failures = 0
         while True:
             self._wake.clear()
             self._parts.metrics.waiting.set(0)
+            pause_s = LEAST_PAUSE_S
             try:
                 await self._timed_round()
-                pause_s = 0.0
-            except (ApiError, Refused, RegistryUnavailable, RegistryError) as error:
-                pause_s = min(_LONGEST_PAUSE_S, max(1.0, pause_s * 2))
+                failures = 0
+            except (ApiError, RegistryUnavailable, RegistryError) as error:
+                failures += 1
+                pause_s = self._backoff.pause_s(failures)
                 log.warning("A round failed; it is tried again.", extra={"error": str(error), "pause_s": pause_s})
-            await asyncio.sleep(max(LEAST_PAUSE_S, pause_s))
+            await asyncio.sleep(pause_s)
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), self._round_s if self._settled else UNSETTLED_S)
+                await asyncio.wait_for(self._wake.wait(), self._rest_s())
+
+    def _rest_s(self) -> float:
+        return self._round_s if self._settled else min(self._round_s, UNSETTLED_S)
 
     async def _timed_round(self) -> None:
         began = time.perf_counter()
@@ -89,6 +98,13 @@ class Work:
             self._parts.metrics.reconciles.labels(result).inc()
             self._parts.metrics.duration.observe(time.perf_counter() - began)
 
+    def _say_unknown(self, wanted: Wanted) -> None:
+        """Log each set of unknown fields once."""
+        for model, fields in wanted.unknown.items():
+            if self._unknown.get(model) != fields:
+                log.warning("Unknown fields are ignored.", extra={"model": model, "fields": ", ".join(fields)})
+        self._unknown = wanted.unknown
+
     async def _round(self) -> Statuses:
         parts = self._parts
         items: list[Object] = []
@@ -96,8 +112,10 @@ class Work:
             items += await parts.api.list_all(MODEL_DEPLOYMENT, namespace)
         parts.watches.listed(items)
         wanted = read_wanted(items)
+        await parts.telling.greet(wanted)
         await parts.engines.observe()
-        await parts.pools.ensure(model.deployment.spec.kind for model in wanted.desired.models)
+        self._say_unknown(wanted)
+        await parts.pools.ensure(wanted.kinds, parts.loads())
         statuses = await parts.reconciler.reconcile(wanted.desired, wanted.statuses)
         await parts.telling.tell(wanted, statuses)
         return statuses

@@ -17,6 +17,7 @@ from conch_kit.redis_client import RedisClient, RegistryError, RegistryUnavailab
 from conch_kit.registry import BundleStore, RegistryReader, RegistryWriter
 from conch_kit.triton.client import TritonClient
 from conch_operator.local.desired import DesiredModels
+from conch_operator.local.downloads import DownloadedSources, Downloads
 from conch_operator.local.engines import EngineServer, LocalEngines
 from conch_operator.local.processes import Nursery
 from conch_operator.local.progress import Progress
@@ -26,7 +27,6 @@ from conch_operator.local.state_folder import StateFolder
 from conch_operator.plan import plan_processes
 from conch_operator.probe import Prober
 from conch_operator.reconcile import Ports, Reconciler
-from conch_operator.source import SourceReader
 from conch_operator.status import Statuses
 from conch_operator.triton_probe import TritonAsker
 
@@ -71,13 +71,13 @@ class Session:
             self._obey_signals(engines)
             self._services.start(nursery, self._wake.set)
             try:
-                await self._serve(engines)
+                await self._serve(nursery, engines)
             finally:
                 await self._stop(engines)
         if self._refusal is not None:
             raise GatewayRefused(self._refusal)
 
-    async def _serve(self, engines: LocalEngines) -> None:
+    async def _serve(self, nursery: Nursery, engines: LocalEngines) -> None:
         redis_url = self._options.services.redis_url
         await self._wait_for_redis()
         async with AsyncExitStack() as stack:
@@ -86,9 +86,9 @@ class Session:
             reader.subscribe(lambda _: self._wake.set())
             triton = await stack.enter_async_context(TritonClient())
             prober = await stack.enter_async_context(Prober(TritonAsker(triton), self._wake.set))
-            ports = Ports(
-                SourceReader(), engines, plan_processes, RegistryWriter(redis), reader, BundleStore(redis), prober
-            )
+            downloads = Downloads(nursery, self._state, self._options.server.environment, self._wake.set)
+            sources, writer = DownloadedSources(downloads), RegistryWriter(redis)
+            ports = Ports(sources, engines, plan_processes, writer, reader, BundleStore(redis), prober)
             watching = asyncio.create_task(self._models.follow(self._options.files, self._told), name="files")
             try:
                 await self._rounds(Reconciler(ports))

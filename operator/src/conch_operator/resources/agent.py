@@ -23,6 +23,8 @@ def agent_container(model: DesiredModel, source: SourceVolume, settings: EngineS
         "CONCH_PORT": str(AGENT_PORT),
         "CONCH_NEEDS_WEIGHTS": str(needs.weights).lower(),
         "CONCH_NEEDS_CONFIG": str(needs.config).lower(),
+        "CONCH_NEEDS_TEMPLATE": str(needs.template).lower(),
+        **({"CONCH_DOWNLOADS": "true"} if source.download_mounts else {}),
     }
     probe = {"httpGet": {"path": "/livez", "port": AGENT_PORT}, "timeoutSeconds": 5}
     return {

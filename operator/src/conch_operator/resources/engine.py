@@ -21,6 +21,7 @@ from conch_contracts.names import (
 )
 from conch_operator.agent.report import ENGINE_PATH, WITHDRAWN_PATH
 from conch_operator.resources.agent import agent_container
+from conch_operator.resources.download import download_container
 from conch_operator.resources.images import engine_image
 from conch_operator.resources.metadata import child_name, digest, labels, metadata, selector
 from conch_operator.resources.repository import REPOSITORY_MOUNT, linking_container, repository_volumes
@@ -69,14 +70,15 @@ def make_engine_deployment(
     }
 
 
-def triton_command(model: DesiredModel, server: RuntimeServer) -> Object:
+def triton_command(model: DesiredModel, server: RuntimeServer, drain_s: int) -> Object:
     """Return how an engine's tritonserver is started; the ModelDeployment's own options come last."""
-    first = [*_options(model, server, _outside()), *model.deployment.spec.engine.args]
+    outside = {"exit-timeout-secs": drain_s, **_outside()}
+    first = [*_options(model, server, outside), *model.deployment.spec.engine.args]
     if server.ranks == 1:
         return {"command": [SERVER], "args": first}
     args = ["-n", "1", SERVER, *first]
     for rank in range(1, server.ranks):
-        inside = dict.fromkeys(("allow-http", "allow-grpc", "allow-metrics"), "false")
+        inside = dict.fromkeys(("allow-http", "allow-grpc", "allow-metrics"), "false") | {"exit-timeout-secs": drain_s}
         args += [":", "-n", "1", SERVER, *_options(model, server, inside, rank)]
     return {"command": ["mpirun"], "args": args}
 
@@ -93,7 +95,6 @@ def _options(model: DesiredModel, server: RuntimeServer, network: Mapping[str, o
         "model-control-mode": "explicit",
         "load-model": server.contract.triton_model,
         "exit-on-error": "false",
-        "exit-timeout-secs": answer_s(model),
         **network,
         **server.options,
         # Every server of an engine shares /dev/shm with the others.
@@ -102,9 +103,9 @@ def _options(model: DesiredModel, server: RuntimeServer, network: Mapping[str, o
     return [f"--{name}" if value is None else f"--{name}={value}" for name, value in options.items()]
 
 
-def answer_s(model: DesiredModel) -> int:
-    """Return how long the longest answer may take, in whole seconds."""
-    return max(1, round(model.deployment.spec.routing.timeout))
+def drain_of(model: DesiredModel, settings: EngineSettings) -> int:
+    """Return how long an engine that ends may go on with the answers that it has begun, in whole seconds."""
+    return max(1, round(min(model.deployment.spec.routing.timeout, settings.drain_seconds)))
 
 
 def _pod(model: DesiredModel, server: RuntimeServer, source: SourceVolume, settings: EngineSettings) -> Object:
@@ -116,14 +117,16 @@ def _pod(model: DesiredModel, server: RuntimeServer, source: SourceVolume, setti
     if server.version_folder is not None:
         init.append(linking_container(server, image, source.engine_mounts) | _common(settings))
     init.append(agent_container(model, source, settings) | _common(settings) | {"restartPolicy": "Always"})
+    if source.download_mounts:  # after the agent, which tells how far it is
+        init.append(download_container(model.deployment.spec, source, settings) | _common(settings))
     pod: Object = {
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "securityContext": POD_SECURITY,
         "readinessGates": [{"conditionType": SERVING_GATE}],
-        "terminationGracePeriodSeconds": answer_s(model) + GATE_S + 15,
+        "terminationGracePeriodSeconds": drain_of(model, settings) + GATE_S + 15,
         "initContainers": init,
-        "containers": [_triton(model, server, source, image) | _common(settings)],
+        "containers": [_triton(model, server, source, settings) | _common(settings)],
         "volumes": [
             *source.volumes,
             *repository_volumes(model, server),
@@ -143,13 +146,13 @@ def _pod(model: DesiredModel, server: RuntimeServer, source: SourceVolume, setti
     return pod | {name: value for name, value in optional.items() if value}
 
 
-def _triton(model: DesiredModel, server: RuntimeServer, source: SourceVolume, image: str) -> Object:
+def _triton(model: DesiredModel, server: RuntimeServer, source: SourceVolume, settings: EngineSettings) -> Object:
     engine = model.deployment.spec.engine
     env = {"HOME": "/tmp", **server.env, **{variable.name: variable.value for variable in engine.env}}
     return {
         "name": TRITON,
-        "image": image,
-        **triton_command(model, server),
+        "image": engine_image(model, settings),
+        **triton_command(model, server, drain_of(model, settings)),
         "env": [{"name": name, "value": value} for name, value in env.items()],
         "ports": [
             {"name": "http", "containerPort": TRITON_HTTP_PORT},

@@ -23,8 +23,8 @@ class NotSupported(Exception):
 
 
 def make_engine_objects(model: DesiredModel, settings: EngineSettings) -> tuple[Object, ...]:
-    """Return what runs a model's engines; raises NotSupported, SourceNotSupported."""
-    source = source_volume(model.deployment.spec.source)
+    """Return what runs a model's engines; raises NotSupported."""
+    source = source_volume(model.deployment.spec)
     server = make_server(model, source)
     engine = model.deployment.spec.engine
     if engine.image is None and engine.runtime not in {*settings.images, *DEFAULT_IMAGES}:
@@ -37,7 +37,9 @@ def make_engine_objects(model: DesiredModel, settings: EngineSettings) -> tuple[
     ]
     if settings.network_policy.enabled:
         meta = metadata(model, child_name(model))
-        made.insert(0, make_network_policy(meta, selector(model), settings.network_policy, engine=True))
+        downloads = model.deployment.spec.source.downloaded is not None
+        policy = make_network_policy(meta, selector(model), settings.network_policy, engine=True, downloads=downloads)
+        made.insert(0, policy)
     return tuple(with_hash(one) for one in made)
 
 

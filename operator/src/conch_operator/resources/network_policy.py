@@ -1,5 +1,6 @@
 """The NetworkPolicies of a model's pods: workers and the operator may call them, they may call nobody.
 
+A pod that downloads may call name servers, and over TCP everybody but what only the node should reach.
 The kubelet's probes and hooks need no rule: traffic from a pod's own node is always let in.
 """
 
@@ -11,9 +12,20 @@ from conch_operator.settings import NetworkPolicySettings
 
 Object = dict[str, Any]
 
+_DOWNLOADS: list[Object] = [
+    {"ports": [{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]},
+    {
+        "to": [
+            {"ipBlock": {"cidr": "0.0.0.0/0", "except": ["169.254.0.0/16"]}},
+            {"ipBlock": {"cidr": "::/0", "except": ["fe80::/10", "fd00:ec2::/32"]}},
+        ],
+        "ports": [{"protocol": "TCP"}],
+    },
+]
+
 
 def make_network_policy(
-    metadata: Object, pods: Mapping[str, str], settings: NetworkPolicySettings, *, engine: bool
+    metadata: Object, pods: Mapping[str, str], settings: NetworkPolicySettings, *, engine: bool, downloads: bool
 ) -> Object:
     """Return the policy of an engine's pods, or of a source reader's."""
     ports = (TRITON_HTTP_PORT, TRITON_GRPC_PORT, AGENT_PORT) if engine else (AGENT_PORT,)
@@ -28,7 +40,7 @@ def make_network_policy(
             "podSelector": {"matchLabels": dict(pods)},
             "policyTypes": ["Ingress", "Egress"],
             "ingress": ingress,
-            "egress": [],
+            "egress": _DOWNLOADS if downloads else [],
         },
     }
 

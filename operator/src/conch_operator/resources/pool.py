@@ -1,6 +1,7 @@
 """The objects of one pool of workers, from what the chart says about it."""
 
 import copy
+from dataclasses import dataclass
 from typing import Any
 
 from conch_contracts.names import GROUP, MANAGED_BY_LABEL, OPERATOR
@@ -12,17 +13,26 @@ Object = dict[str, Any]
 POOL_LABEL = f"{GROUP}/worker-pool"
 
 
-def make_pool(name: str, pool: PoolSettings, namespace: str, owner: Object | None) -> list[Object]:
+@dataclass(frozen=True, slots=True)
+class PoolPlace:
+    """Where a pool runs, whom it belongs to, and how many workers it has now."""
+
+    namespace: str
+    owner: Object | None
+    replicas: int
+
+
+def make_pool(name: str, pool: PoolSettings, place: PoolPlace) -> list[Object]:
     """Return the objects of a pool, complete."""
-    return [_complete(name, pool, copy.deepcopy(given), namespace, owner) for given in pool.objects.values()]
+    return [_complete(name, copy.deepcopy(given), place) for given in pool.objects.values()]
 
 
-def _complete(name: str, pool: PoolSettings, made: Object, namespace: str, owner: Object | None) -> Object:
+def _complete(name: str, made: Object, place: PoolPlace) -> Object:
     meta = made["metadata"]
-    meta["namespace"] = namespace
+    meta["namespace"] = place.namespace
     meta["labels"] = {**meta.get("labels", {}), MANAGED_BY_LABEL: OPERATOR, POOL_LABEL: name}
-    if owner is not None:
-        meta["ownerReferences"] = [owner]
+    if place.owner is not None:
+        meta["ownerReferences"] = [place.owner]
     if made["kind"] == "Deployment":
-        made["spec"]["replicas"] = pool.min_replicas
+        made["spec"]["replicas"] = place.replicas
     return with_hash(made)

@@ -18,6 +18,7 @@ from conch_contracts.names import (
 )
 from conch_contracts.spec.engine import Runtime
 from conch_operator.resources.agent import agent_container
+from conch_operator.resources.download import download_container
 from conch_operator.resources.metadata import digest, owner_reference, selector, with_hash
 from conch_operator.resources.network_policy import make_network_policy
 from conch_operator.resources.security import CONTAINER_SECURITY, POD_SECURITY
@@ -34,7 +35,7 @@ def reader_name(model: DesiredModel) -> str:
     """Return the name of the source reader of a model; models that can share one give the same."""
     spec = model.deployment.spec
     needs = needs_of(spec)
-    shared = [spec.source.model_dump(mode="json"), needs.weights, needs.config]
+    shared = [spec.source.model_dump(mode="json"), needs.weights, needs.config, needs.template]
     return f"conch-source-{digest(shared)}"
 
 
@@ -91,19 +92,27 @@ def _make(models: list[DesiredModel], settings: EngineSettings) -> list[Object]:
         },
     }
     policies = settings.network_policy
-    made = [make_network_policy(metadata, chosen, policies, engine=False)] if policies.enabled else []
+    made = []
+    if policies.enabled:
+        downloads = first.deployment.spec.source.downloaded is not None
+        made.append(make_network_policy(metadata, chosen, policies, engine=False, downloads=downloads))
     return [with_hash(one) for one in (*made, deployment)]
 
 
 def _pod(model: DesiredModel, settings: EngineSettings) -> Object:
-    source = source_volume(model.deployment.spec.source)
+    spec = model.deployment.spec
+    source = source_volume(spec)
     common = {
         "imagePullPolicy": settings.image_pull_policy,
         "securityContext": CONTAINER_SECURITY,
         "terminationMessagePolicy": "FallbackToLogsOnError",
     }
     image = settings.images.get(Runtime.CPU, settings.agent_image)
-    init = [copying_container(model.deployment.spec.source, image) | common] if source.copies_from_image else []
+    init = [copying_container(spec.source, image) | common] if source.copies_from_image else []
+    volumes = list(source.volumes)
+    if source.download_mounts:
+        init.append(download_container(spec, source, settings) | common)
+        volumes.append({"name": "tmp", "emptyDir": {}})
     pod: Object = {
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
@@ -111,7 +120,7 @@ def _pod(model: DesiredModel, settings: EngineSettings) -> Object:
         "terminationGracePeriodSeconds": 5,
         "initContainers": init,
         "containers": [agent_container(model, source, settings) | common],
-        "volumes": list(source.volumes),
+        "volumes": volumes,
     }
     if settings.image_pull_secrets:
         pod["imagePullSecrets"] = [{"name": name} for name in settings.image_pull_secrets]

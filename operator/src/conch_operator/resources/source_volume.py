@@ -1,14 +1,17 @@
 """How a model's folder comes into an engine's pod, and where every container of the pod finds it.
 
 A `path` is a folder inside the engine's own image, which the agent's container cannot see, so its small files are
-copied for the agent. All other sources are volumes.
+copied for the agent. All other sources are volumes; what is downloaded lies on a claim, or in the pod's own space.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from conch_contracts.spec.source import SourceSpec
+from conch_contracts.modeldeployment import ModelSpec
+from conch_contracts.spec.fields import quantity_value
+from conch_contracts.spec.source import CacheSpec, SourceSpec
 from conch_kit.bundles import TOKENIZER_FILES
+from conch_operator.download.place import folder_name
 
 Object = dict[str, Any]
 
@@ -17,6 +20,8 @@ IMAGE_MODELS = "/models"
 SOURCE_MOUNT = "/conch/source"
 """Where the agent finds the folder."""
 _VOLUME = "source"
+_NOTES_BYTES = 64 * 1024 * 1024
+"""Room for what a download leaves beside the files; a pod that takes more than its limit is evicted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,16 +35,15 @@ class SourceVolume:
     volumes: tuple[Object, ...]
     engine_mounts: tuple[Object, ...] = ()
     agent_mounts: tuple[Object, ...] = ()
+    download_mounts: tuple[Object, ...] = ()
+    """In the container that downloads, where one does."""
     copies_from_image: bool = False
     """Whether an init container with the engine's image copies the small files for the agent."""
 
 
-class SourceNotSupported(Exception):
-    """A source that this version cannot bring into a pod; the message says what to use."""
-
-
-def source_volume(source: SourceSpec) -> SourceVolume:
-    """Return how a source comes into a pod; raises SourceNotSupported."""
+def source_volume(spec: ModelSpec) -> SourceVolume:
+    """Return how a model's source comes into a pod."""
+    source = spec.source
     if source.path is not None:
         return SourceVolume(
             engine_folder=f"{IMAGE_MODELS}/{source.path.lstrip('/')}",
@@ -54,7 +58,9 @@ def source_volume(source: SourceSpec) -> SourceVolume:
     if source.oci is not None:
         image = {"reference": source.oci.image, "pullPolicy": "IfNotPresent"}
         return _mounted({"name": _VOLUME, "image": image}, source.oci.path)
-    raise SourceNotSupported(f"Sources of type {source.named} are not downloaded yet; use pvc, oci or path.")
+    assert source.downloaded is not None
+    mounted = _mounted(_download_volume(source.downloaded.cache), folder_name(spec))
+    return replace(mounted, download_mounts=({"name": _VOLUME, "mountPath": SOURCE_MOUNT},))
 
 
 def copying_container(source: SourceSpec, image: str) -> Object:
@@ -75,6 +81,15 @@ def copying_container(source: SourceSpec, image: str) -> Object:
         "command": ["/bin/sh", "-c", script, "files", f"{IMAGE_MODELS}/{(source.path or '').lstrip('/')}"],
         "volumeMounts": [{"name": _VOLUME, "mountPath": SOURCE_MOUNT}],
     }
+
+
+def _download_volume(cache: CacheSpec | None) -> Object:
+    if cache is not None and cache.claim_name is not None:
+        return {"name": _VOLUME, "persistentVolumeClaim": {"claimName": cache.claim_name}}
+    if cache is not None and cache.size is not None:
+        limit = int(quantity_value(cache.size)) + _NOTES_BYTES
+        return {"name": _VOLUME, "emptyDir": {"sizeLimit": str(limit)}}
+    return {"name": _VOLUME, "emptyDir": {}}
 
 
 def _mounted(volume: Object, path: str | None) -> SourceVolume:

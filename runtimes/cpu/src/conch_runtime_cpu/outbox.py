@@ -1,12 +1,15 @@
 """Holds what the engine has made until the courier takes it, all since the last time in one message.
 
 The engine thread publishes the events of a step under one lock and never waits for the server. The courier takes one
-request's news at a time: first tokens and endings before everything else, the others in turn. So messages grow by
-themselves when the courier falls behind, and are single tokens when it does not.
+request's news at a time: first tokens and endings before everything else, the others in turn. A message costs the
+server and everybody behind it about as much as computing ten tokens of a small model, whatever it holds. So with many
+requests each waits a little between two messages, and its tokens travel together; a few requests get single tokens.
 """
 
+import math
+import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from threading import Condition
 from typing import Protocol
@@ -15,6 +18,11 @@ from conch_runtime_cpu.errors import EngineStopped
 from conch_runtime_cpu.logprobs import LogprobRows
 from conch_runtime_cpu.sampler import TokenLogprobs
 from conch_runtime_cpu.scheduler import Event, Finish, RequestKey
+
+_SINGLE_TOKENS = 4
+"""So many requests at once get each token in a message of its own."""
+_GAP_PER_REQUEST_S = 0.002
+_LONGEST_GAP_S = 0.04
 
 
 @dataclass(slots=True)
@@ -47,7 +55,7 @@ class Channel(Protocol):
 class Mailbox:
     """One request's channel, and its news that have not been taken."""
 
-    __slots__ = ("channel", "closed", "key", "news", "started")
+    __slots__ = ("channel", "closed", "due", "key", "news", "started")
 
     def __init__(self, key: RequestKey, channel: Channel) -> None:
         self.key = key
@@ -55,6 +63,8 @@ class Mailbox:
         self.news: News | None = None
         self.started = False
         """Whether anything was taken yet."""
+        self.due = 0.0
+        """When the next message may go, on the outbox's clock, unless it is urgent."""
         self.closed = False
         """Whether the channel must not be used any more; known to the courier's thread alone."""
 
@@ -73,7 +83,8 @@ class Mailbox:
 class Outbox:
     """The mailboxes of all requests that are not answered to the end."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self._changed = Condition()
         self._mailboxes: dict[RequestKey, Mailbox] = {}
         self._urgent: deque[Mailbox] = deque()
@@ -91,11 +102,13 @@ class Outbox:
     def publish(self, events: Iterable[Event]) -> None:
         """Take the events of one step."""
         with self._changed:
+            asleep = not (self._urgent or self._waiting)
             for event in events:
                 mailbox = self._mailboxes.get(event.key)
                 if mailbox is not None:
                     self._deliver(mailbox, event)
-            self._changed.notify()
+            if asleep or self._urgent:
+                self._changed.notify()
 
     def stop(self, reason: str) -> None:
         """Fail every request that is not finished, and all that come later."""
@@ -109,14 +122,10 @@ class Outbox:
     def take(self, timeout_s: float) -> tuple[Mailbox, News] | None:
         """Wait for news and return the most urgent; None when there were none in time."""
         with self._changed:
-            if not (self._urgent or self._waiting):
-                self._changed.wait(timeout_s)
-            for queue in (self._urgent, self._waiting):
-                while queue:
-                    mailbox = queue.popleft()
-                    if mailbox.news is not None:
-                        return mailbox, self._empty(mailbox)
-            return None
+            wait_s = min(timeout_s, self._next_s())
+            if wait_s > 0:
+                self._changed.wait(wait_s)
+            return self._pop(self._urgent) or (self._pop(self._waiting) if self._next_s() <= 0 else None)
 
     def discard(self, key: RequestKey) -> None:
         """Drop a request whose channel is closed."""
@@ -139,10 +148,25 @@ class Outbox:
         elif fresh:
             self._waiting.append(mailbox)
 
+    def _next_s(self) -> float:
+        """Return how long nothing may be sent, whatever has been published so far."""
+        if self._urgent:
+            return 0.0
+        return max(0.0, self._waiting[0].due - self._clock()) if self._waiting else math.inf
+
+    def _pop(self, queue: deque[Mailbox]) -> tuple[Mailbox, News] | None:
+        while queue:
+            mailbox = queue.popleft()
+            if mailbox.news is not None:
+                return mailbox, self._empty(mailbox)
+        return None
+
     def _empty(self, mailbox: Mailbox) -> News:
         news, mailbox.news = mailbox.news, None
         assert news is not None
         mailbox.started = True
+        if len(self._mailboxes) > _SINGLE_TOKENS:
+            mailbox.due = self._clock() + min(_LONGEST_GAP_S, _GAP_PER_REQUEST_S * len(self._mailboxes))
         if news.final:
             self._mailboxes.pop(mailbox.key, None)
         return news

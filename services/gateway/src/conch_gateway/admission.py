@@ -7,9 +7,9 @@ full, gives up after the model's waiting time, and forgets a waiter that is canc
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import TracebackType
 
 from conch_contracts.names import EngineAddress, ModelId
 from conch_contracts.records import Engine, EngineState, RoutingPolicy
@@ -79,6 +79,23 @@ class ModelQueue:
                 waiter.granted.set_result(engine)
 
 
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """Slots of one engine that are taken until the context ends."""
+
+    queue: ModelQueue
+    engine: Engine
+    sequences: int
+
+    def __enter__(self) -> Engine:
+        return self.engine
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.queue.give_back(self.engine, self.sequences)
+
+
 def usable(engines: Sequence[Engine], *, without: frozenset[EngineAddress] = frozenset()) -> list[Engine]:
     """Return the engines that take new requests and were not tried yet."""
     return [engine for engine in engines if engine.state is EngineState.READY and engine.grpc not in without]
@@ -116,7 +133,6 @@ class Admission:
         """Return how many requests wait per model."""
         return {model: len(queue.waiters) for model, queue in self._queues.items()}
 
-    @asynccontextmanager
     async def slot(
         self,
         model: ModelId,
@@ -124,8 +140,8 @@ class Admission:
         *,
         sequences: int = 1,
         without: frozenset[EngineAddress] = frozenset(),
-    ) -> AsyncIterator[Engine]:
-        """Hold slots of one engine for the length of the context.
+    ) -> "Slot":
+        """Return taken slots of one engine, as a context that gives them back.
 
         Raises Unavailable when no engine can serve, or none had a free slot in time, and RateLimited when the queue
         is full.
@@ -139,10 +155,7 @@ class Admission:
             engine = await self._wait(queue, policy, Waiter(granted, without, sequences))
         else:
             queue.take(engine, sequences)
-        try:
-            yield engine
-        finally:
-            queue.give_back(engine, sequences)
+        return Slot(queue, engine, sequences)
 
     async def _wait(self, queue: ModelQueue, policy: RoutingPolicy, waiter: Waiter) -> Engine:
         if len(queue.waiters) >= policy.queue_max:

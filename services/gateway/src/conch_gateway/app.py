@@ -13,6 +13,7 @@ from conch_gateway.dispatch import Dispatch
 from conch_gateway.edge import Edge
 from conch_gateway.inference import Bounds, Inference
 from conch_gateway.metrics import GatewayMetrics
+from conch_gateway.retries import RetryBudget
 from conch_gateway.settings import GatewaySettings
 from conch_gateway.tokenizers import Tokenizers
 from conch_gateway.upstream.port import Upstream
@@ -51,13 +52,13 @@ def create_app(deps: Deps, settings: GatewaySettings) -> ASGIApp:
         deps.upstream,
         workers(Pool.TOKENIZER),
         timeout_s=settings.tokenizer_timeout_s,
-        count_retry=deps.metrics.retries.labels("tokenizer").inc,
+        retries=RetryBudget(deps.metrics.retries.labels("tokenizer").inc),
     )
     dispatch = Dispatch(
         deps.upstream,
         deps.admission,
         workers(Pool.LLM),
-        count_retry=deps.metrics.retries.labels("worker").inc,
+        retries=RetryBudget(deps.metrics.retries.labels("worker").inc),
     )
     token = settings.internal_token
     inference = Inference(

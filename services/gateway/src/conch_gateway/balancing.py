@@ -4,9 +4,9 @@
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from types import TracebackType
 
 from conch_contracts.names import WorkerUrl
 from conch_contracts.records import Heartbeat
@@ -18,6 +18,24 @@ def choose(loads: Sequence[float], *, start: int = 0) -> int:
     return min(range(count), key=lambda index: (loads[index], (index - start) % count))
 
 
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """One request at a process, counted until the context ends."""
+
+    counts: Counter[str]
+    key: str
+
+    def __enter__(self) -> None:
+        self.counts[self.key] += 1
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.counts[self.key] -= 1
+        if self.counts[self.key] <= 0:
+            del self.counts[self.key]
+
+
 @dataclass(slots=True)
 class InFlight:
     """Requests that this gateway has given to each process, and a turn counter."""
@@ -25,16 +43,9 @@ class InFlight:
     counts: Counter[str] = field(default_factory=Counter)
     turn: int = 0
 
-    @contextmanager
-    def lease(self, key: str) -> Iterator[None]:
-        """Count one request at `key` until the context ends."""
-        self.counts[key] += 1
-        try:
-            yield
-        finally:
-            self.counts[key] -= 1
-            if self.counts[key] <= 0:
-                del self.counts[key]
+    def lease(self, key: str) -> Lease:
+        """Return a context that counts one request at `key`."""
+        return Lease(self.counts, key)
 
     def pick(self, pool: Sequence[Heartbeat], *, without: frozenset[WorkerUrl] = frozenset()) -> WorkerUrl | None:
         """Return the least loaded process that is neither draining nor excluded."""

@@ -30,7 +30,8 @@ class Cors:
         """Return the headers that an answer to this request carries."""
         origin = self._allowed(request)
         if origin is None:
-            return []
+            # What an allowed origin gets is another answer, so a cache must keep them apart.
+            return [(b"vary", b"origin")] if self.origins else []
         return [
             (b"access-control-allow-origin", origin),
             (b"access-control-expose-headers", EXPOSED_HEADERS),

@@ -1,7 +1,6 @@
 """Where a job runs: an engine slot, a worker, and another try elsewhere as long as the client has seen nothing."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 
 from conch_contracts.names import (
@@ -12,9 +11,10 @@ from conch_contracts.names import (
     WorkerUrl,
 )
 from conch_contracts.records import Engine, Heartbeat, Route
-from conch_gateway.admission import Admission
+from conch_gateway.admission import Admission, Slot
 from conch_gateway.balancing import InFlight
 from conch_gateway.refusal import as_error
+from conch_gateway.retries import RetryBudget
 from conch_gateway.stages import Stages
 from conch_gateway.upstream.port import Answer, AnswerLost, ConnectFailed, Header, Post, Upstream, read_all
 from conch_kit.errors import ServiceError, Unavailable, UpstreamError
@@ -54,12 +54,12 @@ class Dispatch:
         admission: Admission,
         pool: Callable[[], Sequence[Heartbeat]],
         *,
-        count_retry: Callable[[], None],
+        retries: RetryBudget,
     ) -> None:
         self._upstream = upstream
         self._admission = admission
         self._pool = pool
-        self._count_retry = count_retry
+        self._retries = retries
         self._in_flight = InFlight()
 
     async def run(
@@ -74,26 +74,24 @@ class Dispatch:
 
         `message` is called when the engine is known. Raises a ServiceError; what `deliver` raises passes.
         """
+        self._retries.earn()
         tried = Tried()
         while True:
-            async with AsyncExitStack() as held:
-                with stages.waiting():
-                    engine = await self._engine(route, sequences, tried, held)
+            with stages.waiting():
+                slot = await self._slot(route, sequences, tried)
+            with slot as engine:
                 try:
                     with stages.working() as headers:
                         return await self._attempt(engine, headers, message(engine), deliver, tried)
                 except _Again as again:
                     tried = replace(again.tried, attempts=tried.attempts + 1)
-            if tried.attempts > RETRIES or tried.lost > 1:
+            if tried.attempts > RETRIES or tried.lost > 1 or not self._retries.spend():
                 raise tried.failure or UpstreamError("No worker answered.")
-            self._count_retry()
 
-    async def _engine(self, route: Route, sequences: int, tried: Tried, held: AsyncExitStack) -> Engine:
-        """Return an engine whose slots are `held`; when none is left, what failed before says more than that."""
+    async def _slot(self, route: Route, sequences: int, tried: Tried) -> Slot:
+        """Return an engine's slots; when no engine is left, what failed before says more than that."""
         try:
-            return await held.enter_async_context(
-                self._admission.slot(route.model_id, route.routing, sequences=sequences, without=tried.engines)
-            )
+            return await self._admission.slot(route.model_id, route.routing, sequences=sequences, without=tried.engines)
         except Unavailable as exc:
             raise tried.failure or exc from None
 

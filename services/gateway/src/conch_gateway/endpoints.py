@@ -13,6 +13,7 @@ from conch_contracts.openai.sampling import SamplingFields, is_on
 from conch_contracts.records import Engine, ModelKind, Route
 from conch_contracts.tokenization import PrepareRequest, PrepareResponse
 from conch_gateway import parameters, preparation, validation
+from conch_gateway.admission import places
 from conch_gateway.body import parse
 from conch_gateway.parameters import Shape
 from conch_gateway.resolve import canonical_name, resolve
@@ -54,12 +55,15 @@ class Endpoint(Generic[R]):
         request = validated.request
         route = resolve(snapshot, request.model, kind=ModelKind.LLM)
         preparation.check_ids(request, route)
+        shape = self.shape(request)
+        work = self.prepare(request, route)
+        parameters.output_limit(shape, route, preparation.tokens_at_least(work))
         return Understood(
             route=route,
             name=canonical_name(route, request.model),
             request=request,
-            shape=self.shape(request),
-            preparation=encode(self.prepare(request, route)),
+            shape=shape,
+            preparation=encode(work),
             unknown_fields=validated.unknown_fields,
         )
 
@@ -123,6 +127,7 @@ class Job:
                     model=route.engine_model,
                     dialect=route.dialect,
                     tokenizer_digest=route.tokenizer_digest,
+                    slots=places(engine, self.sequences),
                 ),
                 prompts=self.prepared.prompts,
                 n=request.n or 1,

@@ -68,6 +68,13 @@ def check_ids(request: SamplingFields, route: Route) -> None:
         check_vocabulary([int(token) for token in request.logit_bias], route, param="logit_bias")
 
 
+def tokens_at_least(work: PrepareRequest) -> int:
+    """Return a length that the longest prompt reaches for certain: a prompt of ids is counted before it is sent on."""
+    if work.truncate_prompt_tokens is not None:
+        return 0
+    return max((len(prompt) for prompt in work.prompts or () if not isinstance(prompt, str)), default=0)
+
+
 def stop_strings(request: SamplingFields) -> tuple[str, ...]:
     """Return the stop strings, whether one or several were given."""
     return (request.stop,) if isinstance(request.stop, str) else tuple(request.stop or ())

@@ -84,6 +84,8 @@ def parse_usage(text: bytes) -> Usage | None:
         usage = Usage.model_validate_json(text)
     except ValidationError:
         return None
+    if usage.prompt_tokens >= 0 and usage.completion_tokens >= 0:
+        return usage
     return Usage(prompt_tokens=max(0, usage.prompt_tokens), completion_tokens=max(0, usage.completion_tokens))
 
 

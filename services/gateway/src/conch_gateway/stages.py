@@ -5,8 +5,11 @@ other. Whoever is called gets the headers under which its own spans continue the
 """
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from types import TracebackType
+
+from prometheus_client import Gauge, Histogram
 
 from conch_contracts.headers import TRACEPARENT
 from conch_gateway.metrics import ModelMetrics
@@ -16,8 +19,46 @@ from conch_kit.tracing import Span, Tracer
 _TRACEPARENT = TRACEPARENT.encode()
 
 
+class Stage:
+    """One stage as a context, which gives the headers for whoever is called in it."""
+
+    __slots__ = ("_began", "_clock", "_duration", "_headers", "_running", "_span")
+
+    def __init__(
+        self,
+        span: AbstractContextManager[Span],
+        headers: tuple[Header, ...],
+        running: Gauge | None,
+        duration: Histogram | None,
+        clock: Callable[[], float],
+    ) -> None:
+        self._span = span
+        self._headers = headers
+        self._running = running
+        self._duration = duration
+        self._clock = clock
+        self._began = 0.0
+
+    def __enter__(self) -> tuple[Header, ...]:
+        if self._running is not None:
+            self._running.inc()
+        if self._duration is not None:
+            self._began = self._clock()
+        trace = self._span.__enter__().traceparent()
+        return self._headers if trace is None else (*self._headers, (_TRACEPARENT, trace))
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._running is not None:
+            self._running.dec()
+        if self._duration is not None:
+            self._duration.observe(self._clock() - self._began)
+        self._span.__exit__(kind, error, trace)
+
+
 class Stages:
-    """The stages of one request; each is a context."""
+    """The stages of one request."""
 
     __slots__ = ("_clock", "_headers", "_metrics", "_parent", "_tracer")
 
@@ -35,34 +76,17 @@ class Stages:
         self._headers = headers
         self._clock = clock
 
-    @contextmanager
-    def tokenizing(self) -> Iterator[tuple[Header, ...]]:
-        """Surround the call of the tokenizer, which gets these headers."""
-        with self._tracer.span("tokenize", self._parent) as span:
-            yield self._below(span)
+    def tokenizing(self) -> Stage:
+        """Surround the call of the tokenizer."""
+        return self._stage("tokenize", None, None)
 
-    @contextmanager
-    def waiting(self) -> Iterator[None]:
+    def waiting(self) -> Stage:
         """Surround the wait for a free engine."""
-        began = self._clock()
-        self._metrics.waiting.inc()
-        try:
-            with self._tracer.span("wait", self._parent):
-                yield
-        finally:
-            self._metrics.waiting.dec()
-            self._metrics.queue_wait.observe(self._clock() - began)
+        return self._stage("wait", self._metrics.waiting, self._metrics.queue_wait)
 
-    @contextmanager
-    def working(self) -> Iterator[tuple[Header, ...]]:
-        """Surround the call of a worker, which gets these headers, until its answer is delivered."""
-        self._metrics.in_flight.inc()
-        try:
-            with self._tracer.span("work", self._parent) as span:
-                yield self._below(span)
-        finally:
-            self._metrics.in_flight.dec()
+    def working(self) -> Stage:
+        """Surround the call of a worker, until its answer is delivered."""
+        return self._stage("work", self._metrics.in_flight, None)
 
-    def _below(self, span: Span) -> tuple[Header, ...]:
-        trace = span.traceparent()
-        return self._headers if trace is None else (*self._headers, (_TRACEPARENT, trace))
+    def _stage(self, name: str, running: Gauge | None, duration: Histogram | None) -> Stage:
+        return Stage(self._tracer.span(name, self._parent), self._headers, running, duration, self._clock)

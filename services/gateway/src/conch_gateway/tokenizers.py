@@ -7,6 +7,7 @@ from conch_contracts.names import PREPARE_PATH, WorkerUrl
 from conch_contracts.records import Heartbeat
 from conch_gateway.balancing import InFlight
 from conch_gateway.refusal import as_error
+from conch_gateway.retries import RetryBudget
 from conch_gateway.upstream.port import Header, Post, Upstream, UpstreamFailure, read_all
 from conch_kit.errors import ServiceError, Unavailable
 
@@ -24,12 +25,12 @@ class Tokenizers:
         pool: Callable[[], Sequence[Heartbeat]],
         *,
         timeout_s: float,
-        count_retry: Callable[[], None],
+        retries: RetryBudget,
     ) -> None:
         self._upstream = upstream
         self._pool = pool
         self._timeout_s = timeout_s
-        self._count_retry = count_retry
+        self._retries = retries
         self._in_flight = InFlight()
 
     async def prepare(self, body: bytes, headers: tuple[Header, ...]) -> bytes:
@@ -46,14 +47,15 @@ class Tokenizers:
             ) from None
 
     async def _first_answer(self, body: bytes, headers: tuple[Header, ...]) -> bytes:
+        self._retries.earn()
         tried: frozenset[WorkerUrl] = frozenset()
         failure: ServiceError = Unavailable("No tokenizer is running.", retry_after_s=RETRY_AFTER_S)
         for _ in range(ATTEMPTS):
             url = self._in_flight.pick(self._pool(), without=tried)
             if url is None:
                 break
-            if tried:
-                self._count_retry()
+            if tried and not self._retries.spend():
+                break
             tried |= {url}
             try:
                 with self._in_flight.lease(url):

@@ -54,7 +54,8 @@ class StreamedAnswer:
         if index not in self._opened:
             self._opened.add(index)
             body = self._frames.opening(index) + body
-            await self._start()
+            if not self.started:
+                await self._start()
         if body:
             await self._send({"type": "http.response.body", "body": body, "more_body": True})
 

@@ -1,7 +1,8 @@
 """The work on one request: each of its choices is one engine call that writes its own part of the answer.
 
-With one choice it runs in the request's own task; with several each has a task, and the first that fails ends the
-others. Nothing is queued between engine and client: a slow reader stops the reading of the engine's stream.
+With one choice it runs in the request's own task; with several each has a task, as many run at once as the engine has
+slots for the request, and the first that fails ends the others. Nothing is queued between engine and client: a slow
+reader stops the reading of the engine's stream.
 """
 
 import asyncio
@@ -43,8 +44,9 @@ class Choices:
             return
         try:
             async with asyncio.TaskGroup() as group:
+                slots = asyncio.Semaphore(max(1, self._request.target.slots))
                 for index in range(len(self._generations)):
-                    group.create_task(self._run(index))
+                    group.create_task(self._run_in(slots, index))
         except BaseExceptionGroup as failures:
             raise _first(failures) from None
 
@@ -54,6 +56,10 @@ class Choices:
             prompt_tokens=sum(len(prompt.ids) for prompt in self._request.prompts),
             completion_tokens=sum(generation.completion_tokens for generation in self._generations),
         )
+
+    async def _run_in(self, slots: asyncio.Semaphore, index: int) -> None:
+        async with slots:
+            await self._run(index)
 
     async def _run(self, index: int) -> None:
         request, generation, answer = self._request, self._generations[index], self._answer

@@ -6,6 +6,7 @@ from contextlib import AsyncExitStack, closing
 from conch_contracts.names import GENERATE_PATH
 from conch_contracts.records import Pool
 from conch_kit import metrics
+from conch_kit.bundle_cache import BundleCache
 from conch_kit.cache_folder import cache_folder
 from conch_kit.redis_client import RedisClient
 from conch_kit.registry import BundleStore, HeartbeatWriter
@@ -30,7 +31,8 @@ async def serve_worker(settings: Settings) -> None:
         redis = await stack.enter_async_context(RedisClient(settings.redis_url))
         triton = await stack.enter_async_context(TritonClient())
         cache_dir = stack.enter_context(cache_folder(settings.cache_dir, name="conch-llm-worker"))
-        vocabularies = VocabularyCache(BundleStore(redis), cache_dir, own, settings.max_vocabularies)
+        bundles = BundleCache(BundleStore(redis), cache_dir)
+        vocabularies = VocabularyCache(bundles, own, settings.max_vocabularies)
         engines = EngineCalls(triton, lambda: random.getrandbits(63), spans)
         handler = GenerateHandler(engines, vocabularies, in_flight, own, settings.max_body_bytes)
         announced = _Announcement(redis, in_flight, stack)

@@ -1,42 +1,35 @@
-"""Vocabularies by bundle digest: from memory, from the disk cache, from Redis, in this order.
-
-Only a bundle's tokenizer.json is read. The disk cache holds unpacked bundles in folders named by their digest,
-each made in one step; so with Redis away everything that was used before goes on working, after a restart too.
-"""
+"""Vocabularies by bundle digest: from memory, else from the bundle's tokenizer.json."""
 
 import asyncio
-import logging
-import shutil
 from collections import OrderedDict
 from pathlib import Path
 from typing import Protocol
 
-from conch_contracts.names import TOKENIZER_NOT_READY, Digest
-from conch_kit.bundles import BundleError, unpack
-from conch_kit.errors import InternalError, Unavailable
-from conch_kit.redis_client import RegistryUnavailable
+from conch_contracts.names import Digest
+from conch_kit.errors import InternalError
 from conch_llm_worker.metrics import Metrics
 from conch_llm_worker.vocabulary import Vocabulary, VocabularyError
-
-log = logging.getLogger(__name__)
 
 TOKENIZER = "tokenizer.json"
 
 
 class Bundles(Protocol):
-    """Where bundles are fetched from."""
+    """Where the files of bundles are."""
 
-    async def get(self, digest: Digest) -> bytes | None:
-        """Return a bundle, or None when there is none."""
+    async def folder(self, digest: Digest) -> Path:
+        """Return the folder with a bundle's files; raises Unavailable."""
+        ...
+
+    async def discard(self, digest: Digest) -> None:
+        """Remove the files of a bundle that are broken."""
         ...
 
 
 class VocabularyCache:
     """Loads vocabularies once each, however many requests ask for them at the same time."""
 
-    def __init__(self, bundles: Bundles, folder: Path, metrics: Metrics, size: int) -> None:
+    def __init__(self, bundles: Bundles, metrics: Metrics, size: int) -> None:
         self._bundles = bundles
-        self._folder = folder
         self._metrics = metrics
         self._size = size
         self._loaded: OrderedDict[Digest, Vocabulary] = OrderedDict()
@@ -65,41 +58,19 @@ class VocabularyCache:
         self._metrics.vocabularies.set(len(self._loaded))
 
     async def _load(self, digest: Digest) -> Vocabulary:
-        folder = self._folder / digest
-        cached = await asyncio.to_thread(_cached, folder)
-        if cached is not None:
-            return cached
-        data = await self._fetch(digest)
         try:
-            return await asyncio.to_thread(_unpacked, data, folder)
-        except (BundleError, VocabularyError, OSError) as exc:
+            return await self._read(digest)
+        except (VocabularyError, OSError):
+            await self._bundles.discard(digest)
+        try:
+            return await self._read(digest)
+        except (VocabularyError, OSError) as exc:
             raise InternalError(f"Tokenizer bundle {digest} has no usable tokenizer.json.") from exc
 
-    async def _fetch(self, digest: Digest) -> bytes:
-        try:
-            data = await self._bundles.get(digest)
-        except RegistryUnavailable as exc:
-            raise _not_ready(f"Tokenizer bundle {digest} cannot be fetched now.") from exc
-        if data is None:
-            raise _not_ready(f"Tokenizer bundle {digest} is not in the registry.")
-        return data
+    async def _read(self, digest: Digest) -> Vocabulary:
+        folder = await self._bundles.folder(digest)
+        return await asyncio.to_thread(_vocabulary, folder)
 
 
-def _not_ready(message: str) -> Unavailable:
-    return Unavailable(message, code=TOKENIZER_NOT_READY, retryable=True)
-
-
-def _cached(folder: Path) -> Vocabulary | None:
-    """Return the vocabulary of an unpacked bundle; a broken one is removed and counts as absent."""
-    try:
-        return Vocabulary.from_json((folder / TOKENIZER).read_bytes())
-    except (FileNotFoundError, VocabularyError):
-        shutil.rmtree(folder, ignore_errors=True)
-    except OSError as exc:
-        log.warning("The cache of tokenizer bundles cannot be read.", extra={"reason": str(exc)})
-    return None
-
-
-def _unpacked(data: bytes, folder: Path) -> Vocabulary:
-    unpack(data, folder)
+def _vocabulary(folder: Path) -> Vocabulary:
     return Vocabulary.from_json((folder / TOKENIZER).read_bytes())

@@ -7,8 +7,7 @@ So a child that was killed or died is replaced within milliseconds, whatever the
 import asyncio
 import logging
 from collections import OrderedDict, deque
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -115,10 +114,15 @@ class ChildPool:
         return await self._run_once(operation, payload, bundle)
 
     async def _run_once(self, operation: Operation, payload: bytes, bundle: Bundle | None) -> bytes:
-        async with self._lease() as child:
-            if bundle is not None:
-                await self._load(child, bundle)
-            return _result(await child.exchange(operation, payload, self._settings.limits))
+        with self._metrics.queue_seconds.time(), self._tracer.span("wait"):
+            child = await self._acquire()
+        try:
+            with self._tracer.span("work"):
+                if bundle is not None:
+                    await self._load(child, bundle)
+                return _result(await child.exchange(operation, payload, self._settings.limits))
+        finally:
+            self._offer(child)
 
     async def _load(self, child: ChildConnection, bundle: Bundle) -> None:
         payload = frames.load_payload(bundle.digest, str(bundle.folder))
@@ -127,16 +131,6 @@ class ChildPool:
         self._loaded.move_to_end(bundle.digest)
         while len(self._loaded) > self._settings.models_in_memory:
             self._loaded.popitem(last=False)
-
-    @asynccontextmanager
-    async def _lease(self) -> AsyncIterator[ChildConnection]:
-        with self._metrics.queue_seconds.time(), self._tracer.span("wait"):
-            child = await self._acquire()
-        try:
-            with self._tracer.span("work"):
-                yield child
-        finally:
-            self._offer(child)
 
     async def _acquire(self) -> ChildConnection:
         while self._idle:

@@ -1,7 +1,8 @@
 """One model's tokenizer, loaded from its files by transformers.
 
 Ids and texts are those of Hugging Face's own `encode()`, `decode()` and `apply_chat_template()`, because the same class
-does the work. Only children import this module: transformers takes more than a second to import. `chat` renders.
+does the work; where it would only pass a text on to `tokenizers`, the text goes there at once. Only children import
+this module: transformers takes more than a second to import. `chat` renders.
 """
 
 import json
@@ -9,7 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
-from transformers import AutoTokenizer, PreTrainedTokenizerBase
+from tokenizers import Tokenizer
+from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from conch_tokenizer.errors import BundleUnreadable
 
@@ -23,11 +25,17 @@ class ModelTokenizer:
         """Ids at or above it do not exist. Models often have more embeddings than their tokenizer has words."""
         bos = tokenizer.bos_token
         self.bos: str | None = str(bos) if bos is not None else None
+        self._direct = _direct(tokenizer)
         self._prefix, self._suffix = self._special_ids_around_a_text()
 
     def encode(self, text: str, *, add_special_tokens: bool) -> list[int]:
         """Return the ids of a text."""
-        ids: list[int] = self.transformers.encode(text, add_special_tokens=add_special_tokens)
+        if self._direct is None:
+            slowly: list[int] = self.transformers.encode(text, add_special_tokens=add_special_tokens)
+            return slowly
+        # Encoding a control token as letters leaves this on.
+        self._direct.encode_special_tokens = self.transformers.split_special_tokens
+        ids: list[int] = self._direct.encode(text, add_special_tokens=add_special_tokens).ids
         return ids
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -58,6 +66,19 @@ def load(folder: Path) -> ModelTokenizer:
         raise BundleUnreadable(
             f"transformers cannot load the tokenizer: {type(exc).__name__}: {str(exc)[:300]}"
         ) from exc
+
+
+def _direct(tokenizer: PreTrainedTokenizerBase) -> Tokenizer | None:
+    """Return the tokenizer inside, unless the class around it adds something of its own to encoding."""
+    of_class, plain = type(tokenizer), PreTrainedTokenizerFast
+    if not isinstance(tokenizer, plain) or any(
+        getattr(of_class, name) is not getattr(plain, name) for name in ("encode", "_encode_plus")
+    ):
+        return None
+    inner: Tokenizer = tokenizer.backend_tokenizer
+    inner.no_truncation()
+    inner.no_padding()
+    return inner
 
 
 def _embeddings(config: Path) -> int:

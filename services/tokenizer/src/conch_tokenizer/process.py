@@ -6,13 +6,13 @@ from contextlib import AsyncExitStack, closing
 
 from conch_contracts.records import Pool
 from conch_kit import metrics
+from conch_kit.bundle_cache import BundleCache
 from conch_kit.cache_folder import cache_folder
 from conch_kit.redis_client import RedisClient
 from conch_kit.registry import BundleStore, HeartbeatWriter
 from conch_kit.service import Health, internal_app, serve
 from conch_kit.settings import StartupError
 from conch_kit.tracing import tracer
-from conch_tokenizer.bundle_cache import BundleCache
 from conch_tokenizer.children import ChildPool, PoolSettings
 from conch_tokenizer.metrics import TokenizerMetrics
 from conch_tokenizer.service import TokenizerService

@@ -12,9 +12,9 @@ from functools import partial
 import orjson
 
 from conch_contracts.names import DETOKENIZE_PATH, PREPARE_PATH, TOKENIZE_PATH
+from conch_kit.bundle_cache import BundleCache
 from conch_kit.errors import InternalError, InvalidRequest, ServiceError, Unavailable
 from conch_kit.service import Handler, Receive, Scope, Send, json_response, read_body
-from conch_tokenizer.bundle_cache import BundleCache
 from conch_tokenizer.children import Bundle, ChildPool
 from conch_tokenizer.errors import (
     TEMPLATE_ERROR,

@@ -53,6 +53,14 @@ RULE_CASES = (
         engine(external=EXTERNAL),
         "link-local",
     ),
+    Case(
+        12,
+        "a size for a claim",
+        hub(cache={"claimName": "models", "size": "1Gi"}),
+        "spec.source.huggingFace.cache",
+        hub(cache={"size": "1k"}),
+        "remove size or claimName",
+    ),
     Case(6, "a repository that climbs", hub(repo="a..b/c"), "spec.source.huggingFace", hub(), "two dots"),
     Case(
         7, "a served name twice", {"servedNames": ["a", "a"]}, "spec.servedNames", {"servedNames": ["a", "A"]}, "twice"

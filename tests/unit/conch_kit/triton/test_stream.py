@@ -1,5 +1,6 @@
 import asyncio
 import contextlib
+from collections.abc import Callable
 
 import grpc
 import pytest
@@ -7,7 +8,7 @@ from grpc.aio import AioRpcError, Metadata
 from tritonclient.grpc.service_pb2 import ModelStreamInferResponse
 
 from conch_kit.triton.errors import EngineError, EngineLost, EngineRejected, EngineTimeout, EngineUnavailable
-from conch_kit.triton.stream import Call, EngineStream, StreamTimeouts, translate
+from conch_kit.triton.stream import Call, ClosingCalls, EngineStream, StreamTimeouts, translate
 from conch_kit.triton.tensors import is_final
 
 
@@ -17,6 +18,8 @@ class FakeCall:
     def __init__(self, *script: object) -> None:
         self._script = list(script)
         self._cancelled = asyncio.Event()
+        self._done = False
+        self._callbacks: list[Callable[[Call], None]] = []
         self.reads = 0
 
     @property
@@ -35,7 +38,20 @@ class FakeCall:
 
     def cancel(self) -> bool:
         self._cancelled.set()
+        self.close()
         return True
+
+    def close(self) -> None:
+        """End the call, as the server does when it has nothing more to say."""
+        self._done = True
+        while self._callbacks:
+            self._callbacks.pop()(self)
+
+    def done(self) -> bool:
+        return self._done
+
+    def add_done_callback(self, callback: Callable[[Call], None]) -> None:
+        self._callbacks.append(callback)
 
 
 def _message(*, final: bool = False, error: str = "") -> ModelStreamInferResponse:
@@ -50,14 +66,14 @@ def _error(code: grpc.StatusCode, details: str = "why") -> AioRpcError:
 
 
 def _stream(call: Call, *, first_s: float = 5.0, inter_s: float = 5.0) -> EngineStream:
-    return EngineStream(lambda _: call, StreamTimeouts(first_s, inter_s))
+    return EngineStream(lambda _: call, StreamTimeouts(first_s, inter_s), ClosingCalls())
 
 
 EOF = grpc.aio.EOF
 
 
 async def test_a_stream_ends_with_the_final_response() -> None:
-    call = FakeCall(_message(), _message(), _message(final=True), EOF)
+    call = FakeCall(_message(), _message(), _message(final=True))
     stream = _stream(call)
     assert [is_final(response) async for response in stream] == [False, False, True]
     assert stream.ended
@@ -70,9 +86,9 @@ async def test_the_rpc_begins_with_the_first_read() -> None:
 
     def start(stream: EngineStream) -> Call:
         started.append(stream)
-        return FakeCall(_message(final=True), EOF)
+        return FakeCall(_message(final=True))
 
-    stream = EngineStream(start, StreamTimeouts(1, 1))
+    stream = EngineStream(start, StreamTimeouts(1, 1), ClosingCalls())
     assert started == []
     await anext(stream)
     assert started == [stream]
@@ -119,7 +135,7 @@ async def test_silence_is_cut_at_its_time_out(messages: int, first: bool) -> Non
 
 
 async def test_a_slow_reader_is_no_silent_engine() -> None:
-    call = FakeCall(_message(), _message(), _message(final=True), EOF)
+    call = FakeCall(_message(), _message(), _message(final=True))
     stream = _stream(call, first_s=0.01, inter_s=0.01)
     async for _ in stream:
         await asyncio.sleep(0.03)
@@ -165,10 +181,24 @@ async def test_a_stream_closed_under_its_reader_does_not_cancel_the_reader() -> 
         await reader
 
 
-async def test_a_server_that_does_not_close_a_finished_stream_holds_nobody_up() -> None:
-    call = FakeCall(_message(final=True))
+async def test_a_finished_request_waits_for_nobody_and_is_left_to_the_server_to_close() -> None:
+    call, closing = FakeCall(_message(final=True)), ClosingCalls()
+    async with contextlib.aclosing(EngineStream(lambda _: call, StreamTimeouts(5, 5), closing)) as stream:
+        assert [is_final(response) async for response in stream] == [True]
+        assert stream.ended
+    assert call.reads == 1
+    assert not call.cancelled
+    call.close()
+    await closing.wait()
+    assert not call.cancelled
+
+
+async def test_a_finished_call_that_the_server_does_not_close_is_cancelled() -> None:
+    call, closing = FakeCall(_message(final=True)), ClosingCalls(patience_s=0.01)
+    stream = EngineStream(lambda _: call, StreamTimeouts(5, 5), closing)
+    assert len([response async for response in stream]) == 1
     async with asyncio.timeout(2):
-        assert len([response async for response in _stream(call)]) == 1
+        await closing.wait()
     assert call.cancelled
 
 

@@ -85,3 +85,23 @@ async def test_a_condemned_engine_is_not_live_for_a_while_and_may_end_at_once(ag
 
 async def test_other_paths_are_unknown(agent: Agent) -> None:
     assert (await agent.ask("GET", "/metrics"))[0] == 404
+
+
+async def test_a_folder_that_is_being_downloaded_is_awaited(tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "tiny", "/conch/source/tiny", FolderNeeds(weights=False, config=False), downloads=True)
+
+    async def told() -> tuple[str, str]:
+        fault = (await folder.report()).fault
+        assert fault is not None
+        return fault.reason, fault.message
+
+    assert await told() == ("Waiting", "The model's files are awaited.")
+    draft = tmp_path / ".tiny.draft"
+    draft.mkdir()
+    (draft / ".conch-download.json").write_text(json.dumps({"version": "1", "bytes": 2_000_000}))
+    (draft / "model.safetensors.part").write_bytes(bytes(900_000))
+    assert await told() == ("Downloading", "The model's files are on their way: 40 % of 2.0 MB.")
+    assert (await told())[0] == "Waiting", "nothing has come since"
+    (draft / "tokenizer.json").write_text(json.dumps({"model": {"vocab": {"a": 0}}}))
+    draft.rename(tmp_path / "tiny")
+    assert (await folder.report()).facts is not None

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from conch_operator.kubernetes.api import ApiError, KubernetesApi
-from conch_operator.kubernetes.children import REFUSED_PAUSE_S, SELECTOR, Children, Refused, key_of
+from conch_operator.kubernetes.children import SELECTOR, Children, Refused, key_of
 from conch_operator.kubernetes.kinds import CONFIG_MAP, DEPLOYMENT, Kind, Object
 from conch_operator.resources.metadata import with_hash
 
@@ -43,8 +43,7 @@ class Server(KubernetesApi):
 class World:
     def __init__(self) -> None:
         self.server = Server()
-        self.now = 0.0
-        self.children = Children(self.server, [None], lambda: self.now, (CONFIG_MAP, DEPLOYMENT), SELECTOR)
+        self.children = Children(self.server, [None], (CONFIG_MAP, DEPLOYMENT), SELECTOR)
 
     async def round(self, *made: Object, owners: frozenset[str] = frozenset({"owner"})) -> list[str]:
         self.server.writes.clear()
@@ -86,7 +85,7 @@ async def test_what_somebody_else_changed_is_put_right(world: World) -> None:
 async def test_a_new_operator_writes_once_what_is_right_already(world: World) -> None:
     await world.round(config_map())
     version = world.server.objects[("configmaps", "a")]["metadata"]["resourceVersion"]
-    world.children = Children(world.server, [None], lambda: 0.0, (CONFIG_MAP, DEPLOYMENT), SELECTOR)
+    world.children = Children(world.server, [None], (CONFIG_MAP, DEPLOYMENT), SELECTOR)
     assert await world.round(config_map()) == ["apply a"]
     assert world.server.objects[("configmaps", "a")]["metadata"]["resourceVersion"] == version
     assert await world.round(config_map()) == []
@@ -102,20 +101,17 @@ async def test_what_belongs_to_nobody_that_we_know_stays(world: World) -> None:
     assert await world.round(owners=frozenset({"another"})) == []
 
 
-async def test_what_is_refused_is_tried_again_after_a_while_only(world: World) -> None:
-    world.server.error = ApiError(422, "spec is wrong")
-    for expected in (["apply a"], [], []):
-        world.server.writes.clear()
-        await world.children.observe()
-        with pytest.raises(Refused, match="spec is wrong"):
-            await world.children.ensure(config_map())
-        assert world.server.writes == expected
-    world.now = REFUSED_PAUSE_S
+@pytest.mark.parametrize("status", [403, 409, 422, 500, 503])
+async def test_what_the_server_says_of_one_object_is_a_refusal_of_that_object(world: World, status: int) -> None:
+    world.server.error = ApiError(status, "spec is wrong")
+    with pytest.raises(Refused, match="spec is wrong"):
+        await world.children.ensure(config_map())
     world.server.error = None
     assert await world.round(config_map()) == ["apply a"]
 
 
-async def test_no_answer_is_no_refusal(world: World) -> None:
-    world.server.error = ApiError(0, "no answer")
+@pytest.mark.parametrize("status", [0, 401, 429])
+async def test_no_answer_is_no_refusal(world: World, status: int) -> None:
+    world.server.error = ApiError(status, "no answer")
     with pytest.raises(ApiError, match="no answer"):
         await world.round(config_map())

@@ -1,7 +1,8 @@
 from typing import Any
 
 from conch_contracts.conditions import ConditionType
-from conch_contracts.records import Pool
+from conch_contracts.names import ModelId
+from conch_contracts.records import ModelKind, Pool
 from conch_operator.kubernetes.desired import read_wanted
 from conch_operator.kubernetes.telling import event_body, status_body
 from conch_operator.state import Desired, Observed, Published
@@ -37,7 +38,27 @@ def test_what_is_being_deleted_wants_nothing() -> None:
 def test_what_cannot_be_read_is_told_and_not_served() -> None:
     wanted = read_wanted([item(spec={"kind": "LLM"})])
     assert wanted.desired.models == ()
+    assert wanted.desired.unreadable == {"local/tiny"}
     assert "spec.source" in wanted.invalid["local/tiny"]  # type: ignore[index]
+    assert wanted.kinds == {ModelKind.LLM}, "its workers stay"
+
+
+def test_fields_of_a_newer_version_are_ignored_and_named() -> None:
+    newer = {
+        "kind": "LLM",
+        "source": {"path": "tiny", "checksum": "x"},
+        "engine": {"cpu": {"threads": 4}},
+        "canary": {"weight": 1},
+    }
+    wanted = read_wanted([item(spec=newer)])
+    (model,) = wanted.desired.models
+    assert (model.deployment.spec.source.path, wanted.invalid) == ("tiny", {})
+    assert set(wanted.unknown[model.id]) == {"spec.source.checksum", "spec.engine.cpu.threads", "spec.canary"}
+
+
+def test_an_unknown_source_cannot_be_ignored() -> None:
+    wanted = read_wanted([item(spec={"kind": "LLM", "source": {"git": {}}, "engine": {"cpu": {}}})])
+    assert "set exactly one of" in wanted.invalid[ModelId("local/tiny")]
 
 
 def test_a_status_is_read_as_it_was_written() -> None:

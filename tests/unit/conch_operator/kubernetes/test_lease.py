@@ -15,6 +15,7 @@ class Leases(KubernetesApi):
         super().__init__()
         self.lease: Object | None = None
         self.down = False
+        self.created = "2026-01-01T00:00:00Z"
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Object | None:
         self._answer()
@@ -22,7 +23,8 @@ class Leases(KubernetesApi):
 
     async def create(self, kind: Kind, made: Object) -> Object:
         self._answer()
-        self.lease = {**made, "metadata": {**made["metadata"], "resourceVersion": "1"}}
+        given = {"resourceVersion": "1", "creationTimestamp": self.created}
+        self.lease = {**made, "metadata": {**made["metadata"], **given}}
         return self.lease
 
     async def replace(self, kind: Kind, made: Object) -> Object:
@@ -124,5 +126,29 @@ async def test_it_is_given_back_at_the_end(world: World) -> None:
 
 
 async def test_a_lease_without_a_spec_is_free(world: World) -> None:
-    world.api.lease = {"metadata": {"name": "lease", "namespace": "conch", "resourceVersion": "1"}}
+    world.api.lease = {
+        "metadata": {
+            "name": "lease",
+            "namespace": "conch",
+            "resourceVersion": "1",
+            "creationTimestamp": world.api.created,
+        }
+    }
     assert await world.operator("a")._try()
+
+
+async def test_the_fence_grows_with_every_holder_and_with_a_lease_that_is_made_again(world: World) -> None:
+    fences = []
+    for name in ("a", "b", "a"):
+        operator = world.operator(name)
+        await operator.acquire()
+        fences.append(operator.fence)
+        await operator.release()
+    world.api.lease = None  # the release was removed and installed again
+    world.api.created = "2026-01-01T00:00:01Z"
+    again = world.operator("a")
+    await again.acquire()
+    assert again.transitions == 1
+    fences.append(again.fence)
+    assert fences == sorted(set(fences))
+    assert fences[-1] < 2**53

@@ -78,7 +78,7 @@ def test_the_phase_of_an_engine_is_that_of_its_container(found: Any, held: bool,
         ),
         (
             pod(container("triton", waiting("CreateContainerConfigError", 'secret "a" not found'))),
-            *(Reason.CONTAINER_NOT_CREATED, 'secret "a" not found'),
+            *(Reason.SECRET_NOT_FOUND, 'secret "a" not found'),
         ),
         (
             pod(init=(container("download", waiting("CrashLoopBackOff"), lastState=ended(1, "one\n403 Forbidden\n")),)),
@@ -128,3 +128,57 @@ def test_the_agent_is_asked_while_it_runs() -> None:
 def test_the_readiness_gate_is_a_condition() -> None:
     assert not serves(pod())
     assert serves(pod(conditions=[{"type": "conch.dev/serving", "status": "True"}]))
+
+
+def _download(*, now: dict[str, Any], last: dict[str, Any] | None = None) -> dict[str, Any]:
+    status = container("download", now, lastState=last or {}, ready=False)
+    return pod(container("triton", waiting("PodInitializing")), init=(status,))
+
+
+@pytest.mark.parametrize(
+    ("found", "reason", "says"),
+    [
+        (_download(now=ended(1, "SourceNotFound: There is none.")), Reason.SOURCE_NOT_FOUND, "There is none."),
+        (
+            _download(now=waiting("CrashLoopBackOff"), last=ended(1, "SourceUnreachable: The Hub is away.")),
+            Reason.SOURCE_UNREACHABLE,
+            "The Hub is away.",
+        ),
+        (
+            _download(now=RUNNING, last=ended(1, "InsufficientStorage: It is full.")),
+            Reason.INSUFFICIENT_STORAGE,
+            "It is full.",
+        ),
+        (_download(now=ended(137, reason="OOMKilled")), Reason.DOWNLOAD_FAILED, "(OOMKilled)"),
+        (_download(now=ended(1, "NameConflict: no reason of a download")), Reason.DOWNLOAD_FAILED, "exit code 1"),
+        (
+            _download(now=waiting("CreateContainerConfigError", 'secret "hub" not found')),
+            Reason.SECRET_NOT_FOUND,
+            "The Secret hub is missing",
+        ),
+        (
+            _download(now=waiting("CreateContainerConfigError", "couldn't find key token in Secret models/hub")),
+            Reason.SECRET_NOT_FOUND,
+            "The key token in Secret models/hub is missing",
+        ),
+        (pod(conditions=[UNSCHEDULABLE]), Reason.UNSCHEDULABLE, "No node can run the engine: 0/3 nodes fit."),
+        (
+            pod(conditions=[UNSCHEDULABLE | {"message": '0/1 nodes: persistentvolumeclaim "models" not found.'}]),
+            Reason.CLAIM_NOT_FOUND,
+            "The PersistentVolumeClaim models is missing",
+        ),
+    ],
+)
+def test_rows_12_26_28_what_is_missing_or_failed_is_named(found: dict[str, Any], reason: Reason, says: str) -> None:
+    engine = read_engine(found, held=False)
+    assert engine is not None
+    assert engine.fault is not None
+    assert (engine.phase, engine.fault.reason) == (EnginePhase.BLOCKED, reason)
+    assert says in engine.fault.message
+
+
+def test_a_download_that_has_ended_well_is_no_fault() -> None:
+    status = container("download", ended(0, reason="Completed"), lastState=ended(1, "SourceNotFound: none"), ready=True)
+    engine = read_engine(pod(container("triton", RUNNING), init=(status,)), held=False)
+    assert engine is not None
+    assert engine.fault is None

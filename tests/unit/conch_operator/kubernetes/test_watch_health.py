@@ -16,7 +16,7 @@ class Clock:
 
 def test_nothing_to_watch_is_healthy() -> None:
     clock = Clock()
-    health = WatchHealth(60, clock)
+    health = WatchHealth(60, 180, clock)
     health.listed([])
     clock.now = 1000
     assert health.alive()
@@ -24,7 +24,7 @@ def test_nothing_to_watch_is_healthy() -> None:
 
 def test_what_was_told_is_healthy_for_ever() -> None:
     clock = Clock()
-    health = WatchHealth(60, clock)
+    health = WatchHealth(60, 180, clock)
     health.told(item("1"))
     health.listed([item("1")])
     clock.now = 1000
@@ -33,7 +33,7 @@ def test_what_was_told_is_healthy_for_ever() -> None:
 
 def test_what_lists_show_and_no_watch_tells_is_dead_after_a_while() -> None:
     clock = Clock()
-    health = WatchHealth(60, clock)
+    health = WatchHealth(60, 180, clock)
     health.told(item("1"))
     for now in range(0, 60, 10):
         clock.now = now
@@ -47,8 +47,41 @@ def test_what_lists_show_and_no_watch_tells_is_dead_after_a_while() -> None:
 
 def test_what_has_gone_needs_no_telling() -> None:
     clock = Clock()
-    health = WatchHealth(60, clock)
+    health = WatchHealth(60, 180, clock)
     health.listed([item("1")])
     clock.now = 61
     health.listed([])
+    assert health.alive()
+
+
+def test_a_watch_that_is_silent_for_three_minutes_is_dead_though_nothing_happens() -> None:
+    clock = Clock()
+    health = WatchHealth(60, 180, clock)
+    health.opened("/models")
+    health.opened("/pods")
+    clock.now = 179
+    assert health.alive()
+    health.heard("/models")
+    clock.now = 180
+    assert not health.alive()
+    health.heard("/pods")
+    assert health.alive()
+
+
+def test_opening_a_silent_watch_again_is_no_sign_of_life() -> None:
+    clock = Clock()
+    health = WatchHealth(60, 180, clock)
+    for now in range(0, 180, 70):
+        clock.now = now
+        health.opened("/models")
+    clock.now = 180
+    assert not health.alive()
+
+
+def test_another_term_begins_with_new_watches() -> None:
+    clock = Clock()
+    health = WatchHealth(60, 180, clock)
+    health.opened("/models")
+    clock.now = 1000
+    health.reset()
     assert health.alive()

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from conch_contracts.spec.addresses import HttpUrl
 from conch_contracts.spec.container import ImageReference
-from conch_contracts.spec.fields import DataKey, ObjectName, RelativePath, SpecPart
+from conch_contracts.spec.fields import DataKey, ObjectName, Quantity, RelativePath, SpecPart
 from conch_contracts.spec.rules import Rule, fields_set_in, matching, one_of, rule
 
 PathString = Annotated[str, Field(min_length=1, max_length=4096)]
@@ -49,6 +49,23 @@ class ConfigMapKeyRef(SpecPart):
     """The key in it."""
 
 
+class CacheSpec(SpecPart):
+    """Where downloaded files are kept: on a claim, else in each pod's own space on its node's disk."""
+
+    claim_name: ObjectName | None = None
+    """A PersistentVolumeClaim in the ModelDeployment's namespace. Whatever pods mount it share what one has downloaded,
+    and find it again later. On a cluster only. Default: each pod downloads for itself."""
+    size: Quantity | None = None
+    """The most that a pod may take of its node's disk. On a cluster only. Default: as much as there is."""
+
+    @rule(
+        cel="!has(self.claimName) || !has(self.size)",
+        message="size is for pods that download for themselves, a claim has its own: remove size or claimName",
+    )
+    def _claims_have_their_own_size(self) -> bool:
+        return self.claim_name is None or self.size is None
+
+
 class HuggingFaceSource(SpecPart):
     """A model repository on the Hugging Face Hub, or on the mirror that the cluster's settings name."""
 
@@ -57,7 +74,9 @@ class HuggingFaceSource(SpecPart):
     revision: Revision = "main"
     """A branch, tag or commit; a commit makes every download the same. Default: main."""
     token_secret_ref: SecretKeyRef | None = None
-    """The access token for a private or gated repository. Default: none."""
+    """The access token for a private or gated repository; on a laptop it is the variable HF_TOKEN. Default: none."""
+    cache: CacheSpec | None = None
+    """Where the files are kept. Default: each pod downloads for itself."""
 
     @rule(
         cel="!self.repo.contains('..') && !self.revision.contains('..')",
@@ -75,7 +94,10 @@ class S3Source(SpecPart):
     endpoint: HttpUrl | None = None
     """The server's URL, such as https://minio.example.com:9000. Default: AWS."""
     credentials_secret_ref: SecretRef | None = None
-    """A Secret with the keys AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. Default: the bucket is read anonymously."""
+    """A Secret with the keys AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, and AWS_SESSION_TOKEN and AWS_REGION where
+    they are needed; on a laptop these are variables. Default: the bucket is read anonymously."""
+    cache: CacheSpec | None = None
+    """Where the files are kept. Default: each pod downloads for itself."""
 
 
 class PvcSource(SpecPart):
@@ -100,9 +122,9 @@ class SourceSpec(SpecPart):
     """Where the model's files come from; exactly one field is set."""
 
     hugging_face: HuggingFaceSource | None = None
-    """Download from the Hugging Face Hub. On a cluster only."""
+    """Download from the Hugging Face Hub."""
     s3: S3Source | None = None
-    """Download from a bucket. On a cluster only."""
+    """Download from a bucket."""
     pvc: PvcSource | None = None
     """Read a volume. On a cluster only."""
     oci: OciSource | None = None
@@ -112,6 +134,11 @@ class SourceSpec(SpecPart):
     cluster. With an external engine only its tokenizer and config files are read."""
 
     one_source: ClassVar[Rule] = one_of("huggingFace", "s3", "pvc", "oci", "path")
+
+    @property
+    def downloaded(self) -> HuggingFaceSource | S3Source | None:
+        """Return the source whose files are downloaded; None where they are there already."""
+        return self.hugging_face or self.s3
 
     @property
     def named(self) -> str:

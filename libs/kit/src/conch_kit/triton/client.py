@@ -1,6 +1,7 @@
 """Talks to Triton servers over raw gRPC: one bidirectional stream per request, one channel per address.
 
-A stream is half-closed right after its single write, because an open one holds a server's shutdown up. No keepalive
+A stream is half-closed right after its single write, because an open one holds a server's shutdown up. gRPC's
+unary-stream call says just that, and sends head, message and half-close in one operation instead of three. No keepalive
 pings: engines may be other people's servers. Time-outs are ours, because a dead backend leaves streams silent while
 its server calls itself ready.
 """
@@ -21,12 +22,13 @@ from tritonclient.grpc.service_pb2_grpc import GRPCInferenceServiceStub
 
 from conch_contracts.names import EngineAddress
 from conch_kit.triton.errors import EngineRejected
-from conch_kit.triton.stream import Call, EngineStream, StreamTimeouts, translate
+from conch_kit.triton.stream import Call, ClosingCalls, EngineStream, StreamTimeouts, translate
 from conch_kit.triton.tensors import EMPTY_FINAL_RESPONSE
 
 T = TypeVar("T")
 
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
+_STREAM_INFER = f"/{pb.DESCRIPTOR.services_by_name['GRPCInferenceService'].full_name}/ModelStreamInfer"
 _OPTIONS = (
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
@@ -52,6 +54,7 @@ class ModelStatus:
 class _Peer:
     channel: grpc.aio.Channel
     stub: GRPCInferenceServiceStub
+    stream_infer: Callable[..., Call]
     used_at: float
     streams: WeakSet[EngineStream] = field(default_factory=WeakSet)
 
@@ -63,6 +66,7 @@ class TritonClient:
         self._idle_close_s = idle_close_s
         self._clock = clock
         self._peers: dict[EngineAddress, _Peer] = {}
+        self._closing = ClosingCalls()
         self._sweeper: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -76,6 +80,7 @@ class TritonClient:
             self._sweeper.cancel()
             with suppress(asyncio.CancelledError):
                 await self._sweeper
+        await self._closing.wait()
         for address in list(self._peers):
             await self._peers.pop(address).channel.close()
 
@@ -94,10 +99,9 @@ class TritonClient:
         def start(stream: EngineStream) -> Call:
             peer = self._peer(address)
             peer.streams.add(stream)
-            call: Call = peer.stub.ModelStreamInfer(iter((request,)), timeout=timeout_s)
-            return call
+            return peer.stream_infer(request, timeout=timeout_s)
 
-        return EngineStream(start, StreamTimeouts(first_timeout_s, inter_timeout_s))
+        return EngineStream(start, StreamTimeouts(first_timeout_s, inter_timeout_s), self._closing)
 
     async def infer(
         self, address: EngineAddress, request: pb.ModelInferRequest, *, timeout_s: float
@@ -131,7 +135,11 @@ class TritonClient:
         peer = self._peers.get(address)
         if peer is None:
             channel = grpc.aio.insecure_channel(address, options=_OPTIONS)
-            peer = self._peers[address] = _Peer(channel, GRPCInferenceServiceStub(channel), self._clock())
+            stream_infer = channel.unary_stream(
+                _STREAM_INFER, pb.ModelInferRequest.SerializeToString, pb.ModelStreamInferResponse.FromString
+            )
+            stub = GRPCInferenceServiceStub(channel)
+            peer = self._peers[address] = _Peer(channel, stub, stream_infer, self._clock())
         peer.used_at = self._clock()
         return peer
 

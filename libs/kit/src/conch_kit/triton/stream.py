@@ -1,6 +1,8 @@
 """One request's stream of responses: it waits with a deadline, knows its end, and cancels at once when closed.
 
-One timer guards the whole stream and is pushed forward, instead of one per message: a token message must stay cheap.
+After the final response the server closes the call by itself, and nobody waits for it: Triton 24.10 can crash when a
+cancellation meets its final response, so a finished call is cancelled only when the server has forgotten it. One
+timer guards the whole stream and is pushed forward, instead of one per message: a token message must stay cheap.
 """
 
 import asyncio
@@ -20,8 +22,8 @@ from conch_kit.triton.errors import (
 )
 from conch_kit.triton.tensors import is_final
 
-_END_WAIT_S = 0.5
-"""How long a finished request waits for the server to close the stream before cancelling it."""
+_CLOSING_S = 0.5
+"""How long a server may take to close a finished call before it is cancelled."""
 
 
 class Call(Protocol):
@@ -35,6 +37,14 @@ class Call(Protocol):
         """End the call at once."""
         ...
 
+    def done(self) -> bool:
+        """Return whether the call has ended on both sides."""
+        ...
+
+    def add_done_callback(self, callback: "Callable[[Call], None]") -> None:
+        """Call back when it has."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class StreamTimeouts:
@@ -44,35 +54,63 @@ class StreamTimeouts:
     inter_s: float
 
 
+class ClosingCalls:
+    """Finished calls that their servers have not closed yet, kept alive until they have."""
+
+    def __init__(self, patience_s: float = _CLOSING_S) -> None:
+        self._patience_s = patience_s
+        self._timers: dict[Call, asyncio.TimerHandle] = {}
+        self._none_left = asyncio.Event()
+
+    def add(self, call: Call) -> None:
+        """Watch a call until the server closes it; cancel it when that takes too long."""
+        if not call.done():
+            self._timers[call] = asyncio.get_running_loop().call_later(self._patience_s, call.cancel)
+            call.add_done_callback(self._closed)
+
+    async def wait(self) -> None:
+        """Wait until all are closed, which takes no longer than the patience."""
+        if self._timers:
+            self._none_left.clear()
+            await self._none_left.wait()
+
+    def _closed(self, call: Call) -> None:
+        timer = self._timers.pop(call, None)
+        if timer is not None:
+            timer.cancel()
+        if not self._timers:
+            self._none_left.set()
+
+
 class EngineStream(AsyncIterator[ModelInferResponse]):
     """The responses to one request, the final one last; the RPC begins with the first wait for one.
 
     Raises EngineError. A cancelled reader, `aclose()` and `cancel()` cancel the RPC at once.
     """
 
-    def __init__(self, start: Callable[["EngineStream"], Call], timeouts: StreamTimeouts) -> None:
+    def __init__(
+        self, start: Callable[["EngineStream"], Call], timeouts: StreamTimeouts, closing: ClosingCalls
+    ) -> None:
         self._start = start
         self._timeouts = timeouts
+        self._closing = closing
         self._call: Call | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._deadline = 0.0
         self._waiting = False
         self._timed_out = False
         self._started = False
-        self._final = False
         self._ended = False
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more can come and nothing is left running."""
+        """Whether nothing more can come."""
         return self._ended
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> ModelInferResponse:
-        if self._final:
-            await self.aclose()
         if self._ended:
             raise StopAsyncIteration
         try:
@@ -84,32 +122,35 @@ class EngineStream(AsyncIterator[ModelInferResponse]):
             self.cancel()
             raise from_message(message.error_message, started=self._started)
         response: ModelInferResponse = message.infer_response
-        self._final = is_final(response)
-        if not self._started:
-            self._started = True
+        if is_final(response):
+            self._finish()
+        elif not self._started:
             self._arm(self._timeouts.inter_s)
+        self._started = True
         return response
 
     async def aclose(self) -> None:
-        """End the stream; a finished request is left to the server to close, any other is cancelled."""
-        if self._final and not self._ended and self._call is not None:
-            self._arm(_END_WAIT_S)
-            try:
-                await self._next()
-            except EngineError:
-                pass
-            finally:
-                self.cancel()
+        """End the stream: cancel the request, unless it has ended by itself."""
         self.cancel()
 
     def cancel(self) -> None:
         """Cancel the request now; does nothing when it has ended."""
+        if not self._ended:
+            self._end()
+            if self._call is not None:
+                self._call.cancel()
+
+    def _finish(self) -> None:
+        """Leave the call to the server to close."""
+        self._end()
+        if self._call is not None:
+            self._closing.add(self._call)
+
+    def _end(self) -> None:
         self._ended = True
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._call is not None:
-            self._call.cancel()
 
     async def _read(self) -> ModelStreamInferResponse:
         if self._call is None:
@@ -140,8 +181,6 @@ class EngineStream(AsyncIterator[ModelInferResponse]):
             self._waiting = False
 
     def _patience(self) -> float:
-        if self._final:
-            return _END_WAIT_S
         return self._timeouts.inter_s if self._started else self._timeouts.first_s
 
     def _silence(self) -> EngineTimeout:

@@ -6,6 +6,7 @@ while Redis is away, survive a crash and may be shared by several processes.
 
 import asyncio
 import logging
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
@@ -31,7 +32,7 @@ class BundleSource(Protocol):
 class BundleCache:
     """Gives the folder of a bundle's files."""
 
-    def __init__(self, source: BundleSource, folder: Path, on_fetched: Callable[[], None]) -> None:
+    def __init__(self, source: BundleSource, folder: Path, on_fetched: Callable[[], None] = lambda: None) -> None:
         self._source = source
         self._folder = folder
         self._on_fetched = on_fetched
@@ -48,6 +49,10 @@ class BundleCache:
         finally:
             self._fetching.pop(digest, None)
         return folder
+
+    async def discard(self, digest: Digest) -> None:
+        """Remove a bundle whose files turn out to be broken, so that it is fetched again."""
+        await asyncio.to_thread(shutil.rmtree, self._folder / digest, ignore_errors=True)
 
     async def _fetch(self, digest: Digest, folder: Path) -> None:
         try:

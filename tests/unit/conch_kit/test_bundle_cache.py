@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from conch_contracts.names import Digest
+from conch_kit.bundle_cache import BundleCache
 from conch_kit.bundles import pack
 from conch_kit.errors import Unavailable
 from conch_kit.redis_client import RegistryUnavailable
-from conch_tokenizer.bundle_cache import BundleCache
 
 DIGEST = Digest("0" * 64)
 
@@ -32,13 +32,16 @@ def cache_of(source: FakeSource, folder: Path) -> BundleCache:
     return BundleCache(source, folder, lambda: None)
 
 
-async def test_a_bundle_is_fetched_once_and_kept(tiny_chat: Path, tmp_path: Path) -> None:
-    digest, data = pack(tiny_chat)
+async def test_a_bundle_is_fetched_once_and_kept(tmp_path: Path) -> None:
+    model = tmp_path / "model"
+    model.mkdir()
+    (model / "tokenizer.json").write_text("{}")
+    digest, data = pack(model)
     source = FakeSource(data)
     cache = cache_of(source, tmp_path / "cache")
     folders = await asyncio.gather(*(cache.folder(digest) for _ in range(5)))
     assert source.asked == 1
-    assert (folders[0] / "tokenizer.json").read_bytes() == (tiny_chat / "tokenizer.json").read_bytes()
+    assert (folders[0] / "tokenizer.json").read_text() == "{}"
     source.answer = RegistryUnavailable("gone")
     assert await cache_of(source, tmp_path / "cache").folder(digest) == folders[0]
 
@@ -60,3 +63,16 @@ async def test_a_bundle_that_cannot_be_had_may_come_later(
     assert (caught.value.code, caught.value.retryable) == ("tokenizer_not_ready", True)
     assert caught.value.retry_after_s
     assert not os.listdir(tmp_path)
+
+
+async def test_a_discarded_bundle_is_fetched_again(tmp_path: Path) -> None:
+    model = tmp_path / "model"
+    model.mkdir()
+    (model / "tokenizer.json").write_text("{}")
+    digest, data = pack(model)
+    source = FakeSource(data)
+    cache = cache_of(source, tmp_path / "cache")
+    (await cache.folder(digest) / "tokenizer.json").write_text("broken")
+    await cache.discard(digest)
+    assert (await cache.folder(digest) / "tokenizer.json").read_text() == "{}"
+    assert source.asked == 2

@@ -1,0 +1,73 @@
+"""The download's process: `conch-download`. Its last line is `Reason: message`; its exit status is 1 when it failed.
+
+It tries again only for a few seconds: whoever started it starts it again, later each time, and it goes on where it was.
+"""
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+import certifi
+
+from conch_kit.settings import StartupError, load
+from conch_operator.download.addresses import refuse_forbidden_addresses
+from conch_operator.download.errors import DownloadError
+from conch_operator.download.folder import bring
+from conch_operator.download.remote import Remote
+from conch_operator.download.settings import DownloadProcessSettings
+
+_ALWAYS = {
+    "AWS_EC2_METADATA_DISABLED": "true",
+    "HF_HUB_DISABLE_XET": "1",  # its transfers can neither be resumed nor led through the proxy
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+}
+
+
+def main() -> int:
+    """Download and return the exit status."""
+    try:
+        settings = load(DownloadProcessSettings, os.environ)  # noqa: TID251
+    except StartupError as error:
+        sys.stderr.write(f"conch-download: {error}\n")
+        return 1
+    sys.addaudithook(refuse_forbidden_addresses)
+    with tempfile.TemporaryDirectory(prefix="conch-download-") as scratch:
+        _prepare_libraries(settings, Path(scratch))
+        try:
+            bring(_remote(settings), settings.folder, settings.selection, settings.limit_bytes)
+        except DownloadError as error:
+            sys.stdout.write(f"{error.line}\n")
+            if settings.message_file is not None:
+                settings.message_file.write_text(error.line)
+            return 1
+    return 0
+
+
+def _prepare_libraries(settings: DownloadProcessSettings, scratch: Path) -> None:
+    """Set what the client libraries read from the environment when they are imported."""
+    os.environ.update(_ALWAYS)  # noqa: TID251
+    if settings.ca_bundle:
+        bundle = scratch / "ca.crt"
+        bundle.write_text(f"{Path(certifi.where()).read_text()}\n{settings.ca_bundle}")
+        os.environ.update({"SSL_CERT_FILE": str(bundle), "AWS_CA_BUNDLE": str(bundle)})  # noqa: TID251
+
+
+def _remote(settings: DownloadProcessSettings) -> Remote:
+    """Return the client of the source; each takes a second to import, so only one is."""
+    wanted = settings.wanted
+    if wanted.hugging_face is not None:
+        from conch_operator.download.hub import HubRepository
+
+        return HubRepository(wanted.hugging_face, os.environ.get("HF_ENDPOINT"))  # noqa: TID251
+    if wanted.s3 is not None:
+        from conch_operator.download.bucket import BucketFolder
+
+        region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"  # noqa: TID251
+        return BucketFolder(wanted.s3, region)
+    raise AssertionError(f"sources of type {wanted.named} are not downloaded")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,66 @@
+"""The chat template that a ModelDeployment sets instead of its folder's: written into it, or kept in a ConfigMap.
+
+A ConfigMap is read in every round, so a change of it reaches the routes with the next one.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Protocol
+
+from conch_contracts.conditions import Reason
+from conch_contracts.names import ModelId
+from conch_contracts.spec.source import ConfigMapKeyRef
+from conch_operator.kubernetes.api import ApiError
+from conch_operator.kubernetes.kinds import CONFIG_MAP, Kind, Object
+from conch_operator.source import template_fault
+from conch_operator.state import DesiredModel, SourceFault
+
+_FILE_IS_LOCAL = "spec.tokenizer.chatTemplate.file is for laptops; use inline or configMapKeyRef on a cluster."
+
+
+class Objects(Protocol):
+    """Reads one object."""
+
+    async def get(self, kind: Kind, namespace: str, name: str) -> Object | None:
+        """Return an object, None when there is none; raises ApiError."""
+
+
+class ChatTemplates:
+    """Reads templates, and remembers what a ConfigMap held while it cannot be read."""
+
+    def __init__(self, objects: Objects) -> None:
+        self._objects = objects
+        self._last: dict[tuple[ModelId, ConfigMapKeyRef], str] = {}
+
+    async def of(self, model: DesiredModel) -> str | SourceFault | None:
+        """Return the template that a model sets, None when it sets none, or what is wrong with it."""
+        template = model.deployment.spec.tokenizer.chat_template
+        if template is None:
+            return None
+        if template.config_map_key_ref is not None:
+            place = f"{template.config_map_key_ref.key} of the ConfigMap {template.config_map_key_ref.name}"
+            text = await self._read(model, template.config_map_key_ref)
+        else:
+            place = "spec.tokenizer.chatTemplate.inline"
+            text = template.inline or SourceFault(Reason.TOKENIZER_INVALID, _FILE_IS_LOCAL)
+        if isinstance(text, SourceFault):
+            return text
+        return await asyncio.to_thread(template_fault, text, place) or text
+
+    async def _read(self, model: DesiredModel, ref: ConfigMapKeyRef) -> str | SourceFault:
+        known = (model.id, ref)
+        try:
+            found = await self._objects.get(CONFIG_MAP, model.deployment.metadata.namespace, ref.name)
+        except ApiError as error:
+            last = self._last.get(known)
+            message = f"The ConfigMap {ref.name} cannot be read: {error}"
+            return last if last is not None else SourceFault(Reason.TOKENIZER_INVALID, message)
+        if found is None:
+            message = f"The ConfigMap {ref.name} with the chat template does not exist. Create it."
+            return SourceFault(Reason.CONFIG_MAP_NOT_FOUND, message)
+        data: Mapping[str, str] = found.get("data") or {}
+        if ref.key not in data:
+            message = f"The ConfigMap {ref.name} has no key {ref.key} with the chat template. Add it."
+            return SourceFault(Reason.CONFIG_MAP_NOT_FOUND, message)
+        self._last[known] = data[ref.key]
+        return data[ref.key]

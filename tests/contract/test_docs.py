@@ -1,0 +1,36 @@
+"""The pages agree with the code: every reason is explained once, every page is linked, every link leads somewhere."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from conch_contracts.conditions import Reason
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+_REASON_ROW = re.compile(r"^\| `([A-Za-z]+)` \|", re.MULTILINE)
+_LINK = re.compile(r"\]\((?!https?:)([^)#\s]+)")
+
+
+def test_every_reason_is_explained_exactly_once() -> None:
+    explained = _REASON_ROW.findall((ROOT / "docs" / "troubleshooting.md").read_text())
+    assert sorted(explained) == sorted(reason.value for reason in Reason)
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "README.md"], ids=lambda page: page.name)
+def test_every_link_leads_to_a_file(page: Path) -> None:
+    missing = [link for link in _LINK.findall(page.read_text()) if not (page.parent / link).exists()]
+    assert missing == []
+
+
+def test_every_page_can_be_reached_from_the_readme() -> None:
+    reached, waiting = set(), [ROOT / "README.md"]
+    while waiting:
+        page = waiting.pop()
+        for link in _LINK.findall(page.read_text()):
+            target = (page.parent / link).resolve()
+            if target.suffix == ".md" and target not in reached:
+                reached.add(target)
+                waiting.append(target)
+    assert [page.name for page in PAGES if page not in reached] == []
