@@ -1,7 +1,7 @@
 # Each target is one line; `make help` lists them.
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
-MODELS ?= examples/tiny-chat.yaml
+MODELS ?= $(addprefix examples/,tiny-chat.yaml minilm.yaml tiny-reranker.yaml tiny-classifier.yaml)
 ARGS ?=
 BIN := .venv/bin
 
@@ -13,7 +13,7 @@ help: ## Show this list.
 setup: ## Make the virtual environment and install everything (done by the other targets too).
 	@hack/setup
 
-up: setup ## Start Conch on MODELS (default examples/tiny-chat.yaml); Ctrl-C stops it. ARGS are passed to `conch up`.
+up: setup ## Start Conch on MODELS (default: one model of every kind); Ctrl-C stops it. ARGS are passed to `conch up`.
 	@exec $(BIN)/conch up $(foreach file,$(MODELS),-f $(file)) $(ARGS)
 
 test: setup ## Run lint, types, import rules and every suite that this machine can run.
@@ -37,11 +37,11 @@ unit contract integration e2e kubernetes: setup ## Run one suite.
 bench: setup ## Measure added latency, throughput and CPU against a direct gRPC client and nginx.
 	@exec $(BIN)/python -m bench $(ARGS)
 
-bench-cluster: setup ## Measure on the cluster of `make cluster`: apply to first token, and the ingress' time per event.
-	@exec $(BIN)/python -m bench.cluster
-
 soak: setup ## Run the long tests of the operator on a Kubernetes and keep their result in docs/soak.md.
 	@hack/soak $(ARGS)
+
+bench-cluster: setup ## Measure on the cluster of `make cluster`: apply to first token, and the ingress' time per event.
+	@exec $(BIN)/python -m bench.cluster
 
 images: ## Build the images with docker, podman or buildah; ARGS may name some of them.
 	@hack/images/build $(ARGS)
