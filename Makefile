@@ -5,7 +5,7 @@ MODELS ?= $(addprefix examples/,tiny-chat.yaml minilm.yaml tiny-reranker.yaml ti
 ARGS ?=
 BIN := .venv/bin
 
-.PHONY: help setup up test lint fmt types generate unit contract integration e2e kubernetes bench bench-cluster soak images cluster cluster-down clean
+.PHONY: help setup clients up test lint fmt types generate unit contract integration e2e kubernetes bench bench-cluster soak images cluster cluster-down clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-13s %s\n", $$1, $$2}'
@@ -13,10 +13,13 @@ help: ## Show this list.
 setup: ## Make the virtual environment and install everything (done by the other targets too).
 	@hack/setup
 
+clients: ## Install the clients that the tests use, too.
+	@hack/setup tests
+
 up: setup ## Start Conch on MODELS (default: one model of every kind); Ctrl-C stops it. ARGS are passed to `conch up`.
 	@exec $(BIN)/conch up $(foreach file,$(MODELS),-f $(file)) $(ARGS)
 
-test: setup ## Run lint, types, import rules and every suite that this machine can run.
+test: clients ## Run lint, types, import rules and every suite that this machine can run.
 	@hack/test $(ARGS)
 
 lint: setup ## Check style and import rules.
@@ -31,7 +34,7 @@ types: setup ## Check types.
 generate: setup ## Write the files that are made from the types: the CRD, the pages of its fields and of the chart.
 	@PYTHONPATH=hack $(BIN)/python -m generate
 
-unit contract integration e2e kubernetes: setup ## Run one suite.
+unit contract integration e2e kubernetes: clients ## Run one suite.
 	@$(BIN)/python -m pytest tests/$@ $(ARGS)
 
 bench: setup ## Measure added latency, throughput and CPU against a direct gRPC client and nginx.
