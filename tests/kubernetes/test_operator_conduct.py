@@ -52,7 +52,8 @@ def story(world: Plane, operator: Process, engine: RunningTriton) -> Iterator[Hi
             {"engine": {"external": {"grpc": "127.0.0.1:9"}}},
         ):
             _patch(world, "story", change)
-        _wait_for(world, "story", "False")
+        reason = "jsonpath={.status.conditions[?(@.type=='Ready')].reason}=EngineUnreachable"
+        world.namespace.wait(reason, "mdep/story")
         _patch(world, "story", {"engine": {"external": {"grpc": engine.grpc}}})
         world.wait_ready("story")
         yield found
@@ -191,10 +192,6 @@ async def test_what_others_write_into_our_objects_stays(world: Plane, operator: 
 
 def _patch(world: Plane, name: str, spec: dict[str, Any]) -> None:
     world.namespace.kubectl("patch", "mdep", name, "--type=merge", "-p", json.dumps({"spec": spec}))
-
-
-def _wait_for(world: Plane, name: str, status: str) -> None:
-    world.namespace.wait(f"condition=Ready={status}", f"mdep/{name}", timeout_s=30)
 
 
 def _children(world: Plane, model: str) -> list[dict[str, Any]]:

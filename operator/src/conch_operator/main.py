@@ -45,6 +45,8 @@ from conch_operator.triton_probe import TritonAsker
 
 log = logging.getLogger(__name__)
 
+REGISTRY_S = 5.0
+"""How long the first round waits for what the last operator left in the registry, so that its word stands meanwhile."""
 WITHDRAWAL_S = 8.0
 """How long to wait for gateways that do not report what they have applied; they do every 2 s."""
 
@@ -147,6 +149,7 @@ class Operator:
             work = Work(parts, settings.round_s, changed)
             reader.subscribe(lambda _: work.changed())
             await enter(watching(Ears(work.changed, self._watches), release.watch_namespaces, children))
+            await reader.wait_answered(REGISTRY_S)
             await work.run()
 
 

@@ -46,7 +46,7 @@ class RegistryReader:
         self._parser = Parser()
         self._callbacks: list[Callable[[Snapshot], None]] = []
         self._loaded = asyncio.Event()
-        self._answered = False
+        self._answered = asyncio.Event()
         self._wake = asyncio.Event()
         self._epoch = ""
         self._reachable = True
@@ -66,7 +66,7 @@ class RegistryReader:
     @property
     def answered(self) -> bool:
         """Whether Redis has answered since the start, and be it that it holds no list."""
-        return self._answered
+        return self._answered.is_set()
 
     @property
     def ignored(self) -> int:
@@ -79,6 +79,13 @@ class RegistryReader:
             async with asyncio.timeout(timeout_s):
                 await self._loaded.wait()
         return self.loaded
+
+    async def wait_answered(self, timeout_s: float) -> bool:
+        """Wait for the first answer, whatever it is, and return whether it came in time."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await self._answered.wait()
+        return self.answered
 
     def subscribe(self, callback: Callable[[Snapshot], None]) -> None:
         """Call back on the event loop with each new snapshot."""
@@ -148,7 +155,7 @@ class RegistryReader:
     def _take_list(self, reply: object) -> bool:
         """Take what the script answered and return whether Redis has lost what it held before."""
         answer = interpret(reply)
-        self._answered = True
+        self._answered.set()
         match answer:
             case RawList() as raw:
                 emptied = self._epoch not in ("", raw.epoch)

@@ -23,6 +23,8 @@ log = logging.getLogger(__name__)
 
 LONGEST_HOLD_S = 30.0
 """How long a pod that is to end goes on serving while its replacement starts; the agent holds it longer than that."""
+ALONE_S = 10.0
+"""How long it is held when no replacement comes at all, because its namespace goes for instance."""
 
 
 class KubernetesEngines:
@@ -44,6 +46,7 @@ class KubernetesEngines:
         kinds = children_of(network_policies=settings.network_policy.enabled)
         self._children = Children(api, namespaces, kinds)
         self._leaving_since: dict[EngineName, float] = {}
+        self._staying: set[tuple[str, str]] = set()
         self._released: set[EngineName] = set()
         self._events = PodEvents(api, clock)
         self._told: Mapping[EngineName, Fault] = {}
@@ -59,6 +62,7 @@ class KubernetesEngines:
         now = self._clock()
         leaving = [name for name, pod in pods.items() if "deletionTimestamp" in pod["metadata"]]
         self._leaving_since = {name: self._leaving_since.get(name, now) for name in leaving}
+        self._staying = {_model(pod) for name, pod in pods.items() if name not in self._leaving_since}
         self._released &= pods.keys()
         self.pods = pods
         self._told = await self._events.faults(pods)
@@ -125,7 +129,10 @@ class KubernetesEngines:
 
     def _is_held(self, name: EngineName) -> bool:
         since = self._leaving_since.get(name)
-        return since is not None and name not in self._released and self._clock() - since < LONGEST_HOLD_S
+        if since is None or name in self._released:
+            return False
+        longest_s = LONGEST_HOLD_S if _model(self.pods[name]) in self._staying else ALONE_S
+        return self._clock() - since < longest_s
 
     async def _tell(self, name: EngineName, what: Callable[[str], Awaitable[None]]) -> bool:
         host = agent_host(self.pods[name])
@@ -137,3 +144,7 @@ class KubernetesEngines:
             log.warning("An agent was not told.", extra={"engine": name, "error": str(error)})
             return False
         return True
+
+
+def _model(pod: Object) -> tuple[str, str]:
+    return pod["metadata"]["namespace"], pod["metadata"]["labels"][MODEL_LABEL]

@@ -1,0 +1,62 @@
+from typing import Any
+
+import pytest
+
+from conch_operator.kubernetes.agents import Agents
+from conch_operator.kubernetes.api import KubernetesApi
+from conch_operator.kubernetes.engines import ALONE_S, LONGEST_HOLD_S, KubernetesEngines
+from conch_operator.kubernetes.kinds import POD, Kind, Object
+from conch_operator.settings import EngineSettings
+from conch_operator.state import EnginePhase
+
+CONTRACT = '{"triton_model": "model", "dialect": "tokens", "slots": 1}'
+
+
+class Pods(KubernetesApi):
+    def __init__(self) -> None:
+        super().__init__()
+        self.pods: list[Object] = []
+
+    async def list_all(
+        self, kind: Kind, namespace: str | None, *, labels: str | None = None, metadata_only: bool = False
+    ) -> list[Object]:
+        return self.pods if kind is POD else []
+
+
+def pod(name: str, *, model: str = "m", leaving: bool = False) -> Object:
+    meta: dict[str, Any] = {
+        "name": name,
+        "namespace": "ns",
+        "uid": name,
+        "labels": {"conch.dev/model-deployment": model},
+        "annotations": {"conch.dev/engine": CONTRACT},
+    }
+    if leaving:
+        meta["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    triton = {"name": "triton", "state": {"running": {}}}
+    return {"metadata": meta, "spec": {}, "status": {"podIP": "10.0.0.1", "containerStatuses": [triton]}}
+
+
+@pytest.mark.parametrize(
+    ("others", "held_s"),
+    [
+        ([pod("new")], LONGEST_HOLD_S),
+        ([], ALONE_S),
+        ([pod("new", model="another")], ALONE_S),
+        ([pod("old-too", leaving=True)], ALONE_S),
+    ],
+)
+async def test_an_engine_is_held_for_a_replacement_that_comes(others: list[Object], held_s: float) -> None:
+    api, now = Pods(), 0.0
+    engines = KubernetesEngines(api, Agents(), EngineSettings(agent_image="a"), [None], lambda: now)
+    api.pods = [pod("old", leaving=True), *others]
+
+    async def phase() -> EnginePhase:
+        await engines.observe()
+        return next(engine.phase for engine in await engines.engines() if engine.name == "ns/old")
+
+    assert await phase() is EnginePhase.LEAVING
+    now = held_s - 1
+    assert await phase() is EnginePhase.LEAVING
+    now = held_s
+    assert await phase() is EnginePhase.STOPPING
