@@ -22,7 +22,7 @@ ASK_AGAIN_S = 5.0
 """Between two questions about a folder that is faulty."""
 ASK_FOR_PROGRESS_S = 2.0
 """Between two questions about a folder that is on its way."""
-_ON_THE_WAY = (Reason.WAITING, Reason.DOWNLOADING)
+_ON_THE_WAY = (Reason.WAITING, Reason.DOWNLOADING, Reason.TEMPLATE_UNCHECKED)
 
 Answer = SourceFacts | SourceFault
 
