@@ -1,11 +1,13 @@
 """Downloads from a Hub: the real client library against a server that speaks the Hub's protocol."""
 
+import io
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from conch_contracts.spec.source import HuggingFaceSource
+from conch_operator.download.errors import DownloadError
 from conch_operator.download.hub import HubRepository
 from testkit.downloads import Download
 from testkit.servers.hub import REPO, Faults, HubServer
@@ -114,6 +116,20 @@ def test_row_49_a_refusal_is_said_in_one_line(
 def test_a_repository_without_weights_is_refused(hub: HubServer, here: Download, model: Path) -> None:
     (model / "model.safetensors").unlink()
     assert here.bring(repository(hub)).startswith(f"SourceNotFound: {NAME} holds no *.safetensors files")
+
+
+class Closed(io.BytesIO):
+    """A file whose error says nothing."""
+
+    def write(self, data: object) -> int:
+        raise ValueError
+
+
+def test_an_error_without_a_message_is_named(hub: HubServer) -> None:
+    source = repository(hub)
+    file = source.listing().files[0]
+    with pytest.raises(DownloadError, match=f"{NAME} cannot be downloaded: ValueError"):
+        source.fetch(file, Closed(), 0)
 
 
 def test_a_token_opens_a_private_repository(hub: HubServer, here: Download) -> None:

@@ -58,8 +58,7 @@ class Download:
             timeout=60,
             check=False,
         )
-        assert "Traceback" not in done.stderr, done.stderr
-        return Ended(done.returncode, done.stdout + done.stderr, message.read_text())
+        return Ended(done.returncode, done.stderr + done.stdout, message.read_text())
 
     def take_back(self, name: str, size: int, *, spoiled: bool = False) -> None:
         """Make it be as if a process had been killed after so many bytes of this file."""

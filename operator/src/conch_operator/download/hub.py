@@ -88,7 +88,8 @@ class HubRepository:
         except httpx2.HTTPError as error:
             raise self._unreachable(error) from error
         except ValueError as error:
-            message = f"{self.name} cannot be downloaded: {str(error).splitlines()[0]}"
+            why = next(iter(str(error).splitlines()), type(error).__name__)
+            message = f"{self.name} cannot be downloaded: {why}"
             raise DownloadError(Reason.DOWNLOAD_FAILED, message) from error
 
     def _unknown(self) -> DownloadError:
