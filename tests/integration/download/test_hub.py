@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -116,6 +117,13 @@ def test_row_49_a_refusal_is_said_in_one_line(
 def test_a_repository_without_weights_is_refused(hub: HubServer, here: Download, model: Path) -> None:
     (model / "model.safetensors").unlink()
     assert here.bring(repository(hub)).startswith(f"SourceNotFound: {NAME} holds no *.safetensors files")
+
+
+def test_a_body_that_is_too_long_is_not_read_to_its_end(hub: HubServer) -> None:
+    source, come = repository(hub), io.BytesIO()
+    listed = next(file for file in source.listing().files if file.path == "model.safetensors")
+    source.fetch(replace(listed, size=1000), come, 0)
+    assert 1000 < len(come.getvalue()) < listed.size
 
 
 class Closed(io.BytesIO):
