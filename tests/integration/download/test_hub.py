@@ -1,5 +1,6 @@
 """Downloads from a Hub: the real client library against a server that speaks the Hub's protocol."""
 
+import fcntl
 import io
 from collections.abc import Iterator
 from dataclasses import replace
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from conch_contracts.spec.source import HuggingFaceSource
-from conch_operator.download.errors import DownloadError
+from conch_operator.download.errors import DownloadError, parse_last_line
 from conch_operator.download.hub import HubRepository
 from testkit.downloads import Download
 from testkit.servers.hub import REPO, Faults, HubServer
@@ -72,6 +73,17 @@ def test_another_process_goes_on_where_the_last_one_stopped(
     hub.asked.clear()
     assert here.bring(repository(hub)) == ""
     assert hub.ranges(".safetensors") == ["bytes=2000000-"]
+    assert here.files() == wanted
+
+
+def test_who_waits_for_another_pod_gives_up_at_last(hub: HubServer, here: Download, wanted: dict[str, bytes]) -> None:
+    here.folder.parent.mkdir()
+    with here.folder.with_name(".tiny.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        said = here.bring(repository(hub), turn_s=0.1)
+    assert said.startswith(f"Downloading: Another pod is downloading the same files to {here.folder}")
+    assert parse_last_line(said) is not None
+    assert here.bring(repository(hub)) == ""
     assert here.files() == wanted
 
 
