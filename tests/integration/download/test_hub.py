@@ -10,6 +10,7 @@ import pytest
 
 from conch_contracts.spec.source import HuggingFaceSource
 from conch_operator.download.errors import DownloadError, parse_last_line
+from conch_operator.download.folder import NOTE
 from conch_operator.download.hub import HubRepository
 from testkit.downloads import Download
 from testkit.servers.hub import REPO, Faults, HubServer
@@ -85,6 +86,15 @@ def test_who_waits_for_another_pod_gives_up_at_last(hub: HubServer, here: Downlo
     assert parse_last_line(said) is not None
     assert here.bring(repository(hub)) == ""
     assert here.files() == wanted
+
+
+def test_a_file_may_be_called_as_if_it_were_a_part_of_another(
+    hub: HubServer, here: Download, model: Path, wanted: dict[str, bytes]
+) -> None:
+    (model / "config.json.part").write_bytes(b"x")  # so small that it comes first
+    assert here.bring(repository(hub)) == ""
+    assert here.files() == wanted | {"config.json.part": b"x"}
+    assert {path.name for path in here.folder.iterdir()} == {*here.files(), NOTE}
 
 
 def test_a_new_version_begins_anew(hub: HubServer, here: Download, model: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from conch_operator.download.errors import DownloadError
-from conch_operator.download.folder import Patience, bring
+from conch_operator.download.folder import PARTS, Patience, bring
 from conch_operator.download.remote import Remote
 from conch_operator.download.selection import Selection
 
@@ -71,7 +71,8 @@ class Download:
         draft = self.folder.with_name(f".{self.folder.name}.draft")
         self.folder.rename(draft)
         content = (draft / name).read_bytes()[:size]
-        (draft / f"{name}.part").write_bytes(bytes(len(content)) if spoiled else content)
+        (draft / PARTS).mkdir()
+        (draft / PARTS / name).write_bytes(bytes(len(content)) if spoiled else content)
         (draft / name).unlink()
 
     def files(self) -> dict[str, bytes]:

@@ -1,7 +1,8 @@
 """A download on disk. Files come into a draft beside the folder, which gets its name when all of them are right.
 
 ROOT/NAME/                 the folder, complete; once it is there, nobody asks the source again
-ROOT/.NAME.draft/          what has come so far: FILE is whole and right, FILE.part is not whole yet
+ROOT/.NAME.draft/          what has come so far: each file here is whole and right
+ROOT/.NAME.draft/.conch-parts/          files that are not whole yet; no file of a source is below a dotted name
 ROOT/.NAME.draft/.conch-download.json   how much it will be, and which version of the source
 ROOT/.NAME.lock            held by the one that downloads; others on the same volume wait a while for it
 
@@ -27,7 +28,7 @@ from conch_operator.download.remote import Remote, RemoteFile
 from conch_operator.download.selection import Selection, select
 
 NOTE = ".conch-download.json"
-_PART = ".part"
+PARTS = ".conch-parts"
 _ATTEMPTS = 3
 _LOOK_AGAIN_S = 0.5
 
@@ -108,6 +109,7 @@ def _bring(remote: Remote, folder: Path, selection: Selection, limit_bytes: int 
     _check_room(draft, files, remote.name, limit_bytes)
     for file in files:
         _bring_file(remote, file, draft)
+    shutil.rmtree(draft / PARTS, ignore_errors=True)
     _sync(draft)
     draft.rename(folder)
     _sync(folder.parent)
@@ -184,8 +186,9 @@ def _bring_file(remote: Remote, file: RemoteFile, draft: Path) -> None:
     whole = draft / file.path
     if whole.is_file() and whole.stat().st_size == file.size:
         return
-    whole.parent.mkdir(parents=True, exist_ok=True)
-    part = whole.with_name(whole.name + _PART)
+    part = draft / PARTS / file.path
+    for path in (whole, part):
+        path.parent.mkdir(parents=True, exist_ok=True)
     have = part.stat().st_size if part.is_file() else 0
     if have > file.size:
         part.unlink()
