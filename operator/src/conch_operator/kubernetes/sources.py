@@ -68,6 +68,7 @@ class AgentSources:
                 self._last[model.id] = (source, told[0])
             found[model.id] = await self._with_template(model, self._last[model.id][1])
         self._last = {model: last for model, last in self._last.items() if model in found}
+        self._templates.keep({model.id for model in models})
         return found
 
     async def bundle(self, facts: SourceFacts) -> tuple[Digest, bytes]:
