@@ -53,6 +53,7 @@ async def watching(ears: Ears, namespaces: Sequence[str], children: Sequence[Kin
                 asyncio.run(_watch(_Teller(ears, loop), namespaces, children, stop))
             except Exception:
                 log.exception("Watching has ended because of an error; it begins again.")
+            loop.call_soon_threadsafe(ears.health.ended)
             stop.wait(AGAIN_S)
         loop.call_soon_threadsafe(ended.set)
 

@@ -2,7 +2,8 @@
 
 A watch whose connection is dead looks like one on which nothing happens. Two things tell them apart. Lists are read
 anyway: what they show must have been told by the watch a while later. And the API server sends every watch a bookmark
-about once a minute: one that has been silent for several minutes is dead, also on a cluster where nothing changes.
+about once a minute: one that has been silent for several minutes, while lists came, is dead, also on a cluster where
+nothing changes.
 """
 
 import time
@@ -54,6 +55,14 @@ class WatchHealth:
                 untold[uid] = before if before is not None else _Untold(version, now)
         self._untold = untold
         self._told = {uid: version for uid, version in self._told.items() if uid in versions}
+
+    def not_listed(self) -> None:
+        """Note that a list has failed: silence is no fault of the watches while the API server does not answer."""
+        self._heard_at = dict.fromkeys(self._heard_at, self._clock())
+
+    def ended(self) -> None:
+        """Note that all watches have ended; those that are still wanted are opened again."""
+        self._heard_at.clear()
 
     def reset(self) -> None:
         """Forget everything: the watches begin anew."""
