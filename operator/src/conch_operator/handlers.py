@@ -87,8 +87,12 @@ class _Teller:
         self._loop.call_soon_threadsafe(self._ears.changed)
 
     def opened(self, watch: str) -> None:
-        """Tell that a watch was opened."""
+        """Tell that a watch is being opened."""
         self._loop.call_soon_threadsafe(self._ears.health.opened, watch)
+
+    def closed(self, watch: str) -> None:
+        """Tell that a watch was closed."""
+        self._loop.call_soon_threadsafe(self._ears.health.closed, watch)
 
     def heard(self, watch: str) -> None:
         """Tell that something came out of a watch."""
