@@ -105,7 +105,7 @@ class Work:
                 log.warning("Unknown fields are ignored.", extra={"model": model, "fields": ", ".join(fields)})
         self._unknown = wanted.unknown
 
-    async def _list(self) -> Sequence[Object]:
+    async def _list(self) -> list[Object]:
         items: list[Object] = []
         try:
             for namespace in self._parts.namespaces:
