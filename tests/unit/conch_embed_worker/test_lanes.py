@@ -12,6 +12,7 @@ from conch_contracts.records import Pooling
 from conch_embed_worker.arrays import Numbers
 from conch_embed_worker.lanes import Lanes
 from conch_embed_worker.metrics import Metrics
+from conch_kit.errors import InternalError
 from conch_kit.triton.encoder_layout import Layout
 from conch_kit.triton.errors import EngineError, EngineRejected, EngineUnavailable
 from testkit.waiting import eventually
@@ -27,7 +28,7 @@ class FakeEngines:
         self.open = asyncio.Event()
         self.open.set()
         self.batches: list[list[tuple[int, ...]]] = []
-        self.failure: EngineError | None = None
+        self.failure: Exception | None = None
         self.configs = 0
 
     async def model_config(self, address: EngineAddress, model: str) -> ModelConfig:
@@ -126,6 +127,17 @@ async def test_an_engine_that_is_away_fails_all_and_its_config_is_read_again(
     engines.failure = None
     assert await run(lanes, (1,)) == [[1, 1]]
     assert engines.configs == 2
+
+
+async def test_a_fault_fails_its_batch_and_is_logged_once(
+    lanes: Lanes, engines: FakeEngines, caplog: pytest.LogCaptureFixture
+) -> None:
+    engines.failure = IndexError("a fault of ours")
+    with pytest.raises(InternalError):
+        await run(lanes, (1,), (2,))
+    assert [record.exc_info is not None for record in caplog.records] == [True]
+    engines.failure = None
+    assert await run(lanes, (1,)) == [[1, 1]]
 
 
 async def test_a_request_that_is_cancelled_leaves_the_queue(lanes: Lanes, engines: FakeEngines) -> None:
