@@ -30,13 +30,14 @@ class FakeEngines:
         self.batches: list[list[tuple[int, ...]]] = []
         self.failure: Exception | None = None
         self.configs = 0
+        self.size = 2
 
     async def model_config(self, address: EngineAddress, model: str) -> ModelConfig:
         self.configs += 1
         config = ModelConfig(max_batch_size=4)
         for name in ("input_ids", "attention_mask"):
             config.input.add(name=name, data_type=9, dims=[-1])
-        config.output.add(name="last_hidden_state", data_type=11, dims=[-1, 2])
+        config.output.add(name="last_hidden_state", data_type=11, dims=[-1, self.size])
         return config
 
     async def compute(
@@ -91,6 +92,15 @@ async def test_requests_gather_while_the_engine_works(lanes: Lanes, engines: Fak
         engines.open.set()
     assert [task.result() for task in tasks] == [[[number, number]] for number in range(1, 7)]
     assert engines.batches == [[(1,)], [(2,)], [(3,), (4,), (5,), (6,)]]
+
+
+@pytest.mark.parametrize(("size", "together"), [(1024, 4), (512 * 1024, 3), (64 * 1024 * 1024, 1), (-1, 4)])
+async def test_a_batchs_output_fits_into_a_message(
+    lanes: Lanes, engines: FakeEngines, size: int, together: int
+) -> None:
+    engines.size = size
+    await run(lanes, *[(1,)] * 4)
+    assert max(len(batch) for batch in engines.batches) == together
 
 
 async def test_a_single_row_overtakes_a_long_list(lanes: Lanes, engines: FakeEngines) -> None:

@@ -30,6 +30,9 @@ log = logging.getLogger(__name__)
 MAX_LANES = 512
 """Beyond this the one that was used longest ago goes, when it has nothing to do."""
 
+MAX_OUTPUT_BYTES = 48 * 1024 * 1024
+"""Of one batch; well below what a gRPC message may hold."""
+
 LaneKey = tuple[str, str, tuple[tuple[str, str], ...], str | None, Pooling | None]
 
 
@@ -172,7 +175,7 @@ class Lanes:
         if key in self._lanes:
             return self._lanes[key]
         layout = read_layout(config, target.inputs, target.output)
-        limits = BatchLimits(layout.max_rows, self._max_batch_tokens)
+        limits = BatchLimits(layout.max_rows, _tokens(layout, self._max_batch_tokens))
         lane = self._lanes[key] = Lane(target, layout, pooling, limits, self._start)
         oldest = next(iter(self._lanes))
         if len(self._lanes) > MAX_LANES and self._lanes[oldest].idle:
@@ -200,6 +203,13 @@ class Lanes:
             self._metrics.batch(rows=len(rows), tokens=sum(lengths), width=max(lengths))
         finally:
             lane.finished()
+
+
+def _tokens(layout: Layout, at_most: int) -> int:
+    """Return how many tokens a batch may hold so that its output is a message that can be received."""
+    if layout.token_bytes is None:
+        return at_most
+    return max(1, min(at_most, MAX_OUTPUT_BYTES // layout.token_bytes))
 
 
 def _deliver(lane: Lane, members: Sequence[Member], lengths: Sequence[int], numbers: Numbers) -> None:
