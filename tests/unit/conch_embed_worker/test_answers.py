@@ -76,7 +76,7 @@ def test_more_dimensions_than_there_are_is_the_clients_fault() -> None:
 
 @pytest.mark.parametrize(
     ("task", "numbers"),
-    [(Task.EMBED, [[np.nan, 1]]), (Task.SCORE, [[np.inf]]), (Task.SCORE, [[[1.0, 2.0]]])],
+    [(Task.EMBED, [[np.nan, 1]]), (Task.SCORE, [[np.inf]]), (Task.SCORE, [[[1.0, 2.0]]]), (Task.POOL, [[1.0, 2.0]])],
 )
 def test_numbers_that_cannot_be_an_answer_are_the_engines_fault(task: Task, numbers: list[Any]) -> None:
     with pytest.raises(UpstreamError):

@@ -26,6 +26,8 @@ def answer(request: EncodeRequest, results: Sequence[Numbers]) -> bytes:
         case Task.EMBED:
             return _vectors(request, list(_embeddings(request, results)), "embedding", "embedding")
         case Task.POOL:
+            if results[0].ndim != 2:
+                raise UpstreamError("The model gives the vector of a text, not one for each token.")
             _check_size(request, results)
             tokens = [_finish(request, result) for result in results]
             return _vectors(request, tokens, "pooling", "data")
