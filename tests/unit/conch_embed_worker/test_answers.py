@@ -45,6 +45,20 @@ def test_pooling_gives_a_vector_for_each_token() -> None:
     assert data == [{"object": "pooling", "index": 0, "data": [[1.0, 0.0], [0.0, 5.0]]}]
 
 
+@pytest.mark.parametrize("in_base64", [False, True])
+def test_the_vectors_of_too_many_tokens_are_refused_before_they_are_written(in_base64: bool) -> None:
+    tokens = np.broadcast_to(np.array([1], np.float32), (16 * 1024, 1024))
+    with pytest.raises(InvalidRequest, match="found 16777216") as caught:
+        answer(request(Task.POOL, base64=in_base64), [tokens])
+    assert caught.value.code == "too_complex"
+
+
+@pytest.mark.parametrize("number", [-1.23456789e-5, -1.23456789e-38, -123456789012345.0])
+def test_a_number_takes_no_more_than_it_is_reckoned_with(number: float) -> None:
+    body = answer(request(Task.POOL, normalize=False), [np.full((1, 1000), number, np.float32)])
+    assert len(body) < 17 * 1000 + 100
+
+
 def test_scores_are_rows() -> None:
     body = answer(request(Task.SCORE, activation=Activation.SIGMOID), [np.array([0], np.float32)])
     assert orjson.loads(body) == {"rows": [[0.5]]}
@@ -62,7 +76,7 @@ def test_more_dimensions_than_there_are_is_the_clients_fault() -> None:
 
 @pytest.mark.parametrize(
     ("task", "numbers"),
-    [(Task.EMBED, [[np.nan, 1]]), (Task.SCORE, [[np.inf]]), (Task.SCORE, [[[1.0, 2.0]]])],
+    [(Task.EMBED, [[np.nan, 1]]), (Task.SCORE, [[np.inf]]), (Task.SCORE, [[[1.0, 2.0]]]), (Task.POOL, [[1.0, 2.0]])],
 )
 def test_numbers_that_cannot_be_an_answer_are_the_engines_fault(task: Task, numbers: list[Any]) -> None:
     with pytest.raises(UpstreamError):

@@ -12,6 +12,7 @@ from conch_contracts.records import Pooling
 from conch_embed_worker.arrays import Numbers
 from conch_embed_worker.lanes import Lanes
 from conch_embed_worker.metrics import Metrics
+from conch_kit.errors import InternalError
 from conch_kit.triton.encoder_layout import Layout
 from conch_kit.triton.errors import EngineError, EngineRejected, EngineUnavailable
 from testkit.waiting import eventually
@@ -27,15 +28,16 @@ class FakeEngines:
         self.open = asyncio.Event()
         self.open.set()
         self.batches: list[list[tuple[int, ...]]] = []
-        self.failure: EngineError | None = None
+        self.failure: Exception | None = None
         self.configs = 0
+        self.size = 2
 
     async def model_config(self, address: EngineAddress, model: str) -> ModelConfig:
         self.configs += 1
         config = ModelConfig(max_batch_size=4)
         for name in ("input_ids", "attention_mask"):
             config.input.add(name=name, data_type=9, dims=[-1])
-        config.output.add(name="last_hidden_state", data_type=11, dims=[-1, 2])
+        config.output.add(name="last_hidden_state", data_type=11, dims=[-1, self.size])
         return config
 
     async def compute(
@@ -92,6 +94,15 @@ async def test_requests_gather_while_the_engine_works(lanes: Lanes, engines: Fak
     assert engines.batches == [[(1,)], [(2,)], [(3,), (4,), (5,), (6,)]]
 
 
+@pytest.mark.parametrize(("size", "together"), [(1024, 4), (512 * 1024, 3), (64 * 1024 * 1024, 1), (-1, 4)])
+async def test_a_batchs_output_fits_into_a_message(
+    lanes: Lanes, engines: FakeEngines, size: int, together: int
+) -> None:
+    engines.size = size
+    await run(lanes, *[(1,)] * 4)
+    assert max(len(batch) for batch in engines.batches) == together
+
+
 async def test_a_single_row_overtakes_a_long_list(lanes: Lanes, engines: FakeEngines) -> None:
     engines.open.clear()
     async with asyncio.TaskGroup() as group:
@@ -126,6 +137,17 @@ async def test_an_engine_that_is_away_fails_all_and_its_config_is_read_again(
     engines.failure = None
     assert await run(lanes, (1,)) == [[1, 1]]
     assert engines.configs == 2
+
+
+async def test_a_fault_fails_its_batch_and_is_logged_once(
+    lanes: Lanes, engines: FakeEngines, caplog: pytest.LogCaptureFixture
+) -> None:
+    engines.failure = IndexError("a fault of ours")
+    with pytest.raises(InternalError):
+        await run(lanes, (1,), (2,))
+    assert [record.exc_info is not None for record in caplog.records] == [True]
+    engines.failure = None
+    assert await run(lanes, (1,)) == [[1, 1]]
 
 
 async def test_a_request_that_is_cancelled_leaves_the_queue(lanes: Lanes, engines: FakeEngines) -> None:

@@ -11,6 +11,12 @@ from conch_embed_worker import pooling
 from conch_embed_worker.arrays import Numbers
 from conch_kit.errors import InvalidRequest, UpstreamError
 
+MAX_POOLED_BYTES = 64 * 1024 * 1024
+"""Of the vectors of all tokens as they are written."""
+_IN_A_LIST = 17
+"""Bytes that a number takes at most, its comma included."""
+_IN_BASE64 = 16 / 3
+
 
 def answer(request: EncodeRequest, results: Sequence[Numbers]) -> bytes:
     """Return the answer; raises InvalidRequest and UpstreamError for numbers that cannot be what was asked for."""
@@ -20,6 +26,9 @@ def answer(request: EncodeRequest, results: Sequence[Numbers]) -> bytes:
         case Task.EMBED:
             return _vectors(request, list(_embeddings(request, results)), "embedding", "embedding")
         case Task.POOL:
+            if results[0].ndim != 2:
+                raise UpstreamError("The model gives the vector of a text, not one for each token.")
+            _check_size(request, results)
             tokens = [_finish(request, result) for result in results]
             return _vectors(request, tokens, "pooling", "data")
         case Task.SIMILARITY:
@@ -29,6 +38,18 @@ def answer(request: EncodeRequest, results: Sequence[Numbers]) -> bytes:
             if results[0].ndim != 1:
                 raise UpstreamError("The model gives a vector for each token, not the scores of a text.")
             return _rows(pooling.activate(np.stack(results), request.activation))
+
+
+def _check_size(request: EncodeRequest, results: Sequence[Numbers]) -> None:
+    numbers = sum(result.size for result in results)
+    most = int(MAX_POOLED_BYTES / (_IN_BASE64 if request.base64 else _IN_A_LIST))
+    if numbers > most:
+        raise InvalidRequest(
+            f"Expected at most {most} numbers in one answer, found {numbers}: the tokens' vectors together. "
+            "Please send fewer or shorter texts.",
+            param="input",
+            code="too_complex",
+        )
 
 
 def _embeddings(request: EncodeRequest, results: Sequence[Numbers]) -> Numbers:
@@ -57,4 +78,4 @@ def _rows(numbers: Numbers) -> bytes:
 
 
 def _base64(vector: Numbers) -> str:
-    return base64.b64encode(vector.astype("<f4", copy=False).tobytes()).decode()
+    return base64.b64encode(vector.astype("<f4", copy=False).data).decode()

@@ -39,16 +39,18 @@ def pack(rows: Sequence[Row], layout: Layout) -> list[tuple[str, str, tuple[int,
     return packed
 
 
-def unpack(datatype: str, shape: Sequence[int], raw: bytes, rows: int) -> Numbers:
-    """Return the numbers of so many rows; raises MalformedResponse."""
+def unpack(datatype: str, shape: Sequence[int], raw: bytes, lengths: Sequence[int]) -> Numbers:
+    """Return the numbers of rows with so many tokens each; raises MalformedResponse."""
     if datatype not in _FLOATS:
         raise MalformedResponse(f"The engine's output is of type {datatype}, expected one of {', '.join(_FLOATS)}.")
     try:
         numbers = np.frombuffer(raw, _FLOATS[datatype]).reshape(shape).astype(np.float32, copy=False)
     except ValueError as error:
         raise MalformedResponse(f"The engine's output has {len(raw)} bytes, which is not {list(shape)}.") from error
-    if rows == 1 and (numbers.ndim < 2 or numbers.shape[0] != 1):
+    if len(lengths) == 1 and (numbers.ndim < 2 or numbers.shape[0] != 1):
         numbers = numbers[np.newaxis]
-    if numbers.ndim not in (2, 3) or len(numbers) != rows:
-        raise MalformedResponse(f"The engine's output has the shape {list(shape)} for {rows} rows.")
+    if numbers.ndim not in (2, 3) or len(numbers) != len(lengths):
+        raise MalformedResponse(f"The engine's output has the shape {list(shape)} for {len(lengths)} rows.")
+    if numbers.ndim == 3 and numbers.shape[1] < max(lengths):
+        raise MalformedResponse(f"The engine's output has the shape {list(shape)} for {max(lengths)} tokens.")
     return numbers

@@ -46,12 +46,13 @@ class Engines:
     ) -> Numbers:
         """Return the model's output for a batch; raises EngineError."""
         tensors = pack(rows, layout)
+        lengths = [len(row.ids) for row in rows]
         if address.startswith(HTTP):
             output = await self._http.infer(address, model, tensors, layout.output, timeout_s=timeout_s)
-            return unpack(*output, len(rows))
+            return unpack(*output, lengths)
         request = new_request(model, "")
         for tensor in tensors:
             add_raw(request, *tensor)
         request.outputs.add(name=layout.output)
         answer = await self._grpc.infer(address, request, timeout_s=timeout_s)
-        return unpack(*Outputs(answer).raw(layout.output), len(rows))
+        return unpack(*Outputs(answer).raw(layout.output), lengths)

@@ -5,6 +5,7 @@ is there; while it works, requests gather. So the batches grow with the load, an
 """
 
 import asyncio
+import logging
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -20,11 +21,17 @@ from conch_embed_worker.batches import BatchLimits, Member, Waiting, next_batch
 from conch_embed_worker.engines import Engines
 from conch_embed_worker.metrics import Metrics
 from conch_embed_worker.pooling import pool
+from conch_kit.errors import InternalError, ServiceError
 from conch_kit.triton.encoder_layout import Layout, read_layout
 from conch_kit.triton.errors import EngineError, EngineRejected
 
+log = logging.getLogger(__name__)
+
 MAX_LANES = 512
 """Beyond this the one that was used longest ago goes, when it has nothing to do."""
+
+MAX_OUTPUT_BYTES = 48 * 1024 * 1024
+"""Of one batch; well below what a gRPC message may hold."""
 
 LaneKey = tuple[str, str, tuple[tuple[str, str], ...], str | None, Pooling | None]
 
@@ -40,7 +47,7 @@ class Request:
     results: list[Numbers | None] = field(default_factory=list)
     missing: int = 0
 
-    def fail(self, error: EngineError) -> None:
+    def fail(self, error: EngineError | ServiceError) -> None:
         """End the request with an error."""
         if not self.done.done():
             self.done.set_exception(error)
@@ -79,7 +86,7 @@ class Lane:
         return not self.requests and not self._running
 
     async def run(self, rows: Sequence[Row], timeout_s: float) -> list[Numbers]:
-        """Return the result of each row, in order; raises EngineError."""
+        """Return the result of each row, in order; raises EngineError and InternalError."""
         loop = asyncio.get_running_loop()
         waiting = Waiting(rows)
         request = Request(waiting, loop.time() + timeout_s, loop.create_future(), [None] * len(rows), missing=len(rows))
@@ -109,7 +116,7 @@ class Lane:
         known = (self.requests.get(member.owner) for member in members)
         return max((request.deadline for request in known if request is not None), default=0.0)
 
-    def failed(self, members: Sequence[Member], error: EngineError) -> None:
+    def failed(self, members: Sequence[Member], error: EngineError | ServiceError) -> None:
         """Fail the requests of a batch; where one row may have spoilt it for the others, each is tried alone."""
         owners = {member.owner for member in members}
         for owner in owners:
@@ -151,7 +158,7 @@ class Lanes:
     ) -> list[Numbers]:
         """Return the result of each row: one vector with a pooling, without one all that the model gives.
 
-        Raises EngineError, and UnknownTensors for a model that is no encoder.
+        Raises EngineError, InternalError, and UnknownTensors for a model that is no encoder.
         """
         key = (target.address, target.model, tuple(sorted(target.inputs.items())), target.output, pooling)
         lane = self._lanes.get(key) or await self._open(key, target, pooling)
@@ -168,7 +175,7 @@ class Lanes:
         if key in self._lanes:
             return self._lanes[key]
         layout = read_layout(config, target.inputs, target.output)
-        limits = BatchLimits(layout.max_rows, self._max_batch_tokens)
+        limits = BatchLimits(layout.max_rows, _tokens(layout, self._max_batch_tokens))
         lane = self._lanes[key] = Lane(target, layout, pooling, limits, self._start)
         oldest = next(iter(self._lanes))
         if len(self._lanes) > MAX_LANES and self._lanes[oldest].idle:
@@ -186,13 +193,23 @@ class Lanes:
             numbers = await self._engines.compute(
                 lane.target.address, lane.target.model, rows, lane.layout, timeout_s=timeout_s
             )
+            _deliver(lane, members, lengths, numbers)
         except EngineError as error:
             lane.failed(members, error)
+        except Exception:  # the edge of a batch: whatever it is, it must not end the other batches
+            log.exception("A batch failed.", extra={"engine": lane.target.address, "engine_model": lane.target.model})
+            lane.failed(members, InternalError("Internal error."))
         else:
             self._metrics.batch(rows=len(rows), tokens=sum(lengths), width=max(lengths))
-            _deliver(lane, members, lengths, numbers)
         finally:
             lane.finished()
+
+
+def _tokens(layout: Layout, at_most: int) -> int:
+    """Return how many tokens a batch may hold so that its output is a message that can be received."""
+    if layout.token_bytes is None:
+        return at_most
+    return max(1, min(at_most, MAX_OUTPUT_BYTES // layout.token_bytes))
 
 
 def _deliver(lane: Lane, members: Sequence[Member], lengths: Sequence[int], numbers: Numbers) -> None:

@@ -5,7 +5,7 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from conch_kit.triton.encoder_layout import UnknownTensors, read_layout
 
-INT32, INT64, FP32 = 8, 9, 11
+INT32, INT64, FP32, FP64 = 8, 9, 11, 12
 USUAL = (("input_ids", INT64), ("attention_mask", INT64), ("token_type_ids", INT64))
 
 
@@ -51,6 +51,24 @@ def test_the_usual_output_is_chosen(outputs: tuple[str, ...], chosen: str) -> No
 def test_the_batch_is_where_the_config_has_it(batch: int, dims: int, rows: int, batched: bool) -> None:
     layout = read_layout(config(batch=batch, dims=dims), {}, None)
     assert (layout.max_rows, layout.batched) == (rows, batched)
+
+
+@pytest.mark.parametrize(
+    ("batch", "dims", "datatype", "size"),
+    [
+        (8, [-1, 1024], FP32, 4096),
+        (0, [-1, -1, 1024], FP32, 4096),
+        (8, [-1, 1024], FP64, 8192),
+        (8, [-1, -1], FP32, None),
+        (8, [1024], FP32, None),
+    ],
+)
+def test_the_size_of_a_tokens_output_is_known_where_the_config_says_it(
+    batch: int, dims: list[int], datatype: int, size: int | None
+) -> None:
+    made = config(batch=batch, outputs=())
+    made.output.add(name="last_hidden_state", data_type=datatype, dims=dims)
+    assert read_layout(made, {}, None).token_bytes == size
 
 
 def test_each_instance_has_a_call_and_one_more_waits() -> None:

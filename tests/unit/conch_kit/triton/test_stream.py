@@ -7,7 +7,14 @@ import pytest
 from grpc.aio import AioRpcError, Metadata
 from tritonclient.grpc.service_pb2 import ModelStreamInferResponse
 
-from conch_kit.triton.errors import EngineError, EngineLost, EngineRejected, EngineTimeout, EngineUnavailable
+from conch_kit.triton.errors import (
+    EngineError,
+    EngineLost,
+    EngineRejected,
+    EngineTimeout,
+    EngineUnavailable,
+    MalformedResponse,
+)
 from conch_kit.triton.stream import Call, ClosingCalls, EngineStream, StreamTimeouts, translate
 from conch_kit.triton.tensors import is_final
 
@@ -200,6 +207,11 @@ async def test_a_finished_call_that_the_server_does_not_close_is_cancelled() -> 
     async with asyncio.timeout(2):
         await closing.wait()
     assert call.cancelled
+
+
+def test_a_response_above_our_own_limit_is_no_reason_to_ask_another_engine() -> None:
+    said = "Stream removed (CLIENT: Received message larger than max (67108900 vs. 67108864))"
+    assert isinstance(translate(_error(grpc.StatusCode.RESOURCE_EXHAUSTED, said), started=False), MalformedResponse)
 
 
 def test_an_error_keeps_what_grpc_said() -> None:

@@ -11,6 +11,8 @@ MAX_ROWS = 256
 ROWS_WITHOUT_A_LIMIT = 32
 """Rows for a model whose config holds the batch as a dimension of its own and so names no limit."""
 
+_TOKENS_RANK = 3
+"""Rows, tokens, numbers."""
 _OUTPUTS = ("sentence_embedding", dialect.LAST_HIDDEN_STATE, "token_embeddings", dialect.LOGITS, "scores")
 
 
@@ -25,6 +27,8 @@ class Layout:
     inputs: tuple[tuple[str, str, str], ...]
     """What each holds (a name of `encoder_dialect`), its name, and its datatype on the wire."""
     output: str
+    token_bytes: int | None
+    """How many bytes the output has for each token, where the config says so."""
     max_rows: int
     batched: bool
     """Whether the first dimension of each tensor is the batch."""
@@ -39,10 +43,12 @@ def read_layout(config: ModelConfig, inputs: Mapping[str, str], output: str | No
     """
     names = {inputs.get(logical, logical): logical for logical in dialect.INPUTS}
     batched = config.max_batch_size > 0 or all(len(item.dims) > 1 for item in config.input)
+    chosen = _output(config, output)
     limit = config.max_batch_size or (ROWS_WITHOUT_A_LIMIT if batched else 1)
     return Layout(
         inputs=tuple(_input(item, names) for item in config.input if item.name in names or not item.optional),
-        output=_output(config, output),
+        output=chosen,
+        token_bytes=_token_bytes(config, chosen),
         max_rows=min(MAX_ROWS, limit),
         batched=batched,
         parallel=1 + max(1, sum(group.count for group in config.instance_group)),
@@ -56,6 +62,15 @@ def _input(item: ModelInput, names: Mapping[str, str]) -> tuple[str, str, str]:
             f"{', '.join(dialect.INPUTS)} it is."
         )
     return names[item.name], item.name, DataType.Name(item.data_type).removeprefix("TYPE_")
+
+
+def _token_bytes(config: ModelConfig, name: str) -> int | None:
+    """Return nothing also for an output that is one vector for each row."""
+    found = next(item for item in config.output if item.name == name)
+    dims = ([-1] if config.max_batch_size else []) + list(found.dims)
+    if len(dims) != _TOKENS_RANK or dims[-1] < 1:
+        return None
+    return int(dims[-1]) * (8 if found.data_type == DataType.TYPE_FP64 else 4)
 
 
 def _output(config: ModelConfig, wanted: str | None) -> str:

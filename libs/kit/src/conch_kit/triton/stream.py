@@ -18,10 +18,13 @@ from conch_kit.triton.errors import (
     EngineLost,
     EngineTimeout,
     EngineUnavailable,
+    MalformedResponse,
     from_message,
 )
 from conch_kit.triton.tensors import is_final
 
+_TOO_LARGE = "CLIENT: Received message larger than max"
+"""What gRPC itself says of a response above our own limit; any engine would give one as large."""
 _CLOSING_S = 0.5
 """How long a server may take to close a finished call before it is cancelled."""
 
@@ -207,6 +210,8 @@ def translate(error: grpc.aio.AioRpcError, *, started: bool) -> EngineError:
     match error.code():
         case grpc.StatusCode.DEADLINE_EXCEEDED:
             return EngineTimeout("The request's time was over before the engine had finished.", first=not started)
+        case grpc.StatusCode.RESOURCE_EXHAUSTED if _TOO_LARGE in message:
+            return MalformedResponse(message)
         case grpc.StatusCode.UNAVAILABLE | grpc.StatusCode.RESOURCE_EXHAUSTED:
             return EngineLost(message) if started else EngineUnavailable(message)
         case grpc.StatusCode.CANCELLED | grpc.StatusCode.UNKNOWN if started:

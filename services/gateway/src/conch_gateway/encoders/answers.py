@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from conch_contracts.names import CACHE_PREFIX
-from conch_kit.errors import ServiceError
+from conch_kit.errors import InvalidRequest
 from conch_kit.redis_client import RedisClient, RegistryError, RegistryUnavailable
 
 log = logging.getLogger(__name__)
@@ -85,8 +85,8 @@ class SharedAnswers:
     async def get(self, identity: bytes, ttl_s: float, make: Callable[[], Awaitable[bytes]]) -> Shared:
         """Return the answer to a request with this identity; `make` computes it when nobody has.
 
-        Raises what `make` raises, also to those that wait for another's. Who computes and goes away leaves the work
-        to the next in line.
+        Raises what `make` raises. Those that wait for another's share its answer, or that the request is invalid; who
+        fails by other causes, such as a time-out of its own, or goes away leaves the work to the next in line.
         """
         key = hashlib.sha256(identity).hexdigest()
         while (flight := self._flights.get(key)) is not None:
@@ -101,7 +101,7 @@ class SharedAnswers:
             if body is None:
                 body = await make()
             flight.set_result(body)
-        except ServiceError as error:
+        except InvalidRequest as error:
             flight.set_exception(error)
             raise
         finally:

@@ -31,7 +31,8 @@ from conch_kit.tracing import Tracer
 
 MAX_TOKENS = 1_000_000
 """Of one request, all its rows together."""
-MAX_ANSWER_BYTES = 512 * 1024 * 1024
+MAX_ANSWER_BYTES = 160 * 1024 * 1024
+"""2,048 vectors of 4,096 numbers; the worker bounds the vectors of tokens by itself, and lower."""
 ROWS_PER_PLACE = 32
 """Rows that take one of an engine's slots, about a batch."""
 

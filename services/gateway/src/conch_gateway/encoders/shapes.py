@@ -92,7 +92,7 @@ def _before(fields: dict[str, object], answer: bytes) -> bytes:
     """Put these fields in front of those of a JSON object."""
     if not answer.startswith(b'{"data":'):
         raise UpstreamError("The worker's answer is not a list of vectors.")
-    return orjson.dumps(fields)[:-1] + b"," + answer[1:]
+    return b"".join((orjson.dumps(fields)[:-1], b",", memoryview(answer)[1:]))
 
 
 def _rows(answer: bytes) -> list[list[float]]:
