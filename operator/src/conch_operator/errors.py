@@ -1,7 +1,8 @@
-"""What can go wrong while a model's folder is read.
+"""What can go wrong while a model's folder is read or its chat template is compiled.
 
 Exception
- └ SourceError    a folder that cannot be served
+ ├ SourceError          a folder that cannot be served
+ └ TemplateUnchecked    a chat template of which nothing is known yet
 """
 
 from conch_contracts.conditions import Reason
@@ -13,3 +14,7 @@ class SourceError(Exception):
     def __init__(self, reason: Reason, message: str) -> None:
         super().__init__(message)
         self.reason = reason
+
+
+class TemplateUnchecked(Exception):
+    """A chat template that could not be compiled just now; says what kept it. Another attempt may succeed."""

@@ -53,6 +53,7 @@ async def watching(ears: Ears, namespaces: Sequence[str], children: Sequence[Kin
                 asyncio.run(_watch(_Teller(ears, loop), namespaces, children, stop))
             except Exception:
                 log.exception("Watching has ended because of an error; it begins again.")
+            loop.call_soon_threadsafe(ears.health.ended)
             stop.wait(AGAIN_S)
         loop.call_soon_threadsafe(ended.set)
 
@@ -86,8 +87,12 @@ class _Teller:
         self._loop.call_soon_threadsafe(self._ears.changed)
 
     def opened(self, watch: str) -> None:
-        """Tell that a watch was opened."""
+        """Tell that a watch is being opened."""
         self._loop.call_soon_threadsafe(self._ears.health.opened, watch)
+
+    def closed(self, watch: str) -> None:
+        """Tell that a watch was closed."""
+        self._loop.call_soon_threadsafe(self._ears.health.closed, watch)
 
     def heard(self, watch: str) -> None:
         """Tell that something came out of a watch."""

@@ -41,7 +41,12 @@ class Input:
 
 Policy = Callable[[Input], Fault | None]
 
-_TOKENIZER_REASONS = (Reason.TOKENIZER_INVALID, Reason.TEMPLATE_INVALID, Reason.CONFIG_MAP_NOT_FOUND)
+_TOKENIZER_REASONS = (
+    Reason.TOKENIZER_INVALID,
+    Reason.TEMPLATE_INVALID,
+    Reason.TEMPLATE_UNCHECKED,
+    Reason.CONFIG_MAP_NOT_FOUND,
+)
 
 
 def kind_is_served(given: Input) -> Fault | None:

@@ -18,7 +18,7 @@ from conch_contracts.records import ModelKind
 from conch_contracts.spec.engine import Runtime
 from conch_kit.bundles import TOKENIZER_FILES, BundleError, pack
 from conch_operator.encoder_folder import ONNX_FILES, SENTENCE_FILES, onnx_files, read_encoder
-from conch_operator.errors import SourceError
+from conch_operator.errors import SourceError, TemplateUnchecked
 from conch_operator.state import DesiredModel, SourceFacts, SourceFault
 from conch_operator.templates import fault_in
 
@@ -58,7 +58,12 @@ class SourceReader:
         folder = self._folder(model)
         fingerprint = (model.deployment.spec, *_fingerprint(model, folder))
         known = self._known.get(model.id)
-        if known is None or fingerprint == known.next or model.deployment.spec != known.fingerprint[0]:
+        if (
+            known is None
+            or _may_pass(known.result)
+            or fingerprint == known.next
+            or model.deployment.spec != known.fingerprint[0]
+        ):
             known = _Read(fingerprint, read_source(model, folder))
         elif fingerprint != known.fingerprint:
             known = replace(known, next=fingerprint)
@@ -135,10 +140,18 @@ def read_folder(folder: Path, needs: FolderNeeds) -> SourceFacts:
 
 def template_fault(template: str, place: str) -> SourceFault | None:
     """Return what is wrong with a chat template; None when it compiles. Blocks for a moment the first time."""
-    why = fault_in(template)
+    try:
+        why = fault_in(template)
+    except TemplateUnchecked as error:
+        message = f"The chat template in {place} is not checked yet: {error}. It is tried again."
+        return SourceFault(Reason.TEMPLATE_UNCHECKED, message)
     if why is None:
         return None
     return SourceFault(Reason.TEMPLATE_INVALID, f"The chat template in {place} does not compile: {why}. Repair it.")
+
+
+def _may_pass(result: SourceFacts | SourceFault) -> bool:
+    return isinstance(result, SourceFault) and result.reason is Reason.TEMPLATE_UNCHECKED
 
 
 def _facts(model: DesiredModel, folder: Path) -> SourceFacts:

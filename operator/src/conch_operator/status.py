@@ -136,7 +136,8 @@ def _condition(kind: ConditionType, fault: Fault | None, now: str, generation: i
             last_transition_time=now,
             observed_generation=generation,
         )
-    status = ConditionStatus.UNKNOWN if fault.reason is Reason.WAITING else ConditionStatus.FALSE
+    unknown = fault.reason in (Reason.WAITING, Reason.TEMPLATE_UNCHECKED)
+    status = ConditionStatus.UNKNOWN if unknown else ConditionStatus.FALSE
     return Condition(
         type=kind,
         status=status,

@@ -1,7 +1,9 @@
 """Downloads from a bucket: the real client library against moto's server."""
 
+import io
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -68,6 +70,13 @@ def test_what_was_spoiled_is_fetched_again(server: S3Server, here: Download, wan
     here.take_back("model.safetensors", 1_000_000, spoiled=True)
     assert here.bring(folder(server)) == ""
     assert here.files() == wanted
+
+
+def test_a_body_that_is_too_long_is_not_read_to_its_end(server: S3Server) -> None:
+    source, come = folder(server), io.BytesIO()
+    listed = next(file for file in source.listing().files if file.path == "model.safetensors")
+    source.fetch(replace(listed, size=1000), come, 0)
+    assert 1000 < len(come.getvalue()) < listed.size
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,16 @@
 """Downloads from a Hub: the real client library against a server that speaks the Hub's protocol."""
 
+import fcntl
+import io
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from conch_contracts.spec.source import HuggingFaceSource
+from conch_operator.download.errors import DownloadError, parse_last_line
+from conch_operator.download.folder import NOTE
 from conch_operator.download.hub import HubRepository
 from testkit.downloads import Download
 from testkit.servers.hub import REPO, Faults, HubServer
@@ -72,6 +77,26 @@ def test_another_process_goes_on_where_the_last_one_stopped(
     assert here.files() == wanted
 
 
+def test_who_waits_for_another_pod_gives_up_at_last(hub: HubServer, here: Download, wanted: dict[str, bytes]) -> None:
+    here.folder.parent.mkdir()
+    with here.folder.with_name(".tiny.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        said = here.bring(repository(hub), turn_s=0.1)
+    assert said.startswith(f"Downloading: Another pod is downloading the same files to {here.folder}")
+    assert parse_last_line(said) is not None
+    assert here.bring(repository(hub)) == ""
+    assert here.files() == wanted
+
+
+def test_a_file_may_be_called_as_if_it_were_a_part_of_another(
+    hub: HubServer, here: Download, model: Path, wanted: dict[str, bytes]
+) -> None:
+    (model / "config.json.part").write_bytes(b"x")  # so small that it comes first
+    assert here.bring(repository(hub)) == ""
+    assert here.files() == wanted | {"config.json.part": b"x"}
+    assert {path.name for path in here.folder.iterdir()} == {*here.files(), NOTE}
+
+
 def test_a_new_version_begins_anew(hub: HubServer, here: Download, model: Path) -> None:
     assert here.bring(repository(hub)) == ""
     here.take_back("model.safetensors", 2_000_000)
@@ -114,6 +139,27 @@ def test_row_49_a_refusal_is_said_in_one_line(
 def test_a_repository_without_weights_is_refused(hub: HubServer, here: Download, model: Path) -> None:
     (model / "model.safetensors").unlink()
     assert here.bring(repository(hub)).startswith(f"SourceNotFound: {NAME} holds no *.safetensors files")
+
+
+def test_a_body_that_is_too_long_is_not_read_to_its_end(hub: HubServer) -> None:
+    source, come = repository(hub), io.BytesIO()
+    listed = next(file for file in source.listing().files if file.path == "model.safetensors")
+    source.fetch(replace(listed, size=1000), come, 0)
+    assert 1000 < len(come.getvalue()) < listed.size
+
+
+class Closed(io.BytesIO):
+    """A file whose error says nothing."""
+
+    def write(self, data: object) -> int:
+        raise ValueError
+
+
+def test_an_error_without_a_message_is_named(hub: HubServer) -> None:
+    source = repository(hub)
+    file = source.listing().files[0]
+    with pytest.raises(DownloadError, match=f"{NAME} cannot be downloaded: ValueError"):
+        source.fetch(file, Closed(), 0)
 
 
 def test_a_token_opens_a_private_repository(hub: HubServer, here: Download) -> None:

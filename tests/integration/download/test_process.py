@@ -1,5 +1,6 @@
 """`conch-download` as Kubernetes and `conch up` start it: settings, last words, and where it will not go."""
 
+import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -8,6 +9,8 @@ import pytest
 from testkit.certificates import make_authority
 from testkit.downloads import Download
 from testkit.servers.hub import REPO, HubServer
+from testkit.servers.s3 import KEYS
+from testkit.servers.scripted_http import ScriptedHttp
 
 SOURCE = {"huggingFace": {"repo": REPO}}
 TOKEN = "hf_0123456789"
@@ -90,3 +93,16 @@ def test_a_wrong_setting_is_named(here: Download) -> None:
     ended = here.run(SOURCE, "everything")
     assert ended.status == 1
     assert "CONCH_SELECTION" in ended.output
+    assert "Traceback" not in ended.output
+
+
+async def test_an_error_that_nobody_foresaw_has_a_reason_too(here: Download, environ: Mapping[str, str]) -> None:
+    listing = b"<ListBucketResult><Contents><Key>tiny/a</Key><Size>1</Size></Contents></ListBucketResult>"  # no ETag
+    async with ScriptedHttp(lambda call: call.answer(listing)) as server:
+        here.environ = {**environ, **KEYS}
+        source = {"uri": "s3://models/tiny", "endpoint": server.url, "credentialsSecretRef": {"name": "keys"}}
+        ended = await asyncio.to_thread(here.run, {"s3": source})
+    line = "DownloadFailed: KeyError: 'ETag'"
+    assert (ended.status, ended.message) == (1, line), ended.output
+    assert "Traceback" in ended.output
+    assert ended.output.endswith(f"\n{line}\n")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from conch_operator.download.errors import DownloadError
-from conch_operator.download.folder import bring
+from conch_operator.download.folder import PARTS, Patience, bring
 from conch_operator.download.remote import Remote
 from conch_operator.download.selection import Selection
 
@@ -30,10 +30,16 @@ class Download:
     folder: Path
     environ: Mapping[str, str]
 
-    def bring(self, remote: Remote, selection: str = "safetensors", limit_bytes: int | None = None) -> str:
+    def bring(
+        self,
+        remote: Remote,
+        selection: str = "safetensors",
+        limit_bytes: int | None = None,
+        turn_s: float = 30.0,
+    ) -> str:
         """Download in this process and return the last line that `conch-download` would say."""
         try:
-            bring(remote, self.folder, Selection(selection), limit_bytes, pause_s=0.01)
+            bring(remote, self.folder, Selection(selection), limit_bytes, Patience(pause_s=0.01, turn_s=turn_s))
         except DownloadError as error:
             return error.line
         return ""
@@ -58,15 +64,15 @@ class Download:
             timeout=60,
             check=False,
         )
-        assert "Traceback" not in done.stderr, done.stderr
-        return Ended(done.returncode, done.stdout + done.stderr, message.read_text())
+        return Ended(done.returncode, done.stderr + done.stdout, message.read_text())
 
     def take_back(self, name: str, size: int, *, spoiled: bool = False) -> None:
         """Make it be as if a process had been killed after so many bytes of this file."""
         draft = self.folder.with_name(f".{self.folder.name}.draft")
         self.folder.rename(draft)
         content = (draft / name).read_bytes()[:size]
-        (draft / f"{name}.part").write_bytes(bytes(len(content)) if spoiled else content)
+        (draft / PARTS).mkdir()
+        (draft / PARTS / name).write_bytes(bytes(len(content)) if spoiled else content)
         (draft / name).unlink()
 
     def files(self) -> dict[str, bytes]:

@@ -76,3 +76,26 @@ async def test_a_discarded_bundle_is_fetched_again(tmp_path: Path) -> None:
     await cache.discard(digest)
     assert (await cache.folder(digest) / "tokenizer.json").read_text() == "{}"
     assert source.asked == 2
+
+
+async def test_all_who_wait_for_a_bundle_that_cannot_be_had_learn_it_together(tmp_path: Path) -> None:
+    source = FakeSource(RegistryUnavailable("away"))
+    cache = cache_of(source, tmp_path)
+    answers = await asyncio.gather(*(cache.folder(DIGEST) for _ in range(5)), return_exceptions=True)
+    assert [type(answer) for answer in answers] == [Unavailable] * 5
+    assert source.asked == 1
+    with pytest.raises(Unavailable):
+        await cache.folder(DIGEST)
+    assert source.asked == 2
+
+
+async def test_one_who_gives_up_waiting_ends_nobody_elses_fetch(tmp_path: Path) -> None:
+    model = tmp_path / "model"
+    model.mkdir()
+    (model / "tokenizer.json").write_text("{}")
+    digest, data = pack(model)
+    cache = cache_of(FakeSource(data), tmp_path / "cache")
+    first, second = (asyncio.create_task(cache.folder(digest)) for _ in range(2))
+    await asyncio.sleep(0)
+    first.cancel()
+    assert (await second / "tokenizer.json").is_file()

@@ -131,3 +131,12 @@ def test_a_model_without_any_name_left_is_not_ready() -> None:
     assert ready is not None
     assert ready.reason is Reason.NAME_CONFLICT
     assert "tiny (held by local/tiny)" in ready.message
+
+
+def test_a_template_that_is_not_checked_yet_makes_nobody_invalid() -> None:
+    seen = observed(sources=fault(Reason.TEMPLATE_UNCHECKED))
+    tokenizer = describe(Desired((MODEL,)), seen, PUBLISHED, {}, "now")[MODEL.id].condition(
+        ConditionType.TOKENIZER_READY
+    )
+    assert tokenizer is not None
+    assert (tokenizer.status, tokenizer.reason) == (ConditionStatus.UNKNOWN, Reason.TEMPLATE_UNCHECKED)

@@ -1,4 +1,5 @@
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -190,6 +191,19 @@ def test_row_29_a_template_of_the_folder_must_compile(folder: Path, name: str, c
     assert "line 2: " in found.message
     good = {"tokenizer": {"chatTemplate": {"inline": "{{ messages }}"}}}
     assert facts(model(folder.parent, **good)).chat_template == "{{ messages }}"
+
+
+def test_a_folder_whose_template_could_not_be_compiled_is_read_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "chat_template.jinja").write_text("{{ 'asked again' }}")
+    reader, wanted = SourceReader(), model(folder.parent)
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "executable", str(folder / "no-python"))
+        found = reader.read(wanted)
+    assert isinstance(found, SourceFault)
+    assert (found.reason, "It is tried again." in found.message) == (Reason.TEMPLATE_UNCHECKED, True)
+    assert isinstance(reader.read(wanted), SourceFacts)
 
 
 def test_a_folder_that_was_downloaded_is_read_where_it_lies(folder: Path) -> None:

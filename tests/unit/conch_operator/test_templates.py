@@ -1,9 +1,13 @@
 """What the tokenizer would refuse to compile is refused before a model is ready, and nothing else is."""
 
+import sys
+from pathlib import Path
+
 import jinja2
 import pytest
 from transformers.utils import chat_template_utils
 
+from conch_operator.errors import TemplateUnchecked
 from conch_operator.templates import MAX_CHARACTERS, fault_in
 
 GOOD = (
@@ -37,6 +41,32 @@ def test_row_29_what_does_not_compile_is_named_with_its_line(template: str, says
     fault = fault_in(template)
     assert fault is not None
     assert says in fault
+
+
+def test_time_is_counted_by_the_processor_so_no_load_makes_a_template_bad() -> None:
+    assert fault_in("{{ 7**30000000 }}") == "it needs more time to compile than it may have"
+
+
+@pytest.mark.parametrize(
+    ("interpreter", "says"),
+    [
+        ("#!/bin/sh\nkill -9 $$\n", "ended with status -9"),
+        ("#!/bin/sh\nexit 1\n", "ended with status 1"),
+        (None, "cannot be started: No such file or directory"),
+    ],
+)
+def test_a_compiler_that_fails_by_itself_is_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interpreter: str | None, says: str
+) -> None:
+    broken, template = tmp_path / "python", f"{{{{ '{says}' }}}}"
+    if interpreter is not None:
+        broken.write_text(interpreter)
+        broken.chmod(0o755)
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "executable", str(broken))
+        with pytest.raises(TemplateUnchecked, match=says):
+            fault_in(template)
+    assert fault_in(template) is None
 
 
 @pytest.mark.parametrize("template", ["{{ 'a' * 10**10 }}", "{{ 9**9**9 }}", "{{ " + "(" * 20_000, "{{ 1 / 0 }}"])

@@ -80,3 +80,11 @@ def test_a_document_can_be_cut_before_it_is_joined(bench: Workbench) -> None:
 def test_what_cannot_be_rows_is_refused(bench: Workbench, fields: dict[str, object], says: str) -> None:
     with pytest.raises(InvalidRequest, match=says):
         ask(bench, **fields)
+
+
+def test_rows_that_were_cut_cut_nothing_that_comes_later(bench: Workbench, model: ModelTokenizer) -> None:
+    text = "oil is stored in the house of the weather"
+    whole = model.encode(text, add_special_tokens=True)
+    assert len(whole) > 5
+    ask(bench, texts=(text,), truncate=5)
+    assert model.encode(text, add_special_tokens=True) == whole

@@ -85,6 +85,8 @@ class Reason(StrEnum):
     """The tokenizer files cannot be packed, or the chat template cannot be read."""
     TEMPLATE_INVALID = "TemplateInvalid"
     """The chat template is no Jinja template that compiles; the message has the line."""
+    TEMPLATE_UNCHECKED = "TemplateUnchecked"
+    """The chat template could not be compiled just now; it is tried again."""
     REGISTRY_UNAVAILABLE = "RegistryUnavailable"
     """Redis does not answer, so nothing can be published; known routes go on serving."""
     NO_REPLICAS = "NoReplicas"

@@ -36,19 +36,29 @@ class BundleCache:
         self._source = source
         self._folder = folder
         self._on_fetched = on_fetched
-        self._fetching: dict[Digest, asyncio.Lock] = {}
+        self._fetching: dict[Digest, asyncio.Task[None]] = {}
 
     async def folder(self, digest: Digest) -> Path:
-        """Return the folder with a bundle's files, fetching them once; raises Unavailable."""
+        """Return the folder with a bundle's files; raises Unavailable.
+
+        All who ask while it is being fetched wait for the same answer, be it that it cannot be had.
+        """
         folder = self._folder / digest
-        lock = self._fetching.setdefault(digest, asyncio.Lock())
-        try:
-            async with lock:
-                if not await asyncio.to_thread(folder.is_dir):
-                    await self._fetch(digest, folder)
-        finally:
-            self._fetching.pop(digest, None)
+        fetching = self._fetching.get(digest)
+        if fetching is None:
+            fetching = self._fetching[digest] = asyncio.create_task(self._ensure(digest, folder))
+            fetching.add_done_callback(lambda task: self._ended(digest, task))
+        await asyncio.shield(fetching)
         return folder
+
+    def _ended(self, digest: Digest, task: asyncio.Task[None]) -> None:
+        del self._fetching[digest]
+        if not task.cancelled():
+            task.exception()  # whoever waited has it; nobody may be left
+
+    async def _ensure(self, digest: Digest, folder: Path) -> None:
+        if not await asyncio.to_thread(folder.is_dir):
+            await self._fetch(digest, folder)
 
     async def discard(self, digest: Digest) -> None:
         """Remove a bundle whose files turn out to be broken, so that it is fetched again."""

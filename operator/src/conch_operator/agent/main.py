@@ -29,7 +29,10 @@ def main() -> int:
 
 async def _serve(settings: AgentSettings) -> None:
     needs = FolderNeeds(
-        settings.needs_weights, settings.needs_config, settings.needs_template, onnx=settings.takes_onnx
+        weights=settings.needs_weights,
+        config=settings.needs_config,
+        template=settings.needs_template,
+        onnx=settings.takes_onnx,
     )
     folder = Folder(settings.folder, settings.shown_folder, needs, downloads=settings.downloads)
     app = make_app(folder, Hold(settings.longest_hold_s))

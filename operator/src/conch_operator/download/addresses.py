@@ -6,7 +6,21 @@ for redirects and for names that resolve to something else each time. Behind a p
 
 import ipaddress
 
-_METADATA = frozenset(map(ipaddress.ip_address, ("fd00:ec2::254", "100.100.100.200", "192.0.0.192", "168.63.129.16")))
+_METADATA = frozenset(
+    map(
+        ipaddress.ip_address,
+        (
+            "fd00:ec2::23",
+            "fd00:ec2::254",
+            "fd20:ce::254",
+            "100.100.100.200",
+            "192.0.0.192",
+            "168.63.129.16",
+        ),
+    )
+)
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+"""IPv4 addresses as a gateway of the cluster translates them."""
 
 
 class ForbiddenAddress(ConnectionError):
@@ -25,6 +39,14 @@ def is_forbidden(host: str) -> bool:
         address = ipaddress.ip_address(host.split("%")[0])
     except ValueError:
         return False
-    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
-        address = address.ipv4_mapped
+    address = _plain(address)
     return address.is_link_local or address.is_multicast or address in _METADATA
+
+
+def _plain(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    """Return the IPv4 address that an IPv6 address stands for, else the address itself."""
+    if isinstance(address, ipaddress.IPv4Address):
+        return address
+    if address in _NAT64:
+        return ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)
+    return address.ipv4_mapped or address

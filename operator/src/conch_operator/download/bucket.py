@@ -7,7 +7,7 @@ import base64
 import hashlib
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any, BinaryIO
 
 from botocore import UNSIGNED
@@ -26,7 +26,7 @@ from conch_contracts.conditions import Reason
 from conch_contracts.spec.source import S3Source
 from conch_operator.download.addresses import ForbiddenAddress
 from conch_operator.download.errors import DownloadError
-from conch_operator.download.remote import Algorithm, Checksum, Listing, RemoteFile
+from conch_operator.download.remote import Algorithm, Checksum, Listing, RemoteFile, append
 
 _CHUNK = 1024 * 1024
 _DENIED = frozenset({"AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken"})
@@ -98,8 +98,8 @@ class BucketFolder:
             answer = self._client.get_object(
                 **self._place(file), IfMatch=self._etags[file.path], Range=f"bytes={have}-"
             )
-            for chunk in answer["Body"].iter_chunks(_CHUNK):
-                into.write(chunk)
+            with closing(answer["Body"]) as body:
+                append(body.iter_chunks(_CHUNK), into, file)
 
     def _head(self, file: RemoteFile, **options: Any) -> dict[str, Any]:
         head: dict[str, Any] = self._client.head_object(**self._place(file), **options)

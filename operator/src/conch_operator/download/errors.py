@@ -23,6 +23,7 @@ class DownloadError(Exception):
 
 _REASONS = frozenset(
     {
+        Reason.DOWNLOADING,
         Reason.SOURCE_NOT_FOUND,
         Reason.SOURCE_ACCESS_DENIED,
         Reason.SOURCE_UNREACHABLE,

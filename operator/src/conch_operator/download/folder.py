@@ -1,9 +1,10 @@
 """A download on disk. Files come into a draft beside the folder, which gets its name when all of them are right.
 
 ROOT/NAME/                 the folder, complete; once it is there, nobody asks the source again
-ROOT/.NAME.draft/          what has come so far: FILE is whole and right, FILE.part is not whole yet
+ROOT/.NAME.draft/          what has come so far: each file here is whole and right
+ROOT/.NAME.draft/.conch-parts/          files that are not whole yet; no file of a source is below a dotted name
 ROOT/.NAME.draft/.conch-download.json   how much it will be, and which version of the source
-ROOT/.NAME.lock            held by the one that downloads; others on the same volume wait for it
+ROOT/.NAME.lock            held by the one that downloads; others on the same volume wait a while for it
 
 A process that is killed, or a pod that is replaced on the same volume, goes on where the last one stopped.
 """
@@ -18,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from conch_contracts.conditions import Reason
 from conch_operator.download.checksums import matches
@@ -26,8 +28,9 @@ from conch_operator.download.remote import Remote, RemoteFile
 from conch_operator.download.selection import Selection, select
 
 NOTE = ".conch-download.json"
-_PART = ".part"
+PARTS = ".conch-parts"
 _ATTEMPTS = 3
+_LOOK_AGAIN_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,16 @@ class Progress:
         return f"{percent // 10 * 10} % of {size_text(self.total_bytes)}"
 
 
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a process waits before it leaves the rest to the next one."""
+
+    pause_s: float = 1.0
+    """Between two attempts; longer each time."""
+    turn_s: float = 600.0
+    """For another process that downloads the same files; it may also hang, or be on a node that is lost."""
+
+
 def progress_of(folder: Path) -> Progress | None:
     """Return how far the download of a folder is; None when none has begun."""
     draft = _draft(folder)
@@ -53,7 +66,11 @@ def progress_of(folder: Path) -> Progress | None:
 
 
 def bring(
-    remote: Remote, folder: Path, selection: Selection, limit_bytes: int | None = None, *, pause_s: float = 1.0
+    remote: Remote,
+    folder: Path,
+    selection: Selection,
+    limit_bytes: int | None = None,
+    patience: Patience = Patience(),
 ) -> None:
     """Make the folder be there, complete; raises DownloadError, and keeps what has come for the next process.
 
@@ -63,33 +80,39 @@ def bring(
     while True:
         before = progress_of(folder)
         try:
-            return _bring(remote, folder, selection, limit_bytes)
+            return _bring_when_alone(remote, folder, selection, limit_bytes, patience)
         except DownloadError as error:
             attempt = attempt + 1 if progress_of(folder) == before else 2
             if not error.may_pass or attempt > _ATTEMPTS:
                 raise
-        time.sleep(pause_s * (attempt - 1))
+        time.sleep(patience.pause_s * (attempt - 1))
 
 
-def _bring(remote: Remote, folder: Path, selection: Selection, limit_bytes: int | None) -> None:
+def _bring_when_alone(
+    remote: Remote, folder: Path, selection: Selection, limit_bytes: int | None, patience: Patience
+) -> None:
     if folder.is_dir():
         return
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with _alone(folder):
-            if folder.is_dir():
-                return
-            listing = remote.listing()
-            files = select(listing.files, selection, remote.name)
-            draft = _begin(folder, listing.version, files)
-            _check_room(draft, files, remote.name, limit_bytes)
-            for file in files:
-                _bring_file(remote, file, draft)
-            _sync(draft)
-            draft.rename(folder)
-            _sync(folder.parent)
+        with _alone(folder, patience.turn_s):
+            if not folder.is_dir():
+                _bring(remote, folder, selection, limit_bytes)
     except OSError as error:
         raise _of_disk(error, folder) from error
+
+
+def _bring(remote: Remote, folder: Path, selection: Selection, limit_bytes: int | None) -> None:
+    listing = remote.listing()
+    files = select(listing.files, selection, remote.name)
+    draft = _begin(folder, listing.version, files)
+    _check_room(draft, files, remote.name, limit_bytes)
+    for file in files:
+        _bring_file(remote, file, draft)
+    shutil.rmtree(draft / PARTS, ignore_errors=True)
+    _sync(draft)
+    draft.rename(folder)
+    _sync(folder.parent)
 
 
 def size_text(count: int) -> str:
@@ -105,10 +128,26 @@ def _draft(folder: Path) -> Path:
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
+def _alone(folder: Path, turn_s: float) -> Iterator[None]:
+    deadline = time.monotonic() + turn_s
     with folder.with_name(f".{folder.name}.lock").open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        while not _locked(lock):
+            if time.monotonic() >= deadline:
+                raise DownloadError(
+                    Reason.DOWNLOADING,
+                    f"Another pod is downloading the same files to {folder}, for more than {turn_s:g} s. If nothing "
+                    "comes any more, delete that pod.",
+                )
+            time.sleep(min(_LOOK_AGAIN_S, turn_s))
         yield
+
+
+def _locked(lock: IO[str]) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _begin(folder: Path, version: str, files: Sequence[RemoteFile]) -> Path:
@@ -147,8 +186,9 @@ def _bring_file(remote: Remote, file: RemoteFile, draft: Path) -> None:
     whole = draft / file.path
     if whole.is_file() and whole.stat().st_size == file.size:
         return
-    whole.parent.mkdir(parents=True, exist_ok=True)
-    part = whole.with_name(whole.name + _PART)
+    part = draft / PARTS / file.path
+    for path in (whole, part):
+        path.parent.mkdir(parents=True, exist_ok=True)
     have = part.stat().st_size if part.is_file() else 0
     if have > file.size:
         part.unlink()

@@ -21,7 +21,7 @@ from conch_contracts.conditions import Reason
 from conch_contracts.spec.source import HuggingFaceSource
 from conch_operator.download.addresses import ForbiddenAddress
 from conch_operator.download.errors import DownloadError
-from conch_operator.download.remote import Algorithm, Checksum, Listing, RemoteFile
+from conch_operator.download.remote import Algorithm, Checksum, Listing, RemoteFile, append
 
 _TIMEOUT = httpx2.Timeout(30.0, connect=5.0)
 _PARTIAL = 206
@@ -67,9 +67,9 @@ class HubRepository:
             if not answer.is_success:
                 raise self._of_status(answer.status_code)
             if have and answer.status_code != _PARTIAL:
-                into.truncate(0)
-            for chunk in answer.iter_bytes():
-                into.write(chunk)
+                into.seek(0)
+                into.truncate()
+            append(answer.iter_bytes(), into, file)
 
     @contextmanager
     def _faults(self) -> Iterator[None]:
@@ -88,7 +88,8 @@ class HubRepository:
         except httpx2.HTTPError as error:
             raise self._unreachable(error) from error
         except ValueError as error:
-            message = f"{self.name} cannot be downloaded: {str(error).splitlines()[0]}"
+            why = next(iter(str(error).splitlines()), type(error).__name__)
+            message = f"{self.name} cannot be downloaded: {why}"
             raise DownloadError(Reason.DOWNLOAD_FAILED, message) from error
 
     def _unknown(self) -> DownloadError:

@@ -3,6 +3,7 @@
 It tries again only for a few seconds: whoever started it starts it again, later each time, and it goes on where it was.
 """
 
+import logging
 import os
 import sys
 import tempfile
@@ -10,12 +11,15 @@ from pathlib import Path
 
 import certifi
 
+from conch_contracts.conditions import Reason
 from conch_kit.settings import StartupError, load
 from conch_operator.download.addresses import refuse_forbidden_addresses
 from conch_operator.download.errors import DownloadError
 from conch_operator.download.folder import bring
 from conch_operator.download.remote import Remote
 from conch_operator.download.settings import DownloadProcessSettings
+
+log = logging.getLogger(__name__)
 
 _ALWAYS = {
     "AWS_EC2_METADATA_DISABLED": "true",
@@ -33,16 +37,28 @@ def main() -> int:
         sys.stderr.write(f"conch-download: {error}\n")
         return 1
     sys.addaudithook(refuse_forbidden_addresses)
+    try:
+        _download(settings)
+    except DownloadError as error:
+        return _failed(settings, error)
+    except Exception as error:
+        log.exception("The download has ended because of an error that nobody foresaw.")
+        message = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        return _failed(settings, DownloadError(Reason.DOWNLOAD_FAILED, message))
+    return 0
+
+
+def _download(settings: DownloadProcessSettings) -> None:
     with tempfile.TemporaryDirectory(prefix="conch-download-") as scratch:
         _prepare_libraries(settings, Path(scratch))
-        try:
-            bring(_remote(settings), settings.folder, settings.selection, settings.limit_bytes)
-        except DownloadError as error:
-            sys.stdout.write(f"{error.line}\n")
-            if settings.message_file is not None:
-                settings.message_file.write_text(error.line)
-            return 1
-    return 0
+        bring(_remote(settings), settings.folder, settings.selection, settings.limit_bytes)
+
+
+def _failed(settings: DownloadProcessSettings, error: DownloadError) -> int:
+    sys.stdout.write(f"{error.line}\n")
+    if settings.message_file is not None:
+        settings.message_file.write_text(error.line)
+    return 1
 
 
 def _prepare_libraries(settings: DownloadProcessSettings, scratch: Path) -> None:

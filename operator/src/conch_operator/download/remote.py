@@ -1,6 +1,6 @@
 """What the Hub and a bucket have in common: a list of files with sizes and checksums, and bytes from some place on."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import BinaryIO, Protocol
@@ -70,4 +70,12 @@ class Remote(Protocol):
         """Return what the file's content must give; asked once the file is there."""
 
     def fetch(self, file: RemoteFile, into: BinaryIO, have: int) -> None:
-        """Append a file's bytes from `have` on; what came before an error stays."""
+        """Append a file's bytes from `have` on, not many more than its size; what came before an error stays."""
+
+
+def append(chunks: Iterable[bytes], into: BinaryIO, file: RemoteFile) -> None:
+    """Append these bytes, and stop once they are too many: a source that never ends must not fill the volume."""
+    for chunk in chunks:
+        into.write(chunk)
+        if into.tell() > file.size:
+            return

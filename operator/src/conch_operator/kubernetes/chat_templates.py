@@ -4,7 +4,7 @@ A ConfigMap is read in every round, so a change of it reaches the routes with th
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Protocol
 
 from conch_contracts.conditions import Reason
@@ -42,10 +42,15 @@ class ChatTemplates:
             text = await self._read(model, template.config_map_key_ref)
         else:
             place = "spec.tokenizer.chatTemplate.inline"
-            text = template.inline or SourceFault(Reason.TOKENIZER_INVALID, _FILE_IS_LOCAL)
+            inline = template.inline
+            text = inline if inline is not None else SourceFault(Reason.TOKENIZER_INVALID, _FILE_IS_LOCAL)
         if isinstance(text, SourceFault):
             return text
         return await asyncio.to_thread(template_fault, text, place) or text
+
+    def keep(self, models: Collection[ModelId]) -> None:
+        """Forget what the ConfigMaps of all other models held."""
+        self._last = {known: text for known, text in self._last.items() if known[0] in models}
 
     async def _read(self, model: DesiredModel, ref: ConfigMapKeyRef) -> str | SourceFault:
         known = (model.id, ref)

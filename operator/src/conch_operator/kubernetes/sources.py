@@ -22,7 +22,7 @@ ASK_AGAIN_S = 5.0
 """Between two questions about a folder that is faulty."""
 ASK_FOR_PROGRESS_S = 2.0
 """Between two questions about a folder that is on its way."""
-_ON_THE_WAY = (Reason.WAITING, Reason.DOWNLOADING)
+_ON_THE_WAY = (Reason.WAITING, Reason.DOWNLOADING, Reason.TEMPLATE_UNCHECKED)
 
 Answer = SourceFacts | SourceFault
 
@@ -68,6 +68,7 @@ class AgentSources:
                 self._last[model.id] = (source, told[0])
             found[model.id] = await self._with_template(model, self._last[model.id][1])
         self._last = {model: last for model, last in self._last.items() if model in found}
+        self._templates.keep({model.id for model in models})
         return found
 
     async def bundle(self, facts: SourceFacts) -> tuple[Digest, bytes]:

@@ -105,12 +105,20 @@ class Work:
                 log.warning("Unknown fields are ignored.", extra={"model": model, "fields": ", ".join(fields)})
         self._unknown = wanted.unknown
 
+    async def _list(self) -> Sequence[Object]:
+        items: list[Object] = []
+        try:
+            for namespace in self._parts.namespaces:
+                items += await self._parts.api.list_all(MODEL_DEPLOYMENT, namespace)
+        except ApiError:
+            self._parts.watches.not_listed()
+            raise
+        self._parts.watches.listed(items)
+        return items
+
     async def _round(self) -> Statuses:
         parts = self._parts
-        items: list[Object] = []
-        for namespace in parts.namespaces:
-            items += await parts.api.list_all(MODEL_DEPLOYMENT, namespace)
-        parts.watches.listed(items)
+        items = await self._list()
         wanted = read_wanted(items)
         await parts.telling.greet(wanted)
         await parts.engines.observe()

@@ -33,7 +33,8 @@ class ModelTokenizer:
         if self._direct is None:
             slowly: list[int] = self.transformers.encode(text, add_special_tokens=add_special_tokens)
             return slowly
-        # Encoding a control token as letters leaves this on.
+        # Both are left over from other calls: rows that were cut, and a control token that was encoded as letters.
+        self._direct.no_truncation()
         self._direct.encode_special_tokens = self.transformers.split_special_tokens
         ids: list[int] = self._direct.encode(text, add_special_tokens=add_special_tokens).ids
         return ids

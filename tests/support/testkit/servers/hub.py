@@ -157,7 +157,10 @@ def _handler(hub: HubServer) -> type[BaseHTTPRequestHandler]:
             self.send_header("Content-Length", str(len(rest)))
             self.end_headers()
             cut = hub.faults.cut_after
-            self.wfile.write(rest if cut is None else rest[:cut])
+            try:
+                self.wfile.write(rest if cut is None else rest[:cut])
+            except ConnectionError:
+                self.close_connection = True  # whoever asked has had enough
             if cut is not None and cut < len(rest):
                 self.close_connection = True
 

@@ -97,9 +97,9 @@ async def test_a_folder_that_is_being_downloaded_is_awaited(tmp_path: Path) -> N
 
     assert await told() == ("Waiting", "The model's files are awaited.")
     draft = tmp_path / ".tiny.draft"
-    draft.mkdir()
+    (draft / ".conch-parts").mkdir(parents=True)
     (draft / ".conch-download.json").write_text(json.dumps({"version": "1", "bytes": 2_000_000}))
-    (draft / "model.safetensors.part").write_bytes(bytes(900_000))
+    (draft / ".conch-parts" / "model.safetensors").write_bytes(bytes(900_000))
     assert await told() == ("Downloading", "The model's files are on their way: 40 % of 2.0 MB.")
     assert (await told())[0] == "Waiting", "nothing has come since"
     (draft / "tokenizer.json").write_text(json.dumps({"model": {"vocab": {"a": 0}}}))

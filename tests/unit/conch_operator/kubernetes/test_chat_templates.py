@@ -76,3 +76,14 @@ async def test_a_change_is_taken_up_and_an_absent_server_changes_nothing() -> No
     unknown = await ChatTemplates(maps).of(wanted)
     assert isinstance(unknown, SourceFault)
     assert "cannot be read: it is away" in unknown.message
+
+
+async def test_what_a_model_that_has_gone_had_is_forgotten() -> None:
+    maps = ConfigMaps({"tiny.jinja": "one"})
+    templates, wanted = ChatTemplates(maps), model(**REF)
+    assert await templates.of(wanted) == "one"
+    maps.away = True
+    templates.keep({wanted.id})
+    assert await templates.of(wanted) == "one"
+    templates.keep(())
+    assert isinstance(await templates.of(wanted), SourceFault)

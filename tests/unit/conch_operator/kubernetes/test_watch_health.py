@@ -85,3 +85,52 @@ def test_another_term_begins_with_new_watches() -> None:
     clock.now = 1000
     health.reset()
     assert health.alive()
+
+
+def test_silence_does_not_count_while_lists_fail_too() -> None:
+    clock = Clock()
+    health = WatchHealth(60, 180, clock)
+    health.opened("/models")
+    for now in range(30, 600, 30):
+        clock.now = now
+        health.not_listed()
+    clock.now = 600
+    health.listed([])
+    assert health.alive()
+    clock.now = 750
+    assert not health.alive(), "silent since the lists come again"
+
+
+def test_a_watch_that_is_not_opened_again_is_not_waited_for() -> None:
+    clock = Clock()
+    health = WatchHealth(60, 180, clock)
+    health.opened("/models")
+    health.opened("/namespaces/deleted/pods")
+    health.ended()
+    health.opened("/models")
+    clock.now = 100
+    health.heard("/models")
+    clock.now = 200
+    assert health.alive()
+    clock.now = 280
+    assert not health.alive()
+
+
+def test_a_closed_watch_of_a_namespace_that_has_gone_is_not_waited_for() -> None:
+    clock = Clock()
+    health = WatchHealth(60, 180, clock)
+    health.opened("/namespaces/deleted/pods")
+    health.closed("/namespaces/deleted/pods")
+    clock.now = 1000
+    assert health.alive()
+
+
+def test_closing_a_silent_watch_and_opening_it_again_is_no_sign_of_life() -> None:
+    clock = Clock()
+    health = WatchHealth(60, 180, clock)
+    for now in range(0, 180, 70):
+        clock.now = now
+        health.closed("/models")
+        health.opened("/models")
+    clock.now = 180
+    assert not health.alive()
