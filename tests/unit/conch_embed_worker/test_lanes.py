@@ -162,6 +162,29 @@ async def test_a_request_that_is_cancelled_leaves_the_queue(lanes: Lanes, engine
     assert (2,) not in [row for batch in engines.batches[2:] for row in batch]
 
 
+async def test_a_batch_that_nobody_waits_for_is_cancelled_and_its_place_is_free(
+    lanes: Lanes, engines: FakeEngines
+) -> None:
+    engines.open.clear()
+    gone = [asyncio.create_task(run(lanes, (number,))) for number in (1, 2)]
+    await eventually(lambda: len(engines.batches) == 2, "two calls of the engine")
+    next_one = asyncio.create_task(run(lanes, (3,)))
+    gone[0].cancel()
+    await eventually(lambda: len(engines.batches) == 3, "a place for the next call")
+    engines.open.set()
+    assert await next_one == [[3, 3]]
+    assert await gone[1] == [[2, 2]]
+
+
+async def test_the_end_waits_for_no_silent_engine(engines: FakeEngines) -> None:
+    engines.open.clear()
+    async with asyncio.timeout(5):
+        async with Lanes(engines, Metrics.register(CollectorRegistry()), 1000) as lanes:  # type: ignore[arg-type]
+            waiting = asyncio.create_task(run(lanes, *[(1,)] * 20))
+            await eventually(lambda: len(engines.batches) == 2, "two calls of the engine")
+    waiting.cancel()
+
+
 async def _failure(lanes: Lanes, *rows: tuple[int, ...]) -> EngineError:
     with pytest.raises(EngineError) as caught:
         await run(lanes, *rows)

@@ -69,7 +69,7 @@ class Lane:
         layout: Layout,
         pooling: Pooling | None,
         limits: BatchLimits,
-        compute: Callable[["Lane", list[Member]], None],
+        compute: Callable[["Lane", list[Member]], asyncio.Task[None]],
     ) -> None:
         self.target = target
         self.layout = layout
@@ -78,12 +78,12 @@ class Lane:
         self._compute = compute
         self._queue: deque[Waiting] = deque()
         self.requests: dict[Waiting, Request] = {}
-        self._running = 0
+        self._batches: dict[asyncio.Task[None], list[Member]] = {}
 
     @property
     def idle(self) -> bool:
         """Whether nothing waits and nothing runs."""
-        return not self.requests and not self._running
+        return not self.requests and not self._batches
 
     async def run(self, rows: Sequence[Row], timeout_s: float) -> list[Numbers]:
         """Return the result of each row, in order; raises EngineError and InternalError."""
@@ -99,16 +99,24 @@ class Lane:
             del self.requests[waiting]
             if waiting in self._queue:
                 self._queue.remove(waiting)
+            self._cancel_abandoned()
+
+    def _cancel_abandoned(self) -> None:
+        """Cancel the batches that nobody waits for any more."""
+        for task, members in self._batches.items():
+            if not any(member.owner in self.requests for member in members):
+                task.cancel()
 
     def dispatch(self) -> None:
         """Send batches as long as the engine can take them."""
-        while self._running < self.layout.parallel and (members := next_batch(self._queue, self._limits)):
-            self._running += 1
-            self._compute(self, members)
+        while len(self._batches) < self.layout.parallel and (members := next_batch(self._queue, self._limits)):
+            task = self._compute(self, members)
+            self._batches[task] = members
+            task.add_done_callback(self._finished)
 
-    def finished(self) -> None:
-        """Note that a batch has ended, and send the next."""
-        self._running -= 1
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        """Note that a batch has ended, also before it began, and send the next."""
+        del self._batches[task]
         self.dispatch()
 
     def deadline(self, members: Sequence[Member]) -> float:
@@ -143,6 +151,7 @@ class Lanes:
         self._max_batch_tokens = max_batch_tokens
         self._lanes: OrderedDict[LaneKey, Lane] = OrderedDict()
         self._group = asyncio.TaskGroup()
+        self._batches: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
         await self._group.__aenter__()
@@ -151,6 +160,10 @@ class Lanes:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        while self._batches:  # one that ends may be followed by the next
+            for task in self._batches:
+                task.cancel()
+            await asyncio.wait(self._batches)
         await self._group.__aexit__(kind, error, trace)
 
     async def run(
@@ -182,8 +195,11 @@ class Lanes:
             del self._lanes[oldest]
         return lane
 
-    def _start(self, lane: Lane, members: list[Member]) -> None:
-        self._group.create_task(self._compute(lane, members))
+    def _start(self, lane: Lane, members: list[Member]) -> asyncio.Task[None]:
+        task = self._group.create_task(self._compute(lane, members))
+        self._batches.add(task)
+        task.add_done_callback(self._batches.discard)
+        return task
 
     async def _compute(self, lane: Lane, members: list[Member]) -> None:
         rows = [member.row for member in members]
@@ -201,8 +217,6 @@ class Lanes:
             lane.failed(members, InternalError("Internal error."))
         else:
             self._metrics.batch(rows=len(rows), tokens=sum(lengths), width=max(lengths))
-        finally:
-            lane.finished()
 
 
 def _tokens(layout: Layout, at_most: int) -> int:

@@ -176,6 +176,21 @@ async def test_another_engine_is_asked_where_the_worker_says_so() -> None:
     assert [answer.status for answer in answers] == [200, 200]
 
 
+@pytest.mark.parametrize("count", [2, 1000])
+async def test_each_worker_that_is_asked_gets_all_rows(count: int) -> None:
+    served = serving(
+        ModelKind.EMBEDDING,
+        lambda _: refused(503, "gone", retryable=True),
+        *[60] * count,
+        engines=(Engine(grpc=ENGINE), Engine(grpc=OTHER)),
+    )
+    await served.client.post("/v1/embeddings", {"input": "hi"})
+    asked = served.upstream.sent(ENCODE_PATH)
+    assert sorted(message["target"]["address"] for message in asked) == sorted([ENGINE, OTHER])
+    row = {"ids": list(range(1, 61)), "second": None}
+    assert all(message["rows"] == [row] * count for message in asked)
+
+
 async def test_an_answer_that_is_none_is_a_502() -> None:
     served = serving(ModelKind.RERANK, answered(b'{"rows":3'))
     answer = await served.client.post("/rerank", {"query": "q", "documents": ["a"]})

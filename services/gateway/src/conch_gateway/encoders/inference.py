@@ -43,7 +43,16 @@ class Job:
 
     understood: Understood
     rows: tuple[Row, ...]
+    packed: orjson.Fragment
+    """The rows as JSON, which all messages of this job share: a million ids take a while to write."""
     request_id: str
+
+    @classmethod
+    def of(cls, understood: Understood, prepared: bytes, request_id: str) -> "Job":
+        """Return the job of a request whose rows are these, as the tokenizer wrote them."""
+        rows = PrepareRowsResponse.model_validate_json(prepared).rows
+        packed = orjson.Fragment(orjson.dumps([{"ids": row.ids, "second": row.second} for row in rows]))
+        return cls(understood, rows, packed, request_id)
 
     @property
     def tokens(self) -> int:
@@ -54,23 +63,22 @@ class Job:
         """Return the message that asks a worker to run this job on `engine`."""
         route, work = self.understood.route, self.understood.work
         profile = route.encoder
-        return encode(
-            EncodeRequest(
-                request_id=self.request_id,
-                target=EncoderTarget(
-                    address=engine.grpc, model=route.engine_model, inputs=profile.inputs, output=profile.output
-                ),
-                task=work.task,
-                rows=self.rows,
-                firsts=work.firsts,
-                pooling=profile.pooling,
-                normalize=work.normalize,
-                activation=work.activation,
-                dimensions=work.dimensions,
-                base64=work.base64,
-                timeout_s=timeout_s,
-            )
+        request = EncodeRequest(
+            request_id=self.request_id,
+            target=EncoderTarget(
+                address=engine.grpc, model=route.engine_model, inputs=profile.inputs, output=profile.output
+            ),
+            task=work.task,
+            rows=(),
+            firsts=work.firsts,
+            pooling=profile.pooling,
+            normalize=work.normalize,
+            activation=work.activation,
+            dimensions=work.dimensions,
+            base64=work.base64,
+            timeout_s=timeout_s,
         )
+        return orjson.dumps({**vars(request), "rows": self.packed}, default=vars)
 
     def identity(self) -> bytes:
         """Return everything that the worker's answer depends on."""
@@ -78,7 +86,7 @@ class Job:
         profile = route.encoder.model_dump(mode="json", exclude={"cache_ttl_s"})
         chosen = [work.task, work.normalize, work.activation, work.dimensions, work.base64, work.firsts]
         place = [route.model_id, route.engine_model, route.tokenizer_digest, route.created]
-        return orjson.dumps([place, profile, chosen, [[row.ids, row.second] for row in self.rows]])
+        return orjson.dumps([place, profile, chosen, self.packed])
 
 
 class EncoderInference:
@@ -129,8 +137,7 @@ class EncoderInference:
     async def _tokenize(self, understood: Understood, exchange: Exchange, stages: Stages) -> Job:
         with stages.tokenizing() as headers:
             prepared = await self._tokenizers.prepare(encode(understood.work.rows), headers)
-        answer = await off_loop(len(prepared), PrepareRowsResponse.model_validate_json, prepared)
-        job = Job(understood, answer.rows, exchange.request_id)
+        job = await off_loop(len(prepared), Job.of, understood, prepared, exchange.request_id)
         _check_lengths(job)
         return job
 
