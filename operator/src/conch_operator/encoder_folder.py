@@ -8,14 +8,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from conch_contracts.conditions import Reason
+from conch_contracts.encoder_dialect import ONNX_FILES
 from conch_contracts.records import Pooling
 from conch_operator.errors import SourceError
 from conch_operator.state import EncoderFacts
 
 Json = Mapping[str, object]
 
-ONNX_FILES = ("model.onnx", "onnx/model.onnx")
-"""Where Hugging Face folders keep their ONNX file."""
 SENTENCE_FILES = ("modules.json", "sentence_bert_config.json", "1_Pooling/config.json")
 """Files beside the tokenizer's that say how an encoder is used."""
 

@@ -12,12 +12,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from conch_contracts.conditions import Reason
+from conch_contracts.encoder_dialect import ONNX_FILES
 from conch_contracts.modeldeployment import ModelSpec
 from conch_contracts.names import Digest, ModelId
 from conch_contracts.records import ModelKind
 from conch_contracts.spec.engine import Runtime
 from conch_kit.bundles import TOKENIZER_FILES, BundleError, pack
-from conch_operator.encoder_folder import ONNX_FILES, SENTENCE_FILES, onnx_files, read_encoder
+from conch_operator.encoder_folder import SENTENCE_FILES, onnx_files, read_encoder
 from conch_operator.errors import SourceError, TemplateUnchecked
 from conch_operator.state import DesiredModel, SourceFacts, SourceFault
 from conch_operator.templates import fault_in

@@ -18,6 +18,7 @@ __all__ = [
     "INVALID_PREFIX",
     "LAST_HIDDEN_STATE",
     "LOGITS",
+    "ONNX_FILES",
     "OUTPUTS",
     "TOKEN_TYPE_IDS",
 ]
@@ -29,3 +30,6 @@ INPUTS = (INPUT_IDS, ATTENTION_MASK, TOKEN_TYPE_IDS)
 LAST_HIDDEN_STATE = "last_hidden_state"
 LOGITS = "logits"
 OUTPUTS = (LAST_HIDDEN_STATE, LOGITS)
+
+ONNX_FILES = ("model.onnx", "onnx/model.onnx")
+"""Where Hugging Face folders keep their ONNX file, in the order in which the cpu runtime looks for it."""

@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from enum import StrEnum
 
 from conch_contracts.conditions import Reason
+from conch_contracts.encoder_dialect import ONNX_FILES
 from conch_contracts.modeldeployment import ModelSpec
 from conch_contracts.records import ModelKind
 from conch_kit.bundles import TOKENIZER_FILES
 from conch_operator.download.errors import DownloadError
 from conch_operator.download.remote import RemoteFile
-from conch_operator.encoder_folder import ONNX_FILES, SENTENCE_FILES
+from conch_operator.encoder_folder import SENTENCE_FILES
 
 _OTHER_WEIGHTS = (".bin", ".pt", ".pth", ".h5", ".msgpack", ".gguf", ".onnx", ".onnx_data", ".ot", ".tflite")
 

@@ -4,13 +4,13 @@ A field that would change the result and is not understood is an error here, nev
 slightly wrong numbers is worse than one that does not start.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 from conch_runtime_cpu.errors import UnusableModel
+from conch_runtime_cpu.model_config import read_config
 
 SUPPORTED = ("LlamaForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM")
 _PLAIN_ROPE = (None, "default")
@@ -43,14 +43,7 @@ class Architecture:
 
 def read_architecture(folder: Path) -> Architecture:
     """Read `config.json` of a Hugging Face folder; raises UnusableModel."""
-    path = folder / "config.json"
-    try:
-        config = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise UnusableModel(f"{path} cannot be read: {error}") from error
-    if not isinstance(config, dict):
-        raise UnusableModel(f"{path} must hold a JSON object.")
-    return parse_architecture(config)
+    return parse_architecture(read_config(folder))
 
 
 def parse_architecture(config: Mapping[str, object]) -> Architecture:

@@ -20,9 +20,6 @@ from conch_runtime_cpu.settings import EncoderSettings
 Ids = NDArray[np.int64]
 Numbers = NDArray[np.float32]
 
-ONNX_FILES = ("model.onnx", "onnx/model.onnx")
-"""Where Hugging Face folders keep their ONNX file, in the order in which they are looked for."""
-
 _NAMES = {
     dialect.LAST_HIDDEN_STATE: (dialect.LAST_HIDDEN_STATE, "token_embeddings", "hidden_states"),
     dialect.LOGITS: (dialect.LOGITS, "scores", "output"),
@@ -61,7 +58,7 @@ class Encoder:
 def load_encoder(settings: EncoderSettings) -> Encoder:
     """Load a model; raises UnusableModel."""
     folder = settings.model_folder
-    own = next((folder / name for name in ONNX_FILES if (folder / name).is_file()), None)
+    own = next((folder / name for name in dialect.ONNX_FILES if (folder / name).is_file()), None)
     encoder = Encoder(own or converted_encoder(folder, settings.cache_folder), settings.output)
     encoder.warm_up()
     return encoder

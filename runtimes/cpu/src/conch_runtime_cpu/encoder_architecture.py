@@ -1,11 +1,11 @@
 """Reads the `config.json` of a BERT-family encoder, and refuses what the graph could not compute exactly."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from conch_runtime_cpu.errors import UnusableModel
+from conch_runtime_cpu.model_config import read_config
 
 _FAMILIES = {"Bert": False, "Roberta": True, "XLMRoberta": True, "Camembert": True}
 """Each family, and whether its positions count from behind the padding id."""
@@ -35,14 +35,7 @@ class EncoderArchitecture:
 
 def read_encoder_architecture(folder: Path) -> EncoderArchitecture:
     """Read `config.json` of a Hugging Face folder; raises UnusableModel."""
-    path = folder / "config.json"
-    try:
-        config = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise UnusableModel(f"{path} cannot be read: {error}") from error
-    if not isinstance(config, dict):
-        raise UnusableModel(f"{path} must hold a JSON object.")
-    return parse_encoder_architecture(config)
+    return parse_encoder_architecture(read_config(folder))
 
 
 def parse_encoder_architecture(config: Mapping[str, object]) -> EncoderArchitecture:

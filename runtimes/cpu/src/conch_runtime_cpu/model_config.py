@@ -1,0 +1,19 @@
+"""Reads the `config.json` of a Hugging Face folder; what it means is up to the module of each architecture."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from conch_runtime_cpu.errors import UnusableModel
+
+
+def read_config(folder: Path) -> Mapping[str, object]:
+    """Return the fields of a folder's `config.json`; raises UnusableModel."""
+    path = folder / "config.json"
+    try:
+        config = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise UnusableModel(f"{path} cannot be read: {error}") from error
+    if not isinstance(config, dict):
+        raise UnusableModel(f"{path} must hold a JSON object.")
+    return config
