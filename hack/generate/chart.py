@@ -37,7 +37,12 @@ def contract_text() -> str:
             "scraped": names.SCRAPED_LABEL,
         },
         "components": {"engine": names.ENGINE_COMPONENT, "reader": names.READER_COMPONENT},
-        "registry": {"prefix": names.KEY_PREFIX, "changes": names.CHANGES_CHANNEL, "cache": names.CACHE_PREFIX},
+        "registry": {
+            "prefix": names.KEY_PREFIX,
+            "changes": names.CHANGES_CHANNEL,
+            "cache": names.CACHE_PREFIX,
+            "responses": names.RESPONSE_PREFIX,
+        },
     }
     return "# Made by `make generate` from conch_contracts.names; edit it there.\n" + yaml.safe_dump(
         contract, sort_keys=False

@@ -10,6 +10,7 @@ import pytest
 from conch_contracts.names import (
     CACHE_PREFIX,
     META_KEY,
+    RESPONSE_PREFIX,
     ROUTES_KEY,
     ModelId,
     bundle_key,
@@ -106,12 +107,17 @@ async def test_the_gateway_keeps_answers_and_nobody_else_reads_them(users: Users
     async with users.client("gateway") as redis:
         await redis.execute("SET", CACHE_PREFIX + "a", b"answer", "PX", 60_000)
         assert await redis.execute("GET", CACHE_PREFIX + "a") == b"answer"
+        await redis.execute("SET", RESPONSE_PREFIX + "a", b"response", "PX", 60_000)
+        assert await redis.execute("GET", RESPONSE_PREFIX + "a") == b"response"
+        assert await redis.execute("DEL", RESPONSE_PREFIX + "a") == 1
         with pytest.raises(RegistryError, match="permission"):
             await redis.execute("SET", ROUTES_KEY, "x")
     for role in POOLS:
         async with users.client(role) as redis:
             with pytest.raises(RegistryError, match="permission"):
                 await redis.execute("GET", CACHE_PREFIX + "a")
+            with pytest.raises(RegistryError, match="permission"):
+                await redis.execute("GET", RESPONSE_PREFIX + "a")
 
 
 @pytest.mark.parametrize("role", [role for role in ROLES if role != "operator"])

@@ -2,34 +2,15 @@
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pytest
-from jsonschema import Draft202012Validator
 
+from testkit.published import check
 
-def _modern(schema: Any) -> Any:
-    """Return a schema with OpenAPI 3.0's `nullable` written as JSON Schema understands it."""
-    if isinstance(schema, list):
-        return [_modern(part) for part in schema]
-    if not isinstance(schema, dict):
-        return schema
-    parts = {key: _modern(value) for key, value in schema.items() if key != "nullable"}
-    return {"anyOf": [parts, {"type": "null"}]} if schema.get("nullable") is True else parts
-
-
-PUBLISHED = _modern(json.loads((Path(__file__).parent / "schemas" / "openai.json").read_text()))
 HELLO = [{"role": "user", "content": "Hello!"}]
-
-
-def check(name: str, body: object) -> None:
-    """Fail with every way in which a body departs from the published schema."""
-    schema = {"$ref": f"#/components/schemas/{name}", "components": PUBLISHED["components"]}
-    errors = [f"{error.json_path}: {error.message}" for error in Draft202012Validator(schema).iter_errors(body)]
-    assert errors == []
 
 
 def post(url: str, body: dict[str, Any]) -> tuple[int, bytes]:

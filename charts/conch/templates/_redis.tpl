@@ -78,8 +78,8 @@ gateway,tokenizer,llm-worker,embed-worker,operator
 {{/*
 conch.redis.rules: what a role may do. Every role reads the whole registry and writes its own records. Reading takes
 EVAL, which Redis lets only those run who may write the script's keys; the selector in parentheses gives that right
-together with commands that only read, so a script that writes is still refused. The gateway also keeps answers, under a
-prefix of their own.
+together with commands that only read, so a script that writes is still refused. The gateway also keeps answers, under
+prefixes of their own.
 */}}
 {{- define "conch.redis.rules" -}}
 {{- $role := index . 1 -}}
@@ -94,7 +94,7 @@ prefix of their own.
 {{ $always }} ~{{ $registry.prefix }}* +eval +time +type +exists +del +get +set +hget +hmget +hgetall +hvals +hlen +hset +hdel
 {{- else -}}
 {{ $always }} {{ get $own $role }} +hset +hdel +expire (~{{ $registry.prefix }}* +eval +type +exists +get +hget +hmget +hgetall +hvals +hlen)
-{{- if eq $role "gateway" }} (~{{ $registry.cache }}* +get +set){{ end -}}
+{{- if eq $role "gateway" }} (~{{ $registry.cache }}* +get +set) (~{{ $registry.responses }}* +get +set +del){{ end -}}
 {{- end -}}
 {{- end -}}
 

@@ -18,9 +18,11 @@ from conch_gateway.auth import ApiKeys
 from conch_gateway.client import CONNECTION
 from conch_gateway.encoders.answers import NoStore, Store
 from conch_gateway.metrics import GatewayMetrics
+from conch_gateway.responses.store import Record, ResponseStore
 from conch_gateway.settings import GatewaySettings
 from conch_gateway.upstream.port import AnswerLost, Post
 from conch_kit.asgi import ASGIApp, Message
+from conch_kit.errors import Unavailable
 from conch_kit.snapshot import Snapshot
 from conch_kit.tracing import Tracer, tracer
 
@@ -226,12 +228,18 @@ class Client:
         """POST a JSON value, or bytes as they are."""
         return await self.call("POST", path, body if isinstance(body, bytes) else orjson.dumps(body), headers)
 
-    async def get(self, path: str, headers: Sequence[tuple[bytes, bytes]] = ()) -> Answered:
+    async def get(self, path: str, headers: Sequence[tuple[bytes, bytes]] = (), *, query: bytes = b"") -> Answered:
         """GET a path."""
-        return await self.call("GET", path, b"", headers)
+        return await self.call("GET", path, b"", headers, query=query)
 
     async def call(
-        self, method: str, path: str, body: bytes = b"", headers: Sequence[tuple[bytes, bytes]] = ()
+        self,
+        method: str,
+        path: str,
+        body: bytes = b"",
+        headers: Sequence[tuple[bytes, bytes]] = (),
+        *,
+        query: bytes = b"",
     ) -> Answered:
         """Make one request."""
         scope: dict[str, Any] = {
@@ -239,7 +247,7 @@ class Client:
             "method": method,
             "path": path,
             "raw_path": path.encode(),
-            "query_string": b"",
+            "query_string": query,
             "root_path": "",
             "http_version": "1.1",
             "scheme": "http",
@@ -264,6 +272,33 @@ class Client:
         return Answered(start["status"], dict(start["headers"]), b"".join(pieces), pieces)
 
 
+class MemoryResponses:
+    """Keeps answers in memory, unless it is `away`."""
+
+    def __init__(self) -> None:
+        self.records: dict[tuple[str, str], bytes] = {}
+        self.away = False
+
+    async def get(self, owner: str, response_id: str) -> Record | None:
+        self._answer()
+        found = self.records.get((owner, response_id))
+        record: Record | None = None if found is None else orjson.loads(found)
+        return record
+
+    async def put(self, owner: str, response_id: str, record: bytes) -> bool:
+        if not self.away:
+            self.records[owner, response_id] = record
+        return not self.away
+
+    async def delete(self, owner: str, response_id: str) -> bool:
+        self._answer()
+        return self.records.pop((owner, response_id), None) is not None
+
+    def _answer(self) -> None:
+        if self.away:
+            raise Unavailable("The store of responses does not answer.", code="store_unavailable")
+
+
 @dataclass(slots=True)
 class Gateway:
     """A gateway application on fakes."""
@@ -281,6 +316,7 @@ def gateway(
     keys: ApiKeys | None = None,
     spans: Tracer | None = None,
     store: Store | None = None,
+    responses: ResponseStore | None = None,
     **settings: Any,
 ) -> Gateway:
     """Return a gateway whose tokenizer makes three ids of everything, unless `scripts` say otherwise."""
@@ -298,6 +334,7 @@ def gateway(
         metrics=GatewayMetrics(registry),
         access_log=AccessLog(None),
         tracer=spans or tracer("test", None),
+        responses=responses or MemoryResponses(),
         store=store or NoStore(),
     )
     app = create_app(deps, GatewaySettings(redis_url="redis://unused", **settings))

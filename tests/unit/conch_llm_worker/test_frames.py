@@ -6,12 +6,14 @@ from typing import Any
 import pytest
 
 from conch_contracts.generation import Api, Usage
-from conch_llm_worker.frames import DONE, error_frame, frames_for, usage_comment
+from conch_kit.errors import ServiceError
+from conch_llm_worker.frames import DONE, frames_for, usage_comment
 from conch_llm_worker.generation import Finish, Step, TokenEntry
 from testkit.generate_requests import generate_request
 from testkit.vocabularies import byte_level
 
 VOCABULARY = byte_level()
+CHUNKED = (Api.CHAT, Api.COMPLETION)
 USAGE = Usage(prompt_tokens=3, completion_tokens=2)
 CHAT = b'data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":7,"model":"tiny","choices":'
 TEXT = b'data: {"id":"chatcmpl-1","object":"text_completion","created":7,"model":"tiny","choices":'
@@ -48,7 +50,7 @@ def test_a_step_with_nothing_to_show_makes_no_frame(api: Api) -> None:
     assert frames_for(generate_request(api=api), VOCABULARY).step(0, Step("")) == b""
 
 
-@pytest.mark.parametrize("api", list(Api))
+@pytest.mark.parametrize("api", CHUNKED)
 @pytest.mark.parametrize("logprobs", [False, True])
 def test_usage_is_null_until_its_own_frame_and_absent_when_not_asked_for(api: Api, logprobs: bool) -> None:
     step = Step("a", [TokenEntry(0, 0x61, -0.5, (), ())] if logprobs else (), Finish("stop"))
@@ -56,11 +58,12 @@ def test_usage_is_null_until_its_own_frame_and_absent_when_not_asked_for(api: Ap
     made = payloads(asked.opening(0) + asked.step(0, step))
     assert made
     assert all(payload["usage"] is None for payload in made)
-    usage = payloads(asked.usage(USAGE))[0]
+    usage = payloads(asked.ending(USAGE).removesuffix(DONE))[0]
     assert usage["choices"] == []
     assert usage["usage"] == {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}
     silent = frames_for(generate_request(api=api, logprobs=logprobs), VOCABULARY)
     assert all("usage" not in payload for payload in payloads(silent.opening(0) + silent.step(0, step)))
+    assert silent.ending(USAGE) == DONE
 
 
 def test_every_choice_has_its_index() -> None:
@@ -69,7 +72,7 @@ def test_every_choice_has_its_index() -> None:
 
 
 def test_exactly_one_frame_of_a_choice_has_a_finish_reason() -> None:
-    for api in Api:
+    for api in CHUNKED:
         frames = frames_for(generate_request(api=api), VOCABULARY)
         made = payloads(frames.opening(0) + frames.step(0, Step("a")) + frames.step(0, Step("b", (), Finish("stop"))))
         assert [payload["choices"][0]["finish_reason"] for payload in made].count("stop") == 1
@@ -85,4 +88,6 @@ def test_log_probabilities_ride_on_the_text_frame(api: Api, column: str) -> None
 def test_the_end_of_a_stream_and_of_a_broken_one() -> None:
     assert DONE == b"data: [DONE]\n\n"
     assert usage_comment(USAGE) == b': usage {"prompt_tokens":3,"completion_tokens":2}\n\n'
-    assert error_frame(b'{"error":{}}') == b'data: {"error":{}}\n\n'
+    error = ServiceError("no")
+    broken = frames_for(generate_request(include_usage=True), VOCABULARY).failure(error, USAGE)
+    assert broken == b"data: " + error.body() + b"\n\n"

@@ -2,8 +2,9 @@
 
 The gateway validates and fills in every default, so nothing here is optional by accident: a worker never guesses.
 The answer of `POST /internal/v1/generate` is what the client gets, ready-made: an OpenAI JSON body with the usage in
-the `x-conch-usage` header, or SSE frames that end with one comment `: usage {...}`. The HTTP status is held back until
-the engine's first message, so whatever fails before it is a status.
+the `x-conch-usage` header, or SSE frames that end with one comment `: usage {...}`. A stream of the Responses API has
+the comment `: response {...}` before its last event: the gateway keeps the object, and lets the event go then. The HTTP
+status is held back until the engine's first message, so whatever fails before it is a status.
 """
 
 from enum import StrEnum
@@ -83,6 +84,7 @@ class Api(StrEnum):
 
     CHAT = "chat"
     COMPLETION = "completion"
+    RESPONSES = "responses"
 
 
 class GenerateRequest(Message):
@@ -90,7 +92,7 @@ class GenerateRequest(Message):
 
     request_id: str
     response_id: str
-    """`chatcmpl-...` or `cmpl-...`."""
+    """`chatcmpl-...`, `cmpl-...` or `resp_...`."""
     api: Api
     model: str
     """The name that the answer carries."""
@@ -110,6 +112,8 @@ class GenerateRequest(Message):
     """Whether the answer shows log probabilities; how many alternatives is `sampling.logprobs`."""
     stream: bool = False
     include_usage: bool = False
+    response_fields: str = "{}"
+    """Of `Api.RESPONSES`: what the answer says of its request, as a JSON object; workers pass it on unread."""
     timeout_s: float = 600.0
     """What is left of the request's deadline, in seconds."""
     first_token_timeout_s: float = 120.0

@@ -15,6 +15,9 @@ USAGE = "x-conch-usage"
 USAGE_COMMENT = ": usage "
 """How the last SSE frame of an internal stream begins; the gateway reads and strips it."""
 
+RESPONSE_COMMENT = ": response "
+"""How the end of an internal stream of the Responses API begins: the whole answer comes before its last event."""
+
 CACHE = "x-conch-cache"
 """`hit` or `miss`, on answers of models that have a cache."""
 

@@ -100,6 +100,9 @@ def demand_key(model: ModelId) -> str:
 CACHE_PREFIX = "conch:cache:1:"
 """Of answers that the gateway keeps; each has a time to live, so none can push out a route."""
 
+RESPONSE_PREFIX = "conch:response:1:"
+"""Of answers that clients may come back to; they have a time to live as well."""
+
 MAX_BUNDLE_BYTES = 64 * 1024 * 1024
 
 # --- error codes that one service reads from another ---------------------------------------------

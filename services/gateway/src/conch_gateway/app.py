@@ -19,6 +19,9 @@ from conch_gateway.encoders.request import Front
 from conch_gateway.encoders.tokens import DETOKENIZE_PATHS, TOKENIZE_PATHS, TokenEndpoints
 from conch_gateway.inference import PATHS, Bounds, Inference
 from conch_gateway.metrics import GatewayMetrics
+from conch_gateway.responses.inference import PATH as RESPONSES_PATH
+from conch_gateway.responses.inference import ResponsesInference
+from conch_gateway.responses.store import ResponseStore
 from conch_gateway.retries import RetryBudget
 from conch_gateway.settings import GatewaySettings
 from conch_gateway.tokenizers import Tokenizers
@@ -42,6 +45,8 @@ class Deps:
     metrics: GatewayMetrics
     access_log: AccessLog
     tracer: Tracer
+    responses: ResponseStore
+    """Where answers are kept that clients may come back to."""
     store: Store = field(default_factory=NoStore)
     """Where answers are kept that may be given again."""
 
@@ -79,8 +84,12 @@ def create_app(deps: Deps, settings: GatewaySettings) -> ASGIApp:
     )
     inference = Inference(deps.snapshot, tokenizers, dispatch, deps.metrics, bounds, deps.tracer, internal_token=secret)
     front = Front(deps.snapshot, bounds, secret)
-    posts = {**dict.fromkeys(PATHS, inference), **encoder_posts(deps, settings, front, workers)}
-    rest = catalogue(deps.snapshot, deps.not_ready, owned_by=settings.owned_by, openapi=settings.openapi)
+    responses = ResponsesInference(inference, deps.responses)
+    posts: dict[str, Serving] = {**dict.fromkeys(PATHS, inference), RESPONSES_PATH: responses}
+    posts |= encoder_posts(deps, settings, front, workers)
+    rest = catalogue(
+        deps.snapshot, deps.not_ready, deps.responses, owned_by=settings.owned_by, openapi=settings.openapi
+    )
     cors = Cors.of(settings.cors_origins)
     return Edge(posts, rest, deps.keys, cors, deps.metrics, deps.access_log)
 

@@ -8,6 +8,7 @@ from importlib.metadata import version
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
@@ -15,17 +16,26 @@ from conch_contracts.openai.chat import ChatCompletion, ChatCompletionRequest
 from conch_contracts.openai.completions import Completion, CompletionRequest
 from conch_contracts.openai.errors import ErrorResponse
 from conch_contracts.openai.models import Model, ModelList, ModelPermission
+from conch_contracts.openai.responses import Response as ResponseObject
+from conch_contracts.openai.responses import ResponsesRequest
 from conch_contracts.records import Route
 from conch_gateway.encoders.description import describe_encoders
 from conch_gateway.resolve import not_found
-from conch_kit.errors import InternalError, MethodNotAllowed, NotFound, ServiceError, Unavailable
+from conch_gateway.responses.store import ResponseStore
+from conch_gateway.responses.stored import add_stored_responses
+from conch_kit.errors import InternalError, InvalidRequest, MethodNotAllowed, NotFound, ServiceError, Unavailable
 from conch_kit.snapshot import Snapshot
 
 VERSION = version("conch-gateway")
 
 
 def catalogue(
-    snapshot: Callable[[], Snapshot | None], not_ready: Callable[[], str | None], *, owned_by: str, openapi: bool
+    snapshot: Callable[[], Snapshot | None],
+    not_ready: Callable[[], str | None],
+    responses: ResponseStore,
+    *,
+    owned_by: str,
+    openapi: bool,
 ) -> FastAPI:
     """Return the application; `not_ready` gives the reason why no requests should come."""
     app = FastAPI(
@@ -38,8 +48,10 @@ def catalogue(
     )
     app.add_exception_handler(ServiceError, _on_service_error)
     app.add_exception_handler(HTTPException, _on_http_exception)
+    app.add_exception_handler(RequestValidationError, _on_invalid)
     app.add_exception_handler(Exception, _on_bug)
     _add_models(app, snapshot, owned_by)
+    add_stored_responses(app, responses)
     _add_health(app, not_ready)
     _describe_inference(app)
     return app
@@ -112,7 +124,11 @@ def _describe_inference(app: FastAPI) -> None:
     async def completions(request: CompletionRequest) -> None:
         """Continue a text; with `stream` as server-sent events."""
 
+    async def responses(request: ResponsesRequest) -> None:
+        """Answer a conversation of items; with `stream` as typed server-sent events."""
+
     app.post("/v1/chat/completions", response_model=ChatCompletion, responses=errors, tags=["inference"])(chat)
+    app.post("/v1/responses", response_model=ResponseObject, responses=errors, tags=["responses"])(responses)
     app.post("/v1/completions", response_model=Completion, responses=errors, tags=["inference"])(completions)
     describe_encoders(app, errors)
 
@@ -130,6 +146,15 @@ async def _on_http_exception(request: Request, exc: Exception) -> Response:
         allow = (exc.headers or {}).get("Allow", "")
         return await _on_service_error(request, MethodNotAllowed("This method is not allowed here.", allow=allow))
     return await _on_service_error(request, NotFound("Nothing is served under this path."))
+
+
+async def _on_invalid(request: Request, exc: Exception) -> Response:
+    """Answer a query that is not what its path takes."""
+    assert isinstance(exc, RequestValidationError)
+    first = exc.errors()[0]
+    param = ".".join(str(step) for step in first["loc"][1:])[:128]
+    invalid = InvalidRequest(f"Invalid value for '{param}': {first['msg']}.", param=param, code="invalid_value")
+    return await _on_service_error(request, invalid)
 
 
 async def _on_bug(request: Request, exc: Exception) -> Response:

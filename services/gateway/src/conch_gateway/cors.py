@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 Header = tuple[bytes, bytes]
 
-ALLOWED_METHODS = b"GET, POST, OPTIONS"
+ALLOWED_METHODS = b"GET, POST, DELETE, OPTIONS"
 PREFLIGHT_AGE_S = b"600"
 DEFAULT_HEADERS = b"authorization, content-type, x-request-id"
 EXPOSED_HEADERS = b"x-request-id, retry-after"

@@ -2,12 +2,13 @@
 
 import time
 from collections.abc import Callable
+from typing import Protocol
 
 from conch_contracts.generation import Usage
 from conch_contracts.headers import USAGE
 from conch_gateway.exchange import Exchange
 from conch_gateway.metrics import ModelMetrics
-from conch_gateway.relay import FrameRelay, FrameTooLong, parse_usage
+from conch_gateway.relay import FrameRelay, FrameTooLong, ResponseRelay, error_event, parse_usage
 from conch_gateway.reply import Reply
 from conch_gateway.upstream.port import Answer, AnswerLost, read_all
 from conch_gateway.watch import Progress
@@ -16,6 +17,15 @@ from conch_kit.errors import UpstreamError
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 _USAGE = USAGE.encode()
 _ERROR_FRAME = b'data: {"error"'
+_FAILED_EVENT = b"event: response.failed\n"
+
+
+class Keeper(Protocol):
+    """Who gets an answer of the Responses API before the client hears that it is complete."""
+
+    async def keep(self, answer: bytes) -> bytes:
+        """Return the answer as the client gets it."""
+        ...
 
 
 class Delivery:
@@ -29,6 +39,7 @@ class Delivery:
         metrics: ModelMetrics,
         *,
         inter_token_patience_s: float,
+        keeper: Keeper | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._exchange = exchange
@@ -36,6 +47,7 @@ class Delivery:
         self._progress = progress
         self._metrics = metrics
         self._patience_s = inter_token_patience_s
+        self._keeper = keeper
         self._clock = clock
         self._last = b""
         """The frames that went to the client last."""
@@ -46,12 +58,16 @@ class Delivery:
         if not body.startswith(b"{"):
             raise UpstreamError("The worker's answer is not a JSON object.")
         self._record(parse_usage(answer.headers.get(_USAGE, b"")), complete=True)
+        if self._keeper is not None:
+            body = await self._keeper.keep(body)
         self._progress.sending = self._clock()
         await self._reply.whole(200, body)
 
     async def stream(self, answer: Answer) -> None:
         """Relay a stream; raises UpstreamError when it breaks, so that an error frame ends it."""
-        relay = FrameRelay()
+        relay = FrameRelay() if self._keeper is None else ResponseRelay(MAX_ANSWER_BYTES)
+        if self._keeper is not None:
+            self._reply.error_frame = lambda error: error_event(error, self._last)
         try:
             await self._relay(answer, relay)
         except AnswerLost as exc:
@@ -60,6 +76,8 @@ class Delivery:
             raise UpstreamError(str(exc), code="upstream_lost") from exc
         finally:
             self._record(relay.usage(), complete=relay.done)
+        if self._keeper is not None:
+            await self._keep(self._keeper, relay)
         if relay.done:
             await self._reply.end_stream()
         elif _ERROR_FRAME in self._last:
@@ -94,6 +112,21 @@ class Delivery:
             progress.sending = 0.0
             progress.sent = now
             await answer.push(sink)
+
+    async def _keep(self, keeper: Keeper, relay: FrameRelay) -> None:
+        """Have the answer kept, then let the last event go."""
+        tail, progress = relay.tail(), self._progress
+        if tail is None:
+            return
+        progress.asked = 0.0  # the worker owes nothing any more
+        frames = tail.with_answer(await keeper.keep(tail.answer))
+        await self._reply.begin_stream()
+        progress.sending = self._clock()
+        await self._reply.chunk(frames)
+        progress.sending = 0.0
+        if _FAILED_EVENT in frames:
+            self._exchange.outcome = "broken"
+        relay.done = True
 
     def _sink(self, relay: FrameRelay) -> Callable[[bytes], bool]:
         """Return what takes a piece off the worker's socket; one call of it is what an event costs."""

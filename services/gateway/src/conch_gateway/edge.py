@@ -14,7 +14,7 @@ from conch_gateway.access_log import AccessLog
 from conch_gateway.auth import ApiKeys
 from conch_gateway.client import CONNECTION, ClientConnection
 from conch_gateway.cors import Cors
-from conch_gateway.exchange import Exchange
+from conch_gateway.exchange import EXCHANGE, Exchange
 from conch_gateway.metrics import GatewayMetrics
 from conch_gateway.reply import Reply
 from conch_gateway.watch import ClientStalled
@@ -95,6 +95,7 @@ class Edge:
         if exchange.method == "POST" and exchange.path in self._posts:
             await self._posts[exchange.path].serve(exchange, receive, reply)
         else:
+            scope["extensions"][EXCHANGE] = exchange
             await self._catalogue(scope, receive, reply.passed_on)
             exchange.outcome = "ok" if exchange.status < 400 else "failed" if exchange.status >= 500 else "refused"
 

@@ -1,6 +1,6 @@
 """The two generating endpoints as data, and the pure way from the bytes of a request to the message for a worker."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Generic
 
@@ -32,6 +32,8 @@ class Understood:
     shape: Shape
     preparation: bytes
     unknown_fields: int
+    answer_fields: Mapping[str, object] | None = None
+    """Of the Responses API: what the answer says of its request."""
 
     @property
     def stream(self) -> bool:
@@ -51,7 +53,10 @@ class Endpoint(Generic[R]):
 
     def understand(self, body: bytes, snapshot: Snapshot) -> Understood:
         """Return the request that the body holds; raises a ServiceError that names what is wrong with it."""
-        validated = self.validate(parse(body))
+        return self.place(self.validate(parse(body)), snapshot)
+
+    def place(self, validated: Validated[R], snapshot: Snapshot) -> Understood:
+        """Return where a valid request goes and what the tokenizer must do for it; raises a ServiceError."""
         request = validated.request
         route = resolve(snapshot, request.model, kinds=(ModelKind.LLM,))
         preparation.check_ids(request, route)
@@ -141,11 +146,18 @@ class Job:
                 logprobs=shape.alternatives is not None,
                 stream=self.understood.stream,
                 include_usage=bool(options and options.include_usage),
+                response_fields=self._response_fields(),
                 timeout_s=timeout_s,
                 first_token_timeout_s=route.routing.first_token_timeout_s,
                 inter_token_timeout_s=route.routing.inter_token_timeout_s,
             )
         )
+
+    def _response_fields(self) -> str:
+        fields, sampling = self.understood.answer_fields, self.sampling
+        if fields is None:
+            return "{}"
+        return orjson.dumps({**fields, "temperature": sampling.temperature, "top_p": sampling.top_p}).decode()
 
 
 def encode(message: Message) -> bytes:

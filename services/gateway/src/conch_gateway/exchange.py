@@ -6,6 +6,9 @@ from os import urandom
 
 from conch_kit.asgi import Scope
 
+EXCHANGE = "conch.exchange"
+"""Scope extension that holds the exchange of a request which FastAPI answers."""
+
 _SANE_ID = re.compile(rb"[A-Za-z0-9._:\-]{1,128}")
 _TRACEPARENT = re.compile(rb"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 

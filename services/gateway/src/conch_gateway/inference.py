@@ -8,13 +8,14 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from os import urandom
-from typing import Any
+from typing import Any, TypeVar
 
 from conch_contracts.headers import INTERNAL_TOKEN, REQUEST_ID
 from conch_contracts.records import Engine
 from conch_gateway import body
-from conch_gateway.delivery import Delivery
+from conch_gateway.delivery import Delivery, Keeper
 from conch_gateway.dispatch import Dispatch
 from conch_gateway.endpoints import CHAT, COMPLETIONS, Endpoint, Job, Understood
 from conch_gateway.exchange import Exchange
@@ -28,6 +29,8 @@ from conch_kit.asgi import Receive
 from conch_kit.errors import Unavailable
 from conch_kit.snapshot import Snapshot
 from conch_kit.tracing import Tracer
+
+T = TypeVar("T")
 
 LARGE_BYTES = 64 * 1024
 """Bodies above this are parsed, validated and written in a thread."""
@@ -55,6 +58,8 @@ class Course:
     watch: Watch
     deadline: float
     """When the answer must be complete, on the monotonic clock."""
+    keeper: Keeper | None = None
+    """Who gets the answer before the client hears that it is complete."""
 
 
 class Inference:
@@ -74,7 +79,7 @@ class Inference:
         self._snapshot = snapshot
         self._tokenizers = tokenizers
         self._dispatch = dispatch
-        self._metrics = metrics
+        self.metrics = metrics
         self._bounds = bounds
         self._tracer = tracer
         self._token_header: tuple[Header, ...] = (
@@ -85,46 +90,57 @@ class Inference:
         """Answer one request on a path of `PATHS`; raises a ServiceError, ClientGone or ClientStalled."""
         endpoint = PATHS[exchange.path]
         exchange.endpoint = endpoint.name
+        raw = await self.read(exchange, receive)
+        understood = await self.understand(exchange, len(raw), partial(endpoint.understand, raw))
+        await self.answer(understood, endpoint.id_prefix + urandom(16).hex(), exchange, reply)
+
+    async def read(self, exchange: Exchange, receive: Receive) -> bytes:
+        """Return the body of a request; raises a ServiceError or ClientGone."""
         body.check_media_type(exchange.headers)
-        raw = await body.read(
+        return await body.read(
             receive,
             exchange.headers,
             limit=self._bounds.max_body_bytes,
             timeout_s=self._bounds.body_timeout_s,
         )
-        understood = await self._understand(endpoint, raw, exchange)
-        comment = reply.keep_alive if understood.stream else None
-        deadline = time.monotonic() + understood.route.routing.timeout_s
-        with self._tracer.span(endpoint.name, exchange.traceparent) as span:
-            span.set("model", exchange.model)
-            stages = Stages(self._tracer, span, self._metrics.of(exchange.model), self._headers(exchange))
-            async with Watch(reply.client, comment, self._limits(deadline)) as watch:
-                job = await self._tokenize(endpoint, understood, exchange, stages)
-                await self._run(job, exchange, reply, Course(stages, watch, deadline))
 
-    async def _understand(self, endpoint: Endpoint[Any], raw: bytes, exchange: Exchange) -> Understood:
+    async def understand(
+        self, exchange: Exchange, size: int, understand: Callable[[Snapshot], Understood]
+    ) -> Understood:
+        """Return what a body of this size asks for; raises a ServiceError."""
         snapshot = self._snapshot()
         if snapshot is None:
             raise Unavailable("The models are not known yet.", code="model_not_ready", retry_after_s=1)
-        if len(raw) > LARGE_BYTES:
-            understood = await asyncio.to_thread(endpoint.understand, raw, snapshot)
-        else:
-            understood = endpoint.understand(raw, snapshot)
+        understood = await off_loop(size, understand, snapshot)
         exchange.model = understood.route.served_names[0]
         if understood.unknown_fields:
-            self._metrics.unknown_fields.inc(understood.unknown_fields)
+            self.metrics.unknown_fields.inc(understood.unknown_fields)
         return understood
 
-    async def _tokenize(
-        self, endpoint: Endpoint[Any], understood: Understood, exchange: Exchange, stages: Stages
-    ) -> Job:
+    async def answer(
+        self,
+        understood: Understood,
+        response_id: str,
+        exchange: Exchange,
+        reply: Reply,
+        keeper: Keeper | None = None,
+    ) -> None:
+        """Do the work and deliver its answer, which a keeper gets before the client hears that it is complete."""
+        comment = reply.keep_alive if understood.stream else None
+        deadline = time.monotonic() + understood.route.routing.timeout_s
+        with self._tracer.span(exchange.endpoint, exchange.traceparent) as span:
+            span.set("model", exchange.model)
+            stages = Stages(self._tracer, span, self.metrics.of(exchange.model), self._headers(exchange))
+            async with Watch(reply.client, comment, self._limits(deadline)) as watch:
+                job = await self._tokenize(understood, response_id, exchange, stages)
+                await self._run(job, exchange, reply, Course(stages, watch, deadline, keeper))
+
+    async def _tokenize(self, understood: Understood, response_id: str, exchange: Exchange, stages: Stages) -> Job:
         with stages.tokenizing() as headers:
             prepared = await self._tokenizers.prepare(understood.preparation, headers)
-        ids = (exchange.request_id, endpoint.id_prefix + urandom(16).hex())
+        ids = (exchange.request_id, response_id)
         created = int(time.time())
-        if len(prepared) > LARGE_BYTES:
-            return await asyncio.to_thread(Job.of, understood, prepared, ids=ids, created=created)
-        return Job.of(understood, prepared, ids=ids, created=created)
+        return await off_loop(len(prepared), partial(Job.of, ids=ids, created=created), understood, prepared)
 
     async def _run(self, job: Job, exchange: Exchange, reply: Reply, course: Course) -> None:
         route, progress, grace_s = job.understood.route, course.watch.progress, self._bounds.worker_grace_s
@@ -132,8 +148,9 @@ class Inference:
             exchange,
             reply,
             progress,
-            self._metrics.of(exchange.model),
+            self.metrics.of(exchange.model),
             inter_token_patience_s=route.routing.inter_token_timeout_s + grace_s,
+            keeper=course.keeper,
         )
 
         def message(engine: Engine) -> bytes:
@@ -156,3 +173,8 @@ class Inference:
             keep_alive_s=self._bounds.keep_alive_s,
             write_stall_s=self._bounds.write_stall_s,
         )
+
+
+async def off_loop(size: int, work: Callable[..., T], *args: object) -> T:
+    """Do some pure work, in a thread when it is about many bytes."""
+    return await asyncio.to_thread(work, *args) if size > LARGE_BYTES else work(*args)

@@ -82,6 +82,9 @@ class GatewayMetrics:
         self.retries = Counter(
             "conch_gateway_retries_total", "Requests sent again before their first byte.", ["peer"], registry=registry
         )
+        self.responses_lost = Counter(
+            "conch_gateway_responses_lost_total", "Responses that could not be kept.", registry=registry
+        )
         self._missing_usage = Counter(
             "conch_gateway_missing_usage_total", "Complete answers without a readable usage.", model, registry=registry
         )

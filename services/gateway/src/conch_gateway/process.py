@@ -16,6 +16,7 @@ from conch_gateway.auth import ApiKeys
 from conch_gateway.encoders.answers import RedisStore
 from conch_gateway.http_protocol import guarded
 from conch_gateway.metrics import GatewayMetrics
+from conch_gateway.responses.store import RedisResponses
 from conch_gateway.settings import GatewaySettings, UpstreamKind
 from conch_gateway.upstream.pool import ConnectionPool
 from conch_gateway.upstream.port import Upstream
@@ -82,6 +83,7 @@ async def _serve(settings: GatewaySettings, spans: Tracer) -> None:
             metrics=GatewayMetrics(collectors),
             access_log=AccessLog(sys.stdout.buffer if settings.access_log else None),
             tracer=spans,
+            responses=RedisResponses(redis, settings.response_ttl_s),
             store=RedisStore(redis),
         )
 

@@ -1,14 +1,18 @@
 """What happens to a stream's bytes between worker and client; pure.
 
 Frames pass untouched and only whole, so that a broken worker never leaves half a frame with a client and an error
-frame can always follow. The one thing that is looked for is the trailing usage comment, which stays here.
+frame can always follow. The one thing that is looked for is the comment that the end begins with: the usage, which
+stays here, and in the Responses API the answer, which somebody may want to keep before the client has the last event.
 """
+
+import re
+from dataclasses import dataclass
 
 import orjson
 from pydantic import ValidationError
 
 from conch_contracts.generation import Usage
-from conch_contracts.headers import USAGE_COMMENT
+from conch_contracts.headers import RESPONSE_COMMENT, USAGE_COMMENT
 from conch_kit.errors import ServiceError
 
 FRAME_END = b"\n\n"
@@ -17,7 +21,8 @@ KEEP_ALIVE = b": keep-alive\n\n"
 MAX_FRAME_BYTES = 4 * 1024 * 1024
 
 _COMMENT = USAGE_COMMENT.encode()
-_COMMENT_LATER = FRAME_END + _COMMENT
+_RESPONSE = RESPONSE_COMMENT.encode()
+_NUMBER = re.compile(rb'"sequence_number":(\d+)')
 
 
 class FrameTooLong(Exception):
@@ -27,26 +32,30 @@ class FrameTooLong(Exception):
 class FrameRelay:
     """The state of one relayed stream."""
 
-    __slots__ = ("_carry", "_comment", "done")
+    __slots__ = ("_carry", "_comment", "_later", "_limit", "_marker", "done")
 
-    def __init__(self) -> None:
+    def __init__(self, marker: bytes = _COMMENT, limit: int = MAX_FRAME_BYTES) -> None:
+        """`marker` is what the end begins with; `limit` bounds it, and every frame."""
+        self._marker = marker
+        self._later = FRAME_END + marker
+        self._limit = limit
         self._carry = b""
         self._comment: bytes | None = None
         self.done = False
         """Whether the worker ended the stream as a complete one."""
 
     def feed(self, chunk: bytes) -> bytes:
-        """Return the bytes that may go to the client now: whole frames, without the usage comment."""
+        """Return the bytes that may go to the client now: whole frames up to the end."""
         if self._carry:
             chunk = self._carry + chunk
             self._carry = b""
         if self._comment is not None:
-            self._comment = _bounded(self._comment + chunk)
+            self._comment = self._bounded(self._comment + chunk)
             return b""
-        if chunk.startswith(_COMMENT):
+        if chunk.startswith(self._marker):
             self._comment = chunk
             return b""
-        at = chunk.find(_COMMENT_LATER)
+        at = chunk.find(self._later)
         if at >= 0:
             self._comment = chunk[at + 2 :]
             chunk = chunk[: at + 2]
@@ -58,24 +67,50 @@ class FrameRelay:
 
     def overlong(self, chunk: bytes) -> bool:
         """Tell whether `feed` might raise for this chunk."""
-        return len(self._carry) + len(self._comment or b"") + len(chunk) > MAX_FRAME_BYTES
+        return len(self._carry) + len(self._comment or b"") + len(chunk) > self._limit
 
     def usage(self) -> Usage | None:
         """Return the usage that the worker reported, or None when it did not or nobody can read it."""
-        return None if self._comment is None else parse_usage(self._comment[len(_COMMENT) :])
+        return None if self._comment is None else parse_usage(self._comment.rpartition(_COMMENT)[2])
+
+    def tail(self) -> "Tail | None":
+        """Return the end of a stream of the Responses API; None when the worker did not get so far."""
+        first, _, rest = (self._comment or b"").partition(FRAME_END)
+        frames, usage, _ = rest.rpartition(_COMMENT)
+        return Tail(first.removeprefix(_RESPONSE), frames) if usage else None
 
     def _hold_back(self, chunk: bytes) -> bytes:
         whole = chunk.rfind(FRAME_END) + 2
         if whole < 2:
             whole = 0
-        self._carry = _bounded(chunk[whole:])
+        self._carry = self._bounded(chunk[whole:])
         return chunk[:whole]
 
+    def _bounded(self, frame: bytes) -> bytes:
+        if len(frame) > self._limit:
+            raise FrameTooLong(f"A frame exceeds {self._limit} bytes.")
+        return frame
 
-def _bounded(frame: bytes) -> bytes:
-    if len(frame) > MAX_FRAME_BYTES:
-        raise FrameTooLong(f"A frame exceeds {MAX_FRAME_BYTES} bytes.")
-    return frame
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """The end of a stream of the Responses API: the complete answer, and the last event, which carries it."""
+
+    answer: bytes
+    frames: bytes
+
+    def with_answer(self, answer: bytes) -> bytes:
+        """Return the last event with this answer in the old one's place."""
+        return self.frames.replace(self.answer, answer)
+
+
+class ResponseRelay(FrameRelay):
+    """The state of one relayed stream of the Responses API."""
+
+    __slots__ = ()
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(_RESPONSE, limit)
 
 
 def parse_usage(text: bytes) -> Usage | None:
@@ -87,6 +122,18 @@ def parse_usage(text: bytes) -> Usage | None:
     if usage.prompt_tokens >= 0 and usage.completion_tokens >= 0:
         return usage
     return Usage(prompt_tokens=max(0, usage.prompt_tokens), completion_tokens=max(0, usage.completion_tokens))
+
+
+def error_event(error: ServiceError, last: bytes) -> bytes:
+    """Return the event that ends a stream of the Responses API which cannot go on; `last` went out before it.
+
+    It has the form of the API's own `error` event, and the `error` member that makes clients raise.
+    """
+    numbers = _NUMBER.findall(last)
+    fields = error.fields()
+    number = int(numbers[-1]) + 1 if numbers else 0
+    event = {**fields, "type": "error", "sequence_number": number, "error": fields}
+    return b"event: error\ndata: " + orjson.dumps(event) + FRAME_END
 
 
 def error_frame(error: ServiceError) -> bytes:

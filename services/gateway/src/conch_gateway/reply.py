@@ -4,7 +4,7 @@ Status and headers go out once. Before they do an error is a status; afterwards 
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from conch_gateway.client import ClientConnection
 from conch_gateway.exchange import Exchange
@@ -24,13 +24,15 @@ _INTERNAL_HEADERS = (b"x-conch-retryable", b"x-request-id")
 class Reply:
     """Sends one answer, and records its status in the exchange."""
 
-    __slots__ = ("_begin_lock", "_exchange", "_send", "begun", "client", "ended")
+    __slots__ = ("_begin_lock", "_exchange", "_send", "begun", "client", "ended", "error_frame")
 
     def __init__(self, send: Send, exchange: Exchange, client: ClientConnection) -> None:
         self._send = send
         self._exchange = exchange
         self.client = client
         """Its `push` is the fast way for `chunk`, after `begin_stream`."""
+        self.error_frame: Callable[[ServiceError], bytes] = error_frame
+        """What an error is once the stream has begun."""
         self._begin_lock: asyncio.Lock | None = None
         self.begun = False
         self.ended = False
@@ -75,7 +77,7 @@ class Reply:
         if self.ended:
             return
         if self.begun:
-            await self.chunk(error_frame(error))
+            await self.chunk(self.error_frame(error))
             await self.end_stream()
             return
         headers = [header for header in error.headers() if header[0] not in _INTERNAL_HEADERS]

@@ -33,10 +33,10 @@ _PYDANTIC_PHRASES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Validated(Generic[R]):
+class Validated(Generic[M]):
     """A request that obeys the schema, and how many of its fields nobody knows."""
 
-    request: R
+    request: M
     unknown_fields: int
 
 

@@ -11,7 +11,7 @@ from conch_contracts.headers import USAGE
 from conch_kit.asgi import Send, json_response
 from conch_kit.errors import ServiceError
 from conch_llm_worker.bodies import Choice, complete_body
-from conch_llm_worker.frames import DONE, error_frame, frames_for, usage_comment
+from conch_llm_worker.frames import frames_for, usage_comment
 from conch_llm_worker.generation import Step
 from conch_llm_worker.vocabulary import Vocabulary
 
@@ -42,7 +42,6 @@ class StreamedAnswer:
 
     def __init__(self, request: GenerateRequest, vocabulary: Vocabulary, send: Send) -> None:
         self.started = False
-        self._include_usage = request.include_usage
         self._frames = frames_for(request, vocabulary)
         self._send = send
         self._opened: set[int] = set()
@@ -50,23 +49,23 @@ class StreamedAnswer:
 
     async def add(self, index: int, step: Step) -> None:
         """Send the frames of one step."""
-        body = self._frames.step(index, step)
+        body = b""
         if index not in self._opened:
             self._opened.add(index)
-            body = self._frames.opening(index) + body
+            body = self._frames.opening(index)
             if not self.started:
                 await self._start()
+        body += self._frames.step(index, step)
         if body:
             await self._send({"type": "http.response.body", "body": body, "more_body": True})
 
     async def finish(self, usage: Usage) -> None:
-        """Send the usage where it was asked for, `[DONE]`, and the comment for the gateway."""
-        body = self._frames.usage(usage) if self._include_usage else b""
-        await self._end(body + DONE + usage_comment(usage))
+        """Send what the stream ends with, and the comment for the gateway."""
+        await self._end(self._frames.ending(usage) + usage_comment(usage))
 
     async def fail(self, error: ServiceError, usage: Usage) -> None:
-        """Send the error and the comment for the gateway; no `[DONE]`."""
-        await self._end(error_frame(error.body()) + usage_comment(usage))
+        """Send the error and the comment for the gateway."""
+        await self._end(self._frames.failure(error, usage) + usage_comment(usage))
 
     async def _start(self) -> None:
         async with self._starting:  # choices begin at the same time

@@ -5,14 +5,16 @@ role frame, text frames, and an empty frame with the finish reason; a completion
 its last text frame. Usage appears as OpenAI has it: only when asked for, then as null in every other frame.
 """
 
-from typing import Protocol
+from typing import Protocol, assert_never
 
 import orjson
 
 from conch_contracts.generation import Api, GenerateRequest, Usage
 from conch_contracts.headers import USAGE_COMMENT
+from conch_kit.errors import ServiceError
 from conch_llm_worker.generation import Finish, Step
 from conch_llm_worker.logprobs import chat_logprobs, completion_logprobs
+from conch_llm_worker.responses.frames import ResponseFrames
 from conch_llm_worker.vocabulary import Vocabulary
 
 DONE = b"data: [DONE]\n\n"
@@ -29,16 +31,26 @@ class Frames(Protocol):
         """Return the frames of one step; empty when it has nothing to show."""
         ...
 
-    def usage(self, usage: Usage) -> bytes:
-        """Return the frame that tells the usage to the client."""
+    def ending(self, usage: Usage) -> bytes:
+        """Return what a complete answer ends with."""
+        ...
+
+    def failure(self, error: ServiceError, usage: Usage) -> bytes:
+        """Return what an answer ends with that broke after its first byte."""
         ...
 
 
 def frames_for(request: GenerateRequest, vocabulary: Vocabulary) -> Frames:
     """Return the frame maker for a request's API."""
-    if request.api is Api.CHAT:
-        return ChatFrames(request, vocabulary)
-    return CompletionFrames(request, vocabulary)
+    match request.api:
+        case Api.CHAT:
+            return ChatFrames(request, vocabulary)
+        case Api.COMPLETION:
+            return CompletionFrames(request, vocabulary)
+        case Api.RESPONSES:
+            return ResponseFrames(request, vocabulary)
+        case _:
+            assert_never(request.api)
 
 
 def usage_comment(usage: Usage) -> bytes:
@@ -46,18 +58,29 @@ def usage_comment(usage: Usage) -> bytes:
     return USAGE_COMMENT.encode() + usage.model_dump_json().encode() + b"\n\n"
 
 
-def error_frame(body: bytes) -> bytes:
-    """Return the frame that tells of an error after the first byte; no `[DONE]` follows it."""
-    return b"data: " + body + b"\n\n"
+class _ChunkFrames:
+    """How the streams of both completion APIs end: usage where it was asked for, then `[DONE]` unless they broke."""
+
+    def __init__(self, head: bytes, *, include_usage: bool) -> None:
+        self._head = head
+        self._include_usage = include_usage
+
+    def ending(self, usage: Usage) -> bytes:
+        """Return the frame without choices where it was asked for, and `[DONE]`."""
+        return (_usage_frame(self._head, usage) if self._include_usage else b"") + DONE
+
+    def failure(self, error: ServiceError, usage: Usage) -> bytes:
+        """Return the error; no `[DONE]` follows it."""
+        return b"data: " + error.body() + b"\n\n"
 
 
-class ChatFrames:
+class ChatFrames(_ChunkFrames):
     """Frames of `chat.completion.chunk`."""
 
     def __init__(self, request: GenerateRequest, vocabulary: Vocabulary) -> None:
+        super().__init__(_head(request, "chat.completion.chunk"), include_usage=request.include_usage)
         self._vocabulary = vocabulary
         self._logprobs = request.logprobs
-        self._head = _head(request, "chat.completion.chunk")
         self._tail = _tail(request)
         self._role = b'"delta":{"role":' + orjson.dumps(request.role) + b',"content":""},"logprobs":null'
         count = len(request.prompts) * request.n
@@ -82,18 +105,14 @@ class ChatFrames:
             frame += self._choices[index] + b'"delta":{},"logprobs":null,' + _finish(step.finish) + b"}]" + self._tail
         return frame
 
-    def usage(self, usage: Usage) -> bytes:
-        """Return the frame without choices."""
-        return _usage_frame(self._head, usage)
 
-
-class CompletionFrames:
+class CompletionFrames(_ChunkFrames):
     """Frames of `text_completion`."""
 
     def __init__(self, request: GenerateRequest, vocabulary: Vocabulary) -> None:
+        super().__init__(_head(request, "text_completion"), include_usage=request.include_usage)
         self._vocabulary = vocabulary
         self._logprobs = request.logprobs
-        self._head = _head(request, "text_completion")
         self._tail = _tail(request)
         count = len(request.prompts) * request.n
         self._texts = [self._head + b'[{"index":%d,"text":' % index for index in range(count)]
@@ -113,10 +132,6 @@ class CompletionFrames:
         finish = b'"finish_reason":null' if step.finish is None else _finish(step.finish)
         frame = self._texts[index] + orjson.dumps(step.text) + b',"logprobs":' + shown
         return frame + b"," + finish + b"}]" + self._tail
-
-    def usage(self, usage: Usage) -> bytes:
-        """Return the frame without choices."""
-        return _usage_frame(self._head, usage)
 
 
 def usage_json(usage: Usage) -> bytes:

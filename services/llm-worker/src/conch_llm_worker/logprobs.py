@@ -1,6 +1,6 @@
-r"""Log probabilities as the two APIs show them.
+r"""Log probabilities as the APIs show them.
 
-Both name tokens by their text. A token that is only part of a UTF-8 character has none; it is written as its bytes in
+All name tokens by their text. A token that is only part of a UTF-8 character has none; it is written as its bytes in
 hexadecimal (`\\xe4\\xbd`, in the completion form `bytes:\\xe4\\xbd`), as OpenAI does. The ending token is not listed:
 the listed tokens' texts joined are the answer's text.
 """
@@ -20,12 +20,17 @@ Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | None"
 
 def chat_logprobs(entries: Sequence[TokenEntry], vocabulary: Vocabulary) -> Json:
     """Return the `logprobs` object of a chat choice."""
-    content: list[Json] = []
+    return {"content": response_logprobs(entries, vocabulary), "refusal": None}
+
+
+def response_logprobs(entries: Sequence[TokenEntry], vocabulary: Vocabulary) -> list[Json]:
+    """Return the `logprobs` list of a text in the Responses API."""
+    shown: list[Json] = []
     for entry in entries:
         pairs = zip(entry.top_ids, entry.top, strict=True)
         top: list[Json] = [_chat_token(id_, value, vocabulary) for id_, value in pairs]
-        content.append({**_chat_token(entry.token_id, entry.logprob, vocabulary), "top_logprobs": top})
-    return {"content": content, "refusal": None}
+        shown.append({**_chat_token(entry.token_id, entry.logprob, vocabulary), "top_logprobs": top})
+    return shown
 
 
 def completion_logprobs(entries: Sequence[TokenEntry], vocabulary: Vocabulary) -> Json:

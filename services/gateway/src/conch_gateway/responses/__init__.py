@@ -1,0 +1,1 @@
+"""The Responses API: from items to a chat request, and what is kept of an answer until a client comes back to it."""

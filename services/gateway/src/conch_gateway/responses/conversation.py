@@ -1,0 +1,116 @@
+"""The items of a conversation: as a client sends them, as they are kept, and as the messages that a model gets; pure.
+
+Kept items are plain JSON objects in the form of `StoredItem`: what was validated once is not validated again.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, assert_never
+
+from conch_contracts.openai.response_items import (
+    FunctionCall,
+    FunctionCallOutput,
+    InputItem,
+    InputMessage,
+    MessagePart,
+    OutputText,
+    Reasoning,
+)
+
+Item = dict[str, Any]
+"""A `StoredItem` as JSON."""
+PREFIXES: Mapping[str, str] = {
+    "message": "msg_",
+    "function_call": "fc_",
+    "function_call_output": "fco_",
+    "reasoning": "rs_",
+}
+
+
+def kept(given: str | Sequence[InputItem], new_id: Callable[[], str]) -> list[Item]:
+    """Return the input of a request as items that each have an id and a status."""
+    if isinstance(given, str):
+        given = [InputMessage(role="user", content=given)]
+    return [{"id": item.id or PREFIXES[item.type] + new_id(), **_kept(item)} for item in given]
+
+
+def messages(instructions: str | None, items: Iterable[Item]) -> list[dict[str, object]]:
+    """Return the conversation as chat messages.
+
+    What the assistant thought, said and called, item by item, are one message, as chat has it.
+    """
+    turns: list[dict[str, object]] = []
+    if instructions is not None:
+        turns.append({"role": "system", "content": instructions})
+    thought = ""
+    for item in items:
+        match item["type"]:
+            case "reasoning":
+                thought += "".join(part["text"] for part in item.get("content") or item["summary"])
+                continue
+            case "function_call":
+                _call(turns, item, thought)
+            case "function_call_output":
+                turns.append({"role": "tool", "tool_call_id": item["call_id"], "content": _output(item["output"])})
+            case _:
+                turns.append({"role": item["role"], "content": _texts(item["content"]), **_thoughts(thought)})
+        thought = ""
+    return turns
+
+
+def _kept(item: InputItem) -> Item:
+    match item:
+        case InputMessage():
+            return {"type": "message", "role": item.role, "status": "completed", "content": _parts(item)}
+        case FunctionCall() | FunctionCallOutput() | Reasoning():
+            return {**item.model_dump(mode="json", exclude={"id"}, exclude_none=True), "status": "completed"}
+        case _:
+            assert_never(item)
+
+
+def _parts(message: InputMessage) -> list[Item]:
+    """Return a message's parts; what the assistant said is output, in whatever form it comes back."""
+    wrote = "output_text" if message.role == "assistant" else "input_text"
+    if isinstance(message.content, str):
+        return [_text(wrote, message.content)]
+    return [_part(wrote, part) for part in message.content]
+
+
+def _part(wrote: str, part: MessagePart) -> Item:
+    if part.type == "refusal":
+        return part.model_dump(mode="json")
+    return _text("output_text" if isinstance(part, OutputText) else wrote, part.text)
+
+
+def _text(kind: str, text: str) -> Item:
+    if kind == "output_text":
+        return {"type": kind, "text": text, "annotations": [], "logprobs": []}
+    return {"type": kind, "text": text}
+
+
+def _texts(parts: Iterable[Item]) -> str | list[dict[str, str]]:
+    """Return the content of a message: one text, or parts for chat to join."""
+    texts = [str(part["refusal"] if part["type"] == "refusal" else part["text"]) for part in parts]
+    return texts[0] if len(texts) == 1 else [{"type": "text", "text": text} for text in texts] or ""
+
+
+def _thoughts(thought: str) -> dict[str, str]:
+    return {"reasoning_content": thought} if thought else {}
+
+
+def _call(turns: list[dict[str, object]], item: Item, thought: str) -> None:
+    call = {
+        "id": item["call_id"],
+        "type": "function",
+        "function": {"name": item["name"], "arguments": item["arguments"]},
+    }
+    last = turns[-1] if turns else {}
+    if last.get("role") != "assistant" or thought:
+        turns.append({"role": "assistant", "content": "", **_thoughts(thought), "tool_calls": [call]})
+        return
+    calls = last.setdefault("tool_calls", [])
+    assert isinstance(calls, list)
+    calls.append(call)
+
+
+def _output(output: str | list[Item]) -> str:
+    return output if isinstance(output, str) else "\n".join(part["text"] for part in output)

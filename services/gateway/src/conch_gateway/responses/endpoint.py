@@ -1,0 +1,61 @@
+"""From a request with its conversation to what chat's path needs, and what the answer says of the request; pure."""
+
+from dataclasses import replace
+
+from conch_contracts.generation import Api
+from conch_contracts.openai.chat import ChatCompletionRequest
+from conch_contracts.openai.responses import ResponsesRequest
+from conch_gateway import parameters, preparation, validation
+from conch_gateway.endpoints import Endpoint, Understood
+from conch_gateway.parameters import Shape
+from conch_gateway.responses import conversation
+from conch_gateway.responses.conversation import Item
+from conch_gateway.responses.request import chat_document
+from conch_gateway.validation import Validated
+from conch_kit.snapshot import Snapshot
+
+
+def _shape(request: ChatCompletionRequest) -> Shape:
+    shape = parameters.chat_shape(request)
+    return replace(shape, api=Api.RESPONSES, prompt_param="input", limit_param="max_output_tokens")
+
+
+RESPONSES: Endpoint[ChatCompletionRequest] = Endpoint("responses", "resp_", validation.chat, _shape, preparation.chat)
+
+
+def understand(validated: Validated[ResponsesRequest], items: list[Item], snapshot: Snapshot) -> Understood:
+    """Return the request and where it goes; raises a ServiceError that names what is wrong with it."""
+    request = validated.request
+    document = chat_document(request, conversation.messages(request.instructions, items))
+    understood = RESPONSES.place(validation.chat(document), snapshot)
+    return replace(understood, unknown_fields=validated.unknown_fields, answer_fields=answer_fields(request))
+
+
+def answer_fields(request: ResponsesRequest) -> dict[str, object]:
+    """Return what the answer repeats of its request; how tokens are chosen is added when it is known."""
+    text = request.text.model_dump(mode="json", by_alias=True, exclude_none=True) if request.text else {}
+    reasoning = request.reasoning
+    choice = request.tool_choice
+    fields: dict[str, object] = {
+        "background": False,
+        "instructions": request.instructions,
+        "max_output_tokens": request.max_output_tokens,
+        "max_tool_calls": request.max_tool_calls,
+        "metadata": request.metadata or {},
+        "parallel_tool_calls": request.parallel_tool_calls is not False,
+        "previous_response_id": request.previous_response_id,
+        "prompt_cache_key": request.prompt_cache_key,
+        "prompt_cache_retention": request.prompt_cache_retention,
+        "reasoning": {
+            "effort": reasoning.effort if reasoning else None,
+            "summary": reasoning.summary if reasoning else None,
+        },
+        "safety_identifier": request.safety_identifier,
+        "service_tier": "default",
+        "text": {"format": {"type": "text"}, **text},
+        "tool_choice": choice if isinstance(choice, str) else choice.model_dump(mode="json") if choice else "auto",
+        "tools": [tool.model_dump(mode="json") for tool in request.tools or ()],
+        "top_logprobs": request.top_logprobs or 0,
+        "truncation": "disabled",
+    }
+    return fields if request.user is None else {**fields, "user": request.user}

@@ -1,0 +1,151 @@
+"""From a JSON object to a typed request of the Responses API, and from that to a chat request; pure.
+
+A response is a chat completion in another dress: sampling, tools and formats are checked and obeyed where chat's are.
+What this API names differently is named so in errors too.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from conch_contracts.openai.chat import ChatCompletionRequest
+from conch_contracts.openai.responses import AllowedTools, ChosenFunction, FunctionTool, PlainFormat, ResponsesRequest
+from conch_contracts.openai.sampling import is_on
+from conch_gateway.unsupported import unsupported
+from conch_gateway.validation import Validated, missing, typed
+from conch_kit.errors import InvalidRequest
+
+ITEMS = frozenset({"message", "function_call", "function_call_output", "reasoning"})
+PARTS = frozenset({"input_text", "output_text", "refusal", "reasoning_text", "summary_text"})
+CHATS_OWN = ChatCompletionRequest.model_fields.keys() - ResponsesRequest.model_fields.keys()
+"""Parameters of chat that this API does not have."""
+NOT_BUILT = ("conversation", "prompt", "context_management", "moderation", "prompt_cache_options")
+"""Parameters of this API that Conch does not have."""
+SHARED = frozenset(
+    {
+        *("model", "temperature", "top_p", "user", "metadata", "parallel_tool_calls", "top_k", "min_p", "seed", "stop"),
+        *("frequency_penalty", "presence_penalty", "repetition_penalty", "stop_token_ids", "ignore_eos", "min_tokens"),
+    }
+)
+"""Parameters that mean the same in chat."""
+RENAMED: Mapping[str, str] = {
+    "messages": "input",
+    "max_completion_tokens": "max_output_tokens",
+    "response_format": "text.format",
+    "reasoning_effort": "reasoning.effort",
+}
+"""What chat calls the parameters of this API."""
+
+
+def validate(document: dict[str, object]) -> Validated[ResponsesRequest]:
+    """Return the request; raises InvalidRequest for what is wrong with it and for what cannot be done."""
+    for name in (*NOT_BUILT, *sorted(CHATS_OWN)):
+        if document.get(name) is not None:
+            raise unsupported(name)
+    if document.get("input") is None:
+        raise missing("input")
+    _refuse_types(document["input"])
+    _refuse_tools(document.get("tools"))
+    request, unknown = typed(ResponsesRequest, document)
+    _refuse_values(request)
+    return Validated(request, unknown)
+
+
+def chat_document(request: ResponsesRequest, messages: list[dict[str, object]]) -> dict[str, object]:
+    """Return the chat request that asks for the same."""
+    given = request.model_dump(include=set(SHARED), exclude_none=True)
+    logprobs = shows_logprobs(request)
+    effort = request.reasoning.effort if request.reasoning else None
+    translated: dict[str, object] = {
+        "messages": messages,
+        "stream": is_on(request.stream),
+        "max_completion_tokens": request.max_output_tokens,
+        "logprobs": True if logprobs else None,
+        "top_logprobs": request.top_logprobs if logprobs else None,
+        "response_format": _response_format(request),
+        "reasoning_effort": effort,
+        **_tools(request),
+    }
+    return {**given, **{name: value for name, value in translated.items() if value is not None}}
+
+
+def shows_logprobs(request: ResponsesRequest) -> bool:
+    """Tell whether the answer shows log probabilities."""
+    return "message.output_text.logprobs" in (request.include or ()) or bool(request.top_logprobs)
+
+
+@contextmanager
+def in_our_names() -> Iterator[None]:
+    """Name the parameters of an InvalidRequest as this API does."""
+    try:
+        yield
+    except InvalidRequest as error:
+        first, _, rest = (error.param or "").partition(".")
+        name = RENAMED.get(first)
+        if name is not None:
+            error.message = error.message.replace(f"'{error.param}'", f"'{name}'").replace(f"'{first}", f"'{name}")
+            # A message's number is not that of an item: instructions and earlier turns come first.
+            error.param = f"{name}.{rest}" if rest and name != "input" else name
+        raise
+
+
+def _refuse_types(items: object) -> None:
+    """Raise for items, and parts of messages, of types that no model here can take."""
+    if not isinstance(items, list):
+        return
+    for index, item in enumerate(items):
+        if not isinstance(item, dict):
+            return
+        if item.get("type", "message") not in ITEMS:
+            raise unsupported(f"input.{index}.type")
+        for name in ("content", "output"):
+            parts = item.get(name)
+            for at, part in enumerate(parts if isinstance(parts, list) else ()):
+                if isinstance(part, dict) and "type" in part and part["type"] not in PARTS:
+                    raise unsupported(f"input.{index}.{name}.{at}.type")
+
+
+def _refuse_tools(tools: object) -> None:
+    for index, tool in enumerate(tools if isinstance(tools, list) else ()):
+        if isinstance(tool, dict) and tool.get("type", "function") != "function":
+            raise unsupported(f"tools.{index}.type")
+
+
+def _refuse_values(request: ResponsesRequest) -> None:
+    options, reasoning = request.stream_options, request.reasoning
+    if options is not None and not is_on(request.stream):
+        raise InvalidRequest("'stream_options' needs 'stream': true.", param="stream_options", code="invalid_value")
+    refused = {
+        "background": request.background,
+        "truncation": request.truncation == "auto",
+        "stream_options.include_obfuscation": options is not None and options.include_obfuscation,
+        "reasoning.summary": reasoning is not None and reasoning.summary in ("concise", "detailed"),
+    }
+    for name, asked in refused.items():
+        if asked:
+            raise unsupported(name)
+
+
+def _response_format(request: ResponsesRequest) -> dict[str, object] | None:
+    wanted = request.text.format if request.text else None
+    if wanted is None or wanted.type == "text":
+        return None
+    if isinstance(wanted, PlainFormat):
+        return {"type": wanted.type}
+    schema = wanted.model_dump(by_alias=True, exclude_none=True, exclude={"type"})
+    return {"type": "json_schema", "json_schema": schema}
+
+
+def _tools(request: ResponsesRequest) -> dict[str, object]:
+    """Return the tools and the choice among them as chat has them."""
+    tools, choice = request.tools or [], request.tool_choice
+    chosen: object = choice
+    if isinstance(choice, ChosenFunction):
+        chosen = {"type": "function", "function": {"name": choice.name}}
+    elif isinstance(choice, AllowedTools):
+        names = {tool.name for tool in choice.tools}
+        tools, chosen = [tool for tool in tools if tool.name in names], choice.mode
+    return {"tools": [_tool(tool) for tool in tools] or None, "tool_choice": chosen}
+
+
+def _tool(tool: FunctionTool) -> dict[str, object]:
+    return {"type": "function", "function": tool.model_dump(exclude_none=True, exclude={"type"})}
