@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
+from generate.api import api_page
 from generate.chart import chart_crd_text, contract_text, schema_text, values_page
 from generate.crd import crd_text
 from generate.reference import reference_text
@@ -11,6 +12,7 @@ FILES: Mapping[str, Callable[[], str]] = {
     "charts/conch/files/contract.yaml": contract_text,
     "charts/conch/files/modeldeployments.yaml": chart_crd_text,
     "charts/conch/values.schema.json": schema_text,
+    "docs/api.md": api_page,
     "docs/values.md": values_page,
     "docs/modeldeployment.md": reference_text,
 }

@@ -3,14 +3,69 @@
 import orjson
 import pytest
 
+from conch_gateway.auth import OPEN_PATHS
+from conch_gateway.encoders.endpoints import ENCODER_PATHS
+from conch_gateway.encoders.tokens import DETOKENIZE_PATHS, TOKENIZE_PATHS
+from conch_gateway.inference import PATHS
 from testkit.gateway import gateway
+
+POSTS = {*PATHS, *ENCODER_PATHS, *TOKENIZE_PATHS, *DETOKENIZE_PATHS, "/v1/responses"}
+
+
+async def described(**settings):
+    return orjson.loads((await gateway(**settings).client.get("/openapi.json")).body)
+
+
+def references(part):
+    if isinstance(part, dict):
+        if isinstance(part.get("$ref"), str):
+            yield part["$ref"]
+        part = list(part.values())
+    for inner in part if isinstance(part, list) else ():
+        yield from references(inner)
 
 
 async def test_the_openapi_document_describes_every_endpoint_and_names_no_model():
-    answer = await gateway().client.get("/openapi.json")
-    document = orjson.loads(answer.body)
-    assert {"/v1/chat/completions", "/v1/completions", "/v1/models", "/health"} <= document["paths"].keys()
-    assert "ChatCompletionRequest" in document["components"]["schemas"]
+    document = await described()
+    assert {path for path, methods in document["paths"].items() if "post" in methods} == {
+        *POSTS,
+        "/v1/responses/{response_id}/cancel",
+    }
+    assert {"/v1/models", "/v1/models/{name}", "/health", "/health/ready", "/ping", "/version"} <= document[
+        "paths"
+    ].keys()
+    assert b"tiny-chat" not in orjson.dumps(document)
+
+
+async def test_every_reference_in_the_openapi_document_leads_somewhere():
+    document = await described()
+    found = set(references(document))
+    assert len(found) > 50
+    for reference in found:
+        _, section, kind, name = reference.split("/")
+        assert name in document[section][kind]
+
+
+async def test_every_operation_of_the_openapi_document_says_how_it_fails_and_streams():
+    document = await described()
+    for path, methods in document["paths"].items():
+        for operation in methods.values():
+            responses = operation["responses"]
+            assert "422" not in responses
+            assert all("x-request-id" in response["headers"] for response in responses.values())
+            if path in POSTS:
+                assert responses.keys() >= {"200", "400", "404", "408", "413", "415", "429", "500", "502", "503", "504"}
+            streamed = "text/event-stream" in responses.get("200", {}).get("content", {})
+            assert streamed == (path in PATHS or path == "/v1/responses")
+
+
+async def test_the_openapi_document_asks_for_a_key_where_one_is_needed(tmp_path):
+    (tmp_path / "keys").write_text("sk-a\n")
+    without, keyed = await described(), await described(api_keys_file=tmp_path / "keys")
+    for path, methods in keyed["paths"].items():
+        for method, operation in methods.items():
+            assert ("security" in operation) == ("401" in operation["responses"]) == (path not in OPEN_PATHS)
+            assert "401" not in without["paths"][path][method]["responses"]
 
 
 async def test_the_openapi_document_can_be_switched_off():

@@ -88,7 +88,12 @@ def create_app(deps: Deps, settings: GatewaySettings) -> ASGIApp:
     posts: dict[str, Serving] = {**dict.fromkeys(PATHS, inference), RESPONSES_PATH: responses}
     posts |= encoder_posts(deps, settings, front, workers)
     rest = catalogue(
-        deps.snapshot, deps.not_ready, deps.responses, owned_by=settings.owned_by, openapi=settings.openapi
+        deps.snapshot,
+        deps.not_ready,
+        deps.responses,
+        owned_by=settings.owned_by,
+        openapi=settings.openapi,
+        keyed=settings.api_keys_file is not None,
     )
     cors = Cors.of(settings.cors_origins)
     return Edge(posts, rest, deps.keys, cors, deps.metrics, deps.access_log)

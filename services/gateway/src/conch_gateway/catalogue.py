@@ -1,24 +1,19 @@
 """What the gateway serves beside inference, on FastAPI: models, health, version, and the OpenAPI document.
 
-The inference paths appear in the document only; `edge.py` serves them before a request gets here.
+The inference paths appear in the document only (`description.py`); `edge.py` serves them before a request gets here.
 """
 
 from collections.abc import Callable
 from importlib.metadata import version
-from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from conch_contracts.openai.chat import ChatCompletion, ChatCompletionRequest
-from conch_contracts.openai.completions import Completion, CompletionRequest
-from conch_contracts.openai.errors import ErrorResponse
 from conch_contracts.openai.models import Model, ModelList, ModelPermission
-from conch_contracts.openai.responses import Response as ResponseObject
-from conch_contracts.openai.responses import ResponsesRequest
 from conch_contracts.records import Route
+from conch_gateway.description import describe_inference, errors, serve_document
 from conch_gateway.encoders.description import describe_encoders
 from conch_gateway.resolve import not_found
 from conch_gateway.responses.store import ResponseStore
@@ -36,24 +31,31 @@ def catalogue(
     *,
     owned_by: str,
     openapi: bool,
+    keyed: bool,
 ) -> FastAPI:
-    """Return the application; `not_ready` gives the reason why no requests should come."""
+    """Return the application; `not_ready` gives the reason why no requests should come.
+
+    `keyed` says whether requests need an API key.
+    """
     app = FastAPI(
         title="Conch",
         version=VERSION,
         docs_url=None,
         redoc_url=None,
-        openapi_url="/openapi.json" if openapi else None,
+        openapi_url=None,
         redirect_slashes=False,
     )
     app.add_exception_handler(ServiceError, _on_service_error)
     app.add_exception_handler(HTTPException, _on_http_exception)
     app.add_exception_handler(RequestValidationError, _on_invalid)
     app.add_exception_handler(Exception, _on_bug)
+    describe_inference(app)
+    describe_encoders(app)
     _add_models(app, snapshot, owned_by)
     add_stored_responses(app, responses)
     _add_health(app, not_ready)
-    _describe_inference(app)
+    if openapi:
+        serve_document(app, keyed=keyed)
     return app
 
 
@@ -77,14 +79,14 @@ def _add_models(app: FastAPI, snapshot: Callable[[], Snapshot | None], owned_by:
             raise Unavailable("The models are not known yet.", code="model_not_ready", retry_after_s=1)
         return known
 
-    @app.get("/v1/models", response_model=ModelList, tags=["models"])
+    @app.get("/v1/models", response_model=ModelList, responses=errors((401, 503)), tags=["models"])
     async def list_models() -> ModelList:
         """List every name that `model` may hold."""
         names = current().by_name
         ordered = sorted(names.items(), key=lambda item: (item[1].created, item[1].model_id, item[0]))
         return ModelList(data=[describe(name, route, owned_by) for name, route in ordered])
 
-    @app.get("/v1/models/{name:path}", response_model=Model, tags=["models"], responses={404: {"model": ErrorResponse}})
+    @app.get("/v1/models/{name:path}", response_model=Model, responses=errors((401, 404, 503)), tags=["models"])
     async def get_model(name: str) -> Model:
         """Describe one model."""
         route = current().by_name.get(name)
@@ -99,7 +101,7 @@ def _add_health(app: FastAPI, not_ready: Callable[[], str | None]) -> None:
         return {"status": "ok"}
 
     async def ready() -> Response:
-        """Say whether requests may come."""
+        """Say whether requests may come; a 503 names the reason why not."""
         reason = not_ready()
         return JSONResponse({"status": reason or "ok"}, status_code=503 if reason else 200)
 
@@ -109,28 +111,10 @@ def _add_health(app: FastAPI, not_ready: Callable[[], str | None]) -> None:
 
     app.get("/health", tags=["health"])(health)
     app.get("/ping", tags=["health"])(health)
-    app.get("/health/ready", tags=["health"])(ready)
-    app.get("/version", tags=["health"])(show_version)
-
-
-def _describe_inference(app: FastAPI) -> None:
-    errors: dict[int | str, dict[str, Any]] = {
-        status: {"model": ErrorResponse} for status in (400, 401, 404, 413, 415, 429, 502, 503, 504)
-    }
-
-    async def chat(request: ChatCompletionRequest) -> None:
-        """Answer a conversation; with `stream` as server-sent `chat.completion.chunk` events."""
-
-    async def completions(request: CompletionRequest) -> None:
-        """Continue a text; with `stream` as server-sent events."""
-
-    async def responses(request: ResponsesRequest) -> None:
-        """Answer a conversation of items; with `stream` as typed server-sent events."""
-
-    app.post("/v1/chat/completions", response_model=ChatCompletion, responses=errors, tags=["inference"])(chat)
-    app.post("/v1/responses", response_model=ResponseObject, responses=errors, tags=["responses"])(responses)
-    app.post("/v1/completions", response_model=Completion, responses=errors, tags=["inference"])(completions)
-    describe_encoders(app, errors)
+    app.get(
+        "/health/ready", response_model=dict[str, str], responses={503: {"model": dict[str, str]}}, tags=["health"]
+    )(ready)
+    app.get("/version", responses=errors((401,)), tags=["health"])(show_version)
 
 
 async def _on_service_error(request: Request, exc: Exception) -> Response:

@@ -111,7 +111,7 @@ InputItem = Annotated[
 ]
 
 
-class TextPart(OutputText):
+class AnswerText(OutputText):
     """A piece of an answer's text."""
 
     annotations: list[dict[str, object]]
@@ -127,7 +127,7 @@ class OutputMessage(ApiModel):
     id: str
     role: Literal["assistant"]
     status: ItemStatus
-    content: list[TextPart]
+    content: list[AnswerText]
 
 
 class OutputFunctionCall(FunctionCall):
@@ -154,7 +154,7 @@ class StoredMessage(ApiModel):
     id: str
     role: Literal["user", "assistant", "system", "developer"]
     status: ItemStatus
-    content: list[InputText | TextPart | Refusal]
+    content: list[InputText | AnswerText | Refusal]
 
 
 class StoredCallOutput(FunctionCallOutput):

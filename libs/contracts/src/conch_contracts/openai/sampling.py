@@ -29,7 +29,9 @@ def is_on(value: Switch | None) -> bool:
 class ApiModel(BaseModel):
     """A frozen type of the public API; fields that it does not know are left out."""
 
-    model_config = ConfigDict(frozen=True, strict=True, extra="ignore", allow_inf_nan=False)
+    model_config = ConfigDict(
+        frozen=True, strict=True, extra="ignore", allow_inf_nan=False, use_attribute_docstrings=True
+    )
 
 
 class StreamOptions(ApiModel):

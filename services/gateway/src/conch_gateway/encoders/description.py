@@ -1,19 +1,16 @@
 """The OpenAPI description of the endpoints in this package; `edge` serves them before a request gets to FastAPI."""
 
-from typing import Any
-
 from fastapi import FastAPI
 
 from conch_contracts.openai.embeddings import EmbeddingList, EmbeddingRequest, PooledList, PoolingRequest
 from conch_contracts.openai.rerank import RerankAnswer, RerankRequest
 from conch_contracts.openai.scores import ClassificationList, ClassifyRequest, ScoreList, ScoreRequest
 from conch_contracts.openai.tokens import DetokenizeAnswer, DetokenizeRequest, TokenizeAnswer, TokenizeRequest
+from conch_gateway.description import errors
 from conch_gateway.encoders.tokens import DETOKENIZE_PATHS, TOKENIZE_PATHS
 
-Responses = dict[int | str, dict[str, Any]]
 
-
-def describe_encoders(app: FastAPI, errors: Responses) -> None:
+def describe_encoders(app: FastAPI) -> None:
     """Add the paths to the document."""
 
     async def embeddings(request: EmbeddingRequest) -> None:
@@ -48,4 +45,4 @@ def describe_encoders(app: FastAPI, errors: Responses) -> None:
     )
     for handler, answer, paths in described:
         for path in paths:
-            app.post(path, response_model=answer, responses=errors, tags=["encoders"])(handler)
+            app.post(path, response_model=answer, responses=errors(), tags=["encoders"])(handler)

@@ -7,6 +7,7 @@ from fastapi import FastAPI, Query, Request
 from fastapi import Response as HttpResponse
 
 from conch_contracts.openai.responses import DeletedResponse, Includable, Response, StoredItemList
+from conch_gateway.description import errors
 from conch_gateway.exchange import EXCHANGE, Exchange
 from conch_gateway.responses.conversation import Item
 from conch_gateway.responses.store import Record, ResponseStore, owner_of
@@ -14,6 +15,8 @@ from conch_gateway.unsupported import unsupported
 from conch_kit.errors import InvalidRequest, NotFound
 
 MAX_PAGE = 100
+STORED = (400, 401, 404, 503)
+"""Statuses of errors."""
 Include = Annotated[list[Includable] | None, Query(alias="include[]")]
 
 
@@ -26,7 +29,9 @@ def add_stored_responses(app: FastAPI, store: ResponseStore) -> None:
             raise _unknown(response_id)
         return record
 
-    @app.get("/v1/responses/{response_id}", response_model=Response, tags=["responses"])
+    told: dict[str, Any] = {"responses": errors(STORED), "tags": ["responses"]}
+
+    @app.get("/v1/responses/{response_id}", response_model=Response, **told)
     async def retrieve_response(
         request: Request, response_id: str, include: Include = None, *, stream: bool = False
     ) -> HttpResponse:
@@ -35,20 +40,29 @@ def add_stored_responses(app: FastAPI, store: ResponseStore) -> None:
             raise unsupported("stream")
         return _verbatim((await found(request, response_id))["response"])
 
-    @app.delete("/v1/responses/{response_id}", response_model=DeletedResponse, tags=["responses"])
+    @app.delete(
+        "/v1/responses/{response_id}", response_model=DeletedResponse, responses=errors(STORED), tags=["responses"]
+    )
     async def delete_response(request: Request, response_id: str) -> DeletedResponse:
         """Forget an answer, and the conversation that led to it."""
         if not await store.delete(_owner(request), response_id):
             raise _unknown(response_id)
         return DeletedResponse(id=response_id, object="response.deleted", deleted=True)
 
-    @app.post("/v1/responses/{response_id}/cancel", response_model=Response, tags=["responses"])
+    @app.post(
+        "/v1/responses/{response_id}/cancel", response_model=Response, responses=errors(STORED), tags=["responses"]
+    )
     async def cancel_response(request: Request, response_id: str) -> HttpResponse:
         """Refuse: only answers in the background could be cancelled, and hanging up cancels all others."""
         await found(request, response_id)
         raise InvalidRequest("Cannot cancel a synchronous response.", param="response_id", code="invalid_value")
 
-    @app.get("/v1/responses/{response_id}/input_items", response_model=StoredItemList, tags=["responses"])
+    @app.get(
+        "/v1/responses/{response_id}/input_items",
+        response_model=StoredItemList,
+        responses=errors(STORED),
+        tags=["responses"],
+    )
     async def list_input_items(
         request: Request,
         response_id: str,
