@@ -154,9 +154,11 @@ def answered(body: bytes, usage: bytes = b'{"prompt_tokens":3,"completion_tokens
     return lambda _: FakeAnswer(headers={b"x-conch-usage": usage}, pieces=(body,))
 
 
-def refused(status: int, message: str, *, code: str | None = None, retryable: bool = False) -> FakeAnswer:
+def refused(
+    status: int, message: str, *, param: str | None = None, code: str | None = None, retryable: bool = False
+) -> FakeAnswer:
     """Return an error answer as internal services give it."""
-    kind = {"message": message, "type": "x", "param": None, "code": code}
+    kind = {"message": message, "type": "x", "param": param, "code": code}
     headers = {b"x-conch-retryable": b"true"} if retryable else {}
     return FakeAnswer(status, headers, (orjson.dumps({"error": kind}),))
 
