@@ -25,10 +25,10 @@ def registry() -> CollectorRegistry:
     return new
 
 
-def worker_requests(worker: str, registry: CollectorRegistry) -> Counter:
-    """Return the counter of a worker's requests by how they ended."""
+def outcomes(name: str, registry: CollectorRegistry) -> Counter:
+    """Return the counter of this name for the requests of a worker, by how they ended."""
     return Counter(
-        f"conch_{worker}_requests",
+        name,
         "Requests by outcome: ok, client_gone, or the status of the error.",
         ["outcome"],
         registry=registry,

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
-from conch_kit.metrics import worker_requests
+from conch_kit.metrics import outcomes
 
 _ROW_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
@@ -23,7 +23,7 @@ class Metrics:
     def register(cls, registry: CollectorRegistry) -> "Metrics":
         """Make the collectors in a registry."""
         return cls(
-            requests=worker_requests("embed_worker", registry),
+            requests=outcomes("conch_embed_worker_requests", registry),
             rows=Counter("conch_embed_worker_rows", "Texts and pairs that engines computed.", registry=registry),
             tokens=Counter("conch_embed_worker_tokens", "Their tokens.", registry=registry),
             padding=Counter("conch_embed_worker_padding", "Tokens of padding in their batches.", registry=registry),
