@@ -1,0 +1,48 @@
+"""What an answer consists of, in the order in which it was written. Named tuples: one or more are made per token."""
+
+from typing import NamedTuple, TypeAlias
+
+
+class Content(NamedTuple):
+    """Text for the reader."""
+
+    text: str
+
+
+class Reasoning(NamedTuple):
+    """A piece of the model's thinking."""
+
+    text: str
+
+
+class CallBegin(NamedTuple):
+    """A call of a tool, from which on its arguments come."""
+
+    call: int
+    """Counts the calls of one choice from 0."""
+    id: str
+    name: str
+
+
+class CallArguments(NamedTuple):
+    """A piece of a call's arguments, which together are a JSON object."""
+
+    call: int
+    text: str
+
+
+class CallEnd(NamedTuple):
+    """The call is complete, and its arguments are a JSON object."""
+
+    call: int
+
+
+class CallBroken(NamedTuple):
+    """The call that had begun is none: what it consisted of is text."""
+
+    call: int
+    raw: str
+    """All that the model wrote of it, marks included."""
+
+
+Event: TypeAlias = Content | Reasoning | CallBegin | CallArguments | CallEnd | CallBroken
