@@ -46,3 +46,16 @@ class CallBroken(NamedTuple):
 
 
 Event: TypeAlias = Content | Reasoning | CallBegin | CallArguments | CallEnd | CallBroken
+
+
+def append(events: list[Event], event: Event) -> None:
+    """Add an event; text that continues the last one's becomes part of it."""
+    match event, events[-1] if events else None:
+        case Content(text), Content(before):
+            events[-1] = Content(before + text)
+        case Reasoning(text), Reasoning(before):
+            events[-1] = Reasoning(before + text)
+        case CallArguments(call, text), CallArguments(same, before) if call == same:
+            events[-1] = CallArguments(call, before + text)
+        case _:
+            events.append(event)

@@ -31,6 +31,11 @@ class AnswerReader:
         """How many complete calls there are."""
         return self._tape.complete_calls
 
+    @property
+    def incomplete(self) -> bool:
+        """Whether the answer was cut inside a call."""
+        return self._tape.incomplete
+
     def feed(self, text: str) -> Sequence[Event]:
         """Take the next piece of text and return what is certain now."""
         self._tape.text += text

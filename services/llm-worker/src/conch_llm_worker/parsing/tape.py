@@ -17,6 +17,7 @@ from conch_llm_worker.parsing.events import (
     Content,
     Event,
     Reasoning,
+    append,
 )
 from conch_llm_worker.partials import Words
 
@@ -44,6 +45,8 @@ class Tape:
         """Whether the answer was ended in the middle: by its limit, or by a stop string."""
         self.thinking = False
         self.complete_calls = 0
+        self.incomplete = False
+        """Whether the answer was cut inside a call."""
         self._new_id = new_id
         self._several = several
         self._events: list[Event] = []
@@ -110,11 +113,7 @@ class Tape:
         assert self._arguments is not None
         self._arguments.append(fragment)
         if fragment and not self._silent:
-            last = self._events[-1] if self._events else None
-            if isinstance(last, CallArguments):
-                self._events[-1] = CallArguments(self._begun, last.text + fragment)
-            else:
-                self._events.append(CallArguments(self._begun, fragment))
+            append(self._events, CallArguments(self._begun, fragment))
 
     def end_call(self) -> None:
         """Say that the call is complete; raises NoCall when its arguments are no JSON object."""
@@ -137,8 +136,10 @@ class Tape:
             self.show(len(raw))
             return
         self._arguments = None
-        if not self._silent and not (self.ended and self.cut):
-            self._events.append(CallBroken(self._begun, raw))
+        if not self._silent:
+            self.incomplete = self.ended and self.cut
+            if not self.incomplete:
+                self._events.append(CallBroken(self._begun, raw))
         self._begun += 1
 
     def forget_raw(self) -> None:
@@ -148,12 +149,7 @@ class Tape:
     def _emit_text(self, text: str) -> None:
         if not text:
             return
-        kind = Reasoning if self.thinking else Content
-        last = self._events[-1] if self._events else None
-        if isinstance(last, kind):
-            self._events[-1] = kind(last.text + text)
-        else:
-            self._events.append(kind(text))
+        append(self._events, Reasoning(text) if self.thinking else Content(text))
 
 
 def _is_object(text: str) -> bool:
