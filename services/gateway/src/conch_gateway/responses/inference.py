@@ -9,7 +9,8 @@ from os import urandom
 from conch_contracts.openai.responses import ResponsesRequest
 from conch_gateway.body import parse
 from conch_gateway.exchange import Exchange
-from conch_gateway.inference import Inference, off_loop
+from conch_gateway.front import Front, off_loop
+from conch_gateway.inference import Inference
 from conch_gateway.relay import error_event
 from conch_gateway.reply import Reply
 from conch_gateway.responses import conversation
@@ -28,7 +29,8 @@ PATH = "/v1/responses"
 class ResponsesInference:
     """Serves `POST /v1/responses`."""
 
-    def __init__(self, inference: Inference, store: ResponseStore) -> None:
+    def __init__(self, front: Front, inference: Inference, store: ResponseStore) -> None:
+        self._front = front
         self._inference = inference
         self._store = store
 
@@ -36,17 +38,17 @@ class ResponsesInference:
         """Answer one request; raises a ServiceError, ClientGone or ClientStalled."""
         exchange.endpoint = RESPONSES.name
         reply.error_frame = lambda error: error_event(error, b"")
-        raw = await self._inference.read(exchange, receive)
+        raw = await self._front.read(exchange, receive)
         validated = await off_loop(len(raw), _validated, raw)
         owner = owner_of(exchange.key, exchange.headers)
         items = [*await self._earlier(validated.request, owner), *_given(validated.request)]
         wanted = validated.request.store is not False
         response_id = RESPONSES.id_prefix + urandom(16).hex()
         keeper = ResponseKeeper(
-            self._store, owner, response_id, items, wanted=wanted, lost=self._inference.metrics.responses_lost
+            self._store, owner, response_id, items, wanted=wanted, lost=self._front.metrics.responses_lost
         )
         with in_our_names():
-            understood = await self._inference.understand(exchange, len(raw), partial(understand, validated, items))
+            understood = await self._front.place(exchange, len(raw), partial(understand, validated, items))
             await self._inference.answer(understood, response_id, exchange, reply, keeper)
 
     async def _earlier(self, request: ResponsesRequest, owner: str) -> list[Item]:
