@@ -6,13 +6,14 @@ The status goes out with the first thing that is sent: until then whatever fails
 import asyncio
 from typing import Protocol
 
-from conch_contracts.generation import GenerateRequest, Usage
+from conch_contracts.generation import Api, GenerateRequest, Usage
 from conch_contracts.headers import USAGE
 from conch_kit.asgi import Send, json_response
 from conch_kit.errors import ServiceError
 from conch_llm_worker.bodies import Choice, complete_body
 from conch_llm_worker.frames import frames_for, usage_comment
 from conch_llm_worker.generation import Step
+from conch_llm_worker.responses.whole import ResponseWhole
 from conch_llm_worker.vocabulary import Vocabulary
 
 
@@ -35,6 +36,15 @@ class Answer(Protocol):
     async def fail(self, error: ServiceError, usage: Usage) -> None:
         """End an answer that broke after its first byte."""
         ...
+
+
+def answer_for(request: GenerateRequest, vocabulary: Vocabulary, send: Send) -> Answer:
+    """Return what sends the answer to a request."""
+    if request.stream:
+        return StreamedAnswer(request, vocabulary, send)
+    if request.api is Api.RESPONSES:
+        return CompleteResponse(request, vocabulary, send)
+    return CompleteAnswer(request, vocabulary, send)
 
 
 class StreamedAnswer:
@@ -96,10 +106,34 @@ class CompleteAnswer:
         """Send the body, and the usage in its header."""
         body = complete_body(self._request, self._choices, usage, self._vocabulary)
         self.started = True
-        await json_response(
-            self._send, 200, body, [(USAGE.encode(), usage.model_dump_json(exclude_none=True).encode())]
-        )
+        await json_response(self._send, 200, body, [_usage_header(usage)])
 
     async def fail(self, error: ServiceError, usage: Usage) -> None:
         """Raise: nothing has been sent."""
         raise error
+
+
+class CompleteResponse:
+    """One response object; nothing is sent before the end, so any failure is a status."""
+
+    def __init__(self, request: GenerateRequest, vocabulary: Vocabulary, send: Send) -> None:
+        self.started = False
+        self._whole = ResponseWhole(request, vocabulary)
+        self._send = send
+
+    async def add(self, index: int, step: Step) -> None:
+        """Collect one step."""
+        self._whole.add(step)
+
+    async def finish(self, usage: Usage) -> None:
+        """Send the object, and the usage in its header."""
+        self.started = True
+        await json_response(self._send, 200, self._whole.body(usage), [_usage_header(usage)])
+
+    async def fail(self, error: ServiceError, usage: Usage) -> None:
+        """Raise: nothing has been sent."""
+        raise error
+
+
+def _usage_header(usage: Usage) -> tuple[bytes, bytes]:
+    return USAGE.encode(), usage.model_dump_json(exclude_none=True).encode()

@@ -9,8 +9,6 @@ from conch_contracts.generation import Api, GenerateRequest, Usage
 from conch_llm_worker.generation import Finish, Step, TokenEntry
 from conch_llm_worker.logprobs import Json, chat_logprobs, completion_logprobs
 from conch_llm_worker.messages import Parts
-from conch_llm_worker.responses.body import ResponseBody, item_status
-from conch_llm_worker.responses.output import Output
 from conch_llm_worker.vocabulary import Vocabulary
 
 
@@ -32,8 +30,6 @@ class Choice:
 
 def complete_body(request: GenerateRequest, choices: Sequence[Choice], usage: Usage, vocabulary: Vocabulary) -> bytes:
     """Return the body of a finished answer."""
-    if request.api is Api.RESPONSES:
-        return _response_body(request, choices[0], usage, vocabulary)
     chat = request.api is Api.CHAT
     make = _chat_choice if chat else _completion_choice
     body: dict[str, Json] = {
@@ -45,14 +41,6 @@ def complete_body(request: GenerateRequest, choices: Sequence[Choice], usage: Us
         "usage": _usage(usage),
     }
     return orjson.dumps(body)
-
-
-def _response_body(request: GenerateRequest, choice: Choice, usage: Usage, vocabulary: Vocabulary) -> bytes:
-    finish = choice.finish or Finish("stop")
-    output = Output(request, vocabulary)
-    output.add(Step("".join(choice.parts.content), choice.entries))
-    output.end(item_status(finish))
-    return ResponseBody(request).ended(finish, output.items, usage)
 
 
 def _usage(usage: Usage) -> Json:

@@ -4,17 +4,16 @@ import asyncio
 import logging
 from typing import Protocol
 
-from conch_kit.connection import connection
-
 from conch_contracts.generation import GenerateRequest
 from conch_contracts.names import Digest
 from conch_kit.asgi import ClientGone, Receive, Scope, Send
+from conch_kit.connection import connection
 from conch_kit.errors import ServiceError
 from conch_kit.interruption import InFlight, Reason
 from conch_kit.message import read_message
 from conch_kit.triton.errors import EngineError
 from conch_llm_worker import faults
-from conch_llm_worker.answers import Answer, CompleteAnswer, StreamedAnswer
+from conch_llm_worker.answers import Answer, answer_for
 from conch_llm_worker.choices import Choices
 from conch_llm_worker.engine_calls import EngineCalls
 from conch_llm_worker.metrics import Metrics
@@ -55,7 +54,7 @@ class GenerateHandler:
         """Serve one request; raise `ServiceError` for what fails before the first byte."""
         request = await read_message(receive, GenerateRequest, limit=self._max_body_bytes)
         vocabulary = await self._vocabularies.get(request.target.tokenizer_digest)
-        answer: Answer = (StreamedAnswer if request.stream else CompleteAnswer)(request, vocabulary, send)
+        answer = answer_for(request, vocabulary, send)
         choices = Choices(request, vocabulary, self._engines, answer)
         async with self._in_flight.scope(connection(scope)) as work:
             error = await _attempt(choices, answer, request)

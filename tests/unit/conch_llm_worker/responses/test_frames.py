@@ -7,9 +7,10 @@ import pytest
 
 from conch_contracts.generation import Api, GenerateRequest, Usage
 from conch_kit.errors import RateLimited, ServiceError, UpstreamError
-from conch_llm_worker.bodies import Choice, complete_body
 from conch_llm_worker.frames import frames_for
 from conch_llm_worker.generation import Finish, Step, TokenEntry
+from conch_llm_worker.parsing.events import CallArguments, CallBegin, CallBroken, CallEnd, Content, Reasoning
+from conch_llm_worker.responses.whole import ResponseWhole
 from testkit.generate_requests import generate_request
 from testkit.published import check, check_event
 from testkit.vocabularies import byte_level
@@ -25,6 +26,24 @@ ECHOED = {
     "tools": [],
     "top_p": 1.0,
 }
+THINKS = [
+    Step("", events=[Reasoning("h")]),
+    Step("", events=[Reasoning("m"), Content("a")]),
+    Step("b", (), Finish("stop")),
+]
+CALLS = [
+    Step("", events=[Reasoning("hm"), CallBegin(0, "call_1", "f"), CallArguments(0, '{"a"')]),
+    Step("", events=[CallArguments(0, ":1}"), CallEnd(0), CallBegin(1, "call_2", "g")]),
+    Step("", (), Finish("tool_calls"), [CallArguments(1, "{}"), CallEnd(1)]),
+]
+BREAKS = [
+    Step("", events=[Content("so "), CallBegin(0, "call_1", "f"), CallArguments(0, '{"a"')]),
+    Step("", (), Finish("stop"), [CallBroken(0, '<call>{"a"')]),
+]
+CUT = [
+    Step("", events=[CallBegin(0, "call_1", "f"), CallArguments(0, '{"a"')]),
+    Step("", (), Finish("length")),
+]
 STEPS = [Step('a"\n'), Step(""), Step("é", (), Finish("stop"))]
 
 
@@ -49,22 +68,22 @@ def events(raw: bytes) -> list[dict[str, Any]]:
 
 
 def collected(request: GenerateRequest, steps: list[Step]) -> dict[str, Any]:
-    choice = Choice()
+    whole = ResponseWhole(request, VOCABULARY)
     for step in steps:
-        choice.add(step)
-    body: dict[str, Any] = json.loads(complete_body(request, [choice], USAGE, VOCABULARY))
+        whole.add(step)
+    body: dict[str, Any] = json.loads(whole.body(USAGE))
     return body
 
 
-@pytest.mark.parametrize("steps", [STEPS, [Step("", (), Finish("stop"))], [Step("a", (), Finish("length"))]])
+@pytest.mark.parametrize(
+    "steps", [STEPS, [Step("", (), Finish("stop"))], [Step("a", (), Finish("length"))], THINKS, CALLS, BREAKS, CUT]
+)
 def test_every_event_follows_the_schema_and_is_numbered(steps: list[Step]) -> None:
     seen = events(streamed(asked(), steps))
     for number, event in enumerate(seen):
         check_event(event)
         assert event["sequence_number"] == number
-    assert "".join(event["delta"] for event in seen if event["type"] == "response.output_text.delta") == "".join(
-        step.text for step in steps
-    )
+    assert seen[-1]["response"]["output"] == collected(asked(), steps)["output"]
 
 
 @pytest.mark.parametrize(
@@ -119,3 +138,67 @@ def test_log_probabilities_ride_on_the_deltas_and_stand_in_the_whole() -> None:
     assert deltas == [whole[:1], whole[1:]]
     assert [entry["top_logprobs"][0]["token"] for entry in whole] == ["b", "a"]
     assert seen[-1]["response"]["output"] == collected(asked(logprobs=True), steps)["output"]
+
+
+def kinds(steps: list[Step]) -> list[str]:
+    return [event["type"].removeprefix("response.") for event in events(streamed(asked(), steps))][2:-1]
+
+
+def test_thinking_and_text_are_items_of_their_own() -> None:
+    assert kinds(THINKS) == [
+        "output_item.added",
+        "content_part.added",
+        "reasoning_text.delta",
+        "reasoning_text.delta",
+        "reasoning_text.done",
+        "content_part.done",
+        "output_item.done",
+        "output_item.added",
+        "content_part.added",
+        "output_text.delta",
+        "output_text.delta",
+        "output_text.done",
+        "content_part.done",
+        "output_item.done",
+    ]
+    thought, message = collected(asked(), THINKS)["output"]
+    assert (thought["content"][0]["text"], message["content"][0]["text"]) == ("hm", "ab")
+
+
+def test_calls_are_items_whose_arguments_come_in_pieces() -> None:
+    assert kinds(CALLS)[6:] == [
+        "output_item.added",
+        "function_call_arguments.delta",
+        "function_call_arguments.delta",
+        "function_call_arguments.done",
+        "output_item.done",
+        "output_item.added",
+        "function_call_arguments.delta",
+        "function_call_arguments.done",
+        "output_item.done",
+    ]
+    calls = collected(asked(), CALLS)["output"][1:]
+    assert [(call["call_id"], call["name"], call["arguments"], call["status"]) for call in calls] == [
+        ("call_1", "f", '{"a":1}', "completed"),
+        ("call_2", "g", "{}", "completed"),
+    ]
+
+
+def test_a_call_that_turns_out_to_be_none_is_text_and_no_item() -> None:
+    first, second = collected(asked(), BREAKS)["output"]
+    assert [item["content"][0]["text"] for item in (first, second)] == ["so ", '<call>{"a"']
+    done = [event["item"] for event in events(streamed(asked(), BREAKS)) if event["type"].endswith("output_item.done")]
+    assert [item["status"] for item in done] == ["completed", "incomplete", "completed"]
+
+
+def test_a_call_that_a_limit_cut_is_incomplete() -> None:
+    whole = collected(asked(), CUT)
+    assert (whole["status"], whole["output"][0]["status"]) == ("incomplete", "incomplete")
+
+
+def test_the_tokens_of_the_thinking_are_told() -> None:
+    frames = frames_for(asked(), VOCABULARY)
+    usage = Usage(prompt_tokens=3, completion_tokens=9, reasoning_tokens=4)
+    raw = frames.opening(0) + frames.step(0, THINKS[0]) + frames.ending(usage)
+    told = events(raw)[-1]["response"]["usage"]
+    assert (told["output_tokens"], told["output_tokens_details"]) == (9, {"reasoning_tokens": 4})

@@ -1,10 +1,22 @@
 """The whole output of one answer: opens the item that the next piece belongs to, and closes the one before. Pure."""
 
+from collections.abc import Sequence
+from typing import assert_never
+
 from conch_contracts.generation import GenerateRequest
-from conch_llm_worker.generation import Step
+from conch_llm_worker.generation import Step, TokenEntry
 from conch_llm_worker.logprobs import Json
+from conch_llm_worker.parsing.events import (
+    CallArguments,
+    CallBegin,
+    CallBroken,
+    CallEnd,
+    Content,
+    Event,
+    Reasoning,
+)
 from conch_llm_worker.responses.events import EventWriter
-from conch_llm_worker.responses.items import Item, MessageItem
+from conch_llm_worker.responses.items import CallItem, Item, MessageItem, ReasoningItem
 from conch_llm_worker.vocabulary import Vocabulary
 
 
@@ -19,33 +31,76 @@ class Output:
         self._vocabulary = vocabulary
         self._events = events
         self._open: Item | None = None
+        self._begun = 0
 
     def add(self, step: Step) -> bytes:
-        """Take what one step brought, and return the events that tell of it."""
-        if not step.text and not step.entries:
-            return b""
-        body = b""
-        message = self._open
-        if not isinstance(message, MessageItem):
-            message = self._message()
-            body = self._begin(message)
-        message.add(step.text, step.entries)
-        if self._events is not None:
-            body += message.delta(self._events, step.text, step.entries)
+        """Take what one step brought, and return the events that tell of it.
+
+        Log probabilities belong to texts: those of a step without one are left out.
+        """
+        body, entries = b"", step.entries
+        for event in step.events:
+            body += self._take(event, entries)
+            entries = () if isinstance(event, Content) else entries
+        if step.text or (entries and not step.events):
+            body += self._text(step.text, entries)
         return body
 
     def end(self, status: str) -> bytes:
-        """Close what is open; an answer without any text is an empty message."""
-        body = b"" if self.items or self._open is not None else self._begin(self._message())
+        """Close what is open; an answer without anything is an empty message."""
+        body = b"" if self._begun else self._begin(self._message())
         return body + self._close(status)
 
     def broken(self) -> list[Json]:
         """Return the items of an answer that ends here and now."""
         return [*self.items, *([] if self._open is None else [self._open.json("incomplete")])]
 
+    def _take(self, event: Event, entries: Sequence[TokenEntry]) -> bytes:
+        match event:
+            case Content(text):
+                return self._text(text, entries)
+            case Reasoning(text):
+                return self._reasoning(text)
+            case CallBegin(_, call_id, name):
+                return self._begin(CallItem(self._id("fc"), self._begun, call_id, name))
+            case CallArguments(_, text):
+                return self._arguments(text)
+            case CallEnd():
+                return self._close("completed")
+            case CallBroken(_, raw):
+                return self._drop() + self._text(raw, ())
+            case _:
+                assert_never(event)
+
+    def _text(self, text: str, entries: Sequence[TokenEntry]) -> bytes:
+        body, item = b"", self._open
+        if not isinstance(item, MessageItem):
+            body = self._close("completed")
+            item = self._message()
+            body += self._begin(item)
+        item.add(text, entries)
+        return body if self._events is None else body + item.delta(self._events, text, entries)
+
+    def _reasoning(self, text: str) -> bytes:
+        body, item = b"", self._open
+        if not isinstance(item, ReasoningItem):
+            body = self._close("completed")
+            item = ReasoningItem(self._id("rs"), self._begun)
+            body += self._begin(item)
+        item.add(text)
+        return body if self._events is None else body + item.delta(self._events, text)
+
+    def _arguments(self, text: str) -> bytes:
+        item = self._open
+        if not isinstance(item, CallItem):
+            return b""
+        item.add(text)
+        return b"" if self._events is None else item.delta(self._events, text)
+
     def _begin(self, item: Item) -> bytes:
         body = self._close("completed")
         self._open = item
+        self._begun += 1
         return body if self._events is None else body + item.opened(self._events)
 
     def _close(self, status: str) -> bytes:
@@ -55,6 +110,14 @@ class Output:
         self.items.append(item.json(status))
         return b"" if self._events is None else item.closed(self._events, status)
 
+    def _drop(self) -> bytes:
+        """End a call that turned out to be none: its events were told, but it is no part of the answer."""
+        body = self._close("incomplete")
+        self.items.pop()
+        return body
+
     def _message(self) -> MessageItem:
-        index = len(self.items) + (self._open is not None)
-        return MessageItem(f"msg_{self._stem}{index:02x}", index, self._vocabulary, logprobs=self._logprobs)
+        return MessageItem(self._id("msg"), self._begun, self._vocabulary, logprobs=self._logprobs)
+
+    def _id(self, prefix: str) -> str:
+        return f"{prefix}_{self._stem}{self._begun:02x}"
