@@ -5,16 +5,19 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from testkit.conch import ROOT
 
 
-def test_official_clients_work_unchanged(base_url: str) -> None:
+@pytest.mark.parametrize("suite", ["check_clients.py", "check_openapi.py"])
+def test_official_clients_work_unchanged(base_url: str, suite: str) -> None:
     packages = ROOT / ".venv" / "clients"
     assert (packages / "cohere").is_dir(), "Run hack/setup: it installs the clients."
     environment = {**os.environ, "PYTHONPATH": str(packages), "OPENAI_BASE_URL": base_url}  # noqa: TID251
-    suite = Path(__file__).parent / "clients" / "check_clients.py"
+    file = Path(__file__).parent / "clients" / suite
     run = subprocess.run(
-        [sys.executable, "-m", "pytest", str(suite), "-q", "-p", "no:cacheprovider", "-o", "filterwarnings="],
+        [sys.executable, "-m", "pytest", str(file), "-q", "-p", "no:cacheprovider", "-o", "filterwarnings="],
         cwd=ROOT,
         env=environment,
         capture_output=True,

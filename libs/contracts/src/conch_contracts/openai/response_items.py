@@ -64,7 +64,7 @@ class InputMessage(ApiModel):
     status: ItemStatus | None = None
 
 
-class FunctionCall(ApiModel):
+class CallItem(ApiModel):
     """A model's call of a function."""
 
     type: Literal["function_call"]
@@ -76,7 +76,7 @@ class FunctionCall(ApiModel):
     status: ItemStatus | None = None
 
 
-class FunctionCallOutput(ApiModel):
+class CallOutputItem(ApiModel):
     """What a function gave back; `call_id` says which call it answers."""
 
     type: Literal["function_call_output"]
@@ -86,7 +86,7 @@ class FunctionCallOutput(ApiModel):
     status: ItemStatus | None = None
 
 
-class Reasoning(ApiModel):
+class ReasoningItem(ApiModel):
     """What a model thought; the templates of some models show it to the model again."""
 
     type: Literal["reasoning"]
@@ -104,9 +104,9 @@ def item_type(item: object) -> str:
 
 InputItem = Annotated[
     Annotated[InputMessage, Tag("message")]
-    | Annotated[FunctionCall, Tag("function_call")]
-    | Annotated[FunctionCallOutput, Tag("function_call_output")]
-    | Annotated[Reasoning, Tag("reasoning")],
+    | Annotated[CallItem, Tag("function_call")]
+    | Annotated[CallOutputItem, Tag("function_call_output")]
+    | Annotated[ReasoningItem, Tag("reasoning")],
     Discriminator(item_type),
 ]
 
@@ -130,21 +130,21 @@ class OutputMessage(ApiModel):
     content: list[AnswerText]
 
 
-class OutputFunctionCall(FunctionCall):
+class OutputCall(CallItem):
     """A call that the client shall make."""
 
     id: str
     status: ItemStatus
 
 
-class OutputReasoning(Reasoning):
+class OutputReasoning(ReasoningItem):
     """What the model thought before it answered, in the clear; there is no summary of it."""
 
     id: str
     status: ItemStatus
 
 
-OutputItem = Annotated[OutputMessage | OutputFunctionCall | OutputReasoning, Field(discriminator="type")]
+OutputItem = Annotated[OutputMessage | OutputCall | OutputReasoning, Field(discriminator="type")]
 
 
 class StoredMessage(ApiModel):
@@ -157,13 +157,11 @@ class StoredMessage(ApiModel):
     content: list[InputText | AnswerText | Refusal]
 
 
-class StoredCallOutput(FunctionCallOutput):
+class StoredCallOutput(CallOutputItem):
     """What a function gave back, as it was given to the model."""
 
     id: str
     status: ItemStatus
 
 
-StoredItem = Annotated[
-    StoredMessage | OutputFunctionCall | StoredCallOutput | OutputReasoning, Field(discriminator="type")
-]
+StoredItem = Annotated[StoredMessage | OutputCall | StoredCallOutput | OutputReasoning, Field(discriminator="type")]

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, assert_never
 
 from conch_contracts.openai.response_items import (
-    FunctionCall,
-    FunctionCallOutput,
+    CallItem,
+    CallOutputItem,
     InputItem,
     InputMessage,
     MessagePart,
     OutputText,
-    Reasoning,
+    ReasoningItem,
 )
 
 Item = dict[str, Any]
@@ -61,7 +61,7 @@ def _kept(item: InputItem) -> Item:
     match item:
         case InputMessage():
             return {"type": "message", "role": item.role, "status": "completed", "content": _parts(item)}
-        case FunctionCall() | FunctionCallOutput() | Reasoning():
+        case CallItem() | CallOutputItem() | ReasoningItem():
             return {**item.model_dump(mode="json", exclude={"id"}, exclude_none=True), "status": "completed"}
         case _:
             assert_never(item)

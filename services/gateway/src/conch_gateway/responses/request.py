@@ -16,6 +16,7 @@ from conch_kit.errors import InvalidRequest
 
 ITEMS = frozenset({"message", "function_call", "function_call_output", "reasoning"})
 PARTS = frozenset({"input_text", "output_text", "refusal", "reasoning_text", "summary_text"})
+TOOLS = frozenset({"function"})
 CHATS_OWN = ChatCompletionRequest.model_fields.keys() - ResponsesRequest.model_fields.keys()
 """Parameters of chat that this API does not have."""
 NOT_BUILT = ("conversation", "prompt", "context_management", "moderation", "prompt_cache_options")
@@ -95,19 +96,24 @@ def _refuse_types(items: object) -> None:
     for index, item in enumerate(items):
         if not isinstance(item, dict):
             return
-        if item.get("type", "message") not in ITEMS:
+        if _is_other(item.get("type"), ITEMS):
             raise unsupported(f"input.{index}.type")
         for name in ("content", "output"):
             parts = item.get(name)
             for at, part in enumerate(parts if isinstance(parts, list) else ()):
-                if isinstance(part, dict) and "type" in part and part["type"] not in PARTS:
+                if isinstance(part, dict) and _is_other(part.get("type"), PARTS):
                     raise unsupported(f"input.{index}.{name}.{at}.type")
 
 
 def _refuse_tools(tools: object) -> None:
     for index, tool in enumerate(tools if isinstance(tools, list) else ()):
-        if isinstance(tool, dict) and tool.get("type", "function") != "function":
+        if isinstance(tool, dict) and _is_other(tool.get("type"), TOOLS):
             raise unsupported(f"tools.{index}.type")
+
+
+def _is_other(kind: object, known: frozenset[str]) -> bool:
+    """Tell whether this names a type, and none of these; what is no name is for the schema to refuse."""
+    return isinstance(kind, str) and kind not in known
 
 
 def _refuse_values(request: ResponsesRequest) -> None:
