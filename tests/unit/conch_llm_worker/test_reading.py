@@ -11,7 +11,7 @@ from conch_contracts.generation import Usage
 from conch_contracts.parsing import Parsing
 from conch_llm_worker.bodies import Choice, complete_body
 from conch_llm_worker.dialects.deltas import EngineEnd, Logprobs, TokenDelta
-from conch_llm_worker.frames import frames_for
+from conch_llm_worker.frames import DONE, frames_for
 from conch_llm_worker.generation import Finish, Generation, Rules, Step
 from conch_llm_worker.parsing.reader import AnswerReader
 from conch_llm_worker.reading import Reading
@@ -156,7 +156,7 @@ def test_special_tokens_that_mark_calls_are_seen_and_others_are_not() -> None:
 
 
 def test_usage_tells_the_thinking_where_thinking_is_looked_for() -> None:
-    frames = frames_for(generate_request(), VOCABULARY)
-    told = json.loads(frames.usage(USAGE).removeprefix(b"data: "))["usage"]
+    frames = frames_for(generate_request(include_usage=True), VOCABULARY)
+    told = json.loads(frames.ending(USAGE).removesuffix(DONE).removeprefix(b"data: "))["usage"]
     assert told["completion_tokens_details"] == {"reasoning_tokens": 1}
-    assert b"details" not in frames.usage(Usage(prompt_tokens=1, completion_tokens=1))
+    assert b"details" not in frames.ending(Usage(prompt_tokens=1, completion_tokens=1))
