@@ -84,11 +84,11 @@ def test_a_wrong_sampling_value_is_refused_by_both_endpoints(fields, param):
             "invalid_value",
         ),
         ({"messages": [{"role": "user", "content": "x"}] * 5000}, "messages", "invalid_value"),
-        ({"messages": [{"role": "tool", "content": "x"}]}, "messages.0.role", "unsupported_parameter"),
+        ({"messages": [{"role": "tool", "content": "x"}]}, "messages.0.tool_call_id", "missing_required_parameter"),
         (
             {"messages": [{"role": "assistant", "content": "x", "tool_calls": [{"id": "1"}]}]},
-            "messages.0.tool_calls",
-            "unsupported_parameter",
+            "messages.0.tool_calls.0.function",
+            "missing_required_parameter",
         ),
         ({"max_tokens": 0}, "max_tokens", "invalid_value"),
         ({"max_completion_tokens": 0}, "max_completion_tokens", "invalid_value"),
@@ -145,7 +145,18 @@ def test_a_refusal_speaks_of_the_api_and_not_of_our_types(fields, says):
     assert caught.value.message == says
 
 
-@pytest.mark.parametrize("fields", [{"max_completion_tokens": 3}, {"top_logprobs": 2}])
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"max_completion_tokens": 3},
+        {"top_logprobs": 2},
+        {"tools": [{"type": "function"}]},
+        {"tool_choice": "required"},
+        {"include_reasoning": False},
+        {"reasoning_max_tokens": 3},
+        {"thinking_token_budget": 3},
+    ],
+)
 def test_parameters_of_chat_alone_are_refused_for_completions(fields):
     with pytest.raises(InvalidRequest) as caught:
         validation.completion({"prompt": "a"} | fields)
@@ -164,8 +175,8 @@ def test_nothing_to_echo_means_no_zero_tokens():
 
 
 UNSUPPORTED = [
-    {"tools": [{"type": "function"}]},
-    {"tool_choice": "required"},
+    {"functions": [{"name": "f"}]},
+    {"function_call": {"name": "f"}},
     {"response_format": {"type": "json_object"}},
     {"guided_json": {}},
     {"guided_regex": "a+"},

@@ -32,6 +32,8 @@ class PrepareRequest(Message):
     """Keep only the last so many tokens."""
     bad_words: tuple[str, ...] = ()
     stop_words: tuple[str, ...] = ()
+    marks: tuple[str, ...] = ()
+    """Texts such as `</think>` whose ids the engine must know."""
 
 
 class PrepareResponse(Message):
@@ -41,6 +43,8 @@ class PrepareResponse(Message):
     bad_words: tuple[tuple[int, ...], ...] = ()
     """Each word with and without a leading space, duplicates removed."""
     stop_words: tuple[tuple[int, ...], ...] = ()
+    marks: tuple[tuple[int, ...], ...] = ()
+    """Each mark as it is encoded by itself, in the same order."""
 
 
 class TokenizeRequest(Message):

@@ -10,9 +10,10 @@ from conch_contracts.generation import BackendOptions, EngineTarget, GenerateReq
 from conch_contracts.openai.chat import ChatCompletionRequest
 from conch_contracts.openai.completions import CompletionRequest
 from conch_contracts.openai.sampling import SamplingFields, is_on
+from conch_contracts.parsing import Parsing
 from conch_contracts.records import Engine, ModelKind, Route
 from conch_contracts.tokenization import PrepareRequest, PrepareResponse
-from conch_gateway import parameters, preparation, validation
+from conch_gateway import parameters, parsing, preparation, validation
 from conch_gateway.admission import places
 from conch_gateway.body import parse
 from conch_gateway.parameters import Shape
@@ -84,6 +85,7 @@ class Job:
     prepared: PrepareResponse
     sampling: SamplingParameters
     backend: BackendOptions
+    parsing: Parsing | None
     request_id: str
     response_id: str
     created: int
@@ -101,6 +103,7 @@ class Job:
             prepared=answer,
             sampling=parameters.sampling(understood.request, understood.shape, route, answer),
             backend=parameters.backend_options(route, answer),
+            parsing=parsing.of(understood.request, route, answer),
             request_id=ids[0],
             response_id=ids[1],
             created=created,
@@ -139,6 +142,7 @@ class Job:
                 echo=shape.echo,
                 role=shape.role,
                 logprobs=shape.alternatives is not None,
+                parsing=self.parsing,
                 stream=self.understood.stream,
                 include_usage=bool(options and options.include_usage),
                 timeout_s=timeout_s,

@@ -2,16 +2,21 @@
 
 from collections.abc import Sequence
 
-from conch_contracts.openai.chat import ChatCompletionRequest, ChatMessage
+from conch_contracts.openai.chat import ChatCompletionRequest
 from conch_contracts.openai.completions import CompletionRequest
 from conch_contracts.openai.sampling import SamplingFields
 from conch_contracts.records import Dialect, Route
 from conch_contracts.tokenization import ChatInput, PrepareRequest
+from conch_gateway import thinking, tool_use
+from conch_gateway.conversation import as_templates_expect
 from conch_kit.errors import InvalidRequest
 
 
 def chat(request: ChatCompletionRequest, route: Route) -> PrepareRequest:
-    """Return what the tokenizer must do for a chat request."""
+    """Return what the tokenizer must do for a chat request; raises InvalidRequest."""
+    if request.prompt_token_ids is None:
+        tool_use.check_route(request, route)
+    thinking.check_route(request, route)
     return PrepareRequest(
         digest=route.tokenizer_digest,
         chat=None if request.prompt_token_ids is not None else _chat_input(request, route),
@@ -20,6 +25,7 @@ def chat(request: ChatCompletionRequest, route: Route) -> PrepareRequest:
         truncate_prompt_tokens=request.truncate_prompt_tokens,
         bad_words=tuple(request.bad_words or ()),
         stop_words=_stop_words(request, route),
+        marks=thinking.marks(request, route),
     )
 
 
@@ -82,25 +88,13 @@ def stop_strings(request: SamplingFields) -> tuple[str, ...]:
 
 def _chat_input(request: ChatCompletionRequest, route: Route) -> ChatInput:
     return ChatInput(
-        messages=tuple(flat(message) for message in request.messages or ()),
+        messages=as_templates_expect(request.messages or (), route.chat.tool_calls),
+        tools=tool_use.for_template(request),
+        template_kwargs=thinking.template_variables(request),
         add_generation_prompt=request.add_generation_prompt is not False,
         continue_final_message=bool(request.continue_final_message),
         chat_template=route.chat_template,
     )
-
-
-def flat(message: ChatMessage) -> dict[str, object]:
-    """Return the message as templates expect it: its text parts joined, absent fields left out."""
-    content = message.content
-    flat: dict[str, object] = {
-        "role": message.role,
-        "content": content if isinstance(content, str) else "\n".join(part.text for part in content),
-    }
-    if message.name is not None:
-        flat["name"] = message.name
-    if message.reasoning_content is not None:
-        flat["reasoning_content"] = message.reasoning_content
-    return flat
 
 
 def _stop_words(request: SamplingFields, route: Route) -> tuple[str, ...]:

@@ -33,8 +33,6 @@ NOT_BUILT: Mapping[str, tuple[object, ...]] = {
     "disable_chat_template": (False,),
     "documents": (),
     "echo": (False,),
-    "function_call": ("none",),
-    "functions": ([],),
     "guided_choice": (),
     "guided_decoding_backend": (),
     "guided_grammar": (),
@@ -74,33 +72,26 @@ NOT_BUILT: Mapping[str, tuple[object, ...]] = {
 }
 """Each parameter, and the values beside null that ask for nothing; those of chat alone are refused elsewhere only."""
 
-_IN_MESSAGE = ("tool_calls", "function_call", "tool_call_id", "audio")
+REPLACED: Mapping[str, tuple[str, tuple[object, ...]]] = {
+    "functions": ("tools", ([],)),
+    "function_call": ("tool_choice", ("none", "auto")),
+}
+"""Parameters of the past, what has taken their place, and the values that ask for nothing."""
 
 
 def refuse(document: Mapping[str, object], extra: Iterable[str]) -> int:
     """Raise for an extra field that is not built yet; return how many of them nobody knows."""
     unknown = 0
     for name in sorted(extra):
+        if name in REPLACED:
+            _refuse_replaced(name, document)
+            continue
         harmless = NOT_BUILT.get(name)
         if harmless is None:
             unknown += name not in INERT
         elif not _asks_for_nothing(name, document, harmless):
             raise unsupported(name)
     return unknown
-
-
-def refuse_in_messages(messages: object) -> None:
-    """Raise for tool calls and tool answers in a conversation."""
-    if not isinstance(messages, list):
-        return
-    for index, message in enumerate(messages):
-        if not isinstance(message, dict):
-            return
-        if message.get("role") in ("tool", "function"):
-            raise unsupported(f"messages.{index}.role")
-        for name in _IN_MESSAGE:
-            if message.get(name):
-                raise unsupported(f"messages.{index}.{name}")
 
 
 def refuse_in_stream_options(options: object) -> None:
@@ -112,6 +103,14 @@ def refuse_in_stream_options(options: object) -> None:
 def unsupported(param: str) -> InvalidRequest:
     """Return the error for a parameter that is not built yet."""
     return InvalidRequest(f"The parameter '{param}' is not supported.", param=param, code="unsupported_parameter")
+
+
+def _refuse_replaced(name: str, document: Mapping[str, object]) -> None:
+    successor, harmless = REPLACED[name]
+    if not _asks_for_nothing(name, document, harmless):
+        raise InvalidRequest(
+            f"The parameter '{name}' is not supported; use '{successor}'.", param=name, code="unsupported_parameter"
+        )
 
 
 def _asks_for_nothing(name: str, document: Mapping[str, object], harmless: tuple[object, ...]) -> bool:

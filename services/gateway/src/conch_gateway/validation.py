@@ -14,7 +14,7 @@ from pydantic_core import ErrorDetails
 from conch_contracts.openai.chat import ChatCompletionRequest
 from conch_contracts.openai.completions import CompletionRequest
 from conch_contracts.openai.sampling import ApiModel, SamplingFields, is_on
-from conch_gateway import unsupported
+from conch_gateway import conversation, thinking, tool_use, unsupported
 from conch_kit.errors import InvalidRequest
 
 R = TypeVar("R", bound=SamplingFields)
@@ -42,7 +42,6 @@ class Validated(Generic[R]):
 
 def chat(document: dict[str, object]) -> Validated[ChatCompletionRequest]:
     """Validate a chat request."""
-    unsupported.refuse_in_messages(document.get("messages"))
     validated = _validate(ChatCompletionRequest, document)
     request = validated.request
     if request.messages is None and request.prompt_token_ids is None:
@@ -55,6 +54,9 @@ def chat(document: dict[str, object]) -> Validated[ChatCompletionRequest]:
             param="continue_final_message",
             code="invalid_value",
         )
+    conversation.check(request.messages or ())
+    tool_use.check(request)
+    thinking.check(request)
     return validated
 
 

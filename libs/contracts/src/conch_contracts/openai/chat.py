@@ -5,6 +5,16 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from conch_contracts.openai.sampling import INT32_MAX, MAX_ALTERNATIVES, ApiModel, SamplingFields
+from conch_contracts.openai.tools import (
+    MAX_CALLS,
+    MAX_ID_CHARS,
+    MAX_TOOLS,
+    FunctionCall,
+    NamedToolChoice,
+    Tool,
+    ToolCall,
+    ToolCallDelta,
+)
 from conch_contracts.openai.usage import CompletionUsage
 
 MAX_MESSAGES = 4096
@@ -21,10 +31,17 @@ class TextPart(ApiModel):
 class ChatMessage(ApiModel):
     """One turn of the conversation."""
 
-    role: Literal["system", "developer", "user", "assistant"]
-    content: str | Annotated[list[TextPart], Field(min_length=1, max_length=MAX_PARTS, fail_fast=True)]
+    role: Literal["system", "developer", "user", "assistant", "tool", "function"]
+    content: str | Annotated[list[TextPart], Field(min_length=1, max_length=MAX_PARTS, fail_fast=True)] | None = None
+    """Null or absent only where the assistant calls tools instead."""
     name: Annotated[str, Field(max_length=MAX_PARTS)] | None = None
     reasoning_content: str | None = None
+    tool_calls: Annotated[list[ToolCall], Field(max_length=MAX_CALLS, fail_fast=True)] | None = None
+    """Of the assistant: what it called."""
+    tool_call_id: Annotated[str, Field(max_length=MAX_ID_CHARS)] | None = None
+    """Of a tool: which call this is the result of."""
+    function_call: FunctionCall | None = None
+    """The older form of `tool_calls`, to which a message of the role `function` is the result."""
 
 
 class ChatCompletionRequest(SamplingFields):
@@ -39,6 +56,20 @@ class ChatCompletionRequest(SamplingFields):
     top_logprobs: int | None = Field(default=None, ge=0, le=MAX_ALTERNATIVES)
     add_generation_prompt: bool | None = None
     continue_final_message: bool | None = None
+    tools: Annotated[list[Tool], Field(max_length=MAX_TOOLS, fail_fast=True)] | None = None
+    """Functions that the model may call."""
+    tool_choice: Literal["none", "auto", "required"] | NamedToolChoice | None = None
+    """Whether it may call them, must, or must call a certain one; `auto` when there are tools."""
+    parallel_tool_calls: bool | None = None
+    """False: at most one call comes back."""
+    reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
+    """How much a model thinks that can do so more or less; `none` switches it off."""
+    include_reasoning: bool | None = None
+    """False: the thinking is not shown."""
+    reasoning_max_tokens: int | None = Field(default=None, ge=0, le=INT32_MAX)
+    """The most tokens that the model may think."""
+    thinking_token_budget: int | None = Field(default=None, ge=0, le=INT32_MAX)
+    """The same, under vLLM's name."""
 
 
 class TopLogprob(ApiModel):
@@ -67,7 +98,12 @@ class AssistantMessage(ApiModel):
 
     role: str
     content: str | None
+    """Null where the answer consists of calls."""
     refusal: str | None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+    """The same as `reasoning_content`; clients are divided over the name."""
+    tool_calls: list[ToolCall] | None = None
 
 
 class ChatChoice(ApiModel):
@@ -76,7 +112,7 @@ class ChatChoice(ApiModel):
     index: int
     message: AssistantMessage
     logprobs: ChoiceLogprobs | None
-    finish_reason: Literal["stop", "length"] | None
+    finish_reason: Literal["stop", "length", "tool_calls"] | None
     stop_reason: str | int | None = None
 
 
@@ -96,6 +132,9 @@ class Delta(ApiModel):
 
     role: str | None = None
     content: str | None = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+    tool_calls: list[ToolCallDelta] | None = None
 
 
 class ChatChunkChoice(ApiModel):
@@ -104,7 +143,7 @@ class ChatChunkChoice(ApiModel):
     index: int
     delta: Delta
     logprobs: ChoiceLogprobs | None = None
-    finish_reason: Literal["stop", "length"] | None
+    finish_reason: Literal["stop", "length", "tool_calls"] | None
     stop_reason: str | int | None = None
 
 

@@ -9,7 +9,7 @@ from conch_contracts.openai.encoders import EncoderFields
 from conch_contracts.openai.rerank import RerankRequest
 from conch_contracts.openai.scores import ClassifyRequest, ScoreRequest
 from conch_contracts.records import ModelKind, Route
-from conch_gateway import unsupported
+from conch_gateway import conversation
 from conch_gateway.body import parse
 from conch_gateway.encoders import shapes, texts
 from conch_gateway.encoders.texts import Shape, Work
@@ -46,11 +46,10 @@ class EncoderEndpoint(Generic[E]):
 
     def understand(self, body: bytes, snapshot: Snapshot) -> Understood:
         """Return the request that the body holds; raises a ServiceError that names what is wrong with it."""
-        document = parse(body)
-        unsupported.refuse_in_messages(document.get("messages"))
-        request, unknown = typed(self.request, document)
+        request, unknown = typed(self.request, parse(body))
         if isinstance(request, InputFields):
             _check_inputs(request)
+            conversation.check(request.messages or ())
         route = resolve(snapshot, request.model, kinds=self.kinds)
         return Understood(
             route=route,
