@@ -10,6 +10,8 @@ from urllib.request import Request, urlopen
 import pytest
 from jsonschema import Draft202012Validator
 
+from testkit.golden import load_golden
+
 
 def _modern(schema: Any) -> Any:
     """Return a schema with OpenAPI 3.0's `nullable` written as JSON Schema understands it."""
@@ -55,6 +57,20 @@ CHATS = [
     {"messages": HELLO, "n": 2, "logprobs": True, "top_logprobs": 3},
     {"messages": HELLO, "max_tokens": 3},
     {"messages": HELLO, "stop": "can", "user": "someone", "seed": 1},
+]
+GOLDEN = load_golden()
+CHATS += [
+    {"messages": item.messages, "tools": item.tools, "temperature": 0}
+    for item in map(GOLDEN.named, ("tool", "tool-parallel", "tool-result", "tool-not-needed"))
+]
+CHATS += [
+    {"messages": GOLDEN.named("think").messages, "reasoning_effort": "high", "temperature": 0},
+    {
+        "messages": GOLDEN.named("tool").messages,
+        "tools": GOLDEN.named("tool").tools,
+        "max_tokens": 20,
+        "temperature": 0,
+    },
 ]
 COMPLETIONS = [
     {"prompt": "Once upon a time"},

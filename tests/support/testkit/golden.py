@@ -20,6 +20,7 @@ class Item:
     logprobs: list[float]
     messages: list[dict[str, Any]] | None
     prompt: str | None
+    tools: list[dict[str, Any]] | None
     plain: bool
     """Whether the chat needs neither tools nor template arguments."""
 
@@ -53,6 +54,7 @@ def load_golden() -> Golden:
             logprobs=item["logprobs"],
             messages=item.get("messages"),
             prompt=item.get("prompt"),
+            tools=item.get("tools"),
             plain=not item.get("tools") and not item.get("template_kwargs"),
         )
         for item in raw["items"]

@@ -21,6 +21,16 @@ class Message(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+class ThinkingLimit(Message):
+    """How long a model may think: at most `tokens` stand between the marks that begin and end its thinking."""
+
+    start_id: int
+    end_id: int
+    opened: bool
+    """Whether the prompt has the first mark, so that the answer begins inside the thinking."""
+    tokens: int
+
+
 class SamplingParameters(Message):
     """How an engine chooses tokens. Sent as JSON in the `parameters` tensor of the `tokens` dialect."""
 
@@ -47,6 +57,9 @@ class SamplingParameters(Message):
     """How many alternatives to report beside the chosen token; None: no log probabilities at all."""
     prompt_logprobs: int | None = None
     """The same for the prompt's own tokens."""
+
+    thinking: ThinkingLimit | None = None
+    """None: the model thinks as long as it likes."""
 
 
 class BackendOptions(Message):

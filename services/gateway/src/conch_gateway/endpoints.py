@@ -98,12 +98,14 @@ class Job:
         """
         answer = PrepareResponse.model_validate_json(prepared)
         route = understood.route
+        found = parsing.of(understood.request, route, answer)
+        sampling = parameters.sampling(understood.request, understood.shape, route, answer)
         return cls(
             understood=understood,
             prepared=answer,
-            sampling=parameters.sampling(understood.request, understood.shape, route, answer),
+            sampling=parsing.constrained(sampling, understood.request, answer, found),
             backend=parameters.backend_options(route, answer),
-            parsing=parsing.of(understood.request, route, answer),
+            parsing=found,
             request_id=ids[0],
             response_id=ids[1],
             created=created,

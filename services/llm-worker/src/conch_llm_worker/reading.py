@@ -43,19 +43,27 @@ class Reading:
         """Take an engine's message and return what it adds; nothing may be fed after a step with a finish."""
         if self._reader.plain:
             return self._generation.feed(delta)
+        if len(delta.ids) < 2:
+            return self._feed_one(delta)
         events: list[Event] = []
         entries: list[TokenEntry] = []
-        finish: Finish | None = None
+        step = Step("")
         for single in _one_by_one(delta):
-            made = self._generation.completion_tokens
-            step = self._generation.feed(single)
+            step = self._feed_one(single)
             entries += step.entries
-            for event in self._read(step, self._generation.completion_tokens - made):
+            for event in step.events:
                 append(events, event)
-            finish = step.finish
-            if finish is not None:
+            if step.finish is not None:
                 break
-        return Step("", entries, finish if finish is None else self._as_read(finish), events)
+        return Step("", entries, step.finish, events)
+
+    def _feed_one(self, delta: TokenDelta) -> Step:
+        """Take a message of at most one token."""
+        generation = self._generation
+        made = generation.completion_tokens
+        step = generation.feed(delta)
+        events = self._read(step, generation.completion_tokens - made)
+        return Step("", step.entries, None if step.finish is None else self._as_read(step.finish), events)
 
     def _read(self, step: Step, tokens: int) -> Sequence[Event]:
         reader = self._reader
@@ -77,10 +85,7 @@ class Reading:
 
 
 def _one_by_one(delta: TokenDelta) -> Iterator[TokenDelta]:
-    """Yield a message for each token of a message; what it says of the end stays with the last."""
-    if len(delta.ids) < 2:
-        yield delta
-        return
+    """Yield a message for each token of a message of several; what it says of the end stays with the last."""
     for at, token_id in enumerate(delta.ids):
         logprobs = None if delta.logprobs is None else _at(delta.logprobs, at)
         if at < len(delta.ids) - 1:
