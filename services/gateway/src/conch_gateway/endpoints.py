@@ -103,7 +103,7 @@ class Job:
         return cls(
             understood=understood,
             prepared=answer,
-            sampling=parsing.constrained(sampling, understood.request, answer, found),
+            sampling=parsing.constrained(sampling, understood.request, route, answer, found),
             backend=parameters.backend_options(route, answer),
             parsing=found,
             request_id=ids[0],
