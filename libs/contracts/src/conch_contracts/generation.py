@@ -10,6 +10,7 @@ from enum import StrEnum
 
 from pydantic import BaseModel, ConfigDict
 
+from conch_contracts.grammar import Grammar
 from conch_contracts.names import EngineAddress
 from conch_contracts.records import BundleDigest, Dialect
 
@@ -46,6 +47,8 @@ class SamplingParameters(Message):
     """How many alternatives to report beside the chosen token; None: no log probabilities at all."""
     prompt_logprobs: int | None = None
     """The same for the prompt's own tokens."""
+    grammar: Grammar | None = None
+    """What the answer must look like; None: anything."""
 
 
 class BackendOptions(Message):
