@@ -46,6 +46,9 @@ def test_greedy_answers_follow_the_parameters(fields: dict, expected: list[int])
 class _OnlyEven:
     """A real mask: even ids, and never the same twice."""
 
+    complete = finished = False
+    fault = ""
+
     def __init__(self) -> None:
         self.taken: list[int] = []
 
