@@ -51,6 +51,8 @@ def test_without_a_seed_one_is_drawn() -> None:
         ({"stop_token_ids": [50]}, "stop_token_ids"),
         ({"bad_words": [[1, 50]]}, "bad_words"),
         ({"bad_words": [[]]}, "bad_words"),
+        ({"allowed_token_ids": []}, "allowed_token_ids"),
+        ({"allowed_token_ids": [50]}, "allowed_token_ids"),
         ({"logprobs": -1}, "logprobs"),
         ({"beam_width": 4}, "beam_width"),
     ],

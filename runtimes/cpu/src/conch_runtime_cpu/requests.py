@@ -93,6 +93,7 @@ def _check_ids(sampling: SamplingParameters, vocabulary: int) -> None:
         "eos_token_ids": sampling.eos_token_ids,
         "stop_token_ids": sampling.stop_token_ids,
         "logit_bias": tuple(sampling.logit_bias),
+        "allowed_token_ids": sampling.allowed_token_ids or (),
         "bad_words": tuple(token for word in sampling.bad_words for token in word),
     }
     for name, ids in groups.items():
@@ -101,3 +102,5 @@ def _check_ids(sampling: SamplingParameters, vocabulary: int) -> None:
                 raise InvalidRequest(f"{name}: id {token} is not in the vocabulary of {vocabulary}")
     if not all(sampling.bad_words):
         raise InvalidRequest("bad_words: a bad word must have at least one id")
+    if sampling.allowed_token_ids is not None and not sampling.allowed_token_ids:
+        raise InvalidRequest("allowed_token_ids: at least one id must be allowed")
