@@ -53,6 +53,7 @@ def test_without_a_seed_one_is_drawn() -> None:
         ({"bad_words": [[]]}, "bad_words"),
         ({"allowed_token_ids": []}, "allowed_token_ids"),
         ({"allowed_token_ids": [50]}, "allowed_token_ids"),
+        ({"beams": 4}, "beams"),
         ({"logprobs": -1}, "logprobs"),
         ({"beam_width": 4}, "beam_width"),
     ],

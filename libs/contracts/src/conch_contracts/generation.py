@@ -53,6 +53,10 @@ class SamplingParameters(Message):
     """Whether log probabilities are those of the logits divided by the temperature."""
     top_p_normalized_logprobs: bool = False
     """Whether log probabilities are of what `top_p` leaves, so that those probabilities add up to 1."""
+    beams: int | None = None
+    """How many beams a beam search keeps; None: tokens are drawn one by one."""
+    length_penalty: float = 1.0
+    """Of a beam search: above 1 favours longer answers."""
 
 
 class BackendOptions(Message):

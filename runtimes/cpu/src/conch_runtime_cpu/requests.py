@@ -80,6 +80,8 @@ def _check_numbers(sampling: SamplingParameters) -> None:
     }.items():
         if not math.isfinite(value):
             raise InvalidRequest(f"{name}: must be a finite number; found {value}")
+    if sampling.beams is not None:
+        raise InvalidRequest("beams: this runtime draws tokens one by one and has no beam search")
     if not 0 < sampling.top_p <= 1:
         raise InvalidRequest(f"top_p: must be above 0 and at most 1; found {sampling.top_p}")
     if not 0 <= sampling.min_p <= 1:

@@ -14,6 +14,7 @@ from typing import Any
 from conch_contracts.headers import INTERNAL_TOKEN, REQUEST_ID
 from conch_contracts.records import Engine
 from conch_gateway import body
+from conch_gateway.admission import Claim
 from conch_gateway.delivery import Delivery
 from conch_gateway.dispatch import Dispatch
 from conch_gateway.endpoints import CHAT, COMPLETIONS, Endpoint, Job, Understood
@@ -21,6 +22,7 @@ from conch_gateway.exchange import Exchange
 from conch_gateway.metrics import GatewayMetrics
 from conch_gateway.reply import Reply
 from conch_gateway.stages import Stages
+from conch_gateway.templates import DEFAULT_POLICY, TemplatePolicy
 from conch_gateway.tokenizers import Tokenizers
 from conch_gateway.upstream.port import Header
 from conch_gateway.watch import Limits, Watch
@@ -70,6 +72,7 @@ class Inference:
         tracer: Tracer,
         *,
         internal_token: bytes | None = None,
+        policy: TemplatePolicy = DEFAULT_POLICY,
     ) -> None:
         self._snapshot = snapshot
         self._tokenizers = tokenizers
@@ -77,6 +80,7 @@ class Inference:
         self._metrics = metrics
         self._bounds = bounds
         self._tracer = tracer
+        self._policy = policy
         self._token_header: tuple[Header, ...] = (
             () if internal_token is None else ((INTERNAL_TOKEN.encode(), internal_token),)
         )
@@ -107,9 +111,11 @@ class Inference:
         if snapshot is None:
             raise Unavailable("The models are not known yet.", code="model_not_ready", retry_after_s=1)
         if len(raw) > LARGE_BYTES:
-            understood = await asyncio.to_thread(endpoint.understand, raw, snapshot)
+            understood = await asyncio.to_thread(endpoint.understand, raw, snapshot, self._policy)
         else:
-            understood = endpoint.understand(raw, snapshot)
+            understood = endpoint.understand(raw, snapshot, self._policy)
+        if understood.request.request_id is not None:
+            exchange.rename(understood.request.request_id)
         exchange.model = understood.route.served_names[0]
         if understood.unknown_fields:
             self._metrics.unknown_fields.inc(understood.unknown_fields)
@@ -120,7 +126,7 @@ class Inference:
     ) -> Job:
         with stages.tokenizing() as headers:
             prepared = await self._tokenizers.prepare(understood.preparation, headers)
-        ids = (exchange.request_id, endpoint.id_prefix + urandom(16).hex())
+        ids = (exchange.request_id, understood.answer_id(urandom(16).hex()))
         created = int(time.time())
         if len(prepared) > LARGE_BYTES:
             return await asyncio.to_thread(Job.of, understood, prepared, ids=ids, created=created)
@@ -144,7 +150,8 @@ class Inference:
             return job.message(engine, timeout_s=max(0.001, course.deadline - now))
 
         deliver = delivery.stream if job.understood.stream else delivery.whole
-        await self._dispatch.run(route, course.stages, job.sequences, message, deliver)
+        claim = Claim(job.sequences, job.understood.priority)
+        await self._dispatch.run(route, course.stages, claim, message, deliver)
 
     def _headers(self, exchange: Exchange) -> tuple[Header, ...]:
         return (REQUEST_ID.encode(), exchange.request_id.encode()), *self._token_header

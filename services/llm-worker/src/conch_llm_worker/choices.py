@@ -6,17 +6,18 @@ reader stops the reading of the engine's stream.
 """
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import aclosing, suppress
 
 from tritonclient.grpc.service_pb2 import ModelInferResponse
 
-from conch_contracts.generation import GenerateRequest, Usage
+from conch_contracts.generation import GenerateRequest, PreparedPrompt, Usage
 from conch_contracts.records import Dialect
 from conch_kit.triton.errors import EngineError, MalformedResponse
 from conch_llm_worker.answers import Answer
-from conch_llm_worker.dialects.deltas import Reader
+from conch_llm_worker.dialects.deltas import Reader, TokenDelta, split
 from conch_llm_worker.engine_calls import EngineCalls, Responses
-from conch_llm_worker.generation import Finish, Generation, Rules
+from conch_llm_worker.generation import Finish, Generation, Rules, Step, prompt_entries
 from conch_llm_worker.vocabulary import Vocabulary
 
 _LAST_WORD_S = 0.5
@@ -29,12 +30,13 @@ class Choices:
     def __init__(self, request: GenerateRequest, vocabulary: Vocabulary, engines: EngineCalls, answer: Answer) -> None:
         rules = Rules.of(request, vocabulary)
         self._request = request
+        self._details = request.details
         self._engines = engines
         self._answer = answer
         self._generations = [
-            Generation(rules, vocabulary, prompt if request.echo else None)
+            Generation(rules, vocabulary, _beginning(request, prompt))
             for prompt in request.prompts
-            for _ in range(request.n)
+            for _ in range(request.candidates)
         ]
 
     async def run(self) -> None:
@@ -88,26 +90,53 @@ class Choices:
         self, index: int, generation: Generation, reader: Reader, opening: ModelInferResponse, responses: Responses
     ) -> Finish:
         """Add what each message brings to the answer until one of them ends it."""
-        answer, delta = self._answer, reader.read(opening)
-        if self._request.echo:
-            await answer.add(index, generation.echo(delta.prompt))
-        step = generation.feed(delta)
-        await answer.add(index, step)
-        if step.finish is not None:
-            return step.finish
+        delta = reader.read(opening)
+        if generation.echoes:
+            await self._answer.add(index, generation.echo(delta.prompt))
+        if self._details is not None and self._details.prompt_logprobs is not None:
+            ids = self._request.prompts[index // self._request.candidates].ids
+            entries = prompt_entries(ids, delta.prompt, self._details.prompt_logprobs)
+            await self._answer.add(index, Step("", prompt=entries))
+        finish = await self._add(index, generation, delta, opening=True)
+        if finish is not None:
+            return finish
         async for response in responses:
-            step = generation.feed(reader.read(response))
-            if step.text or step.entries or step.finish is not None:
-                await answer.add(index, step)
+            finish = await self._add(index, generation, reader.read(response))
+            if finish is not None:
+                return finish
+        raise MalformedResponse("The engine's stream ended without a reason.")
+
+    async def _add(
+        self, index: int, generation: Generation, delta: TokenDelta, *, opening: bool = False
+    ) -> Finish | None:
+        """Add one message to the answer; the opening one even if it has nothing to show."""
+        for part in self._parts(delta):
+            step = generation.feed(part)
+            if step.text or step.entries or step.ids or opening or step.finish is not None:
+                await self._answer.add(index, step)
             if step.finish is not None:
                 return step.finish
-        raise MalformedResponse("The engine's stream ended without a reason.")
+        return None
+
+    def _parts(self, delta: TokenDelta) -> Sequence[TokenDelta]:
+        """Return what an engine sent together in the pieces in which the client wants it."""
+        if self._details is None or self._details.max_frame_tokens is None:
+            return (delta,)
+        return split(delta, self._details.max_frame_tokens)
 
     def _cut_short(self, generation: Generation, finish: Finish) -> bool:
         """Tell whether the engine would go on if it were let: it may not know the string that ended the answer."""
         if not isinstance(finish.stop_reason, str) or generation.completion_tokens >= self._request.sampling.max_tokens:
             return False
         return self._request.target.dialect is Dialect.TOKENS or finish.stop_reason in self._request.stop
+
+
+def _beginning(request: GenerateRequest, prompt: PreparedPrompt) -> PreparedPrompt | None:
+    """Return what a choice's text begins with before the engine adds to it."""
+    if request.echo:
+        return prompt
+    prefix = "" if request.details is None else request.details.prefix
+    return PreparedPrompt(ids=(), text=prefix) if prefix else None
 
 
 async def _last_word(responses: Responses) -> None:

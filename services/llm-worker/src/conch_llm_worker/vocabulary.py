@@ -12,7 +12,7 @@ from typing import Self
 
 from tokenizers import Tokenizer
 
-from conch_llm_worker.detokenizer import ByteLevelDetokenizer, Detokenizer, Pieces, WindowDetokenizer
+from conch_llm_worker.detokenizer import ByteLevelDetokenizer, Detokenizer, Pieces, TightDetokenizer, WindowDetokenizer
 
 _SAMPLE = 512
 """Ids whose table entry is checked against the tokenizer, beside all added tokens."""
@@ -28,6 +28,7 @@ class Vocabulary:
     def __init__(self, tokenizer: Tokenizer, decoders: frozenset[str]) -> None:
         added = tokenizer.get_added_tokens_decoder()
         self._tokenizer = tokenizer
+        self._added = {id_: token.content for id_, token in added.items()}
         self._special = frozenset(id_ for id_, token in added.items() if token.special)
         self._byte_fallback = "ByteFallback" in decoders
         self._fragile = "ByteLevel" in decoders
@@ -46,13 +47,14 @@ class Vocabulary:
             raise VocabularyError(f"The bundle's tokenizer.json cannot be read: {exc}") from exc
         return cls(tokenizer, decoders)
 
-    def detokenizer(self, *, skip_special_tokens: bool) -> Detokenizer:
-        """Return a fresh detokenizer for one text."""
+    def detokenizer(self, *, skip_special_tokens: bool, spaces: bool = True) -> Detokenizer:
+        """Return a fresh detokenizer for one text; without `spaces` there are none between two special tokens."""
         pieces = self._skipped if skip_special_tokens else self._kept
         if pieces is not None:
             return ByteLevelDetokenizer(pieces)
         silent = self._special if skip_special_tokens else frozenset[int]()
-        return WindowDetokenizer(self._decode, silent, self._is_open, fragile=self._fragile)
+        window = WindowDetokenizer(self._decode, silent, self._is_open, fragile=self._fragile)
+        return window if spaces or skip_special_tokens else TightDetokenizer(window, self._added)
 
     def token_bytes(self, token_id: int) -> bytes:
         """Return the bytes that an id adds in the middle of a text; part of a character for some."""

@@ -52,9 +52,9 @@ class ChatCompletionRequest(SamplingFields):
     """Variables for the chat template, such as `enable_thinking`."""
     disable_chat_template: bool | None = None
     """Take the first message's text as the prompt, as it is."""
-    documents: (
-        Annotated[list[dict[str, str]], Field(min_length=1, max_length=MAX_DOCUMENTS, fail_fast=True)] | None
-    ) = None
+    documents: Annotated[list[dict[str, str]], Field(min_length=1, max_length=MAX_DOCUMENTS, fail_fast=True)] | None = (
+        None
+    )
     """For chat templates that put documents into the prompt."""
 
     @property

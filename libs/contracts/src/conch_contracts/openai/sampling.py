@@ -120,9 +120,7 @@ class SamplingFields(ApiModel):
     user: Annotated[str, Field(max_length=MAX_USER_CHARS)] | None = None
     metadata: (
         Annotated[
-            dict[
-                Annotated[str, Field(max_length=64)], Annotated[str, Field(max_length=512)] | int | float | bool
-            ],
+            dict[Annotated[str, Field(max_length=64)], Annotated[str, Field(max_length=512)] | int | float | bool],
             Field(max_length=16),
         ]
         | None
