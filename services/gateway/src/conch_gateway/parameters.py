@@ -19,6 +19,19 @@ from conch_kit.errors import InvalidRequest
 T = TypeVar("T")
 
 _PLAIN = Details()
+_OF_DETAILS = frozenset(
+    {
+        "prompt_logprobs",
+        "return_token_ids",
+        "return_tokens_as_token_ids",
+        "spaces_between_special_tokens",
+        "max_streaming_response_tokens",
+        "stream_options",
+        "service_tier",
+        "metadata",
+    }
+)
+"""Parameters that can make an answer more than plain; most requests have none of them."""
 
 COMPLETION_TOKENS = 16
 """What OpenAI gives a text completion that names no limit."""
@@ -127,6 +140,8 @@ def backend_options(request: SamplingFields, route: Route, prepared: PrepareResp
 
 def details(request: SamplingFields, shape: Shape, route: Route) -> Details | None:
     """Return what the answer shows beside its text; None for a plain one."""
+    if route.profile is Profile.OPENAI and not shape.prefix and request.model_fields_set.isdisjoint(_OF_DETAILS):
+        return None
     stream = is_on(request.stream)
     options = request.stream_options
     made = Details(
