@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
+from conch_kit.connection import CONNECTION
 from prometheus_client import CollectorRegistry
 
 from conch_contracts.names import GENERATE_PATH, PREPARE_PATH, Digest, EngineAddress, ModelId, ServedName, WorkerUrl
@@ -15,7 +16,6 @@ from conch_gateway.access_log import AccessLog
 from conch_gateway.admission import Admission
 from conch_gateway.app import Deps, create_app
 from conch_gateway.auth import ApiKeys
-from conch_gateway.client import CONNECTION
 from conch_gateway.encoders.answers import NoStore, Store
 from conch_gateway.metrics import GatewayMetrics
 from conch_gateway.settings import GatewaySettings
@@ -154,9 +154,11 @@ def answered(body: bytes, usage: bytes = b'{"prompt_tokens":3,"completion_tokens
     return lambda _: FakeAnswer(headers={b"x-conch-usage": usage}, pieces=(body,))
 
 
-def refused(status: int, message: str, *, code: str | None = None, retryable: bool = False) -> FakeAnswer:
+def refused(
+    status: int, message: str, *, param: str | None = None, code: str | None = None, retryable: bool = False
+) -> FakeAnswer:
     """Return an error answer as internal services give it."""
-    kind = {"message": message, "type": "x", "param": None, "code": code}
+    kind = {"message": message, "type": "x", "param": param, "code": code}
     headers = {b"x-conch-retryable": b"true"} if retryable else {}
     return FakeAnswer(status, headers, (orjson.dumps({"error": kind}),))
 

@@ -130,5 +130,6 @@ def _answer(report: SourceReport) -> Answer:
         max_position_embeddings=facts.max_position_embeddings,
         chat_template=None,
         generation=facts.generation,
+        chat=facts.chat,
         encoder=facts.encoder,
     )

@@ -9,6 +9,7 @@ from conch_contracts.generation import Api, GenerateRequest, Usage
 from conch_llm_worker.details import body_fields, ending, prompt_ids, prompt_logprobs, usage_fields
 from conch_llm_worker.generation import Finish, Step, TokenEntry
 from conch_llm_worker.logprobs import Json, chat_logprobs, completion_logprobs
+from conch_llm_worker.messages import Parts
 from conch_llm_worker.vocabulary import Vocabulary
 
 
@@ -16,7 +17,7 @@ from conch_llm_worker.vocabulary import Vocabulary
 class Choice:
     """One choice as it is collected."""
 
-    parts: list[str] = field(default_factory=list)
+    parts: Parts = field(default_factory=Parts)
     entries: list[TokenEntry] = field(default_factory=list)
     finish: Finish | None = None
     ids: list[int] = field(default_factory=list)
@@ -30,7 +31,8 @@ class Choice:
 
     def add(self, step: Step) -> None:
         """Append what one step brought."""
-        self.parts.append(step.text)
+        self.parts.add(step.events)
+        self.parts.content.append(step.text)
         self.entries.extend(step.entries)
         self.finish = step.finish
         self.ids.extend(step.ids)
@@ -57,15 +59,15 @@ def complete_body(request: GenerateRequest, choices: Sequence[Choice], usage: Us
 
 def _chat_choice(request: GenerateRequest, index: int, choice: Choice, vocabulary: Vocabulary) -> dict[str, Json]:
     details = request.details
-    message: dict[str, Json] = {"role": request.role, "content": "".join(choice.parts), "refusal": None}
+    shown: dict[str, Json] = {}
     fields: dict[str, Json] = {}
     if details is not None and details.token_ids:
-        message |= {"prompt_token_ids": prompt_ids(request, index), "completion_token_ids": [*choice.ids]}
+        shown = {"prompt_token_ids": prompt_ids(request, index), "completion_token_ids": [*choice.ids]}
         fields["token_ids"] = [*choice.ids]
     as_ids = details is not None and details.tokens_as_ids
     return {
         "index": index,
-        "message": message,
+        "message": {**choice.parts.message(request.role), **shown},
         "logprobs": chat_logprobs(choice.entries, vocabulary, as_ids=as_ids) if request.logprobs else None,
         **ending(choice.finish, details),
         **fields,
@@ -83,7 +85,7 @@ def _completion_choice(request: GenerateRequest, index: int, choice: Choice, voc
     as_ids = details is not None and details.tokens_as_ids
     return {
         "index": index,
-        "text": "".join(choice.parts),
+        "text": "".join(choice.parts.content),
         "logprobs": completion_logprobs(choice.entries, vocabulary, as_ids=as_ids) if request.logprobs else None,
         **ending(choice.finish, details),
         **fields,

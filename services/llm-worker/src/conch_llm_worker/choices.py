@@ -6,7 +6,7 @@ reader stops the reading of the engine's stream.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import aclosing, suppress
 
 from tritonclient.grpc.service_pb2 import ModelInferResponse
@@ -18,6 +18,9 @@ from conch_llm_worker.answers import Answer
 from conch_llm_worker.dialects.deltas import Reader, TokenDelta, split
 from conch_llm_worker.engine_calls import EngineCalls, Responses
 from conch_llm_worker.generation import Finish, Generation, Rules, Step, prompt_entries
+from conch_llm_worker.parsing.ids import call_ids
+from conch_llm_worker.parsing.reader import AnswerReader
+from conch_llm_worker.reading import Reading
 from conch_llm_worker.vocabulary import Vocabulary
 
 _LAST_WORD_S = 0.5
@@ -38,6 +41,7 @@ class Choices:
             for prompt in request.prompts
             for _ in range(request.candidates)
         ]
+        self._readings: list[Reading] = []
 
     async def run(self) -> None:
         """Run every choice to its end; raise the first failure."""
@@ -57,6 +61,7 @@ class Choices:
         return Usage(
             prompt_tokens=sum(len(prompt.ids) for prompt in self._request.prompts),
             completion_tokens=sum(generation.completion_tokens for generation in self._generations),
+            reasoning_tokens=self._reasoning_tokens(),
         )
 
     async def _run_in(self, slots: asyncio.Semaphore, index: int) -> None:
@@ -90,29 +95,29 @@ class Choices:
         self, index: int, generation: Generation, reader: Reader, opening: ModelInferResponse, responses: Responses
     ) -> Finish:
         """Add what each message brings to the answer until one of them ends it."""
-        delta = reader.read(opening)
+        delta, feed = reader.read(opening), self._feeding(generation)
         if generation.echoes:
             await self._answer.add(index, generation.echo(delta.prompt))
         if self._details is not None and self._details.prompt_logprobs is not None:
             ids = self._request.prompts[index // self._request.candidates].ids
             entries = prompt_entries(ids, delta.prompt, self._details.prompt_logprobs)
             await self._answer.add(index, Step("", prompt=entries))
-        finish = await self._add(index, generation, delta, opening=True)
+        finish = await self._add(index, feed, delta, opening=True)
         if finish is not None:
             return finish
         async for response in responses:
-            finish = await self._add(index, generation, reader.read(response))
+            finish = await self._add(index, feed, reader.read(response))
             if finish is not None:
                 return finish
         raise MalformedResponse("The engine's stream ended without a reason.")
 
     async def _add(
-        self, index: int, generation: Generation, delta: TokenDelta, *, opening: bool = False
+        self, index: int, feed: Callable[[TokenDelta], Step], delta: TokenDelta, *, opening: bool = False
     ) -> Finish | None:
         """Add one message to the answer; the opening one even if it has nothing to show."""
         for part in self._parts(delta):
-            step = generation.feed(part)
-            if step.text or step.entries or step.ids or opening or step.finish is not None:
+            step = feed(part)
+            if step.text or step.entries or step.events or step.ids or opening or step.finish is not None:
                 await self._answer.add(index, step)
             if step.finish is not None:
                 return step.finish
@@ -123,6 +128,21 @@ class Choices:
         if self._details is None or self._details.max_frame_tokens is None:
             return (delta,)
         return split(delta, self._details.max_frame_tokens)
+
+    def _feeding(self, generation: Generation) -> Callable[[TokenDelta], Step]:
+        """Return what takes the engine's messages: the choice itself, or the reader of its text."""
+        parsing = self._request.parsing
+        if parsing is None:
+            return generation.feed
+        reading = Reading(generation, AnswerReader(parsing, call_ids(parsing)))
+        self._readings.append(reading)
+        return reading.feed
+
+    def _reasoning_tokens(self) -> int | None:
+        parsing = self._request.parsing
+        if parsing is None or parsing.thinking is None:
+            return None
+        return sum(reading.reasoning_tokens for reading in self._readings)
 
     def _cut_short(self, generation: Generation, finish: Finish) -> bool:
         """Tell whether the engine would go on if it were let: it may not know the string that ended the answer."""

@@ -3,13 +3,14 @@
 Each frame is built whole, which costs some microseconds more than `frames` takes; only requests with details pay them.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import orjson
 
 from conch_contracts.generation import Api, Details, GenerateRequest, Usage
 from conch_contracts.records import Profile
 from conch_llm_worker.details import ending, prompt_ids, usage_fields
+from conch_llm_worker.event_frames import delta_of
 from conch_llm_worker.generation import Step
 from conch_llm_worker.logprobs import Json, chat_logprobs, completion_logprobs
 from conch_llm_worker.vocabulary import Vocabulary
@@ -51,19 +52,29 @@ class DetailedFrames:
         return self._frame([], {"usage": usage_fields(usage)})
 
     def _chat_step(self, index: int, step: Step) -> bytes:
-        frames, ids = b"", self._ids(step)
-        if step.text or step.entries or (ids and step.finish is None):
-            delta: Fields = {"content": step.text, **({"completion_token_ids": ids} if ids else {})}
-            shown: Fields = {"delta": delta, **({"token_ids": ids} if ids else {})}
-            if self._request.logprobs:
-                shown["logprobs"] = chat_logprobs(step.entries, self._vocabulary, as_ids=self._details.tokens_as_ids)
+        frames, ids, entries = b"", self._ids(step), step.entries
+        for delta in self._deltas(step, ids):
+            shown: Fields = {"delta": delta}
+            if ids:
+                delta["completion_token_ids"] = shown["token_ids"] = ids
+            if self._request.logprobs and entries:
+                shown["logprobs"] = chat_logprobs(entries, self._vocabulary, as_ids=self._details.tokens_as_ids)
             frames += self._frame([self._choice(index, shown)])
-            ids = []
+            ids, entries = [], ()
         if step.finish is not None:
             delta = {"completion_token_ids": ids} if ids else {}
             end: Fields = {"delta": delta, **({"token_ids": ids} if ids else {}), **ending(step.finish, self._details)}
             frames += self._frame([self._choice(index, end)], self._last_usage())
         return frames
+
+    def _deltas(self, step: Step, ids: Sequence[Json]) -> list[Fields]:
+        """Return what each frame of a step says; ids and log probabilities come with the first, or alone."""
+        deltas: list[Fields] = [orjson.loads(delta) for delta in map(delta_of, step.events) if delta is not None]
+        if step.text:
+            deltas.append({"content": step.text})
+        if not deltas and (step.entries or (ids and step.finish is None)):
+            deltas.append({"content": ""})
+        return deltas
 
     def _completion_step(self, index: int, step: Step) -> bytes:
         ids = self._ids(step)

@@ -15,11 +15,14 @@ from conch_llm_worker.vocabulary import Vocabulary
 
 def usage_fields(usage: Usage) -> dict[str, Json]:
     """Return the usage object as clients see it."""
-    return {
+    shown: dict[str, Json] = {
         "prompt_tokens": usage.prompt_tokens,
         "completion_tokens": usage.completion_tokens,
         "total_tokens": usage.prompt_tokens + usage.completion_tokens,
     }
+    if usage.reasoning_tokens is not None:
+        shown["completion_tokens_details"] = {"reasoning_tokens": usage.reasoning_tokens}
+    return shown
 
 
 def body_fields(request: GenerateRequest, prompt: Sequence[TokenEntry], vocabulary: Vocabulary) -> dict[str, Json]:

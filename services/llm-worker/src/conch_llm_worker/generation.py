@@ -14,6 +14,8 @@ from conch_contracts.generation import GenerateRequest, PreparedPrompt
 from conch_kit.triton.errors import MalformedResponse
 from conch_llm_worker.detokenizer import Detokenizer
 from conch_llm_worker.dialects.deltas import EngineEnd, Logprobs, TokenDelta
+from conch_llm_worker.parsing.events import Event
+from conch_llm_worker.parsing.reader import marks_of
 from conch_llm_worker.stops import StopScanner
 from conch_llm_worker.vocabulary import Vocabulary
 
@@ -43,6 +45,8 @@ class Step(NamedTuple):
     text: str
     entries: Sequence[TokenEntry] = ()
     finish: Finish | None = None
+    events: Sequence[Event] = ()
+    """What comes before the text, in an answer that is taken apart."""
     ids: Sequence[int] = ()
     """The ids that the engine made, the ending one too; only where `Rules.tally` says so, like what follows."""
     likelihood: float = 0.0
@@ -67,6 +71,8 @@ class Rules:
     logprobs: bool
     tally: bool
     """Whether steps tell their ids."""
+    marks: frozenset[str] = frozenset()
+    """Special tokens that are part of the text all the same, because the answer is taken apart by them."""
 
     @classmethod
     def of(cls, request: GenerateRequest, vocabulary: Vocabulary) -> "Rules":
@@ -88,6 +94,7 @@ class Rules:
             spaces_between_special_tokens=details is None or details.spaces_between_special_tokens,
             logprobs=request.logprobs,
             tally=details is not None or request.best_of is not None,
+            marks=frozenset() if request.parsing is None else marks_of(request.parsing),
         )
 
 
@@ -101,7 +108,9 @@ class Generation:
         self._echoed = echoed
         self._vocabulary = vocabulary
         self._detokenizer: Detokenizer = vocabulary.detokenizer(
-            skip_special_tokens=rules.skip_special_tokens, spaces=rules.spaces_between_special_tokens
+            skip_special_tokens=rules.skip_special_tokens,
+            spaces=rules.spaces_between_special_tokens,
+            but=rules.marks,
         )
         self._scanner = StopScanner(rules.stop, include=rules.include_stop) if rules.stop else None
         self._stepwise = bool(rules.stop) or rules.logprobs

@@ -4,6 +4,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
+from conch_contracts.parsing import ReasoningParser, ToolCallParser
 from conch_contracts.spec.fields import DecimalString, Integer, SpecPart, within
 from conch_contracts.spec.rules import Obeys, Rule
 from conch_contracts.words import parse_words
@@ -80,5 +81,11 @@ class GenerationSpec(SpecPart):
     fill_in: Annotated[str, Field(max_length=512), _BOTH_SIDES] | None = None
     """How a model that fills in the middle wants its prompt, such as
     "<|fim_prefix|>{prefix}<|fim_suffix|>{suffix}<|fim_middle|>". Default: none, and `suffix` is refused."""
+    reasoning_parser: ReasoningParser | None = None
+    """How the model marks its thinking: think, deepseek-r1, mistral, seed or granite; none leaves it in the content.
+    Default: what the chat template shows."""
+    tool_call_parser: ToolCallParser | None = None
+    """How the model writes calls of tools: hermes, llama3, mistral, qwen3-coder, deepseek or json; none leaves them in
+    the content. Default: what the chat template shows."""
     mask_positions: TokenId | None = None
     """Sent as `mask_positions` when the engine's config declares that input. Default: not sent."""
