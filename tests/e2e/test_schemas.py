@@ -1,37 +1,16 @@
 """Every kind of body and frame against the schemas that OpenAI publishes."""
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pytest
-from jsonschema import Draft202012Validator
 
 from testkit.golden import load_golden
+from testkit.openai_schemas import check, frames
 
-
-def _modern(schema: Any) -> Any:
-    """Return a schema with OpenAPI 3.0's `nullable` written as JSON Schema understands it."""
-    if isinstance(schema, list):
-        return [_modern(part) for part in schema]
-    if not isinstance(schema, dict):
-        return schema
-    parts = {key: _modern(value) for key, value in schema.items() if key != "nullable"}
-    return {"anyOf": [parts, {"type": "null"}]} if schema.get("nullable") is True else parts
-
-
-PUBLISHED = _modern(json.loads((Path(__file__).parent / "schemas" / "openai.json").read_text()))
 HELLO = [{"role": "user", "content": "Hello!"}]
-
-
-def check(name: str, body: object) -> None:
-    """Fail with every way in which a body departs from the published schema."""
-    schema = {"$ref": f"#/components/schemas/{name}", "components": PUBLISHED["components"]}
-    errors = [f"{error.json_path}: {error.message}" for error in Draft202012Validator(schema).iter_errors(body)]
-    assert errors == []
 
 
 def post(url: str, body: dict[str, Any]) -> tuple[int, bytes]:
@@ -43,20 +22,13 @@ def post(url: str, body: dict[str, Any]) -> tuple[int, bytes]:
         return refused.code, refused.read()
 
 
-def frames(stream: bytes) -> Iterator[dict[str, Any]]:
-    """Yield the frames of a stream, which must consist of nothing else and end with [DONE]."""
-    *parts, done, rest = stream.decode().split("\n\n")
-    assert (done, rest) == ("data: [DONE]", "")
-    for part in parts:
-        assert part.startswith("data: {")
-        yield json.loads(part.removeprefix("data: "))
-
-
 CHATS = [
     {"messages": HELLO},
     {"messages": HELLO, "n": 2, "logprobs": True, "top_logprobs": 3},
     {"messages": HELLO, "max_tokens": 3},
     {"messages": HELLO, "stop": "can", "user": "someone", "seed": 1},
+    {"messages": HELLO, "return_token_ids": True, "service_tier": "auto", "request_id": "mine"},
+    {"messages": HELLO, "logprobs": True, "return_tokens_as_token_ids": True, "max_tokens": 3},
 ]
 GOLDEN = load_golden()
 CHATS += [
@@ -76,6 +48,7 @@ COMPLETIONS = [
     {"prompt": "Once upon a time"},
     {"prompt": ["Once", "The"], "n": 2, "max_tokens": 4},
     {"prompt": "The capital of Italy is", "logprobs": 2, "echo": True},
+    {"prompt": "Once upon a time", "return_token_ids": True, "max_streaming_response_tokens": 1},
 ]
 
 
@@ -98,6 +71,14 @@ def test_chat_frames_follow_the_schema(base_url: str, body: dict[str, Any], usag
     choices = [choice for frame in seen for choice in frame["choices"]]
     finished = [choice["index"] for choice in choices if choice["finish_reason"]]
     assert sorted(finished) == list(range(int(body.get("n", 1))))
+
+
+@pytest.mark.parametrize("body", [body for body in COMPLETIONS if "echo" not in body])
+def test_completion_frames_follow_the_schema(base_url: str, body: dict[str, Any]) -> None:
+    request = {"model": "tiny-chat", **body, "stream": True}
+    for options in ({}, {"stream_options": {"include_usage": True, "continuous_usage_stats": True}}):
+        for frame in frames(post(f"{base_url}/completions", request | options)[1]):
+            check("CreateCompletionResponse", frame)
 
 
 # With echo the first token has no log probability: OpenAI sends null there, which its schema does not foresee.

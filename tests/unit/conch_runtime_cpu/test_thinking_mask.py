@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
-from conch_runtime_cpu.thinking_mask import ThinkingMask, thinking_mask
 
 from conch_contracts.generation import SamplingParameters, ThinkingLimit
+from conch_runtime_cpu.thinking_mask import ThinkingMask, thinking_mask
 
 START, END, WORD, SIZE = 1, 2, 3, 5
 
@@ -19,6 +19,18 @@ class OnlyWords:
 
     def accept(self, token: int) -> None:
         self.seen.append(token)
+
+    @property
+    def complete(self) -> bool:
+        return False
+
+    @property
+    def finished(self) -> bool:
+        return True
+
+    @property
+    def fault(self) -> str:
+        return "why"
 
 
 def allowed_after(mask: ThinkingMask, *tokens: int) -> list[int]:
@@ -64,6 +76,12 @@ def test_another_mask_holds_beside_it_and_sees_every_token() -> None:
     assert allowed_after(mask, START, WORD) == [END]
     assert allowed_after(mask, END) == [WORD]
     assert other.seen == [START, WORD, END]
+    assert (mask.complete, mask.finished, mask.fault) == (False, True, "why")
+
+
+def test_a_limit_alone_lets_an_answer_end_anywhere() -> None:
+    mask = ThinkingMask(limited(1))
+    assert (mask.complete, mask.finished, mask.fault) == (True, False, "")
 
 
 def test_a_request_without_a_limit_has_no_mask() -> None:

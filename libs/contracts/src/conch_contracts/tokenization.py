@@ -13,11 +13,14 @@ class ChatInput(Message):
 
     messages: tuple[dict[str, Any], ...]
     tools: tuple[dict[str, Any], ...] | None = None
+    documents: tuple[dict[str, Any], ...] | None = None
     add_generation_prompt: bool = True
     continue_final_message: bool = False
     template_kwargs: dict[str, Any] = Field(default_factory=dict)
     chat_template: str | None = None
     """Overrides the bundle's own template."""
+    chat_template_param: str = "messages"
+    """Which of the client's parameters is at fault when the template fails."""
 
 
 class PrepareRequest(Message):

@@ -17,6 +17,7 @@ from conch_runtime_cpu.errors import ChannelClosed, EngineStopped
 from conch_runtime_cpu.grammar_mask import GrammarMask
 from conch_runtime_cpu.outbox import Channel, News
 from conch_runtime_cpu.requests import GenerationRequest
+from conch_runtime_cpu.thinking_mask import thinking_mask
 
 _JOIN_S = 10.0
 
@@ -61,7 +62,7 @@ class ConstrainedRequests:
 
     def _hand_on(self, request: GenerationRequest, channel: Channel) -> None:
         try:
-            self._engine.submit(replace(request, mask=self._mask(request)), channel)
+            self._engine.submit(replace(request, mask=thinking_mask(request.sampling, self._mask(request))), channel)
         except UnusableGrammar as error:
             _fail(channel, f"{INVALID_PREFIX}grammar: {error}")
         except EngineStopped as error:

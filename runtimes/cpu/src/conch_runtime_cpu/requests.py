@@ -82,6 +82,8 @@ def _check_numbers(sampling: SamplingParameters) -> None:
     }.items():
         if not math.isfinite(value):
             raise InvalidRequest(f"{name}: must be a finite number; found {value}")
+    if sampling.beams is not None:
+        raise InvalidRequest("beams: this runtime draws tokens one by one and has no beam search")
     if not 0 < sampling.top_p <= 1:
         raise InvalidRequest(f"top_p: must be above 0 and at most 1; found {sampling.top_p}")
     if not 0 <= sampling.min_p <= 1:
@@ -95,6 +97,7 @@ def _check_ids(sampling: SamplingParameters, vocabulary: int) -> None:
         "eos_token_ids": sampling.eos_token_ids,
         "stop_token_ids": sampling.stop_token_ids,
         "logit_bias": tuple(sampling.logit_bias),
+        "allowed_token_ids": sampling.allowed_token_ids or (),
         "bad_words": tuple(token for word in sampling.bad_words for token in word),
         "thinking": () if sampling.thinking is None else (sampling.thinking.start_id, sampling.thinking.end_id),
     }
@@ -104,3 +107,5 @@ def _check_ids(sampling: SamplingParameters, vocabulary: int) -> None:
                 raise InvalidRequest(f"{name}: id {token} is not in the vocabulary of {vocabulary}")
     if not all(sampling.bad_words):
         raise InvalidRequest("bad_words: a bad word must have at least one id")
+    if sampling.allowed_token_ids is not None and not sampling.allowed_token_ids:
+        raise InvalidRequest("allowed_token_ids: at least one id must be allowed")

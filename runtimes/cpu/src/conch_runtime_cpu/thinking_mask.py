@@ -39,6 +39,21 @@ class ThinkingMask:
         if self._other is not None:
             self._other.accept(token)
 
+    @property
+    def complete(self) -> bool:
+        """Return whether the answer may end here."""
+        return self._other is None or self._other.complete
+
+    @property
+    def finished(self) -> bool:
+        """Return whether the answer must end here."""
+        return self._other is not None and self._other.finished
+
+    @property
+    def fault(self) -> str:
+        """Return why the other mask cannot go on."""
+        return "" if self._other is None else self._other.fault
+
 
 def thinking_mask(sampling: SamplingParameters, other: LogitsMask | None = None) -> LogitsMask | None:
     """Return what keeps a request to its limit of thinking, beside another mask; the other alone without a limit."""

@@ -21,6 +21,7 @@ from conch_gateway.inference import PATHS, Inference
 from conch_gateway.metrics import GatewayMetrics
 from conch_gateway.retries import RetryBudget
 from conch_gateway.settings import GatewaySettings
+from conch_gateway.templates import TemplatePolicy
 from conch_gateway.tokenizers import Tokenizers
 from conch_gateway.upstream.port import Upstream
 from conch_kit.asgi import ASGIApp
@@ -78,7 +79,8 @@ def create_app(deps: Deps, settings: GatewaySettings) -> ASGIApp:
         worker_grace_s=settings.worker_grace_s,
     )
     front = Front(deps.snapshot, deps.metrics, bounds, deps.tracer, internal_token=secret)
-    inference = Inference(front, tokenizers, dispatch)
+    policy = TemplatePolicy(settings.chat_templates, frozenset(settings.template_variables))
+    inference = Inference(front, tokenizers, dispatch, policy)
     posts = {**dict.fromkeys(PATHS, inference), **encoder_posts(deps, settings, front, workers)}
     rest = catalogue(deps.snapshot, deps.not_ready, owned_by=settings.owned_by, openapi=settings.openapi)
     cors = Cors.of(settings.cors_origins)

@@ -12,6 +12,7 @@ from os import urandom
 from typing import Any
 
 from conch_contracts.records import Engine
+from conch_gateway.admission import Claim
 from conch_gateway.delivery import Delivery
 from conch_gateway.dispatch import Dispatch
 from conch_gateway.endpoints import CHAT, COMPLETIONS, Endpoint, Job, Understood
@@ -19,6 +20,7 @@ from conch_gateway.exchange import Exchange
 from conch_gateway.front import Front, off_loop
 from conch_gateway.reply import Reply
 from conch_gateway.stages import Stages
+from conch_gateway.templates import DEFAULT_POLICY, TemplatePolicy
 from conch_gateway.tokenizers import Tokenizers
 from conch_gateway.watch import Watch
 from conch_kit.asgi import Receive
@@ -40,16 +42,22 @@ class Course:
 class Inference:
     """Serves the generating endpoints."""
 
-    def __init__(self, front: Front, tokenizers: Tokenizers, dispatch: Dispatch) -> None:
+    def __init__(
+        self, front: Front, tokenizers: Tokenizers, dispatch: Dispatch, policy: TemplatePolicy = DEFAULT_POLICY
+    ) -> None:
         self._front = front
         self._tokenizers = tokenizers
         self._dispatch = dispatch
+        self._policy = policy
 
     async def serve(self, exchange: Exchange, receive: Receive, reply: Reply) -> None:
         """Answer one request on a path of `PATHS`; raises a ServiceError, ClientGone or ClientStalled."""
         endpoint = PATHS[exchange.path]
         exchange.endpoint = endpoint.name
-        understood = await self._front.understand(exchange, receive, endpoint.understand)
+        understand = partial(endpoint.understand, policy=self._policy)
+        understood = await self._front.understand(exchange, receive, understand)
+        if understood.request.request_id is not None:
+            exchange.rename(understood.request.request_id)
         comment = reply.keep_alive if understood.stream else None
         deadline = time.monotonic() + understood.route.routing.timeout_s
         with self._front.span(exchange) as span:
@@ -63,7 +71,7 @@ class Inference:
     ) -> Job:
         with stages.tokenizing() as headers:
             prepared = await self._tokenizers.prepare(understood.preparation, headers)
-        ids = (exchange.request_id, endpoint.id_prefix + urandom(16).hex())
+        ids = (exchange.request_id, understood.answer_id(urandom(16).hex()))
         return await off_loop(len(prepared), partial(Job.of, ids=ids, created=int(time.time())), understood, prepared)
 
     async def _run(self, job: Job, exchange: Exchange, reply: Reply, course: Course) -> None:
@@ -84,4 +92,5 @@ class Inference:
             return job.message(engine, timeout_s=max(0.001, course.deadline - now))
 
         deliver = delivery.stream if job.understood.stream else delivery.whole
-        await self._dispatch.run(route, course.stages, job.sequences, message, deliver)
+        claim = Claim(job.sequences, job.understood.priority)
+        await self._dispatch.run(route, course.stages, claim, message, deliver)

@@ -5,6 +5,7 @@ role frame, text frames, and an empty frame with the finish reason; a completion
 its last text frame. Usage appears as OpenAI has it: only when asked for, then as null in every other frame.
 """
 
+import time
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -12,6 +13,7 @@ import orjson
 
 from conch_contracts.generation import Api, GenerateRequest, Usage
 from conch_contracts.headers import USAGE_COMMENT
+from conch_llm_worker.detailed_frames import DetailedFrames
 from conch_llm_worker.event_frames import delta_of
 from conch_llm_worker.generation import Finish, Step, TokenEntry
 from conch_llm_worker.logprobs import chat_logprobs, completion_logprobs
@@ -37,7 +39,9 @@ class Frames(Protocol):
 
 
 def frames_for(request: GenerateRequest, vocabulary: Vocabulary) -> Frames:
-    """Return the frame maker for a request's API."""
+    """Return the frame maker for a request."""
+    if request.details is not None:
+        return DetailedFrames(request, request.details, vocabulary, time.monotonic)
     if request.api is Api.CHAT:
         return ChatFrames(request, vocabulary)
     return CompletionFrames(request, vocabulary)
@@ -159,6 +163,8 @@ def usage_json(usage: Usage) -> bytes:
 
 def _head(request: GenerateRequest, kind: str) -> bytes:
     fields = {"id": request.response_id, "object": kind, "created": request.created, "model": request.model}
+    if request.fingerprint is not None:
+        fields["system_fingerprint"] = request.fingerprint
     return b"data: " + orjson.dumps(fields)[:-1] + b',"choices":'
 
 

@@ -1,10 +1,10 @@
 """Chat completions: `POST /v1/chat/completions`, complete or as `chat.completion.chunk` frames."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from conch_contracts.openai.sampling import INT32_MAX, MAX_ALTERNATIVES, ApiModel, SamplingFields
+from conch_contracts.openai.sampling import INT32_MAX, MAX_ALTERNATIVES, ApiModel, SamplingFields, TokenIds
 from conch_contracts.openai.tools import (
     MAX_CALLS,
     MAX_ID_CHARS,
@@ -19,6 +19,9 @@ from conch_contracts.openai.usage import CompletionUsage
 
 MAX_MESSAGES = 4096
 MAX_PARTS = 256
+MAX_TEMPLATE_CHARS = 65_536
+MAX_TEMPLATE_ARGUMENTS = 16
+MAX_DOCUMENTS = 256
 
 
 class TextPart(ApiModel):
@@ -47,8 +50,10 @@ class ChatMessage(ApiModel):
 class ChatCompletionRequest(SamplingFields):
     """What a client may ask of `POST /v1/chat/completions`."""
 
-    messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=MAX_MESSAGES, fail_fast=True)] | None = None
-    """Required unless `prompt_token_ids` is given."""
+    messages: (
+        Annotated[list[ChatMessage], Field(min_length=1, max_length=MAX_MESSAGES, fail_fast=True)] | TokenIds | None
+    ) = Field(default=None, union_mode="left_to_right")
+    """A conversation, or a prompt as token ids; required unless `prompt_token_ids` is given."""
     max_tokens: int | None = Field(default=None, ge=1, le=INT32_MAX)
     max_completion_tokens: int | None = Field(default=None, ge=1, le=INT32_MAX)
     """Wins over `max_tokens`; without either, the rest of the context."""
@@ -70,6 +75,30 @@ class ChatCompletionRequest(SamplingFields):
     """The most tokens that the model may think."""
     thinking_token_budget: int | None = Field(default=None, ge=0, le=INT32_MAX)
     """The same, under vLLM's name."""
+    echo: bool | None = None
+    """Begin the answer with the last message, if that is the assistant's."""
+    chat_template: Annotated[str, Field(min_length=1, max_length=MAX_TEMPLATE_CHARS)] | None = None
+    """A Jinja template instead of the model's own; for gateways that allow it."""
+    chat_template_kwargs: Annotated[dict[str, Any], Field(max_length=MAX_TEMPLATE_ARGUMENTS)] | None = None
+    """Variables for the chat template, such as `enable_thinking`."""
+    disable_chat_template: bool | None = None
+    """Take the first message's text as the prompt, as it is."""
+    documents: Annotated[list[dict[str, str]], Field(min_length=1, max_length=MAX_DOCUMENTS, fail_fast=True)] | None = (
+        None
+    )
+    """For chat templates that put documents into the prompt."""
+
+    @property
+    def conversation(self) -> list[ChatMessage]:
+        """Return the messages; none when the prompt was given as ids."""
+        return [message for message in self.messages or () if isinstance(message, ChatMessage)]
+
+    @property
+    def given_ids(self) -> list[int] | None:
+        """Return the prompt's ids, under whichever name they came; None when there are messages."""
+        if self.prompt_token_ids is not None:
+            return self.prompt_token_ids
+        return [item for item in self.messages or () if isinstance(item, int)] or None
 
 
 class TopLogprob(ApiModel):

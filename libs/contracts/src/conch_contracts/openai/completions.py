@@ -26,6 +26,8 @@ class CompletionRequest(SamplingFields):
     max_tokens: int | None = Field(default=None, ge=0, le=INT32_MAX)
     """16 when absent; 0 only together with `echo`."""
     echo: bool | None = None
+    suffix: str | None = None
+    """What comes behind the text to fill in; for models with a fill-in template."""
     logprobs: int | None = Field(default=None, ge=0, le=MAX_ALTERNATIVES)
 
 

@@ -8,7 +8,7 @@ from conch_contracts.openai.embeddings import EmbeddingRequest, InputFields, Poo
 from conch_contracts.openai.encoders import EncoderFields
 from conch_contracts.openai.rerank import RerankRequest
 from conch_contracts.openai.scores import ClassifyRequest, ScoreRequest
-from conch_contracts.records import ModelKind, Route
+from conch_contracts.records import ModelKind, Profile, Route
 from conch_gateway import conversation
 from conch_gateway.body import parse
 from conch_gateway.encoders import shapes, texts
@@ -113,7 +113,9 @@ def _rerank(*, with_documents: bool) -> EncoderEndpoint[RerankRequest]:
         request=RerankRequest,
         kinds=(ModelKind.RERANK,),
         work=texts.rerank,
-        shape=lambda request, route: shapes.ranking(request, with_documents=with_documents),
+        shape=lambda request, route: shapes.ranking(
+            request, with_documents=with_documents and route.profile is not Profile.DENGLIN
+        ),
     )
 
 

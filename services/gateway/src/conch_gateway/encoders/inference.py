@@ -15,6 +15,7 @@ import orjson
 from conch_contracts.encoding import EncodeRequest, EncoderTarget, PrepareRowsResponse, Row
 from conch_contracts.headers import CACHE
 from conch_contracts.records import Engine
+from conch_gateway.admission import Claim
 from conch_gateway.dispatch import Dispatch
 from conch_gateway.encoders.answers import SharedAnswers
 from conch_gateway.encoders.endpoints import ENCODER_PATHS, Understood
@@ -156,7 +157,7 @@ class EncoderInference:
             return job.message(engine, max(0.001, deadline - time.monotonic()))
 
         places = -(-len(job.rows) // ROWS_PER_PLACE)
-        await self._dispatch.run(job.understood.route, stages, places, message, deliver)
+        await self._dispatch.run(job.understood.route, stages, Claim(places), message, deliver)
         return answers[0]
 
 
