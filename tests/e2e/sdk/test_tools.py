@@ -7,6 +7,7 @@ from typing import Any
 
 import openai
 import pytest
+from jsonschema import Draft202012Validator
 from openai import OpenAI
 
 from testkit.golden import Golden, Item
@@ -172,3 +173,51 @@ def test_thinking_ends_when_its_tokens_are_spent(client: OpenAI, golden: Golden,
     assert answer.usage.completion_tokens_details.reasoning_tokens == budget
     assert answer.choices[0].message.content
     assert "think>" not in answer.choices[0].message.content
+
+
+BOUNDED = {
+    "type": "object",
+    "properties": {"city": {"enum": ["Paris", "Rome"]}, "days": {"type": "integer", "minimum": 1, "maximum": 9}},
+    "required": ["city", "days"],
+    "additionalProperties": False,
+}
+
+
+def bounded(name: str) -> dict[str, Any]:
+    """Return a tool whose arguments cannot become long, whatever the model thinks of it."""
+    return {"type": "function", "function": {"name": name, "parameters": BOUNDED}}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(
+    ("choice", "names"),
+    [("required", {"forecast", "history"}), ({"type": "function", "function": {"name": "history"}}, {"history"})],
+)
+def test_a_demanded_call_comes_whatever_is_said(client: OpenAI, choice: Any, names: set[str], stream: bool) -> None:
+    ask = {
+        "model": "tiny-chat",
+        "messages": [{"role": "user", "content": "Hello!"}],
+        "tools": [bounded("forecast"), bounded("history")],
+        "tool_choice": choice,
+        "parallel_tool_calls": False,
+        "temperature": 0,
+    }
+    if stream:
+        content, calls, reasons = joined(client.chat.completions.create(stream=True, **ask))
+        found = [(call["name"], json.loads(call["arguments"])) for call in calls]
+        assert (content, reasons) == ("", ["tool_calls"])
+    else:
+        (answer,) = client.chat.completions.create(**ask).choices
+        found = calls_of(answer.message)
+        assert (answer.message.content, answer.finish_reason) == (None, "tool_calls")
+    ((name, arguments),) = found
+    assert name in names
+    Draft202012Validator(BOUNDED).validate(arguments)
+
+
+def test_a_demanded_call_is_the_one_that_the_model_would_make(client: OpenAI, golden: Golden) -> None:
+    item = golden.named("tool-parallel")
+    answer = client.chat.completions.create(
+        model="tiny-chat", messages=item.messages, tools=item.tools, tool_choice="required", temperature=0
+    )
+    assert calls_of(answer.choices[0].message) == calls_in(item)
