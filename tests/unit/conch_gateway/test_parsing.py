@@ -11,7 +11,7 @@ from conch_contracts.openai.chat import ChatCompletionRequest
 from conch_contracts.parsing import ReasoningParser, ToolCallParser
 from conch_contracts.records import ChatProfile
 from conch_contracts.tokenization import PrepareResponse
-from conch_gateway import parsing, tool_use, validation
+from conch_gateway import parsing, structural, tool_use, validation
 from conch_kit.errors import InvalidRequest
 from testkit.gateway import route
 
@@ -40,7 +40,19 @@ def test_a_plain_request_is_told_nothing() -> None:
 
 def test_a_demanded_call_becomes_a_grammar() -> None:
     request = chat(tools=[TOOL], tool_choice="required")
-    assert told(request).grammar == tool_use.grammar(request, MODEL)
+    asked = Grammar(kind=GrammarKind.JSON_OBJECT, definition="")
+    demanded = tool_use.form(request, MODEL)
+    assert demanded is not None
+    assert told(request).grammar == told(request, grammar=asked).grammar == structural.structural(demanded)
+
+
+def test_a_free_model_may_call_or_obey() -> None:
+    request, asked = chat(tools=[TOOL]), Grammar(kind=GrammarKind.JSON_OBJECT, definition="", whitespace=" ")
+    grammar = told(request, grammar=asked).grammar
+    calls, text = json.loads(grammar.definition)["format"]["elements"]
+    assert calls == tool_use.form(request, MODEL)
+    assert text == {"type": "json_schema", "json_schema": {"type": "object"}}
+    assert grammar.whitespace == " "
 
 
 @pytest.mark.parametrize(("prompt", "opened"), [("assistant\n", False), (OPENED, True)])
@@ -93,6 +105,8 @@ def test_a_constraint_begins_where_the_thinking_ends(kind: GrammarKind, definiti
     assert told(chat(), grammar=asked).grammar == asked
 
 
-def test_a_free_grammar_cannot_begin_there() -> None:
-    with pytest.raises(InvalidRequest, match="reasoning_effort"):
-        told(chat(), OPENED, Grammar(kind=GrammarKind.GRAMMAR, definition="x"))
+def test_a_free_grammar_cannot_begin_there_nor_stand_beside_calls() -> None:
+    asked = Grammar(kind=GrammarKind.GRAMMAR, definition="x")
+    for request, prompt in ((chat(), OPENED), (chat(tools=[TOOL]), "assistant\n")):
+        with pytest.raises(InvalidRequest, match="reasoning_effort"):
+            told(request, prompt, asked)

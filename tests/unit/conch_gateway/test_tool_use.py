@@ -1,11 +1,9 @@
 """Tools in chat requests: what is refused, what the template sees, and how calls are read or enforced."""
 
-import json
 from typing import Any
 
 import pytest
 
-from conch_contracts.grammar import GrammarKind
 from conch_contracts.openai.chat import ChatCompletionRequest
 from conch_contracts.parsing import ToolCallParser
 from conch_contracts.records import ChatProfile, Dialect, Route
@@ -132,10 +130,9 @@ def test_values_without_quotes_are_read_by_the_types_of_the_schema() -> None:
 
 def form(choice: Any, parser: ToolCallParser, **fields: Any) -> Any:
     request = chat(tools=[tool(), tool("now", parameters=None)], tool_choice=choice, **fields)
-    grammar = tool_use.grammar(request, model(parser))
-    assert grammar is not None
-    assert grammar.kind is GrammarKind.STRUCTURAL_TAG
-    return json.loads(grammar.definition)["format"]
+    found = tool_use.form(request, model(parser))
+    assert found is not None
+    return found
 
 
 def test_a_demanded_call_is_written_in_the_models_form() -> None:
@@ -158,5 +155,10 @@ def test_a_named_tool_is_called_once_and_no_other_one() -> None:
     assert calls["stop_after_first"]
 
 
-def test_a_free_model_is_not_constrained() -> None:
-    assert tool_use.grammar(chat(tools=[tool()]), model()) is None
+@pytest.mark.parametrize(
+    ("parser", "known"),
+    [(ToolCallParser.HERMES, True), (ToolCallParser.MISTRAL, False), (ToolCallParser.QWEN3_CODER, False)],
+)
+def test_a_free_model_can_be_held_to_its_own_form_alone(parser: ToolCallParser, known: bool) -> None:
+    assert (tool_use.form(chat(tools=[tool()]), model(parser)) is not None) is known
+    assert tool_use.form(chat(), model(parser)) is None

@@ -4,16 +4,13 @@ The notation is xgrammar's, which vLLM and TensorRT-LLM read too. Each tool is a
 stays whole and references in it still point to where they did.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from conch_contracts.grammar import Grammar, GrammarKind
 from conch_contracts.openai.tools import Tool
 from conch_contracts.parsing import ToolCallParser
-
-Format = dict[str, object]
+from conch_gateway.structural import Format, fixed
 
 
 class _Form(NamedTuple):
@@ -42,8 +39,8 @@ ENFORCED_FORMS: Mapping[ToolCallParser, ToolCallParser] = MappingProxyType(
 """For each form that models use, the form in which a call is enforced."""
 
 
-def grammar_of(tools: Sequence[Tool], parser: ToolCallParser, *, only_one: bool) -> Grammar:
-    """Return a grammar whose texts are calls of these tools, one or more, and nothing else."""
+def calls_of(tools: Sequence[Tool], parser: ToolCallParser, *, only_one: bool) -> Format:
+    """Return the format of calls of these tools, one or more, and nothing else."""
     form = _FORMS[ENFORCED_FORMS[parser]]
     written: Format = {
         "type": "tags_with_separator",
@@ -53,14 +50,8 @@ def grammar_of(tools: Sequence[Tool], parser: ToolCallParser, *, only_one: bool)
         "stop_after_first": only_one,
     }
     if form.first:
-        written = {"type": "sequence", "elements": [_fixed(form.first), written, _fixed(form.last)]}
-    return structural(written)
-
-
-def structural(written: Format) -> Grammar:
-    """Return a format as a grammar."""
-    definition = json.dumps({"type": "structural_tag", "format": written})
-    return Grammar(kind=GrammarKind.STRUCTURAL_TAG, definition=definition)
+        written = {"type": "sequence", "elements": [fixed(form.first), written, fixed(form.last)]}
+    return written
 
 
 def _tag(tool: Tool, form: _Form) -> Format:
@@ -71,7 +62,3 @@ def _tag(tool: Tool, form: _Form) -> Format:
         "content": {"type": "json_schema", "json_schema": function.parameters or {"type": "object"}},
         "end": f"}}{form.end}",
     }
-
-
-def _fixed(text: str) -> Format:
-    return {"type": "const_string", "value": text}

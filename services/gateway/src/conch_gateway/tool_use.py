@@ -7,12 +7,12 @@ made to write one: in the model's form if that is JSON between marks, else as a 
 
 from collections.abc import Sequence
 
-from conch_contracts.grammar import Grammar
 from conch_contracts.openai.chat import ChatCompletionRequest
 from conch_contracts.openai.tools import NamedToolChoice, Tool
 from conch_contracts.parsing import Calls, ToolCallParser
 from conch_contracts.records import Dialect, Route
-from conch_gateway.tool_grammar import ENFORCED_FORMS, grammar_of
+from conch_gateway.structural import Format
+from conch_gateway.tool_grammar import ENFORCED_FORMS, calls_of
 from conch_kit.errors import InvalidRequest
 
 _NO_PARAMETERS: dict[str, object] = {"type": "object", "properties": {}}
@@ -86,13 +86,15 @@ def calls(request: ChatCompletionRequest, route: Route) -> Calls | None:
     )
 
 
-def grammar(request: ChatCompletionRequest, route: Route) -> Grammar | None:
-    """Return what makes the engine write a call; None where the model is free."""
-    tools = demanded(request)
+def form(request: ChatCompletionRequest, route: Route) -> Format | None:
+    """Return the form of the calls that the engine may be held to; None where the model's own cannot be enforced."""
+    tools, parser = demanded(request), route.chat.tool_calls
     if not tools:
-        return None
+        tools = offered(request)
+        if not tools or ENFORCED_FORMS[parser] is not parser:
+            return None
     only_one = request.parallel_tool_calls is False or isinstance(request.tool_choice, NamedToolChoice)
-    return grammar_of(tools, route.chat.tool_calls, only_one=only_one)
+    return calls_of(tools, parser, only_one=only_one)
 
 
 def _shown(tool: Tool) -> dict[str, object]:
