@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from conch_contracts.openai.answers import Origin, PromptLogprobs
 from conch_contracts.openai.sampling import INT32_MAX, MAX_ALTERNATIVES, ApiModel, SamplingFields, TokenIds
 from conch_contracts.openai.usage import CompletionUsage
 
@@ -97,6 +98,8 @@ class AssistantMessage(ApiModel):
     role: str
     content: str | None
     refusal: str | None
+    prompt_token_ids: list[int] | None = None
+    completion_token_ids: list[int] | None = None
 
 
 class ChatChoice(ApiModel):
@@ -107,9 +110,10 @@ class ChatChoice(ApiModel):
     logprobs: ChoiceLogprobs | None
     finish_reason: Literal["stop", "length"] | None
     stop_reason: str | int | None = None
+    token_ids: list[int] | None = None
 
 
-class ChatCompletion(ApiModel):
+class ChatCompletion(Origin):
     """The complete answer."""
 
     id: str
@@ -118,6 +122,9 @@ class ChatCompletion(ApiModel):
     model: str
     choices: list[ChatChoice]
     usage: CompletionUsage
+    metadata: dict[str, str | int | float | bool] | None = None
+    prompt_logprobs: PromptLogprobs | None = None
+    prompt_token_ids: list[int] | None = None
 
 
 class Delta(ApiModel):
@@ -125,6 +132,8 @@ class Delta(ApiModel):
 
     role: str | None = None
     content: str | None = None
+    prompt_token_ids: list[int] | None = None
+    completion_token_ids: list[int] | None = None
 
 
 class ChatChunkChoice(ApiModel):
@@ -135,9 +144,12 @@ class ChatChunkChoice(ApiModel):
     logprobs: ChoiceLogprobs | None = None
     finish_reason: Literal["stop", "length"] | None
     stop_reason: str | int | None = None
+    token_ids: list[int] | None = None
+    arrival_time: float | None = None
+    """Seconds since the answer was begun, in the profile `fastdeploy`."""
 
 
-class ChatCompletionChunk(ApiModel):
+class ChatCompletionChunk(Origin):
     """One frame of a streamed answer."""
 
     id: str
@@ -146,3 +158,4 @@ class ChatCompletionChunk(ApiModel):
     model: str
     choices: list[ChatChunkChoice]
     usage: CompletionUsage | None = None
+    prompt_token_ids: list[int] | None = None
