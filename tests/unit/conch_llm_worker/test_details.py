@@ -4,8 +4,11 @@ import json
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from conch_contracts.generation import Api, Details, GenerateRequest, Usage
+from conch_contracts.openai.chat import ChatCompletion, ChatCompletionChunk
+from conch_contracts.openai.completions import Completion
 from conch_contracts.records import Profile
 from conch_llm_worker.bodies import Choice, complete_body
 from conch_llm_worker.detailed_frames import DetailedFrames
@@ -144,3 +147,33 @@ def test_the_fastdeploy_profile_tells_when_each_part_came() -> None:
     arrivals = [frame["choices"][0]["arrival_time"] for frame in frames]
     assert arrivals == sorted(arrivals)
     assert arrivals[0] > 0
+
+
+EVERYTHING: dict[str, Any] = {
+    "token_ids": True,
+    "prompt_logprobs": 2,
+    "service_tier": "default",
+    "metadata": {"a": "b"},
+    "continuous_usage": True,
+    "profile": Profile.FASTDEPLOY,
+}
+
+
+@pytest.mark.parametrize(
+    ("api", "whole", "frame"),
+    [(Api.CHAT, ChatCompletion, ChatCompletionChunk), (Api.COMPLETION, Completion, Completion)],
+)
+def test_nothing_is_shown_that_the_published_types_do_not_know(
+    api: Api, whole: type[BaseModel], frame: type[BaseModel]
+) -> None:
+    request = generate_request(api=api, logprobs=True, fingerprint="fp_1", details=Details(**EVERYTHING))
+    step = Step("a", [TokenEntry(0, 0x61, -0.5, (0x62,), (-1.0,))], Finish("stop"), ids=[0x61], prompt=PROMPT)
+    _check(whole, body(request, step))
+    for shown in stream(request, step):
+        _check(frame, shown)
+
+
+def _check(kind: type[BaseModel], shown: Any) -> None:
+    """Fail for a field that gets lost when the type reads the object and writes it again."""
+    kept = kind.model_validate(shown).model_dump(exclude_unset=True)
+    assert kept == shown

@@ -345,3 +345,23 @@ async def test_the_prompts_log_probabilities_come_without_an_echo() -> None:
     answer = json.loads((await Worker([message]).call(request)).body)
     assert answer["choices"][0]["message"]["content"] == "h"
     assert [list(position or ()) for position in answer["prompt_logprobs"]] == [[], ["98"], ["99"]]
+
+
+async def test_a_prompt_can_be_scored_without_making_a_token() -> None:
+    message = response(
+        final=True,
+        token_ids=("INT32", [1], [104]),
+        prompt_logprobs=("FP32", [3], [float("nan"), -1, -2]),
+        finish_reason=("BYTES", [1], [b"length"]),
+    )
+    request = ask(
+        api=Api.COMPLETION,
+        echo=True,
+        stream=False,
+        prompts=(prompt(b"abc", "abc"),),
+        details=Details(prompt_logprobs=0),
+        sampling=sampling(max_tokens=0, prompt_logprobs=0),
+    )
+    choice = json.loads((await Worker([message]).call(request)).body)["choices"][0]
+    assert (choice["text"], choice["finish_reason"]) == ("abc", "length")
+    assert len(choice["prompt_logprobs"]) == 3

@@ -70,7 +70,7 @@ class Choices:
 
     async def _run(self, index: int) -> None:
         request, generation, answer = self._request, self._generations[index], self._answer
-        if request.sampling.max_tokens == 0 and not request.logprobs:
+        if request.sampling.max_tokens == 0 and not request.logprobs and request.sampling.prompt_logprobs is None:
             await answer.add(index, generation.echo(None)._replace(finish=Finish("length")))
             return
         try:

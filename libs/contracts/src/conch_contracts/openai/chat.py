@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from conch_contracts.openai.answers import Origin, PromptLogprobs
 from conch_contracts.openai.sampling import INT32_MAX, MAX_ALTERNATIVES, ApiModel, SamplingFields, TokenIds
 from conch_contracts.openai.tools import (
     MAX_CALLS,
@@ -133,6 +134,8 @@ class AssistantMessage(ApiModel):
     reasoning: str | None = None
     """The same as `reasoning_content`; clients are divided over the name."""
     tool_calls: list[ToolCall] | None = None
+    prompt_token_ids: list[int] | None = None
+    completion_token_ids: list[int] | None = None
 
 
 class ChatChoice(ApiModel):
@@ -143,9 +146,10 @@ class ChatChoice(ApiModel):
     logprobs: ChoiceLogprobs | None
     finish_reason: Literal["stop", "length", "tool_calls"] | None
     stop_reason: str | int | None = None
+    token_ids: list[int] | None = None
 
 
-class ChatCompletion(ApiModel):
+class ChatCompletion(Origin):
     """The complete answer."""
 
     id: str
@@ -154,6 +158,9 @@ class ChatCompletion(ApiModel):
     model: str
     choices: list[ChatChoice]
     usage: CompletionUsage
+    metadata: dict[str, str | int | float | bool] | None = None
+    prompt_logprobs: PromptLogprobs | None = None
+    prompt_token_ids: list[int] | None = None
 
 
 class Delta(ApiModel):
@@ -164,6 +171,8 @@ class Delta(ApiModel):
     reasoning_content: str | None = None
     reasoning: str | None = None
     tool_calls: list[ToolCallDelta] | None = None
+    prompt_token_ids: list[int] | None = None
+    completion_token_ids: list[int] | None = None
 
 
 class ChatChunkChoice(ApiModel):
@@ -174,9 +183,12 @@ class ChatChunkChoice(ApiModel):
     logprobs: ChoiceLogprobs | None = None
     finish_reason: Literal["stop", "length", "tool_calls"] | None
     stop_reason: str | int | None = None
+    token_ids: list[int] | None = None
+    arrival_time: float | None = None
+    """Seconds since the answer was begun, in the profile `fastdeploy`."""
 
 
-class ChatCompletionChunk(ApiModel):
+class ChatCompletionChunk(Origin):
     """One frame of a streamed answer."""
 
     id: str
@@ -185,3 +197,4 @@ class ChatCompletionChunk(ApiModel):
     model: str
     choices: list[ChatChunkChoice]
     usage: CompletionUsage | None = None
+    prompt_token_ids: list[int] | None = None

@@ -19,6 +19,8 @@ Word = Annotated[str, Field(min_length=1, max_length=MAX_WORD_CHARS)]
 TokenId = Annotated[int, Field(ge=0, le=INT32_MAX)]
 TokenIds = Annotated[list[TokenId], Field(min_length=1, fail_fast=True)]
 Penalty = Annotated[float, Field(ge=-2, le=2)]
+Priority = Annotated[int, Field(ge=-INT32_MAX, le=INT32_MAX)]
+RequestName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._:\-]{1,128}$")]
 Switch = bool | Literal["true", "false"]
 """Some clients send the word instead of the value."""
 
@@ -106,9 +108,9 @@ class SamplingFields(ApiModel):
     """Keep only the last so many tokens of the prompt; -1: as many as leave room for the answer."""
     prompt_token_ids: TokenIds | None = None
     """The prompt as token ids; takes the place of text."""
-    priority: int | None = Field(default=None, ge=-INT32_MAX, le=INT32_MAX)
+    priority: Priority | None = None
     """Of the requests that wait for an engine, those with a lower number go first."""
-    request_id: Annotated[str, Field(pattern=r"^[A-Za-z0-9._:\-]{1,128}$")] | None = None
+    request_id: RequestName | None = None
     """The end of the answer's `id`, and its `x-request-id` where the request has no such header."""
     cache_salt: Annotated[str, Field(min_length=1, max_length=MAX_WORD_CHARS)] | None = None
     """Only requests with the same salt share cached prefixes."""

@@ -32,6 +32,9 @@ class Understood:
     preparation: bytes
     """What the tokenizer is asked."""
     shape: Shape
+    request_id: str | None
+    """The client's own name for the request."""
+    priority: int
     unknown_fields: int
 
 
@@ -61,6 +64,8 @@ class EncoderEndpoint(Generic[E]):
             work=work,
             preparation=encode(work.rows),
             shape=self.shape(request, route),
+            request_id=request.request_id,
+            priority=request.priority or 0,
             unknown_fields=unknown,
         )
 
