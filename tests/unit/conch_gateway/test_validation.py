@@ -166,9 +166,6 @@ def test_nothing_to_echo_means_no_zero_tokens():
 UNSUPPORTED = [
     {"tools": [{"type": "function"}]},
     {"tool_choice": "required"},
-    {"response_format": {"type": "json_object"}},
-    {"guided_json": {}},
-    {"guided_regex": "a+"},
     {"best_of": 3},
     {"suffix": "x"},
     {"use_beam_search": True},

@@ -17,6 +17,7 @@ from conch_gateway.admission import places
 from conch_gateway.body import parse
 from conch_gateway.parameters import Shape
 from conch_gateway.resolve import canonical_name, resolve
+from conch_gateway.structured import Constraint, check_engine, constraint_of
 from conch_gateway.validation import R, Validated
 from conch_kit.snapshot import Snapshot
 
@@ -32,6 +33,8 @@ class Understood:
     shape: Shape
     preparation: bytes
     unknown_fields: int
+    constraint: Constraint | None = None
+    """What the answer must look like."""
 
     @property
     def stream(self) -> bool:
@@ -56,6 +59,9 @@ class Endpoint(Generic[R]):
         route = resolve(snapshot, request.model, kinds=(ModelKind.LLM,))
         preparation.check_ids(request, route)
         shape = self.shape(request)
+        constraint = constraint_of(request)
+        if constraint is not None:
+            check_engine(constraint, route.dialect)
         work = self.prepare(request, route)
         parameters.output_limit(shape, route, preparation.tokens_at_least(work))
         return Understood(
@@ -65,6 +71,7 @@ class Endpoint(Generic[R]):
             shape=shape,
             preparation=encode(work),
             unknown_fields=validated.unknown_fields,
+            constraint=constraint,
         )
 
 
@@ -131,7 +138,7 @@ class Job:
                 ),
                 prompts=self.prepared.prompts,
                 n=request.n or 1,
-                sampling=self.sampling,
+                sampling=self._sampling(),
                 backend=self.backend,
                 stop=preparation.stop_strings(request),
                 include_stop_str_in_output=bool(request.include_stop_str_in_output),
@@ -146,6 +153,10 @@ class Job:
                 inter_token_timeout_s=route.routing.inter_token_timeout_s,
             )
         )
+
+    def _sampling(self) -> SamplingParameters:
+        constraint = self.understood.constraint
+        return self.sampling if constraint is None else self.sampling.model_copy(update={"grammar": constraint.grammar})
 
 
 def encode(message: Message) -> bytes:

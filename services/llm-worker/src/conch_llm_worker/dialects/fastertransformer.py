@@ -103,6 +103,7 @@ def _refuse(request: GenerateRequest, sampling: SamplingParameters) -> None:
         "frequency_penalty": sampling.frequency_penalty != 0,
         "logit_bias": bool(sampling.logit_bias),
         "ignore_eos": sampling.ignore_eos,
+        "response_format": sampling.grammar is not None,
         "echo": request.echo and request.logprobs,
         "top_logprobs" if request.api is Api.CHAT else "logprobs": bool(sampling.logprobs),
     }
