@@ -9,7 +9,16 @@ from typing import Any
 import orjson
 from prometheus_client import CollectorRegistry
 
-from conch_contracts.names import GENERATE_PATH, PREPARE_PATH, Digest, EngineAddress, ModelId, ServedName, WorkerUrl
+from conch_contracts.names import (
+    CHECK_GRAMMAR_PATH,
+    GENERATE_PATH,
+    PREPARE_PATH,
+    Digest,
+    EngineAddress,
+    ModelId,
+    ServedName,
+    WorkerUrl,
+)
 from conch_contracts.records import Dialect, Engine, Heartbeat, ModelKind, Pool, Route
 from conch_gateway.access_log import AccessLog
 from conch_gateway.admission import Admission
@@ -286,7 +295,8 @@ def gateway(
     **settings: Any,
 ) -> Gateway:
     """Return a gateway whose tokenizer makes three ids of everything, unless `scripts` say otherwise."""
-    upstream = FakeUpstream({PREPARE_PATH: prepared(3), GENERATE_PATH: answered(b"{}"), **(scripts or {})})
+    usual = {PREPARE_PATH: prepared(3), CHECK_GRAMMAR_PATH: answered(b"{}"), GENERATE_PATH: answered(b"{}")}
+    upstream = FakeUpstream({**usual, **(scripts or {})})
     registry = CollectorRegistry()
     admission = Admission()
     state = known or snapshot()

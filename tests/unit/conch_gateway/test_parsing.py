@@ -12,6 +12,7 @@ from conch_contracts.parsing import ReasoningParser, ToolCallParser
 from conch_contracts.records import ChatProfile
 from conch_contracts.tokenization import PrepareResponse
 from conch_gateway import parsing, structural, tool_use, validation
+from conch_gateway.structured import Constraint
 from conch_kit.errors import InvalidRequest
 from testkit.gateway import route
 
@@ -29,8 +30,9 @@ def told(request: ChatCompletionRequest, prompt: str = "assistant\n", grammar: G
     """Return the sampling parameters that go to the engine."""
     prepared = PrepareResponse(prompts=(PreparedPrompt(ids=(1,), text=prompt),), marks=((8,), (9,)))
     found = parsing.of(request, MODEL, prepared)
-    sampling = SAMPLING.model_copy(update={"grammar": grammar})
-    return parsing.constrained(sampling, request, MODEL, prepared, found)
+    asked = None if grammar is None else Constraint("response_format", grammar)
+    constraint = parsing.constraint(request, MODEL, asked)
+    return parsing.constrained(SAMPLING, request, constraint, prepared, found)
 
 
 def test_a_plain_request_is_told_nothing() -> None:

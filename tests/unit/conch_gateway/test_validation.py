@@ -204,9 +204,6 @@ def test_nothing_to_echo_means_no_zero_tokens():
 UNSUPPORTED = [
     {"functions": [{"name": "f"}]},
     {"function_call": {"name": "f"}},
-    {"response_format": {"type": "json_object"}},
-    {"guided_json": {}},
-    {"guided_regex": "a+"},
     {"lora_adapter": "x"},
     {"prompt_embeds": "x"},
     {"logits_processors": ["conch.Everything"]},

@@ -181,8 +181,11 @@ def test_a_grammar_is_compiled_once_and_its_matchers_do_not_share_their_place(
     assert not second.is_accepting()
 
 
-def test_lenience_passes_over_what_is_not_known(compiler: GrammarCompiler) -> None:
-    compiler.matcher(grammar(JSON_SCHEMA, {"type": "array", "uniqueItems": True}), lenient=True)
+def test_another_engine_may_know_more(compiler: GrammarCompiler) -> None:
+    compiler.check(grammar(JSON_SCHEMA, {"type": "array", "uniqueItems": True}), foreign=True)
+    compiler.check(grammar(GRAMMAR, "?start: what_this_engine_knows"), foreign=True)
+    with pytest.raises(UnusableGrammar, match="stay within the schema"):
+        compiler.check(grammar(JSON_SCHEMA, {"$ref": "http://a"}), foreign=True)
 
 
 def test_a_folder_without_a_tokenizer_allows_no_grammars() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 from pydantic import Field
 
 from conch_contracts.generation import Message, PreparedPrompt
+from conch_contracts.grammar import Grammar
 from conch_contracts.records import BundleDigest
 
 
@@ -78,3 +79,12 @@ class DetokenizeResponse(Message):
     """Text as Hugging Face `decode()` gives it, special tokens kept."""
 
     prompt: str
+
+
+class CheckGrammarRequest(Message):
+    """Say whether an answer can be kept to a grammar; the answer is empty, or an error that says why not."""
+
+    digest: BundleDigest
+    grammar: Grammar
+    foreign: bool = False
+    """Whether an engine that is not ours obeys it: then only what would do harm is refused."""

@@ -11,13 +11,14 @@ from pathlib import Path
 
 from llguidance import LLMatcher, LLParserLimits, LLTokenizer
 
-from conch_contracts.grammar import Grammar
+from conch_contracts.grammar import Grammar, GrammarKind
 from conch_guidance.errors import UnusableGrammar
 from conch_guidance.inspection import inspect
 from conch_guidance.translation import translated
 
 TOKENIZER_FILE = "tokenizer.json"
 _MAX_REASON_CHARS = 300
+_NOTATIONS = (GrammarKind.GRAMMAR, GrammarKind.STRUCTURAL_TAG)
 _NOTHING_MATCHES = ("NoExtension", "NoExtensionBias")
 
 
@@ -63,13 +64,19 @@ class GrammarCompiler:
         """Return the ids that the tokenizer itself takes for the end; a request may have others."""
         return self._tokenizer.eos_tokens
 
-    def matcher(self, grammar: Grammar, *, lenient: bool = False) -> LLMatcher:
-        """Return a matcher at the beginning of an answer; raises UnusableGrammar.
+    def check(self, grammar: Grammar, *, foreign: bool) -> None:
+        """Raise UnusableGrammar for a grammar that cannot be obeyed.
 
-        `lenient` passes over what llguidance does not know of JSON Schema.
+        A `foreign` one is for an engine with a compiler of its own, which knows more of JSON Schema, and has its own
+        notations for grammars and tags.
         """
-        if lenient:
-            return self._compile(grammar, lenient=True)
+        if foreign and grammar.kind in _NOTATIONS:
+            inspect(grammar)
+        else:
+            self._compile(grammar, lenient=foreign)
+
+    def matcher(self, grammar: Grammar) -> LLMatcher:
+        """Return a matcher at the beginning of an answer; raises UnusableGrammar."""
         known = self._compiled.get(grammar)
         if known is None:
             known = self._compiled[grammar] = self._compile(grammar, lenient=False)

@@ -24,7 +24,8 @@ def translated(grammar: Grammar, added_tokens: Mapping[str, int], *, lenient: bo
     `added_tokens` are those of the tokenizer that ordinary text cannot spell. `lenient` passes over what llguidance
     does not know of JSON Schema.
     """
-    options: dict[str, object] = {"whitespace_pattern": grammar.whitespace or WHITESPACE, "lenient": lenient}
+    whitespace = WHITESPACE if grammar.whitespace is None else grammar.whitespace
+    options: dict[str, object] = {"whitespace_pattern": whitespace, "lenient": lenient}
     match grammar.kind:
         case GrammarKind.JSON_SCHEMA:
             return _schema(grammar.definition, options)

@@ -25,6 +25,7 @@ from conch_gateway.admission import places
 from conch_gateway.body import parse
 from conch_gateway.parameters import Shape
 from conch_gateway.resolve import canonical_name, resolve
+from conch_gateway.structured import Constraint, check_engine, constraint_of
 from conch_gateway.templates import DEFAULT_POLICY, TemplatePolicy
 from conch_gateway.validation import R, Validated
 from conch_kit.snapshot import Snapshot
@@ -42,6 +43,8 @@ class Understood:
     preparation: bytes
     id_prefix: str
     unknown_fields: int
+    constraint: Constraint | None = None
+    """What the answer must look like."""
 
     @property
     def stream(self) -> bool:
@@ -79,6 +82,9 @@ class Endpoint(Generic[R]):
         preparation.check_ids(request, route)
         shape = self.shape(request, route.profile)
         work = self.prepare(request, route)
+        constraint = parsing.constraint(request, route, constraint_of(request))
+        if constraint is not None:
+            check_engine(constraint, route.dialect)
         parameters.output_limit(shape, route, preparation.tokens_at_least(work))
         return Understood(
             route=route,
@@ -88,6 +94,7 @@ class Endpoint(Generic[R]):
             preparation=encode(work),
             id_prefix=COMPLETIONS.id_prefix if route.profile is Profile.DENGLIN else self.id_prefix,
             unknown_fields=validated.unknown_fields,
+            constraint=constraint,
         )
 
 
@@ -126,7 +133,7 @@ class Job:
         return cls(
             understood=understood,
             prepared=answer,
-            sampling=parsing.constrained(sampling, understood.request, route, answer, found),
+            sampling=parsing.constrained(sampling, understood.request, understood.constraint, answer, found),
             backend=parameters.backend_options(understood.request, route, answer),
             parsing=found,
             details=parameters.details(understood.request, understood.shape, route),

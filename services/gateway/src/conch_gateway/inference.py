@@ -18,6 +18,7 @@ from conch_gateway.dispatch import Dispatch
 from conch_gateway.endpoints import CHAT, COMPLETIONS, Endpoint, Job, Understood
 from conch_gateway.exchange import Exchange
 from conch_gateway.front import Front, off_loop
+from conch_gateway.grammar_checks import GrammarChecks
 from conch_gateway.reply import Reply
 from conch_gateway.stages import Stages
 from conch_gateway.templates import DEFAULT_POLICY, TemplatePolicy
@@ -43,10 +44,16 @@ class Inference:
     """Serves the generating endpoints."""
 
     def __init__(
-        self, front: Front, tokenizers: Tokenizers, dispatch: Dispatch, policy: TemplatePolicy = DEFAULT_POLICY
+        self,
+        front: Front,
+        tokenizers: Tokenizers,
+        grammars: GrammarChecks,
+        dispatch: Dispatch,
+        policy: TemplatePolicy = DEFAULT_POLICY,
     ) -> None:
         self._front = front
         self._tokenizers = tokenizers
+        self._grammars = grammars
         self._dispatch = dispatch
         self._policy = policy
 
@@ -70,6 +77,8 @@ class Inference:
         self, endpoint: Endpoint[Any], understood: Understood, exchange: Exchange, stages: Stages
     ) -> Job:
         with stages.tokenizing() as headers:
+            if understood.constraint is not None:
+                await self._grammars.check(understood.constraint, understood.route, headers)
             prepared = await self._tokenizers.prepare(understood.preparation, headers)
         ids = (exchange.request_id, understood.answer_id(urandom(16).hex()))
         return await off_loop(len(prepared), partial(Job.of, ids=ids, created=int(time.time())), understood, prepared)

@@ -8,6 +8,7 @@ from conch_contracts.parsing import THINKING_MARKS, Parsing, Thinking
 from conch_contracts.records import Route
 from conch_contracts.tokenization import PrepareResponse
 from conch_gateway import structural, thinking, tool_use
+from conch_gateway.structured import Constraint
 from conch_kit.errors import InvalidRequest
 
 
@@ -19,48 +20,57 @@ def of(request: SamplingFields, route: Route, prepared: PrepareResponse) -> Pars
     return None if found.thinking is None and found.calls is None else found
 
 
+def constraint(request: SamplingFields, route: Route, asked: Constraint | None) -> Constraint | None:
+    """Return what the answer must look like: calls that are demanded, or what is asked of its text, or either.
+
+    An answer that must be a call has no text that could look like anything. Raises InvalidRequest.
+    """
+    if not isinstance(request, ChatCompletionRequest):
+        return asked
+    if tool_use.demanded(request):
+        calls = tool_use.form(request, route)
+        return None if calls is None else Constraint("tools", structural.structural(calls))
+    if asked is None or (calls := tool_use.form(request, route)) is None:
+        return asked
+    text = _format(asked.grammar, asked.param)
+    return Constraint(asked.param, structural.structural(structural.either(calls, text), asked.grammar.whitespace))
+
+
 def constrained(
     sampling: SamplingParameters,
     request: SamplingFields,
-    route: Route,
+    constraint: Constraint | None,
     prepared: PrepareResponse,
     parsing: Parsing | None,
 ) -> SamplingParameters:
-    """Return the sampling parameters with what demands a call and bounds the thinking; raises InvalidRequest."""
-    if parsing is None or not isinstance(request, ChatCompletionRequest):
-        return sampling
-    found = parsing.thinking
-    grammar = _grammar(sampling.grammar, request, route)
-    if grammar is not None and found is not None and found.opened:
-        grammar = structural.structural(
-            structural.behind_thinking(_format(grammar), THINKING_MARKS[found.parser]), grammar.whitespace
-        )
-    limit = None if found is None else _limit(request, prepared, found)
-    if grammar is sampling.grammar and limit is None:
-        return sampling
-    return sampling.model_copy(update={"grammar": grammar, "thinking": limit})
+    """Return the sampling parameters with what the answer must look like and how long the model may think.
 
-
-def _grammar(asked: Grammar | None, request: ChatCompletionRequest, route: Route) -> Grammar | None:
-    """Return what the answer must look like: calls that are demanded, or what is asked of its text, or either.
-
-    An answer that must be a call has no text that could look like anything.
+    Raises InvalidRequest.
     """
-    if tool_use.demanded(request):
-        calls = tool_use.form(request, route)
-        return None if calls is None else structural.structural(calls)
-    if asked is None or (calls := tool_use.form(request, route)) is None:
-        return asked
-    return structural.structural(structural.either(calls, _format(asked)), asked.whitespace)
+    changes: dict[str, object] = {}
+    if constraint is not None:
+        changes["grammar"] = _begun(constraint, parsing)
+    if isinstance(request, ChatCompletionRequest) and parsing is not None and parsing.thinking is not None:
+        changes["thinking"] = _limit(request, prepared, parsing.thinking)
+    return sampling.model_copy(update=changes) if any(changes.values()) else sampling
 
 
-def _format(grammar: Grammar) -> structural.Format:
+def _begun(constraint: Constraint, parsing: Parsing | None) -> Grammar:
+    """Return the grammar of an answer that begins where the prompt ends, which may be inside the thinking."""
+    grammar, thought = constraint.grammar, None if parsing is None else parsing.thinking
+    if thought is None or not thought.opened:
+        return grammar
+    behind = structural.behind_thinking(_format(grammar, constraint.param), THINKING_MARKS[thought.parser])
+    return structural.structural(behind, grammar.whitespace)
+
+
+def _format(grammar: Grammar, param: str) -> structural.Format:
     written = structural.format_of(grammar)
     if written is None:
         raise InvalidRequest(
             "A free grammar cannot be part of an answer that may also think or call tools: switch the thinking off "
             "with 'reasoning_effort': 'none', and offer no tools.",
-            param="grammar",
+            param=param,
             code="unsupported_parameter",
         )
     return written

@@ -2,7 +2,10 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from conch_contracts.openai.model import ApiModel as ApiModel
+from conch_contracts.openai.structured import StructuredFields
 
 MAX_CHOICES = 8
 MAX_STOP_STRINGS = 16
@@ -30,12 +33,6 @@ def is_on(value: Switch | None) -> bool:
     return value is True or value == "true"
 
 
-class ApiModel(BaseModel):
-    """A frozen type of the public API; fields that it does not know are left out."""
-
-    model_config = ConfigDict(frozen=True, strict=True, extra="ignore", allow_inf_nan=False)
-
-
 class StreamOptions(ApiModel):
     """What a stream carries beside the text."""
 
@@ -45,7 +42,7 @@ class StreamOptions(ApiModel):
     """The tokens used so far in every frame."""
 
 
-class SamplingFields(ApiModel):
+class SamplingFields(StructuredFields):
     """Parameters that chat and text completions share."""
 
     model: Annotated[str, Field(max_length=10_240)] | None = None

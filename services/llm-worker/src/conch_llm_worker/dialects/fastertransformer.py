@@ -104,6 +104,7 @@ def _refuse(request: GenerateRequest, sampling: SamplingParameters) -> None:
         "temp_scaled_logprobs": request.logprobs and sampling.temp_scaled_logprobs,
         "top_p_normalized_logprobs": request.logprobs and sampling.top_p_normalized_logprobs,
         "ignore_eos": sampling.ignore_eos,
+        "response_format": sampling.grammar is not None,
         "echo": request.echo and request.logprobs,
         "top_logprobs" if request.api is Api.CHAT else "logprobs": bool(sampling.logprobs),
     }
