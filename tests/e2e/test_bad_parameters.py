@@ -72,9 +72,10 @@ ROWS: dict[int, list[Row]] = {
     38: [Row(CHAT, {"messages": value}, param, code) for value, param, code in MESSAGES],
     40: [Row(TEXT, {"prompt": value}, param) for value, param in PROMPTS],
     41: [
-        *both("prompt_token_ids", [VOCABULARY], [-1], [2**63]),
+        *both("prompt_token_ids", [VOCABULARY], []),
         *both("stop_token_ids", [VOCABULARY]),
-        *both("allowed_token_ids", [VOCABULARY], [], ["a"]),
+        *both("allowed_token_ids", [VOCABULARY], []),
+        *(Row(path, {"prompt_token_ids": [id_]}, "prompt_token_ids.0") for path in (CHAT, TEXT) for id_ in (-1, 2**63)),
         *both("bad_words_token_ids", [VOCABULARY]),
         Row(CHAT, {"messages": [VOCABULARY]}, "messages"),
         Row(TEXT, {"prompt": [5] * 100_000}, "prompt", **LONG),

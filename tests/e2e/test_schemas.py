@@ -78,6 +78,9 @@ def test_completion_frames_follow_the_schema(base_url: str, body: dict[str, Any]
     request = {"model": "tiny-chat", **body, "stream": True}
     for options in ({}, {"stream_options": {"include_usage": True, "continuous_usage_stats": True}}):
         for frame in frames(post(f"{base_url}/completions", request | options)[1]):
+            for choice in frame["choices"]:
+                # OpenAI sends null until a choice ends, which its schema does not foresee.
+                choice["finish_reason"] = choice["finish_reason"] or "stop"
             check("CreateCompletionResponse", frame)
 
 

@@ -51,10 +51,11 @@ class StreamedAnswer:
 
     async def add(self, index: int, step: Step) -> None:
         """Send the frames of one step."""
-        body = self._frames.step(index, step)
-        if index not in self._opened:
+        if index in self._opened:
+            body = self._frames.step(index, step)
+        else:
             self._opened.add(index)
-            body = self._frames.opening(index) + body
+            body = self._frames.opening(index) + self._frames.step(index, step)
             if not self.started:
                 await self._start()
         if body:
