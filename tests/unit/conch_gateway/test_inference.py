@@ -10,7 +10,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from conch_contracts.generation import GenerateRequest
-from conch_contracts.names import CHECK_GRAMMAR_PATH, GENERATE_PATH, PREPARE_PATH, EngineAddress, WorkerUrl
+from conch_contracts.names import GENERATE_PATH, PREPARE_PATH, EngineAddress, WorkerUrl
 from conch_contracts.records import Engine, Profile, RoutingPolicy
 from conch_contracts.tokenization import PrepareRequest
 from conch_gateway.upstream.port import ConnectFailed
@@ -52,34 +52,6 @@ async def test_what_the_services_are_sent_is_what_their_contracts_say():
     prepare, generate = served.upstream.posts
     assert PrepareRequest.model_validate_json(prepare.body).bad_words == ("x",)
     assert GenerateRequest.model_validate_json(generate.body).sampling.logit_bias == {5: 1.0}
-
-
-async def test_a_grammar_is_checked_and_travels_to_the_engine():
-    served = gateway()
-    await served.client.post(PATH, {**CHAT, "guided_choice": ["a", "b"]})
-    grammar = {"kind": "choice", "definition": '["a", "b"]', "whitespace": None}
-    assert [post.path for post in served.upstream.posts] == [CHECK_GRAMMAR_PATH, PREPARE_PATH, GENERATE_PATH]
-    (check,) = served.upstream.sent(CHECK_GRAMMAR_PATH)
-    assert (check["grammar"], check["foreign"]) == (grammar, False)
-    (message,) = served.upstream.sent(GENERATE_PATH)
-    assert GenerateRequest.model_validate(message).sampling.grammar.model_dump() == grammar
-
-
-async def test_a_bad_grammar_names_its_parameter_and_goes_no_further():
-    served = gateway({CHECK_GRAMMAR_PATH: lambda _: refused(400, "no text matches it")})
-    answer = await served.client.post(PATH, {**CHAT, "structured_outputs": {"regex": "a"}})
-    assert answer.status == 400
-    assert answer.error["param"] == "structured_outputs.regex"
-    assert answer.error["message"] == "Invalid value for 'structured_outputs.regex': no text matches it."
-    assert len(served.upstream.posts) == 1
-
-
-async def test_an_engine_that_knows_no_grammars_says_so_at_once():
-    served = gateway(known=snapshot(route(dialect="fastertransformer")))
-    answer = await served.client.post(PATH, {**CHAT, "response_format": {"type": "json_object"}})
-    assert (answer.status, answer.error["code"]) == (400, "unsupported_parameter")
-    assert answer.error["param"] == "response_format"
-    assert served.upstream.posts == []
 
 
 async def test_a_request_that_takes_too_long_is_a_504():
