@@ -1,4 +1,4 @@
-"""Gateway, tokenizer and worker agree on tools and thinking, on what tiny-chat really writes; the engine is its record."""
+"""Gateway, tokenizer and worker agree on tools and thinking; what tiny-chat really wrote stands for the engine."""
 
 import json
 from typing import Any
