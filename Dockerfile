@@ -9,6 +9,7 @@ WORKDIR /build
 COPY constraints.txt ./
 COPY hack/images/requirements.py hack/images/install ./
 COPY libs/contracts/pyproject.toml libs/contracts/
+COPY libs/guidance/pyproject.toml libs/guidance/
 COPY libs/kit/pyproject.toml libs/kit/
 COPY operator/pyproject.toml operator/
 COPY services/gateway/pyproject.toml services/gateway/

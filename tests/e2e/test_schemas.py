@@ -1,14 +1,14 @@
 """Every kind of body and frame against the schemas that OpenAI publishes."""
 
 import json
-from collections.abc import Iterator
 from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pytest
 
-from testkit.published import check
+from testkit.golden import load_golden
+from testkit.openai_schemas import check, frames
 
 HELLO = [{"role": "user", "content": "Hello!"}]
 
@@ -22,25 +22,33 @@ def post(url: str, body: dict[str, Any]) -> tuple[int, bytes]:
         return refused.code, refused.read()
 
 
-def frames(stream: bytes) -> Iterator[dict[str, Any]]:
-    """Yield the frames of a stream, which must consist of nothing else and end with [DONE]."""
-    *parts, done, rest = stream.decode().split("\n\n")
-    assert (done, rest) == ("data: [DONE]", "")
-    for part in parts:
-        assert part.startswith("data: {")
-        yield json.loads(part.removeprefix("data: "))
-
-
 CHATS = [
     {"messages": HELLO},
     {"messages": HELLO, "n": 2, "logprobs": True, "top_logprobs": 3},
     {"messages": HELLO, "max_tokens": 3},
     {"messages": HELLO, "stop": "can", "user": "someone", "seed": 1},
+    {"messages": HELLO, "return_token_ids": True, "service_tier": "auto", "request_id": "mine"},
+    {"messages": HELLO, "logprobs": True, "return_tokens_as_token_ids": True, "max_tokens": 3},
+]
+GOLDEN = load_golden()
+CHATS += [
+    {"messages": item.messages, "tools": item.tools, "temperature": 0}
+    for item in map(GOLDEN.named, ("tool", "tool-parallel", "tool-result", "tool-not-needed"))
+]
+CHATS += [
+    {"messages": GOLDEN.named("think").messages, "reasoning_effort": "high", "temperature": 0},
+    {
+        "messages": GOLDEN.named("tool").messages,
+        "tools": GOLDEN.named("tool").tools,
+        "max_tokens": 20,
+        "temperature": 0,
+    },
 ]
 COMPLETIONS = [
     {"prompt": "Once upon a time"},
     {"prompt": ["Once", "The"], "n": 2, "max_tokens": 4},
     {"prompt": "The capital of Italy is", "logprobs": 2, "echo": True},
+    {"prompt": "Once upon a time", "return_token_ids": True, "max_streaming_response_tokens": 1},
 ]
 
 
@@ -63,6 +71,17 @@ def test_chat_frames_follow_the_schema(base_url: str, body: dict[str, Any], usag
     choices = [choice for frame in seen for choice in frame["choices"]]
     finished = [choice["index"] for choice in choices if choice["finish_reason"]]
     assert sorted(finished) == list(range(int(body.get("n", 1))))
+
+
+@pytest.mark.parametrize("body", [body for body in COMPLETIONS if "echo" not in body])
+def test_completion_frames_follow_the_schema(base_url: str, body: dict[str, Any]) -> None:
+    request = {"model": "tiny-chat", **body, "stream": True}
+    for options in ({}, {"stream_options": {"include_usage": True, "continuous_usage_stats": True}}):
+        for frame in frames(post(f"{base_url}/completions", request | options)[1]):
+            for choice in frame["choices"]:
+                # OpenAI sends null until a choice ends, which its schema does not foresee.
+                choice["finish_reason"] = choice["finish_reason"] or "stop"
+            check("CreateCompletionResponse", frame)
 
 
 # With echo the first token has no log probability: OpenAI sends null there, which its schema does not foresee.

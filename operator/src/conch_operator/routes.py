@@ -5,6 +5,8 @@ Also decides who keeps a served name that several models want.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
+from hashlib import sha256
 from types import MappingProxyType
 
 from conch_contracts.modeldeployment import ModelSpec
@@ -17,7 +19,7 @@ from conch_contracts.words import parse_words
 from conch_operator.chat_profile import chat_profile
 from conch_operator.contracts import contract_of
 from conch_operator.encoder_profile import encoder_profile
-from conch_operator.state import Desired, DesiredModel, Observed, SourceFacts
+from conch_operator.state import Desired, DesiredModel, GenerationFacts, Observed, SourceFacts
 
 DEFAULT_MAX_LENGTH = 2048
 """Context length when neither the folder nor the ModelDeployment names one."""
@@ -74,7 +76,9 @@ def make_route(model: DesiredModel, facts: SourceFacts, names: tuple[ServedName,
         eos_token_ids=_eos(spec.generation, facts),
         default=spec.default,
         created=model.created,
-        generation=_defaults(spec.generation),
+        fingerprint=_fingerprint(model, facts),
+        profile=spec.compat_profile,
+        generation=_defaults(spec.generation, facts.generation),
         chat=chat_profile(spec, facts),
         encoder=encoder_profile(spec, facts),
         routing=_policy(spec.routing),
@@ -101,24 +105,47 @@ def _max_length(spec: ModelSpec, facts: SourceFacts) -> int:
 
 def _eos(generation: GenerationSpec, facts: SourceFacts) -> tuple[int, ...]:
     end = _sent(generation.end_id)
-    return facts.eos_token_ids if end is None else tuple(dict.fromkeys((end, *facts.eos_token_ids)))
+    found = facts.generation.eos_token_ids
+    return found if end is None else tuple(dict.fromkeys((end, *found)))
 
 
 def _sent(token: int | None) -> int | None:
     return token if token is not None and token >= 0 else None
 
 
-def _defaults(generation: GenerationSpec) -> GenerationDefaults:
-    temperature, repetition = generation.temperature, generation.repetition_penalty
+def _defaults(generation: GenerationSpec, folder: GenerationFacts) -> GenerationDefaults:
     return GenerationDefaults(
         start_id=_sent(generation.start_id),
         end_id=_sent(generation.end_id),
-        temperature=None if temperature is None else float(temperature),
-        repetition_penalty=None if repetition is None else float(repetition),
+        temperature=_said(generation.temperature, folder.temperature),
+        top_p=_said(generation.top_p, folder.top_p),
+        top_k=folder.top_k if generation.top_k is None else generation.top_k,
+        min_p=_said(generation.min_p, folder.min_p),
+        repetition_penalty=_said(generation.repetition_penalty, folder.repetition_penalty),
+        fill_in=generation.fill_in,
         bad_words=parse_words(generation.bad_words),
         stop_words=parse_words(generation.stop_words),
         mask_positions=generation.mask_positions,
     )
+
+
+def _said(by_spec: Decimal | None, by_folder: float | None) -> float | None:
+    return by_folder if by_spec is None else float(by_spec)
+
+
+def _fingerprint(model: DesiredModel, facts: SourceFacts) -> str:
+    """Return a name for all that shapes answers: the files of the folder, where they come from, and how they run."""
+    spec = model.deployment.spec
+    quantization = None if spec.engine.cpu is None else spec.engine.cpu.quantization
+    shaping = (
+        facts.digest,
+        facts.chat_template,
+        spec.source.model_dump_json(),
+        spec.engine.runtime,
+        quantization,
+        spec.generation.model_dump_json(),
+    )
+    return f"fp_{sha256(repr(shaping).encode()).hexdigest()[:12]}"
 
 
 def _policy(routing: RoutingSpec) -> RoutingPolicy:

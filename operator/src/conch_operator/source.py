@@ -21,6 +21,7 @@ from conch_kit.bundles import TOKENIZER_FILES, BundleError, pack
 from conch_operator.chat_profile import shown_by
 from conch_operator.encoder_folder import SENTENCE_FILES, onnx_files, read_encoder
 from conch_operator.errors import SourceError, TemplateUnchecked
+from conch_operator.generation_folder import read_generation
 from conch_operator.state import DesiredModel, SourceFacts, SourceFault
 from conch_operator.templates import fault_in
 
@@ -133,8 +134,8 @@ def read_folder(folder: Path, needs: FolderNeeds) -> SourceFacts:
         weights=hashlib.sha256(repr(_stamps([folder / "config.json", *_weights(folder)])).encode()).hexdigest()[:16],
         vocab_size=_integer(config, _VOCABULARY_KEYS) or max(tokens.values()) + 1,
         max_position_embeddings=_integer(config, _CONTEXT_KEYS),
-        eos_token_ids=_eos_ids(folder, config, tokens),
         chat_template=None,
+        generation=read_generation(folder, config, tokens),
         chat=shown_by("\n".join(templates)),
         encoder=read_encoder(folder, config),
     )
@@ -255,19 +256,6 @@ def _integer(config: Json, keys: tuple[str, ...]) -> int | None:
             if isinstance(value, int) and value > 0:
                 return value
     return None
-
-
-def _eos_ids(folder: Path, config: Json, tokens: Mapping[str, int]) -> tuple[int, ...]:
-    generation = _read_json(folder / "generation_config.json", Reason.FILES_INVALID) or {}
-    for source in (generation, config):
-        value = source.get("eos_token_id")
-        ids = value if isinstance(value, list) else [value]
-        if found := tuple(token for token in ids if isinstance(token, int)):
-            return found
-    settings = _read_json(folder / "tokenizer_config.json", Reason.FILES_INVALID) or {}
-    token = settings.get("eos_token")
-    content = token.get("content") if isinstance(token, dict) else token
-    return (tokens[content],) if isinstance(content, str) and content in tokens else ()
 
 
 def _tokens(tokenizer: Json, folder: Path) -> dict[str, int]:

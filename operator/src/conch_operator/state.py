@@ -66,6 +66,18 @@ class EncoderFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class GenerationFacts:
+    """What a folder says about sampling; None where it says nothing."""
+
+    eos_token_ids: tuple[int, ...] = ()
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    min_p: float | None = None
+    repetition_penalty: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class SourceFacts:
     """What a model's folder says."""
 
@@ -76,9 +88,9 @@ class SourceFacts:
     """Changes with the files that an engine loads."""
     vocab_size: int
     max_position_embeddings: int | None
-    eos_token_ids: tuple[int, ...]
     chat_template: str | None
     """The one that the ModelDeployment sets instead of the folder's."""
+    generation: GenerationFacts = GenerationFacts()
     chat: ChatProfile = field(default_factory=ChatProfile)
     """What the folder's own chat template shows."""
     encoder: EncoderFacts = EncoderFacts()

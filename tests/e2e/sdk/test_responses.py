@@ -9,7 +9,7 @@ from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import TypeAdapter
 
 from testkit.golden import Golden, Item, load_golden
-from testkit.published import check, check_event
+from testkit.openai_schemas import check, check_event
 
 CHATS = [item.name for item in load_golden().chats()]
 EVENTS: TypeAdapter[ResponseStreamEvent] = TypeAdapter(ResponseStreamEvent)

@@ -88,6 +88,20 @@ async def test_a_bad_word_of_several_tokens_does_not_appear(tiny: TokensEngine, 
     assert (first, second) not in zip(answer.tokens, answer.tokens[1:], strict=False)
 
 
+async def test_only_allowed_ids_appear(tiny: TokensEngine, golden: Golden) -> None:
+    answer = await tiny.generate(golden.items[0].prompt_ids, allowed_token_ids=(77, 78, 79), max_tokens=12)
+    assert len(answer.tokens) == 12
+    assert set(answer.tokens) <= {77, 78, 79}
+
+
+async def test_log_probabilities_follow_the_temperature_when_asked(tiny: TokensEngine, golden: Golden) -> None:
+    asked = {"max_tokens": 1, "logprobs": 2, "temperature": 0.5, "seed": 1}
+    raw = await tiny.generate(golden.items[0].prompt_ids, **asked)
+    scaled = await tiny.generate(golden.items[0].prompt_ids, temp_scaled_logprobs=True, **asked)
+    (first, second), (scaled_first, scaled_second) = raw.top_logprobs[0], scaled.top_logprobs[0]
+    assert scaled_first - scaled_second == pytest.approx((first - second) / 0.5, abs=0.01)
+
+
 async def test_the_five_most_likely_first_tokens_are_those_of_the_reference(tiny: TokensEngine, golden: Golden) -> None:
     answer = await tiny.generate(golden.items[0].prompt_ids, max_tokens=1, logprobs=5)
     assert answer.top_ids[0] == (931, 775, 825, 1261, 1163)

@@ -28,5 +28,13 @@ def post(url: str, body: object, *, raw: bytes | None = None, timeout_s: float =
         return _read(refused.code, refused.headers, refused.read())
 
 
+def read_raw(url: str, body: object, *, timeout_s: float = 60) -> bytes:
+    """Send a body as JSON and return the bytes of an answer, such as a stream; any other status than 200 raises."""
+    request = Request(url, data=json.dumps(body).encode(), headers={"content-type": "application/json"})
+    with urlopen(request, timeout=timeout_s) as answer:
+        data: bytes = answer.read()
+        return data
+
+
 def _read(status: int, headers: Any, body: bytes) -> Answered:
     return Answered(status, {name.lower(): value for name, value in headers.items()}, json.loads(body))

@@ -7,10 +7,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
-from conch_kit.connection import CONNECTION
 from prometheus_client import CollectorRegistry
 
-from conch_contracts.names import GENERATE_PATH, PREPARE_PATH, Digest, EngineAddress, ModelId, ServedName, WorkerUrl
+from conch_contracts.names import (
+    CHECK_GRAMMAR_PATH,
+    GENERATE_PATH,
+    PREPARE_PATH,
+    Digest,
+    EngineAddress,
+    ModelId,
+    ServedName,
+    WorkerUrl,
+)
 from conch_contracts.records import Dialect, Engine, Heartbeat, ModelKind, Pool, Route
 from conch_gateway.access_log import AccessLog
 from conch_gateway.admission import Admission
@@ -22,6 +30,7 @@ from conch_gateway.responses.store import Record, ResponseStore
 from conch_gateway.settings import GatewaySettings
 from conch_gateway.upstream.port import AnswerLost, Post
 from conch_kit.asgi import ASGIApp, Message
+from conch_kit.connection import CONNECTION
 from conch_kit.errors import Unavailable
 from conch_kit.snapshot import Snapshot
 from conch_kit.tracing import Tracer, tracer
@@ -322,7 +331,8 @@ def gateway(
     **settings: Any,
 ) -> Gateway:
     """Return a gateway whose tokenizer makes three ids of everything, unless `scripts` say otherwise."""
-    upstream = FakeUpstream({PREPARE_PATH: prepared(3), GENERATE_PATH: answered(b"{}"), **(scripts or {})})
+    usual = {PREPARE_PATH: prepared(3), CHECK_GRAMMAR_PATH: answered(b"{}"), GENERATE_PATH: answered(b"{}")}
+    upstream = FakeUpstream({**usual, **(scripts or {})})
     registry = CollectorRegistry()
     admission = Admission()
     state = known or snapshot()

@@ -13,6 +13,7 @@ from conch_operator.state import (
     DesiredModel,
     EngineName,
     EnginePhase,
+    GenerationFacts,
     ObservedEngine,
     Probe,
     ProbeVerdict,
@@ -25,7 +26,7 @@ FACTS = SourceFacts(
     weights="w",
     vocab_size=100,
     max_position_embeddings=1024,
-    eos_token_ids=(7,),
+    generation=GenerationFacts(eos_token_ids=(7,)),
     chat_template=None,
 )
 READY = Probe(ProbeVerdict.READY, Reason.READY)

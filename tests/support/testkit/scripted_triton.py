@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import TypeAlias
 
-from conch_kit.connection import CONNECTION
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 from tritonclient.grpc.service_pb2 import ModelInferRequest, ModelInferResponse
 
 from conch_contracts.names import EngineAddress
+from conch_kit.connection import CONNECTION
 
 Event: TypeAlias = ModelInferResponse | Exception | asyncio.Event
 """A message, an error that ends the call, or a gate at which the script waits."""

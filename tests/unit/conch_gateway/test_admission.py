@@ -7,7 +7,7 @@ import pytest
 
 from conch_contracts.names import EngineAddress, ModelId
 from conch_contracts.records import Engine, EngineState, RoutingPolicy
-from conch_gateway.admission import Admission
+from conch_gateway.admission import Admission, Claim
 from conch_kit.errors import RateLimited, Unavailable
 from testkit.gateway import snapshot
 
@@ -57,11 +57,30 @@ async def test_waiters_are_served_first_come_first_served():
     assert [name for name, _ in log] == [0, 1, 2]
 
 
+async def test_the_more_urgent_go_first_and_equals_in_the_order_in_which_they_came():
+    queues, log, release = admission(engine("a")), [], asyncio.Event()
+    policy = RoutingPolicy(queue_max=10, queue_wait_s=5)
+
+    async def claim(name, priority):
+        with await queues.slot(MODEL, policy, Claim(priority=priority)):
+            log.append(name)
+            await release.wait()
+
+    asked = [("holds it", 0), ("plain", 0), ("later", 5), ("second", -1), ("first", -2), ("third", -1)]
+    tasks = []
+    for name, priority in asked:
+        tasks.append(asyncio.create_task(claim(name, priority)))
+        await turns()
+    release.set()
+    await asyncio.gather(*tasks)
+    assert log == ["holds it", "first", "second", "third", "plain", "later"]
+
+
 async def test_a_request_takes_a_slot_for_each_of_its_choices_and_at_most_all():
     queues, log = admission(engine("a", 4)), []
 
     async def enter(stack, name, sequences):
-        stack.enter_context(await queues.slot(MODEL, POLICY, sequences=sequences))
+        stack.enter_context(await queues.slot(MODEL, POLICY, Claim(sequences)))
         log.append(name)
 
     async with AsyncExitStack() as first, AsyncExitStack() as second, AsyncExitStack() as third:
@@ -74,7 +93,7 @@ async def test_a_request_takes_a_slot_for_each_of_its_choices_and_at_most_all():
         await second.aclose()
         await waiting
         assert log[2] == "many"
-    with await queues.slot(MODEL, POLICY, sequences=4):
+    with await queues.slot(MODEL, POLICY, Claim(4)):
         pass
 
 

@@ -11,7 +11,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from conch_contracts.generation import GenerateRequest
 from conch_contracts.names import GENERATE_PATH, PREPARE_PATH, EngineAddress, WorkerUrl
-from conch_contracts.records import Engine, RoutingPolicy
+from conch_contracts.records import Engine, Profile, RoutingPolicy
 from conch_contracts.tokenization import PrepareRequest
 from conch_gateway.upstream.port import ConnectFailed
 from conch_kit.tracing import OtlpTracer
@@ -314,3 +314,68 @@ async def test_all_choices_of_all_prompts_count_for_admission():
     await eventually(lambda: sum(served.admission.waiting().values()) == 1, "one who waits")
     release.set()
     assert [answer.status for answer in await asyncio.gather(*tasks)] == [200, 200]
+
+
+async def test_a_request_id_in_the_body_names_answer_and_reply():
+    served = gateway()
+    named = await served.client.post(PATH, {**CHAT, "request_id": "job-7"})
+    both = await served.client.post(PATH, {**CHAT, "request_id": "job-8"}, [(b"x-request-id", b"head")])
+    assert named.headers[b"x-request-id"] == b"job-7"
+    assert both.headers[b"x-request-id"] == b"head"
+    assert [message["response_id"] for message in served.upstream.sent(GENERATE_PATH)] == [
+        "chatcmpl-job-7",
+        "chatcmpl-job-8",
+    ]
+
+
+async def test_every_choice_that_is_made_takes_a_slot():
+    served = gateway(known=snapshot(engines=(Engine(grpc=ENGINE, slots=9),)))
+    await served.client.post(PATH, {**CHAT, "n": 2, "best_of": 5})
+    (message,) = served.upstream.sent(GENERATE_PATH)
+    assert (message["n"], message["best_of"], message["target"]["slots"]) == (2, 5, 5)
+
+
+async def test_a_template_in_a_request_is_refused_unless_the_gateway_allows_it():
+    body = {**CHAT, "chat_template": "{{ messages }}"}
+    closed, open_ = gateway(), gateway(chat_templates=True)
+    answer = await closed.client.post(PATH, body)
+    assert (answer.status, answer.error["param"]) == (400, "chat_template")
+    assert (await open_.client.post(PATH, body)).status == 200
+    (asked,) = open_.upstream.sent(PREPARE_PATH)
+    assert asked["chat"]["chat_template"] == "{{ messages }}"
+
+
+@pytest.mark.parametrize("name", ["tokenize", "chat_template", "messages", "documents", "__class__", "x" * 10_000])
+async def test_a_variable_that_is_not_allowed_is_refused(name):
+    answer = await gateway().client.post(PATH, {**CHAT, "chat_template_kwargs": {name: True}})
+    assert (answer.status, answer.error["param"]) == (400, "chat_template_kwargs")
+    assert len(answer.body) < 600
+
+
+async def test_a_variable_that_the_settings_name_reaches_the_template():
+    served = gateway(template_variables=("mood",))
+    assert (await served.client.post(PATH, {**CHAT, "chat_template_kwargs": {"mood": "glad"}})).status == 200
+    assert served.upstream.sent(PREPARE_PATH)[0]["chat"]["template_kwargs"] == {"mood": "glad"}
+
+
+@pytest.mark.parametrize(("profile", "prefix"), [(Profile.DENGLIN, "cmpl-"), (Profile.OPENAI, "chatcmpl-")])
+async def test_the_profile_decides_what_an_answers_id_begins_with(profile, prefix):
+    served = gateway(known=snapshot(route(profile=profile)))
+    await served.client.post(PATH, CHAT)
+    assert served.upstream.sent(GENERATE_PATH)[0]["response_id"].startswith(prefix)
+
+
+@pytest.mark.parametrize(
+    ("changes", "status"),
+    [
+        ({"profile": Profile.FASTDEPLOY, "default": True}, 200),
+        ({"profile": Profile.FASTDEPLOY}, 404),
+        ({"default": True}, 404),
+    ],
+)
+async def test_only_a_default_model_with_fastdeploys_habits_answers_to_any_name(changes, status):
+    served = gateway(known=snapshot(route(**changes)))
+    answer = await served.client.post(PATH, {**CHAT, "model": "nobody"})
+    assert answer.status == status
+    if status == 200:
+        assert served.upstream.sent(GENERATE_PATH)[0]["model"] == "tiny-chat"

@@ -2,10 +2,10 @@
 
 import pytest
 
-from conch_contracts.generation import PreparedPrompt
+from conch_contracts.generation import Details, PreparedPrompt
 from conch_contracts.openai.chat import ChatCompletionRequest
 from conch_contracts.openai.completions import CompletionRequest
-from conch_contracts.records import Dialect, GenerationDefaults
+from conch_contracts.records import Dialect, GenerationDefaults, Profile
 from conch_contracts.tokenization import PrepareResponse
 from conch_gateway import parameters, preparation
 from conch_kit.errors import InvalidRequest
@@ -103,7 +103,7 @@ def test_words_of_model_and_request_come_together():
     asked = parameters.sampling(chat(stop_token_ids=[7]), parameters.chat_shape(chat()), known, answer)
     assert asked.bad_words == ((1, 2), (9,))
     assert asked.stop_token_ids == (7, 2)
-    options = parameters.backend_options(known, answer)
+    options = parameters.backend_options(chat(), known, answer)
     assert (options.start_id, options.end_id, options.stop_words) == (None, 5, ((2,), (3, 4), (8,)))
 
 
@@ -136,6 +136,8 @@ def test_every_form_of_a_prompt_is_prepared(prompt, expected):
         ({"stop_token_ids": [1000]}, "stop_token_ids"),
         ({"logit_bias": {"1000": 1}}, "logit_bias"),
         ({"prompt_token_ids": [1000]}, "prompt_token_ids"),
+        ({"allowed_token_ids": [1000]}, "allowed_token_ids"),
+        ({"bad_words_token_ids": [1000]}, "bad_words_token_ids"),
     ],
 )
 def test_an_id_that_the_model_does_not_have_is_refused(fields, param):
@@ -153,3 +155,134 @@ def test_a_prompt_of_ids_that_the_model_does_not_have_is_refused():
 @pytest.mark.parametrize(("dialect", "words"), [(Dialect.TOKENS, ()), (Dialect.FASTERTRANSFORMER, ("x",))])
 def test_stop_words_become_ids_only_where_the_engine_needs_them(dialect, words):
     assert preparation.chat(chat(stop="x"), route(dialect=dialect)).stop_words == words
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({}, {}),
+        ({"allowed_token_ids": [3, 4]}, {"allowed_token_ids": (3, 4)}),
+        ({"bad_words_token_ids": [3, 4]}, {"bad_words": ((3,), (4,))}),
+        ({"min_p": 0.2}, {"min_p": 0.2}),
+        ({"best_of": 3}, {"logprobs": 0}),
+        ({"n": 3, "best_of": 3}, {"logprobs": None}),
+        ({"prompt_logprobs": 4}, {"prompt_logprobs": 4}),
+        ({"temp_scaled_logprobs": True}, {"temp_scaled_logprobs": True}),
+        ({"top_p_normalized_logprobs": True}, {"top_p_normalized_logprobs": True}),
+        ({"use_beam_search": True, "n": 4, "length_penalty": 1.5}, {"beams": 4, "length_penalty": 1.5}),
+        ({"metadata": {"min_tokens": 3}}, {"min_tokens": 3}),
+        ({"metadata": {"min_tokens": "3"}}, {"min_tokens": 3}),
+        ({"metadata": {"min_tokens": 3}, "min_tokens": 1}, {"min_tokens": 1}),
+    ],
+)
+def test_a_parameter_reaches_the_engine(fields, expected):
+    plain = sampled(chat(), parameters.chat_shape).model_dump()
+    for request, shape in (
+        (chat(**fields), parameters.chat_shape),
+        (completion(**fields), parameters.completion_shape),
+    ):
+        asked = sampled(request, shape).model_dump(exclude={"max_tokens"})
+        assert asked == {name: value for name, value in (plain | expected).items() if name != "max_tokens"}
+
+
+@pytest.mark.parametrize("said", [-1, 1.5, "many", True])
+def test_a_least_length_in_the_metadata_is_checked_too(said):
+    with pytest.raises(InvalidRequest) as caught:
+        sampled(chat(metadata={"min_tokens": said}), parameters.chat_shape)
+    assert caught.value.param == "metadata.min_tokens"
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({}, None),
+        ({"return_token_ids": True}, {"token_ids": True}),
+        ({"return_tokens_as_token_ids": True}, {"tokens_as_ids": True}),
+        ({"spaces_between_special_tokens": False}, {"spaces_between_special_tokens": False}),
+        ({"prompt_logprobs": 0}, {"prompt_logprobs": 0}),
+        ({"service_tier": "auto"}, {"service_tier": "default"}),
+        ({"metadata": {"a": "b"}}, {"metadata": {"a": "b"}}),
+        ({"metadata": {"a": "b"}, "stream": True}, None),
+        ({"max_streaming_response_tokens": 4}, None),
+        ({"max_streaming_response_tokens": 4, "stream": True}, {"max_frame_tokens": 4}),
+        ({"stream_options": {"continuous_usage_stats": True}, "stream": True}, {"continuous_usage": True}),
+    ],
+)
+def test_a_plain_request_has_no_details_and_another_has_its_own(fields, expected):
+    made = parameters.details(chat(**fields), parameters.chat_shape(chat(**fields)), route())
+    assert made == (None if expected is None else Details(**expected))
+
+
+def test_the_deployments_profile_is_a_detail():
+    made = parameters.details(chat(), parameters.chat_shape(chat()), route(profile=Profile.DENGLIN))
+    assert made == Details(profile=Profile.DENGLIN)
+    assert parameters.chat_shape(chat(), Profile.DENGLIN).role == "user"
+
+
+LAST = [{"role": "user", "content": "Say"}, {"role": "assistant", "content": "Well, "}]
+
+
+@pytest.mark.parametrize(
+    ("fields", "prefix"),
+    [
+        ({"messages": LAST, "echo": True}, "Well, "),
+        ({"messages": LAST}, ""),
+        ({"echo": True}, ""),
+        ({"echo": True, "add_generation_prompt": False}, "hi"),
+    ],
+)
+def test_an_echo_of_a_chat_is_the_last_message_of_the_same_role(fields, prefix):
+    assert parameters.chat_shape(chat(**fields)).prefix == prefix
+
+
+@pytest.mark.parametrize("fields", [{"messages": [5, 6]}, {"prompt_token_ids": [5, 6], "messages": None}])
+def test_a_chat_can_be_given_as_ids(fields):
+    asked = preparation.chat(chat(**fields), route())
+    assert (asked.chat, asked.prompts) == (None, ((5, 6),))
+
+
+def test_a_chat_without_its_template_is_its_first_message():
+    asked = preparation.chat(chat(messages=[{"role": "user", "content": "<raw>"}], disable_chat_template=True), route())
+    assert (asked.chat, asked.prompts, asked.add_special_tokens) == (None, ("<raw>",), False)
+
+
+def test_documents_and_variables_reach_the_template():
+    documents = [{"title": "t", "text": "x"}]
+    asked = preparation.chat(chat(documents=documents, chat_template_kwargs={"enable_thinking": False}), route()).chat
+    assert asked is not None
+    assert asked.documents == ({"title": "t", "text": "x"},)
+    assert asked.template_kwargs == {"enable_thinking": False}
+
+
+@pytest.mark.parametrize(
+    ("request_", "prepare", "kept"),
+    [
+        (chat(truncate_prompt_tokens=5), preparation.chat, 5),
+        (chat(truncate_prompt_tokens=-1), preparation.chat, 48),
+        (chat(truncate_prompt_tokens=-1, max_tokens=24), preparation.chat, 40),
+        (completion(truncate_prompt_tokens=-1), preparation.completion, 48),
+        (completion(truncate_prompt_tokens=-1, max_tokens=100), preparation.completion, 1),
+    ],
+)
+def test_a_prompt_is_cut_to_what_leaves_room_for_the_answer(request_, prepare, kept):
+    assert prepare(request_, route()).truncate_prompt_tokens == kept
+
+
+FILL_IN = route(generation=GenerationDefaults(fill_in="<P>{prefix}<S>{suffix}<M>"))
+
+
+@pytest.mark.parametrize(
+    ("prompt", "expected"),
+    [("a", ("<P>a<S>z<M>",)), (["a", "{suffix}"], ("<P>a<S>z<M>", "<P>{suffix}<S>z<M>"))],
+)
+def test_a_suffix_goes_where_the_models_template_says(prompt, expected):
+    assert preparation.completion(completion(prompt=prompt, suffix="z"), FILL_IN).prompts == expected
+
+
+@pytest.mark.parametrize(
+    ("prompt", "known", "code"), [("a", route(), "unsupported_parameter"), ([1], FILL_IN, "invalid_value")]
+)
+def test_a_suffix_that_cannot_be_filled_in_is_refused(prompt, known, code):
+    with pytest.raises(InvalidRequest) as caught:
+        preparation.completion(completion(prompt=prompt, suffix="z"), known)
+    assert (caught.value.param, caught.value.code) == ("suffix", code)

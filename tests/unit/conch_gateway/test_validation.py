@@ -52,6 +52,27 @@ BAD_SAMPLING = [
     ({"min_tokens": -1}, "min_tokens"),
     ({"bad_words": [""]}, "bad_words.0"),
     ({"truncate_prompt_tokens": 0}, "truncate_prompt_tokens"),
+    ({"truncate_prompt_tokens": -2}, "truncate_prompt_tokens"),
+    ({"best_of": 9}, "best_of"),
+    ({"best_of": 2, "n": 3}, "best_of"),
+    ({"best_of": 2, "stream": True}, "best_of"),
+    ({"use_beam_search": True, "stream": True}, "use_beam_search"),
+    ({"length_penalty": 2}, "length_penalty"),
+    ({"prompt_logprobs": 1, "stream": True}, "prompt_logprobs"),
+    ({"prompt_logprobs": -1}, "prompt_logprobs"),
+    ({"prompt_logprobs": 21}, "prompt_logprobs"),
+    ({"allowed_token_ids": []}, "allowed_token_ids"),
+    ({"allowed_token_ids": [-1]}, "allowed_token_ids.0"),
+    ({"bad_words_token_ids": ["a"]}, "bad_words_token_ids.0"),
+    ({"max_streaming_response_tokens": 0}, "max_streaming_response_tokens"),
+    ({"priority": 1.5}, "priority"),
+    ({"priority": 2**40}, "priority"),
+    ({"request_id": "a b"}, "request_id"),
+    ({"request_id": "x" * 129}, "request_id"),
+    ({"cache_salt": ""}, "cache_salt"),
+    ({"vllm_xargs": {"a": {}}}, "vllm_xargs.a"),
+    ({"kv_transfer_params": 3}, "kv_transfer_params"),
+    ({"return_token_ids": 1}, "return_token_ids"),
     ({"model": 5}, "model"),
 ]
 
@@ -72,7 +93,9 @@ def test_a_wrong_sampling_value_is_refused_by_both_endpoints(fields, param):
         ({"messages": None}, "messages", "missing_required_parameter"),
         ({"messages": []}, "messages", "invalid_value"),
         ({"messages": "hi"}, "messages", "invalid_value"),
-        ({"messages": [3]}, "messages.0", "invalid_value"),
+        ({"messages": [True]}, "messages.0", "invalid_value"),
+        ({"messages": [-1]}, "messages.0", "invalid_value"),
+        ({"messages": [5, {"role": "user", "content": "x"}]}, "messages.1", "invalid_value"),
         ({"messages": [{"role": "root", "content": "x"}]}, "messages.0.role", "invalid_value"),
         ({"messages": [{"role": "user"}]}, "messages.0.content", "missing_required_parameter"),
         ({"messages": [{"role": "user", "content": None}]}, "messages.0.content", "invalid_value"),
@@ -84,11 +107,11 @@ def test_a_wrong_sampling_value_is_refused_by_both_endpoints(fields, param):
             "invalid_value",
         ),
         ({"messages": [{"role": "user", "content": "x"}] * 5000}, "messages", "invalid_value"),
-        ({"messages": [{"role": "tool", "content": "x"}]}, "messages.0.role", "unsupported_parameter"),
+        ({"messages": [{"role": "tool", "content": "x"}]}, "messages.0.tool_call_id", "missing_required_parameter"),
         (
             {"messages": [{"role": "assistant", "content": "x", "tool_calls": [{"id": "1"}]}]},
-            "messages.0.tool_calls",
-            "unsupported_parameter",
+            "messages.0.tool_calls.0.function",
+            "missing_required_parameter",
         ),
         ({"max_tokens": 0}, "max_tokens", "invalid_value"),
         ({"max_completion_tokens": 0}, "max_completion_tokens", "invalid_value"),
@@ -96,6 +119,10 @@ def test_a_wrong_sampling_value_is_refused_by_both_endpoints(fields, param):
         ({"logprobs": True, "top_logprobs": 21}, "top_logprobs", "invalid_value"),
         ({"logprobs": 3}, "logprobs", "invalid_value"),
         ({"continue_final_message": True}, "continue_final_message", "invalid_value"),
+        ({"disable_chat_template": True, "chat_template": "x"}, "disable_chat_template", "invalid_value"),
+        ({"disable_chat_template": True, "messages": [1]}, "disable_chat_template", "invalid_value"),
+        ({"documents": [{"text": 3}]}, "documents.0.text", "invalid_value"),
+        ({"suffix": "x"}, "suffix", "unsupported_parameter"),
     ],
 )
 def test_a_wrong_chat_field_is_refused(fields, param, code):
@@ -145,7 +172,18 @@ def test_a_refusal_speaks_of_the_api_and_not_of_our_types(fields, says):
     assert caught.value.message == says
 
 
-@pytest.mark.parametrize("fields", [{"max_completion_tokens": 3}, {"top_logprobs": 2}])
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"max_completion_tokens": 3},
+        {"top_logprobs": 2},
+        {"tools": [{"type": "function"}]},
+        {"tool_choice": "required"},
+        {"include_reasoning": False},
+        {"reasoning_max_tokens": 3},
+        {"thinking_token_budget": 3},
+    ],
+)
 def test_parameters_of_chat_alone_are_refused_for_completions(fields):
     with pytest.raises(InvalidRequest) as caught:
         validation.completion({"prompt": "a"} | fields)
@@ -164,24 +202,11 @@ def test_nothing_to_echo_means_no_zero_tokens():
 
 
 UNSUPPORTED = [
-    {"tools": [{"type": "function"}]},
-    {"tool_choice": "required"},
-    {"response_format": {"type": "json_object"}},
-    {"guided_json": {}},
-    {"guided_regex": "a+"},
-    {"best_of": 3},
-    {"suffix": "x"},
-    {"use_beam_search": True},
-    {"prompt_logprobs": 1},
-    {"chat_template": "x"},
-    {"chat_template_kwargs": {"tokenize": True}},
-    {"cache_salt": "x"},
-    {"priority": 1},
+    {"functions": [{"name": "f"}]},
+    {"function_call": {"name": "f"}},
     {"lora_adapter": "x"},
     {"prompt_embeds": "x"},
-    {"length_penalty": 2},
-    {"return_token_ids": True},
-    {"stream": True, "stream_options": {"continuous_usage_stats": True}},
+    {"logits_processors": ["conch.Everything"]},
 ]
 
 

@@ -97,3 +97,12 @@ def test_ids_that_no_token_has_are_silent() -> None:
 def test_the_first_space_of_a_text_is_dropped_and_later_ones_are_kept() -> None:
     hello, world = PIECES.index("▁Hello"), PIECES.index("▁world")
     assert pieces(TOKENIZERS["llama"], [hello, world, hello], [1, 2], skip=True) == ["Hello", " world", " Hello", ""]
+
+
+def test_no_space_comes_between_two_special_tokens_when_none_is_wanted() -> None:
+    vocabulary, ids = vocabulary_of(word_piece_tokenizer()), [2, 1, 1, 4, 1]
+    texts = []
+    for spaces in (True, False):
+        one = vocabulary.detokenizer(skip_special_tokens=False, spaces=spaces)
+        texts.append("".join([*(one.feed([id_]) for id_ in ids), one.finish()]))
+    assert texts == ["play [SEP] [SEP] the [SEP]", "play [SEP][SEP] the [SEP]"]

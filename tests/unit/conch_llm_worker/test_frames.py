@@ -7,7 +7,8 @@ import pytest
 
 from conch_contracts.generation import Api, Usage
 from conch_kit.errors import ServiceError
-from conch_llm_worker.frames import DONE, frames_for, usage_comment
+from conch_llm_worker.chunk_frames import DONE
+from conch_llm_worker.frames import frames_for, usage_comment
 from conch_llm_worker.generation import Finish, Step, TokenEntry
 from testkit.generate_requests import generate_request
 from testkit.vocabularies import byte_level

@@ -10,7 +10,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from prometheus_client import CollectorRegistry
 
-from conch_contracts.generation import Api, GenerateRequest
+from conch_contracts.generation import Api, Details, GenerateRequest
 from conch_contracts.names import Digest
 from conch_kit.errors import InvalidRequest, ServiceError, Unavailable, UpstreamTimeout
 from conch_kit.interruption import InFlight
@@ -291,3 +291,77 @@ async def test_spans_tell_waiting_for_the_engine_from_its_work() -> None:
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     await Worker(HELLO, spans=OtlpTracer(provider)).call(ask())
     assert [span.name for span in exporter.get_finished_spans()] == ["wait", "work"]
+
+
+def scored(letter: int, logprob: float) -> list[Event]:
+    """Return an engine's answer of one letter, which is so likely."""
+    return [
+        response(
+            final=True,
+            token_ids=("INT32", [1], [letter]),
+            logprobs=("FP32", [1], [logprob]),
+            finish_reason=("BYTES", [1], [b"length"]),
+        )
+    ]
+
+
+async def test_of_more_choices_than_come_back_the_likeliest_do() -> None:
+    worker = Worker(scored(97, -2.0), scored(98, -0.5), scored(99, -1.0), scored(100, -4.0), scored(101, -3.0))
+    request = ask(n=2, best_of=5, stream=False, sampling=sampling(logprobs=0), target=target(slots=5))
+    caller = await worker.call(request)
+    choices = json.loads(caller.body)["choices"]
+    assert [(choice["index"], choice["message"]["content"]) for choice in choices] == [(0, "b"), (1, "c")]
+    assert choices[0]["logprobs"] is None
+    assert json.loads(caller.headers["x-conch-usage"])["completion_tokens"] == 5
+
+
+async def test_a_choice_can_begin_with_a_text_of_the_clients() -> None:
+    caller = await Worker(HELLO).call(ask(details=Details(prefix="Oh, ")))
+    assert contents(caller) == "Oh, hello"
+
+
+async def test_frames_hold_no_more_tokens_than_asked_for() -> None:
+    worker = Worker([tokens_response(b"hello"), tokens_response([BYTE_EOS], "stop", BYTE_EOS)])
+    caller = await worker.call(ask(details=Details(max_frame_tokens=2)))
+    texts = [payload["choices"][0]["delta"].get("content") for payload in payloads(caller)]
+    assert texts == ["", "he", "ll", "o", None]
+
+
+async def test_the_prompts_log_probabilities_come_without_an_echo() -> None:
+    message = response(
+        final=True,
+        token_ids=("INT32", [1], [104]),
+        prompt_logprobs=("FP32", [3], [float("nan"), -1, -2]),
+        prompt_top_ids=("INT32", [3, 2], [-1, -1, 98, 97, 99, 97]),
+        prompt_top_logprobs=("FP32", [3, 2], [float("nan"), float("nan"), -1, -3, -2, -4]),
+        finish_reason=("BYTES", [1], [b"length"]),
+    )
+    request = ask(
+        stream=False,
+        prompts=(prompt(b"abc", "abc"),),
+        details=Details(prompt_logprobs=1),
+        sampling=sampling(prompt_logprobs=2),
+    )
+    answer = json.loads((await Worker([message]).call(request)).body)
+    assert answer["choices"][0]["message"]["content"] == "h"
+    assert [list(position or ()) for position in answer["prompt_logprobs"]] == [[], ["98"], ["99"]]
+
+
+async def test_a_prompt_can_be_scored_without_making_a_token() -> None:
+    message = response(
+        final=True,
+        token_ids=("INT32", [1], [104]),
+        prompt_logprobs=("FP32", [3], [float("nan"), -1, -2]),
+        finish_reason=("BYTES", [1], [b"length"]),
+    )
+    request = ask(
+        api=Api.COMPLETION,
+        echo=True,
+        stream=False,
+        prompts=(prompt(b"abc", "abc"),),
+        details=Details(prompt_logprobs=0),
+        sampling=sampling(max_tokens=0, prompt_logprobs=0),
+    )
+    choice = json.loads((await Worker([message]).call(request)).body)["choices"][0]
+    assert (choice["text"], choice["finish_reason"]) == ("abc", "length")
+    assert len(choice["prompt_logprobs"]) == 3

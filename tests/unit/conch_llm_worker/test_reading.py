@@ -10,8 +10,9 @@ from tokenizers import AddedToken
 from conch_contracts.generation import Usage
 from conch_contracts.parsing import Parsing
 from conch_llm_worker.bodies import Choice, complete_body
+from conch_llm_worker.chunk_frames import DONE
 from conch_llm_worker.dialects.deltas import EngineEnd, Logprobs, TokenDelta
-from conch_llm_worker.frames import DONE, frames_for
+from conch_llm_worker.frames import frames_for
 from conch_llm_worker.generation import Finish, Generation, Rules, Step
 from conch_llm_worker.parsing.reader import AnswerReader
 from conch_llm_worker.reading import Reading

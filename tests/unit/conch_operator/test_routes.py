@@ -1,10 +1,13 @@
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from conch_contracts.names import Digest
 from conch_contracts.records import Dialect
 from conch_operator.contracts import contract_of
 from conch_operator.routes import claim_names, make_route
+from conch_operator.state import GenerationFacts, SourceFacts
 from testkit.models import FACTS, desired_model
 
 
@@ -43,6 +46,30 @@ def test_generation_settings_reach_the_route() -> None:
     assert (route.routing.queue_max, route.routing.queue_wait_s, route.routing.timeout_s) == (3, 1.0, 120.0)
     assert route.default
     assert (route.dialect, route.vocab_size) == (Dialect.TOKENS, 100)
+
+
+def test_what_the_deployment_says_about_sampling_wins_over_the_folder() -> None:
+    folder = GenerationFacts((7,), 0.6, 0.95, 20, 0.1, 1.05)
+    facts = replace(FACTS, generation=folder)
+    plain = desired_model()
+    told = make_route(plain, facts, plain.deployment.served_names).generation
+    assert (told.temperature, told.top_p, told.top_k, told.min_p, told.repetition_penalty) == (0.6, 0.95, 20, 0.1, 1.05)
+    said = {"temperature": "1", "topP": "1", "topK": 0, "minP": "0", "repetitionPenalty": "1"}
+    model = desired_model(generation=said)
+    told = make_route(model, facts, model.deployment.served_names).generation
+    assert (told.temperature, told.top_p, told.top_k, told.min_p, told.repetition_penalty) == (1, 1, 0, 0, 1)
+
+
+def test_the_fingerprint_changes_with_what_shapes_answers_and_with_nothing_else() -> None:
+    def fingerprint(facts: SourceFacts = FACTS, **spec: Any) -> str | None:
+        model = desired_model(**spec)
+        return make_route(model, facts, model.deployment.served_names).fingerprint
+
+    first = fingerprint()
+    assert first == fingerprint(replicas=3, routing={"timeout": "2m"}, servedNames=["x"])
+    assert first != fingerprint(engine={"cpu": {"quantization": "int8"}})
+    assert first != fingerprint(replace(FACTS, digest=Digest("e" * 64)))
+    assert first != fingerprint(generation={"temperature": "0.5"})
 
 
 def test_row_9_the_oldest_model_keeps_a_served_name() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from conch_contracts.conditions import Reason
 from conch_operator.source import SourceReader, read_source
-from conch_operator.state import DesiredModel, SourceFacts, SourceFault
+from conch_operator.state import DesiredModel, GenerationFacts, SourceFacts, SourceFault
 from testkit.models import model_deployment
 
 TOKENIZER = {
@@ -58,7 +58,16 @@ def test_end_of_sequence_ids_come_from_the_first_file_that_has_them(
 ) -> None:
     for name, content in files.items():
         (folder / name).write_text(json.dumps(content))
-    assert facts(model(folder.parent)).eos_token_ids == ids
+    assert facts(model(folder.parent)).generation.eos_token_ids == ids
+
+
+def test_sampling_defaults_come_from_the_folder_as_far_as_they_make_sense(folder: Path) -> None:
+    said = {"temperature": 0.6, "top_p": 0.95, "top_k": 20, "min_p": 0, "repetition_penalty": 1.05}
+    (folder / "generation_config.json").write_text(json.dumps(said))
+    assert facts(model(folder.parent)).generation == GenerationFacts((), 0.6, 0.95, 20, 0.0, 1.05)
+    wrong = {"temperature": 9, "top_p": 0, "top_k": -3, "min_p": "x", "repetition_penalty": True}
+    (folder / "generation_config.json").write_text(json.dumps(wrong))
+    assert facts(model(folder.parent)).generation == GenerationFacts()
 
 
 def test_the_text_part_of_a_config_counts_too(folder: Path) -> None:

@@ -37,6 +37,9 @@ def _greedy_tokens(request: GenerationRequest, steps: int) -> list[int]:
         ({"prompt": (1,), "bad_words": ((1, 1),)}, [1, 2, 1, 2]),  # bad words look at the answer only
         ({"min_tokens": 2, "eos_token_ids": (1,)}, [2, 2, 1, 1]),
         ({"min_tokens": 1, "stop_token_ids": (1, 2)}, [0, 1, 1, 1]),
+        ({"allowed_token_ids": (3, 4)}, [3, 3, 3, 3]),
+        ({"allowed_token_ids": (1, 3), "bad_words": ((1,),)}, [3, 3, 3, 3]),
+        ({"allowed_token_ids": (1, 3), "eos_token_ids": (1,), "min_tokens": 2}, [3, 3, 1, 1]),
     ],
 )
 def test_greedy_answers_follow_the_parameters(fields: dict, expected: list[int]) -> None:
@@ -45,6 +48,9 @@ def test_greedy_answers_follow_the_parameters(fields: dict, expected: list[int])
 
 class _OnlyEven:
     """A real mask: even ids, and never the same twice."""
+
+    complete = finished = False
+    fault = ""
 
     def __init__(self) -> None:
         self.taken: list[int] = []
@@ -118,6 +124,32 @@ def test_log_probabilities_are_those_of_the_raw_logits() -> None:
     assert choice.logprobs[0].top_ids == [1, 2]
     assert choice.logprobs[0].top_logprobs == pytest.approx(raw[[1, 2]], abs=1e-5)
     assert choice.logprobs[1].top_ids == []
+
+
+def _logs(values: NDArray[np.float32]) -> list[float]:
+    return (values - np.log(np.exp(values).sum())).tolist()
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"temp_scaled_logprobs": True}, _logs(LOGITS[0] / 0.5)),
+        ({"temp_scaled_logprobs": True, "temperature": 0.0}, _logs(LOGITS[0])),
+        # At this temperature the two likeliest ids make up 90 %.
+        ({"top_p_normalized_logprobs": True, "top_p": 0.9}, _logs(LOGITS[0][1:3])),
+        ({"top_p_normalized_logprobs": True, "temp_scaled_logprobs": True, "top_p": 0.9}, _logs(LOGITS[0][1:3] / 0.5)),
+        ({"top_p_normalized_logprobs": True}, _logs(LOGITS[0])),
+    ],
+)
+def test_log_probabilities_can_be_those_of_what_is_drawn_from(fields: dict, expected: list[float]) -> None:
+    sampler = Sampler(2, 5)
+    sampler.admit(0, _request(**{"logprobs": 2, "temperature": 0.5, **fields}))
+    sampler.admit(1, _request(logprobs=2))
+    first, second = expected if len(expected) == 2 else expected[1:3]
+    choice = sampler.choose(np.repeat(LOGITS, 2, axis=0), np.array([0, 1]))
+    assert choice.logprobs[0].top_ids == [1, 2]
+    assert choice.logprobs[0].top_logprobs == pytest.approx([first, second], abs=1e-5)
+    assert choice.logprobs[1].top_logprobs == pytest.approx(_logs(LOGITS[0])[1:3], abs=1e-5)
 
 
 def test_equally_likely_alternatives_come_lowest_id_first() -> None:

@@ -238,19 +238,52 @@ def test_without_decoding_only_prompts_make_progress() -> None:
     assert run.tokens[1] == _expected([1], 5)
 
 
-class _NothingAllowed:
+class _Spelled:
+    """A mask that allows some tokens one after the other; the answer may end after the last `free` of them."""
+
+    def __init__(self, *tokens: int, free: int = 0, dead_end: bool = False, fault: str = "") -> None:
+        self._left = list(tokens)
+        self._free = free
+        self._dead_end = dead_end
+        self.fault = fault
+
     def fill(self, allowed: NDArray[np.bool_]) -> None:
         allowed[:] = False
+        allowed[self._left[:1]] = True
 
     def accept(self, token: int) -> None:
-        raise AssertionError(token)
+        assert token == self._left.pop(0)
+
+    @property
+    def complete(self) -> bool:
+        return len(self._left) <= self._free and not self._dead_end
+
+    @property
+    def finished(self) -> bool:
+        return not self._left and not self._dead_end
 
 
-def test_a_request_that_may_take_no_token_fails_alone() -> None:
+@pytest.mark.parametrize(
+    ("mask", "tokens", "reason", "error"),
+    [
+        (_Spelled(7, 8), [7, 8], FinishReason.STOP, None),
+        (_Spelled(7, 8, 9), [7, 8, 9], FinishReason.STOP, None),
+        (_Spelled(7, 8, 9, 10), [7, 8, 9], FinishReason.LENGTH, None),
+        (_Spelled(7, 8, free=1), [7, 8], FinishReason.STOP, None),
+        (_Spelled(7, dead_end=True), [7], None, "No token is allowed at this position."),
+        (_Spelled(dead_end=True, fault="too complex"), [], None, "No token is allowed at this position: too complex"),
+        (_Spelled(), [], FinishReason.STOP, None),
+    ],
+)
+def test_a_mask_ends_its_request_alone(
+    mask: _Spelled, tokens: list[int], reason: FinishReason | None, error: str | None
+) -> None:
     run = Run(2)
     run.add(1, [1], 5)
-    stuck = _request([2], 5)
-    run.scheduler.add(RequestKey(2), GenerationRequest(stuck.prompt, stuck.sampling, 0, _NothingAllowed()))
+    asked = _request([2], 3)
+    run.scheduler.add(RequestKey(2), GenerationRequest(asked.prompt, asked.sampling, 0, mask))
     run.drain()
-    assert run.ended[2].error == "No token is allowed at this position."
+    ended = run.ended[2]
+    assert run.tokens[2] == tokens
+    assert (ended.finish and ended.finish.reason, ended.error) == (reason, error)
     assert run.tokens[1] == _expected([1], 5)

@@ -136,3 +136,21 @@ def test_special_tokens_are_added_around_marked_chats_too(renderer: ChatRenderer
     request = chat(INJECTION)
     without = renderer.render(request, add_special_tokens=False).encode()
     assert renderer.render(request, add_special_tokens=True).encode() == without  # this tokenizer adds none
+
+
+def test_documents_are_there_for_the_template_and_hold_no_control_tokens(renderer: ChatRenderer) -> None:
+    template = "{% for d in documents %}[{{ d.title }}: {{ d.text }}]{% endfor %}{{ messages[0].content }}"
+    documents = ({"title": "t", "text": "<|im_end|>"},)
+    rendered = renderer.render(chat(chat_template=template, documents=documents), add_special_tokens=False)
+    assert rendered.text == "[t: <|im_end|>]Hello!"
+    plain = renderer.render(
+        chat("[t: <|im_end|>]Hello!", chat_template="{{ messages[0].content }}"), add_special_tokens=False
+    )
+    assert rendered.encode() == plain.encode()
+
+
+def test_a_fault_of_the_clients_own_template_names_that_parameter(renderer: ChatRenderer) -> None:
+    asked = chat(chat_template="{{ nobody.name }}", chat_template_param="chat_template")
+    with pytest.raises(InvalidRequest) as caught:
+        renderer.render(asked, add_special_tokens=False)
+    assert caught.value.param == "chat_template"

@@ -8,13 +8,18 @@ import pytest
 
 from conch_contracts.names import Digest
 from conch_tokenizer import frames
+from conch_tokenizer.bounds import Bounds
 from conch_tokenizer.child import Child, Shelf
 from conch_tokenizer.errors import BundleMissing
 from conch_tokenizer.frames import Frame, FrameReader, Operation, Reply
+from conch_tokenizer.grammars import GrammarBench
 from conch_tokenizer.model import ModelTokenizer
 
 DIGEST = Digest("0" * 64)
 OTHER = Digest("1" * 64)
+BOUNDS = Bounds(
+    memory_bytes=2**31, max_text_bytes=2**20, models_in_memory=2, grammar_memory_bytes=2**28, grammar_cpu_s=60
+)
 
 
 class Loader:
@@ -48,7 +53,7 @@ class FakeWire:
 def child(model: ModelTokenizer) -> Child:
     shelf = Shelf(2, Loader(model))
     shelf.load(DIGEST, Path("folder"))
-    return Child(FakeWire(b""), shelf, max_text_bytes=100_000)
+    return Child(FakeWire(b""), shelf, GrammarBench(BOUNDS), max_text_bytes=100_000)
 
 
 def ask(child: Child, operation: int, payload: object) -> tuple[Reply, Any]:
@@ -75,7 +80,7 @@ def test_a_bundle_is_loaded_on_demand(child: Child) -> None:
 
 
 def test_files_that_cannot_be_loaded_are_reported(tmp_path: Path) -> None:
-    child = Child(FakeWire(b""), Shelf(1), max_text_bytes=1024)
+    child = Child(FakeWire(b""), Shelf(1), GrammarBench(BOUNDS), max_text_bytes=1024)
     reply, reason = ask(child, Operation.LOAD, frames.load_payload(DIGEST, str(tmp_path)))
     assert reply is Reply.UNREADABLE
     assert b"cannot load" in reason
@@ -128,7 +133,7 @@ def test_a_child_announces_itself_and_long_work(model: ModelTokenizer) -> None:
     wire = FakeWire(frames.pack(Operation.TOKENIZE, orjson.dumps({"digest": DIGEST, "prompt": "word " * 10_000})))
     shelf = Shelf(1, Loader(model))
     shelf.load(DIGEST, Path("folder"))
-    Child(wire, shelf, max_text_bytes=100_000).serve()
+    Child(wire, shelf, GrammarBench(BOUNDS), max_text_bytes=100_000).serve()
     assert [frame.kind for frame in wire.frames] == [Reply.READY, Reply.ENCODING, Reply.DONE]
     assert wire.frames[0].payload == str(os.getpid()).encode()
 

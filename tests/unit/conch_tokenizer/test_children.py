@@ -129,6 +129,28 @@ async def test_a_request_that_kills_two_children_is_not_tried_again() -> None:
         assert await pool.run(Operation.PREPARE, b"[2]") == b"[2]"
 
 
+async def test_children_on_demand_come_with_the_first_request_and_load_in_their_own_way() -> None:
+    source = FakeSource(dies, echo)
+    settings = PoolSettings(
+        size=1,
+        models_in_memory=2,
+        queue_wait_s=60,
+        queue_max=10,
+        limits=TimeLimits(template_s=60, encode_s=60, load_s=60),
+        load=Operation.LOAD_FOR_GRAMMARS,
+        on_demand=True,
+        tries_again=False,
+    )
+    async with ChildPool(source, settings, TokenizerMetrics(CollectorRegistry()), tracer("test", None)) as pool:
+        await asyncio.sleep(0)
+        assert source.children == []
+        with pytest.raises(ChildLost):
+            await pool.run(Operation.CHECK_GRAMMAR, b"[1]")
+        assert await pool.run(Operation.CHECK_GRAMMAR, b"[2]", BUNDLE) == b"[2]"
+    kinds = [frame.kind for child in source.children[:2] for frame in child.requests]
+    assert kinds == [Operation.CHECK_GRAMMAR, Operation.LOAD_FOR_GRAMMARS, Operation.CHECK_GRAMMAR]
+
+
 async def test_a_new_child_loads_what_the_last_one_had_loaded() -> None:
     source = FakeSource(dies, echo)
     async with pool_of(source) as pool:

@@ -109,3 +109,8 @@ def test_detokenize_equals_decode_and_keeps_special_tokens(bench: Workbench, mod
 def test_detokenize_refuses_ids_outside_the_vocabulary(bench: Workbench) -> None:
     with pytest.raises(InvalidRequest, match="from 0 to 2047, found 5000"):
         operations.detokenize(bench, DetokenizeRequest(digest=DIGEST, tokens=(1, 5000)))
+
+
+def test_marks_are_spelt_as_the_tokenizer_spells_them(bench: Workbench, model: ModelTokenizer) -> None:
+    answer = operations.prepare(bench, prepare(prompts=("x",), marks=("</think>", "[THINK]")))
+    assert answer.marks == ((2047,), tuple(model.encode("[THINK]", add_special_tokens=False)))

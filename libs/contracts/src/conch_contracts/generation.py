@@ -8,18 +8,30 @@ status is held back until the engine's first message, so whatever fails before i
 """
 
 from enum import StrEnum
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from conch_contracts.grammar import Grammar
 from conch_contracts.names import EngineAddress
 from conch_contracts.parsing import Parsing
-from conch_contracts.records import BundleDigest, Dialect
+from conch_contracts.records import BundleDigest, Dialect, Profile
 
 
 class Message(BaseModel):
     """A frozen internal message; an unknown field is a programming error and refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ThinkingLimit(Message):
+    """How long a model may think: at most `tokens` stand between the marks that begin and end its thinking."""
+
+    start_id: int
+    end_id: int
+    opened: bool
+    """Whether the prompt has the first mark, so that the answer begins inside the thinking."""
+    tokens: int
 
 
 class SamplingParameters(Message):
@@ -44,10 +56,24 @@ class SamplingParameters(Message):
     logit_bias: dict[int, float] = {}
     bad_words: tuple[tuple[int, ...], ...] = ()
     """Sequences of ids that must not appear."""
+    allowed_token_ids: tuple[int, ...] | None = None
+    """The only ids that may appear; None: all."""
     logprobs: int | None = None
     """How many alternatives to report beside the chosen token; None: no log probabilities at all."""
     prompt_logprobs: int | None = None
     """The same for the prompt's own tokens."""
+    temp_scaled_logprobs: bool = False
+    """Whether log probabilities are those of the logits divided by the temperature."""
+    top_p_normalized_logprobs: bool = False
+    """Whether log probabilities are of what `top_p` leaves, so that those probabilities add up to 1."""
+    beams: int | None = None
+    """How many beams a beam search keeps; None: tokens are drawn one by one."""
+    length_penalty: float = 1.0
+    """Of a beam search: above 1 favours longer answers."""
+    grammar: Grammar | None = None
+    """What the answer must look like; None: anything."""
+    thinking: ThinkingLimit | None = None
+    """None: the model thinks as long as it likes."""
 
 
 class BackendOptions(Message):
@@ -58,6 +84,12 @@ class BackendOptions(Message):
     mask_positions: int | None = None
     stop_words: tuple[tuple[int, ...], ...] = ()
     """Stop words as ids, for engines that stop at words by themselves."""
+    cache_salt: str | None = None
+    """Only requests with the same salt may share cached prefixes, in engines that have such a cache."""
+    extra_arguments: dict[str, str | int | float] = {}
+    """`vllm_xargs`: what only the engine understands."""
+    kv_transfer: dict[str, Any] | None = None
+    """`kv_transfer_params`: where an engine that splits prefill and decode finds the key-value cache."""
 
 
 class EngineTarget(Message):
@@ -88,6 +120,27 @@ class Api(StrEnum):
     RESPONSES = "responses"
 
 
+class Details(Message):
+    """What an answer shows beside its text, and how; a plain request has none of it."""
+
+    prefix: str = ""
+    """Text that every choice begins with."""
+    prompt_logprobs: int | None = None
+    """Alternatives to show for each token of the prompt; None: no log probabilities of the prompt."""
+    token_ids: bool = False
+    """Whether the ids of prompt and answer are shown."""
+    tokens_as_ids: bool = False
+    """Whether log probabilities name tokens as `token_id:7`."""
+    spaces_between_special_tokens: bool = True
+    max_frame_tokens: int | None = None
+    """The most tokens in one frame of a stream; None: all that the engine sent together."""
+    continuous_usage: bool = False
+    """Whether every frame of a stream tells the usage so far."""
+    service_tier: str | None = None
+    metadata: dict[str, str | int | float | bool] | None = None
+    profile: Profile = Profile.OPENAI
+
+
 class GenerateRequest(Message):
     """One client request, fully resolved. `len(prompts) * n` choices come back, index = prompt * n + k."""
 
@@ -102,6 +155,8 @@ class GenerateRequest(Message):
     target: EngineTarget
     prompts: tuple[PreparedPrompt, ...]
     n: int = 1
+    best_of: int | None = None
+    """So many are made of each prompt, and the `n` likeliest of them come back; None: `n`."""
     sampling: SamplingParameters
     backend: BackendOptions = BackendOptions()
     stop: tuple[str, ...] = ()
@@ -117,10 +172,17 @@ class GenerateRequest(Message):
     include_usage: bool = False
     response_fields: str = "{}"
     """Of `Api.RESPONSES`: what the answer says of its request, as a JSON object; workers pass it on unread."""
+    fingerprint: str | None = None
+    details: Details | None = None
     timeout_s: float = 600.0
     """What is left of the request's deadline, in seconds."""
     first_token_timeout_s: float = 120.0
     inter_token_timeout_s: float = 30.0
+
+    @property
+    def candidates(self) -> int:
+        """Return how many choices are made of each prompt."""
+        return self.best_of or self.n
 
 
 class Usage(Message):

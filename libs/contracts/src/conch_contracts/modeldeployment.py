@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from conch_contracts.names import API_VERSION, KIND, LOCAL_NAMESPACE, ModelId, ServedName
-from conch_contracts.records import Dialect, ModelKind
+from conch_contracts.records import Dialect, ModelKind, Profile
 from conch_contracts.spec.encoder import AnswerCacheSpec, EmbeddingSpec, TensorsSpec
 from conch_contracts.spec.engine import EngineSpec, Quantization
 from conch_contracts.spec.fields import Flag, Integer, SpecPart
@@ -75,6 +75,9 @@ class ModelSpec(SpecPart):
     """For kind Embedding: how a vector is made of the model's output."""
     cache: AnswerCacheSpec | None = None
     """For encoders: whether equal requests may be answered from a cache. Default: they are not."""
+    compat_profile: Profile = Profile.OPENAI
+    """Whose habits its answers follow where servers of this API differ: openai, denglin or fastdeploy.
+    Default: openai."""
     routing: RoutingSpec = RoutingSpec()
     """How requests reach its engines."""
 

@@ -67,6 +67,14 @@ class RoutingStrategy(StrEnum):
     LEAST_LOAD = "LeastLoad"
 
 
+class Profile(StrEnum):
+    """Whose habits answers follow where the sources of the API contradict each other."""
+
+    OPENAI = "openai"
+    DENGLIN = "denglin"
+    FASTDEPLOY = "fastdeploy"
+
+
 class Record(BaseModel):
     """A frozen record that tolerates fields it does not know."""
 
@@ -99,7 +107,10 @@ class GenerationDefaults(Record):
     temperature: float | None = None
     top_p: float | None = None
     top_k: int | None = None
+    min_p: float | None = None
     repetition_penalty: float | None = None
+    fill_in: str | None = None
+    """How `{prefix}` and `{suffix}` are put together for a model that fills in the middle."""
     bad_words: tuple[tuple[int, ...], ...] = ()
     stop_words: tuple[tuple[int, ...], ...] = ()
     mask_positions: int | None = None
@@ -160,6 +171,9 @@ class Route(Record):
     """Answers requests without a model name."""
     created: int
     """Unix seconds; stable for the life of the ModelDeployment."""
+    fingerprint: str | None = None
+    """Changes with whatever may change the model's answers; clients see it as `system_fingerprint`."""
+    profile: Profile = Profile.OPENAI
     generation: GenerationDefaults = GenerationDefaults()
     chat: ChatProfile = ChatProfile()
     encoder: EncoderProfile = EncoderProfile()

@@ -5,6 +5,7 @@ from typing import Any
 from pydantic import Field
 
 from conch_contracts.generation import Message, PreparedPrompt
+from conch_contracts.grammar import Grammar
 from conch_contracts.records import BundleDigest
 
 
@@ -13,11 +14,14 @@ class ChatInput(Message):
 
     messages: tuple[dict[str, Any], ...]
     tools: tuple[dict[str, Any], ...] | None = None
+    documents: tuple[dict[str, Any], ...] | None = None
     add_generation_prompt: bool = True
     continue_final_message: bool = False
     template_kwargs: dict[str, Any] = Field(default_factory=dict)
     chat_template: str | None = None
     """Overrides the bundle's own template."""
+    chat_template_param: str = "messages"
+    """Which of the client's parameters is at fault when the template fails."""
 
 
 class PrepareRequest(Message):
@@ -32,6 +36,8 @@ class PrepareRequest(Message):
     """Keep only the last so many tokens."""
     bad_words: tuple[str, ...] = ()
     stop_words: tuple[str, ...] = ()
+    marks: tuple[str, ...] = ()
+    """Texts such as `</think>` whose ids the engine must know."""
 
 
 class PrepareResponse(Message):
@@ -41,6 +47,8 @@ class PrepareResponse(Message):
     bad_words: tuple[tuple[int, ...], ...] = ()
     """Each word with and without a leading space, duplicates removed."""
     stop_words: tuple[tuple[int, ...], ...] = ()
+    marks: tuple[tuple[int, ...], ...] = ()
+    """Each mark as it is encoded by itself, in the same order."""
 
 
 class TokenizeRequest(Message):
@@ -71,3 +79,12 @@ class DetokenizeResponse(Message):
     """Text as Hugging Face `decode()` gives it, special tokens kept."""
 
     prompt: str
+
+
+class CheckGrammarRequest(Message):
+    """Say whether an answer can be kept to a grammar; the answer is empty, or an error that says why not."""
+
+    digest: BundleDigest
+    grammar: Grammar
+    foreign: bool = False
+    """Whether an engine that is not ours obeys it: then only what would do harm is refused."""

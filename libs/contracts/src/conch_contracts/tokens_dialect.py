@@ -18,8 +18,9 @@ Triton's final flag. Log-probability tensors are present only when the parameter
 | finish_reason       | out       | STRING [1]      | last response only: `stop`, `length` or `cancelled`             |
 | stop_token_id       | out       | INT32 [1]       | last response only: the id that ended it, -1 when none did      |
 
-Log probabilities are those of the raw logits, before temperature, penalties and bias. A request whose parameters
-cannot be obeyed gets a Triton error whose message begins with `INVALID: `.
+Log probabilities are those of the raw logits, before temperature, penalties and bias, unless `temp_scaled_logprobs` or
+`top_p_normalized_logprobs` asks for others. A request whose parameters cannot be obeyed gets a Triton error whose
+message begins with `INVALID: `.
 """
 
 INPUT_IDS = "input_ids"

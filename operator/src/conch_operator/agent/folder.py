@@ -53,7 +53,7 @@ class Folder:
                 weights=facts.weights,
                 vocab_size=facts.vocab_size,
                 max_position_embeddings=facts.max_position_embeddings,
-                eos_token_ids=facts.eos_token_ids,
+                generation=facts.generation,
                 chat=facts.chat,
                 encoder=facts.encoder,
             )

@@ -5,7 +5,7 @@ from pydantic import BaseModel, ConfigDict
 from conch_contracts.conditions import Reason
 from conch_contracts.names import Digest
 from conch_contracts.records import ChatProfile
-from conch_operator.state import EncoderFacts
+from conch_operator.state import EncoderFacts, GenerationFacts
 
 SOURCE_PATH = "/source"
 BUNDLE_PATH = "/bundle"
@@ -25,7 +25,7 @@ class FolderReport(BaseModel):
     weights: str
     vocab_size: int
     max_position_embeddings: int | None
-    eos_token_ids: tuple[int, ...]
+    generation: GenerationFacts = GenerationFacts()
     chat: ChatProfile = ChatProfile()
     encoder: EncoderFacts = EncoderFacts()
 

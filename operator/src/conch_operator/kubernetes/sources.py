@@ -128,8 +128,8 @@ def _answer(report: SourceReport) -> Answer:
         weights=facts.weights,
         vocab_size=facts.vocab_size,
         max_position_embeddings=facts.max_position_embeddings,
-        eos_token_ids=facts.eos_token_ids,
         chat_template=None,
+        generation=facts.generation,
         chat=facts.chat,
         encoder=facts.encoder,
     )

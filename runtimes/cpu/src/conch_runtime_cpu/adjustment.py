@@ -21,9 +21,11 @@ class Adjustments:
     def __init__(self, slots: int, vocabulary: int) -> None:
         self.active: NDArray[np.bool_] = np.zeros(slots, np.bool_)
         """Whether a slot's request changes anything at all."""
+        self._vocabulary = vocabulary
         self._penalties = _Penalties(slots, vocabulary)
         self._biases: dict[int, tuple[Integers, Floats]] = {}
         self._bans: dict[int, _Bans] = {}
+        self._allowed: dict[int, NDArray[np.bool_]] = {}
         self._masks: dict[int, LogitsMask] = {}
 
     def admit(self, slot: int, request: GenerationRequest) -> None:
@@ -35,16 +37,19 @@ class Adjustments:
             self._biases[slot] = ids, np.array(list(sampling.logit_bias.values()), np.float32)
         if sampling.bad_words or sampling.min_tokens:
             self._bans[slot] = _Bans(request)
+        if sampling.allowed_token_ids is not None:
+            self._allowed[slot] = np.zeros(self._vocabulary, np.bool_)
+            self._allowed[slot][list(sampling.allowed_token_ids)] = True
         if request.mask is not None:
             self._masks[slot] = request.mask
-        kept = (self._biases, self._bans, self._masks)
+        kept = (self._biases, self._bans, self._allowed, self._masks)
         self.active[slot] = self._penalties.active[slot] or any(slot in part for part in kept)
 
     def release(self, slot: int) -> None:
         """Forget a request."""
         self.active[slot] = False
         self._penalties.active[slot] = False
-        for kept in (self._biases, self._bans, self._masks):
+        for kept in (self._biases, self._bans, self._allowed, self._masks):
             kept.pop(slot, None)
 
     def apply(self, logits: Floats, slots: Integers) -> None:
@@ -58,6 +63,9 @@ class Adjustments:
         for row, slot in by_row:
             if slot in self._bans:
                 logits[row, self._bans[slot].forbidden()] = -np.inf
+        for row, slot in by_row:
+            if slot in self._allowed:
+                logits[row, ~self._allowed[slot]] = -np.inf
         for row, slot in by_row:
             if slot in self._masks:
                 allowed = np.zeros(logits.shape[1], np.bool_)

@@ -47,13 +47,13 @@ def draw(logits: Floats, settings: DrawSettings, random: NDArray[np.float64]) ->
         weights[weights < settings.min_p[:, None]] = 0
     narrowed = np.flatnonzero((settings.top_k > 0) | (settings.top_p < 1))
     if narrowed.size:
-        weights[narrowed] = _narrow(weights[narrowed], settings.top_k[narrowed], settings.top_p[narrowed])
+        weights[narrowed] = narrow(weights[narrowed], settings.top_k[narrowed], settings.top_p[narrowed])
     cumulated = np.cumsum(weights, axis=1, dtype=np.float64)
     chosen: Integers = (cumulated > (random * cumulated[:, -1])[:, None]).argmax(axis=1)
     return chosen
 
 
-def _narrow(weights: Floats, top_k: Integers, top_p: Floats) -> Floats:
+def narrow(weights: Floats, top_k: Integers, top_p: Floats) -> Floats:
     """Zero what is not among the `top_k` heaviest, nor among the heaviest of those that make up `top_p`."""
     vocabulary = weights.shape[1]
     limit = np.where(top_k > 0, np.minimum(top_k, vocabulary), vocabulary)

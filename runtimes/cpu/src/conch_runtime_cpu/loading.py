@@ -1,8 +1,11 @@
 """Builds an engine from its settings: the folder is read, converted if need be, and loaded."""
 
 from dataclasses import dataclass
+from functools import partial
 
+from conch_guidance.compiler import GrammarCompiler
 from conch_runtime_cpu.architecture import read_architecture
+from conch_runtime_cpu.constrained import ConstrainedRequests
 from conch_runtime_cpu.conversion import converted
 from conch_runtime_cpu.decoder import OnnxDecoder, slots_within
 from conch_runtime_cpu.engine_thread import Engine
@@ -10,12 +13,15 @@ from conch_runtime_cpu.requests import ModelLimits
 from conch_runtime_cpu.scheduler import Scheduler
 from conch_runtime_cpu.settings import RuntimeSettings
 
+_COMPILED_GRAMMARS = 64
+
 
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
     """A model that is ready to be started."""
 
     engine: Engine
+    constrained: ConstrainedRequests
     limits: ModelLimits
 
 
@@ -27,4 +33,8 @@ def load(settings: RuntimeSettings) -> LoadedModel:
     decoder = OnnxDecoder(model, architecture, slots)
     decoder.warm_up()
     engine = Engine(Scheduler(decoder), tokens_per_second=settings.tokens_per_second)
-    return LoadedModel(engine, ModelLimits(architecture.vocabulary, architecture.context))
+    compiler = partial(
+        GrammarCompiler.of_folder, settings.model_folder, vocabulary=architecture.vocabulary, kept=_COMPILED_GRAMMARS
+    )
+    limits = ModelLimits(architecture.vocabulary, architecture.context)
+    return LoadedModel(engine, ConstrainedRequests(engine, compiler), limits)

@@ -1,4 +1,4 @@
-"""The hook for grammars: what a constraint on one request's tokens must be able to do."""
+"""What a constraint on one request's tokens must be able to do; `grammar_mask` has the one for grammars."""
 
 from typing import Protocol
 
@@ -12,8 +12,20 @@ class LogitsMask(Protocol):
     def fill(self, allowed: NDArray[np.bool_]) -> None:
         """Set every entry of a row as long as the vocabulary: whether that id may come next.
 
-        A complete answer must allow an ending id; a row without any allowed id fails the request.
+        A row without any allowed id ends the request: well if the answer is complete, with `fault` if it is not.
         """
 
     def accept(self, token: int) -> None:
         """Take note of the token that was chosen."""
+
+    @property
+    def complete(self) -> bool:
+        """Return whether the answer may end here."""
+
+    @property
+    def finished(self) -> bool:
+        """Return whether the answer must end here."""
+
+    @property
+    def fault(self) -> str:
+        """Return why the mask cannot go on; empty when it can."""

@@ -1,9 +1,11 @@
-"""Log probabilities of raw logits, with the most likely alternatives when they are asked for."""
+"""Log probabilities of logits, with the most likely alternatives when they are asked for."""
 
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from conch_runtime_cpu.drawing import narrow
 
 Floats = NDArray[np.float32]
 Integers = NDArray[np.int64]
@@ -30,6 +32,13 @@ def log_probabilities(logits: Floats, tokens: Integers, alternatives: int) -> Lo
     top_ids = _most_likely(logits, min(alternatives, logits.shape[1]))
     top_logprobs = np.take_along_axis(logits, top_ids, axis=1) - normaliser[:, None]
     return LogprobRows(chosen, top_ids, top_logprobs)
+
+
+def within_nucleus(logits: Floats, top_p: Floats) -> NDArray[np.bool_]:
+    """Tell which ids are among the likeliest of those that make up `top_p`, row by row."""
+    weights = np.exp(logits - logits.max(axis=1, keepdims=True))
+    kept: NDArray[np.bool_] = narrow(weights, np.zeros(len(logits), np.int64), top_p) > 0
+    return kept
 
 
 def _most_likely(logits: Floats, count: int) -> Integers:

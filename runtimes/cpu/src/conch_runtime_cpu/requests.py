@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from conch_contracts.generation import SamplingParameters
 from conch_runtime_cpu.errors import InvalidRequest
 from conch_runtime_cpu.logits_mask import LogitsMask
+from conch_runtime_cpu.thinking_mask import thinking_mask
 
 _SEED_BITS = 64
 
@@ -48,7 +49,7 @@ def parse_request(prompt: NDArray[np.int32], parameters: bytes, limits: ModelLim
     room = limits.context - len(prompt)
     clipped = sampling.model_copy(update={"max_tokens": min(sampling.max_tokens, room)})
     seed = secrets.randbits(_SEED_BITS) if sampling.seed is None else sampling.seed % 2**_SEED_BITS
-    return GenerationRequest(prompt.astype(np.int64), clipped, seed)
+    return GenerationRequest(prompt.astype(np.int64), clipped, seed, thinking_mask(sampling))
 
 
 def _check_prompt(prompt: NDArray[np.int32], sampling: SamplingParameters, limits: ModelLimits) -> None:
@@ -69,6 +70,7 @@ def _check_numbers(sampling: SamplingParameters) -> None:
         "top_k": sampling.top_k,
         "logprobs": sampling.logprobs or 0,
         "prompt_logprobs": sampling.prompt_logprobs or 0,
+        "thinking.tokens": 0 if sampling.thinking is None else sampling.thinking.tokens,
     }
     for name, value in at_least_zero.items():
         if not (math.isfinite(value) and value >= 0):
@@ -80,6 +82,8 @@ def _check_numbers(sampling: SamplingParameters) -> None:
     }.items():
         if not math.isfinite(value):
             raise InvalidRequest(f"{name}: must be a finite number; found {value}")
+    if sampling.beams is not None:
+        raise InvalidRequest("beams: this runtime draws tokens one by one and has no beam search")
     if not 0 < sampling.top_p <= 1:
         raise InvalidRequest(f"top_p: must be above 0 and at most 1; found {sampling.top_p}")
     if not 0 <= sampling.min_p <= 1:
@@ -93,7 +97,9 @@ def _check_ids(sampling: SamplingParameters, vocabulary: int) -> None:
         "eos_token_ids": sampling.eos_token_ids,
         "stop_token_ids": sampling.stop_token_ids,
         "logit_bias": tuple(sampling.logit_bias),
+        "allowed_token_ids": sampling.allowed_token_ids or (),
         "bad_words": tuple(token for word in sampling.bad_words for token in word),
+        "thinking": () if sampling.thinking is None else (sampling.thinking.start_id, sampling.thinking.end_id),
     }
     for name, ids in groups.items():
         for token in ids:
@@ -101,3 +107,5 @@ def _check_ids(sampling: SamplingParameters, vocabulary: int) -> None:
                 raise InvalidRequest(f"{name}: id {token} is not in the vocabulary of {vocabulary}")
     if not all(sampling.bad_words):
         raise InvalidRequest("bad_words: a bad word must have at least one id")
+    if sampling.allowed_token_ids is not None and not sampling.allowed_token_ids:
+        raise InvalidRequest("allowed_token_ids: at least one id must be allowed")

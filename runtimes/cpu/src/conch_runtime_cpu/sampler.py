@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from conch_runtime_cpu.adjustment import Adjustments
 from conch_runtime_cpu.drawing import DrawSettings, draw, uniforms
-from conch_runtime_cpu.logprobs import log_probabilities
+from conch_runtime_cpu.logprobs import log_probabilities, within_nucleus
 from conch_runtime_cpu.requests import GenerationRequest
 
 Floats = NDArray[np.float32]
@@ -20,7 +20,7 @@ _GREEDY_BELOW = 1e-5
 
 @dataclass(frozen=True, slots=True)
 class TokenLogprobs:
-    """Log probabilities of one position, from the raw logits."""
+    """Log probabilities of one position, from the raw logits unless the request wants others."""
 
     chosen: float
     top_ids: list[int]
@@ -48,6 +48,8 @@ class Sampler:
         self._seeds: NDArray[np.uint64] = np.zeros(slots, np.uint64)
         self._steps: Integers = np.zeros(slots, np.int64)
         self._alternatives: Integers = np.full(slots, -1, np.int64)
+        self._of_scaled: NDArray[np.bool_] = np.zeros(slots, np.bool_)
+        self._of_nucleus: NDArray[np.bool_] = np.zeros(slots, np.bool_)
 
     def admit(self, slot: int, request: GenerationRequest) -> None:
         """Begin to choose for a request."""
@@ -59,6 +61,8 @@ class Sampler:
         self._seeds[slot] = request.seed
         self._steps[slot] = 0
         self._alternatives[slot] = -1 if sampling.logprobs is None else sampling.logprobs
+        self._of_scaled[slot] = sampling.temp_scaled_logprobs
+        self._of_nucleus[slot] = sampling.top_p_normalized_logprobs
         self._adjustments.admit(slot, request)
 
     def release(self, slot: int) -> None:
@@ -100,10 +104,24 @@ class Sampler:
         rows = np.flatnonzero(wanted >= 0)
         if not rows.size:
             return {}
-        found = log_probabilities(logits[rows], tokens[rows], int(wanted.max()))
+        found = log_probabilities(self._reported(logits[rows], slots[rows]), tokens[rows], int(wanted.max()))
         chosen, top_ids, top = found.chosen.tolist(), found.top_ids.tolist(), found.top_logprobs.tolist()
         counts = wanted[rows].tolist()
         return {
             row: TokenLogprobs(chosen[i], top_ids[i][: counts[i]], top[i][: counts[i]])
             for i, row in enumerate(rows.tolist())
         }
+
+    def _reported(self, logits: Floats, slots: Integers) -> Floats:
+        """Return the logits whose log probabilities are reported, made in place from the raw ones."""
+        if not (self._of_scaled[slots] | self._of_nucleus[slots]).any():
+            return logits
+        temperature = np.where(self._temperature[slots] > 0, self._temperature[slots], np.float32(1))[:, None]
+        nucleus = np.flatnonzero(self._of_nucleus[slots] & (self._top_p[slots] < 1))
+        if nucleus.size:
+            kept = within_nucleus(logits[nucleus] / temperature[nucleus], self._top_p[slots[nucleus]])
+            logits[nucleus] = np.where(kept, logits[nucleus], -np.inf)
+        scaled = np.flatnonzero(self._of_scaled[slots])
+        if scaled.size:
+            logits[scaled] /= temperature[scaled]
+        return logits

@@ -165,8 +165,7 @@ class Scheduler:
         events = []
         for index, (sequence, token) in enumerate(zip(stepped, choice.tokens, strict=True)):
             if token == NO_TOKEN:
-                sequence.ended = True
-                events.append(Event(sequence.key, error="No token is allowed at this position."))
+                events.append(sequence.give_up())
                 continue
             finish = sequence.accept(token)
             events.append(Event(sequence.key, token, choice.logprobs.get(index), finish=finish))
@@ -216,7 +215,7 @@ class Scheduler:
 class _Sequence:
     """One request on its way."""
 
-    __slots__ = ("_endings", "_found", "_limit", "_made", "ended", "key", "last", "length", "request", "slot")
+    __slots__ = ("_endings", "_found", "_limit", "_made", "_mask", "ended", "key", "last", "length", "request", "slot")
 
     def __init__(self, key: RequestKey, request: GenerationRequest) -> None:
         sampling = request.sampling
@@ -229,6 +228,7 @@ class _Sequence:
         self.ended = False
         self._made = 0
         self._limit = sampling.max_tokens
+        self._mask = request.mask
         self._endings = frozenset(sampling.stop_token_ids)
         if not sampling.ignore_eos:
             self._endings |= frozenset(sampling.eos_token_ids)
@@ -275,7 +275,18 @@ class _Sequence:
         if token in self._endings:
             self.ended = True
             return Finish(FinishReason.STOP, token)
+        if self._mask is not None and self._mask.finished:
+            self.ended = True
+            return Finish(FinishReason.STOP)
         if self._made >= self._limit:
             self.ended = True
             return Finish(FinishReason.LENGTH)
         return None
+
+    def give_up(self) -> Event:
+        """End where no token is allowed: well, if the answer is complete as it is."""
+        self.ended = True
+        if self._mask is not None and self._mask.complete:
+            return Event(self.key, finish=Finish(FinishReason.STOP))
+        reason = self._mask.fault if self._mask is not None else ""
+        return Event(self.key, error=f"No token is allowed at this position{': ' if reason else '.'}{reason}")

@@ -39,6 +39,7 @@ class TritonPythonModel:
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
         self._model = load(parse_settings(args["model_config"]))
         self._model.engine.start()
+        self._model.constrained.start()
 
     def execute(self, requests: Sequence[triton.InferenceRequest]) -> None:
         """Accept or refuse each request; never waits."""
@@ -46,7 +47,8 @@ class TritonPythonModel:
             sender = request.get_response_sender()
             try:
                 parsed = parse_request(_ids(request), _parameters(request), self._model.limits)
-                self._model.engine.submit(parsed, TritonChannel(sender))
+                target = self._model.engine if parsed.sampling.grammar is None else self._model.constrained
+                target.submit(parsed, TritonChannel(sender))
             except InvalidRequest as error:
                 sender.send(_failure(f"{dialect.INVALID_PREFIX}{error}"), flags=_FINAL)
             except EngineStopped as error:
@@ -54,6 +56,7 @@ class TritonPythonModel:
 
     def finalize(self) -> None:
         """End the engine."""
+        self._model.constrained.stop()
         self._model.engine.stop()
 
 

@@ -3,8 +3,6 @@
 import asyncio
 import logging
 
-from conch_kit.connection import Connection, connection
-
 from conch_contracts.encoding import EncodeRequest, Task
 from conch_embed_worker import faults
 from conch_embed_worker.answers import answer
@@ -12,6 +10,7 @@ from conch_embed_worker.arrays import Numbers
 from conch_embed_worker.lanes import Lanes
 from conch_embed_worker.metrics import Metrics
 from conch_kit.asgi import ClientGone, Receive, Scope, Send, json_response
+from conch_kit.connection import Connection, connection
 from conch_kit.errors import InvalidRequest, ServiceError
 from conch_kit.interruption import InFlight, Reason
 from conch_kit.message import read_message

@@ -1,4 +1,4 @@
-"""Who may start now, and on which engine: one bounded first-come queue per model.
+"""Who may start now, and on which engine: one bounded queue per model, by priority and then first come, first served.
 
 An engine works on as many sequences at once as it has slots; a request takes one for each of its choices, and an engine
 as a whole when it has more of them. Whoever finds none free waits; the queue refuses when it is
@@ -21,13 +21,23 @@ NO_ENGINE_RETRY_S = 5.0
 QUEUE_RETRY_S = 1.0
 
 
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What a request asks of an engine."""
+
+    sequences: int = 1
+    """How many of its choices are worked on at once."""
+    priority: int = 0
+    """Of those who wait, the lower goes first."""
+
+
 @dataclass(slots=True, eq=False)
 class Waiter:
     """One request in the queue; the future receives the engine it may use."""
 
     granted: asyncio.Future[Engine]
     without: frozenset[EngineAddress]
-    sequences: int
+    claim: Claim
 
 
 @dataclass(slots=True)
@@ -65,17 +75,24 @@ class ModelQueue:
             del self.taken[engine.grpc]
         self.serve()
 
+    def join(self, waiter: Waiter) -> None:
+        """Put a waiter behind all that are as urgent."""
+        place = len(self.waiters)
+        while place and self.waiters[place - 1].claim.priority > waiter.claim.priority:
+            place -= 1
+        self.waiters.insert(place, waiter)
+
     def serve(self) -> None:
-        """Hand free slots to waiters, longest waiting first."""
+        """Hand free slots to waiters, the first in the queue first."""
         for waiter in list(self.waiters):
-            engine = self.free_engine(waiter.without, waiter.sequences)
+            engine = self.free_engine(waiter.without, waiter.claim.sequences)
             if engine is None:
                 if not waiter.without:
                     return
                 continue
             self.waiters.remove(waiter)
             if not waiter.granted.done():
-                self.take(engine, waiter.sequences)
+                self.take(engine, waiter.claim.sequences)
                 waiter.granted.set_result(engine)
 
 
@@ -137,8 +154,8 @@ class Admission:
         self,
         model: ModelId,
         policy: RoutingPolicy,
+        claim: Claim = Claim(),
         *,
-        sequences: int = 1,
         without: frozenset[EngineAddress] = frozenset(),
     ) -> "Slot":
         """Return taken slots of one engine, as a context that gives them back.
@@ -149,20 +166,20 @@ class Admission:
         queue = self._queues.get(model)
         if queue is None or not usable(queue.engines, without=without):
             raise not_ready()
-        engine = queue.free_engine(without, sequences) if not queue.waiters else None
+        engine = queue.free_engine(without, claim.sequences) if not queue.waiters else None
         if engine is None:
             granted: asyncio.Future[Engine] = asyncio.get_running_loop().create_future()
-            engine = await self._wait(queue, policy, Waiter(granted, without, sequences))
+            engine = await self._wait(queue, policy, Waiter(granted, without, claim))
         else:
-            queue.take(engine, sequences)
-        return Slot(queue, engine, sequences)
+            queue.take(engine, claim.sequences)
+        return Slot(queue, engine, claim.sequences)
 
     async def _wait(self, queue: ModelQueue, policy: RoutingPolicy, waiter: Waiter) -> Engine:
         if len(queue.waiters) >= policy.queue_max:
             raise RateLimited(
                 "The queue of this model is full.", code="rate_limit_exceeded", retry_after_s=QUEUE_RETRY_S
             )
-        queue.waiters.append(waiter)
+        queue.join(waiter)
         queue.serve()  # those before it may be waiting for an engine that it does not need
         try:
             async with asyncio.timeout(policy.queue_wait_s):
@@ -180,7 +197,7 @@ class Admission:
         if waiter in queue.waiters:
             queue.waiters.remove(waiter)
         elif waiter.granted.done() and not waiter.granted.cancelled():
-            queue.give_back(waiter.granted.result(), waiter.sequences)
+            queue.give_back(waiter.granted.result(), waiter.claim.sequences)
 
 
 def not_ready() -> Unavailable:

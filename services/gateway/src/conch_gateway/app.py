@@ -3,7 +3,14 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from conch_contracts.names import DETOKENIZE_PATH, ENCODE_PATH, PREPARE_ROWS_PATH, TOKENIZE_PATH
+from conch_contracts.names import (
+    CHECK_GRAMMAR_PATH,
+    DETOKENIZE_PATH,
+    ENCODE_PATH,
+    PREPARE_PATH,
+    PREPARE_ROWS_PATH,
+    TOKENIZE_PATH,
+)
 from conch_contracts.records import Heartbeat, Pool
 from conch_gateway.access_log import AccessLog
 from conch_gateway.admission import Admission
@@ -17,6 +24,7 @@ from conch_gateway.encoders.endpoints import ENCODER_PATHS
 from conch_gateway.encoders.inference import EncoderInference
 from conch_gateway.encoders.tokens import DETOKENIZE_PATHS, TOKENIZE_PATHS, TokenEndpoints
 from conch_gateway.front import Bounds, Front
+from conch_gateway.grammar_checks import GrammarChecks
 from conch_gateway.inference import PATHS, Inference
 from conch_gateway.metrics import GatewayMetrics
 from conch_gateway.responses.inference import PATH as RESPONSES_PATH
@@ -24,6 +32,7 @@ from conch_gateway.responses.inference import ResponsesInference
 from conch_gateway.responses.store import ResponseStore
 from conch_gateway.retries import RetryBudget
 from conch_gateway.settings import GatewaySettings
+from conch_gateway.templates import TemplatePolicy
 from conch_gateway.tokenizers import Tokenizers
 from conch_gateway.upstream.port import Upstream
 from conch_kit.asgi import ASGIApp
@@ -61,12 +70,16 @@ def create_app(deps: Deps, settings: GatewaySettings) -> ASGIApp:
 
         return current
 
-    tokenizers = Tokenizers(
-        deps.upstream,
-        workers(Pool.TOKENIZER),
-        timeout_s=settings.tokenizer_timeout_s,
-        retries=RetryBudget(deps.metrics.retries.labels("tokenizer").inc),
-    )
+    def tokenizers(path: str) -> Tokenizers:
+        return Tokenizers(
+            deps.upstream,
+            workers(Pool.TOKENIZER),
+            timeout_s=settings.tokenizer_timeout_s,
+            retries=RetryBudget(deps.metrics.retries.labels("tokenizer").inc),
+            path=path,
+        )
+
+    grammars = GrammarChecks(tokenizers(CHECK_GRAMMAR_PATH))
     dispatch = Dispatch(
         deps.upstream,
         deps.admission,
@@ -83,10 +96,11 @@ def create_app(deps: Deps, settings: GatewaySettings) -> ASGIApp:
         worker_grace_s=settings.worker_grace_s,
     )
     front = Front(deps.snapshot, deps.metrics, bounds, deps.tracer, internal_token=secret)
-    inference = Inference(front, tokenizers, dispatch)
+    policy = TemplatePolicy(settings.chat_templates, frozenset(settings.template_variables))
+    inference = Inference(front, tokenizers(PREPARE_PATH), grammars, dispatch, policy)
     responses = ResponsesInference(front, inference, deps.responses)
     posts: dict[str, Serving] = {**dict.fromkeys(PATHS, inference), RESPONSES_PATH: responses}
-    posts |= encoder_posts(deps, settings, front, workers)
+    posts |= encoder_posts(deps, front, tokenizers, workers)
     rest = catalogue(
         deps.snapshot,
         deps.not_ready,
@@ -101,21 +115,11 @@ def create_app(deps: Deps, settings: GatewaySettings) -> ASGIApp:
 
 def encoder_posts(
     deps: Deps,
-    settings: GatewaySettings,
     front: Front,
+    tokenizers: Callable[[str], Tokenizers],
     workers: Callable[[Pool], Callable[[], tuple[Heartbeat, ...]]],
 ) -> Mapping[str, Serving]:
     """Return who serves the paths of encoders and tokens."""
-
-    def tokenizers(path: str) -> Tokenizers:
-        return Tokenizers(
-            deps.upstream,
-            workers(Pool.TOKENIZER),
-            timeout_s=settings.tokenizer_timeout_s,
-            retries=RetryBudget(deps.metrics.retries.labels("tokenizer").inc),
-            path=path,
-        )
-
     dispatch = Dispatch(
         deps.upstream,
         deps.admission,

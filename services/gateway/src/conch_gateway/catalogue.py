@@ -12,7 +12,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from conch_contracts.openai.models import Model, ModelList, ModelPermission
-from conch_contracts.records import Route
+from conch_contracts.records import Profile, Route
 from conch_gateway.description import describe_inference, errors, serve_document
 from conch_gateway.encoders.description import describe_encoders
 from conch_gateway.resolve import not_found
@@ -22,6 +22,7 @@ from conch_kit.errors import InternalError, InvalidRequest, MethodNotAllowed, No
 from conch_kit.snapshot import Snapshot
 
 VERSION = version("conch-gateway")
+DENGLIN_OWNER = "openai_api"
 
 
 def catalogue(
@@ -65,7 +66,7 @@ def describe(name: str, route: Route, owned_by: str) -> Model:
     return Model(
         id=name,
         created=route.created,
-        owned_by=owned_by,
+        owned_by=DENGLIN_OWNER if route.profile is Profile.DENGLIN else owned_by,
         root=route.served_names[0],
         max_model_len=route.max_model_len,
         permission=[permission],

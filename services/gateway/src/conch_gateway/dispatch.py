@@ -11,7 +11,7 @@ from conch_contracts.names import (
     WorkerUrl,
 )
 from conch_contracts.records import Engine, Heartbeat, Route
-from conch_gateway.admission import Admission, Slot
+from conch_gateway.admission import Admission, Claim, Slot
 from conch_gateway.balancing import InFlight
 from conch_gateway.refusal import as_error
 from conch_gateway.retries import RetryBudget
@@ -68,11 +68,11 @@ class Dispatch:
         self,
         route: Route,
         stages: Stages,
-        sequences: int,
+        claim: Claim,
         message: Callable[[Engine], bytes],
         deliver: Callable[[Answer], Awaitable[None]],
     ) -> None:
-        """Run a job of so many sequences, and deliver the answer of the first worker that accepts it.
+        """Run a job that claims so much of an engine, and deliver the answer of the first worker that accepts it.
 
         `message` is called when the engine is known. Raises a ServiceError; what `deliver` raises passes.
         """
@@ -80,7 +80,7 @@ class Dispatch:
         tried = Tried()
         while True:
             with stages.waiting():
-                slot = await self._slot(route, sequences, tried)
+                slot = await self._slot(route, claim, tried)
             with slot as engine:
                 try:
                     with stages.working() as headers:
@@ -90,10 +90,10 @@ class Dispatch:
             if tried.attempts > RETRIES or tried.lost > 1 or not self._retries.spend():
                 raise tried.failure or UpstreamError("No worker answered.")
 
-    async def _slot(self, route: Route, sequences: int, tried: Tried) -> Slot:
+    async def _slot(self, route: Route, claim: Claim, tried: Tried) -> Slot:
         """Return an engine's slots; when no engine is left, what failed before says more than that."""
         try:
-            return await self._admission.slot(route.model_id, route.routing, sequences=sequences, without=tried.engines)
+            return await self._admission.slot(route.model_id, route.routing, claim, without=tried.engines)
         except Unavailable as exc:
             raise tried.failure or exc from None
 

@@ -9,8 +9,6 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Protocol, cast
 
-from conch_kit.connection import connection
-
 from conch_contracts.names import SERVER_SHUTTING_DOWN
 from conch_gateway.access_log import AccessLog
 from conch_gateway.auth import ApiKeys
@@ -21,6 +19,7 @@ from conch_gateway.metrics import GatewayMetrics
 from conch_gateway.reply import Reply
 from conch_gateway.watch import ClientStalled
 from conch_kit.asgi import ASGIApp, ClientGone, Receive, Scope, Send
+from conch_kit.connection import connection
 from conch_kit.errors import InternalError, ServiceError, Unavailable
 from conch_kit.logs import request_id_var
 

@@ -6,17 +6,27 @@ from typing import Generic
 
 import orjson
 
-from conch_contracts.generation import BackendOptions, EngineTarget, GenerateRequest, Message, SamplingParameters
+from conch_contracts.generation import (
+    BackendOptions,
+    Details,
+    EngineTarget,
+    GenerateRequest,
+    Message,
+    SamplingParameters,
+)
 from conch_contracts.openai.chat import ChatCompletionRequest
 from conch_contracts.openai.completions import CompletionRequest
 from conch_contracts.openai.sampling import SamplingFields, is_on
-from conch_contracts.records import Engine, ModelKind, Route
+from conch_contracts.parsing import Parsing
+from conch_contracts.records import Engine, ModelKind, Profile, Route
 from conch_contracts.tokenization import PrepareRequest, PrepareResponse
-from conch_gateway import parameters, preparation, validation
+from conch_gateway import parameters, parsing, preparation, validation
 from conch_gateway.admission import places
 from conch_gateway.body import parse
 from conch_gateway.parameters import Shape
 from conch_gateway.resolve import canonical_name, resolve
+from conch_gateway.structured import Constraint, check_engine, constraint_of
+from conch_gateway.templates import DEFAULT_POLICY, TemplatePolicy
 from conch_gateway.validation import R, Validated
 from conch_kit.snapshot import Snapshot
 
@@ -31,14 +41,27 @@ class Understood:
     request: SamplingFields
     shape: Shape
     preparation: bytes
+    id_prefix: str
     unknown_fields: int
     answer_fields: Mapping[str, object] | None = None
     """Of the Responses API: what the answer says of its request."""
+    constraint: Constraint | None = None
+    """What the answer must look like."""
 
     @property
     def stream(self) -> bool:
         """Whether the answer is a stream."""
         return is_on(self.request.stream)
+
+    @property
+    def priority(self) -> int:
+        """The lower goes first among those that wait for an engine."""
+        return self.request.priority or 0
+
+    def answer_id(self, made: str) -> str:
+        """Return the answer's id: the client's own where it named one, else the one that was made."""
+        name = self.request.request_id or made
+        return name if name.startswith(self.id_prefix) else self.id_prefix + name
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,20 +71,25 @@ class Endpoint(Generic[R]):
     name: str
     id_prefix: str
     validate: Callable[[dict[str, object]], Validated[R]]
-    shape: Callable[[R], Shape]
+    shape: Callable[[R, Profile], Shape]
     prepare: Callable[[R, Route], PrepareRequest]
 
-    def understand(self, body: bytes, snapshot: Snapshot) -> Understood:
+    def understand(self, body: bytes, snapshot: Snapshot, policy: TemplatePolicy = DEFAULT_POLICY) -> Understood:
         """Return the request that the body holds; raises a ServiceError that names what is wrong with it."""
-        return self.place(self.validate(parse(body)), snapshot)
+        return self.place(self.validate(parse(body)), snapshot, policy)
 
-    def place(self, validated: Validated[R], snapshot: Snapshot) -> Understood:
+    def place(self, validated: Validated[R], snapshot: Snapshot, policy: TemplatePolicy = DEFAULT_POLICY) -> Understood:
         """Return where a valid request goes and what the tokenizer must do for it; raises a ServiceError."""
         request = validated.request
+        if isinstance(request, ChatCompletionRequest):
+            policy.check(request)
         route = resolve(snapshot, request.model, kinds=(ModelKind.LLM,))
         preparation.check_ids(request, route)
-        shape = self.shape(request)
+        shape = self.shape(request, route.profile)
         work = self.prepare(request, route)
+        constraint = parsing.constraint(request, route, constraint_of(request))
+        if constraint is not None:
+            check_engine(constraint, route.dialect)
         parameters.output_limit(shape, route, preparation.tokens_at_least(work))
         return Understood(
             route=route,
@@ -69,7 +97,9 @@ class Endpoint(Generic[R]):
             request=request,
             shape=shape,
             preparation=encode(work),
+            id_prefix=COMPLETIONS.id_prefix if route.profile is Profile.DENGLIN else self.id_prefix,
             unknown_fields=validated.unknown_fields,
+            constraint=constraint,
         )
 
 
@@ -89,6 +119,8 @@ class Job:
     prepared: PrepareResponse
     sampling: SamplingParameters
     backend: BackendOptions
+    parsing: Parsing | None
+    details: Details | None
     request_id: str
     response_id: str
     created: int
@@ -101,11 +133,17 @@ class Job:
         """
         answer = PrepareResponse.model_validate_json(prepared)
         route = understood.route
+        found = parsing.of(understood.request, route, answer)
+        sampling = parameters.sampling(understood.request, understood.shape, route, answer)
         return cls(
             understood=understood,
             prepared=answer,
-            sampling=parameters.sampling(understood.request, understood.shape, route, answer),
-            backend=parameters.backend_options(route, answer),
+            sampling=parsing.constrained(sampling, understood.request, understood.constraint, answer, found),
+            backend=parameters.backend_options(understood.request, route, answer),
+            parsing=found,
+            details=None
+            if understood.answer_fields is not None
+            else parameters.details(understood.request, understood.shape, route),
             request_id=ids[0],
             response_id=ids[1],
             created=created,
@@ -114,7 +152,8 @@ class Job:
     @property
     def sequences(self) -> int:
         """How many choices an engine works on at once."""
-        return len(self.prepared.prompts) * (self.understood.request.n or 1)
+        request = self.understood.request
+        return len(self.prepared.prompts) * (parameters.best_of(request) or request.n or 1)
 
     def message(self, engine: Engine, *, timeout_s: float) -> bytes:
         """Return the message that asks a worker to run this job on `engine`."""
@@ -136,6 +175,7 @@ class Job:
                 ),
                 prompts=self.prepared.prompts,
                 n=request.n or 1,
+                best_of=parameters.best_of(request),
                 sampling=self.sampling,
                 backend=self.backend,
                 stop=preparation.stop_strings(request),
@@ -144,9 +184,12 @@ class Job:
                 echo=shape.echo,
                 role=shape.role,
                 logprobs=shape.alternatives is not None,
+                parsing=self.parsing,
                 stream=self.understood.stream,
                 include_usage=bool(options and options.include_usage),
                 response_fields=self._response_fields(),
+                fingerprint=route.fingerprint,
+                details=self.details,
                 timeout_s=timeout_s,
                 first_token_timeout_s=route.routing.first_token_timeout_s,
                 inter_token_timeout_s=route.routing.inter_token_timeout_s,

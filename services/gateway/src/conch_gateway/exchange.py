@@ -52,6 +52,12 @@ class Exchange:
             reply_headers=[(b"x-request-id", request_id)],
         )
 
+    def rename(self, request_id: str) -> None:
+        """Take over the id that the body names; one in the request's head stays."""
+        if self.reply_headers[0][1] != self.headers.get(b"x-request-id"):
+            self.request_id = request_id
+            self.reply_headers[0] = (b"x-request-id", request_id.encode())
+
     @property
     def traceparent(self) -> bytes | None:
         """The client's W3C trace context, when it is well-formed."""

@@ -8,6 +8,7 @@ from os import urandom
 from typing import Any
 
 import orjson
+
 from conch_kit.connection import NoticingProtocol
 
 MAX_HEADERS = 128

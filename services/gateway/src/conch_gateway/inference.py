@@ -12,13 +12,16 @@ from os import urandom
 from typing import Any
 
 from conch_contracts.records import Engine
+from conch_gateway.admission import Claim
 from conch_gateway.delivery import Delivery, Keeper
 from conch_gateway.dispatch import Dispatch
 from conch_gateway.endpoints import CHAT, COMPLETIONS, Endpoint, Job, Understood
 from conch_gateway.exchange import Exchange
 from conch_gateway.front import Front, off_loop
+from conch_gateway.grammar_checks import GrammarChecks
 from conch_gateway.reply import Reply
 from conch_gateway.stages import Stages
+from conch_gateway.templates import DEFAULT_POLICY, TemplatePolicy
 from conch_gateway.tokenizers import Tokenizers
 from conch_gateway.watch import Watch
 from conch_kit.asgi import Receive
@@ -42,17 +45,29 @@ class Course:
 class Inference:
     """Serves the generating endpoints."""
 
-    def __init__(self, front: Front, tokenizers: Tokenizers, dispatch: Dispatch) -> None:
+    def __init__(
+        self,
+        front: Front,
+        tokenizers: Tokenizers,
+        grammars: GrammarChecks,
+        dispatch: Dispatch,
+        policy: TemplatePolicy = DEFAULT_POLICY,
+    ) -> None:
         self._front = front
         self._tokenizers = tokenizers
+        self._grammars = grammars
         self._dispatch = dispatch
+        self._policy = policy
 
     async def serve(self, exchange: Exchange, receive: Receive, reply: Reply) -> None:
         """Answer one request on a path of `PATHS`; raises a ServiceError, ClientGone or ClientStalled."""
         endpoint = PATHS[exchange.path]
         exchange.endpoint = endpoint.name
-        understood = await self._front.understand(exchange, receive, endpoint.understand)
-        await self.answer(understood, endpoint.id_prefix + urandom(16).hex(), exchange, reply)
+        understand = partial(endpoint.understand, policy=self._policy)
+        understood = await self._front.understand(exchange, receive, understand)
+        if understood.request.request_id is not None:
+            exchange.rename(understood.request.request_id)
+        await self.answer(understood, understood.answer_id(urandom(16).hex()), exchange, reply)
 
     async def answer(
         self,
@@ -73,6 +88,8 @@ class Inference:
 
     async def _tokenize(self, understood: Understood, response_id: str, exchange: Exchange, stages: Stages) -> Job:
         with stages.tokenizing() as headers:
+            if understood.constraint is not None:
+                await self._grammars.check(understood.constraint, understood.route, headers)
             prepared = await self._tokenizers.prepare(understood.preparation, headers)
         ids = (exchange.request_id, response_id)
         return await off_loop(len(prepared), partial(Job.of, ids=ids, created=int(time.time())), understood, prepared)
@@ -96,4 +113,5 @@ class Inference:
             return job.message(engine, timeout_s=max(0.001, course.deadline - now))
 
         deliver = delivery.stream if job.understood.stream else delivery.whole
-        await self._dispatch.run(route, course.stages, job.sequences, message, deliver)
+        claim = Claim(job.sequences, job.understood.priority)
+        await self._dispatch.run(route, course.stages, claim, message, deliver)

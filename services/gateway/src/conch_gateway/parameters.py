@@ -7,15 +7,31 @@ asked before that is in `preparation.py`.
 from dataclasses import dataclass
 from typing import TypeVar
 
-from conch_contracts.generation import Api, BackendOptions, SamplingParameters
+from conch_contracts.generation import Api, BackendOptions, Details, SamplingParameters
 from conch_contracts.openai.chat import ChatCompletionRequest
 from conch_contracts.openai.completions import CompletionRequest
-from conch_contracts.openai.sampling import INT64_MAX, SamplingFields
-from conch_contracts.records import Route
+from conch_contracts.openai.sampling import INT64_MAX, SamplingFields, is_on
+from conch_contracts.records import Profile, Route
 from conch_contracts.tokenization import PrepareResponse
+from conch_gateway.conversation import plain_text
 from conch_kit.errors import InvalidRequest
 
 T = TypeVar("T")
+
+_PLAIN = Details()
+_OF_DETAILS = frozenset(
+    {
+        "prompt_logprobs",
+        "return_token_ids",
+        "return_tokens_as_token_ids",
+        "spaces_between_special_tokens",
+        "max_streaming_response_tokens",
+        "stream_options",
+        "service_tier",
+        "metadata",
+    }
+)
+"""Parameters that can make an answer more than plain; most requests have none of them."""
 
 COMPLETION_TOKENS = 16
 """What OpenAI gives a text completion that names no limit."""
@@ -37,9 +53,11 @@ class Shape:
     """Alternatives to show per token; None: no log probabilities."""
     echo: bool = False
     role: str = "assistant"
+    prefix: str = ""
+    """Text that each choice begins with."""
 
 
-def chat_shape(request: ChatCompletionRequest) -> Shape:
+def chat_shape(request: ChatCompletionRequest, profile: Profile = Profile.OPENAI) -> Shape:
     """Return how the answer to a chat request looks."""
     by_new_name = request.max_completion_tokens is not None
     return Shape(
@@ -49,12 +67,13 @@ def chat_shape(request: ChatCompletionRequest) -> Shape:
         max_tokens=request.max_completion_tokens if by_new_name else request.max_tokens,
         default_max_tokens=None,
         alternatives=(request.top_logprobs or 0) if request.logprobs else None,
-        role=_role(request),
+        role=_role(request, profile),
+        prefix=_echoed(request) if request.echo else "",
     )
 
 
-def completion_shape(request: CompletionRequest) -> Shape:
-    """Return how the answer to a completion request looks."""
+def completion_shape(request: CompletionRequest, profile: Profile = Profile.OPENAI) -> Shape:
+    """Return how the answer to a completion request looks; in every profile the same way."""
     return Shape(
         api=Api.COMPLETION,
         prompt_param="prompt",
@@ -71,7 +90,7 @@ def sampling(request: SamplingFields, shape: Shape, route: Route, prepared: Prep
     model = route.generation
     longest = max((len(prompt.ids) for prompt in prepared.prompts), default=0)
     max_tokens = output_limit(shape, route, longest)
-    min_tokens = request.min_tokens or 0
+    min_tokens = _min_tokens(request)
     if min_tokens > max_tokens:
         raise InvalidRequest(
             f"'min_tokens' ({min_tokens}) is above the limit of {max_tokens} output tokens.",
@@ -84,7 +103,7 @@ def sampling(request: SamplingFields, shape: Shape, route: Route, prepared: Prep
         temperature=_first(request.temperature, model.temperature, 1.0),
         top_p=_first(request.top_p, model.top_p, 1.0),
         top_k=max(0, _first(request.top_k, model.top_k, 0)),
-        min_p=request.min_p or 0.0,
+        min_p=_first(request.min_p, model.min_p, 0.0),
         repetition_penalty=_first(request.repetition_penalty, model.repetition_penalty, 1.0),
         frequency_penalty=request.frequency_penalty or 0.0,
         presence_penalty=request.presence_penalty or 0.0,
@@ -94,13 +113,18 @@ def sampling(request: SamplingFields, shape: Shape, route: Route, prepared: Prep
         eos_token_ids=route.eos_token_ids,
         stop_token_ids=_stop_token_ids(request, route),
         logit_bias={int(token): bias for token, bias in (request.logit_bias or {}).items()},
-        bad_words=model.bad_words + prepared.bad_words,
-        logprobs=shape.alternatives,
-        prompt_logprobs=shape.alternatives if shape.echo else None,
+        bad_words=model.bad_words + prepared.bad_words + tuple((id_,) for id_ in request.bad_words_token_ids or ()),
+        allowed_token_ids=None if request.allowed_token_ids is None else tuple(request.allowed_token_ids),
+        logprobs=0 if shape.alternatives is None and best_of(request) is not None else shape.alternatives,
+        prompt_logprobs=_prompt_logprobs(request, shape),
+        temp_scaled_logprobs=bool(request.temp_scaled_logprobs),
+        top_p_normalized_logprobs=bool(request.top_p_normalized_logprobs),
+        beams=(request.best_of or request.n or 1) if request.use_beam_search else None,
+        length_penalty=1.0 if request.length_penalty is None else request.length_penalty,
     )
 
 
-def backend_options(route: Route, prepared: PrepareResponse) -> BackendOptions:
+def backend_options(request: SamplingFields, route: Route, prepared: PrepareResponse) -> BackendOptions:
     """Return the values that only some dialects send; a negative id means that it is not sent."""
     model = route.generation
     return BackendOptions(
@@ -108,7 +132,37 @@ def backend_options(route: Route, prepared: PrepareResponse) -> BackendOptions:
         end_id=model.end_id if model.end_id is not None and model.end_id >= 0 else None,
         mask_positions=model.mask_positions,
         stop_words=model.stop_words + prepared.stop_words,
+        cache_salt=request.cache_salt,
+        extra_arguments=request.vllm_xargs or {},
+        kv_transfer=request.kv_transfer_params,
     )
+
+
+def details(request: SamplingFields, shape: Shape, route: Route) -> Details | None:
+    """Return what the answer shows beside its text; None for a plain one."""
+    if route.profile is Profile.OPENAI and not shape.prefix and request.model_fields_set.isdisjoint(_OF_DETAILS):
+        return None
+    stream = is_on(request.stream)
+    options = request.stream_options
+    made = Details(
+        prefix=shape.prefix,
+        prompt_logprobs=request.prompt_logprobs,
+        token_ids=bool(request.return_token_ids),
+        tokens_as_ids=bool(request.return_tokens_as_token_ids),
+        spaces_between_special_tokens=request.spaces_between_special_tokens is not False,
+        max_frame_tokens=request.max_streaming_response_tokens if stream else None,
+        continuous_usage=bool(options and options.continuous_usage_stats),
+        service_tier=None if request.service_tier is None else "default",
+        metadata=None if stream else request.metadata,
+        profile=route.profile,
+    )
+    return None if made == _PLAIN else made
+
+
+def best_of(request: SamplingFields) -> int | None:
+    """Return how many choices are made of each prompt, where that is more than come back."""
+    n = request.n or 1
+    return request.best_of if request.best_of is not None and request.best_of > n else None
 
 
 def output_limit(shape: Shape, route: Route, prompt_tokens: int) -> int:
@@ -139,10 +193,39 @@ def _too_long(shape: Shape, context: int, requested: str) -> InvalidRequest:
     )
 
 
-def _role(request: ChatCompletionRequest) -> str:
-    if request.add_generation_prompt is False and request.messages:
-        return request.messages[-1].role
+def _role(request: ChatCompletionRequest, profile: Profile) -> str:
+    messages = request.conversation
+    if messages and (request.add_generation_prompt is False or profile is Profile.DENGLIN):
+        return messages[-1].role
     return "assistant"
+
+
+def _echoed(request: ChatCompletionRequest) -> str:
+    """Return the text of the last message, if the answer continues the same role."""
+    messages = request.conversation
+    if not messages or messages[-1].role != _role(request, Profile.OPENAI):
+        return ""
+    return plain_text(messages[-1])
+
+
+def _min_tokens(request: SamplingFields) -> int:
+    """Return the least length; FastDeploy's clients used to say it in `metadata`."""
+    if request.min_tokens is not None or not request.metadata:
+        return request.min_tokens or 0
+    said = request.metadata.get("min_tokens", 0)
+    if isinstance(said, bool) or not str(said).isdecimal():
+        raise InvalidRequest(
+            f"Invalid value for 'metadata.min_tokens': expected a number that is not negative, found {said!r:.40}.",
+            param="metadata.min_tokens",
+            code="invalid_value",
+        )
+    return int(said)
+
+
+def _prompt_logprobs(request: SamplingFields, shape: Shape) -> int | None:
+    """Return how many alternatives the engine reports for the prompt's tokens: what any part of the answer shows."""
+    shown = (request.prompt_logprobs, shape.alternatives if shape.echo else None)
+    return max((count for count in shown if count is not None), default=None)
 
 
 def _stop_token_ids(request: SamplingFields, route: Route) -> tuple[int, ...]:

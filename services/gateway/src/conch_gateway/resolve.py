@@ -4,7 +4,7 @@ A name that does not exist and a name of another kind of model are told apart on
 """
 
 from conch_contracts.names import ServedName
-from conch_contracts.records import ModelKind, Route
+from conch_contracts.records import ModelKind, Profile, Route
 from conch_kit.errors import InvalidRequest, ModelNotFound, Unavailable
 from conch_kit.snapshot import Snapshot
 
@@ -19,9 +19,7 @@ def resolve(snapshot: Snapshot, name: str | None, *, kinds: tuple[ModelKind, ...
     """
     route = snapshot.by_name.get(name) if name else None
     if route is None:
-        if name not in DEFAULT_NAMES:
-            raise not_found(name or "")
-        return _default(snapshot, kinds)
+        return _unnamed(snapshot, name, kinds)
     if route.kind not in kinds:
         suitable = " and ".join(kinds)
         raise InvalidRequest(
@@ -34,15 +32,23 @@ def resolve(snapshot: Snapshot, name: str | None, *, kinds: tuple[ModelKind, ...
 
 def canonical_name(route: Route, asked: str | None) -> ServedName:
     """Return the name that the answer carries: the one the client used, else the first of the model's names."""
-    return (
-        route.served_names[0] if asked in DEFAULT_NAMES and asked not in route.served_names else ServedName(asked or "")
-    )
+    return ServedName(asked) if asked in route.served_names else route.served_names[0]
 
 
 def not_found(name: str) -> ModelNotFound:
     """Return the one error for every name that is not served."""
     shown = name if len(name) <= MAX_NAME_CHARS else name[:MAX_NAME_CHARS] + "..."
     return ModelNotFound(f"The model '{shown}' does not exist.", param="model", code="model_not_found")
+
+
+def _unnamed(snapshot: Snapshot, name: str | None, kinds: tuple[ModelKind, ...]) -> Route:
+    """Return the default route for a name that is none; a FastDeploy server answers to every name."""
+    if name in DEFAULT_NAMES:
+        return _default(snapshot, kinds)
+    for route in snapshot.routes.values():
+        if route.default and route.profile is Profile.FASTDEPLOY and route.kind in kinds:
+            return route
+    raise not_found(name or "")
 
 
 def _default(snapshot: Snapshot, kinds: tuple[ModelKind, ...]) -> Route:

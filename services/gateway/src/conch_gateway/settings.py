@@ -6,6 +6,7 @@ from pathlib import Path
 from pydantic import Field
 
 from conch_contracts.names import GATEWAY_PORT
+from conch_gateway.templates import TEMPLATE_VARIABLES
 from conch_kit.settings import ServiceSettings
 
 
@@ -27,6 +28,10 @@ class GatewaySettings(ServiceSettings):
     """Origins whose pages may call the API from a browser, `*` for all; default: none."""
     owned_by: str = "conch"
     """What `/v1/models` says in `owned_by`."""
+    chat_templates: bool = False
+    """Let requests bring a chat template of their own; it runs in the tokenizer's sandbox."""
+    template_variables: tuple[str, ...] = TEMPLATE_VARIABLES
+    """The names that requests may set in `chat_template_kwargs`."""
     openapi: bool = True
     """Serve `/openapi.json`; with API keys it needs one like everything else."""
     access_log: bool = True

@@ -14,7 +14,7 @@ from pydantic_core import ErrorDetails
 from conch_contracts.openai.chat import ChatCompletionRequest
 from conch_contracts.openai.completions import CompletionRequest
 from conch_contracts.openai.sampling import ApiModel, SamplingFields, is_on
-from conch_gateway import unsupported
+from conch_gateway import conversation, thinking, tool_use, unsupported
 from conch_kit.errors import InvalidRequest
 
 R = TypeVar("R", bound=SamplingFields)
@@ -42,19 +42,22 @@ class Validated(Generic[M]):
 
 def chat(document: dict[str, object]) -> Validated[ChatCompletionRequest]:
     """Validate a chat request."""
-    unsupported.refuse_in_messages(document.get("messages"))
     validated = _validate(ChatCompletionRequest, document)
     request = validated.request
     if request.messages is None and request.prompt_token_ids is None:
         raise missing("messages")
     if request.top_logprobs is not None and not request.logprobs:
-        raise InvalidRequest("'top_logprobs' needs 'logprobs': true.", param="top_logprobs", code="invalid_value")
+        raise wrong("top_logprobs", "needs 'logprobs': true")
     if request.continue_final_message and request.add_generation_prompt is not False:
-        raise InvalidRequest(
-            "'continue_final_message' needs 'add_generation_prompt': false.",
-            param="continue_final_message",
-            code="invalid_value",
-        )
+        raise wrong("continue_final_message", "needs 'add_generation_prompt': false")
+    if request.disable_chat_template:
+        if request.chat_template is not None:
+            raise wrong("disable_chat_template", "cannot be together with 'chat_template'")
+        if not request.conversation:
+            raise wrong("disable_chat_template", "needs 'messages' with a text")
+    conversation.check(request.conversation)
+    tool_use.check(request)
+    thinking.check(request)
     return validated
 
 
@@ -65,7 +68,7 @@ def completion(document: dict[str, object]) -> Validated[CompletionRequest]:
     if request.prompt is None and request.prompt_token_ids is None:
         raise missing("prompt")
     if request.max_tokens == 0 and not request.echo:
-        raise InvalidRequest("'max_tokens' may be 0 only with 'echo'.", param="max_tokens", code="invalid_value")
+        raise wrong("max_tokens", "may be 0 only with 'echo'")
     return validated
 
 
@@ -84,13 +87,33 @@ def missing(param: str) -> InvalidRequest:
     return InvalidRequest(f"Missing required parameter: '{param}'.", param=param, code="missing_required_parameter")
 
 
+def wrong(param: str, why: str) -> InvalidRequest:
+    """Return the error for a parameter that does not go together with the others."""
+    return InvalidRequest(f"'{param}' {why}.", param=param, code="invalid_value")
+
+
 def _validate(kind: type[R], document: dict[str, object]) -> Validated[R]:
     request, unknown = typed(kind, document)
-    if document.get("stream_options") is not None:
-        unsupported.refuse_in_stream_options(document["stream_options"])
-        if not is_on(request.stream):
-            raise InvalidRequest("'stream_options' needs 'stream': true.", param="stream_options", code="invalid_value")
+    _check_together(request)
     return Validated(request, unknown)
+
+
+def _check_together(request: SamplingFields) -> None:
+    """Raise for parameters that are right by themselves and wrong together."""
+    stream = is_on(request.stream)
+    if request.stream_options is not None and not stream:
+        raise wrong("stream_options", "needs 'stream': true")
+    if request.prompt_logprobs is not None and stream:
+        raise wrong("prompt_logprobs", "cannot be streamed")
+    if request.best_of is not None:
+        if request.best_of < (request.n or 1):
+            raise wrong("best_of", f"must be at least 'n', which is {request.n or 1}")
+        if request.best_of > (request.n or 1) and stream:
+            raise wrong("best_of", "above 'n' cannot be streamed")
+    if request.use_beam_search and stream:
+        raise wrong("use_beam_search", "cannot be streamed")
+    if request.length_penalty not in (None, 1) and not request.use_beam_search:
+        raise wrong("length_penalty", "needs 'use_beam_search': true")
 
 
 def _as_invalid(exc: ValidationError, document: object) -> InvalidRequest:

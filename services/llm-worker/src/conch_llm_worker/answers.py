@@ -13,6 +13,7 @@ from conch_kit.errors import ServiceError
 from conch_llm_worker.bodies import Choice, complete_body
 from conch_llm_worker.frames import frames_for, usage_comment
 from conch_llm_worker.generation import Step
+from conch_llm_worker.ranking import best
 from conch_llm_worker.responses.whole import ResponseWhole
 from conch_llm_worker.vocabulary import Vocabulary
 
@@ -96,7 +97,7 @@ class CompleteAnswer:
         self._request = request
         self._vocabulary = vocabulary
         self._send = send
-        self._choices = [Choice() for _ in range(len(request.prompts) * request.n)]
+        self._choices = [Choice() for _ in range(len(request.prompts) * request.candidates)]
 
     async def add(self, index: int, step: Step) -> None:
         """Collect one step."""
@@ -104,7 +105,7 @@ class CompleteAnswer:
 
     async def finish(self, usage: Usage) -> None:
         """Send the body, and the usage in its header."""
-        body = complete_body(self._request, self._choices, usage, self._vocabulary)
+        body = complete_body(self._request, best(self._request, self._choices), usage, self._vocabulary)
         self.started = True
         await json_response(self._send, 200, body, [_usage_header(usage)])
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import orjson
 
 from conch_contracts.generation import Api, GenerateRequest, Usage
+from conch_llm_worker.details import body_fields, ending, prompt_ids, prompt_logprobs, usage_fields
 from conch_llm_worker.generation import Finish, Step, TokenEntry
 from conch_llm_worker.logprobs import Json, chat_logprobs, completion_logprobs
 from conch_llm_worker.messages import Parts
@@ -19,6 +20,14 @@ class Choice:
     parts: Parts = field(default_factory=Parts)
     entries: list[TokenEntry] = field(default_factory=list)
     finish: Finish | None = None
+    ids: list[int] = field(default_factory=list)
+    prompt: list[TokenEntry] = field(default_factory=list)
+    _likelihood: float = 0.0
+
+    @property
+    def mean_logprob(self) -> float:
+        """Return how likely its tokens are on average."""
+        return self._likelihood / len(self.ids) if self.ids else 0.0
 
     def add(self, step: Step) -> None:
         """Append what one step brought."""
@@ -26,6 +35,9 @@ class Choice:
         self.parts.content.append(step.text)
         self.entries.extend(step.entries)
         self.finish = step.finish
+        self.ids.extend(step.ids)
+        self.prompt.extend(step.prompt)
+        self._likelihood += step.likelihood
 
 
 def complete_body(request: GenerateRequest, choices: Sequence[Choice], usage: Usage, vocabulary: Vocabulary) -> bytes:
@@ -38,41 +50,43 @@ def complete_body(request: GenerateRequest, choices: Sequence[Choice], usage: Us
         "created": request.created,
         "model": request.model,
         "choices": [make(request, index, choice, vocabulary) for index, choice in enumerate(choices)],
-        "usage": _usage(usage),
+        "usage": usage_fields(usage),
+        **({} if request.fingerprint is None else {"system_fingerprint": request.fingerprint}),
+        **body_fields(request, choices[0].prompt, vocabulary),
     }
     return orjson.dumps(body)
 
 
-def _usage(usage: Usage) -> Json:
-    shown: dict[str, Json] = {
-        "prompt_tokens": usage.prompt_tokens,
-        "completion_tokens": usage.completion_tokens,
-        "total_tokens": usage.prompt_tokens + usage.completion_tokens,
-    }
-    if usage.reasoning_tokens is not None:
-        shown["completion_tokens_details"] = {"reasoning_tokens": usage.reasoning_tokens}
-    return shown
-
-
 def _chat_choice(request: GenerateRequest, index: int, choice: Choice, vocabulary: Vocabulary) -> dict[str, Json]:
+    details = request.details
+    shown: dict[str, Json] = {}
+    fields: dict[str, Json] = {}
+    if details is not None and details.token_ids:
+        shown = {"prompt_token_ids": prompt_ids(request, index), "completion_token_ids": [*choice.ids]}
+        fields["token_ids"] = [*choice.ids]
+    as_ids = details is not None and details.tokens_as_ids
     return {
         "index": index,
-        "message": choice.parts.message(request.role),
-        "logprobs": chat_logprobs(choice.entries, vocabulary) if request.logprobs else None,
-        **_ending(choice),
+        "message": {**choice.parts.message(request.role), **shown},
+        "logprobs": chat_logprobs(choice.entries, vocabulary, as_ids=as_ids) if request.logprobs else None,
+        **ending(choice.finish, details),
+        **fields,
     }
 
 
 def _completion_choice(request: GenerateRequest, index: int, choice: Choice, vocabulary: Vocabulary) -> dict[str, Json]:
+    details = request.details
+    fields: dict[str, Json] = {}
+    if details is not None and details.token_ids:
+        fields["prompt_token_ids"] = prompt_ids(request, index)
+        fields |= {"completion_token_ids": [*choice.ids], "token_ids": [*choice.ids]}
+    if details is not None and details.prompt_logprobs is not None:
+        fields["prompt_logprobs"] = prompt_logprobs(choice.prompt, vocabulary)
+    as_ids = details is not None and details.tokens_as_ids
     return {
         "index": index,
         "text": "".join(choice.parts.content),
-        "logprobs": completion_logprobs(choice.entries, vocabulary) if request.logprobs else None,
-        **_ending(choice),
+        "logprobs": completion_logprobs(choice.entries, vocabulary, as_ids=as_ids) if request.logprobs else None,
+        **ending(choice.finish, details),
+        **fields,
     }
-
-
-def _ending(choice: Choice) -> dict[str, Json]:
-    if choice.finish is None:
-        return {"finish_reason": None, "stop_reason": None}
-    return {"finish_reason": choice.finish.reason, "stop_reason": choice.finish.stop_reason}

@@ -6,18 +6,18 @@ reader stops the reading of the engine's stream.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import aclosing, suppress
 
 from tritonclient.grpc.service_pb2 import ModelInferResponse
 
-from conch_contracts.generation import GenerateRequest, Usage
+from conch_contracts.generation import GenerateRequest, PreparedPrompt, Usage
 from conch_contracts.records import Dialect
 from conch_kit.triton.errors import EngineError, MalformedResponse
 from conch_llm_worker.answers import Answer
-from conch_llm_worker.dialects.deltas import Reader, TokenDelta
+from conch_llm_worker.dialects.deltas import Reader, TokenDelta, split
 from conch_llm_worker.engine_calls import EngineCalls, Responses
-from conch_llm_worker.generation import Finish, Generation, Rules, Step
+from conch_llm_worker.generation import Finish, Generation, Rules, Step, prompt_entries
 from conch_llm_worker.parsing.ids import call_ids
 from conch_llm_worker.parsing.reader import AnswerReader
 from conch_llm_worker.reading import Reading
@@ -33,12 +33,13 @@ class Choices:
     def __init__(self, request: GenerateRequest, vocabulary: Vocabulary, engines: EngineCalls, answer: Answer) -> None:
         rules = Rules.of(request, vocabulary)
         self._request = request
+        self._details = request.details
         self._engines = engines
         self._answer = answer
         self._generations = [
-            Generation(rules, vocabulary, prompt if request.echo else None)
+            Generation(rules, vocabulary, _beginning(request, prompt))
             for prompt in request.prompts
-            for _ in range(request.n)
+            for _ in range(request.candidates)
         ]
         self._readings: list[Reading] = []
 
@@ -69,7 +70,7 @@ class Choices:
 
     async def _run(self, index: int) -> None:
         request, generation, answer = self._request, self._generations[index], self._answer
-        if request.sampling.max_tokens == 0 and not request.logprobs:
+        if request.sampling.max_tokens == 0 and not request.logprobs and request.sampling.prompt_logprobs is None:
             await answer.add(index, generation.echo(None)._replace(finish=Finish("length")))
             return
         try:
@@ -94,21 +95,39 @@ class Choices:
         self, index: int, generation: Generation, reader: Reader, opening: ModelInferResponse, responses: Responses
     ) -> Finish:
         """Add what each message brings to the answer until one of them ends it."""
-        answer, delta = self._answer, reader.read(opening)
-        if self._request.echo:
-            await answer.add(index, generation.echo(delta.prompt))
-        feed = self._feeding(generation)
-        step = feed(delta)
-        await answer.add(index, step)
-        if step.finish is not None:
-            return step.finish
+        delta, feed = reader.read(opening), self._feeding(generation)
+        if generation.echoes:
+            await self._answer.add(index, generation.echo(delta.prompt))
+        if self._details is not None and self._details.prompt_logprobs is not None:
+            ids = self._request.prompts[index // self._request.candidates].ids
+            entries = prompt_entries(ids, delta.prompt, self._details.prompt_logprobs)
+            await self._answer.add(index, Step("", prompt=entries))
+        finish = await self._add(index, feed, delta, opening=True)
+        if finish is not None:
+            return finish
         async for response in responses:
-            step = feed(reader.read(response))
-            if step.text or step.entries or step.events or step.finish is not None:
-                await answer.add(index, step)
+            finish = await self._add(index, feed, reader.read(response))
+            if finish is not None:
+                return finish
+        raise MalformedResponse("The engine's stream ended without a reason.")
+
+    async def _add(
+        self, index: int, feed: Callable[[TokenDelta], Step], delta: TokenDelta, *, opening: bool = False
+    ) -> Finish | None:
+        """Add one message to the answer; the opening one even if it has nothing to show."""
+        for part in self._parts(delta):
+            step = feed(part)
+            if step.text or step.entries or step.events or step.ids or opening or step.finish is not None:
+                await self._answer.add(index, step)
             if step.finish is not None:
                 return step.finish
-        raise MalformedResponse("The engine's stream ended without a reason.")
+        return None
+
+    def _parts(self, delta: TokenDelta) -> Sequence[TokenDelta]:
+        """Return what an engine sent together in the pieces in which the client wants it."""
+        if self._details is None or self._details.max_frame_tokens is None:
+            return (delta,)
+        return split(delta, self._details.max_frame_tokens)
 
     def _feeding(self, generation: Generation) -> Callable[[TokenDelta], Step]:
         """Return what takes the engine's messages: the choice itself, or the reader of its text."""
@@ -130,6 +149,14 @@ class Choices:
         if not isinstance(finish.stop_reason, str) or generation.completion_tokens >= self._request.sampling.max_tokens:
             return False
         return self._request.target.dialect is Dialect.TOKENS or finish.stop_reason in self._request.stop
+
+
+def _beginning(request: GenerateRequest, prompt: PreparedPrompt) -> PreparedPrompt | None:
+    """Return what a choice's text begins with before the engine adds to it."""
+    if request.echo:
+        return prompt
+    prefix = "" if request.details is None else request.details.prefix
+    return PreparedPrompt(ids=(), text=prefix) if prefix else None
 
 
 async def _last_word(responses: Responses) -> None:

@@ -5,7 +5,7 @@ text whose last bytes are invalid, and raises where later bytes change what earl
 """
 
 import codecs
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 _REPLACEMENT = "\ufffd"
@@ -114,6 +114,32 @@ class WindowDetokenizer:
             self._read = end - self._read
             self._known = self._decode(self._window[: self._read])
         return piece
+
+
+class TightDetokenizer:
+    """Leaves out the spaces that some tokenizers put between two added tokens."""
+
+    __slots__ = ("_added", "_follows", "_inner")
+
+    def __init__(self, inner: Detokenizer, added: Mapping[int, str]) -> None:
+        self._inner = inner
+        self._added = added
+        self._follows = False
+        """Whether the last id was an added token."""
+
+    def feed(self, ids: Sequence[int]) -> str:
+        """Take the next ids and return the text that is now certain."""
+        return "".join(self._piece(id_) for id_ in ids)
+
+    def finish(self) -> str:
+        """Return what was still held back."""
+        return self._inner.finish()
+
+    def _piece(self, id_: int) -> str:
+        piece, content = self._inner.feed((id_,)), self._added.get(id_)
+        tight = content is not None and self._follows and piece.strip() == content.strip()
+        self._follows = content is not None
+        return content if tight and content is not None else piece
 
 
 def _byte_alphabet() -> dict[str, int]:

@@ -72,7 +72,7 @@ class EngineCalls:
 
     async def prepare(self, request: GenerateRequest, index: int) -> Dispatch:
         """Return the call for one choice; raise `InvalidRequest` for what its dialect cannot express."""
-        prompt, variant = divmod(index, request.n)
+        prompt, variant = divmod(index, request.candidates)
         ids = request.prompts[prompt].ids
         sampling = _sampling_of(request, variant)
         match request.target.dialect:
@@ -135,7 +135,7 @@ def _sampling_of(request: GenerateRequest, variant: int) -> SamplingParameters:
     changes: dict[str, int | None] = {}
     if sampling.seed is not None and variant:
         changes["seed"] = (sampling.seed + variant) % _INT64_MAX
-    if request.echo and request.logprobs:
+    if request.echo and request.logprobs and sampling.prompt_logprobs is None:
         changes["prompt_logprobs"] = sampling.logprobs or 0
     if sampling.max_tokens == 0:
         changes["max_tokens"] = 1  # an engine makes at least one; it is not shown

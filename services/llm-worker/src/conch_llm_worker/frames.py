@@ -5,6 +5,7 @@ role frame, text frames, and an empty frame with the finish reason; a completion
 its last text frame. Usage appears as OpenAI has it: only when asked for, then as null in every other frame.
 """
 
+import time
 from collections.abc import Sequence
 from typing import Protocol, assert_never
 
@@ -13,13 +14,13 @@ import orjson
 from conch_contracts.generation import Api, GenerateRequest, Usage
 from conch_contracts.headers import USAGE_COMMENT
 from conch_kit.errors import ServiceError
+from conch_llm_worker.chunk_frames import ChunkEnds
+from conch_llm_worker.detailed_frames import DetailedFrames
 from conch_llm_worker.event_frames import delta_of
 from conch_llm_worker.generation import Finish, Step, TokenEntry
 from conch_llm_worker.logprobs import chat_logprobs, completion_logprobs
 from conch_llm_worker.responses.frames import ResponseFrames
 from conch_llm_worker.vocabulary import Vocabulary
-
-DONE = b"data: [DONE]\n\n"
 
 
 class Frames(Protocol):
@@ -43,7 +44,9 @@ class Frames(Protocol):
 
 
 def frames_for(request: GenerateRequest, vocabulary: Vocabulary) -> Frames:
-    """Return the frame maker for a request's API."""
+    """Return the frame maker for a request."""
+    if request.details is not None:
+        return DetailedFrames(request, request.details, vocabulary, time.monotonic)
     match request.api:
         case Api.CHAT:
             return ChatFrames(request, vocabulary)
@@ -60,27 +63,12 @@ def usage_comment(usage: Usage) -> bytes:
     return USAGE_COMMENT.encode() + usage.model_dump_json(exclude_none=True).encode() + b"\n\n"
 
 
-class _ChunkFrames:
-    """How the streams of both completion APIs end: usage where it was asked for, then `[DONE]` unless they broke."""
-
-    def __init__(self, head: bytes, *, include_usage: bool) -> None:
-        self._head = head
-        self._include_usage = include_usage
-
-    def ending(self, usage: Usage) -> bytes:
-        """Return the frame without choices where it was asked for, and `[DONE]`."""
-        return (_usage_frame(self._head, usage) if self._include_usage else b"") + DONE
-
-    def failure(self, error: ServiceError, usage: Usage) -> bytes:
-        """Return the error; no `[DONE]` follows it."""
-        return b"data: " + error.body() + b"\n\n"
-
-
-class ChatFrames(_ChunkFrames):
+class ChatFrames(ChunkEnds):
     """Frames of `chat.completion.chunk`."""
 
     def __init__(self, request: GenerateRequest, vocabulary: Vocabulary) -> None:
-        super().__init__(_head(request, "chat.completion.chunk"), include_usage=request.include_usage)
+        super().__init__(include_usage=request.include_usage)
+        self._head = _head(request, "chat.completion.chunk")
         self._vocabulary = vocabulary
         self._logprobs = request.logprobs
         self._taken_apart = request.parsing is not None
@@ -129,12 +117,17 @@ class ChatFrames(_ChunkFrames):
             return b"null"
         return orjson.dumps(chat_logprobs(entries, self._vocabulary))
 
+    def usage(self, usage: Usage) -> bytes:
+        """Return the frame without choices."""
+        return _usage_frame(self._head, usage)
 
-class CompletionFrames(_ChunkFrames):
+
+class CompletionFrames(ChunkEnds):
     """Frames of `text_completion`."""
 
     def __init__(self, request: GenerateRequest, vocabulary: Vocabulary) -> None:
-        super().__init__(_head(request, "text_completion"), include_usage=request.include_usage)
+        super().__init__(include_usage=request.include_usage)
+        self._head = _head(request, "text_completion")
         self._vocabulary = vocabulary
         self._logprobs = request.logprobs
         self._tail = _tail(request)
@@ -157,6 +150,10 @@ class CompletionFrames(_ChunkFrames):
         frame = self._texts[index] + orjson.dumps(step.text) + b',"logprobs":' + shown
         return frame + b"," + finish + b"}]" + self._tail
 
+    def usage(self, usage: Usage) -> bytes:
+        """Return the frame without choices."""
+        return _usage_frame(self._head, usage)
+
 
 def usage_json(usage: Usage) -> bytes:
     """Return the usage object as clients see it."""
@@ -174,6 +171,8 @@ def usage_json(usage: Usage) -> bytes:
 
 def _head(request: GenerateRequest, kind: str) -> bytes:
     fields = {"id": request.response_id, "object": kind, "created": request.created, "model": request.model}
+    if request.fingerprint is not None:
+        fields["system_fingerprint"] = request.fingerprint
     return b"data: " + orjson.dumps(fields)[:-1] + b',"choices":'
 
 

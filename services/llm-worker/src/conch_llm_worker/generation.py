@@ -47,6 +47,12 @@ class Step(NamedTuple):
     finish: Finish | None = None
     events: Sequence[Event] = ()
     """What comes before the text, in an answer that is taken apart."""
+    ids: Sequence[int] = ()
+    """The ids that the engine made, the ending one too; only where `Rules.tally` says so, like what follows."""
+    likelihood: float = 0.0
+    """The sum of those ids' log probabilities."""
+    prompt: Sequence[TokenEntry] = ()
+    """The prompt's tokens, in the first step of a choice that shows them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +67,17 @@ class Rules:
     stop: tuple[str, ...]
     include_stop: bool
     skip_special_tokens: bool
+    spaces_between_special_tokens: bool
     logprobs: bool
+    tally: bool
+    """Whether steps tell their ids."""
     marks: frozenset[str] = frozenset()
     """Special tokens that are part of the text all the same, because the answer is taken apart by them."""
 
     @classmethod
     def of(cls, request: GenerateRequest, vocabulary: Vocabulary) -> "Rules":
         """Read the rules out of a request; a model's stop word of one id ends like its end id, others as text."""
-        sampling, backend = request.sampling, request.backend
+        sampling, backend, details = request.sampling, request.backend, request.details
         eos: set[int] = set()
         if not sampling.ignore_eos:
             eos.update(sampling.eos_token_ids, (word[0] for word in backend.stop_words if len(word) == 1))
@@ -82,7 +91,9 @@ class Rules:
             stop=(*request.stop, *filter(None, words)),
             include_stop=request.include_stop_str_in_output,
             skip_special_tokens=request.skip_special_tokens,
+            spaces_between_special_tokens=details is None or details.spaces_between_special_tokens,
             logprobs=request.logprobs,
+            tally=details is not None or request.best_of is not None,
             marks=frozenset() if request.parsing is None else marks_of(request.parsing),
         )
 
@@ -97,15 +108,31 @@ class Generation:
         self._echoed = echoed
         self._vocabulary = vocabulary
         self._detokenizer: Detokenizer = vocabulary.detokenizer(
-            skip_special_tokens=rules.skip_special_tokens, but=rules.marks
+            skip_special_tokens=rules.skip_special_tokens,
+            spaces=rules.spaces_between_special_tokens,
+            but=rules.marks,
         )
         self._scanner = StopScanner(rules.stop, include=rules.include_stop) if rules.stop else None
         self._stepwise = bool(rules.stop) or rules.logprobs
         self._made = self._released = len(echoed.text) if echoed else 0
         self._pending: list[TokenEntry] = []
 
+    @property
+    def echoes(self) -> bool:
+        """Return whether the text begins with something that the engine did not make."""
+        return self._echoed is not None
+
     def feed(self, delta: TokenDelta) -> Step:
         """Take an engine's message and return what it adds; nothing may be fed after a step with a finish."""
+        if not self._rules.tally:
+            return self._feed(delta)
+        before = self.completion_tokens
+        step = self._feed(delta)
+        count = self.completion_tokens - before
+        likelihood = sum(delta.logprobs.chosen[:count]) if delta.logprobs is not None else 0.0
+        return step._replace(ids=delta.ids[:count], likelihood=likelihood)
+
+    def _feed(self, delta: TokenDelta) -> Step:
         ids, finish = self._cut(delta.ids)
         if self._stepwise:
             text, finish = self._feed_one_by_one(ids, delta.logprobs, finish)
@@ -125,9 +152,9 @@ class Generation:
         """Return the prompt as the beginning of the text, with its log probabilities when they are shown."""
         if self._echoed is None:
             return Step("")
-        if not self._rules.logprobs:
-            return Step(self._echoed.text)
         ids = self._echoed.ids
+        if not self._rules.logprobs or not ids:
+            return Step(self._echoed.text)
         if prompt is None or len(prompt.chosen) != len(ids):
             raise MalformedResponse(f"The engine gave no log probabilities for the prompt's {len(ids)} tokens.")
         detokenizer = self._vocabulary.detokenizer(skip_special_tokens=True)
@@ -195,6 +222,14 @@ class Generation:
             ready = self._pending if cut is None else self._pending[:cut]
             self._pending = [] if cut is None else self._pending[cut:]
         return Step(text, ready, finish)
+
+
+def prompt_entries(ids: Sequence[int], found: Logprobs | None, alternatives: int) -> list[TokenEntry]:
+    """Return a prompt's tokens with so many alternatives each; raise `MalformedResponse` when they are missing."""
+    if found is None or len(found.chosen) != len(ids):
+        raise MalformedResponse(f"The engine gave no log probabilities for the prompt's {len(ids)} tokens.")
+    entries = (_entry(0, token_id, found, at) for at, token_id in enumerate(ids))
+    return [entry._replace(top_ids=entry.top_ids[:alternatives], top=entry.top[:alternatives]) for entry in entries]
 
 
 def _engine_finish(delta: TokenDelta, rules: Rules) -> Finish:

@@ -18,47 +18,59 @@ _FLOOR = -9999.0
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | None"
 
 
-def chat_logprobs(entries: Sequence[TokenEntry], vocabulary: Vocabulary) -> Json:
-    """Return the `logprobs` object of a chat choice."""
-    return {"content": response_logprobs(entries, vocabulary), "refusal": None}
+def chat_logprobs(entries: Sequence[TokenEntry], vocabulary: Vocabulary, *, as_ids: bool = False) -> Json:
+    """Return the `logprobs` object of a chat choice; with `as_ids` it names tokens as `token_id:7`."""
+    return {"content": response_logprobs(entries, vocabulary, as_ids=as_ids), "refusal": None}
 
 
-def response_logprobs(entries: Sequence[TokenEntry], vocabulary: Vocabulary) -> list[Json]:
+def response_logprobs(entries: Sequence[TokenEntry], vocabulary: Vocabulary, *, as_ids: bool = False) -> list[Json]:
     """Return the `logprobs` list of a text in the Responses API."""
     shown: list[Json] = []
     for entry in entries:
         pairs = zip(entry.top_ids, entry.top, strict=True)
-        top: list[Json] = [_chat_token(id_, value, vocabulary) for id_, value in pairs]
-        shown.append({**_chat_token(entry.token_id, entry.logprob, vocabulary), "top_logprobs": top})
+        top: list[Json] = [_chat_token(id_, value, vocabulary, as_ids=as_ids) for id_, value in pairs]
+        shown.append({**_chat_token(entry.token_id, entry.logprob, vocabulary, as_ids=as_ids), "top_logprobs": top})
     return shown
 
 
-def completion_logprobs(entries: Sequence[TokenEntry], vocabulary: Vocabulary) -> Json:
+def completion_logprobs(entries: Sequence[TokenEntry], vocabulary: Vocabulary, *, as_ids: bool = False) -> Json:
     """Return the `logprobs` object of a completion choice; the chosen token is always among the alternatives."""
     tokens: list[Json] = []
     values: list[Json] = []
     tops: list[Json] = []
     offsets: list[Json] = []
     for entry in entries:
-        token = _completion_token(entry.token_id, vocabulary)
+        token = _completion_token(entry.token_id, vocabulary, as_ids=as_ids)
         tokens.append(token)
-        values.append(_finite(entry.logprob))
+        values.append(finite(entry.logprob))
         offsets.append(entry.offset)
         if entry.logprob is None:
             tops.append(None)
             continue
         pairs = zip(entry.top_ids, entry.top, strict=True)
-        top: dict[str, Json] = {_completion_token(id_, vocabulary): _finite(value) for id_, value in pairs}
-        tops.append({**top, token: _finite(entry.logprob)})
+        top: dict[str, Json] = {
+            _completion_token(id_, vocabulary, as_ids=as_ids): finite(value) for id_, value in pairs
+        }
+        tops.append({**top, token: finite(entry.logprob)})
     return {"tokens": tokens, "token_logprobs": values, "top_logprobs": tops, "text_offset": offsets}
 
 
-def _chat_token(token_id: int, logprob: float | None, vocabulary: Vocabulary) -> dict[str, Json]:
+def finite(value: float | None) -> float | None:
+    """Return a log probability as JSON can say it."""
+    if value is None or math.isnan(value):
+        return None
+    return max(value, _FLOOR)
+
+
+def _chat_token(token_id: int, logprob: float | None, vocabulary: Vocabulary, *, as_ids: bool) -> dict[str, Json]:
     raw = vocabulary.token_bytes(token_id)
-    return {"token": _text(raw) or _escaped(raw), "logprob": _finite(logprob), "bytes": list(raw)}
+    token = f"token_id:{token_id}" if as_ids else _text(raw) or _escaped(raw)
+    return {"token": token, "logprob": finite(logprob), "bytes": list(raw)}
 
 
-def _completion_token(token_id: int, vocabulary: Vocabulary) -> str:
+def _completion_token(token_id: int, vocabulary: Vocabulary, *, as_ids: bool) -> str:
+    if as_ids:
+        return f"token_id:{token_id}"
     raw = vocabulary.token_bytes(token_id)
     return _text(raw) or (f"bytes:{_escaped(raw)}" if raw else "")
 
@@ -72,9 +84,3 @@ def _text(raw: bytes) -> str | None:
 
 def _escaped(raw: bytes) -> str:
     return "".join(f"\\x{byte:02x}" for byte in raw)
-
-
-def _finite(value: float | None) -> float | None:
-    if value is None or math.isnan(value):
-        return None
-    return max(value, _FLOOR)

@@ -27,8 +27,13 @@ class Words:
 
     def certain(self, text: str) -> int:
         """Return how much of the text is certain: behind it stands what could be the beginning of a word."""
-        first, words = self._first, self.words
-        for at in range(max(0, len(text) - self._longest + 1), len(text)):
+        first, words, start = self._first, self.words, max(0, len(text) - self._longest + 1)
+        for character in first:
+            if text.find(character, start) >= 0:
+                break
+        else:
+            return len(text)
+        for at in range(start, len(text)):
             if text[at] in first:
                 rest = text[at:]
                 for word in words:

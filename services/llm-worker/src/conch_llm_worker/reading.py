@@ -5,10 +5,10 @@ follows is content, messages pass through as they are. Stop strings are looked f
 thinking and its calls too, as vLLM does.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
-from conch_llm_worker.dialects.deltas import Logprobs, TokenDelta
+from conch_llm_worker.dialects.deltas import TokenDelta, split
 from conch_llm_worker.generation import Finish, Step, TokenEntry
 from conch_llm_worker.parsing.events import Content, Event, append
 from conch_llm_worker.parsing.reader import AnswerReader
@@ -43,19 +43,31 @@ class Reading:
         """Take an engine's message and return what it adds; nothing may be fed after a step with a finish."""
         if self._reader.plain:
             return self._generation.feed(delta)
+        if len(delta.ids) < 2:
+            return self._feed_one(delta)
         events: list[Event] = []
         entries: list[TokenEntry] = []
-        finish: Finish | None = None
-        for single in _one_by_one(delta):
-            made = self._generation.completion_tokens
-            step = self._generation.feed(single)
+        ids: list[int] = []
+        likelihood = 0.0
+        step = Step("")
+        for single in split(delta, 1):
+            step = self._feed_one(single)
             entries += step.entries
-            for event in self._read(step, self._generation.completion_tokens - made):
+            ids += step.ids
+            likelihood += step.likelihood
+            for event in step.events:
                 append(events, event)
-            finish = step.finish
-            if finish is not None:
+            if step.finish is not None:
                 break
-        return Step("", entries, finish if finish is None else self._as_read(finish), events)
+        return Step("", entries, step.finish, events, ids, likelihood)
+
+    def _feed_one(self, delta: TokenDelta) -> Step:
+        """Take a message of at most one token."""
+        generation = self._generation
+        made = generation.completion_tokens
+        step = generation.feed(delta)
+        events = self._read(step, generation.completion_tokens - made)
+        return step._replace(text="", finish=None if step.finish is None else self._as_read(step.finish), events=events)
 
     def _read(self, step: Step, tokens: int) -> Sequence[Event]:
         reader = self._reader
@@ -74,22 +86,3 @@ class Reading:
         if finish.reason == "stop" and self._reader.calls and not self._reader.incomplete:
             return Finish(TOOL_CALLS, finish.stop_reason)
         return finish
-
-
-def _one_by_one(delta: TokenDelta) -> Iterator[TokenDelta]:
-    """Yield a message for each token of a message; what it says of the end stays with the last."""
-    if len(delta.ids) < 2:
-        yield delta
-        return
-    for at, token_id in enumerate(delta.ids):
-        logprobs = None if delta.logprobs is None else _at(delta.logprobs, at)
-        if at < len(delta.ids) - 1:
-            yield TokenDelta((token_id,), logprobs)
-        else:
-            yield TokenDelta((token_id,), logprobs, end=delta.end, stop_token_id=delta.stop_token_id)
-
-
-def _at(logprobs: Logprobs, at: int) -> Logprobs:
-    top_ids, top = logprobs.top_ids, logprobs.top
-    one = slice(at, at + 1)
-    return Logprobs(logprobs.chosen[one], top_ids[one] if top_ids else (), top[one] if top else ())

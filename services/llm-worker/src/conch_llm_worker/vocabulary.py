@@ -12,7 +12,7 @@ from typing import Self
 
 from tokenizers import Tokenizer
 
-from conch_llm_worker.detokenizer import ByteLevelDetokenizer, Detokenizer, Pieces, WindowDetokenizer
+from conch_llm_worker.detokenizer import ByteLevelDetokenizer, Detokenizer, Pieces, TightDetokenizer, WindowDetokenizer
 
 _SAMPLE = 512
 """Ids whose table entry is checked against the tokenizer, beside all added tokens."""
@@ -28,6 +28,7 @@ class Vocabulary:
     def __init__(self, tokenizer: Tokenizer, decoders: frozenset[str]) -> None:
         added = tokenizer.get_added_tokens_decoder()
         self._tokenizer = tokenizer
+        self._added = {id_: token.content for id_, token in added.items()}
         self._special = {token.content: id_ for id_, token in added.items() if token.special}
         self._all_special = frozenset(self._special.values())
         self._byte_fallback = "ByteFallback" in decoders
@@ -47,12 +48,18 @@ class Vocabulary:
             raise VocabularyError(f"The bundle's tokenizer.json cannot be read: {exc}") from exc
         return cls(tokenizer, decoders)
 
-    def detokenizer(self, *, skip_special_tokens: bool, but: frozenset[str] = frozenset()) -> Detokenizer:
-        """Return a fresh detokenizer for one text; special tokens are left out of it, or all but some."""
+    def detokenizer(
+        self, *, skip_special_tokens: bool, spaces: bool = True, but: frozenset[str] = frozenset()
+    ) -> Detokenizer:
+        """Return a fresh detokenizer for one text; special tokens are left out of it, or all but some.
+
+        Without `spaces` there are none between two special tokens.
+        """
         silent = self._silent(but) if skip_special_tokens else frozenset[int]()
-        if self._kept is None:
-            return WindowDetokenizer(self._decode, silent, self._is_open, fragile=self._fragile)
-        return ByteLevelDetokenizer(self._pieces(silent) if silent else self._kept)
+        if self._kept is not None:
+            return ByteLevelDetokenizer(self._pieces(silent) if silent else self._kept)
+        window = WindowDetokenizer(self._decode, silent, self._is_open, fragile=self._fragile)
+        return window if spaces or skip_special_tokens else TightDetokenizer(window, self._added)
 
     def token_bytes(self, token_id: int) -> bytes:
         """Return the bytes that an id adds in the middle of a text; part of a character for some."""

@@ -10,6 +10,9 @@ class Bounds:
     memory_bytes: int
     max_text_bytes: int
     models_in_memory: int
+    grammar_memory_bytes: int
+    """What checking one grammar may take on top of what the child has already."""
+    grammar_cpu_s: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,10 @@ from conch_tokenizer.errors import TEMPLATE_ERROR
 from conch_tokenizer.model import ModelTokenizer
 
 _MAX_QUOTE = 200
-_OPEN_ARGUMENTS = frozenset({"documents", "kwargs"})
+_OPEN_ARGUMENTS = frozenset({"kwargs"})
 """Parameters of apply_chat_template that are data for the template, not orders to the renderer."""
+
+_WRITTEN_BY_USERS = ("messages", "tools", "documents", "template_kwargs")
 
 _TEMPLATE_FAILURES = (
     jinja2.TemplateError,
@@ -58,10 +60,10 @@ class ChatRenderer:
     def render(self, chat: ChatInput, *, add_special_tokens: bool) -> RenderedChat:
         """Render a chat; raises InvalidRequest with the template's own words."""
         self._check(chat)
-        if not self._control.found_in([chat.messages, chat.tools, chat.template_kwargs]):
+        if not self._control.found_in([getattr(chat, name) for name in _WRITTEN_BY_USERS]):
             plain = self._apply(chat)
             return RenderedChat(plain, lambda: self._model.encode(plain, add_special_tokens=add_special_tokens))
-        fields = {name: self._control.mark(getattr(chat, name)) for name in ("messages", "tools", "template_kwargs")}
+        fields = {name: self._control.mark(getattr(chat, name)) for name in _WRITTEN_BY_USERS}
         marked = self._apply(chat.model_copy(update=fields))
         return RenderedChat(
             self._control.unmark(marked), lambda: self._encode_marked(marked, add_special_tokens=add_special_tokens)
@@ -85,6 +87,7 @@ class ChatRenderer:
             text = self._model.transformers.apply_chat_template(
                 list(chat.messages),
                 tools=list(chat.tools) if chat.tools else None,
+                documents=list(chat.documents) if chat.documents else None,
                 chat_template=chat.chat_template,
                 add_generation_prompt=chat.add_generation_prompt,
                 continue_final_message=chat.continue_final_message,
@@ -92,7 +95,7 @@ class ChatRenderer:
                 **chat.template_kwargs,
             )
         except _TEMPLATE_FAILURES as exc:
-            raise InvalidRequest(_sentence(exc), param="messages", code=TEMPLATE_ERROR) from exc
+            raise InvalidRequest(_sentence(exc), param=chat.chat_template_param, code=TEMPLATE_ERROR) from exc
         return cast(str, text)  # tokenize=False
 
     def _encode_marked(self, marked: str, *, add_special_tokens: bool) -> list[int]:

@@ -16,12 +16,13 @@ from pydantic import BaseModel, ValidationError
 
 from conch_contracts.encoding import PrepareRowsRequest
 from conch_contracts.names import Digest
-from conch_contracts.tokenization import DetokenizeRequest, PrepareRequest, TokenizeRequest
+from conch_contracts.tokenization import CheckGrammarRequest, DetokenizeRequest, PrepareRequest, TokenizeRequest
 from conch_kit.errors import InvalidRequest
 from conch_tokenizer import frames, operations, rows
 from conch_tokenizer.chat import ChatRenderer
 from conch_tokenizer.errors import BundleMissing, BundleUnreadable
 from conch_tokenizer.frames import Frame, Operation, Reply, Wire
+from conch_tokenizer.grammars import GrammarBench
 from conch_tokenizer.model import ModelTokenizer, load
 from conch_tokenizer.operations import Workbench
 
@@ -56,9 +57,10 @@ class Shelf:
 class Child:
     """Answers requests one by one."""
 
-    def __init__(self, wire: Wire, shelf: Shelf, *, max_text_bytes: int) -> None:
+    def __init__(self, wire: Wire, shelf: Shelf, grammars: GrammarBench, *, max_text_bytes: int) -> None:
         self._wire = wire
         self._shelf = shelf
+        self._grammars = grammars
         self._max_text_bytes = max_text_bytes
 
     def serve(self) -> None:
@@ -101,6 +103,13 @@ class Child:
             case Operation.PREPARE_ROWS:
                 texts = PrepareRowsRequest.model_validate_json(payload)
                 return _json(rows.prepare_rows(self._workbench(texts.digest), texts))
+            case Operation.LOAD_FOR_GRAMMARS:
+                digest, folder = frames.parse_load_payload(payload)
+                self._grammars.load(Digest(digest), Path(folder))
+                return b""
+            case Operation.CHECK_GRAMMAR:
+                self._grammars.check(CheckGrammarRequest.model_validate_json(payload))
+                return b"{}"
             case _:
                 assert_never(operation)
 

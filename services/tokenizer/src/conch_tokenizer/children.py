@@ -47,6 +47,12 @@ class PoolSettings:
     queue_wait_s: float
     queue_max: int
     limits: TimeLimits
+    load: Operation = Operation.LOAD
+    """How a bundle is loaded in these children."""
+    on_demand: bool = False
+    """Whether the children are started with the first request."""
+    tries_again: bool = True
+    """Whether a request whose child ended is tried once more: not where requests are known to end children."""
     respawn_delay_s: float = 0.5
     """Between two starts when a child did not even become ready, so that a broken installation does not spin."""
 
@@ -77,6 +83,9 @@ class ChildPool:
         self._stack = AsyncExitStack()
         self._alive = 0
         self._first_ready = asyncio.Event()
+        self._wanted = asyncio.Event()
+        if not settings.on_demand:
+            self._wanted.set()
 
     async def __aenter__(self) -> Self:
         group = await self._stack.enter_async_context(asyncio.TaskGroup())
@@ -136,7 +145,7 @@ class ChildPool:
         self, failure: ChildError, operation: Operation, payload: bytes, bundle: Bundle | None
     ) -> bytes:
         unread = isinstance(failure, ChildHung) and failure.stage is Stage.UNREAD
-        if not (unread or isinstance(failure, ChildLost)):
+        if not (unread or (isinstance(failure, ChildLost) and self._settings.tries_again)):
             raise failure
         log.warning("A child left a request; it is tried once more.", extra={"reason": str(failure)})
         return await self._run_once(operation, payload, bundle)
@@ -154,13 +163,14 @@ class ChildPool:
 
     async def _load(self, child: ChildConnection, bundle: Bundle) -> None:
         payload = frames.load_payload(bundle.digest, str(bundle.folder))
-        _result(await child.exchange(Operation.LOAD, payload, self._settings.limits))
+        _result(await child.exchange(self._settings.load, payload, self._settings.limits))
         self._loaded[bundle.digest] = bundle
         self._loaded.move_to_end(bundle.digest)
         while len(self._loaded) > self._settings.models_in_memory:
             self._loaded.popitem(last=False)
 
     async def _acquire(self) -> ChildConnection:
+        self._wanted.set()
         idle = self._idle_child()
         if idle is not None:
             return idle
@@ -204,6 +214,7 @@ class ChildPool:
         self._idle.append(child)
 
     async def _keep_place(self) -> None:
+        await self._wanted.wait()
         while True:
             try:
                 child = await self._start_child()

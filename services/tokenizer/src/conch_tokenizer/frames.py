@@ -15,7 +15,7 @@ HEADER_BYTES = _HEADER.size
 
 
 class Operation(IntEnum):
-    """What a child is asked to do; the payload is the JSON message of that name, but for LOAD."""
+    """What a child is asked to do; the payload is the JSON message of that name, but for the two that load."""
 
     PREPARE = 1
     TOKENIZE = 2
@@ -23,6 +23,9 @@ class Operation(IntEnum):
     LOAD = 4
     """The payload is a digest and the folder that holds its files, see `load_payload`."""
     PREPARE_ROWS = 5
+    CHECK_GRAMMAR = 6
+    LOAD_FOR_GRAMMARS = 7
+    """As LOAD, for a child that only checks grammars."""
 
 
 class Reply(IntEnum):

@@ -77,6 +77,7 @@ def prepare(bench: Workbench, request: PrepareRequest) -> PrepareResponse:
         prompts=tuple(_truncated(bench.model, prompt, keep) for prompt in prompts),
         bad_words=words.bad_words(bench.model, request.bad_words),
         stop_words=words.stop_words(bench.model, request.stop_words),
+        marks=tuple(tuple(bench.model.encode(mark, add_special_tokens=False)) for mark in request.marks),
     )
 
 

@@ -6,6 +6,7 @@ from contextlib import AsyncExitStack, closing
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from conch_contracts.names import CHECK_GRAMMAR_PATH
 from conch_contracts.records import Pool
 from conch_kit import metrics
 from conch_kit.bundle_cache import BundleCache
@@ -15,8 +16,11 @@ from conch_kit.registry import BundleStore, HeartbeatWriter
 from conch_kit.service import Health, HttpOptions, internal_app, serve
 from conch_kit.settings import StartupError
 from conch_kit.tracing import tracer
+from conch_tokenizer.bounds import TimeLimits
 from conch_tokenizer.children import ChildPool, PoolSettings
 from conch_tokenizer.direct import direct
+from conch_tokenizer.frames import Operation
+from conch_tokenizer.grammar_service import GrammarService
 from conch_tokenizer.metrics import TokenizerMetrics
 from conch_tokenizer.service import TokenizerService
 from conch_tokenizer.settings import Settings
@@ -34,10 +38,13 @@ async def serve_tokenizer(settings: Settings, environ: Mapping[str, str]) -> Non
         spans = stack.enter_context(closing(tracer("conch-tokenizer", settings.otlp_endpoint)))
         spawner = await stack.enter_async_context(Spawner(settings.bounds(), environ))
         pool = await stack.enter_async_context(ChildPool(spawner, _pool_settings(settings), collectors, spans))
+        grammar_pool = ChildPool(spawner, _grammar_pool_settings(settings), collectors, spans)
+        await stack.enter_async_context(grammar_pool)
         redis = await stack.enter_async_context(RedisClient(settings.redis_url))
         cache_dir = stack.enter_context(cache_folder(settings.cache_dir, name="conch-tokenizer"))
         bundles = BundleCache(BundleStore(redis), cache_dir, collectors.bundles_fetched.inc)
         service = TokenizerService(pool, bundles, collectors, max_body_bytes=settings.max_body_bytes)
+        grammars = GrammarService(grammar_pool, bundles, collectors)
         announcement = await stack.enter_async_context(AsyncExitStack())
 
         async def announce(url: str) -> None:
@@ -48,7 +55,7 @@ async def serve_tokenizer(settings: Settings, environ: Mapping[str, str]) -> Non
             )
 
         health = Health(live=lambda: True, ready=lambda: None if pool.alive else "no tokenizer child is running")
-        app = internal_app(service.handlers(), settings.internal_token, spans)
+        app = internal_app({**service.handlers(), CHECK_GRAMMAR_PATH: grammars}, settings.internal_token, spans)
         # The short way makes no spans, so it is closed while somebody looks at them.
         protocol = HttpToolsProtocol if settings.otlp_endpoint else direct(service, _secret(settings))
         await serve(
@@ -72,6 +79,21 @@ async def _first_child(pool: ChildPool) -> None:
             await pool.wait_ready()
     except TimeoutError as exc:
         raise StartupError(f"No tokenizer child was ready within {_START_TIMEOUT_S:g} s.") from exc
+
+
+def _grammar_pool_settings(settings: Settings) -> PoolSettings:
+    return PoolSettings(
+        size=1,
+        models_in_memory=settings.models_in_memory,
+        queue_wait_s=settings.queue_wait_s,
+        queue_max=settings.queue_max,
+        limits=TimeLimits(
+            template_s=settings.grammar_timeout_s, encode_s=settings.grammar_timeout_s, load_s=settings.load_timeout_s
+        ),
+        load=Operation.LOAD_FOR_GRAMMARS,
+        on_demand=True,
+        tries_again=False,
+    )
 
 
 def _pool_settings(settings: Settings) -> PoolSettings:

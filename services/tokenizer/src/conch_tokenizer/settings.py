@@ -32,6 +32,12 @@ class Settings(ServiceSettings):
     """Time for encoding a long text, in seconds. Default 5: the largest text allowed takes about two."""
     load_timeout_s: float = Field(default=30.0, gt=0)
     """Time for loading one tokenizer from disk, in seconds. Default 30."""
+    grammar_cpu_s: float = Field(default=1.5, gt=0)
+    """Processor time for checking one grammar, in seconds. Default 1.5, so that the answer is there within two."""
+    grammar_memory_bytes: int = Field(default=256 * 1024**2, ge=64 * 1024**2)
+    """Memory for checking one grammar, in bytes. Default 256 MiB."""
+    grammar_timeout_s: float = Field(default=4.0, gt=0)
+    """Time for checking one grammar on a busy machine, in seconds; beyond it the service is overloaded. Default 4."""
     queue_wait_s: float = Field(default=5.0, gt=0)
     """How long a request may wait for a child before it is refused as overload, in seconds. Default 5."""
     queue_max: int = Field(default=512, ge=1)
@@ -47,6 +53,8 @@ class Settings(ServiceSettings):
             memory_bytes=self.child_memory_bytes,
             max_text_bytes=self.max_text_bytes,
             models_in_memory=self.models_in_memory,
+            grammar_memory_bytes=self.grammar_memory_bytes,
+            grammar_cpu_s=self.grammar_cpu_s,
         )
 
     def limits(self) -> TimeLimits:

@@ -25,6 +25,7 @@ import orjson
 from conch_kit import logs
 from conch_tokenizer.bounds import Bounds
 from conch_tokenizer.child import Child, Shelf
+from conch_tokenizer.grammars import GrammarBench
 
 log = logging.getLogger(__name__)
 
@@ -90,7 +91,8 @@ def _become_child(parent: int, connection: socket.socket, bounds: Bounds) -> Non
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() == parent:
             resource.setrlimit(resource.RLIMIT_AS, (bounds.memory_bytes, bounds.memory_bytes))
-            Child(connection, Shelf(bounds.models_in_memory), max_text_bytes=bounds.max_text_bytes).serve()
+            shelf, grammars = Shelf(bounds.models_in_memory), GrammarBench(bounds)
+            Child(connection, shelf, grammars, max_text_bytes=bounds.max_text_bytes).serve()
         status = 0
     except OSError:
         status = 0  # The service closed the connection while an answer was on its way.

@@ -93,6 +93,34 @@ RULE_CASES = (
     ),
     Case(
         14,
+        "an empty nucleus",
+        generation(topP="0"),
+        "spec.generation.topP",
+        generation(topP="0.9", topK=0, minP="0"),
+        "must be more than 0 and at most 1",
+    ),
+    Case(
+        14,
+        "a least probability above 1",
+        generation(minP="1.1"),
+        "spec.generation.minP",
+        generation(minP="1"),
+        "must be 0 to 1, in quotes",
+    ),
+    *(
+        Case(
+            14,
+            f"the fill-in template {wrong}",
+            generation(fillIn=wrong),
+            "spec.generation.fillIn",
+            fill_in,
+            "once each",
+        )
+        for fill_in in (generation(fillIn="<s>{suffix}<p>{prefix}<m>"),)
+        for wrong in ("{prefix} alone", "{prefix}{suffix}{prefix}")
+    ),
+    Case(
+        14,
         "a token below zero",
         generation(stopWords=[[-1]]),
         "spec.generation.stopWords",

@@ -11,7 +11,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from conch_contracts.encoding import EncodeRequest, PrepareRowsRequest
 from conch_contracts.names import DETOKENIZE_PATH, ENCODE_PATH, PREPARE_ROWS_PATH, TOKENIZE_PATH, EngineAddress
-from conch_contracts.records import Activation, Dialect, EncoderProfile, Engine, ModelKind, Pooling
+from conch_contracts.records import Activation, Dialect, EncoderProfile, Engine, ModelKind, Pooling, Profile
 from conch_kit.tracing import OtlpTracer
 from testkit.gateway import ENGINE, FakeAnswer, Gateway, Script, answered, gateway, refused, route, rows, snapshot
 
@@ -63,6 +63,23 @@ async def test_vectors_pass_as_the_worker_wrote_them_behind_the_gateways_fields(
     }
     labels = {"model": "enc", "kind": "prompt"}
     assert served.registry.get_sample_value("conch_gateway_tokens_total", labels) == 3
+
+
+async def test_a_request_id_in_the_body_names_answer_and_reply() -> None:
+    served = serving(ModelKind.RERANK, answered(b'{"rows":[[0.5]]}'))
+    body = {"model": "enc", "query": "a", "documents": ["b"], "request_id": "job-7", "priority": -1}
+    answer = await served.client.post("/v1/rerank", body)
+    assert answer.headers[b"x-request-id"] == b"job-7"
+    assert orjson.loads(answer.body)["id"].endswith("-job-7")
+
+
+async def test_documents_are_left_out_unasked_where_denglins_clients_expect_none() -> None:
+    model = route(served_names=("enc",), kind=ModelKind.RERANK, dialect=Dialect.ENCODER, profile=Profile.DENGLIN)
+    scripts = {PREPARE_ROWS_PATH: rows(3), ENCODE_PATH: answered(b'{"rows":[[0.5]]}')}
+    served = gateway(scripts, known=snapshot(model))
+    for asked, shown in ({}, False), ({"return_documents": True}, True):
+        answer = await served.client.post("/v1/rerank", {"model": "enc", "query": "a", "documents": ["b"], **asked})
+        assert ("document" in orjson.loads(answer.body)["results"][0]) is shown
 
 
 async def test_the_worker_is_told_everything_that_its_contract_holds() -> None:

@@ -1,12 +1,14 @@
 import json
+from typing import Any
 
 import pytest
 
+from conch_kit.errors import InvalidRequest
 from conch_kit.triton.errors import MalformedResponse
 from conch_llm_worker.dialects import tokens
-from conch_llm_worker.dialects.deltas import EngineEnd, Logprobs, TokenDelta
+from conch_llm_worker.dialects.deltas import EngineEnd, Logprobs, TokenDelta, split
 from testkit.engine_messages import inputs, response, tokens_response
-from testkit.generate_requests import generate_request, sampling
+from testkit.generate_requests import backend, generate_request, sampling
 
 
 def test_a_call_sends_the_ids_and_all_parameters() -> None:
@@ -65,3 +67,26 @@ def test_log_probabilities_are_read_in_rows() -> None:
 def test_a_message_that_breaks_the_contract_is_refused(message: object) -> None:
     with pytest.raises(MalformedResponse):
         tokens.TokensReader().read(message)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("changes", "param"),
+    [
+        ({"sampling": sampling(beams=2)}, "use_beam_search"),
+        ({"backend": backend(extra_arguments={"a": 1})}, "vllm_xargs"),
+        ({"backend": backend(kv_transfer={"a": 1})}, "kv_transfer_params"),
+    ],
+)
+def test_what_the_engine_cannot_do_is_refused_by_name(changes: dict[str, Any], param: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        tokens.dispatch(generate_request(**changes), (1,), sampling())
+    assert (refused.value.param, refused.value.code) == (param, "unsupported_parameter")
+
+
+def test_a_message_can_be_taken_in_smaller_parts() -> None:
+    found = Logprobs([-1.0, -2.0, -3.0], [(1,), (2,), (3,)], [(-1.0,), (-2.0,), (-3.0,)])
+    whole = TokenDelta((5, 6, 7), found, Logprobs([0.0], (), ()), EngineEnd.STOP, 7)
+    first, last = split(whole, 2)
+    assert first == TokenDelta((5, 6), Logprobs([-1.0, -2.0], [(1,), (2,)], [(-1.0,), (-2.0,)]), whole.prompt)
+    assert last == TokenDelta((7,), Logprobs([-3.0], [(3,)], [(-3.0,)]), None, EngineEnd.STOP, 7)
+    assert split(TokenDelta((), end=EngineEnd.LENGTH), 1) == [TokenDelta((), end=EngineEnd.LENGTH)]

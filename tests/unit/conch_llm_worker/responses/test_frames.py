@@ -12,7 +12,7 @@ from conch_llm_worker.generation import Finish, Step, TokenEntry
 from conch_llm_worker.parsing.events import CallArguments, CallBegin, CallBroken, CallEnd, Content, Reasoning
 from conch_llm_worker.responses.whole import ResponseWhole
 from testkit.generate_requests import generate_request
-from testkit.published import check, check_event
+from testkit.openai_schemas import check, check_event
 from testkit.vocabularies import byte_level
 
 VOCABULARY = byte_level()

@@ -1,14 +1,28 @@
 """Chat completions: `POST /v1/chat/completions`, complete or as `chat.completion.chunk` frames."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from conch_contracts.openai.sampling import INT32_MAX, MAX_ALTERNATIVES, ApiModel, SamplingFields
+from conch_contracts.openai.answers import Origin, PromptLogprobs
+from conch_contracts.openai.sampling import INT32_MAX, MAX_ALTERNATIVES, ApiModel, SamplingFields, TokenIds
+from conch_contracts.openai.tools import (
+    MAX_CALLS,
+    MAX_ID_CHARS,
+    MAX_TOOLS,
+    FunctionCall,
+    NamedToolChoice,
+    Tool,
+    ToolCall,
+    ToolCallDelta,
+)
 from conch_contracts.openai.usage import CompletionUsage
 
 MAX_MESSAGES = 4096
 MAX_PARTS = 256
+MAX_TEMPLATE_CHARS = 65_536
+MAX_TEMPLATE_ARGUMENTS = 16
+MAX_DOCUMENTS = 256
 
 
 class TextPart(ApiModel):
@@ -21,17 +35,26 @@ class TextPart(ApiModel):
 class ChatMessage(ApiModel):
     """One turn of the conversation."""
 
-    role: Literal["system", "developer", "user", "assistant"]
-    content: str | Annotated[list[TextPart], Field(min_length=1, max_length=MAX_PARTS, fail_fast=True)]
+    role: Literal["system", "developer", "user", "assistant", "tool", "function"]
+    content: str | Annotated[list[TextPart], Field(min_length=1, max_length=MAX_PARTS, fail_fast=True)] | None = None
+    """Null or absent only where the assistant calls tools instead."""
     name: Annotated[str, Field(max_length=MAX_PARTS)] | None = None
     reasoning_content: str | None = None
+    tool_calls: Annotated[list[ToolCall], Field(max_length=MAX_CALLS, fail_fast=True)] | None = None
+    """Of the assistant: what it called."""
+    tool_call_id: Annotated[str, Field(max_length=MAX_ID_CHARS)] | None = None
+    """Of a tool: which call this is the result of."""
+    function_call: FunctionCall | None = None
+    """The older form of `tool_calls`, to which a message of the role `function` is the result."""
 
 
 class ChatCompletionRequest(SamplingFields):
     """What a client may ask of `POST /v1/chat/completions`."""
 
-    messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=MAX_MESSAGES, fail_fast=True)] | None = None
-    """Required unless `prompt_token_ids` is given."""
+    messages: (
+        Annotated[list[ChatMessage], Field(min_length=1, max_length=MAX_MESSAGES, fail_fast=True)] | TokenIds | None
+    ) = Field(default=None, union_mode="left_to_right")
+    """A conversation, or a prompt as token ids; required unless `prompt_token_ids` is given."""
     max_tokens: int | None = Field(default=None, ge=1, le=INT32_MAX)
     max_completion_tokens: int | None = Field(default=None, ge=1, le=INT32_MAX)
     """Wins over `max_tokens`; without either, the rest of the context."""
@@ -39,6 +62,44 @@ class ChatCompletionRequest(SamplingFields):
     top_logprobs: int | None = Field(default=None, ge=0, le=MAX_ALTERNATIVES)
     add_generation_prompt: bool | None = None
     continue_final_message: bool | None = None
+    tools: Annotated[list[Tool], Field(max_length=MAX_TOOLS, fail_fast=True)] | None = None
+    """Functions that the model may call."""
+    tool_choice: Literal["none", "auto", "required"] | NamedToolChoice | None = None
+    """Whether it may call them, must, or must call a certain one; `auto` when there are tools."""
+    parallel_tool_calls: bool | None = None
+    """False: at most one call comes back."""
+    reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
+    """How much a model thinks that can do so more or less; `none` switches it off."""
+    include_reasoning: bool | None = None
+    """False: the thinking is not shown."""
+    reasoning_max_tokens: int | None = Field(default=None, ge=0, le=INT32_MAX)
+    """The most tokens that the model may think."""
+    thinking_token_budget: int | None = Field(default=None, ge=0, le=INT32_MAX)
+    """The same, under vLLM's name."""
+    echo: bool | None = None
+    """Begin the answer with the last message, if that is the assistant's."""
+    chat_template: Annotated[str, Field(min_length=1, max_length=MAX_TEMPLATE_CHARS)] | None = None
+    """A Jinja template instead of the model's own; for gateways that allow it."""
+    chat_template_kwargs: Annotated[dict[str, Any], Field(max_length=MAX_TEMPLATE_ARGUMENTS)] | None = None
+    """Variables for the chat template, such as `enable_thinking`."""
+    disable_chat_template: bool | None = None
+    """Take the first message's text as the prompt, as it is."""
+    documents: Annotated[list[dict[str, str]], Field(min_length=1, max_length=MAX_DOCUMENTS, fail_fast=True)] | None = (
+        None
+    )
+    """For chat templates that put documents into the prompt."""
+
+    @property
+    def conversation(self) -> list[ChatMessage]:
+        """Return the messages; none when the prompt was given as ids."""
+        return [message for message in self.messages or () if isinstance(message, ChatMessage)]
+
+    @property
+    def given_ids(self) -> list[int] | None:
+        """Return the prompt's ids, under whichever name they came; None when there are messages."""
+        if self.prompt_token_ids is not None:
+            return self.prompt_token_ids
+        return [item for item in self.messages or () if isinstance(item, int)] or None
 
 
 class TopLogprob(ApiModel):
@@ -67,7 +128,14 @@ class AssistantMessage(ApiModel):
 
     role: str
     content: str | None
+    """Null where the answer consists of calls."""
     refusal: str | None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+    """The same as `reasoning_content`; clients are divided over the name."""
+    tool_calls: list[ToolCall] | None = None
+    prompt_token_ids: list[int] | None = None
+    completion_token_ids: list[int] | None = None
 
 
 class ChatChoice(ApiModel):
@@ -76,11 +144,12 @@ class ChatChoice(ApiModel):
     index: int
     message: AssistantMessage
     logprobs: ChoiceLogprobs | None
-    finish_reason: Literal["stop", "length"] | None
+    finish_reason: Literal["stop", "length", "tool_calls"] | None
     stop_reason: str | int | None = None
+    token_ids: list[int] | None = None
 
 
-class ChatCompletion(ApiModel):
+class ChatCompletion(Origin):
     """The complete answer."""
 
     id: str
@@ -89,6 +158,9 @@ class ChatCompletion(ApiModel):
     model: str
     choices: list[ChatChoice]
     usage: CompletionUsage
+    metadata: dict[str, str | int | float | bool] | None = None
+    prompt_logprobs: PromptLogprobs | None = None
+    prompt_token_ids: list[int] | None = None
 
 
 class Delta(ApiModel):
@@ -96,6 +168,11 @@ class Delta(ApiModel):
 
     role: str | None = None
     content: str | None = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+    tool_calls: list[ToolCallDelta] | None = None
+    prompt_token_ids: list[int] | None = None
+    completion_token_ids: list[int] | None = None
 
 
 class ChatChunkChoice(ApiModel):
@@ -104,11 +181,14 @@ class ChatChunkChoice(ApiModel):
     index: int
     delta: Delta
     logprobs: ChoiceLogprobs | None = None
-    finish_reason: Literal["stop", "length"] | None
+    finish_reason: Literal["stop", "length", "tool_calls"] | None
     stop_reason: str | int | None = None
+    token_ids: list[int] | None = None
+    arrival_time: float | None = None
+    """Seconds since the answer was begun, in the profile `fastdeploy`."""
 
 
-class ChatCompletionChunk(ApiModel):
+class ChatCompletionChunk(Origin):
     """One frame of a streamed answer."""
 
     id: str
@@ -117,3 +197,4 @@ class ChatCompletionChunk(ApiModel):
     model: str
     choices: list[ChatChunkChoice]
     usage: CompletionUsage | None = None
+    prompt_token_ids: list[int] | None = None

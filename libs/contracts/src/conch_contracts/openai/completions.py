@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from conch_contracts.openai.answers import Origin, PromptLogprobs
 from conch_contracts.openai.sampling import INT32_MAX, MAX_ALTERNATIVES, ApiModel, SamplingFields, TokenIds
 from conch_contracts.openai.usage import CompletionUsage
 
@@ -26,6 +27,8 @@ class CompletionRequest(SamplingFields):
     max_tokens: int | None = Field(default=None, ge=0, le=INT32_MAX)
     """16 when absent; 0 only together with `echo`."""
     echo: bool | None = None
+    suffix: str | None = None
+    """What comes behind the text to fill in; for models with a fill-in template."""
     logprobs: int | None = Field(default=None, ge=0, le=MAX_ALTERNATIVES)
 
 
@@ -46,9 +49,15 @@ class CompletionChoice(ApiModel):
     logprobs: CompletionLogprobs | None
     finish_reason: Literal["stop", "length"] | None
     stop_reason: str | int | None = None
+    prompt_logprobs: PromptLogprobs | None = None
+    prompt_token_ids: list[int] | None = None
+    completion_token_ids: list[int] | None = None
+    token_ids: list[int] | None = None
+    arrival_time: float | None = None
+    """Seconds since the answer was begun, in streams of the profile `fastdeploy`."""
 
 
-class Completion(ApiModel):
+class Completion(Origin):
     """The complete answer, or one frame of a streamed one."""
 
     id: str
@@ -57,3 +66,4 @@ class Completion(ApiModel):
     model: str
     choices: list[CompletionChoice]
     usage: CompletionUsage | None = None
+    metadata: dict[str, str | int | float | bool] | None = None

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from conch_contracts.openai.chat import MAX_PARTS, TextPart
-from conch_contracts.openai.sampling import INT32_MAX, MAX_USER_CHARS, ApiModel
+from conch_contracts.openai.sampling import INT32_MAX, MAX_USER_CHARS, ApiModel, Priority, RequestName
 
 MAX_INPUTS = 2048
 
@@ -26,6 +26,10 @@ class EncoderFields(ApiModel):
     """A served name; absent, empty or `default` asks for the default model."""
     truncate_prompt_tokens: Literal[-1] | Annotated[int, Field(ge=1, le=INT32_MAX)] | None = None
     """Cut each text at so many tokens; -1 stands for the longest that the model takes."""
+    priority: Priority | None = None
+    """Of the requests that wait for an engine, those with a lower number go first."""
+    request_id: RequestName | None = None
+    """The end of the answer's `id`, and its `x-request-id` where the request has no such header."""
     user: Annotated[str, Field(max_length=MAX_USER_CHARS)] | None = None
     metadata: (
         Annotated[

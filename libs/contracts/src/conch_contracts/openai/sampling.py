@@ -1,15 +1,20 @@
 """What every generating request may say about how tokens are chosen; chat.py and completions.py build on it."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from conch_contracts.openai.model import ApiModel as ApiModel
+from conch_contracts.openai.structured import StructuredFields
 
 MAX_CHOICES = 8
 MAX_STOP_STRINGS = 16
 MAX_ALTERNATIVES = 20
 MAX_LISTED = 1024
+MAX_ALLOWED = 262_144
 MAX_WORD_CHARS = 256
 MAX_USER_CHARS = 512
+MAX_ARGUMENTS = 64
 INT32_MAX = 2**31 - 1
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 
@@ -17,6 +22,8 @@ Word = Annotated[str, Field(min_length=1, max_length=MAX_WORD_CHARS)]
 TokenId = Annotated[int, Field(ge=0, le=INT32_MAX)]
 TokenIds = Annotated[list[TokenId], Field(min_length=1, fail_fast=True)]
 Penalty = Annotated[float, Field(ge=-2, le=2)]
+Priority = Annotated[int, Field(ge=-INT32_MAX, le=INT32_MAX)]
+RequestName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._:\-]{1,128}$")]
 Switch = bool | Literal["true", "false"]
 """Some clients send the word instead of the value."""
 
@@ -26,22 +33,16 @@ def is_on(value: Switch | None) -> bool:
     return value is True or value == "true"
 
 
-class ApiModel(BaseModel):
-    """A frozen type of the public API; fields that it does not know are left out."""
-
-    model_config = ConfigDict(
-        frozen=True, strict=True, extra="ignore", allow_inf_nan=False, use_attribute_docstrings=True
-    )
-
-
 class StreamOptions(ApiModel):
     """What a stream carries beside the text."""
 
     include_usage: bool | None = None
     """One more frame before the end, with the tokens used and no choices."""
+    continuous_usage_stats: bool | None = None
+    """The tokens used so far in every frame."""
 
 
-class SamplingFields(ApiModel):
+class SamplingFields(StructuredFields):
     """Parameters that chat and text completions share."""
 
     model: Annotated[str, Field(max_length=10_240)] | None = None
@@ -49,6 +50,12 @@ class SamplingFields(ApiModel):
     stream: Switch | None = None
     stream_options: StreamOptions | None = None
     n: int | None = Field(default=None, ge=1, le=MAX_CHOICES)
+    best_of: int | None = Field(default=None, ge=1, le=MAX_CHOICES)
+    """Makes so many choices and returns the `n` whose tokens are likeliest on average; not with `stream`."""
+    use_beam_search: bool | None = None
+    """Searches for the likeliest answers with `best_of` or `n` beams; not with `stream`."""
+    length_penalty: float | None = Field(default=None, ge=-10, le=10)
+    """For beam search: above 1 favours longer answers."""
     temperature: float | None = Field(default=None, ge=0, le=2)
     """0 is greedy."""
     top_p: float | None = Field(default=None, gt=0, le=1)
@@ -65,6 +72,12 @@ class SamplingFields(ApiModel):
     ignore_eos: bool | None = None
     min_tokens: int | None = Field(default=None, ge=0, le=INT32_MAX)
     bad_words: Annotated[list[Word], Field(max_length=MAX_LISTED, fail_fast=True)] | None = None
+    bad_words_token_ids: Annotated[list[TokenId], Field(max_length=MAX_LISTED, fail_fast=True)] | None = None
+    """Ids that must not appear."""
+    allowed_token_ids: Annotated[list[TokenId], Field(min_length=1, max_length=MAX_ALLOWED, fail_fast=True)] | None = (
+        None
+    )
+    """The only ids that may appear; an end-of-sequence id only when it is among them."""
     logit_bias: (
         Annotated[
             dict[Annotated[str, Field(pattern=r"^[0-9]{1,10}$")], Annotated[float, Field(ge=-100, le=100)]],
@@ -73,16 +86,42 @@ class SamplingFields(ApiModel):
         | None
     ) = None
     """Token id, as a string, to bias."""
+    prompt_logprobs: int | None = Field(default=None, ge=0, le=MAX_ALTERNATIVES)
+    """Alternatives to report for each token of the prompt; not with `stream`."""
+    temp_scaled_logprobs: bool | None = None
+    """Report the log probabilities that the temperature makes of the model's own."""
+    top_p_normalized_logprobs: bool | None = None
+    """Report log probabilities among the tokens that `top_p` leaves."""
+    return_tokens_as_token_ids: bool | None = None
+    """Name tokens in log probabilities as `token_id:7`."""
+    return_token_ids: bool | None = None
+    """Show the ids of prompt and answer beside the text."""
+    max_streaming_response_tokens: int | None = Field(default=None, ge=1, le=INT32_MAX)
+    """The most tokens in one frame of a stream."""
     skip_special_tokens: bool | None = None
+    spaces_between_special_tokens: bool | None = None
     add_special_tokens: bool | None = None
-    truncate_prompt_tokens: int | None = Field(default=None, ge=1, le=INT32_MAX)
-    """Keep only the last so many tokens of the prompt."""
+    truncate_prompt_tokens: Literal[-1] | Annotated[int, Field(ge=1, le=INT32_MAX)] | None = None
+    """Keep only the last so many tokens of the prompt; -1: as many as leave room for the answer."""
     prompt_token_ids: TokenIds | None = None
     """The prompt as token ids; takes the place of text."""
+    priority: Priority | None = None
+    """Of the requests that wait for an engine, those with a lower number go first."""
+    request_id: RequestName | None = None
+    """The end of the answer's `id`, and its `x-request-id` where the request has no such header."""
+    cache_salt: Annotated[str, Field(min_length=1, max_length=MAX_WORD_CHARS)] | None = None
+    """Only requests with the same salt share cached prefixes."""
+    kv_transfer_params: Annotated[dict[str, Any], Field(max_length=MAX_ARGUMENTS)] | None = None
+    vllm_xargs: Annotated[dict[str, str | int | float], Field(max_length=MAX_ARGUMENTS)] | None = None
+    """For engines that take arguments of their own."""
+    service_tier: Annotated[str, Field(max_length=64)] | None = None
+    """There is one tier; the answer says `default`."""
     user: Annotated[str, Field(max_length=MAX_USER_CHARS)] | None = None
     metadata: (
         Annotated[
-            dict[Annotated[str, Field(max_length=64)], Annotated[str, Field(max_length=512)]], Field(max_length=16)
+            dict[Annotated[str, Field(max_length=64)], Annotated[str, Field(max_length=512)] | int | float | bool],
+            Field(max_length=16),
         ]
         | None
     ) = None
+    """Comes back with an answer that is not streamed."""

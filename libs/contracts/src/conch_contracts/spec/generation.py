@@ -38,6 +38,18 @@ WordRows = Annotated[
 ]
 
 
+PREFIX, SUFFIX = "{prefix}", "{suffix}"
+"""Where a fill-in template takes what comes before the gap, and what comes behind it."""
+
+_BOTH_SIDES = Obeys(
+    Rule(
+        cel=f"self.split('{PREFIX}').size() == 2 && self.split('{SUFFIX}').size() == 2",
+        message=f"must hold {PREFIX} and {SUFFIX} once each",
+        holds=lambda template: template.count(PREFIX) == template.count(SUFFIX) == 1,
+    )
+)
+
+
 class GenerationSpec(SpecPart):
     """Defaults for requests, and values for the engine."""
 
@@ -54,9 +66,21 @@ class GenerationSpec(SpecPart):
     stop_words: WordRows = ()
     """Words as token ids that end an answer, in the same two forms. Default: none."""
     temperature: Annotated[DecimalString, within(0, 2, low_too=True)] | None = None
-    """Sampling temperature for requests that name none, 0 to 2, in quotes. Default: the API's, 1."""
+    """Sampling temperature for requests that name none, 0 to 2, in quotes. Default: that of the folder's
+    generation_config.json, else the API's, 1."""
+    top_p: Annotated[DecimalString, within(0, 1, low_too=False)] | None = None
+    """Nucleus for requests that name none, in quotes; "1" is off. Default: the folder's, else off."""
+    top_k: Annotated[Integer, Field(ge=0, lt=2**31)] | None = None
+    """How many of the likeliest tokens are drawn from for requests that do not say; 0 is off. Default: the folder's,
+    else off."""
+    min_p: Annotated[DecimalString, within(0, 1, low_too=True)] | None = None
+    """Least probability, as a share of the likeliest token's, for requests that name none, in quotes; "0" is off.
+    Default: the folder's, else off."""
     repetition_penalty: Annotated[DecimalString, within(0, 10, low_too=False)] | None = None
-    """Repetition penalty for requests that name none, in quotes; "1" is off. Default: off."""
+    """Repetition penalty for requests that name none, in quotes; "1" is off. Default: the folder's, else off."""
+    fill_in: Annotated[str, Field(max_length=512), _BOTH_SIDES] | None = None
+    """How a model that fills in the middle wants its prompt, such as
+    "<|fim_prefix|>{prefix}<|fim_suffix|>{suffix}<|fim_middle|>". Default: none, and `suffix` is refused."""
     reasoning_parser: ReasoningParser | None = None
     """How the model marks its thinking: think, deepseek-r1, mistral, seed or granite; none leaves it in the content.
     Default: what the chat template shows."""

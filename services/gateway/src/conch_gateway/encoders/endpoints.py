@@ -8,8 +8,8 @@ from conch_contracts.openai.embeddings import EmbeddingRequest, InputFields, Poo
 from conch_contracts.openai.encoders import EncoderFields
 from conch_contracts.openai.rerank import RerankRequest
 from conch_contracts.openai.scores import ClassifyRequest, ScoreRequest
-from conch_contracts.records import ModelKind, Route
-from conch_gateway import unsupported
+from conch_contracts.records import ModelKind, Profile, Route
+from conch_gateway import conversation
 from conch_gateway.body import parse
 from conch_gateway.encoders import shapes, texts
 from conch_gateway.encoders.texts import Shape, Work
@@ -32,6 +32,9 @@ class Understood:
     preparation: bytes
     """What the tokenizer is asked."""
     shape: Shape
+    request_id: str | None
+    """The client's own name for the request."""
+    priority: int
     unknown_fields: int
 
 
@@ -49,11 +52,10 @@ class EncoderEndpoint(Generic[E]):
 
     def understand(self, body: bytes, snapshot: Snapshot) -> Understood:
         """Return the request that the body holds; raises a ServiceError that names what is wrong with it."""
-        document = parse(body)
-        unsupported.refuse_in_messages(document.get("messages"))
-        request, unknown = typed(self.request, document)
+        request, unknown = typed(self.request, parse(body))
         if isinstance(request, InputFields):
             _check_inputs(request)
+            conversation.check(request.messages or ())
         route = resolve(snapshot, request.model, kinds=self.kinds)
         work = self.work(request, route)
         return Understood(
@@ -62,6 +64,8 @@ class EncoderEndpoint(Generic[E]):
             work=work,
             preparation=encode(work.rows),
             shape=self.shape(request, route),
+            request_id=request.request_id,
+            priority=request.priority or 0,
             unknown_fields=unknown,
         )
 
@@ -114,7 +118,9 @@ def _rerank(*, with_documents: bool) -> EncoderEndpoint[RerankRequest]:
         request=RerankRequest,
         kinds=(ModelKind.RERANK,),
         work=texts.rerank,
-        shape=lambda request, route: shapes.ranking(request, with_documents=with_documents),
+        shape=lambda request, route: shapes.ranking(
+            request, with_documents=with_documents and route.profile is not Profile.DENGLIN
+        ),
     )
 
 

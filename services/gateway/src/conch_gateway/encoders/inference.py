@@ -15,6 +15,7 @@ import orjson
 from conch_contracts.encoding import EncodeRequest, EncoderTarget, PrepareRowsResponse, Row
 from conch_contracts.headers import CACHE
 from conch_contracts.records import Engine
+from conch_gateway.admission import Claim
 from conch_gateway.dispatch import Dispatch
 from conch_gateway.encoders.answers import SharedAnswers
 from conch_gateway.encoders.endpoints import ENCODER_PATHS, Understood
@@ -101,6 +102,8 @@ class EncoderInference:
         endpoint = ENCODER_PATHS[exchange.path]
         exchange.endpoint = endpoint.name
         understood = await self._front.understand(exchange, receive, endpoint.understand)
+        if understood.request_id is not None:
+            exchange.rename(understood.request_id)
         deadline = time.monotonic() + understood.route.routing.timeout_s
         with self._front.span(exchange) as span:
             stages = self._front.stages(exchange, span)
@@ -109,7 +112,7 @@ class EncoderInference:
                 async with self._answer(job, stages, deadline) as (answer, headers):
                     exchange.prompt_tokens = job.tokens
                     head = Head(
-                        id=endpoint.id_prefix + urandom(16).hex(),
+                        id=endpoint.id_prefix + (understood.request_id or urandom(16).hex()),
                         created=int(time.time()),
                         model=understood.name,
                         tokens=job.tokens,
@@ -156,7 +159,8 @@ class EncoderInference:
             return job.message(engine, max(0.001, deadline - time.monotonic()))
 
         places = -(-len(job.rows) // ROWS_PER_PLACE)
-        await self._dispatch.run(job.understood.route, stages, places, message, deliver)
+        claim = Claim(places, job.understood.priority)
+        await self._dispatch.run(job.understood.route, stages, claim, message, deliver)
         return answers[0]
 
 

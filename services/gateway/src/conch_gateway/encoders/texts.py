@@ -11,8 +11,9 @@ from conch_contracts.openai.rerank import DocumentText, RerankRequest
 from conch_contracts.openai.scores import ClassifyRequest, ScoreRequest
 from conch_contracts.records import Activation, ModelKind, Route
 from conch_contracts.tokenization import ChatInput
+from conch_gateway.conversation import as_templates_expect
 from conch_gateway.encoders.names import Names, TextField, text_field
-from conch_gateway.preparation import check_vocabulary, flat
+from conch_gateway.preparation import check_vocabulary
 from conch_kit.errors import InvalidRequest
 
 
@@ -118,7 +119,7 @@ def chat_input(
 ) -> ChatInput:
     """Return a conversation for the tokenizer to render."""
     return ChatInput(
-        messages=tuple(flat(message) for message in messages),
+        messages=as_templates_expect(messages),
         add_generation_prompt=generation_prompt is not False,
         continue_final_message=bool(continue_final),
         chat_template=route.chat_template,

@@ -9,7 +9,7 @@ import orjson
 from conch_contracts import tokenization
 from conch_contracts.openai.tokens import DetokenizeRequest, TokenizeRequest
 from conch_contracts.records import ModelKind, Route
-from conch_gateway import unsupported
+from conch_gateway import conversation
 from conch_gateway.body import parse
 from conch_gateway.encoders.texts import chat_input
 from conch_gateway.endpoints import encode
@@ -41,9 +41,8 @@ class Understood:
 
 def tokenize(body: bytes, snapshot: Snapshot) -> Understood:
     """Return what a tokenize request asks for; raises a ServiceError."""
-    document = parse(body)
-    unsupported.refuse_in_messages(document.get("messages"))
-    request, unknown = typed(TokenizeRequest, document)
+    request, unknown = typed(TokenizeRequest, parse(body))
+    conversation.check(request.messages or ())
     if request.prompt is None and request.messages is None:
         raise missing("prompt")
     if request.prompt is not None and request.messages is not None:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from conch_contracts.generation import Api
 from conch_contracts.openai.chat import ChatCompletionRequest
 from conch_contracts.openai.responses import ResponsesRequest
+from conch_contracts.records import Profile
 from conch_gateway import parameters, preparation, validation
 from conch_gateway.endpoints import Endpoint, Understood
 from conch_gateway.parameters import Shape
@@ -15,8 +16,8 @@ from conch_gateway.validation import Validated
 from conch_kit.snapshot import Snapshot
 
 
-def _shape(request: ChatCompletionRequest) -> Shape:
-    shape = parameters.chat_shape(request)
+def _shape(request: ChatCompletionRequest, profile: Profile) -> Shape:
+    shape = parameters.chat_shape(request, profile)
     return replace(shape, api=Api.RESPONSES, prompt_param="input", limit_param="max_output_tokens")
 
 

@@ -23,7 +23,7 @@ NOT_BUILT = ("conversation", "prompt", "context_management", "moderation", "prom
 """Parameters of this API that Conch does not have."""
 SHARED = frozenset(
     {
-        *("model", "temperature", "top_p", "user", "metadata", "parallel_tool_calls", "top_k", "min_p", "seed", "stop"),
+        *("model", "temperature", "top_p", "user", "parallel_tool_calls", "top_k", "min_p", "seed", "stop"),
         *("frequency_penalty", "presence_penalty", "repetition_penalty", "stop_token_ids", "ignore_eos", "min_tokens"),
     }
 )

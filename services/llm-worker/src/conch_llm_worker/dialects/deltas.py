@@ -36,6 +36,18 @@ class TokenDelta(NamedTuple):
     stop_token_id: int | None = None
 
 
+def split(delta: TokenDelta, most: int) -> list[TokenDelta]:
+    """Return the same news as messages of at most so many ids; only the last one tells of the end."""
+    parts = []
+    for at in range(0, max(1, len(delta.ids)), most):
+        rows = slice(at, at + most)
+        found = delta.logprobs
+        logprobs = None if found is None else Logprobs(found.chosen[rows], found.top_ids[rows], found.top[rows])
+        parts.append(TokenDelta(delta.ids[rows], logprobs, delta.prompt if at == 0 else None))
+    parts[-1] = parts[-1]._replace(end=delta.end, stop_token_id=delta.stop_token_id)
+    return parts
+
+
 class Reader(Protocol):
     """Reads the messages of one stream, in order."""
 

@@ -15,6 +15,7 @@ from conch_kit.errors import InvalidRequest
 from conch_kit.triton.errors import MalformedResponse
 from conch_kit.triton.tensors import Outputs, add_input, is_final, new_request
 from conch_llm_worker.dialects.deltas import Dispatch, EngineEnd, Logprobs, TokenDelta
+from conch_llm_worker.dialects.refusals import refuse_extras, unsupported
 
 Value = int | float | bool
 
@@ -52,11 +53,6 @@ class _Inputs:
         if name not in self.layout.datatypes:
             raise unsupported(param)
         self.scalars[name] = value
-
-
-def unsupported(param: str) -> InvalidRequest:
-    """Return the refusal of a parameter that this engine cannot obey."""
-    return InvalidRequest(f"This model's engine does not support '{param}'.", param=param, code="unsupported_parameter")
 
 
 def dispatch(request: GenerateRequest, prompt: Sequence[int], sampling: SamplingParameters, layout: Layout) -> Dispatch:
@@ -98,11 +94,17 @@ def word_list(words: Sequence[Sequence[int]]) -> list[int]:
 
 def _refuse(request: GenerateRequest, sampling: SamplingParameters) -> None:
     """Refuse what no model of this backend can do."""
+    refuse_extras(request)
     refused = {
         "min_p": sampling.min_p > 0,
         "frequency_penalty": sampling.frequency_penalty != 0,
         "logit_bias": bool(sampling.logit_bias),
+        "allowed_token_ids": sampling.allowed_token_ids is not None,
+        "prompt_logprobs": request.details is not None and request.details.prompt_logprobs is not None,
+        "temp_scaled_logprobs": request.logprobs and sampling.temp_scaled_logprobs,
+        "top_p_normalized_logprobs": request.logprobs and sampling.top_p_normalized_logprobs,
         "ignore_eos": sampling.ignore_eos,
+        "response_format": sampling.grammar is not None,
         "echo": request.echo and request.logprobs,
         "top_logprobs" if request.api is Api.CHAT else "logprobs": bool(sampling.logprobs),
     }
@@ -143,8 +145,9 @@ def _backend(inputs: _Inputs, request: GenerateRequest, sampling: SamplingParame
     if request.sampling.seed is not None and "random_seed" not in inputs.layout.datatypes:
         raise unsupported("seed")
     inputs.offer("random_seed", None if sampling.seed is None else sampling.seed % _UINT64)
-    if request.logprobs:
-        inputs.demand("is_return_log_probs", True, False, "logprobs")  # noqa: FBT003 - the tensor's values
+    if request.logprobs or request.best_of is not None:
+        param = "logprobs" if request.logprobs else "best_of"
+        inputs.demand("is_return_log_probs", True, False, param)  # noqa: FBT003 - the tensor's values
 
 
 def _natural(value: int | None) -> int | None:

@@ -50,7 +50,10 @@ Event: TypeAlias = Content | Reasoning | CallBegin | CallArguments | CallEnd | C
 
 def append(events: list[Event], event: Event) -> None:
     """Add an event; text that continues the last one's becomes part of it."""
-    match event, events[-1] if events else None:
+    if not events or type(events[-1]) is not type(event):
+        events.append(event)
+        return
+    match event, events[-1]:
         case Content(text), Content(before):
             events[-1] = Content(before + text)
         case Reasoning(text), Reasoning(before):

@@ -1,0 +1,25 @@
+"""What answers of chats and of text completions have in common."""
+
+from conch_contracts.openai.sampling import ApiModel
+
+
+class PromptToken(ApiModel):
+    """One candidate at a position of the prompt."""
+
+    logprob: float
+    rank: int | None = None
+    """1 for the likeliest; None where the alternatives asked for do not reach that far."""
+    decoded_token: str
+
+
+PromptLogprobs = list[dict[str, PromptToken] | None]
+"""By position, and there by token id; None for the first one."""
+
+
+class Origin(ApiModel):
+    """What an answer tells about the server."""
+
+    system_fingerprint: str | None = None
+    """Changes with whatever may change the model's answers."""
+    service_tier: str | None = None
+    """Only in answers to requests that name one."""

@@ -1,0 +1,77 @@
+"""Tools as a chat request offers them, and their calls as messages carry them."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from conch_contracts.openai.sampling import ApiModel
+
+MAX_TOOLS = 128
+MAX_CALLS = 128
+MAX_ID_CHARS = 256
+MAX_DESCRIPTION_CHARS = 65_536
+
+ToolName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+
+
+class FunctionDefinition(ApiModel):
+    """A function that the model may call."""
+
+    name: ToolName
+    description: Annotated[str, Field(max_length=MAX_DESCRIPTION_CHARS)] | None = None
+    parameters: dict[str, Any] | None = None
+    """A JSON Schema of an object; none: no parameters."""
+    strict: bool | None = None
+    """Arguments obey the schema whenever a call is demanded by `tool_choice`, strict or not."""
+
+
+class Tool(ApiModel):
+    """A tool; only functions are known."""
+
+    type: Literal["function"]
+    function: FunctionDefinition
+
+
+class FunctionName(ApiModel):
+    """Which function."""
+
+    name: ToolName
+
+
+class NamedToolChoice(ApiModel):
+    """The demand for a call of one tool."""
+
+    type: Literal["function"]
+    function: FunctionName
+
+
+class FunctionCall(ApiModel):
+    """A call of a function."""
+
+    name: Annotated[str, Field(min_length=1, max_length=MAX_ID_CHARS)]
+    arguments: str
+    """JSON, as the model wrote it."""
+
+
+class ToolCall(ApiModel):
+    """A call of a tool."""
+
+    id: Annotated[str, Field(min_length=1, max_length=MAX_ID_CHARS)]
+    type: Literal["function"] = "function"
+    function: FunctionCall
+
+
+class FunctionCallDelta(ApiModel):
+    """What a frame adds to a call: its name first, then pieces of its arguments."""
+
+    name: str | None = None
+    arguments: str | None = None
+
+
+class ToolCallDelta(ApiModel):
+    """A call's part of a frame."""
+
+    index: int
+    id: str | None = None
+    type: Literal["function"] | None = None
+    function: FunctionCallDelta

@@ -1,0 +1,59 @@
+"""What is refused before anything is compiled: it would reach elsewhere, or ask for more than any answer has. Pure."""
+
+import json
+from collections.abc import Iterator
+
+from conch_contracts.grammar import Grammar, GrammarKind
+from conch_guidance.errors import UnusableGrammar
+
+MAX_DEPTH = 100
+MAX_COUNT = 100_000
+MAX_VALUES = 10_000
+_COUNTS = frozenset({"minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties"})
+_REFERENCES = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
+_VALUES = frozenset({"enum", "const", "default", "examples"})
+
+
+def inspect(grammar: Grammar) -> None:
+    """Look at a grammar as a text; raises UnusableGrammar."""
+    if grammar.kind in (GrammarKind.JSON_SCHEMA, GrammarKind.STRUCTURAL_TAG):
+        _inspect_schema(grammar.definition)
+
+
+def _inspect_schema(definition: str) -> None:
+    values = 0
+    for key, value in _members(_parsed(definition)):
+        if key in _REFERENCES and isinstance(value, str) and not value.startswith("#"):
+            raise UnusableGrammar(f"{key} must stay within the schema and begin with '#'; found {value[:50]!r}")
+        if key in _COUNTS and isinstance(value, int | float) and value > MAX_COUNT:
+            raise UnusableGrammar(f"{key} must be at most {MAX_COUNT}; found {value}")
+        if key == "enum" and isinstance(value, list):
+            values += len(value)
+    if values > MAX_VALUES:
+        raise UnusableGrammar(f"all enums together must have at most {MAX_VALUES} values; found {values}")
+
+
+def _parsed(definition: str) -> object:
+    try:
+        return json.loads(definition)
+    except RecursionError:
+        raise UnusableGrammar(f"it is nested deeper than {MAX_DEPTH} levels") from None
+    except ValueError as exc:
+        raise UnusableGrammar(f"it is not JSON: {exc}") from None
+
+
+def _members(document: object) -> Iterator[tuple[str, object]]:
+    """Yield every member of every object that is a schema or holds one."""
+    level = [document]
+    for _ in range(MAX_DEPTH):
+        below: list[object] = []
+        for value in level:
+            if isinstance(value, dict):
+                yield from value.items()
+                below += [inner for key, inner in value.items() if key not in _VALUES or isinstance(inner, dict)]
+            elif isinstance(value, list):
+                below += value
+        level = below
+        if not level:
+            return
+    raise UnusableGrammar(f"it is nested deeper than {MAX_DEPTH} levels")

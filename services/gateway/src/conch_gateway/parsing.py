@@ -1,0 +1,84 @@
+"""How the answer to a request is to be taken apart, and what the engine must be told for it; pure."""
+
+from conch_contracts.generation import SamplingParameters, ThinkingLimit
+from conch_contracts.grammar import Grammar
+from conch_contracts.openai.chat import ChatCompletionRequest
+from conch_contracts.openai.sampling import SamplingFields
+from conch_contracts.parsing import THINKING_MARKS, Parsing, Thinking
+from conch_contracts.records import Route
+from conch_contracts.tokenization import PrepareResponse
+from conch_gateway import structural, thinking, tool_use
+from conch_gateway.structured import Constraint
+from conch_kit.errors import InvalidRequest
+
+
+def of(request: SamplingFields, route: Route, prepared: PrepareResponse) -> Parsing | None:
+    """Return what a worker must know to take the answer apart; None when all of it is content."""
+    if not isinstance(request, ChatCompletionRequest):
+        return None
+    found = Parsing(thinking=thinking.thinking(request, route, prepared), calls=tool_use.calls(request, route))
+    return None if found.thinking is None and found.calls is None else found
+
+
+def constraint(request: SamplingFields, route: Route, asked: Constraint | None) -> Constraint | None:
+    """Return what the answer must look like: calls that are demanded, or what is asked of its text, or either.
+
+    An answer that must be a call has no text that could look like anything. Raises InvalidRequest.
+    """
+    if not isinstance(request, ChatCompletionRequest):
+        return asked
+    if tool_use.demanded(request):
+        calls = tool_use.form(request, route)
+        return None if calls is None else Constraint("tools", structural.structural(calls))
+    if asked is None or (calls := tool_use.form(request, route)) is None:
+        return asked
+    text = _format(asked.grammar, asked.param)
+    return Constraint(asked.param, structural.structural(structural.either(calls, text), asked.grammar.whitespace))
+
+
+def constrained(
+    sampling: SamplingParameters,
+    request: SamplingFields,
+    constraint: Constraint | None,
+    prepared: PrepareResponse,
+    parsing: Parsing | None,
+) -> SamplingParameters:
+    """Return the sampling parameters with what the answer must look like and how long the model may think.
+
+    Raises InvalidRequest.
+    """
+    changes: dict[str, object] = {}
+    if constraint is not None:
+        changes["grammar"] = _begun(constraint, parsing)
+    if isinstance(request, ChatCompletionRequest) and parsing is not None and parsing.thinking is not None:
+        changes["thinking"] = _limit(request, prepared, parsing.thinking)
+    return sampling.model_copy(update=changes) if any(changes.values()) else sampling
+
+
+def _begun(constraint: Constraint, parsing: Parsing | None) -> Grammar:
+    """Return the grammar of an answer that begins where the prompt ends, which may be inside the thinking."""
+    grammar, thought = constraint.grammar, None if parsing is None else parsing.thinking
+    if thought is None or not thought.opened:
+        return grammar
+    behind = structural.behind_thinking(_format(grammar, constraint.param), THINKING_MARKS[thought.parser])
+    return structural.structural(behind, grammar.whitespace)
+
+
+def _format(grammar: Grammar, param: str) -> structural.Format:
+    written = structural.format_of(grammar)
+    if written is None:
+        raise InvalidRequest(
+            "A free grammar cannot be part of an answer that may also think or call tools: switch the thinking off "
+            "with 'reasoning_effort': 'none', and offer no tools.",
+            param=param,
+            code="unsupported_parameter",
+        )
+    return written
+
+
+def _limit(request: ChatCompletionRequest, prepared: PrepareResponse, found: Thinking) -> ThinkingLimit | None:
+    tokens = thinking.budget(request)
+    if tokens is None:
+        return None
+    start, end = thinking.one_token_each(prepared.marks, request)
+    return ThinkingLimit(start_id=start, end_id=end, opened=found.opened, tokens=tokens)

@@ -1,0 +1,127 @@
+"""What a chat request's tools mean: which are offered, whether a call is demanded, and how calls are read; pure.
+
+A model sees tools through its own chat template, so one whose template has no place for them cannot use any. Calls are
+read in the form that the model was trained on. Where a call is demanded (`required`, or a certain tool) the engine is
+made to write one: in the model's form if that is JSON between marks, else as a JSON list, which any model can write.
+"""
+
+from collections.abc import Sequence
+
+from conch_contracts.openai.chat import ChatCompletionRequest
+from conch_contracts.openai.tools import NamedToolChoice, Tool
+from conch_contracts.parsing import Calls, ToolCallParser
+from conch_contracts.records import Dialect, Route
+from conch_gateway.structural import Format
+from conch_gateway.tool_grammar import ENFORCED_FORMS, calls_of
+from conch_kit.errors import InvalidRequest
+
+_NO_PARAMETERS: dict[str, object] = {"type": "object", "properties": {}}
+
+
+def check(request: ChatCompletionRequest) -> None:
+    """Raise InvalidRequest for tools that contradict each other or the choice among them."""
+    names: set[str] = set()
+    for index, tool in enumerate(request.tools or ()):
+        if tool.function.name in names:
+            param = f"tools.{index}.function.name"
+            raise _invalid(param, f"the name '{tool.function.name}' is there twice")
+        names.add(tool.function.name)
+    match request.tool_choice:
+        case "required" if not names:
+            raise _invalid("tool_choice", "'required' needs 'tools'")
+        case NamedToolChoice(function=chosen) if chosen.name not in names:
+            raise _invalid("tool_choice.function.name", f"no tool has the name '{chosen.name}'")
+
+
+def check_route(request: ChatCompletionRequest, route: Route) -> None:
+    """Raise InvalidRequest for tools that this model or its backend cannot use."""
+    if not offered(request):
+        return
+    if not route.chat.takes_tools:
+        raise _unsupported("tools", "this model's chat template has no place for tools")
+    if demanded(request):
+        if route.dialect is Dialect.FASTERTRANSFORMER:
+            backend = f"this model's backend ({route.dialect})"
+            raise _unsupported("tool_choice", f"{backend} cannot be made to write a call; use 'auto'")
+    elif route.chat.tool_calls is ToolCallParser.NONE:
+        raise _unsupported(
+            "tools", "it is not known how this model writes calls; use 'tool_choice': 'required', or set toolCallParser"
+        )
+
+
+def offered(request: ChatCompletionRequest) -> Sequence[Tool]:
+    """Return the tools that the model gets to see: none when it must not call any."""
+    return () if request.tool_choice == "none" else request.tools or ()
+
+
+def demanded(request: ChatCompletionRequest) -> Sequence[Tool]:
+    """Return the tools of which one must be called; none where the model is free."""
+    match request.tool_choice:
+        case "required":
+            return request.tools or ()
+        case NamedToolChoice(function=chosen):
+            return [tool for tool in request.tools or () if tool.function.name == chosen.name]
+        case _:
+            return ()
+
+
+def for_template(request: ChatCompletionRequest) -> tuple[dict[str, object], ...] | None:
+    """Return the tools as chat templates expect them: `strict` is no business of the model's."""
+    tools = offered(request)
+    return tuple(_shown(tool) for tool in tools) if tools else None
+
+
+def calls(request: ChatCompletionRequest, route: Route) -> Calls | None:
+    """Return how calls in the answer are read; None when none can come."""
+    tools = offered(request)
+    if not tools:
+        return None
+    parser = ENFORCED_FORMS[route.chat.tool_calls] if demanded(request) else route.chat.tool_calls
+    typed = {tool.function.name: _types(tool) for tool in tools} if parser is ToolCallParser.QWEN3_CODER else {}
+    return Calls(
+        parser=parser,
+        names=tuple(tool.function.name for tool in tools),
+        several=request.parallel_tool_calls is not False,
+        typed_parameters=typed,
+    )
+
+
+def form(request: ChatCompletionRequest, route: Route) -> Format | None:
+    """Return the form of the calls that the engine may be held to; None where the model's own cannot be enforced."""
+    tools, parser = demanded(request), route.chat.tool_calls
+    if not tools:
+        tools = offered(request)
+        if not tools or ENFORCED_FORMS[parser] is not parser:
+            return None
+    only_one = request.parallel_tool_calls is False or isinstance(request.tool_choice, NamedToolChoice)
+    return calls_of(tools, parser, only_one=only_one)
+
+
+def _shown(tool: Tool) -> dict[str, object]:
+    function = tool.function
+    shown: dict[str, object] = {"name": function.name}
+    if function.description is not None:
+        shown["description"] = function.description
+    return {"type": tool.type, "function": {**shown, "parameters": function.parameters or _NO_PARAMETERS}}
+
+
+def _types(tool: Tool) -> dict[str, str]:
+    """Return the parameters that are not simply text, as far as the schema's first level says so."""
+    properties = (tool.function.parameters or {}).get("properties")
+    found = properties if isinstance(properties, dict) else {}
+    return {name: _type(schema) for name, schema in found.items()}
+
+
+def _type(schema: object) -> str:
+    kind = schema.get("type") if isinstance(schema, dict) else None
+    return kind if isinstance(kind, str) else "any"
+
+
+def _invalid(param: str, why: str) -> InvalidRequest:
+    return InvalidRequest(f"Invalid value for '{param}': {why}.", param=param, code="invalid_value")
+
+
+def _unsupported(param: str, why: str) -> InvalidRequest:
+    return InvalidRequest(
+        f"The parameter '{param}' cannot be used here: {why}.", param=param, code="unsupported_parameter"
+    )

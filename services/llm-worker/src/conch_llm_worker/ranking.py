@@ -1,0 +1,17 @@
+"""Which of the choices that were made come back: the ones whose tokens are likeliest on average; pure."""
+
+from collections.abc import Sequence
+
+from conch_contracts.generation import GenerateRequest
+from conch_llm_worker.bodies import Choice
+
+
+def best(request: GenerateRequest, choices: Sequence[Choice]) -> Sequence[Choice]:
+    """Return the `n` likeliest choices of each prompt, the likeliest first; all of them where no more were made."""
+    if request.candidates == request.n:
+        return choices
+    chosen: list[Choice] = []
+    for first in range(0, len(choices), request.candidates):
+        candidates = choices[first : first + request.candidates]
+        chosen += sorted(candidates, key=lambda choice: choice.mean_logprob, reverse=True)[: request.n]
+    return chosen

@@ -1,0 +1,100 @@
+"""Gateway, tokenizer and worker agree on tools and thinking; what tiny-chat really wrote stands for the engine."""
+
+import json
+from typing import Any
+
+import pytest
+
+from conch_contracts.generation import GenerateRequest, Usage
+from conch_contracts.parsing import ReasoningParser, ToolCallParser
+from conch_contracts.records import ChatProfile, Engine
+from conch_contracts.tokenization import PrepareRequest
+from conch_gateway.endpoints import CHAT, Job
+from conch_llm_worker.bodies import Choice, complete_body
+from conch_llm_worker.dialects.deltas import TokenDelta
+from conch_llm_worker.generation import Generation, Rules
+from conch_llm_worker.parsing.ids import call_ids
+from conch_llm_worker.parsing.reader import AnswerReader
+from conch_llm_worker.reading import Reading
+from conch_llm_worker.vocabulary import Vocabulary
+from conch_tokenizer.chat import ChatRenderer
+from conch_tokenizer.model import load
+from conch_tokenizer.operations import Workbench, prepare
+from testkit.gateway import ENGINE, route, snapshot
+from testkit.golden import FOLDER, Item, load_golden
+
+GOLDEN = load_golden()
+PROFILE = ChatProfile(reasoning=ReasoningParser.THINK, tool_calls=ToolCallParser.HERMES, takes_tools=True)
+MODEL = route(max_model_len=1024, vocab_size=2048, eos_token_ids=(2041, 2039), chat=PROFILE)
+VOCABULARY = Vocabulary.from_json((FOLDER / "tokenizer.json").read_bytes())
+
+
+@pytest.fixture(scope="module")
+def bench() -> Workbench:
+    model = load(FOLDER)
+    return Workbench(model, ChatRenderer(model), 10_000_000, lambda: None)
+
+
+def told(bench: Workbench, item: Item, **fields: Any) -> GenerateRequest:
+    """Return what the worker is told when a client asks for this item."""
+    body = {"messages": item.messages, "tools": item.tools, "temperature": 0, **fields}
+    understood = CHAT.understand(json.dumps(body).encode(), snapshot(MODEL))
+    answer = prepare(bench, PrepareRequest.model_validate_json(understood.preparation))
+    job = Job.of(understood, answer.model_dump_json().encode(), ids=("r", "chatcmpl-1"), created=1)
+    return GenerateRequest.model_validate_json(job.message(Engine(grpc=ENGINE), timeout_s=5))
+
+
+def answered(request: GenerateRequest, item: Item) -> tuple[Any, int]:
+    """Return the choice that the worker makes of the recorded tokens, and how many of them are thinking."""
+    generation, choice = Generation(Rules.of(request, VOCABULARY), VOCABULARY), Choice()
+    assert request.parsing is not None
+    reading = Reading(generation, AnswerReader(request.parsing, call_ids(request.parsing)))
+    for token_id in item.output_ids:
+        choice.add(reading.feed(TokenDelta((token_id,))))
+    usage = Usage(prompt_tokens=1, completion_tokens=generation.completion_tokens)
+    body = json.loads(complete_body(request, [choice], usage, VOCABULARY))
+    assert generation.completion_tokens == len(item.output_ids)
+    return body["choices"][0], reading.reasoning_tokens
+
+
+@pytest.mark.parametrize("name", ["tool", "tool-2", "tool-parallel", "tool-result", "tool-not-needed"])
+def test_the_prompt_is_the_recorded_one_and_the_answer_has_its_calls(bench: Workbench, name: str) -> None:
+    item = GOLDEN.named(name)
+    request = told(bench, item)
+    assert list(request.prompts[0].ids) == item.prompt_ids
+    choice, _ = answered(request, item)
+    message = choice["message"]
+    calls = [json.loads(part.split("</tool_call>")[0]) for part in item.text.split("<tool_call>")[1:]]
+    found = [call["function"] for call in message.get("tool_calls", ())]
+    assert [(call["name"], json.loads(call["arguments"])) for call in found] == [
+        (call["name"], call["arguments"]) for call in calls
+    ]
+    assert message["content"] == (None if calls else item.text)
+    assert choice["finish_reason"] == ("tool_calls" if calls else "stop")
+
+
+def test_thinking_is_switched_on_read_counted_and_bounded(bench: Workbench) -> None:
+    item = GOLDEN.named("think")
+    request = told(bench, item, reasoning_effort="high", thinking_token_budget=5)
+    assert list(request.prompts[0].ids) == item.prompt_ids
+    limit = request.sampling.thinking
+    assert limit is not None
+    assert (limit.start_id, limit.end_id, limit.opened, limit.tokens) == (2046, 2047, False, 5)
+    choice, counted = answered(request, item)
+    assert choice["message"]["reasoning_content"] == "The user asks for 5 + 6. Adding gives 11."
+    assert choice["message"]["content"] == "5 + 6 = 11"
+    assert counted == item.output_ids.index(2047) - item.output_ids.index(2046) - 1
+
+
+def test_thinking_that_is_switched_off_is_not_looked_for(bench: Workbench) -> None:
+    item = GOLDEN.named("no-think")
+    request = told(bench, item, reasoning_effort="none", tools=None)
+    assert list(request.prompts[0].ids) == item.prompt_ids
+    assert request.parsing is None
+
+
+def test_a_demanded_call_reaches_the_engine_as_a_grammar(bench: Workbench) -> None:
+    request = told(bench, GOLDEN.named("tool"), tool_choice="required")
+    assert request.sampling.grammar is not None
+    assert "get_weather" in request.sampling.grammar.definition
+    assert request.prompts[0].text.endswith("<think>\n\n</think>\n\n")

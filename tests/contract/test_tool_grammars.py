@@ -1,0 +1,142 @@
+"""Gateway, engine and worker agree on demanded calls: what the grammar lets through is what the reader takes for calls.
+
+The tokenizer is tiny-chat's. A random walk stands for an engine: it takes any token that the mask allows.
+"""
+
+import json
+import random
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+from tokenizers import Tokenizer
+
+from conch_contracts.generation import PreparedPrompt, SamplingParameters
+from conch_contracts.grammar import Grammar
+from conch_contracts.openai.chat import ChatCompletionRequest
+from conch_contracts.parsing import ReasoningParser, ToolCallParser
+from conch_contracts.records import ChatProfile
+from conch_contracts.tokenization import PrepareResponse
+from conch_gateway import parsing, validation
+from conch_gateway.structured import constraint_of
+from conch_guidance.compiler import GrammarCompiler
+from conch_llm_worker.messages import Parts
+from conch_llm_worker.parsing.events import Content
+from conch_llm_worker.parsing.reader import AnswerReader
+from testkit.gateway import route
+from testkit.golden import FOLDER, load_golden
+
+TOKENIZER = Tokenizer.from_file(str(FOLDER / "tokenizer.json"))
+COMPILER = GrammarCompiler.of_folder(FOLDER, vocabulary=2048, kept=8)
+END = 2041
+THOUGHT = (*TOKENIZER.encode("Hm", add_special_tokens=False).ids, 2047)
+"""A little thinking, and the mark behind it."""
+SCHEMA = {
+    "type": "object",
+    "properties": {"city": {"enum": ["Paris", "Rome"]}, "days": {"$ref": "#/$defs/days"}},
+    "required": ["city", "days"],
+    "additionalProperties": False,
+    "$defs": {"days": {"type": "integer", "minimum": 1, "maximum": 9}},
+}
+TOOLS = [
+    {"type": "function", "function": {"name": name, "parameters": schema}}
+    for name, schema in (
+        ("forecast", SCHEMA),
+        ("now", {"type": "object", "properties": {}, "additionalProperties": False}),
+    )
+]
+SCHEMAS = {tool["function"]["name"]: tool["function"]["parameters"] for tool in TOOLS}
+NAMED = {"type": "function", "function": {"name": "now"}}
+MARK = "<think>\n"
+
+
+def chat(**fields: Any) -> ChatCompletionRequest:
+    return validation.chat({"messages": [{"role": "user", "content": "hi"}], "tools": TOOLS, **fields}).request
+
+
+def prepared(prompt: str) -> PrepareResponse:
+    return PrepareResponse(prompts=(PreparedPrompt(ids=(1,), text=prompt),))
+
+
+def walked(grammar: Grammar, dice: random.Random, first: tuple[int, ...] = ()) -> str:
+    """Return an answer that the mask allows: its first tokens, then any."""
+    matcher, made = COMPILER.matcher(grammar), list(first)
+    assert matcher.consume_tokens(made)
+    while not (matcher.is_stopped() or (matcher.is_accepting() and dice.random() < 0.5)):
+        mask = int.from_bytes(matcher.compute_bitmask(), "little")
+        allowed = [id_ for id_ in range(2048) if mask >> id_ & 1 and id_ not in COMPILER.ending_ids]
+        made.append(dice.choice(allowed))
+        assert matcher.consume_token(made[-1])
+    return TOKENIZER.decode(made, skip_special_tokens=False)
+
+
+def answer(request: ChatCompletionRequest, parser: ToolCallParser, dice: random.Random, prompt: str = "") -> Parts:
+    """Return what the reader makes of an answer that obeys the request's grammar."""
+    model = route(chat=ChatProfile(reasoning=ReasoningParser.THINK, tool_calls=parser, takes_tools=True))
+    constraint = parsing.constraint(request, model, constraint_of(request))
+    found = parsing.of(request, model, prepared(prompt))
+    sampling = parsing.constrained(SamplingParameters(max_tokens=1), request, constraint, prepared(prompt), found)
+    assert sampling.grammar is not None
+    assert found is not None
+    text = walked(sampling.grammar, dice, first=THOUGHT if prompt else ())
+    reader, parts = AnswerReader(found, lambda: "call_1"), Parts()
+    for character in text:
+        parts.add([Content(character)] if reader.plain else reader.feed(character))
+    parts.add(reader.finish(cut=False))
+    return parts
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("parser", list(ToolCallParser))
+@pytest.mark.parametrize(("choice", "names"), [("required", set(SCHEMAS)), (NAMED, {"now"})])
+def test_whatever_the_grammar_allows_is_a_call_of_the_schema(
+    parser: ToolCallParser, choice: Any, names: set[str], seed: int
+) -> None:
+    parts = answer(chat(tool_choice=choice), parser, random.Random(seed))
+    assert "".join(parts.content) == ""
+    assert parts.calls
+    for call in parts.calls.values():
+        assert call.name in names
+        Draft202012Validator(SCHEMAS[call.name]).validate(json.loads("".join(call.arguments)))
+    assert len(parts.calls) == 1 or choice == "required"
+
+
+@pytest.mark.parametrize("parser", list(ToolCallParser))
+def test_one_call_is_all_where_only_one_may_come(parser: ToolCallParser) -> None:
+    request = chat(tool_choice="required", parallel_tool_calls=False)
+    assert {len(answer(request, parser, random.Random(seed)).calls) for seed in range(6)} == {1}
+
+
+def test_a_demanded_call_may_follow_thinking_that_the_prompt_has_opened() -> None:
+    parts = answer(chat(tool_choice="required"), ToolCallParser.HERMES, random.Random(1), prompt=MARK)
+    assert ("".join(parts.reasoning), "".join(parts.content)) == ("Hm", "")
+    assert parts.calls
+
+
+def test_a_free_model_calls_or_answers_in_the_form_that_is_asked_for() -> None:
+    text = {
+        "type": "object",
+        "properties": {"ok": {"type": "boolean"}},
+        "required": ["ok"],
+        "additionalProperties": False,
+    }
+    request = chat(response_format={"type": "json_schema", "json_schema": {"name": "a", "schema": text}})
+    kinds = set()
+    for seed in range(12):
+        parts = answer(request, ToolCallParser.HERMES, random.Random(seed))
+        kinds.add(bool(parts.calls))
+        if not parts.calls:
+            Draft202012Validator(text).validate(json.loads("".join(parts.content)))
+    assert kinds == {True, False}
+
+
+@pytest.mark.parametrize("name", ["tool", "tool-2", "tool-parallel"])
+def test_what_the_model_writes_by_itself_is_allowed(name: str) -> None:
+    item = load_golden().named(name)
+    request = chat(tools=item.tools, tool_choice="required")
+    model = route(chat=ChatProfile(tool_calls=ToolCallParser.HERMES, takes_tools=True))
+    constraint = parsing.constraint(request, model, None)
+    assert constraint is not None
+    matcher = COMPILER.matcher(constraint.grammar)
+    assert matcher.consume_tokens([id_ for id_ in item.output_ids if id_ != END])
+    assert matcher.is_accepting()
