@@ -16,25 +16,9 @@ from openai import OpenAI
 from conch_contracts.parsing import Parsing, ReasoningParser, ToolCallParser
 from testkit.conch import EXAMPLE, ROOT, ConchUp
 from testkit.servers.triton import triton_server
-from testkit.transcripts import NAMES, TRANSCRIPTS, TYPES, Transcript
+from testkit.transcripts import TEMPLATE, TOOLS, TRANSCRIPTS, Transcript
 
 ECHO = ROOT / "tests" / "support" / "triton_models" / "echo"
-TEMPLATE = (
-    "{% if tools %}{% endif %}{{ messages[-1].content }}<|endoftext|>{% if enable_thinking %}<think>\n{% endif %}"
-)
-TOOLS = [
-    {
-        "type": "function",
-        "function": {
-            "name": name,
-            "parameters": {
-                "type": "object",
-                "properties": {key: {"type": kind} for key, kind in TYPES.get(name, {}).items()},
-            },
-        },
-    }
-    for name in NAMES
-]
 
 
 def forms(parsing: Parsing) -> tuple[ToolCallParser, ReasoningParser]:

@@ -171,7 +171,7 @@ def test_thinking_ends_when_its_tokens_are_spent(client: OpenAI, golden: Golden,
         extra_body={name: budget},
     )
     assert answer.usage.completion_tokens_details.reasoning_tokens == budget
-    assert "think>" not in (answer.choices[0].message.content or "")
+    assert "<think>" not in (answer.choices[0].message.content or "")
 
 
 BOUNDED = {

@@ -6,6 +6,24 @@ from conch_contracts.parsing import Calls, Parsing, ReasoningParser, Thinking, T
 
 NAMES = ("get_weather", "search", "add", "now")
 TYPES = {"get_weather": {"city": "string", "days": "integer"}, "search": {"filters": "object", "exact": "boolean"}}
+TOOLS = [
+    {
+        "type": "function",
+        "function": {
+            "name": name,
+            "parameters": {
+                "type": "object",
+                "properties": {key: {"type": kind} for key, kind in TYPES.get(name, {}).items()},
+            },
+        },
+    }
+    for name in NAMES
+]
+"""The tools of these transcripts, as a client offers them."""
+TEMPLATE = (
+    "{% if tools %}{% endif %}{{ messages[-1].content }}<|endoftext|>{% if enable_thinking %}<think>\n{% endif %}"
+)
+"""For a model that repeats the user's message: what follows the separator is where its own answer begins."""
 
 
 @dataclass(frozen=True, slots=True)

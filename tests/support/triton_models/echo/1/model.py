@@ -24,12 +24,12 @@ class TritonPythonModel:
             prompt = pb.get_input_tensor_by_name(request, "input_ids").as_numpy().tolist()
             raw = pb.get_input_tensor_by_name(request, "parameters").as_numpy().reshape(-1)[0]
             sampling = json.loads(raw)
-            answer = prompt[: prompt.index(self.separator)]
+            answer = prompt[: prompt.index(self.separator)] if self.separator in prompt else prompt
             self.stream(request.get_response_sender(), answer, sampling)
 
     def stream(self, sender, answer, sampling):
         """Send the tokens, and how they end."""
-        end = sampling["eos_token_ids"][0]
+        end = (sampling["eos_token_ids"] or [self.separator])[0]
         made = [*answer, end][: sampling["max_tokens"]]
         start, size = 0, 1
         while start < len(made):

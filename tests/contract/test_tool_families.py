@@ -1,0 +1,75 @@
+"""Every form of thinking and tool calls through gateway, tokenizer and worker; the engine says what the user says."""
+
+import json
+from typing import Any
+
+import pytest
+
+from conch_contracts.generation import GenerateRequest, Usage
+from conch_contracts.parsing import ReasoningParser, ToolCallParser
+from conch_contracts.records import ChatProfile, Engine
+from conch_contracts.tokenization import PrepareRequest
+from conch_gateway.endpoints import CHAT, Job
+from conch_llm_worker.bodies import Choice, complete_body
+from conch_llm_worker.dialects.deltas import EngineEnd, TokenDelta
+from conch_llm_worker.generation import Generation, Rules
+from conch_llm_worker.parsing.ids import call_ids
+from conch_llm_worker.parsing.reader import AnswerReader
+from conch_llm_worker.reading import Reading
+from conch_llm_worker.vocabulary import Vocabulary
+from conch_tokenizer.chat import ChatRenderer
+from conch_tokenizer.model import load
+from conch_tokenizer.operations import Workbench, prepare
+from testkit.gateway import ENGINE, route, snapshot
+from testkit.golden import FOLDER
+from testkit.transcripts import TEMPLATE, TOOLS, TRANSCRIPTS, Transcript
+
+SEPARATOR, END = 2039, 2041
+VOCABULARY = Vocabulary.from_json((FOLDER / "tokenizer.json").read_bytes())
+
+
+@pytest.fixture(scope="module")
+def bench() -> Workbench:
+    model = load(FOLDER)
+    return Workbench(model, ChatRenderer(model), 10_000_000, lambda: None)
+
+
+def told(bench: Workbench, transcript: Transcript) -> GenerateRequest:
+    """Return what the worker is told when a client sends the transcript."""
+    thinking, calls = transcript.parsing.thinking, transcript.parsing.calls
+    body: dict[str, Any] = {"messages": [{"role": "user", "content": transcript.text}]}
+    body |= {} if calls is None else {"tools": TOOLS}
+    if thinking is not None:
+        body |= {"reasoning_effort": "high"} if thinking.opened else {}
+        body |= {"include_reasoning": thinking.show}
+    profile = ChatProfile(
+        reasoning=ReasoningParser.NONE if thinking is None else thinking.parser,
+        tool_calls=ToolCallParser.NONE if calls is None else calls.parser,
+        takes_tools=True,
+    )
+    model = route(max_model_len=1024, vocab_size=2048, eos_token_ids=(END,), chat=profile, chat_template=TEMPLATE)
+    understood = CHAT.understand(json.dumps(body).encode(), snapshot(model))
+    answer = prepare(bench, PrepareRequest.model_validate_json(understood.preparation))
+    job = Job.of(understood, answer.model_dump_json().encode(), ids=("r", "chatcmpl-1"), created=1)
+    return GenerateRequest.model_validate_json(job.message(Engine(grpc=ENGINE), timeout_s=5))
+
+
+@pytest.mark.parametrize("size", [1, 3])
+@pytest.mark.parametrize("transcript", TRANSCRIPTS, ids=lambda transcript: transcript.name)
+def test_an_answer_has_the_parts_of_the_transcript(bench: Workbench, transcript: Transcript, size: int) -> None:
+    request = told(bench, transcript)
+    prompt = list(request.prompts[0].ids)
+    ids = [*prompt[: prompt.index(SEPARATOR)], END]
+    generation, choice = Generation(Rules.of(request, VOCABULARY), VOCABULARY), Choice()
+    assert request.parsing is not None
+    reading = Reading(generation, AnswerReader(request.parsing, call_ids(request.parsing)))
+    for start in range(0, len(ids), size):
+        end = EngineEnd.STOP if start + size >= len(ids) else None
+        choice.add(reading.feed(TokenDelta(ids[start : start + size], end=end)))
+    usage = Usage(prompt_tokens=1, completion_tokens=generation.completion_tokens)
+    body = json.loads(complete_body(request, [choice], usage, VOCABULARY))["choices"][0]
+    message = body["message"]
+    calls = [(call["function"]["name"], call["function"]["arguments"]) for call in message.get("tool_calls", ())]
+    found = (message["content"] or "", message.get("reasoning_content", ""), tuple(calls))
+    assert found == (transcript.content, transcript.reasoning, transcript.calls)
+    assert body["finish_reason"] == ("tool_calls" if calls else "stop")
