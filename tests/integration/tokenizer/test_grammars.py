@@ -15,7 +15,7 @@ RECURSIVE = {
     "$ref": "#/$defs/node",
     "$defs": {"node": {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}}}},
 }
-CHAIN = "start: r0\n" + "\n".join(f"r{n}: r{n + 1}" for n in range(50_000)) + '\nr50000: "a"'
+CHAIN = "start: r0\n" + "\n".join(f"r{n}: r{n + 1}" for n in range(3_000)) + '\nr3000: "a"'
 """Overflows the stack of whoever compiles it."""
 
 
