@@ -99,6 +99,14 @@ RULE_CASES = (
         generation(topP="0.9", topK=0, minP="0"),
         "must be more than 0 and at most 1",
     ),
+    Case(
+        14,
+        "a least share above all",
+        generation(minP="1.1"),
+        "spec.generation.minP",
+        generation(minP="1"),
+        "must be 0 to 1, in",
+    ),
     *(
         Case(
             14,
