@@ -15,12 +15,12 @@ from conch_gateway.access_log import AccessLog
 from conch_gateway.admission import Admission
 from conch_gateway.app import Deps, create_app
 from conch_gateway.auth import ApiKeys
-from conch_gateway.client import CONNECTION
 from conch_gateway.encoders.answers import NoStore, Store
 from conch_gateway.metrics import GatewayMetrics
 from conch_gateway.settings import GatewaySettings
 from conch_gateway.upstream.port import AnswerLost, Post
 from conch_kit.asgi import ASGIApp, Message
+from conch_kit.connection import CONNECTION
 from conch_kit.snapshot import Snapshot
 from conch_kit.tracing import Tracer, tracer
 

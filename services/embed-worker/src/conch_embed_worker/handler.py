@@ -10,6 +10,7 @@ from conch_embed_worker.arrays import Numbers
 from conch_embed_worker.lanes import Lanes
 from conch_embed_worker.metrics import Metrics
 from conch_kit.asgi import ClientGone, Receive, Scope, Send, json_response
+from conch_kit.connection import Connection, connection
 from conch_kit.errors import InvalidRequest, ServiceError
 from conch_kit.interruption import InFlight, Reason
 from conch_kit.message import read_message
@@ -36,7 +37,7 @@ class EncodeHandler:
         """Serve one request; raises ServiceError and ClientGone."""
         outcome = "500"
         try:
-            body = await self._serve(receive)
+            body = await self._serve(receive, connection(scope))
             outcome = "ok"
         except ServiceError as error:
             outcome = str(error.status)
@@ -48,14 +49,13 @@ class EncodeHandler:
             self._metrics.requests.labels(outcome).inc()
         await json_response(send, 200, body)
 
-    async def _serve(self, receive: Receive) -> bytes:
+    async def _serve(self, receive: Receive, caller: Connection) -> bytes:
         request = await read_message(receive, EncodeRequest, limit=self._max_body_bytes)
         if not request.rows or not all(row.ids for row in request.rows):
             raise InvalidRequest("The EncodeRequest is not valid: rows: must hold at least one id each", param="rows")
         outcome: bytes | ServiceError = faults.shutting_down()
-        async with self._in_flight.scope(receive) as work:
+        async with self._in_flight.scope(caller) as work:
             outcome = await self._attempt(request)
-            work.settle()
         if work.reason is Reason.CLIENT_GONE:
             raise ClientGone
         if isinstance(outcome, ServiceError):

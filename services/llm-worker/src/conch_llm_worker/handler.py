@@ -7,6 +7,7 @@ from typing import Protocol
 from conch_contracts.generation import GenerateRequest
 from conch_contracts.names import Digest
 from conch_kit.asgi import ClientGone, Receive, Scope, Send
+from conch_kit.connection import connection
 from conch_kit.errors import ServiceError
 from conch_kit.interruption import InFlight, Reason
 from conch_kit.message import read_message
@@ -55,9 +56,8 @@ class GenerateHandler:
         vocabulary = await self._vocabularies.get(request.target.tokenizer_digest)
         answer: Answer = (StreamedAnswer if request.stream else CompleteAnswer)(request, vocabulary, send)
         choices = Choices(request, vocabulary, self._engines, answer)
-        async with self._in_flight.scope(receive) as work:
+        async with self._in_flight.scope(connection(scope)) as work:
             error = await _attempt(choices, answer, request)
-            work.settle()
         if work.reason is Reason.SHUTTING_DOWN:
             error = faults.shutting_down()
         usage = choices.usage()
