@@ -1,6 +1,5 @@
 """Pure: rows as the tensors of one batch, and an engine's tensor as numbers for each row."""
 
-from array import array
 from collections.abc import Sequence
 
 import numpy as np
@@ -8,12 +7,13 @@ from numpy.typing import NDArray
 
 from conch_contracts import encoder_dialect as dialect
 from conch_contracts.encoding import Row
+from conch_kit.triton import tensors
 from conch_kit.triton.encoder_layout import Layout
 from conch_kit.triton.errors import MalformedResponse
 
 Numbers = NDArray[np.float32]
 
-_CODES = {"INT64": "q", "INT32": "i", "UINT32": "I", "UINT64": "Q"}
+_IDS = ("INT64", "INT32", "UINT32", "UINT64")
 _FLOATS = {"FP32": "<f4", "FP16": "<f2", "FP64": "<f8"}
 
 
@@ -26,19 +26,19 @@ def pack(rows: Sequence[Row], layout: Layout) -> list[tuple[str, str, tuple[int,
     sent = (len(rows), width) if layout.batched else (width,)
     packed: list[tuple[str, str, tuple[int, ...], bytes]] = []
     for logical, name, datatype in layout.inputs:
-        if datatype not in _CODES:
+        if datatype not in _IDS:
             raise MalformedResponse(f"The model takes its input {name} as {datatype}, which holds no ids.")
-        one = array(_CODES[datatype], (1,)).tobytes()
-        filled = (_filled(row, logical, one, _CODES[datatype]).ljust(width * len(one), b"\0") for row in rows)
+        one = tensors.pack(datatype, (1,))
+        filled = (_filled(row, logical, datatype, one).ljust(width * len(one), b"\0") for row in rows)
         packed.append((name, datatype, sent, b"".join(filled)))
     return packed
 
 
-def _filled(row: Row, logical: str, one: bytes, code: str) -> bytes:
+def _filled(row: Row, logical: str, datatype: str, one: bytes) -> bytes:
     length = len(row.ids)
     match logical:
         case dialect.INPUT_IDS:
-            return array(code, row.ids).tobytes()
+            return tensors.pack(datatype, row.ids)
         case dialect.ATTENTION_MASK:
             return one * length
         case _:
