@@ -70,6 +70,7 @@ class _Http:
         connection.begin(request)
         answer = await connection.finished(_TIMEOUT_S)
         if answer.status != 200:
+            connection.close()
             raise RuntimeError(f"{path} answered {answer.status}: {answer.tail[:300]!r}")
         self._idle.append(connection)
 
