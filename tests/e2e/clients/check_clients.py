@@ -63,16 +63,17 @@ def test_litellm_reranks(provider: str, base: str) -> None:
     assert len(answer.results) == 3
 
 
-@pytest.mark.parametrize("checked", [True, False])
-def test_langchain_embeds(expected: list[list[float]], checked: bool) -> None:
+@pytest.mark.parametrize("at_once", [True, False])
+def test_langchain_embeds(expected: list[list[float]], at_once: bool) -> None:
     # With check_embedding_ctx_length it would send the ids of OpenAI's own tokenizer, which no other model has.
     embeddings = OpenAIEmbeddings(model="minilm", base_url=BASE_URL, api_key="x", check_embedding_ctx_length=False)
-    vectors = embeddings.embed_documents(TEXTS) if checked else [embeddings.embed_query(text) for text in TEXTS]
+    vectors = embeddings.embed_documents(TEXTS) if at_once else [embeddings.embed_query(text) for text in TEXTS]
     for vector, wanted in zip(vectors, expected, strict=True):
         assert vector == pytest.approx(wanted, abs=1e-6)
 
 
 def test_llama_index_embeds(expected: list[list[float]]) -> None:
     model = OpenAIEmbedding(model_name="minilm", api_base=BASE_URL, api_key="x")
+    assert model.get_query_embedding(TEXTS[0]) == pytest.approx(expected[0], abs=1e-6)
     for vector, wanted in zip(model.get_text_embedding_batch(TEXTS), expected, strict=True):
         assert vector == pytest.approx(wanted, abs=1e-6)

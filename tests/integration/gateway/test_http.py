@@ -6,7 +6,9 @@ import json
 import pytest
 import pytest_asyncio
 
+from testkit import raw_http
 from testkit.gateway_process import FRAMES, USAGE, gateway_process
+from testkit.raw_http import chunked, status_of
 
 CHAT = b'{"model":"tiny-chat","messages":[{"role":"user","content":"hi"}]}'
 STREAM = CHAT[:-1] + b',"stream":true}'
@@ -14,12 +16,7 @@ PATH = "/v1/chat/completions"
 
 
 def request(body=CHAT, *lines, path=PATH, host="host: x"):
-    head = [f"POST {path} HTTP/1.1", *([host] if host else []), f"content-length: {len(body)}", *lines, "", ""]
-    return "\r\n".join(head).encode() + body
-
-
-def status_of(answer):
-    return int(answer.split(b" ", 2)[1]) if answer.startswith(b"HTTP/1.1 ") else 0
+    return raw_http.request(path, body, *lines, host=host)
 
 
 RAW = {
@@ -111,9 +108,7 @@ class TestOneProcess:
     async def test_a_large_body_is_served_and_one_above_the_cap_is_not(self, shared):
         large = CHAT.replace(b"hi", b"x" * 2_000_000)
         assert (await shared.post(PATH, large))[0] == 200
-        chunks = b"".join(b"10000\r\n" + b"x" * 65536 + b"\r\n" for _ in range(200))
-        head = f"POST {PATH} HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n".encode()
-        assert status_of(await shared.raw(head + chunks)) == 413
+        assert status_of(await shared.raw(chunked(PATH, b"x" * 13_000_000))) == 413
 
     async def test_prompts_stay_out_of_log_and_metrics(self, shared):
         await shared.post(PATH, CHAT.replace(b"hi", b"CANARY"))

@@ -10,8 +10,16 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from conch_contracts.names import PREPARE_PATH, EngineAddress, WorkerUrl
-from conch_contracts.records import Engine, Pool
+from conch_contracts.names import (
+    DETOKENIZE_PATH,
+    ENCODE_PATH,
+    PREPARE_PATH,
+    PREPARE_ROWS_PATH,
+    TOKENIZE_PATH,
+    EngineAddress,
+    WorkerUrl,
+)
+from conch_contracts.records import Engine, Pool, Route
 from conch_kit.heartbeat import HeartbeatWriter
 from conch_kit.registry import RegistryWriter
 from testkit.gateway import route
@@ -22,6 +30,14 @@ from testkit.servers.scripted_http import Call, ScriptedHttp
 FRAMES = (b'data: {"a":1}\n\n', b'data: {"a":2}\n\n', b"data: [DONE]\n\n")
 USAGE = b': usage {"prompt_tokens":3,"completion_tokens":2}\n\n'
 PREPARED = b'{"prompts":[{"ids":[1,2,3],"text":"abc"}]}'
+TOKENIZED = {
+    PREPARE_PATH: PREPARED,
+    PREPARE_ROWS_PATH: b'{"rows":[{"ids":[1,2,3]}]}',
+    TOKENIZE_PATH: b'{"tokens":[1,2,3]}',
+    DETOKENIZE_PATH: b'{"prompt":"abc"}',
+}
+VECTORS = b'{"data":[{"object":"embedding","index":0,"embedding":[1.0,0.0]}]}'
+SCORES = b'{"rows":[[0.5]]}'
 
 
 @dataclass(slots=True)
@@ -69,9 +85,11 @@ async def _read_for(reader: asyncio.StreamReader, wait_s: float) -> bytes:
 
 
 async def answers(call: Call) -> None:
-    """Play tokenizer and worker."""
-    if call.path == PREPARE_PATH:
-        await call.answer(PREPARED)
+    """Play tokenizer and workers."""
+    if call.path in TOKENIZED:
+        await call.answer(TOKENIZED[call.path])
+    elif call.path == ENCODE_PATH:
+        await call.answer(VECTORS if json.loads(call.body)["task"] in ("embed", "pool") else SCORES)
     elif json.loads(call.body)["stream"]:
         await call.begin()
         for frame in (*FRAMES, USAGE):
@@ -82,15 +100,15 @@ async def answers(call: Call) -> None:
 
 
 @asynccontextmanager
-async def gateway_process(folder: Path, **settings: str) -> AsyncIterator[Process]:
-    """Run a gateway that knows one model until the context ends."""
+async def gateway_process(folder: Path, *models: Route, **settings: str) -> AsyncIterator[Process]:
+    """Run a gateway that knows these models, tiny-chat when none is given, until the context ends."""
     async with AsyncExitStack() as stack:
         redis = await stack.enter_async_context(RedisServer())
         backend = await stack.enter_async_context(ScriptedHttp(answers))
         client = await stack.enter_async_context(patient_redis(redis.url))
-        model = route()
-        await RegistryWriter(client).publish({model.model_id: (model, (Engine(grpc=EngineAddress("e:1")),))})
-        for pool in (Pool.TOKENIZER, Pool.LLM):
+        engines = (Engine(grpc=EngineAddress("e:1")),)
+        await RegistryWriter(client).publish({model.model_id: (model, engines) for model in models or (route(),)})
+        for pool in (Pool.TOKENIZER, Pool.LLM, Pool.EMBED):
             beat = HeartbeatWriter(
                 client, pool, WorkerUrl(backend.url), in_flight=lambda: 0, draining=lambda: False, interval_s=0.5
             )

@@ -1,8 +1,39 @@
 import numpy as np
 import pytest
 
-from conch_embed_worker.arrays import unpack
+from conch_contracts.encoder_dialect import ATTENTION_MASK, INPUT_IDS, TOKEN_TYPE_IDS
+from conch_contracts.encoding import Row
+from conch_embed_worker.arrays import pack, unpack
+from conch_kit.triton.encoder_layout import Layout
 from conch_kit.triton.errors import MalformedResponse
+
+
+def layout(datatype: str, *, batched: bool = True) -> Layout:
+    inputs = tuple((name, name.upper(), datatype) for name in (INPUT_IDS, ATTENTION_MASK, TOKEN_TYPE_IDS))
+    return Layout(inputs, "out", None, max_rows=8, batched=batched, parallel=1)
+
+
+@pytest.mark.parametrize(
+    ("datatype", "dtype"), [("INT64", "<i8"), ("INT32", "<i4"), ("UINT32", "<u4"), ("UINT64", "<u8")]
+)
+def test_rows_are_padded_to_the_longest(datatype: str, dtype: str) -> None:
+    rows = (Row(ids=(7, 8, 9, 10), second=3), Row(ids=(5,)))
+    found = {name: (kind, shape, np.frombuffer(raw, dtype)) for name, kind, shape, raw in pack(rows, layout(datatype))}
+    assert {(kind, shape) for kind, shape, _ in found.values()} == {(datatype, (2, 4))}
+    assert {name: list(numbers) for name, (_, _, numbers) in found.items()} == {
+        "INPUT_IDS": [7, 8, 9, 10, 5, 0, 0, 0],
+        "ATTENTION_MASK": [1, 1, 1, 1, 1, 0, 0, 0],
+        "TOKEN_TYPE_IDS": [0, 0, 0, 1, 0, 0, 0, 0],
+    }
+
+
+def test_a_model_without_batches_gets_a_row_alone() -> None:
+    assert {shape for _, _, shape, _ in pack((Row(ids=(7, 8)),), layout("INT64", batched=False))} == {(2,)}
+
+
+def test_a_model_that_takes_no_ids_is_refused() -> None:
+    with pytest.raises(MalformedResponse, match="FP32"):
+        pack((Row(ids=(7,)),), layout("FP32"))
 
 
 @pytest.mark.parametrize(

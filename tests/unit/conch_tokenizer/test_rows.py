@@ -92,3 +92,22 @@ def test_rows_that_were_cut_cut_nothing_that_comes_later(bench: Workbench, model
     assert len(whole) > 5
     ask(bench, texts=(text,), truncate=5)
     assert model.encode(text, add_special_tokens=True) == whole
+
+
+@pytest.mark.parametrize("paired", [False, True])
+@pytest.mark.parametrize("truncate", [None, 4, 7, 64])
+@pytest.mark.parametrize("special", [False, True])
+def test_rows_are_those_of_transformers(
+    bench: Workbench, model: ModelTokenizer, paired: bool, truncate: int | None, special: bool
+) -> None:
+    texts = ["oil", "the weather [SEP] is fine", "\u00e9t\u00e9 \u4e2d\u6587 \U0001f600 x", "a b c d e f g h i j k"]
+    pairs = [f"{text} in a house" for text in texts] if paired else None
+    found = ask(bench, texts=tuple(texts), pairs=tuple(pairs or ()), truncate=truncate, add_special_tokens=special)
+    wanted = model.transformers(
+        texts, pairs, add_special_tokens=special, truncation=truncate is not None, max_length=truncate
+    )
+    assert [ids for ids, _ in found] == wanted["input_ids"]
+    if paired:
+        assert [second for _, second in found] == [
+            types.index(1) if 1 in types else None for types in wanted["token_type_ids"]
+        ]

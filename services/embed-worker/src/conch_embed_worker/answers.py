@@ -20,8 +20,6 @@ _IN_BASE64 = 16 / 3
 
 def answer(request: EncodeRequest, results: Sequence[Numbers]) -> bytes:
     """Return the answer; raises InvalidRequest and UpstreamError for numbers that cannot be what was asked for."""
-    if not all(bool(np.isfinite(result).all()) for result in results):
-        raise UpstreamError("The model's answer holds numbers that are not finite.")
     match request.task:
         case Task.EMBED:
             return _vectors(request, list(_embeddings(request, results)), "embedding", "embedding")
@@ -29,15 +27,25 @@ def answer(request: EncodeRequest, results: Sequence[Numbers]) -> bytes:
             if results[0].ndim != 2:
                 raise UpstreamError("The model gives the vector of a text, not one for each token.")
             _check_size(request, results)
-            tokens = [_finish(request, result) for result in results]
+            tokens = [_finish(request, _finite(result)) for result in results]
             return _vectors(request, tokens, "pooling", "data")
         case Task.SIMILARITY:
-            cosines = pooling.similarities(np.stack(results), request.firsts)
+            cosines = pooling.similarities(_together(results), request.firsts)
             return _rows(cosines[:, np.newaxis])
         case Task.SCORE:
             if results[0].ndim != 1:
                 raise UpstreamError("The model gives a vector for each token, not the scores of a text.")
-            return _rows(pooling.activate(np.stack(results), request.activation))
+            return _rows(pooling.activate(_together(results), request.activation))
+
+
+def _together(results: Sequence[Numbers]) -> Numbers:
+    return _finite(np.array(results))
+
+
+def _finite(numbers: Numbers) -> Numbers:
+    if not np.isfinite(numbers).all():
+        raise UpstreamError("The model's answer holds numbers that are not finite.")
+    return numbers
 
 
 def _check_size(request: EncodeRequest, results: Sequence[Numbers]) -> None:
@@ -58,7 +66,7 @@ def _embeddings(request: EncodeRequest, results: Sequence[Numbers]) -> Numbers:
         raise InvalidRequest(
             f"This model's embeddings have {size} dimensions.", param="dimensions", code="invalid_value"
         )
-    return _finish(request, pooling.shorten(np.stack(results), request.dimensions))
+    return _finish(request, pooling.shorten(_together(results), request.dimensions))
 
 
 def _finish(request: EncodeRequest, vectors: Numbers) -> Numbers:

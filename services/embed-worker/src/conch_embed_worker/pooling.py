@@ -21,12 +21,20 @@ def pool(hidden: Numbers, lengths: Sequence[int], pooling: Pooling) -> Numbers:
             last: Numbers = hidden[np.arange(len(lengths)), np.asarray(lengths) - 1]
             return last
         case Pooling.MEAN:
-            counts = np.asarray(lengths)
-            mask = np.arange(hidden.shape[1])[np.newaxis, :] < counts[:, np.newaxis]
-            means: Numbers = np.einsum("bsh,bs->bh", hidden, mask.astype(np.float32)) / counts[:, np.newaxis]
-            return means.astype(np.float32, copy=False)
+            counts = np.array(lengths, np.float32)[:, np.newaxis]
+            means: Numbers = _sums(hidden, counts, padded=min(lengths) < hidden.shape[1]) / counts
+            return means
         case _:
             assert_never(pooling)
+
+
+def _sums(hidden: Numbers, counts: Numbers, *, padded: bool) -> Numbers:
+    if not padded:
+        whole: Numbers = np.add.reduce(hidden, axis=1)
+        return whole
+    mask = np.arange(hidden.shape[1])[np.newaxis, :] < counts
+    sums: Numbers = np.einsum("bsh,bs->bh", hidden, mask.astype(np.float32))
+    return sums
 
 
 def shorten(vectors: Numbers, dimensions: int | None) -> Numbers:
@@ -36,8 +44,9 @@ def shorten(vectors: Numbers, dimensions: int | None) -> Numbers:
 
 def normalize(vectors: Numbers) -> Numbers:
     """Return the vectors with length 1; one that is all zeros stays so."""
-    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    scaled: Numbers = (vectors / np.where(lengths == 0, 1, lengths)).astype(np.float32)
+    lengths = np.sqrt(np.einsum("...i,...i->...", vectors, vectors))[..., np.newaxis]
+    lengths[lengths == 0] = 1
+    scaled: Numbers = vectors / lengths
     return scaled
 
 

@@ -15,6 +15,8 @@ from conch_kit.errors import BodyTooLarge, InvalidRequest, RequestTimeout, Unsup
 MAX_DEPTH = 64
 MAX_KEYS = 256
 """Keys of the top-level object."""
+MAX_KEY_CHARS = 256
+"""Of each of them; no parameter's name comes near."""
 MAX_VALUES = 1_200_000
 """Commas in a body: more than any context has token ids. A parser holds the interpreter for all of them at once."""
 MAX_CONTAINERS = 200_000
@@ -82,6 +84,8 @@ def parse(body: bytes) -> dict[str, object]:
         raise InvalidRequest("Expected the body to be a JSON object.")
     if len(document) > MAX_KEYS:
         raise InvalidRequest(f"Expected an object with at most {MAX_KEYS} keys.")
+    if len(body) > MAX_KEY_CHARS and any(len(key) > MAX_KEY_CHARS for key in document):
+        raise InvalidRequest(f"Expected keys of at most {MAX_KEY_CHARS} characters.")
     # A body with few brackets cannot be deep; that spares the walk for nearly every request.
     if body.count(b"[") + body.count(b"{") > MAX_DEPTH and _deeper_than(document, MAX_DEPTH):
         raise InvalidRequest(f"Expected at most {MAX_DEPTH} nested levels.", code="too_deep")

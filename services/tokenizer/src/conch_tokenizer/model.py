@@ -7,6 +7,7 @@ this module: transformers takes more than a second to import. `chat` renders.
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
@@ -14,6 +15,15 @@ from tokenizers import Tokenizer
 from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from conch_tokenizer.errors import BundleUnreadable
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedRow:
+    """The ids of a text, or of a pair of texts."""
+
+    ids: Sequence[int]
+    second: int | None
+    """Where the second text begins, for models that tell the two apart."""
 
 
 class ModelTokenizer:
@@ -39,6 +49,36 @@ class ModelTokenizer:
         ids: list[int] = self._direct.encode(text, add_special_tokens=add_special_tokens).ids
         return ids
 
+    def encode_rows(
+        self, texts: list[str], pairs: list[str] | None, *, add_special_tokens: bool, truncate: int | None
+    ) -> list[EncodedRow]:
+        """Return the ids of texts, or of pairs of texts, each cut at so many with its special tokens kept."""
+        if self._direct is None:
+            return self._encode_rows_slowly(texts, pairs, add_special_tokens=add_special_tokens, truncate=truncate)
+        self._direct.encode_special_tokens = self.transformers.split_special_tokens
+        if truncate is None:
+            self._direct.no_truncation()
+        else:
+            self._direct.enable_truncation(truncate, direction=self.transformers.truncation_side)
+        inputs = texts if pairs is None else list(zip(texts, pairs, strict=True))
+        encoded = self._direct.encode_batch_fast(inputs, add_special_tokens=add_special_tokens)
+        return [EncodedRow(row.ids, None if pairs is None else _second(row.type_ids)) for row in encoded]
+
+    def _encode_rows_slowly(
+        self, texts: list[str], pairs: list[str] | None, *, add_special_tokens: bool, truncate: int | None
+    ) -> list[EncodedRow]:
+        encoded = self.transformers(
+            texts,
+            pairs,
+            add_special_tokens=add_special_tokens,
+            truncation=truncate is not None,
+            max_length=truncate,
+            return_attention_mask=False,
+            return_token_type_ids=pairs is not None,
+        )
+        types = encoded["token_type_ids"] if pairs is not None else [[]] * len(texts)
+        return [EncodedRow(ids, _second(kinds)) for ids, kinds in zip(encoded["input_ids"], types, strict=True)]
+
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of ids, special tokens kept."""
         return cast(str, self.transformers.decode(list(ids)))
@@ -56,6 +96,10 @@ class ModelTokenizer:
         whole = self.encode("a", add_special_tokens=True)
         start = next(i for i in range(len(whole) + 1) if whole[i : i + len(bare)] == bare)
         return whole[:start], whole[start + len(bare) :]
+
+
+def _second(types: Sequence[int]) -> int | None:
+    return types.index(1) if 1 in types else None
 
 
 def load(folder: Path) -> ModelTokenizer:

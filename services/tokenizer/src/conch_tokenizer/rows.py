@@ -67,25 +67,14 @@ def _shortened(bench: Workbench, request: PrepareRowsRequest) -> list[str]:
 def _encode(bench: Workbench, request: PrepareRowsRequest, texts: list[str], pairs: list[str] | None) -> list[Row]:
     if not texts:
         return []
-    cut = request.truncate is not None
-    encoded = bench.model.transformers(
-        texts,
-        pairs,
-        add_special_tokens=request.add_special_tokens,
-        truncation=cut,
-        max_length=request.truncate,
-        return_attention_mask=False,
-        return_token_type_ids=pairs is not None,
+    encoded = bench.model.encode_rows(
+        texts, pairs, add_special_tokens=request.add_special_tokens, truncate=request.truncate
     )
-    if request.truncate is not None and max(map(len, encoded["input_ids"])) > request.truncate:
+    if request.truncate is not None and max(len(row.ids) for row in encoded) > request.truncate:
         # What is shorter than its own special tokens is left as it was.
         message = f"expected room for the special tokens too, found {request.truncate}"
         raise InvalidRequest(message, param="truncate_prompt_tokens", code="invalid_value")
-    types: Sequence[Sequence[int]] = encoded["token_type_ids"] if pairs is not None else ()
-    return [
-        Row(ids=tuple(ids), second=types[index].index(1) if types and 1 in types[index] else None)
-        for index, ids in enumerate(encoded["input_ids"])
-    ]
+    return [Row(ids=tuple(row.ids), second=row.second) for row in encoded]
 
 
 def _cut(ids: Sequence[int], truncate: int | None) -> Row:
