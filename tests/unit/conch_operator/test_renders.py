@@ -36,7 +36,7 @@ def test_a_pod_may_take_longer_to_end_than_its_hold_and_its_drain(name: str) -> 
     pod = _deployment(name)["spec"]["template"]["spec"]
     (server,) = pod["containers"]
     (exit_s,) = {int(arg.split("=")[1]) for arg in server["args"] if arg.startswith("--exit-timeout-secs=")}
-    assert exit_s == 60
+    assert exit_s == 300
     assert pod["terminationGracePeriodSeconds"] >= exit_s + 45
     assert server["lifecycle"]["preStop"]["httpGet"]["path"] == "/withdrawn"
 
