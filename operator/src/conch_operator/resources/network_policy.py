@@ -39,12 +39,15 @@ def make_network_policy(
 def _downloads() -> list[Object]:
     plain = [network for network in FORBIDDEN if isinstance(network, IPv4Network)]
     longer = [network for network in FORBIDDEN if isinstance(network, IPv6Network)]
-    everybody = {"0.0.0.0/0": plain, "::/0": [*longer, *map(as_translated, plain)]}
-    blocks = [{"ipBlock": {"cidr": cidr, "except": list(map(str, but))}} for cidr, but in everybody.items()]
+    everybody = [_block("0.0.0.0/0", plain), _block("::/0", [*longer, *map(as_translated, plain)])]
     return [
         {"ports": [{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]},
-        {"to": blocks, "ports": [{"protocol": "TCP"}]},
+        {"to": everybody, "ports": [{"protocol": "TCP"}]},
     ]
+
+
+def _block(cidr: str, but: Sequence[IPv4Network | IPv6Network]) -> Object:
+    return {"ipBlock": {"cidr": cidr, "except": [str(network) for network in but]}}
 
 
 def _ports(numbers: Sequence[int]) -> list[Object]:
