@@ -1,17 +1,16 @@
-"""No request fails and no stream breaks while parts of a release are replaced, scaled, evicted and deleted in turn."""
+"""No request fails and no stream breaks while parts of a release are replaced, scaled, evicted and deleted."""
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
-from testkit.conch import wait_until
 from testkit.kubernetes import Cluster, Images, Namespace
 from testkit.release import NAME, Release, release
-from testkit.steady_load import ANSWER_S, STREAMS, Load, steady_load
-from testkit.waiting import eventually_in_thread
+from testkit.steady_load import STREAMS, steady_load
+from testkit.waiting import eventually, eventually_in_thread
 
 PACED = {"engine": {"cpu": {"maxBatchSize": 64, "tokensPerSecond": 10}}}
 """A story of 118 tokens takes 12 s, and one engine has room for all of the load."""
@@ -36,61 +35,55 @@ def model(conch: Release) -> str:
     return name
 
 
-@pytest.fixture(scope="module")
-def load(conch: Release, model: str) -> Iterator[Load]:
-    """Give the load that goes on from the first of these tests to the last."""
-    with steady_load(conch.client, model) as found:
-        yield found
-    assert found.failures == []
+@asynccontextmanager
+async def nothing_lost(conch: Release, model: str) -> AsyncIterator[None]:
+    """Load the release beside the body, once all streams run, and see that nothing of the load is lost."""
+    async with conch.client() as client:
+        async with steady_load(client, model) as load:
+            await eventually(lambda: load.streaming == STREAMS or load.failures, "all streams to run", 60)
+            yield
+        assert load.failures == []
+        assert load.streams >= STREAMS
 
 
-@contextmanager
-def nothing_lost(load: Load) -> Iterator[None]:
-    """See that nothing of the load is lost during the body."""
-    before, ended = len(load.failures), load.streams
-    yield
-    wait_until(lambda: load.streams >= ended + STREAMS or len(load.failures) > before, "streams to end", ANSWER_S)
-    assert load.failures[before:] == []
-
-
-async def test_a_changed_model(conch: Release, model: str, load: Load) -> None:
+async def test_a_changed_model(conch: Release, model: str) -> None:
     engine = Part(conch, "engine")
-    with nothing_lost(load):
+    async with nothing_lost(conch, model):
         before = engine.pods()
         engine.namespace.kubectl("patch", "modeldeployment", model, "--type=merge", "-p", json.dumps({"spec": CHANGED}))
         await engine.without(before)
 
 
 @pytest.mark.parametrize("component", SERVICES)
-async def test_a_rolling_update(conch: Release, load: Load, component: str) -> None:
+async def test_a_rolling_update(conch: Release, model: str, component: str) -> None:
     part = Part(conch, component)
-    with nothing_lost(load):
+    async with nothing_lost(conch, model):
         before = part.pods()
         part.namespace.kubectl("rollout", "restart", f"deployment/{NAME}-conch-{component}")
         await part.without(before)
 
 
-async def test_scaling_up_and_down(conch: Release, model: str, load: Load) -> None:
+async def test_scaling_up_and_down(conch: Release, model: str) -> None:
     engine = Part(conch, "engine")
-    with nothing_lost(load):
+    async with nothing_lost(conch, model):
         for replicas in (3, 1):
             engine.namespace.kubectl("scale", "modeldeployment", model, f"--replicas={replicas}")
             await eventually_in_thread(lambda n=replicas: engine.is_ready(n), f"{replicas} engines", DONE_S)  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("component", COMPONENTS)
-async def test_eviction_of_each_pod(conch: Release, load: Load, component: str) -> None:
+async def test_eviction_of_each_pod(conch: Release, model: str, component: str) -> None:
     part = Part(conch, component)
-    with nothing_lost(load):
+    async with nothing_lost(conch, model):
         for pod, uid in part.pods().items():
             await part.evict(pod)
             await part.without({pod: uid})
 
 
 @pytest.mark.parametrize("component", COMPONENTS)
-async def test_deletion_of_each_pod(conch: Release, load: Load, component: str) -> None:
+async def test_deletion_of_each_pod(conch: Release, model: str, component: str) -> None:
     part = Part(conch, component)
-    with nothing_lost(load):
+    async with nothing_lost(conch, model):
         for pod, uid in part.pods().items():
             part.namespace.kubectl("delete", "pod", pod, "--wait=false")
             await part.without({pod: uid})

@@ -5,17 +5,15 @@ What goes wrong is kept as sentences. Nothing is tried twice, so a client sees e
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import openai
 from openai import AsyncOpenAI
 
-from testkit.conch import wait_until
 from testkit.golden import Item, load_golden
-from testkit.threads import in_thread
 
 STREAMS = 20
 REQUESTS_PER_S = 5
@@ -38,21 +36,19 @@ class Load:
         self.failures.append(f"after {time.monotonic() - self.began:.1f} s: {what}")
 
 
-@contextmanager
-def steady_load(connect: Callable[[], AsyncOpenAI], model: str) -> Iterator[Load]:
-    """Load a model during the body, from when all streams run; what is in flight at its end is finished."""
-    load, story = Load(), load_golden().named("story")
-
-    async def run(started: Callable[[], None], stop: asyncio.Event) -> None:
-        async with connect() as client, asyncio.TaskGroup() as tasks:
-            for _ in range(STREAMS):
-                tasks.create_task(_stream_until(stop, client, model, story, load))
-            tasks.create_task(_ask_until(stop, client, model, load, tasks))
-            started()
-
-    with in_thread(run, "steady-load", end_s=2 * ANSWER_S):
-        wait_until(lambda: load.streaming == STREAMS or bool(load.failures), "all streams to run", ANSWER_S)
-        yield load
+@asynccontextmanager
+async def steady_load(client: AsyncOpenAI, model: str) -> AsyncIterator[Load]:
+    """Load a model beside the body; what is in flight at its end is finished, so all of it counts."""
+    load, stop = Load(), asyncio.Event()
+    story = load_golden().named("story")
+    async with asyncio.TaskGroup() as tasks:
+        for _ in range(STREAMS):
+            tasks.create_task(_stream_until(stop, client, model, story, load))
+        tasks.create_task(_ask_until(stop, client, model, load, tasks))
+        try:
+            yield load
+        finally:
+            stop.set()
 
 
 async def _stream_until(stop: asyncio.Event, client: AsyncOpenAI, model: str, story: Item, load: Load) -> None:

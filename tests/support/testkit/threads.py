@@ -13,8 +13,8 @@ Serve = Callable[[Callable[[], None], asyncio.Event], Awaitable[None]]
 
 
 @contextmanager
-def in_thread(serve: Serve, name: str, end_s: float = _END_S) -> Iterator[None]:
-    """Run it during the body, on a loop of its own, and give it so long to end afterwards."""
+def in_thread(serve: Serve, name: str) -> Iterator[None]:
+    """Run it during the body, on a loop of its own."""
     started = threading.Event()
     running: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
 
@@ -31,4 +31,4 @@ def in_thread(serve: Serve, name: str, end_s: float = _END_S) -> Iterator[None]:
     finally:
         for loop, stop in running:
             loop.call_soon_threadsafe(stop.set)
-        thread.join(end_s)
+        thread.join(_END_S)
