@@ -10,6 +10,8 @@ import os
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from images import base, pip_settings
@@ -17,6 +19,10 @@ from images.names import NAMES, Image, Naming
 from images.tools import BuildFailed, Recipe, Tool, find_tool
 
 _ROOT = Path(__file__).resolve().parents[2]
+_SHARED = ("code", "runtime")
+"""The Dockerfile's stages that every image comes from."""
+_SIDE_BY_SIDE = 2
+"""A build waits for its disk as long as for its processor."""
 
 
 def main() -> int:
@@ -35,8 +41,8 @@ def main() -> int:
                 revision=base.revision(_ROOT),
                 secrets=pip_settings.write(Path(folder), environ),
             )
-            for name in arguments.names or NAMES:
-                _build(tool, recipe, naming.image(name), arguments.archives)
+            images = [naming.image(name) for name in arguments.names or NAMES]
+            _build_all(tool, recipe, images, arguments.archives)
     except BuildFailed as error:
         sys.stderr.write(f"images: {error}\n")
         return 1
@@ -53,6 +59,20 @@ def _arguments() -> argparse.Namespace:
     if unknown := set(arguments.names) - set(NAMES):
         parser.error(f"no such image: {', '.join(sorted(unknown))}")
     return arguments
+
+
+def _build_all(tool: Tool, recipe: Recipe, images: Sequence[Image], archives: Path | None) -> None:
+    """Build first what they share, so that it is built once, then the images side by side."""
+    for stage in _SHARED:
+        tool.build_stage(recipe, stage)
+    with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
+        started = [pool.submit(_build, tool, recipe, image, archives) for image in images]
+        try:
+            for build in started:
+                build.result()
+        except BuildFailed:
+            pool.shutdown(cancel_futures=True)
+            raise
 
 
 def _build(tool: Tool, recipe: Recipe, image: Image, archives: Path | None) -> None:

@@ -38,11 +38,12 @@ class Tool(ABC):
         """Build one target of the Dockerfile."""
         # As labels of the command line they come last, so that another commit spoils no cached layer.
         labels = {"version": recipe.version, "revision": recipe.revision, "base.name": recipe.base}
-        options = [f"--target={image.target}", f"--tag={image.reference}"]
-        options += [word for name, path in recipe.secrets.items() for word in ("--secret", f"id={name},src={path}")]
-        options += [f"--build-arg=BASE={recipe.base}"]
-        options += [f"--label=org.opencontainers.image.{name}={value}" for name, value in labels.items()]
-        self._build(*options, str(recipe.context))
+        options = [f"--label=org.opencontainers.image.{name}={value}" for name, value in labels.items()]
+        self._build_target(recipe, image.target, f"--tag={image.reference}", *options)
+
+    def build_stage(self, recipe: Recipe, stage: str) -> None:
+        """Build one stage of the Dockerfile for the images that come from it."""
+        self._build_target(recipe, stage)
 
     def build_folder(self, folder: Path, reference: str) -> None:
         """Build the Dockerfile in a folder that has nothing to do with ours."""
@@ -80,11 +81,19 @@ class Tool(ABC):
     @abstractmethod
     def _save(self, reference: str, archive: Path) -> None: ...
 
+    def _build_target(self, recipe: Recipe, target: str, *words: str) -> None:
+        secrets = [word for name, path in recipe.secrets.items() for word in ("--secret", f"id={name},src={path}")]
+        self._build(f"--target={target}", *secrets, f"--build-arg=BASE={recipe.base}", *words, str(recipe.context))
+
     def _build(self, *words: str) -> None:
         self._run("build", *self.options, *words)
 
     def _run(self, *words: str) -> None:
-        if subprocess.run([self.name, *words], stdout=sys.stderr, check=False).returncode:
+        """Run it and show all that it said at its end, because others may run beside it."""
+        done = subprocess.run([self.name, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+        sys.stderr.buffer.write(done.stdout)
+        sys.stderr.flush()
+        if done.returncode:
             raise BuildFailed(f"{self.name} {words[0]} failed; what it said is above.")
 
     def _ask(self, *words: str) -> str:

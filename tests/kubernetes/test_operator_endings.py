@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from testkit.kubernetes import Cluster, Images, Namespace, definition, fresh_namespace
-from testkit.operators import Plane, bare_plane
+from testkit.operators import ENGINE_DRAIN_S, Plane, bare_plane
 
-DRAIN_S = 10
-NAMESPACE_S = 15 + (DRAIN_S + 60) / 2 + 10
+NAMESPACE_S = 15 + (ENGINE_DRAIN_S + 60) / 2 + 10
 """Kubernetes looks at such a namespace twice: at once, and after half of the time that its pods are given to end."""
 
 
@@ -23,8 +22,6 @@ def world(cluster: Cluster, images: Images, tmp_path: Path) -> Iterator[Plane]:
 
 def test_a_namespace_with_live_engines_goes_when_its_pods_may_have_ended(world: Plane, namespace: Namespace) -> None:
     release: dict[str, Any] = {"release": {"name": "conch", "namespace": namespace.name}}
-    engines = {"agentImage": world.images["operator"], "images": {"cpu": world.images["engine-cpu"]}}
-    release["engines"] = {**engines, "drainSeconds": DRAIN_S}
     with world.operator(release=release):
         world.namespace.apply(world.model())
         world.wait_ready()

@@ -30,11 +30,7 @@ def world(cluster: Cluster, images: Images, tmp_path_factory: pytest.TempPathFac
 @pytest.fixture(scope="module")
 def operator(world: Plane) -> Iterator[Process]:
     endpoint = f"http://hub.{world.namespace.name}.svc.cluster.local:{_PORT}"
-    engines = {
-        "agentImage": world.images["operator"],
-        "images": {"cpu": world.images["engine-cpu"]},
-        "downloads": {"env": {"HF_ENDPOINT": endpoint}},
-    }
+    engines = world.engine_settings(downloads={"env": {"HF_ENDPOINT": endpoint}})
     with world.operator(round_s=1, release={"engines": engines}) as process:
         yield process
         world.namespace.kubectl("delete", "pod", "hub", "--wait=false")

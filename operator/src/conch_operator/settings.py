@@ -76,8 +76,9 @@ class EngineSettings(_Part):
     image_pull_secrets: tuple[str, ...] = ()
     shm_size: str = "1Gi"
     """Of /dev/shm, where Triton and its Python stubs exchange tensors."""
-    drain_seconds: float = Field(default=60.0, ge=1)
-    """How long an engine that ends may go on with the answers that it has begun. While pods that are given long remain,
+    drain_seconds: float = Field(default=300.0, ge=1)
+    """How long an engine that ends may go on with the answers that it has begun: as long as gateways and workers may,
+    so that a rollout cuts no answer that they let through. While pods that are given long remain,
     Kubernetes looks at a namespace that is to go only after half of that time, so a long drain is a slow end."""
     downloads: DownloadSettings = DownloadSettings()
     network_policy: NetworkPolicySettings = NetworkPolicySettings()

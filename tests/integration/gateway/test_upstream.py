@@ -1,13 +1,14 @@
 """The HTTP clients of the gateway against a real server that misbehaves."""
 
 import asyncio
+import socket
 
 import pytest
 
 from conch_contracts.names import WorkerUrl
 from conch_gateway.upstream.aiohttp_client import AiohttpUpstream
 from conch_gateway.upstream.pool import ConnectionPool
-from conch_gateway.upstream.port import AnswerLost, ConnectFailed, Post, read_all
+from conch_gateway.upstream.port import AnswerLost, ConnectFailed, ConnectTimedOut, Post, read_all
 from testkit.servers.scripted_http import ScriptedHttp
 
 
@@ -109,6 +110,20 @@ async def test_nobody_listening_is_a_failed_connect(upstream):
         pass
     with pytest.raises(ConnectFailed):
         await ask(upstream, server)
+
+
+@pytest.mark.parametrize("kind", [ConnectionPool, AiohttpUpstream])
+async def test_a_listener_whose_queue_is_full_is_a_connect_that_took_too_long(kind):
+    with (
+        socket.create_server(("127.0.0.1", 0), backlog=0) as listener,
+        socket.create_connection(listener.getsockname()),
+    ):
+        host, port = listener.getsockname()
+        message = Post(WorkerUrl(f"http://{host}:{port}"), "/x", (), b"{}")
+        async with kind(connect_timeout_s=0.2) as client:
+            with pytest.raises(ConnectTimedOut):
+                async with client.post(message):
+                    pass
 
 
 async def test_a_broken_stream_is_lost(upstream):

@@ -36,6 +36,7 @@ _SERVICES = {
     "tokenizer": "conch_tokenizer.main",
     "llm-worker": "conch_llm_worker.main",
 }
+ENGINE_DRAIN_S = 10
 _POD_NETWORK = "127.0.0.1,172.30.0.0/16,10.0.0.0/8"
 
 
@@ -159,7 +160,7 @@ class Plane:
         content = {
             "release": {"name": "conch", "namespace": self.namespace.name},
             "watchNamespaces": [self.namespace.name],
-            "engines": {"agentImage": self.images["operator"], "images": {"cpu": self.images["engine-cpu"]}},
+            "engines": self.engine_settings(),
             **(release or {}),
         }
         folder = self.folder / name
@@ -177,6 +178,11 @@ class Plane:
         }
         environ = {"KUBECONFIG": str(kubeconfig or self.namespace.cluster.kubeconfig)}
         return Process("conch_operator.main", folder, given, environ)
+
+    def engine_settings(self, **more: object) -> dict[str, object]:
+        """Return what an operator is told about engines; their time to end is short, so that namespaces go soon."""
+        images = {"cpu": self.images["engine-cpu"]}
+        return {"agentImage": self.images["operator"], "images": images, "drainSeconds": ENGINE_DRAIN_S, **more}
 
     def model(self, name: str = "tiny-chat", **spec: Any) -> dict[str, Any]:
         """Return a ModelDeployment of the example model."""

@@ -13,7 +13,7 @@ from conch_contracts.generation import GenerateRequest
 from conch_contracts.names import GENERATE_PATH, PREPARE_PATH, EngineAddress, WorkerUrl
 from conch_contracts.records import Engine, Profile, RoutingPolicy
 from conch_contracts.tokenization import PrepareRequest
-from conch_gateway.upstream.port import ConnectFailed
+from conch_gateway.upstream.port import ConnectFailed, ConnectTimedOut
 from conch_kit.tracing import OtlpTracer
 from testkit.gateway import ENGINE, FakeAnswer, answered, gateway, lost, prepared, refused, route, snapshot, streamed
 from testkit.waiting import eventually
@@ -156,6 +156,25 @@ async def test_another_worker_is_tried_when_one_cannot_be_reached():
     served = gateway({GENERATE_PATH: lambda _: next(answers)}, known=snapshot(workers=WORKERS))
     assert (await served.client.post(PATH, CHAT)).status == 200
     assert len({post.url for post in served.upstream.posts[1:]}) == 2
+
+
+@pytest.mark.parametrize("path", [PREPARE_PATH, GENERATE_PATH])
+@pytest.mark.parametrize(
+    ("failures", "status"),
+    [
+        ((ConnectTimedOut("slow"), ConnectTimedOut("slow")), 200),
+        ((ConnectTimedOut("slow"), ConnectFailed("gone")), 503),
+        ((ConnectTimedOut("slow"),) * 3, 503),
+        ((ConnectFailed("gone"),), 503),
+    ],
+)
+async def test_the_only_process_gets_another_chance_when_it_is_slow_to_take_a_connection(path, failures, status):
+    last = prepared(3) if path == PREPARE_PATH else answered(b"{}")
+    left = iter(failures)
+    served = gateway({path: lambda post: next(left, None) or last(post)})
+    answer = await served.client.post(PATH, CHAT)
+    assert answer.status == status
+    assert len([post for post in served.upstream.posts if post.path == path]) == len(failures) + (status == 200)
 
 
 @pytest.mark.parametrize("code", ["server_shutting_down", "tokenizer_not_ready"])

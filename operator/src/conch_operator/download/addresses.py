@@ -6,19 +6,21 @@ for redirects and for names that resolve to something else each time. Behind a p
 
 import ipaddress
 
-_METADATA = frozenset(
+FORBIDDEN = tuple(
     map(
-        ipaddress.ip_address,
+        ipaddress.ip_network,
         (
-            "fd00:ec2::23",
-            "fd00:ec2::254",
-            "fd20:ce::254",
-            "100.100.100.200",
-            "192.0.0.192",
-            "168.63.129.16",
+            "169.254.0.0/16",
+            "100.100.100.200/32",
+            "192.0.0.192/32",
+            "168.63.129.16/32",
+            "fe80::/10",
+            "fd00:ec2::/32",
+            "fd20:ce::254/128",
         ),
     )
 )
+"""Link-local addresses, and where clouds answer about the machine and its account."""
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 """IPv4 addresses as a gateway of the cluster translates them."""
 
@@ -40,7 +42,13 @@ def is_forbidden(host: str) -> bool:
     except ValueError:
         return False
     address = _plain(address)
-    return address.is_link_local or address.is_multicast or address in _METADATA
+    return address.is_multicast or any(address in network for network in FORBIDDEN)
+
+
+def as_translated(network: ipaddress.IPv4Network) -> ipaddress.IPv6Network:
+    """Return the IPv6 addresses by which a gateway of the cluster may reach an IPv4 network."""
+    first = int(_NAT64.network_address) + int(network.network_address)
+    return ipaddress.IPv6Network((first, network.prefixlen + _NAT64.prefixlen))
 
 
 def _plain(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> ipaddress.IPv4Address | ipaddress.IPv6Address:

@@ -5,23 +5,14 @@ The kubelet's probes and hooks need no rule: traffic from a pod's own node is al
 """
 
 from collections.abc import Mapping, Sequence
+from ipaddress import IPv4Network, IPv6Network
 from typing import Any
 
 from conch_contracts.names import AGENT_PORT, TRITON_GRPC_PORT, TRITON_HTTP_PORT, TRITON_METRICS_PORT
+from conch_operator.download.addresses import FORBIDDEN, as_translated
 from conch_operator.settings import NetworkPolicySettings
 
 Object = dict[str, Any]
-
-_DOWNLOADS: list[Object] = [
-    {"ports": [{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]},
-    {
-        "to": [
-            {"ipBlock": {"cidr": "0.0.0.0/0", "except": ["169.254.0.0/16"]}},
-            {"ipBlock": {"cidr": "::/0", "except": ["fe80::/10", "fd00:ec2::/32"]}},
-        ],
-        "ports": [{"protocol": "TCP"}],
-    },
-]
 
 
 def make_network_policy(
@@ -40,9 +31,23 @@ def make_network_policy(
             "podSelector": {"matchLabels": dict(pods)},
             "policyTypes": ["Ingress", "Egress"],
             "ingress": ingress,
-            "egress": _DOWNLOADS if downloads else [],
+            "egress": _downloads() if downloads else [],
         },
     }
+
+
+def _downloads() -> list[Object]:
+    plain = [network for network in FORBIDDEN if isinstance(network, IPv4Network)]
+    longer = [network for network in FORBIDDEN if isinstance(network, IPv6Network)]
+    everybody = [_block("0.0.0.0/0", plain), _block("::/0", [*longer, *map(as_translated, plain)])]
+    return [
+        {"ports": [{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]},
+        {"to": everybody, "ports": [{"protocol": "TCP"}]},
+    ]
+
+
+def _block(cidr: str, but: Sequence[IPv4Network | IPv6Network]) -> Object:
+    return {"ipBlock": {"cidr": cidr, "except": [str(network) for network in but]}}
 
 
 def _ports(numbers: Sequence[int]) -> list[Object]:

@@ -47,9 +47,17 @@ class InFlight:
         """Return a context that counts one request at `key`."""
         return Lease(self.counts, key)
 
-    def pick(self, pool: Sequence[Heartbeat], *, without: frozenset[WorkerUrl] = frozenset()) -> WorkerUrl | None:
-        """Return the least loaded process that is neither draining nor excluded."""
+    def pick(
+        self,
+        pool: Sequence[Heartbeat],
+        *,
+        without: frozenset[WorkerUrl] = frozenset(),
+        at_last: frozenset[WorkerUrl] = frozenset(),
+    ) -> WorkerUrl | None:
+        """Return the least loaded process that is neither draining nor excluded, else one of `at_last`."""
         candidates = [beat for beat in pool if not beat.draining and beat.url not in without]
+        if not candidates and at_last:
+            candidates = [beat for beat in pool if not beat.draining and beat.url in at_last]
         if not candidates:
             return None
         if len(candidates) == 1:

@@ -16,7 +16,16 @@ from conch_gateway.balancing import InFlight
 from conch_gateway.refusal import as_error
 from conch_gateway.retries import RetryBudget
 from conch_gateway.stages import Stages
-from conch_gateway.upstream.port import Answer, AnswerLost, ConnectFailed, Header, Post, Upstream, read_all
+from conch_gateway.upstream.port import (
+    Answer,
+    AnswerLost,
+    ConnectFailed,
+    ConnectTimedOut,
+    Header,
+    Post,
+    Upstream,
+    read_all,
+)
 from conch_kit.errors import ServiceError, Unavailable, UpstreamError
 
 RETRIES = 2
@@ -32,6 +41,8 @@ class Tried:
 
     engines: frozenset[EngineAddress] = frozenset()
     workers: frozenset[WorkerUrl] = frozenset()
+    slow: frozenset[WorkerUrl] = frozenset()
+    """Those workers that took no connection in time: one of them is asked again when nobody else is left."""
     attempts: int = 0
     lost: int = 0
     """Workers that broke down while they had the job: it may be the job that breaks them."""
@@ -105,7 +116,7 @@ class Dispatch:
         deliver: Callable[[Answer], Awaitable[None]],
         tried: Tried,
     ) -> None:
-        worker = self._in_flight.pick(self._pool(), without=tried.workers)
+        worker = self._in_flight.pick(self._pool(), without=tried.workers, at_last=tried.slow)
         if worker is None:
             raise tried.failure or Unavailable("No worker is running.", retry_after_s=RETRY_AFTER_S)
         try:
@@ -113,9 +124,10 @@ class Dispatch:
                 async with self._upstream.post(Post(worker, self._path, headers, body)) as answer:
                     await _check(answer, worker, engine, tried)
                     return await deliver(answer)
-        except ConnectFailed:
+        except ConnectFailed as exc:
             failure: ServiceError = Unavailable("No worker answered.", retry_after_s=RETRY_AFTER_S)
-            raise _Again(replace(tried, workers=tried.workers | {worker}, failure=failure)) from None
+            slow = tried.slow | {worker} if isinstance(exc, ConnectTimedOut) else tried.slow - {worker}
+            raise _Again(replace(tried, workers=tried.workers | {worker}, slow=slow, failure=failure)) from None
         except AnswerLost as exc:
             failure = UpstreamError("The worker broke down.", code="upstream_lost")
             if exc.started:

@@ -8,7 +8,7 @@ from conch_contracts.records import Heartbeat
 from conch_gateway.balancing import InFlight
 from conch_gateway.refusal import as_error
 from conch_gateway.retries import RetryBudget
-from conch_gateway.upstream.port import Header, Post, Upstream, UpstreamFailure, read_all
+from conch_gateway.upstream.port import ConnectTimedOut, Header, Post, Upstream, UpstreamFailure, read_all
 from conch_kit.errors import ServiceError, Unavailable
 
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
@@ -51,9 +51,10 @@ class Tokenizers:
     async def _first_answer(self, body: bytes, headers: tuple[Header, ...]) -> bytes:
         self._retries.earn()
         tried: frozenset[WorkerUrl] = frozenset()
+        slow: frozenset[WorkerUrl] = frozenset()
         failure: ServiceError = Unavailable("No tokenizer is running.", retry_after_s=RETRY_AFTER_S)
         for _ in range(ATTEMPTS):
-            url = self._in_flight.pick(self._pool(), without=tried)
+            url = self._in_flight.pick(self._pool(), without=tried, at_last=slow)
             if url is None:
                 break
             if tried and not self._retries.spend():
@@ -62,7 +63,8 @@ class Tokenizers:
             try:
                 with self._in_flight.lease(url):
                     return await self._ask(Post(url, self._path, headers, body))
-            except UpstreamFailure:
+            except UpstreamFailure as exc:
+                slow = slow | {url} if isinstance(exc, ConnectTimedOut) else slow - {url}
                 failure = Unavailable("No tokenizer answered.", retry_after_s=RETRY_AFTER_S)
             except ServiceError as exc:
                 if not exc.retryable:

@@ -11,6 +11,8 @@ from conch_operator.download.addresses import ForbiddenAddress, is_forbidden, re
         "::ffff:169.254.1.1",
         "64:ff9b::169.254.169.254",
         "64:ff9b::6464:64c8",
+        "192.0.0.192",
+        "168.63.129.16",
         "fd00:ec2::254",
         "fd00:ec2::23",
         "fd20:ce::254",

@@ -16,9 +16,11 @@ _HOST = (
     r"|[0-9]{1,3}(\.[0-9]{1,3}){3}|\[[0-9A-Fa-f:]+\])"
 )
 _METADATA = (
-    r"^(https?://)?(169\.254\.|\[(?i:fe[89ab]|fd00:ec2:|.*ffff:)"
+    r"^(https?://)?(169\.254\.|(100\.100\.100\.200|192\.0\.0\.192|168\.63\.129\.16)(:|/|$)"
+    r"|\[(?i:fe[89ab]|fd00:0?ec2:|fd20:0{0,2}ce:|0{0,2}64:ff9b:[0:]*(a9fe:|6464:64c8\]|c000:c0\]|a83f:8110\])|.*ffff:)"
     r"|(?i:metadata|metadata\.google\.internal|instance-data)(:|/|$))"
 )
+"""The last IPv6 form is what a gateway of the cluster translates into one of the IPv4 addresses."""
 _NO_METADATA = Obeys(
     Rule(
         cel=f"!self.matches(r'{_METADATA}')",

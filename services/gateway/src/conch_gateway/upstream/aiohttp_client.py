@@ -10,7 +10,7 @@ from typing import Self
 
 import aiohttp
 
-from conch_gateway.upstream.port import Answer, AnswerLost, ConnectFailed, Post
+from conch_gateway.upstream.port import Answer, AnswerLost, ConnectFailed, ConnectTimedOut, Post
 
 
 class AiohttpUpstream:
@@ -44,7 +44,9 @@ class AiohttpUpstream:
         headers["content-type"] = "application/json"
         try:
             response = await self._session.post(request.url + request.path, data=request.body, headers=headers)
-        except (aiohttp.ClientConnectorError, aiohttp.ServerTimeoutError) as exc:
+        except aiohttp.ServerTimeoutError as exc:
+            raise ConnectTimedOut(f"No connection to {request.url}: {exc}.") from exc
+        except aiohttp.ClientConnectorError as exc:
             raise ConnectFailed(f"No connection to {request.url}: {exc}.") from exc
         except aiohttp.ClientError as exc:
             raise AnswerLost(f"No answer: {exc}.", started=False) from exc

@@ -11,7 +11,7 @@ from typing import Self
 
 from conch_contracts.names import WorkerUrl
 from conch_gateway.upstream.connection import Connection
-from conch_gateway.upstream.port import AnswerLost, ConnectFailed, Post
+from conch_gateway.upstream.port import AnswerLost, ConnectFailed, ConnectTimedOut, Post
 
 MAX_IDLE_PER_HOST = 1024
 
@@ -58,7 +58,7 @@ class ConnectionPool:
             async with asyncio.timeout(self._connect_timeout_s):
                 _, connection = await loop.create_connection(lambda: Connection(loop, self._open.discard), host, port)
         except TimeoutError:
-            raise ConnectFailed(f"No connection to {url} within {self._connect_timeout_s:g} s.") from None
+            raise ConnectTimedOut(f"No connection to {url} within {self._connect_timeout_s:g} s.") from None
         except OSError as exc:
             raise ConnectFailed(f"No connection to {url}: {exc.strerror or exc}.") from exc
         self._open.add(connection)

@@ -4,6 +4,7 @@ Failures::
 
     UpstreamFailure
     ├── ConnectFailed   nothing was sent; asking another process is safe
+    │   └── ConnectTimedOut   a process that is alive on a busy machine may take the next connection
     └── AnswerLost      the connection broke, or carried something that is not HTTP; `started` says whether the
                         head of an answer had arrived
 """
@@ -23,6 +24,10 @@ class UpstreamFailure(Exception):
 
 
 class ConnectFailed(UpstreamFailure):
+    """No connection could be made."""
+
+
+class ConnectTimedOut(ConnectFailed):
     """No connection could be made in time."""
 
 
