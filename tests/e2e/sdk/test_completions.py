@@ -75,7 +75,7 @@ def test_a_parameter_that_is_not_built_is_refused_by_name(client: OpenAI) -> Non
         client.chat.completions.create(
             model="tiny-chat",
             messages=[{"role": "user", "content": "x"}],
-            extra_body={"guided_regex": "[a-z]+"},
+            extra_body={"lora_adapter": "x"},
         )
-    assert refused.value.param == "guided_regex"
+    assert refused.value.param == "lora_adapter"
     assert refused.value.code == "unsupported_parameter"

@@ -121,7 +121,7 @@ async def test_a_grammar_that_leaves_no_token_fails_its_request_alone(tiny: Toke
         return_exceptions=True,
     )
     assert isinstance(refused, EngineRejected)
-    assert "No token is allowed" in refused.message
+    assert refused.message == "INVALID: grammar: the other parameters allow no token that the grammar allows"
     assert plain.tokens == golden.items[0].output_ids
 
 

@@ -30,7 +30,7 @@ def test_a_fault_before_the_first_byte_is_a_status(
     assert (error.status, error.code, error.retryable) == (status, code, retryable)
 
 
-AFTER = [(fault, "timeout" if isinstance(fault, EngineTimeout) else "upstream_lost") for fault, *_ in BEFORE]
+AFTER = [(fault, {400: code, 504: "timeout"}.get(status, "upstream_lost")) for fault, status, code, _ in BEFORE]
 
 
 @pytest.mark.parametrize(("fault", "code"), AFTER)
@@ -40,7 +40,8 @@ def test_a_fault_in_the_middle_is_never_retryable(fault: EngineError, code: str)
 
 
 def test_clients_read_the_engines_words_only_where_they_are_meant_for_them() -> None:
-    assert service_error(EngineRejected("INVALID: top_k is too large"), begun=False).message == "top_k is too large"
+    for begun in (False, True):
+        assert service_error(EngineRejected("INVALID: top_k is too large"), begun=begun).message == "top_k is too large"
     assert "CUDA" not in service_error(EngineRejected("CUDA out of memory"), begun=False).message
 
 

@@ -270,8 +270,13 @@ class _Spelled:
         (_Spelled(7, 8, 9), [7, 8, 9], FinishReason.STOP, None),
         (_Spelled(7, 8, 9, 10), [7, 8, 9], FinishReason.LENGTH, None),
         (_Spelled(7, 8, free=1), [7, 8], FinishReason.STOP, None),
-        (_Spelled(7, dead_end=True), [7], None, "No token is allowed at this position."),
-        (_Spelled(dead_end=True, fault="too complex"), [], None, "No token is allowed at this position: too complex"),
+        (
+            _Spelled(7, dead_end=True),
+            [7],
+            None,
+            "INVALID: grammar: the other parameters allow no token that the grammar allows",
+        ),
+        (_Spelled(dead_end=True, fault="too complex"), [], None, "INVALID: grammar: too complex"),
         (_Spelled(), [], FinishReason.STOP, None),
     ],
 )

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 
 from conch_contracts.grammar import Grammar, GrammarKind
 from conch_guidance.errors import UnusableGrammar
+from conch_guidance.expressions import inspect_expression
+from conch_guidance.rules import inspect_rules
 
 MAX_DEPTH = 100
 MAX_COUNT = 100_000
@@ -16,8 +18,15 @@ _VALUES = frozenset({"enum", "const", "default", "examples"})
 
 def inspect(grammar: Grammar) -> None:
     """Look at a grammar as a text; raises UnusableGrammar."""
-    if grammar.kind in (GrammarKind.JSON_SCHEMA, GrammarKind.STRUCTURAL_TAG):
-        _inspect_schema(grammar.definition)
+    match grammar.kind:
+        case GrammarKind.JSON_SCHEMA | GrammarKind.STRUCTURAL_TAG:
+            _inspect_schema(grammar.definition)
+        case GrammarKind.REGEX:
+            inspect_expression(grammar.definition)
+        case GrammarKind.GRAMMAR:
+            inspect_rules(grammar.definition)
+    if grammar.whitespace is not None:
+        inspect_expression(grammar.whitespace)
 
 
 def _inspect_schema(definition: str) -> None:
@@ -27,6 +36,11 @@ def _inspect_schema(definition: str) -> None:
             raise UnusableGrammar(f"{key} must stay within the schema and begin with '#'; found {value[:50]!r}")
         if key in _COUNTS and isinstance(value, int | float) and value > MAX_COUNT:
             raise UnusableGrammar(f"{key} must be at most {MAX_COUNT}; found {value}")
+        if key == "pattern" and isinstance(value, str):
+            inspect_expression(value)
+        if key == "patternProperties" and isinstance(value, dict):
+            for pattern in value:
+                inspect_expression(pattern)
         if key == "enum" and isinstance(value, list):
             values += len(value)
     if values > MAX_VALUES:

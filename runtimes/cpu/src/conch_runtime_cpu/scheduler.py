@@ -288,5 +288,7 @@ class _Sequence:
         self.ended = True
         if self._mask is not None and self._mask.complete:
             return Event(self.key, finish=Finish(FinishReason.STOP))
-        reason = self._mask.fault if self._mask is not None else ""
-        return Event(self.key, error=f"No token is allowed at this position{': ' if reason else '.'}{reason}")
+        if self._mask is None:
+            return Event(self.key, error="No token is allowed at this position.")
+        reason = self._mask.fault or "the other parameters allow no token that the grammar allows"
+        return Event(self.key, error=f"{tokens_dialect.INVALID_PREFIX}grammar: {reason}")

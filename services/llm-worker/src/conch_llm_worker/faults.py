@@ -17,6 +17,8 @@ def service_error(fault: EngineError, *, begun: bool) -> ServiceError:
     if isinstance(fault, EngineTimeout):
         what = "first token" if fault.first else "next token"
         return UpstreamTimeout(f"The model's engine did not send the {what} in time.")
+    if isinstance(fault, EngineRejected) and fault.message.startswith(INVALID_PREFIX):
+        return InvalidRequest(fault.message.removeprefix(INVALID_PREFIX))
     if begun:
         return UpstreamError("The model's engine was lost in the middle of the answer.", code="upstream_lost")
     match fault:
@@ -41,8 +43,6 @@ def overdue() -> ServiceError:
 
 
 def _rejection(message: str) -> ServiceError:
-    if message.startswith(INVALID_PREFIX):
-        return InvalidRequest(message.removeprefix(INVALID_PREFIX))
     if _QUEUE_TIMEOUT in message:
         return Unavailable("The model's engine is full.", retryable=True)
     return UpstreamError("The model's engine refused the request.")

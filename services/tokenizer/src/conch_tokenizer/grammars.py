@@ -5,7 +5,6 @@ the stack, ends the child: by its limits on memory and stack, or by the kernel's
 So the time that a busy machine takes is held against no grammar.
 """
 
-import os
 import resource
 import signal
 from collections import OrderedDict
@@ -23,7 +22,6 @@ from conch_tokenizer.errors import BundleMissing
 
 _STACK_BYTES = 4 * 1024**2
 """Half of what an engine's thread has, so that whatever fits here fits there."""
-_NICE = 10
 
 
 class GrammarBench:
@@ -36,8 +34,6 @@ class GrammarBench:
 
     def load(self, digest: Digest, folder: Path) -> None:
         """Get ready to check grammars for the tokenizer in a folder."""
-        if not self._folders:
-            os.nice(_NICE)  # answers that are under way come first
         self._folders[digest] = folder
         while len(self._folders) > self._bounds.models_in_memory:
             dropped, _ = self._folders.popitem(last=False)

@@ -1,0 +1,68 @@
+"""A `Grammar` in the words of engines that have a compiler of their own; pure.
+
+The `vllm` dialect sends `vllm_guidance` in its sampling parameters, as `guided_decoding` (JSON in a text) or in newer
+versions as `structured_outputs`; `tensorrtllm` sends the two texts of `tensorrtllm_guide` in the tensors
+`guided_decoding_guide_type` and `guided_decoding_guide`. The `tokens` dialect sends a grammar as it is.
+"""
+
+import json
+import re
+from typing import NamedTuple, assert_never
+
+from conch_contracts.grammar import Grammar, GrammarKind
+from conch_kit.errors import InvalidRequest
+
+
+class Guide(NamedTuple):
+    """The values of TensorRT-LLM's two tensors."""
+
+    type: str
+    guide: str | None
+    """None: the tensor is not sent."""
+
+
+def vllm_guidance(grammar: Grammar) -> dict[str, object]:
+    """Return the fields of vLLM's `GuidedDecodingParams` or `StructuredOutputsParams`."""
+    fields = _vllm_fields(grammar)
+    return fields if grammar.whitespace is None else {**fields, "whitespace_pattern": grammar.whitespace}
+
+
+def tensorrtllm_guide(grammar: Grammar) -> Guide:
+    """Return TensorRT-LLM's guide; raises InvalidRequest for what it has no word for."""
+    if grammar.whitespace is not None:
+        raise _refusal("guided_whitespace_pattern", "does not let a request choose the white space of JSON")
+    match grammar.kind:
+        case GrammarKind.JSON_SCHEMA:
+            return Guide("json_schema", grammar.definition)
+        case GrammarKind.JSON_OBJECT:
+            return Guide("json_schema", '{"type":"object"}')
+        case GrammarKind.REGEX:
+            return Guide("regex", grammar.definition)
+        case GrammarKind.CHOICE:
+            return Guide("regex", "|".join(f"({re.escape(choice)})" for choice in json.loads(grammar.definition)))
+        case GrammarKind.GRAMMAR:
+            if "::=" not in grammar.definition:
+                raise _refusal("guided_grammar", "takes grammars in EBNF only")
+            return Guide("ebnf_grammar", grammar.definition)
+        case GrammarKind.STRUCTURAL_TAG:
+            return Guide("structural_tag", grammar.definition)
+        case _:
+            assert_never(grammar.kind)
+
+
+def _vllm_fields(grammar: Grammar) -> dict[str, object]:
+    match grammar.kind:
+        case GrammarKind.JSON_SCHEMA:
+            return {"json": json.loads(grammar.definition)}
+        case GrammarKind.JSON_OBJECT:
+            return {"json_object": True}
+        case GrammarKind.CHOICE:
+            return {"choice": json.loads(grammar.definition)}
+        case GrammarKind.REGEX | GrammarKind.GRAMMAR | GrammarKind.STRUCTURAL_TAG:
+            return {grammar.kind.value: grammar.definition}
+        case _:
+            assert_never(grammar.kind)
+
+
+def _refusal(param: str, reason: str) -> InvalidRequest:
+    return InvalidRequest(f"This model's engine {reason}.", param=param, code="unsupported_parameter")

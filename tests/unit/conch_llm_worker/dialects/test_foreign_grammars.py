@@ -1,0 +1,55 @@
+import json
+import re
+
+import pytest
+
+from conch_contracts.grammar import Grammar, GrammarKind
+from conch_kit.errors import InvalidRequest
+from conch_llm_worker.dialects.foreign_grammars import Guide, tensorrtllm_guide, vllm_guidance
+
+SCHEMA = '{"type": "object"}'
+EBNF = 'root ::= "a"'
+TAG = '{"type": "structural_tag", "format": {"type": "any_text"}}'
+
+
+@pytest.mark.parametrize(
+    ("kind", "definition", "vllm", "tensorrtllm"),
+    [
+        ("json_schema", SCHEMA, {"json": {"type": "object"}}, Guide("json_schema", SCHEMA)),
+        ("json_object", "", {"json_object": True}, Guide("json_schema", '{"type":"object"}')),
+        ("regex", "a+", {"regex": "a+"}, Guide("regex", "a+")),
+        ("choice", '["a", "b.c"]', {"choice": ["a", "b.c"]}, Guide("regex", r"(a)|(b\.c)")),
+        ("grammar", EBNF, {"grammar": EBNF}, Guide("ebnf_grammar", EBNF)),
+        ("structural_tag", TAG, {"structural_tag": TAG}, Guide("structural_tag", TAG)),
+    ],
+)
+def test_each_kind_has_its_word(kind: str, definition: str, vllm: dict[str, object], tensorrtllm: Guide) -> None:
+    grammar = Grammar(kind=GrammarKind(kind), definition=definition)
+    assert vllm_guidance(grammar) == vllm
+    assert tensorrtllm_guide(grammar) == tensorrtllm
+
+
+def test_choices_are_taken_literally() -> None:
+    choices = ["a|b", "(", "é😀", "x y"]
+    guide = tensorrtllm_guide(Grammar(kind=GrammarKind.CHOICE, definition=json.dumps(choices))).guide
+    assert guide is not None
+    assert [choice for choice in choices if not re.fullmatch(guide, choice)] == []
+    assert not re.fullmatch(guide, "a")
+
+
+@pytest.mark.parametrize(
+    ("grammar", "param"),
+    [
+        (Grammar(kind=GrammarKind.JSON_SCHEMA, definition=SCHEMA, whitespace=" "), "guided_whitespace_pattern"),
+        (Grammar(kind=GrammarKind.GRAMMAR, definition='start: "a"'), "guided_grammar"),
+    ],
+)
+def test_what_tensorrtllm_has_no_word_for_is_refused(grammar: Grammar, param: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        tensorrtllm_guide(grammar)
+    assert (refused.value.param, refused.value.code) == (param, "unsupported_parameter")
+
+
+def test_white_space_travels_to_vllm() -> None:
+    grammar = Grammar(kind=GrammarKind.JSON_SCHEMA, definition=SCHEMA, whitespace=" ?")
+    assert vllm_guidance(grammar) == {"json": {"type": "object"}, "whitespace_pattern": " ?"}
