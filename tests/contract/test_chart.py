@@ -265,6 +265,6 @@ def _snake(name: str) -> str:
 
 def _as_given(name: str, value: object) -> object:
     """Return a variable as the process will read it; a reference becomes some text."""
-    if name == "cors_origins":
+    if name in ("cors_origins", "template_variables"):
         return str(value).split(",")
     return value if isinstance(value, str) else "text"

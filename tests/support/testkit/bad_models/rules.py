@@ -101,11 +101,11 @@ RULE_CASES = (
     ),
     Case(
         14,
-        "a least probability above 1",
+        "a least share above all",
         generation(minP="1.1"),
         "spec.generation.minP",
         generation(minP="1"),
-        "must be 0 to 1, in quotes",
+        "must be 0 to 1, in",
     ),
     *(
         Case(

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from conch_contracts.generation import Api
+from conch_contracts.generation import Api, Details
 from conch_contracts.records import Dialect
 from conch_kit.errors import InvalidRequest
 from conch_kit.triton.errors import MalformedResponse
@@ -112,7 +112,23 @@ REFUSED = [
     ("top_logprobs", {"sampling": {"logprobs": 2}, "logprobs": True}),
     ("logprobs", {"sampling": {"logprobs": 2}, "logprobs": True, "api": Api.COMPLETION}),
     ("echo", {"sampling": {"logprobs": 0}, "logprobs": True, "echo": True, "api": Api.COMPLETION}),
+    ("allowed_token_ids", {"sampling": {"allowed_token_ids": (1,)}}),
+    ("prompt_logprobs", {"details": Details(prompt_logprobs=0)}),
+    ("temp_scaled_logprobs", {"sampling": {"logprobs": 0, "temp_scaled_logprobs": True}, "logprobs": True}),
+    ("top_p_normalized_logprobs", {"sampling": {"logprobs": 0, "top_p_normalized_logprobs": True}, "logprobs": True}),
+    ("use_beam_search", {"sampling": {"beams": 2}}),
+    ("vllm_xargs", {"backend": backend(extra_arguments={"a": 1})}),
+    ("kv_transfer_params", {"backend": backend(kv_transfer={"a": 1})}),
 ]
+
+
+def test_choices_can_be_ranked_only_where_the_model_tells_how_likely_they_are() -> None:
+    assert sent(best_of=3)["is_return_log_probs"] == ("BOOL", [1, 1], [True])
+    types = {name: type_ for name, type_ in TYPES.items() if name != "is_return_log_probs"}
+    mute = Layout(types, batched=True, decoupled=True)
+    with pytest.raises(InvalidRequest) as refusal:
+        sent(mute, best_of=3)
+    assert refusal.value.param == "best_of"
 
 
 @pytest.mark.parametrize(("param", "changes"), REFUSED, ids=[param for param, _ in REFUSED])
