@@ -75,10 +75,10 @@ def test_an_answer_in_denglins_way(served: str) -> None:
     seen = stream(served, "denglin")
     assert seen[0]["choices"][0]["delta"]["role"] == "user"
     assert seen[-1]["choices"][0]["finish_reason"] == "stop"
-    assert seen[-1]["usage"] == answer["usage"]
+    assert seen[-1]["usage"].items() <= answer["usage"].items()
     both = stream(served, "denglin", stream_options={"include_usage": True})
     assert (both[-1]["choices"], both[-1]["usage"]) == ([], answer["usage"])
-    assert both[-2]["usage"] == answer["usage"]
+    assert both[-2]["usage"].items() <= answer["usage"].items()
 
 
 def test_a_completion_in_denglins_way_ends_twice(served: str) -> None:

@@ -2,7 +2,10 @@
 
 import argparse
 import os
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
 
 INTERRUPTED = 130
@@ -18,9 +21,9 @@ def main() -> int:
 
 
 def _run() -> int:
-    # Imported here because that takes a second, and Ctrl-C may come meanwhile.
-    from conch_operator.cli import cluster, convert, status, up, validate
-    from conch_operator.cli.errors import CommandError
+    with _ended_by_ctrl_c():  # imported here because that takes a second
+        from conch_operator.cli import cluster, convert, status, up, validate
+        from conch_operator.cli.errors import CommandError
 
     parser = argparse.ArgumentParser(prog="conch", description="Serve models behind an OpenAI-compatible API.")
     parser.add_argument("--version", action="version", version=f"conch {version('conch-operator')}")
@@ -38,3 +41,13 @@ def _run() -> int:
             print(f"conch: {sentence}", file=sys.stderr)
         return error.status
     return result
+
+
+@contextmanager
+def _ended_by_ctrl_c() -> Iterator[None]:
+    """End the process at once on Ctrl-C: nothing has begun, and an import would make another error of the interrupt."""
+    before = signal.signal(signal.SIGINT, lambda number, frame: os._exit(INTERRUPTED))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
