@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
+from generate.backends import backends_text
 from generate.chart import chart_crd_text, contract_text, schema_text, values_page
 from generate.crd import crd_text
 from generate.reference import reference_text
@@ -13,5 +14,6 @@ FILES: Mapping[str, Callable[[], str]] = {
     "charts/conch/values.schema.json": schema_text,
     "docs/values.md": values_page,
     "docs/modeldeployment.md": reference_text,
+    "docs/backends.md": backends_text,
 }
 """Each generated file, relative to the checkout, and what makes its text."""

@@ -11,7 +11,7 @@ from enum import StrEnum
 from pydantic import BaseModel, ConfigDict
 
 from conch_contracts.names import EngineAddress
-from conch_contracts.records import BundleDigest, Dialect
+from conch_contracts.records import BundleDigest, Dialect, TextOutput
 
 
 class Message(BaseModel):
@@ -65,6 +65,8 @@ class EngineTarget(Message):
     model: str
     """The model's name inside Triton."""
     dialect: Dialect
+    text_output: TextOutput | None = None
+    """What each text message holds; None: what the model's own config suggests."""
     tokenizer_digest: BundleDigest
     slots: int = 1
     """How many of the request's choices the engine may work on at once: as many as were admitted."""
@@ -76,6 +78,8 @@ class PreparedPrompt(Message):
     ids: tuple[int, ...]
     text: str
     """The rendered prompt, without a leading BOS."""
+    text_is_exact: bool = True
+    """Whether the ids were made of the text. Text that was made of ids may not encode to them again."""
 
 
 class Api(StrEnum):

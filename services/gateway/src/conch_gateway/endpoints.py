@@ -12,7 +12,7 @@ from conch_contracts.openai.completions import CompletionRequest
 from conch_contracts.openai.sampling import SamplingFields, is_on
 from conch_contracts.records import Engine, ModelKind, Route
 from conch_contracts.tokenization import PrepareRequest, PrepareResponse
-from conch_gateway import parameters, preparation, validation
+from conch_gateway import capabilities, parameters, preparation, validation
 from conch_gateway.admission import places
 from conch_gateway.body import parse
 from conch_gateway.parameters import Shape
@@ -56,6 +56,7 @@ class Endpoint(Generic[R]):
         route = resolve(snapshot, request.model, kinds=(ModelKind.LLM,))
         preparation.check_ids(request, route)
         shape = self.shape(request)
+        capabilities.check(request, shape, route.dialect)
         work = self.prepare(request, route)
         parameters.output_limit(shape, route, preparation.tokens_at_least(work))
         return Understood(
@@ -126,6 +127,7 @@ class Job:
                     grpc=engine.grpc,
                     model=route.engine_model,
                     dialect=route.dialect,
+                    text_output=route.text_output,
                     tokenizer_digest=route.tokenizer_digest,
                     slots=places(engine, self.sequences),
                 ),

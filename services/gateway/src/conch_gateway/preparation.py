@@ -9,6 +9,8 @@ from conch_contracts.records import Dialect, Route
 from conch_contracts.tokenization import ChatInput, PrepareRequest
 from conch_kit.errors import InvalidRequest
 
+_STOP_AT_WORDS = (Dialect.FASTERTRANSFORMER, Dialect.TENSORRTLLM)
+
 
 def chat(request: ChatCompletionRequest, route: Route) -> PrepareRequest:
     """Return what the tokenizer must do for a chat request."""
@@ -105,7 +107,7 @@ def flat(message: ChatMessage) -> dict[str, object]:
 
 def _stop_words(request: SamplingFields, route: Route) -> tuple[str, ...]:
     """Return the stop strings that the engine shall know as ids; only some dialects stop at words."""
-    return stop_strings(request) if route.dialect is Dialect.FASTERTRANSFORMER else ()
+    return stop_strings(request) if route.dialect in _STOP_AT_WORDS else ()
 
 
 def _one(prompt: str | list[int]) -> str | tuple[int, ...]:

@@ -10,14 +10,16 @@ from contextlib import aclosing, suppress
 
 from tritonclient.grpc.service_pb2 import ModelInferResponse
 
-from conch_contracts.generation import GenerateRequest, Usage
-from conch_contracts.records import Dialect
+from conch_contracts.generation import GenerateRequest, PreparedPrompt, Usage
 from conch_kit.triton.errors import EngineError, MalformedResponse
 from conch_llm_worker.answers import Answer
-from conch_llm_worker.dialects.deltas import Reader
+from conch_llm_worker.dialects.deltas import Dispatch, Reader
 from conch_llm_worker.engine_calls import EngineCalls, Responses
 from conch_llm_worker.generation import Finish, Generation, Rules
+from conch_llm_worker.text_generation import TextGeneration
 from conch_llm_worker.vocabulary import Vocabulary
+
+AnyGeneration = Generation | TextGeneration
 
 _LAST_WORD_S = 0.5
 """How long an engine may take to end its stream after the last token."""
@@ -27,25 +29,23 @@ class Choices:
     """All choices of one request."""
 
     def __init__(self, request: GenerateRequest, vocabulary: Vocabulary, engines: EngineCalls, answer: Answer) -> None:
-        rules = Rules.of(request, vocabulary)
         self._request = request
+        self._vocabulary = vocabulary
+        self._rules = Rules.of(request, vocabulary)
         self._engines = engines
         self._answer = answer
-        self._generations = [
-            Generation(rules, vocabulary, prompt if request.echo else None)
-            for prompt in request.prompts
-            for _ in range(request.n)
-        ]
+        self._count = len(request.prompts) * request.n
+        self._generations: dict[int, AnyGeneration] = {}
 
     async def run(self) -> None:
         """Run every choice to its end; raise the first failure."""
-        if len(self._generations) == 1:
+        if self._count == 1:
             await self._run(0)
             return
         try:
             async with asyncio.TaskGroup() as group:
                 slots = asyncio.Semaphore(max(1, self._request.target.slots))
-                for index in range(len(self._generations)):
+                for index in range(self._count):
                     group.create_task(self._run_in(slots, index))
         except BaseExceptionGroup as failures:
             raise _first(failures) from None
@@ -54,7 +54,7 @@ class Choices:
         """Return what the request has used so far; a prompt counts once, however many choices it has."""
         return Usage(
             prompt_tokens=sum(len(prompt.ids) for prompt in self._request.prompts),
-            completion_tokens=sum(generation.completion_tokens for generation in self._generations),
+            completion_tokens=sum(generation.completion_tokens for generation in self._generations.values()),
         )
 
     async def _run_in(self, slots: asyncio.Semaphore, index: int) -> None:
@@ -62,18 +62,20 @@ class Choices:
             await self._run(index)
 
     async def _run(self, index: int) -> None:
-        request, generation, answer = self._request, self._generations[index], self._answer
+        request = self._request
         if request.sampling.max_tokens == 0 and not request.logprobs:
-            await answer.add(index, generation.echo(None)._replace(finish=Finish("length")))
+            echo = Generation(self._rules, self._vocabulary, self._echoed(index)).echo(None)
+            await self._answer.add(index, echo._replace(finish=Finish("length")))
             return
         try:
-            await self._generate(index, generation)
+            await self._generate(index)
         except EngineError:
             self._engines.forget(request)
             raise
 
-    async def _generate(self, index: int, generation: Generation) -> None:
-        call = await self._engines.prepare(self._request, index)
+    async def _generate(self, index: int) -> None:
+        call = await self._engines.prepare(self._request, index, self._vocabulary)
+        generation = self._generations[index] = self._generation(call, index)
         async with aclosing(self._engines.responses(self._request, call)) as responses:
             with self._engines.span("wait"):
                 opening = await anext(aiter(responses), None)
@@ -81,11 +83,20 @@ class Choices:
                 raise MalformedResponse("The engine's stream is empty.")
             with self._engines.span("work"):
                 finish = await self._write(index, generation, call.reader, opening, responses)
-                if not self._cut_short(generation, finish):
+                if not self._cut_short(call, generation, finish):
                     await _last_word(responses)
 
+    def _generation(self, call: Dispatch, index: int) -> AnyGeneration:
+        echoed = self._echoed(index)
+        if call.text:
+            return TextGeneration(self._request, self._rules, self._vocabulary, echoed)
+        return Generation(self._rules, self._vocabulary, echoed)
+
+    def _echoed(self, index: int) -> PreparedPrompt | None:
+        return self._request.prompts[index // self._request.n] if self._request.echo else None
+
     async def _write(
-        self, index: int, generation: Generation, reader: Reader, opening: ModelInferResponse, responses: Responses
+        self, index: int, generation: AnyGeneration, reader: Reader, opening: ModelInferResponse, responses: Responses
     ) -> Finish:
         """Add what each message brings to the answer until one of them ends it."""
         answer, delta = self._answer, reader.read(opening)
@@ -103,11 +114,11 @@ class Choices:
                 return step.finish
         raise MalformedResponse("The engine's stream ended without a reason.")
 
-    def _cut_short(self, generation: Generation, finish: Finish) -> bool:
+    def _cut_short(self, call: Dispatch, generation: AnyGeneration, finish: Finish) -> bool:
         """Tell whether the engine would go on if it were let: it may not know the string that ended the answer."""
         if not isinstance(finish.stop_reason, str) or generation.completion_tokens >= self._request.sampling.max_tokens:
             return False
-        return self._request.target.dialect is Dialect.TOKENS or finish.stop_reason in self._request.stop
+        return not call.told_words or finish.stop_reason in self._request.stop
 
 
 async def _last_word(responses: Responses) -> None:

@@ -67,6 +67,10 @@ class Vocabulary:
         text: str = self._tokenizer.decode(list(ids), skip_special_tokens=True)
         return text
 
+    def borders(self, text: str) -> Sequence[int]:
+        """Return where each token of a text ends, in characters; their number is that of its tokens."""
+        return [end for _, end in self._tokenizer.encode(text, add_special_tokens=False).offsets]
+
     def _decode(self, ids: list[int]) -> str:
         text: str = self._tokenizer.decode(ids, skip_special_tokens=False)
         return text

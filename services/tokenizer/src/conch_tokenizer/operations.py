@@ -129,14 +129,14 @@ def _from_prompt(bench: Workbench, prompt: str | tuple[int, ...], *, add_special
         # With add_special_tokens a BOS that the client wrote comes on top of the one that is added, so it stays.
         return PreparedPrompt(ids=ids, text=prompt if add_special_tokens else _without_bos(bench.model, prompt))
     bench.check_ids(prompt, param="prompt")
-    return PreparedPrompt(ids=prompt, text=_without_bos(bench.model, bench.model.decode(prompt)))
+    return PreparedPrompt(ids=prompt, text=_without_bos(bench.model, bench.model.decode(prompt)), text_is_exact=False)
 
 
 def _truncated(model: ModelTokenizer, prompt: PreparedPrompt, keep: int | None) -> PreparedPrompt:
     if keep is None or len(prompt.ids) <= keep:
         return prompt
     ids = prompt.ids[-keep:]
-    return PreparedPrompt(ids=ids, text=_without_bos(model, model.decode(ids)))
+    return PreparedPrompt(ids=ids, text=_without_bos(model, model.decode(ids)), text_is_exact=False)
 
 
 def _without_bos(model: ModelTokenizer, text: str) -> str:

@@ -34,6 +34,10 @@ class TokenDelta(NamedTuple):
     prompt: Logprobs | None = None
     end: EngineEnd | None = None
     stop_token_id: int | None = None
+    text: str = ""
+    """What an engine brought that answers with text; `ids` are empty then."""
+    made: int | None = None
+    """How many tokens `text` stands for, where the engine says so."""
 
 
 class Reader(Protocol):
@@ -50,3 +54,7 @@ class Dispatch(NamedTuple):
     message: ModelInferRequest
     reader: Reader
     streamed: bool
+    text: bool = False
+    """Whether the answers are text instead of ids."""
+    told_words: bool = False
+    """Whether the engine was told the model's own stop words, so that it ends at them by itself."""
