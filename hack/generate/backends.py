@@ -37,7 +37,8 @@ whole answer so far. `engine.external.textOutput` says which: `Delta` or `Cumula
 - `tensorrtllm` means `Cumulative` for a model with `accumulate_tokens: true` and for the LLM API's model, else `Delta`.
 
 `ensemble` decodes each message alone, so spaces and characters of several tokens get lost in it. Name `tensorrt_llm`
-itself in `modelName`: it takes ids, which is exact and allows more parameters.
+itself in `modelName`: it takes ids, which is exact and allows more parameters. The models of text around it leave
+special tokens out, so thinking and calls of tools that are marked by one are not found in their answers.
 
 A model of text tokenizes the prompt once more, so it must have the same tokenizer as the ModelDeployment. The prompt
 is sent without a BOS, which such a model adds itself. A prompt of ids, or one that was cut, has no exact text: it is a

@@ -14,6 +14,7 @@ from conch_contracts.spec.engine import ExternalEngineSpec
 from conch_contracts.spec.generation import GenerationSpec
 from conch_contracts.spec.routing import RoutingSpec
 from conch_contracts.words import parse_words
+from conch_operator.chat_profile import chat_profile
 from conch_operator.contracts import contract_of
 from conch_operator.encoder_profile import encoder_profile
 from conch_operator.state import Desired, DesiredModel, Observed, SourceFacts
@@ -75,6 +76,7 @@ def make_route(model: DesiredModel, facts: SourceFacts, names: tuple[ServedName,
         default=spec.default,
         created=model.created,
         generation=_defaults(spec.generation),
+        chat=chat_profile(spec, facts),
         encoder=encoder_profile(spec, facts),
         routing=_policy(spec.routing),
     )

@@ -18,6 +18,7 @@ from conch_contracts.names import Digest, ModelId
 from conch_contracts.records import ModelKind
 from conch_contracts.spec.engine import Runtime
 from conch_kit.bundles import TOKENIZER_FILES, BundleError, pack
+from conch_operator.chat_profile import shown_by
 from conch_operator.encoder_folder import SENTENCE_FILES, onnx_files, read_encoder
 from conch_operator.errors import SourceError, TemplateUnchecked
 from conch_operator.state import DesiredModel, SourceFacts, SourceFault
@@ -119,8 +120,7 @@ def read_folder(folder: Path, needs: FolderNeeds) -> SourceFacts:
         message = f"{folder} has no tokenizer.json. Save the model's fast tokenizer there."
         raise SourceError(Reason.FILES_MISSING, message)
     tokens = _tokens(tokenizer, folder)
-    if needs.template:
-        _check_templates(folder)
+    templates = _templates(folder) if needs.template else ()
     config = _read_json(folder / "config.json", Reason.FILES_INVALID)
     if config is None and needs.config:
         field = "spec.maxTokens" if needs.onnx else "spec.generation.maxLength"
@@ -135,6 +135,7 @@ def read_folder(folder: Path, needs: FolderNeeds) -> SourceFacts:
         max_position_embeddings=_integer(config, _CONTEXT_KEYS),
         eos_token_ids=_eos_ids(folder, config, tokens),
         chat_template=None,
+        chat=shown_by("\n".join(templates)),
         encoder=read_encoder(folder, config),
     )
 
@@ -218,21 +219,19 @@ def _compiling(template: str, place: str) -> str:
     return template
 
 
-def _check_templates(folder: Path) -> None:
-    """Compile each chat template that the folder has: one in a file, one or several named ones in the settings."""
+def _templates(folder: Path) -> tuple[str, ...]:
+    """Return the folder's chat templates, which compile: one in a file, or those of its settings."""
     file = folder / "chat_template.jinja"
     if file.is_file():
         try:
-            _compiling(file.read_text(encoding="utf-8"), str(file))
+            return (_compiling(file.read_text(encoding="utf-8"), str(file)),)
         except (OSError, UnicodeDecodeError) as error:
             raise SourceError(Reason.TEMPLATE_INVALID, f"The chat template {file} cannot be read: {error}") from error
-        return
     settings = folder / "tokenizer_config.json"
     found = (_read_json(settings, Reason.TOKENIZER_INVALID) or {}).get("chat_template")
-    for template in found if isinstance(found, list) else [found]:
-        text = template.get("template") if isinstance(template, dict) else template
-        if isinstance(text, str):
-            _compiling(text, f"chat_template of {settings}")
+    listed = found if isinstance(found, list) else [found]
+    texts = [one.get("template") if isinstance(one, dict) else one for one in listed]
+    return tuple(_compiling(text, f"chat_template of {settings}") for text in texts if isinstance(text, str))
 
 
 def _read_json(path: Path, reason: Reason) -> Json | None:

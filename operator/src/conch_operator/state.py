@@ -12,7 +12,7 @@ from typing import NewType
 from conch_contracts.conditions import Reason
 from conch_contracts.modeldeployment import ModelDeployment
 from conch_contracts.names import Digest, EngineAddress, ModelId
-from conch_contracts.records import Dialect, Engine, Pool, Pooling, Route
+from conch_contracts.records import ChatProfile, Dialect, Engine, Pool, Pooling, Route
 from conch_contracts.spec.engine import Quantization
 
 EngineName = NewType("EngineName", str)
@@ -79,6 +79,8 @@ class SourceFacts:
     eos_token_ids: tuple[int, ...]
     chat_template: str | None
     """The one that the ModelDeployment sets instead of the folder's."""
+    chat: ChatProfile = field(default_factory=ChatProfile)
+    """What the folder's own chat template shows."""
     encoder: EncoderFacts = EncoderFacts()
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from testkit.asking import post
-from testkit.conch import ROOT
+from testkit.conch import ROOT, wait_until
 
 TOLERANCE = 1e-3
 Json = dict[str, Any]
@@ -95,9 +95,16 @@ def test_the_largest_request_keeps_its_order(base_url: str) -> None:
 
 def test_equal_requests_are_answered_from_the_cache_and_say_so(base_url: str) -> None:
     body = {"model": "minilm", "input": "a text that no other test sends"}
-    first, second = (post(f"{base_url}/embeddings", body) for _ in range(2))
+    answers = [post(f"{base_url}/embeddings", body)]
+
+    def hit() -> bool:
+        answers.append(post(f"{base_url}/embeddings", body))
+        return answers[-1].headers["x-conch-cache"] == "hit"
+
+    wait_until(hit, "a hit")  # Redis gets so little time that a busy machine may need several requests
+    assert answers[0].headers["x-conch-cache"] == "miss"
+    assert answers[-1].body == answers[0].body
     other = post(f"{base_url}/embeddings", {**body, "encoding_format": "base64"})
-    assert [answer.headers["x-conch-cache"] for answer in (first, second, other)] == ["miss", "hit", "miss"]
-    assert first.body == second.body
+    assert other.headers["x-conch-cache"] == "miss"
     uncached = post(f"{base_url}/classify", {"model": "tiny-classifier", "input": "fine"})
     assert "x-conch-cache" not in uncached.headers

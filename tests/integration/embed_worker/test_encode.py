@@ -1,19 +1,22 @@
 """The embed-worker's process against a real Triton, over gRPC and HTTP."""
 
 import json
+import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 
 from conch_contracts.encoder_dialect import LOGITS
 from conch_contracts.encoding import EncodeRequest, EncoderTarget, Row, Task
-from conch_contracts.names import EngineAddress, workers_key
+from conch_contracts.names import ENCODE_PATH, EngineAddress, workers_key
 from conch_contracts.records import Activation
 from conch_operator.triton_repository import CpuModel, render_cpu_repository
+from testkit.asking import post
 from testkit.conch import ROOT, wait_until
 from testkit.embed_worker import EmbedWorker
 from testkit.servers.redis import RedisServer
@@ -94,9 +97,20 @@ def test_an_engine_that_cannot_serve_is_told_apart(
     assert set(answer.body["error"]) == {"message", "type", "param", "code"}
 
 
-def test_a_message_that_is_none_is_refused(stage: Stage) -> None:
+def test_a_message_that_is_none_is_refused_and_counted(stage: Stage) -> None:
+    before = _refused(stage)
     assert stage.worker.ask(stage.request([])).status == 400
     assert stage.worker.ask(stage.request([[]])).status == 400
+    answer = post(stage.worker.url + ENCODE_PATH, {"rows": 1})
+    assert (answer.status, answer.body["error"]["param"]) == (400, "request_id")
+    assert _refused(stage) == before + 3
+
+
+def _refused(stage: Stage) -> float:
+    with urlopen(f"{stage.worker.admin_url}/metrics") as scrape:
+        text = scrape.read().decode()
+    found = re.search(r'conch_embed_worker_requests_total{outcome="400"} (\S+)', text)
+    return 0.0 if found is None else float(found[1])
 
 
 def test_the_worker_announces_itself(stage: Stage) -> None:

@@ -15,12 +15,12 @@ from conch_gateway.access_log import AccessLog
 from conch_gateway.admission import Admission
 from conch_gateway.app import Deps, create_app
 from conch_gateway.auth import ApiKeys
-from conch_gateway.client import CONNECTION
 from conch_gateway.encoders.answers import NoStore, Store
 from conch_gateway.metrics import GatewayMetrics
 from conch_gateway.settings import GatewaySettings
 from conch_gateway.upstream.port import AnswerLost, Post
 from conch_kit.asgi import ASGIApp, Message
+from conch_kit.connection import CONNECTION
 from conch_kit.snapshot import Snapshot
 from conch_kit.tracing import Tracer, tracer
 
@@ -154,9 +154,11 @@ def answered(body: bytes, usage: bytes = b'{"prompt_tokens":3,"completion_tokens
     return lambda _: FakeAnswer(headers={b"x-conch-usage": usage}, pieces=(body,))
 
 
-def refused(status: int, message: str, *, code: str | None = None, retryable: bool = False) -> FakeAnswer:
+def refused(
+    status: int, message: str, *, param: str | None = None, code: str | None = None, retryable: bool = False
+) -> FakeAnswer:
     """Return an error answer as internal services give it."""
-    kind = {"message": message, "type": "x", "param": None, "code": code}
+    kind = {"message": message, "type": "x", "param": param, "code": code}
     headers = {b"x-conch-retryable": b"true"} if retryable else {}
     return FakeAnswer(status, headers, (orjson.dumps({"error": kind}),))
 

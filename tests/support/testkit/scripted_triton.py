@@ -8,6 +8,7 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 from tritonclient.grpc.service_pb2 import ModelInferRequest, ModelInferResponse
 
 from conch_contracts.names import EngineAddress
+from conch_kit.connection import CONNECTION
 
 Event: TypeAlias = ModelInferResponse | Exception | asyncio.Event
 """A message, an error that ends the call, or a gate at which the script waits."""
@@ -75,15 +76,28 @@ class Caller:
         self.body = b""
         self.ended = False
         self.on_body: Callable[[bytes], None] = lambda body: None
+        self.on_gone: Callable[[], None] | None = None
         self._request: list[bytes] = [body]
         self._gone = asyncio.Event()
+
+    @property
+    def scope(self) -> dict[str, object]:
+        """The ASGI scope of the call."""
+        return {"type": "http", "extensions": {CONNECTION: {"port": self}}}
+
+    @property
+    def gone(self) -> bool:
+        """Whether this side has hung up."""
+        return self._gone.is_set()
 
     def hang_up(self) -> None:
         """Close the connection."""
         self._gone.set()
+        if self.on_gone is not None:
+            self.on_gone()
 
     async def receive(self) -> dict[str, object]:
-        """Return the body once, then the hang-up; a disconnect also after the answer's end, as uvicorn does."""
+        """Return the body once, then the hang-up."""
         if self._request:
             return {"type": "http.request", "body": self._request.pop(), "more_body": False}
         await self._gone.wait()
@@ -104,5 +118,4 @@ class Caller:
         self.on_body(body)
         if not message.get("more_body", False):
             self.ended = True
-            self._gone.set()
         await asyncio.sleep(0)

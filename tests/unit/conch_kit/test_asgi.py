@@ -1,8 +1,6 @@
-import asyncio
-
 import pytest
 
-from conch_kit.asgi import ClientGone, Receive, Scope, Send, header, json_response, read_body, wait_disconnect
+from conch_kit.asgi import ClientGone, Receive, Scope, Send, header, json_response, read_body
 from conch_kit.errors import BodyTooLarge
 from testkit.asgi import call
 
@@ -31,11 +29,3 @@ async def test_a_body_over_the_limit_is_refused_before_it_ends(chunks: list[byte
 async def test_a_client_that_hangs_up_in_the_body_is_told_apart() -> None:
     with pytest.raises(ClientGone):
         await call(_echo, "/", chunks=[b"01"], hang_up=True)
-
-
-async def test_waiting_for_a_disconnect_ends_with_it() -> None:
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        await wait_disconnect(receive)
-
-    async with asyncio.timeout(1):
-        await call(app, "/", chunks=[b"01", b"23"], hang_up=True)

@@ -52,7 +52,7 @@ class Worker:
         return caller
 
     async def serve(self, caller: Caller) -> None:
-        await self._handler({"type": "http"}, caller.receive, caller.send)  # type: ignore[arg-type]
+        await self._handler(caller.scope, caller.receive, caller.send)  # type: ignore[arg-type]
 
     def outcomes(self, outcome: str) -> float:
         return self.registry.get_sample_value("conch_llm_worker_requests_total", {"outcome": outcome}) or 0.0

@@ -67,19 +67,23 @@ def test_a_document_can_be_cut_before_it_is_joined(bench: Workbench) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "says"),
+    ("fields", "says", "param"),
     [
-        ({}, "exactly one of chat and texts"),
-        ({"texts": ("a", "b"), "pairs": ("c",)}, "one text, or one for each"),
-        ({"texts": ((1, 99999999),)}, "expected token ids"),
-        ({"texts": ("a " * 600,)}, "at most 1000 bytes"),
-        ({"texts": ("a b c",), "truncate": 1}, "room for the special tokens"),
-        ({"texts": ("",), "add_special_tokens": False}, "at least one token"),
+        ({}, "exactly one of chat and texts", None),
+        ({"texts": ("a", "b"), "pairs": ("c",)}, "one text, or one for each", None),
+        ({"texts": ("a", (1, 99999999))}, "expected token ids", "rows.1"),
+        ({"texts": ("a " * 600,)}, "at most 1000 bytes", "rows"),
+        ({"texts": ("a",), "pairs": ("a " * 600,)}, "at most 1000 bytes", "rows"),
+        ({"texts": ("a b c",), "truncate": 1}, "room for the special tokens", "truncate_prompt_tokens"),
+        ({"texts": ("a", ""), "add_special_tokens": False}, "at least one token", "rows.1"),
     ],
 )
-def test_what_cannot_be_rows_is_refused(bench: Workbench, fields: dict[str, object], says: str) -> None:
-    with pytest.raises(InvalidRequest, match=says):
+def test_what_cannot_be_rows_is_refused_by_its_row(
+    bench: Workbench, fields: dict[str, object], says: str, param: str | None
+) -> None:
+    with pytest.raises(InvalidRequest, match=says) as refused:
         ask(bench, **fields)
+    assert refused.value.param == param
 
 
 def test_rows_that_were_cut_cut_nothing_that_comes_later(bench: Workbench, model: ModelTokenizer) -> None:

@@ -24,7 +24,10 @@ class Row(Message):
 
 
 class PrepareRowsRequest(Message):
-    """Turn texts into rows: exactly one of `chat` and `texts` is set."""
+    """Turn texts into rows: exactly one of `chat` and `texts` is set.
+
+    An error names the row `rows.<n>`, or `rows`; the gateway knows what the client calls them.
+    """
 
     digest: BundleDigest
     texts: tuple[str | tuple[int, ...], ...] = ()

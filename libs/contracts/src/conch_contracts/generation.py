@@ -11,6 +11,7 @@ from enum import StrEnum
 from pydantic import BaseModel, ConfigDict
 
 from conch_contracts.names import EngineAddress
+from conch_contracts.parsing import Parsing
 from conch_contracts.records import BundleDigest, Dialect, TextOutput
 
 
@@ -112,6 +113,8 @@ class GenerateRequest(Message):
     role: str = "assistant"
     logprobs: bool = False
     """Whether the answer shows log probabilities; how many alternatives is `sampling.logprobs`."""
+    parsing: Parsing | None = None
+    """How the answer is taken apart; None: all of it is content."""
     stream: bool = False
     include_usage: bool = False
     timeout_s: float = 600.0
@@ -125,3 +128,5 @@ class Usage(Message):
 
     prompt_tokens: int
     completion_tokens: int
+    reasoning_tokens: int | None = None
+    """How many of the answer's tokens are thinking; None where thinking is not looked for."""

@@ -15,7 +15,7 @@ from pydantic_core import ErrorDetails
 
 from conch_contracts.names import API_VERSION, KIND, LOCAL_NAMESPACE, ModelId, ServedName
 from conch_contracts.records import Dialect, ModelKind
-from conch_contracts.spec.encoder import CacheSpec, EmbeddingSpec, TensorsSpec
+from conch_contracts.spec.encoder import AnswerCacheSpec, EmbeddingSpec, TensorsSpec
 from conch_contracts.spec.engine import EngineSpec, Quantization
 from conch_contracts.spec.fields import Flag, Integer, SpecPart
 from conch_contracts.spec.generation import GenerationSpec
@@ -73,7 +73,7 @@ class ModelSpec(SpecPart):
     """For encoders: the names of the model's tensors, and what is done with its output."""
     embedding: EmbeddingSpec | None = None
     """For kind Embedding: how a vector is made of the model's output."""
-    cache: CacheSpec | None = None
+    cache: AnswerCacheSpec | None = None
     """For encoders: whether equal requests may be answered from a cache. Default: they are not."""
     routing: RoutingSpec = RoutingSpec()
     """How requests reach its engines."""

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, StringConstraints
 
 from conch_contracts.names import SCHEMA_VERSION, Digest, EngineAddress, ModelId, ServedName, WorkerUrl
+from conch_contracts.parsing import ReasoningParser, ToolCallParser
 
 
 class ModelKind(StrEnum):
@@ -115,6 +116,15 @@ class GenerationDefaults(Record):
     mask_positions: int | None = None
 
 
+class ChatProfile(Record):
+    """In which forms a model thinks and calls tools."""
+
+    reasoning: ReasoningParser = ReasoningParser.NONE
+    tool_calls: ToolCallParser = ToolCallParser.NONE
+    takes_tools: bool = False
+    """Whether the chat template has a place for tools."""
+
+
 class EncoderProfile(Record):
     """How the output of an encoder becomes an answer."""
 
@@ -164,6 +174,7 @@ class Route(Record):
     created: int
     """Unix seconds; stable for the life of the ModelDeployment."""
     generation: GenerationDefaults = GenerationDefaults()
+    chat: ChatProfile = ChatProfile()
     encoder: EncoderProfile = EncoderProfile()
     """Of the kinds Embedding, Rerank and Classify."""
     routing: RoutingPolicy = RoutingPolicy()

@@ -44,12 +44,6 @@ async def read_body(receive: Receive, limit: int) -> bytes:
             return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
-async def wait_disconnect(receive: Receive) -> None:
-    """Return when the client has hung up; call it after the body was read."""
-    while (await receive())["type"] != "http.disconnect":
-        pass
-
-
 async def respond(send: Send, status: int, body: bytes, headers: Headers) -> None:
     """Send a complete answer with exactly these headers and the body's length."""
     fields = [*headers, (b"content-length", str(len(body)).encode())]

@@ -10,7 +10,7 @@ from enum import StrEnum
 from types import TracebackType
 from typing import Self
 
-from conch_kit.asgi import Receive, wait_disconnect
+from conch_kit.connection import Connection
 
 
 class Reason(StrEnum):
@@ -26,32 +26,33 @@ class InFlight:
     def __init__(self) -> None:
         self.count = 0
 
-    def scope(self, receive: Receive) -> "RequestScope":
+    def scope(self, caller: Connection) -> "RequestScope":
         """Return the scope for one more request."""
-        return RequestScope(receive, self)
+        return RequestScope(caller, self)
 
 
 class RequestScope:
     """Cancels the work inside it when the client goes, and swallows the cancellation."""
 
-    def __init__(self, receive: Receive, in_flight: InFlight) -> None:
+    def __init__(self, caller: Connection, in_flight: InFlight) -> None:
         self.reason: Reason | None = None
-        self._receive = receive
+        self._caller = caller
         self._in_flight = in_flight
-        self._settled = False
 
     async def __aenter__(self) -> Self:
         task = asyncio.current_task()
         assert task is not None
         self._task = task
         self._in_flight.count += 1
-        self._watcher = asyncio.create_task(self._watch())
+        self._caller.on_gone = self._gone
+        if self._caller.gone:
+            self._gone()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
-        self.settle()
+        self._caller.on_gone = None
         self._in_flight.count -= 1
         if kind is not asyncio.CancelledError:
             return False
@@ -60,13 +61,6 @@ class RequestScope:
             self.reason = Reason.SHUTTING_DOWN
         return True
 
-    def settle(self) -> None:
-        """Stop watching; call it before the last body, after which a server reports every client as gone."""
-        self._settled = True
-        self._watcher.cancel()
-
-    async def _watch(self) -> None:
-        await wait_disconnect(self._receive)
-        if not self._settled:
-            self.reason = Reason.CLIENT_GONE
-            self._task.cancel()
+    def _gone(self) -> None:
+        self.reason = Reason.CLIENT_GONE
+        self._task.cancel()

@@ -34,8 +34,8 @@ from conch_kit.asgi import (
     json_response,
     read_body,
     respond,
-    wait_disconnect,
 )
+from conch_kit.connection import NoticingProtocol
 from conch_kit.internal import internal_app
 from conch_kit.settings import ServiceSettings, StartupError
 
@@ -55,7 +55,6 @@ __all__ = [
     "respond",
     "run",
     "serve",
-    "wait_disconnect",
 ]
 
 log = logging.getLogger(__name__)
@@ -70,8 +69,8 @@ class HttpOptions:
 
     keep_alive_s: int = 75
     """How long an idle connection stays open; longer than any pool before us keeps one."""
-    protocol: type[HttpToolsProtocol] = HttpToolsProtocol
-    """uvicorn's protocol or one derived from it, for limits that uvicorn lacks."""
+    protocol: type[HttpToolsProtocol] = NoticingProtocol
+    """A class derived from uvicorn's protocol, for what uvicorn lacks."""
     lifespan: bool = False
     """Whether the app wants ASGI lifespan events."""
     backlog: int = 2048

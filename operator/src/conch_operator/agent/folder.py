@@ -54,6 +54,7 @@ class Folder:
                 vocab_size=facts.vocab_size,
                 max_position_embeddings=facts.max_position_embeddings,
                 eos_token_ids=facts.eos_token_ids,
+                chat=facts.chat,
                 encoder=facts.encoder,
             )
         )

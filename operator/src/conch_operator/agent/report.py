@@ -4,6 +4,7 @@ from pydantic import BaseModel, ConfigDict
 
 from conch_contracts.conditions import Reason
 from conch_contracts.names import Digest
+from conch_contracts.records import ChatProfile
 from conch_operator.state import EncoderFacts
 
 SOURCE_PATH = "/source"
@@ -25,6 +26,7 @@ class FolderReport(BaseModel):
     vocab_size: int
     max_position_embeddings: int | None
     eos_token_ids: tuple[int, ...]
+    chat: ChatProfile = ChatProfile()
     encoder: EncoderFacts = EncoderFacts()
 
 

@@ -130,5 +130,6 @@ def _answer(report: SourceReport) -> Answer:
         max_position_embeddings=facts.max_position_embeddings,
         eos_token_ids=facts.eos_token_ids,
         chat_template=None,
+        chat=facts.chat,
         encoder=facts.encoder,
     )

@@ -9,7 +9,7 @@ from typing import Any
 
 from conch_contracts.modeldeployment import ModelSpec
 from conch_contracts.spec.fields import quantity_value
-from conch_contracts.spec.source import CacheSpec, SourceSpec
+from conch_contracts.spec.source import DownloadCacheSpec, SourceSpec
 from conch_kit.bundles import TOKENIZER_FILES
 from conch_operator.download.place import folder_name
 
@@ -83,7 +83,7 @@ def copying_container(source: SourceSpec, image: str) -> Object:
     }
 
 
-def _download_volume(cache: CacheSpec | None) -> Object:
+def _download_volume(cache: DownloadCacheSpec | None) -> Object:
     if cache is not None and cache.claim_name is not None:
         return {"name": _VOLUME, "persistentVolumeClaim": {"claimName": cache.claim_name}}
     if cache is not None and cache.size is not None:

@@ -3,24 +3,22 @@
 import asyncio
 import logging
 
-from pydantic import ValidationError
-
 from conch_contracts.encoding import EncodeRequest, Task
 from conch_embed_worker import faults
 from conch_embed_worker.answers import answer
 from conch_embed_worker.arrays import Numbers
 from conch_embed_worker.lanes import Lanes
 from conch_embed_worker.metrics import Metrics
-from conch_kit.asgi import Receive, Scope, Send, json_response, read_body
+from conch_kit.asgi import ClientGone, Receive, Scope, Send, json_response
+from conch_kit.connection import Connection, connection
 from conch_kit.errors import InvalidRequest, ServiceError
 from conch_kit.interruption import InFlight, Reason
+from conch_kit.message import read_message
 from conch_kit.triton.encoder_layout import UnknownTensors
 from conch_kit.triton.errors import EngineError
 
 log = logging.getLogger(__name__)
 
-_LARGE_BYTES = 64 * 1024
-"""Messages above this are parsed in a thread."""
 _LARGE_NUMBERS = 64 * 1024
 """More numbers than this are written in a thread."""
 _POOLED = (Task.EMBED, Task.SIMILARITY)
@@ -36,21 +34,33 @@ class EncodeHandler:
         self._max_body_bytes = max_body_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request; raises ServiceError."""
-        body = await read_body(receive, self._max_body_bytes)
-        request = await asyncio.to_thread(_parse, body) if len(body) > _LARGE_BYTES else _parse(body)
+        """Serve one request; raises ServiceError and ClientGone."""
+        outcome = "500"
+        try:
+            body = await self._serve(receive, connection(scope))
+            outcome = "ok"
+        except ServiceError as error:
+            outcome = str(error.status)
+            raise
+        except ClientGone:
+            outcome = "client_gone"
+            raise
+        finally:
+            self._metrics.requests.labels(outcome).inc()
+        await json_response(send, 200, body)
+
+    async def _serve(self, receive: Receive, caller: Connection) -> bytes:
+        request = await read_message(receive, EncodeRequest, limit=self._max_body_bytes)
+        if not request.rows or not all(row.ids for row in request.rows):
+            raise InvalidRequest("The EncodeRequest is not valid: rows: must hold at least one id each", param="rows")
         outcome: bytes | ServiceError = faults.shutting_down()
-        async with self._in_flight.scope(receive) as work:
+        async with self._in_flight.scope(caller) as work:
             outcome = await self._attempt(request)
-            work.settle()
         if work.reason is Reason.CLIENT_GONE:
-            self._metrics.requests.labels("client_gone").inc()
-            return
+            raise ClientGone
         if isinstance(outcome, ServiceError):
-            self._metrics.requests.labels(str(outcome.status)).inc()
             raise outcome
-        self._metrics.requests.labels("ok").inc()
-        await json_response(send, 200, outcome)
+        return outcome
 
     async def _attempt(self, request: EncodeRequest) -> bytes | ServiceError:
         """Return the answer or what went wrong, in the API's words; the engine's own words go to the log."""
@@ -74,15 +84,3 @@ async def _write(request: EncodeRequest, results: list[Numbers]) -> bytes:
     if sum(result.size for result in results) > _LARGE_NUMBERS:
         return await asyncio.to_thread(answer, request, results)
     return answer(request, results)
-
-
-def _parse(body: bytes) -> EncodeRequest:
-    try:
-        request = EncodeRequest.model_validate_json(body)
-    except ValidationError as exc:
-        first = exc.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise InvalidRequest(f"The encode message is not valid: {where}: {first['msg']}", param=where) from exc
-    if not request.rows or not all(row.ids for row in request.rows):
-        raise InvalidRequest("The encode message is not valid: rows: must hold at least one id each", param="rows")
-    return request

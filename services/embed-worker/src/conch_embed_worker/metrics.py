@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
+from conch_kit.metrics import outcomes
+
 _ROW_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 
@@ -21,12 +23,7 @@ class Metrics:
     def register(cls, registry: CollectorRegistry) -> "Metrics":
         """Make the collectors in a registry."""
         return cls(
-            requests=Counter(
-                "conch_embed_worker_requests",
-                "Requests by outcome: ok, client_gone, or the status of the error.",
-                ["outcome"],
-                registry=registry,
-            ),
+            requests=outcomes("conch_embed_worker_requests", registry),
             rows=Counter("conch_embed_worker_rows", "Texts and pairs that engines computed.", registry=registry),
             tokens=Counter("conch_embed_worker_tokens", "Their tokens.", registry=registry),
             padding=Counter("conch_embed_worker_padding", "Tokens of padding in their batches.", registry=registry),

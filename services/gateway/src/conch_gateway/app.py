@@ -15,9 +15,9 @@ from conch_gateway.edge import Edge, Serving
 from conch_gateway.encoders.answers import NoStore, SharedAnswers, Store
 from conch_gateway.encoders.endpoints import ENCODER_PATHS
 from conch_gateway.encoders.inference import EncoderInference
-from conch_gateway.encoders.request import Front
 from conch_gateway.encoders.tokens import DETOKENIZE_PATHS, TOKENIZE_PATHS, TokenEndpoints
-from conch_gateway.inference import PATHS, Bounds, Inference
+from conch_gateway.front import Bounds, Front
+from conch_gateway.inference import PATHS, Inference
 from conch_gateway.metrics import GatewayMetrics
 from conch_gateway.retries import RetryBudget
 from conch_gateway.settings import GatewaySettings
@@ -77,8 +77,8 @@ def create_app(deps: Deps, settings: GatewaySettings) -> ASGIApp:
         write_stall_s=settings.write_stall_s,
         worker_grace_s=settings.worker_grace_s,
     )
-    inference = Inference(deps.snapshot, tokenizers, dispatch, deps.metrics, bounds, deps.tracer, internal_token=secret)
-    front = Front(deps.snapshot, bounds, secret)
+    front = Front(deps.snapshot, deps.metrics, bounds, deps.tracer, internal_token=secret)
+    inference = Inference(front, tokenizers, dispatch)
     posts = {**dict.fromkeys(PATHS, inference), **encoder_posts(deps, settings, front, workers)}
     rest = catalogue(deps.snapshot, deps.not_ready, owned_by=settings.owned_by, openapi=settings.openapi)
     cors = Cors.of(settings.cors_origins)
@@ -109,10 +109,8 @@ def encoder_posts(
         retries=RetryBudget(deps.metrics.retries.labels("worker").inc),
         path=ENCODE_PATH,
     )
-    encoders = EncoderInference(
-        front, tokenizers(PREPARE_ROWS_PATH), dispatch, SharedAnswers(deps.store), deps.metrics, deps.tracer
-    )
-    tokens = TokenEndpoints(front, tokenizers(TOKENIZE_PATH), tokenizers(DETOKENIZE_PATH), deps.metrics)
+    encoders = EncoderInference(front, tokenizers(PREPARE_ROWS_PATH), dispatch, SharedAnswers(deps.store))
+    tokens = TokenEndpoints(front, tokenizers(TOKENIZE_PATH), tokenizers(DETOKENIZE_PATH))
     return {
         **dict.fromkeys(ENCODER_PATHS, encoders),
         **dict.fromkeys((*TOKENIZE_PATHS, *DETOKENIZE_PATHS), tokens),

@@ -7,18 +7,19 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import Protocol, cast
 
 from conch_contracts.names import SERVER_SHUTTING_DOWN
 from conch_gateway.access_log import AccessLog
 from conch_gateway.auth import ApiKeys
-from conch_gateway.client import CONNECTION, ClientConnection
+from conch_gateway.client import ClientConnection
 from conch_gateway.cors import Cors
 from conch_gateway.exchange import Exchange
 from conch_gateway.metrics import GatewayMetrics
 from conch_gateway.reply import Reply
 from conch_gateway.watch import ClientStalled
 from conch_kit.asgi import ASGIApp, ClientGone, Receive, Scope, Send
+from conch_kit.connection import connection
 from conch_kit.errors import InternalError, ServiceError, Unavailable
 from conch_kit.logs import request_id_var
 
@@ -64,7 +65,7 @@ class Edge:
         exchange = Exchange.begin(scope, now=self._clock())
         request_id_var.set(exchange.request_id)
         exchange.reply_headers.extend(self._cors.headers(exchange.headers))
-        client: ClientConnection = scope["extensions"][CONNECTION]["port"]
+        client = cast(ClientConnection, connection(scope))
         reply = Reply(send, exchange, client)
         try:
             await self._answer(exchange, reply, scope, receive)

@@ -4,21 +4,19 @@ Without them a client may hold a connection for ever with half a header, or send
 """
 
 import asyncio
-from collections.abc import Callable
 from os import urandom
 from typing import Any
 
 import orjson
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from conch_gateway.client import CONNECTION
+from conch_kit.connection import NoticingProtocol
 
 MAX_HEADERS = 128
 
 _REASONS = {400: "Bad Request", 408: "Request Timeout", 431: "Request Header Fields Too Large"}
 
 
-def guarded(*, header_timeout_s: float, max_header_bytes: int) -> type[HttpToolsProtocol]:
+def guarded(*, header_timeout_s: float, max_header_bytes: int) -> type[NoticingProtocol]:
     """Return a protocol class with these limits."""
 
     class Guarded(GuardedProtocol):
@@ -29,7 +27,7 @@ def guarded(*, header_timeout_s: float, max_header_bytes: int) -> type[HttpTools
     return Guarded
 
 
-class GuardedProtocol(HttpToolsProtocol):
+class GuardedProtocol(NoticingProtocol):
     """One client connection whose request heads are bounded."""
 
     header_timeout_s: float = 10.0
@@ -40,12 +38,6 @@ class GuardedProtocol(HttpToolsProtocol):
         self._head_timer: asyncio.TimerHandle | None = None
         self._head_bytes = 0
         self._refused = False
-        self.on_gone: Callable[[], None] | None = None
-
-    @property
-    def gone(self) -> bool:
-        """Whether the connection is lost, or about to be closed."""
-        return bool(self.transport.is_closing())
 
     def abort(self) -> None:
         """Drop the connection with all that waits to be written."""
@@ -60,8 +52,6 @@ class GuardedProtocol(HttpToolsProtocol):
         """Stop waiting."""
         self._disarm()
         super().connection_lost(exc)
-        if self.on_gone is not None:
-            self.on_gone()
 
     def data_received(self, data: bytes) -> None:
         """Feed the parser unless this connection was refused."""
@@ -104,7 +94,6 @@ class GuardedProtocol(HttpToolsProtocol):
         elif not self.url.startswith(b"/") and self.url != b"*":
             self._refuse(400, "Expected a path as the request target.")
         else:
-            self.scope["extensions"] = {CONNECTION: {"port": self}}
             super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
@@ -113,11 +102,9 @@ class GuardedProtocol(HttpToolsProtocol):
             super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """Pass the end of the body on, and go on reading: nobody asks for more, but a hang-up must be noticed."""
+        """Pass the end of the body on."""
         if not self._refused:
             super().on_message_complete()
-            if not self.pipeline:
-                self.flow.resume_reading()
 
     def push(self, data: bytes) -> bool:
         """Write a piece as uvicorn frames it; see `ClientConnection`."""

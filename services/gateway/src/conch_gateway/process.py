@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-import logging
 import sys
 from contextlib import AbstractAsyncContextManager, closing
 from dataclasses import dataclass
@@ -19,16 +18,13 @@ from conch_gateway.metrics import GatewayMetrics
 from conch_gateway.settings import GatewaySettings, UpstreamKind
 from conch_gateway.upstream.pool import ConnectionPool
 from conch_gateway.upstream.port import Upstream
-from conch_kit import logs, metrics
+from conch_kit import metrics
 from conch_kit.heartbeat import GatewayBeatWriter
 from conch_kit.redis_client import RedisClient
 from conch_kit.registry import RegistryReader
 from conch_kit.service import Health, HttpOptions, serve
-from conch_kit.settings import redacted
 from conch_kit.snapshot import Snapshot
 from conch_kit.tracing import Tracer, tracer
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -51,8 +47,6 @@ class Readiness:
 
 async def run_gateway(settings: GatewaySettings) -> None:
     """Serve until a signal comes and every request has ended or was cut."""
-    logs.configure(settings.log_level, stream=sys.stderr)
-    log.info("Gateway starts.", extra={"settings": redacted(settings)})
     with closing(tracer("conch-gateway", settings.otlp_endpoint)) as spans:
         await _serve(settings, spans)
 

@@ -97,7 +97,9 @@ class CompleteAnswer:
         """Send the body, and the usage in its header."""
         body = complete_body(self._request, self._choices, usage, self._vocabulary)
         self.started = True
-        await json_response(self._send, 200, body, [(USAGE.encode(), usage.model_dump_json().encode())])
+        await json_response(
+            self._send, 200, body, [(USAGE.encode(), usage.model_dump_json(exclude_none=True).encode())]
+        )
 
     async def fail(self, error: ServiceError, usage: Usage) -> None:
         """Raise: nothing has been sent."""

@@ -8,6 +8,7 @@ import orjson
 from conch_contracts.generation import Api, GenerateRequest, Usage
 from conch_llm_worker.generation import Finish, Step, TokenEntry
 from conch_llm_worker.logprobs import Json, chat_logprobs, completion_logprobs
+from conch_llm_worker.messages import Parts
 from conch_llm_worker.vocabulary import Vocabulary
 
 
@@ -15,13 +16,14 @@ from conch_llm_worker.vocabulary import Vocabulary
 class Choice:
     """One choice as it is collected."""
 
-    parts: list[str] = field(default_factory=list)
+    parts: Parts = field(default_factory=Parts)
     entries: list[TokenEntry] = field(default_factory=list)
     finish: Finish | None = None
 
     def add(self, step: Step) -> None:
         """Append what one step brought."""
-        self.parts.append(step.text)
+        self.parts.add(step.events)
+        self.parts.content.append(step.text)
         self.entries.extend(step.entries)
         self.finish = step.finish
 
@@ -36,19 +38,26 @@ def complete_body(request: GenerateRequest, choices: Sequence[Choice], usage: Us
         "created": request.created,
         "model": request.model,
         "choices": [make(request, index, choice, vocabulary) for index, choice in enumerate(choices)],
-        "usage": {
-            "prompt_tokens": usage.prompt_tokens,
-            "completion_tokens": usage.completion_tokens,
-            "total_tokens": usage.prompt_tokens + usage.completion_tokens,
-        },
+        "usage": _usage(usage),
     }
     return orjson.dumps(body)
+
+
+def _usage(usage: Usage) -> Json:
+    shown: dict[str, Json] = {
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.completion_tokens,
+        "total_tokens": usage.prompt_tokens + usage.completion_tokens,
+    }
+    if usage.reasoning_tokens is not None:
+        shown["completion_tokens_details"] = {"reasoning_tokens": usage.reasoning_tokens}
+    return shown
 
 
 def _chat_choice(request: GenerateRequest, index: int, choice: Choice, vocabulary: Vocabulary) -> dict[str, Json]:
     return {
         "index": index,
-        "message": {"role": request.role, "content": "".join(choice.parts), "refusal": None},
+        "message": choice.parts.message(request.role),
         "logprobs": chat_logprobs(choice.entries, vocabulary) if request.logprobs else None,
         **_ending(choice),
     }
@@ -57,7 +66,7 @@ def _chat_choice(request: GenerateRequest, index: int, choice: Choice, vocabular
 def _completion_choice(request: GenerateRequest, index: int, choice: Choice, vocabulary: Vocabulary) -> dict[str, Json]:
     return {
         "index": index,
-        "text": "".join(choice.parts),
+        "text": "".join(choice.parts.content),
         "logprobs": completion_logprobs(choice.entries, vocabulary) if request.logprobs else None,
         **_ending(choice),
     }

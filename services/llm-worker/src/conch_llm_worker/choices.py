@@ -6,6 +6,7 @@ reader stops the reading of the engine's stream.
 """
 
 import asyncio
+from collections.abc import Callable
 from contextlib import aclosing, suppress
 
 from tritonclient.grpc.service_pb2 import ModelInferResponse
@@ -13,9 +14,12 @@ from tritonclient.grpc.service_pb2 import ModelInferResponse
 from conch_contracts.generation import GenerateRequest, PreparedPrompt, Usage
 from conch_kit.triton.errors import EngineError, MalformedResponse
 from conch_llm_worker.answers import Answer
-from conch_llm_worker.dialects.deltas import Dispatch, Reader
+from conch_llm_worker.dialects.deltas import Dispatch, Reader, TokenDelta
 from conch_llm_worker.engine_calls import EngineCalls, Responses
-from conch_llm_worker.generation import Finish, Generation, Rules
+from conch_llm_worker.generation import Finish, Generation, Rules, Step
+from conch_llm_worker.parsing.ids import call_ids
+from conch_llm_worker.parsing.reader import AnswerReader
+from conch_llm_worker.reading import Reading
 from conch_llm_worker.text_generation import TextGeneration
 from conch_llm_worker.vocabulary import Vocabulary
 
@@ -36,6 +40,7 @@ class Choices:
         self._answer = answer
         self._count = len(request.prompts) * request.n
         self._generations: dict[int, AnyGeneration] = {}
+        self._readings: list[Reading] = []
 
     async def run(self) -> None:
         """Run every choice to its end; raise the first failure."""
@@ -55,6 +60,7 @@ class Choices:
         return Usage(
             prompt_tokens=sum(len(prompt.ids) for prompt in self._request.prompts),
             completion_tokens=sum(generation.completion_tokens for generation in self._generations.values()),
+            reasoning_tokens=self._reasoning_tokens(),
         )
 
     async def _run_in(self, slots: asyncio.Semaphore, index: int) -> None:
@@ -102,17 +108,33 @@ class Choices:
         answer, delta = self._answer, reader.read(opening)
         if self._request.echo:
             await answer.add(index, generation.echo(delta.prompt))
-        step = generation.feed(delta)
+        feed = self._feeding(generation)
+        step = feed(delta)
         await answer.add(index, step)
         if step.finish is not None:
             return step.finish
         async for response in responses:
-            step = generation.feed(reader.read(response))
-            if step.text or step.entries or step.finish is not None:
+            step = feed(reader.read(response))
+            if step.text or step.entries or step.events or step.finish is not None:
                 await answer.add(index, step)
             if step.finish is not None:
                 return step.finish
         raise MalformedResponse("The engine's stream ended without a reason.")
+
+    def _feeding(self, generation: AnyGeneration) -> Callable[[TokenDelta], Step]:
+        """Return what takes the engine's messages: the choice itself, or the reader of its text."""
+        parsing = self._request.parsing
+        if parsing is None:
+            return generation.feed
+        reading = Reading(generation, AnswerReader(parsing, call_ids(parsing)))
+        self._readings.append(reading)
+        return reading.feed
+
+    def _reasoning_tokens(self) -> int | None:
+        parsing = self._request.parsing
+        if parsing is None or parsing.thinking is None:
+            return None
+        return sum(reading.reasoning_tokens for reading in self._readings)
 
     def _cut_short(self, call: Dispatch, generation: AnyGeneration, finish: Finish) -> bool:
         """Tell whether the engine would go on if it were let: it may not know the string that ended the answer."""

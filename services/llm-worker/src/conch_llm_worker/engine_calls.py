@@ -11,7 +11,7 @@ from typing import Protocol
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 from tritonclient.grpc.service_pb2 import ModelInferRequest, ModelInferResponse
 
-from conch_contracts.generation import GenerateRequest, SamplingParameters
+from conch_contracts.generation import GenerateRequest, PreparedPrompt, SamplingParameters
 from conch_contracts.names import EngineAddress
 from conch_contracts.records import Dialect
 from conch_kit.errors import UpstreamError
@@ -20,6 +20,7 @@ from conch_kit.triton.layout import Layout, read_layout
 from conch_llm_worker.dialects import fastertransformer, tensorrtllm, tokens, vllm
 from conch_llm_worker.dialects.deltas import Dispatch
 from conch_llm_worker.dialects.order import Order
+from conch_llm_worker.parsing.reader import marks_of
 from conch_llm_worker.vocabulary import Vocabulary
 
 _INT64_MAX = 2**63
@@ -84,11 +85,9 @@ class EngineCalls:
                 sampling = self._seeded(sampling)
                 return fastertransformer.dispatch(request, prompt.ids, sampling, await self._layout(request))
             case Dialect.TENSORRTLLM:
-                sampling = self._seeded(sampling)
-                order = Order(request, prompt, sampling, await self._layout(request), vocabulary.text)
-                return tensorrtllm.dispatch(order)
+                return tensorrtllm.dispatch(await self._order(request, prompt, self._seeded(sampling), vocabulary))
             case Dialect.VLLM:
-                return vllm.dispatch(Order(request, prompt, sampling, await self._layout(request), vocabulary.text))
+                return vllm.dispatch(await self._order(request, prompt, sampling, vocabulary))
             case Dialect.ENCODER:
                 raise UpstreamError("This worker does not speak the encoder dialect.")
 
@@ -121,6 +120,13 @@ class EngineCalls:
         self, address: EngineAddress, message: ModelInferRequest, timeout_s: float
     ) -> AsyncGenerator[ModelInferResponse, None]:
         yield await self._triton.infer(address, message, timeout_s=timeout_s)
+
+    async def _order(
+        self, request: GenerateRequest, prompt: PreparedPrompt, sampling: SamplingParameters, vocabulary: Vocabulary
+    ) -> Order:
+        marks = frozenset[str]() if request.parsing is None else marks_of(request.parsing)
+        keep = not request.skip_special_tokens or vocabulary.skips_any(marks)
+        return Order(request, prompt, sampling, await self._layout(request), vocabulary.text, keep_special_tokens=keep)
 
     async def _layout(self, request: GenerateRequest) -> Layout:
         key = (request.target.grpc, request.target.model)

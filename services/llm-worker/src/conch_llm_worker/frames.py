@@ -5,13 +5,15 @@ role frame, text frames, and an empty frame with the finish reason; a completion
 its last text frame. Usage appears as OpenAI has it: only when asked for, then as null in every other frame.
 """
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import orjson
 
 from conch_contracts.generation import Api, GenerateRequest, Usage
 from conch_contracts.headers import USAGE_COMMENT
-from conch_llm_worker.generation import Finish, Step
+from conch_llm_worker.event_frames import delta_of
+from conch_llm_worker.generation import Finish, Step, TokenEntry
 from conch_llm_worker.logprobs import chat_logprobs, completion_logprobs
 from conch_llm_worker.vocabulary import Vocabulary
 
@@ -43,7 +45,7 @@ def frames_for(request: GenerateRequest, vocabulary: Vocabulary) -> Frames:
 
 def usage_comment(usage: Usage) -> bytes:
     """Return the comment that ends every stream, for the gateway alone."""
-    return USAGE_COMMENT.encode() + usage.model_dump_json().encode() + b"\n\n"
+    return USAGE_COMMENT.encode() + usage.model_dump_json(exclude_none=True).encode() + b"\n\n"
 
 
 def error_frame(body: bytes) -> bytes:
@@ -57,6 +59,7 @@ class ChatFrames:
     def __init__(self, request: GenerateRequest, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary
         self._logprobs = request.logprobs
+        self._taken_apart = request.parsing is not None
         self._head = _head(request, "chat.completion.chunk")
         self._tail = _tail(request)
         self._role = b'"delta":{"role":' + orjson.dumps(request.role) + b',"content":""},"logprobs":null'
@@ -71,6 +74,8 @@ class ChatFrames:
 
     def step(self, index: int, step: Step) -> bytes:
         """Return the text frame and the finishing frame, as far as there are any."""
+        if step.events or (self._taken_apart and step.entries):
+            return self._apart(index, step)
         frame = b""
         if self._logprobs and (step.text or step.entries):
             shown = orjson.dumps(chat_logprobs(step.entries, self._vocabulary))
@@ -85,6 +90,25 @@ class ChatFrames:
     def usage(self, usage: Usage) -> bytes:
         """Return the frame without choices."""
         return _usage_frame(self._head, usage)
+
+    def _apart(self, index: int, step: Step) -> bytes:
+        """Return a frame for each thing that the step brought; log probabilities come with the first, or alone."""
+        deltas = [delta for delta in map(delta_of, step.events) if delta is not None]
+        if step.text:
+            deltas.append(b'{"content":' + orjson.dumps(step.text) + b"}")
+        if step.entries and not deltas:
+            deltas.append(b"{}")
+        frame, entries = b"", step.entries
+        for delta in deltas:
+            frame += self._choices[index] + b'"delta":' + delta + b',"logprobs":' + self._shown(entries)
+            frame += b',"finish_reason":null}]' + self._tail
+            entries = ()
+        return frame if step.finish is None else frame + self.step(index, Step("", (), step.finish))
+
+    def _shown(self, entries: Sequence[TokenEntry]) -> bytes:
+        if not self._logprobs or not entries:
+            return b"null"
+        return orjson.dumps(chat_logprobs(entries, self._vocabulary))
 
 
 class CompletionFrames:
@@ -122,10 +146,14 @@ class CompletionFrames:
 def usage_json(usage: Usage) -> bytes:
     """Return the usage object as clients see it."""
     total = usage.prompt_tokens + usage.completion_tokens
-    return b'{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}' % (
+    details = b""
+    if usage.reasoning_tokens is not None:
+        details = b',"completion_tokens_details":{"reasoning_tokens":%d}' % usage.reasoning_tokens
+    return b'{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d%b}' % (
         usage.prompt_tokens,
         usage.completion_tokens,
         total,
+        details,
     )
 
 

@@ -14,6 +14,8 @@ from conch_contracts.generation import GenerateRequest, PreparedPrompt
 from conch_kit.triton.errors import MalformedResponse
 from conch_llm_worker.detokenizer import Detokenizer
 from conch_llm_worker.dialects.deltas import EngineEnd, Logprobs, TokenDelta
+from conch_llm_worker.parsing.events import Event
+from conch_llm_worker.parsing.reader import marks_of
 from conch_llm_worker.stops import StopScanner
 from conch_llm_worker.vocabulary import Vocabulary
 
@@ -43,6 +45,8 @@ class Step(NamedTuple):
     text: str
     entries: Sequence[TokenEntry] = ()
     finish: Finish | None = None
+    events: Sequence[Event] = ()
+    """What comes before the text, in an answer that is taken apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,8 @@ class Rules:
     include_stop: bool
     skip_special_tokens: bool
     logprobs: bool
+    marks: frozenset[str] = frozenset()
+    """Special tokens that are part of the text all the same, because the answer is taken apart by them."""
 
     @classmethod
     def of(cls, request: GenerateRequest, vocabulary: Vocabulary) -> "Rules":
@@ -77,6 +83,7 @@ class Rules:
             include_stop=request.include_stop_str_in_output,
             skip_special_tokens=request.skip_special_tokens,
             logprobs=request.logprobs,
+            marks=frozenset() if request.parsing is None else marks_of(request.parsing),
         )
 
 
@@ -89,7 +96,9 @@ class Generation:
         self._rules = rules
         self._echoed = echoed
         self._vocabulary = vocabulary
-        self._detokenizer: Detokenizer = vocabulary.detokenizer(skip_special_tokens=rules.skip_special_tokens)
+        self._detokenizer: Detokenizer = vocabulary.detokenizer(
+            skip_special_tokens=rules.skip_special_tokens, but=rules.marks
+        )
         self._scanner = StopScanner(rules.stop, include=rules.include_stop) if rules.stop else None
         self._stepwise = bool(rules.stop) or rules.logprobs
         self._made = self._released = len(echoed.text) if echoed else 0

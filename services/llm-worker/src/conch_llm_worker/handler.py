@@ -4,13 +4,13 @@ import asyncio
 import logging
 from typing import Protocol
 
-from pydantic import ValidationError
-
 from conch_contracts.generation import GenerateRequest
 from conch_contracts.names import Digest
-from conch_kit.asgi import ClientGone, Receive, Scope, Send, read_body
-from conch_kit.errors import InvalidRequest, ServiceError
+from conch_kit.asgi import ClientGone, Receive, Scope, Send
+from conch_kit.connection import connection
+from conch_kit.errors import ServiceError
 from conch_kit.interruption import InFlight, Reason
+from conch_kit.message import read_message
 from conch_kit.triton.errors import EngineError
 from conch_llm_worker import faults
 from conch_llm_worker.answers import Answer, CompleteAnswer, StreamedAnswer
@@ -21,8 +21,6 @@ from conch_llm_worker.vocabulary import Vocabulary
 
 log = logging.getLogger(__name__)
 
-_LARGE_BYTES = 64 * 1024
-"""Messages above this are parsed in a thread: a prompt of a million ids would hold up all streams."""
 _END_S = 30.0
 """How long a reader that has fallen behind may take for the last bytes."""
 
@@ -54,14 +52,12 @@ class GenerateHandler:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request; raise `ServiceError` for what fails before the first byte."""
-        body = await read_body(receive, self._max_body_bytes)
-        request = await asyncio.to_thread(_parse, body) if len(body) > _LARGE_BYTES else _parse(body)
+        request = await read_message(receive, GenerateRequest, limit=self._max_body_bytes)
         vocabulary = await self._vocabularies.get(request.target.tokenizer_digest)
         answer: Answer = (StreamedAnswer if request.stream else CompleteAnswer)(request, vocabulary, send)
         choices = Choices(request, vocabulary, self._engines, answer)
-        async with self._in_flight.scope(receive) as work:
+        async with self._in_flight.scope(connection(scope)) as work:
             error = await _attempt(choices, answer, request)
-            work.settle()
         if work.reason is Reason.SHUTTING_DOWN:
             error = faults.shutting_down()
         usage = choices.usage()
@@ -92,12 +88,3 @@ async def _attempt(choices: Choices, answer: Answer, request: GenerateRequest) -
         log.warning("An engine call failed.", extra={**place, "error": repr(fault), "begun": answer.started})
         return faults.service_error(fault, begun=answer.started)
     return None
-
-
-def _parse(body: bytes) -> GenerateRequest:
-    try:
-        return GenerateRequest.model_validate_json(body)
-    except ValidationError as exc:
-        first = exc.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise InvalidRequest(f"The generate message is not valid: {where}: {first['msg']}", param=where) from exc

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from conch_contracts.generation import Usage
+from conch_kit.metrics import outcomes
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,12 +21,7 @@ class Metrics:
     def register(cls, registry: CollectorRegistry) -> "Metrics":
         """Make the collectors in a registry."""
         return cls(
-            requests=Counter(
-                "conch_llm_worker_requests",
-                "Requests by outcome: ok, client_gone, or the status of the error.",
-                ["outcome"],
-                registry=registry,
-            ),
+            requests=outcomes("conch_llm_worker_requests", registry),
             prompt_tokens=Counter(
                 "conch_llm_worker_prompt_tokens", "Prompt tokens of finished requests.", registry=registry
             ),

@@ -28,11 +28,12 @@ class Vocabulary:
     def __init__(self, tokenizer: Tokenizer, decoders: frozenset[str]) -> None:
         added = tokenizer.get_added_tokens_decoder()
         self._tokenizer = tokenizer
-        self._special = frozenset(id_ for id_, token in added.items() if token.special)
+        self._special = {token.content: id_ for id_, token in added.items() if token.special}
+        self._all_special = frozenset(self._special.values())
         self._byte_fallback = "ByteFallback" in decoders
         self._fragile = "ByteLevel" in decoders
         self._kept: Pieces | None = None
-        self._skipped: Pieces | None = None
+        self._skipped: dict[frozenset[int], Pieces] = {}
         if decoders <= {"ByteLevel", "Fuse"} and self._fragile:
             self._read_table(added)
 
@@ -46,13 +47,12 @@ class Vocabulary:
             raise VocabularyError(f"The bundle's tokenizer.json cannot be read: {exc}") from exc
         return cls(tokenizer, decoders)
 
-    def detokenizer(self, *, skip_special_tokens: bool) -> Detokenizer:
-        """Return a fresh detokenizer for one text."""
-        pieces = self._skipped if skip_special_tokens else self._kept
-        if pieces is not None:
-            return ByteLevelDetokenizer(pieces)
-        silent = self._special if skip_special_tokens else frozenset[int]()
-        return WindowDetokenizer(self._decode, silent, self._is_open, fragile=self._fragile)
+    def detokenizer(self, *, skip_special_tokens: bool, but: frozenset[str] = frozenset()) -> Detokenizer:
+        """Return a fresh detokenizer for one text; special tokens are left out of it, or all but some."""
+        silent = self._silent(but) if skip_special_tokens else frozenset[int]()
+        if self._kept is None:
+            return WindowDetokenizer(self._decode, silent, self._is_open, fragile=self._fragile)
+        return ByteLevelDetokenizer(self._pieces(silent) if silent else self._kept)
 
     def token_bytes(self, token_id: int) -> bytes:
         """Return the bytes that an id adds in the middle of a text; part of a character for some."""
@@ -71,6 +71,21 @@ class Vocabulary:
         """Return where each token of a text ends, in characters; their number is that of its tokens."""
         return [end for _, end in self._tokenizer.encode(text, add_special_tokens=False).offsets]
 
+    def skips_any(self, contents: frozenset[str]) -> bool:
+        """Return whether one of these texts is a special token, which an engine of text leaves out of its answers."""
+        return not contents.isdisjoint(self._special)
+
+    def _silent(self, but: frozenset[str]) -> frozenset[int]:
+        if not but:
+            return self._all_special
+        return frozenset(id_ for content, id_ in self._special.items() if content not in but)
+
+    def _pieces(self, silent: frozenset[int]) -> Pieces:
+        known = self._skipped.get(silent)
+        if known is None:
+            known = self._skipped[silent] = Pieces(self._tokenizer.id_to_token, silent)
+        return known
+
     def _decode(self, ids: list[int]) -> str:
         text: str = self._tokenizer.decode(ids, skip_special_tokens=False)
         return text
@@ -87,7 +102,6 @@ class Vocabulary:
         checked = [*added, *range(min(_SAMPLE, self._tokenizer.get_vocab_size()))]
         if all(kept[id_].decode("utf-8", "replace") == self._decode([id_]) for id_ in checked):
             self._kept = kept
-            self._skipped = Pieces(self._tokenizer.id_to_token, self._special)
 
 
 def _decoder_types(decoder: dict[str, object] | None) -> Iterable[str]:

@@ -20,7 +20,7 @@ from conch_kit.errors import InvalidRequest, Unavailable
 from conch_kit.tracing import Tracer
 from conch_tokenizer import frames
 from conch_tokenizer.bounds import TimeLimits
-from conch_tokenizer.connection import ChildConnection
+from conch_tokenizer.connection import ChildConnection, Ended
 from conch_tokenizer.errors import BundleMissing, BundleUnreadable, ChildError, ChildFailed, ChildHung, ChildLost, Stage
 from conch_tokenizer.frames import Frame, Operation, Reply
 from conch_tokenizer.metrics import TokenizerMetrics
@@ -107,10 +107,38 @@ class ChildPool:
         """
         try:
             return await self._run_once(operation, payload, bundle)
-        except (ChildLost, ChildHung) as exc:
-            if isinstance(exc, ChildHung) and exc.stage is not Stage.UNREAD:
-                raise
-            log.warning("A child left a request; it is tried once more.", extra={"reason": str(exc)})
+        except ChildError as failure:
+            return await self._once_more(failure, operation, payload, bundle)
+
+    def begin(self, operation: Operation, payload: bytes, ended: Ended) -> bool:
+        """Give one request to an idle child in this very moment; False when none is idle.
+
+        Whatever `ended` is told, `resume` makes an answer or an error of it.
+        """
+        child = self._idle_child()
+        if child is None:
+            return False
+
+        def done(outcome: Frame | ChildError) -> None:
+            self._offer(child)
+            ended(outcome)
+
+        child.begin(operation, payload, self._settings.limits, done)
+        return True
+
+    async def resume(self, operation: Operation, payload: bytes, outcome: Frame | ChildError) -> bytes:
+        """Go on as `run` does after a first attempt with this outcome."""
+        if isinstance(outcome, ChildError):
+            return await self._once_more(outcome, operation, payload, None)
+        return _result(outcome)
+
+    async def _once_more(
+        self, failure: ChildError, operation: Operation, payload: bytes, bundle: Bundle | None
+    ) -> bytes:
+        unread = isinstance(failure, ChildHung) and failure.stage is Stage.UNREAD
+        if not (unread or isinstance(failure, ChildLost)):
+            raise failure
+        log.warning("A child left a request; it is tried once more.", extra={"reason": str(failure)})
         return await self._run_once(operation, payload, bundle)
 
     async def _run_once(self, operation: Operation, payload: bytes, bundle: Bundle | None) -> bytes:
@@ -133,10 +161,9 @@ class ChildPool:
             self._loaded.popitem(last=False)
 
     async def _acquire(self) -> ChildConnection:
-        while self._idle:
-            child = self._idle.pop()
-            if not child.lost.is_set():
-                return child
+        idle = self._idle_child()
+        if idle is not None:
+            return idle
         if len(self._waiting) >= self._settings.queue_max:
             raise Unavailable("too many requests wait for the tokenizer", retry_after_s=1, retryable=True)
         turn: asyncio.Future[ChildConnection] = asyncio.get_running_loop().create_future()
@@ -152,6 +179,13 @@ class ChildPool:
         finally:
             if not taken:
                 self._leave_queue(turn)
+
+    def _idle_child(self) -> ChildConnection | None:
+        while self._idle:
+            child = self._idle.pop()
+            if not child.lost.is_set():
+                return child
+        return None
 
     def _leave_queue(self, turn: asyncio.Future[ChildConnection]) -> None:
         with suppress(ValueError):

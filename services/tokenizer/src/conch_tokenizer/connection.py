@@ -13,8 +13,11 @@ from typing import cast
 
 from conch_tokenizer import frames
 from conch_tokenizer.bounds import TimeLimits
-from conch_tokenizer.errors import ChildHung, ChildLost, Stage
+from conch_tokenizer.errors import ChildError, ChildHung, ChildLost, Stage
 from conch_tokenizer.frames import Frame, FrameReader, Operation, Reply
+
+Ended = Callable[[Frame | ChildError], None]
+"""Called once with a request's reply, or with what became of the child instead."""
 
 
 class ChildConnection(asyncio.Protocol):
@@ -28,26 +31,36 @@ class ChildConnection(asyncio.Protocol):
         self._kill = kill
         self._frames = FrameReader()
         self._transport: asyncio.Transport | None = None
-        self._reply: asyncio.Future[Frame] | None = None
+        self._ended: Ended | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._encode_s = 0.0
 
     async def exchange(self, operation: Operation, payload: bytes, limits: TimeLimits) -> Frame:
         """Send one request and return its reply; raises ChildLost or ChildHung. Cancelling it kills the child."""
-        if self._transport is None or self.lost.is_set():
-            raise ChildLost(f"child {self.number} is gone")
-        self._reply = asyncio.get_running_loop().create_future()
-        self._encode_s = limits.encode_s
-        self._expect_within(limits.load_s if operation is Operation.LOAD else limits.template_s, Stage.BEGUN)
-        self._transport.write(frames.pack(operation, payload))
+        outcome: asyncio.Future[Frame | ChildError] = asyncio.get_running_loop().create_future()
+
+        def ended(reply: Frame | ChildError) -> None:
+            if not outcome.done():
+                outcome.set_result(reply)
+
+        self.begin(operation, payload, limits, ended)
         try:
-            return await self._reply
+            reply = await outcome
         except asyncio.CancelledError:
             self.kill()
             raise
-        finally:
-            self._reply = None
-            self._stop_timer()
+        if isinstance(reply, ChildError):
+            raise reply
+        return reply
+
+    def begin(self, operation: Operation, payload: bytes, limits: TimeLimits, ended: Ended) -> None:
+        """Send one request now; `ended` is called from the socket's or a timer's callback. Raises ChildLost."""
+        if self._transport is None or self.lost.is_set():
+            raise ChildLost(f"child {self.number} is gone")
+        self._ended = ended
+        self._encode_s = limits.encode_s
+        self._expect_within(limits.load_s if operation is Operation.LOAD else limits.template_s, Stage.BEGUN)
+        self._transport.write(frames.pack(operation, payload))
 
     def kill(self) -> None:
         """End the child at once, whatever it does."""
@@ -68,8 +81,8 @@ class ChildConnection(asyncio.Protocol):
                     self.ready.set_result(None)
             elif frame.kind == Reply.ENCODING:
                 self._expect_within(self._encode_s, Stage.ENCODING)
-            elif self._reply is not None and not self._reply.done():
-                self._reply.set_result(frame)
+            else:
+                self._end(frame)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Fail whatever waits for this child."""
@@ -77,17 +90,24 @@ class ChildConnection(asyncio.Protocol):
         lost = ChildLost(f"child {self.number} ended")
         if not self.ready.done():
             self.ready.set_exception(lost)
-        if self._reply is not None and not self._reply.done():
-            self._reply.set_exception(lost)
+        self._end(lost)
 
     def _expect_within(self, limit_s: float, stage: Stage) -> None:
         self._stop_timer()
         self._timer = asyncio.get_running_loop().call_later(limit_s, self._expire, limit_s, stage)
 
     def _expire(self, limit_s: float, stage: Stage) -> None:
-        if self._reply is not None and not self._reply.done():
-            self._reply.set_exception(ChildHung(limit_s, Stage.UNREAD if self._unread() else stage))
+        hung = ChildHung(limit_s, Stage.UNREAD if self._unread() else stage)
+        ended, self._ended = self._ended, None  # before the end of the child tells its own story
         self.kill()
+        if ended is not None:
+            ended(hung)
+
+    def _end(self, outcome: Frame | ChildError) -> None:
+        self._stop_timer()
+        ended, self._ended = self._ended, None
+        if ended is not None:
+            ended(outcome)
 
     def _unread(self) -> bool:
         """Tell whether the child has left bytes of its request unread: it is stopped, or starved by others."""

@@ -4,16 +4,19 @@ import asyncio
 from collections.abc import Mapping
 from contextlib import AsyncExitStack, closing
 
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
 from conch_contracts.records import Pool
 from conch_kit import metrics
 from conch_kit.bundle_cache import BundleCache
 from conch_kit.cache_folder import cache_folder
 from conch_kit.redis_client import RedisClient
 from conch_kit.registry import BundleStore, HeartbeatWriter
-from conch_kit.service import Health, internal_app, serve
+from conch_kit.service import Health, HttpOptions, internal_app, serve
 from conch_kit.settings import StartupError
 from conch_kit.tracing import tracer
 from conch_tokenizer.children import ChildPool, PoolSettings
+from conch_tokenizer.direct import direct
 from conch_tokenizer.metrics import TokenizerMetrics
 from conch_tokenizer.service import TokenizerService
 from conch_tokenizer.settings import Settings
@@ -46,7 +49,21 @@ async def serve_tokenizer(settings: Settings, environ: Mapping[str, str]) -> Non
 
         health = Health(live=lambda: True, ready=lambda: None if pool.alive else "no tokenizer child is running")
         app = internal_app(service.handlers(), settings.internal_token, spans)
-        await serve(app, settings, health=health, metrics=registry, on_bound=announce, on_drain=announcement.aclose)
+        # The short way makes no spans, so it is closed while somebody looks at them.
+        protocol = HttpToolsProtocol if settings.otlp_endpoint else direct(service, _secret(settings))
+        await serve(
+            app,
+            settings,
+            health=health,
+            metrics=registry,
+            on_bound=announce,
+            on_drain=announcement.aclose,
+            http=HttpOptions(protocol=protocol),
+        )
+
+
+def _secret(settings: Settings) -> bytes | None:
+    return None if settings.internal_token is None else settings.internal_token.get_secret_value().encode()
 
 
 async def _first_child(pool: ChildPool) -> None:

@@ -22,7 +22,7 @@ def prepare_rows(bench: Workbench, request: PrepareRowsRequest) -> PrepareRowsRe
         rows = _from_texts(bench, request)
     if not all(row.ids for row in rows):
         index = next(index for index, row in enumerate(rows) if not row.ids)
-        raise InvalidRequest("expected a text with at least one token, found none", param=f"input.{index}")
+        raise InvalidRequest("expected a text with at least one token, found none", param=f"rows.{index}")
     return PrepareRowsResponse(rows=tuple(rows))
 
 
@@ -35,10 +35,10 @@ def _from_chat(bench: Workbench, request: PrepareRowsRequest) -> list[Row]:
 
 def _from_texts(bench: Workbench, request: PrepareRowsRequest) -> list[Row]:
     texts = [text for text in request.texts if isinstance(text, str)]
-    bench.check_size(texts, param="input")
-    for ids in request.texts:
+    bench.check_size(texts, param="rows")
+    for index, ids in enumerate(request.texts):
         if not isinstance(ids, str):
-            bench.check_ids(ids, param="input")
+            bench.check_ids(ids, param=f"rows.{index}")
     encoded = iter(_encode(bench, request, texts, None))
     return [next(encoded) if isinstance(text, str) else _cut(text, request.truncate) for text in request.texts]
 
@@ -47,7 +47,7 @@ def _from_pairs(bench: Workbench, request: PrepareRowsRequest) -> list[Row]:
     firsts = [text for text in request.texts if isinstance(text, str)]
     if len(firsts) != len(request.texts) or len(firsts) not in (1, len(request.pairs)):
         raise InvalidRequest("expected one text, or one for each of the pairs")
-    bench.check_size([*firsts, *request.pairs], param="documents")
+    bench.check_size([*firsts, *request.pairs], param="rows")
     return _encode(bench, request, firsts * (len(request.pairs) // len(firsts)), _shortened(bench, request))
 
 

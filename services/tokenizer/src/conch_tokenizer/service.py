@@ -16,6 +16,7 @@ from conch_kit.bundle_cache import BundleCache
 from conch_kit.errors import InternalError, InvalidRequest, ServiceError, Unavailable
 from conch_kit.service import Handler, Receive, Scope, Send, json_response, read_body
 from conch_tokenizer.children import Bundle, ChildPool
+from conch_tokenizer.connection import Ended
 from conch_tokenizer.errors import (
     TEMPLATE_ERROR,
     BundleMissing,
@@ -25,12 +26,12 @@ from conch_tokenizer.errors import (
     ChildLost,
     Stage,
 )
-from conch_tokenizer.frames import Operation
+from conch_tokenizer.frames import Frame, Operation
 from conch_tokenizer.metrics import TokenizerMetrics
 
 log = logging.getLogger(__name__)
 
-_PATHS = {
+PATHS = {
     PREPARE_PATH: Operation.PREPARE,
     TOKENIZE_PATH: Operation.TOKENIZE,
     DETOKENIZE_PATH: Operation.DETOKENIZE,
@@ -52,41 +53,59 @@ class TokenizerService:
 
     def handlers(self) -> Mapping[str, Handler]:
         """Return the handler of each path."""
-        return {path: partial(self._serve, operation) for path, operation in _PATHS.items()}
+        return {path: partial(self._serve, operation) for path, operation in PATHS.items()}
 
-    async def answer(self, operation: Operation, body: bytes) -> bytes:
-        """Return the JSON answer to a JSON request; raises ServiceError."""
+    async def answer(self, operation: Operation, body: bytes, outcome: Frame | ChildError | None = None) -> bytes:
+        """Return the JSON answer to a JSON request, of which a first attempt may have had an outcome already.
+
+        Raises ServiceError.
+        """
         try:
-            return await self._run(operation, body)
+            return await self._run(operation, body, outcome)
         except (ChildError, BundleUnreadable) as exc:
             raise as_service_error(exc, body) from exc
 
-    async def _run(self, operation: Operation, body: bytes) -> bytes:
+    def begin(self, operation: Operation, body: bytes, ended: Ended) -> bool:
+        """Give a request to an idle child in this very moment; False when none is idle.
+
+        What `ended` is told is the answer when it is a frame with DONE; of anything else `answer` makes one.
+        """
+        return self._pool.begin(operation, body, ended)
+
+    async def _run(self, operation: Operation, body: bytes, outcome: Frame | ChildError | None) -> bytes:
         try:
-            return await self._pool.run(operation, body)
+            if outcome is None:
+                return await self._pool.run(operation, body)
+            return await self._pool.resume(operation, body, outcome)
         except BundleMissing as missing:
             digest = missing.digest
         # Fetched while no child is held, so that an unknown digest costs the others nothing.
         return await self._pool.run(operation, body, Bundle(digest, await self._bundles.folder(digest)))
 
-    async def _serve(self, operation: Operation, scope: Scope, receive: Receive, send: Send) -> None:
-        name = operation.name.lower()
-        body = await read_body(receive, self._max_body_bytes)
+    def entered(self) -> float:
+        """Note that a request's body is there; return the time, for `left`."""
         self.in_flight += 1
         self._metrics.in_flight.set(self.in_flight)
-        started = time.perf_counter()
-        outcome = "failed"
+        return time.perf_counter()
+
+    def left(self, operation: Operation, entered: float, failure: BaseException | None) -> None:
+        """Note that a request has its answer, or none for this reason."""
+        name = operation.name.lower()
+        self.in_flight -= 1
+        self._metrics.in_flight.set(self.in_flight)
+        self._metrics.requests.labels(name, _outcome(failure)).inc()
+        self._metrics.request_seconds.labels(name).observe(time.perf_counter() - entered)
+
+    async def _serve(self, operation: Operation, scope: Scope, receive: Receive, send: Send) -> None:
+        body = await read_body(receive, self._max_body_bytes)
+        entered, failure = self.entered(), None
         try:
             answer = await self.answer(operation, body)
-            outcome = "ok"
-        except ServiceError as exc:
-            outcome = _outcome(exc)
+        except BaseException as exc:
+            failure = exc
             raise
         finally:
-            self.in_flight -= 1
-            self._metrics.in_flight.set(self.in_flight)
-            self._metrics.requests.labels(name, outcome).inc()
-            self._metrics.request_seconds.labels(name).observe(time.perf_counter() - started)
+            self.left(operation, entered, failure)
         await json_response(send, 200, answer)
 
 
@@ -113,7 +132,9 @@ def _hung(exc: ChildHung, body: bytes) -> ServiceError:
     return Unavailable(f"the tokenizer did not answer within {exc.limit_s:g} s", retryable=True)
 
 
-def _outcome(exc: ServiceError) -> str:
-    if exc.status < 500:
+def _outcome(failure: BaseException | None) -> str:
+    if failure is None:
+        return "ok"
+    if isinstance(failure, ServiceError) and failure.status < 500:
         return "refused"
-    return "unavailable" if isinstance(exc, Unavailable) else "failed"
+    return "unavailable" if isinstance(failure, Unavailable) else "failed"

@@ -5,11 +5,15 @@ from typing import Any
 
 import orjson
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from conch_contracts.encoding import EncodeRequest, PrepareRowsRequest
-from conch_contracts.names import ENCODE_PATH, PREPARE_ROWS_PATH, EngineAddress
+from conch_contracts.names import DETOKENIZE_PATH, ENCODE_PATH, PREPARE_ROWS_PATH, TOKENIZE_PATH, EngineAddress
 from conch_contracts.records import Activation, Dialect, EncoderProfile, Engine, ModelKind, Pooling
-from testkit.gateway import ENGINE, Gateway, Script, answered, gateway, refused, route, rows, snapshot
+from conch_kit.tracing import OtlpTracer
+from testkit.gateway import ENGINE, FakeAnswer, Gateway, Script, answered, gateway, refused, route, rows, snapshot
 
 VECTORS = b'{"data":[{"object":"embedding","index":0,"embedding":[1.0,0.0]}]}'
 OTHER = EngineAddress("127.0.0.1:8002")
@@ -35,6 +39,7 @@ def serving(
     profile: EncoderProfile | None = None,
     engines: tuple[Engine, ...] = (Engine(grpc=ENGINE),),
     store: FakeStore | None = None,
+    tokenizer: Script | None = None,
 ) -> Gateway:
     model = route(
         model_id="local/enc",
@@ -43,7 +48,7 @@ def serving(
         dialect=Dialect.ENCODER,
         encoder=profile or EncoderProfile(),
     )
-    scripts = {PREPARE_ROWS_PATH: rows(*(lengths or (3,))), ENCODE_PATH: worker}
+    scripts = {PREPARE_ROWS_PATH: tokenizer or rows(*(lengths or (3,))), ENCODE_PATH: worker}
     return gateway(scripts, known=snapshot(model, engines=engines), store=store)
 
 
@@ -155,8 +160,83 @@ async def test_a_text_above_the_context_is_refused_before_it_queues() -> None:
     served = serving(ModelKind.EMBEDDING, answered(VECTORS), 3, 65)
     answer = await served.client.post("/v1/embeddings", {"input": ["a", "b"]})
     assert (answer.status, answer.error["code"]) == (400, "context_length_exceeded")
-    assert "index 1" in answer.error["message"]
+    assert answer.error["param"] == "input.1"
+    assert "'input.1' has 65 tokens" in answer.error["message"]
     assert served.upstream.sent(ENCODE_PATH) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "body", "said", "param"),
+    [
+        (ModelKind.EMBEDDING, "/v1/embeddings", {"input": "a"}, "rows.0", "input"),
+        (ModelKind.EMBEDDING, "/v1/embeddings", {"input": ["a", "b"]}, "rows.1", "input.1"),
+        (ModelKind.EMBEDDING, "/v1/embeddings", {"input": [7, 8]}, "rows.0", "input"),
+        (ModelKind.EMBEDDING, "/pooling", {"input": [[7], [8]]}, "rows.1", "input.1"),
+        (ModelKind.EMBEDDING, "/v1/embeddings", {"input": ["a", "b"]}, "rows", "input"),
+        (ModelKind.EMBEDDING, "/v1/embeddings", {"messages": [{"role": "user", "content": "a"}]}, "rows.0", "messages"),
+        (ModelKind.EMBEDDING, "/score", {"text_1": "a", "text_2": ["b", "c"]}, "rows.0", "text_1"),
+        (ModelKind.EMBEDDING, "/score", {"text_1": "a", "text_2": ["b", "c"]}, "rows.2", "text_2.1"),
+        (ModelKind.EMBEDDING, "/score", {"text_1": ["a", "b"], "text_2": ["c", "d"]}, "rows.1", "text_1.1"),
+        (ModelKind.RERANK, "/score", {"text_1": "a", "text_2": ["b", "c"]}, "rows.1", "text_2.1"),
+        (ModelKind.RERANK, "/score", {"text_1": "a", "text_2": "b"}, "rows.0", "text_2"),
+        (ModelKind.RERANK, "/rerank", RANKED, "rows.2", "documents.2"),
+        (ModelKind.RERANK, "/rerank", RANKED, "rows", "documents"),
+        (ModelKind.CLASSIFY, "/classify", {"input": ["a", "b"]}, "rows.1", "input.1"),
+        (ModelKind.CLASSIFY, "/classify", {"input": "a"}, "truncate_prompt_tokens", "truncate_prompt_tokens"),
+        (ModelKind.CLASSIFY, "/classify", {"input": "a"}, None, None),
+    ],
+)
+async def test_what_the_tokenizer_refuses_has_the_name_that_the_client_gave_it(
+    kind: ModelKind, path: str, body: dict[str, Any], said: str | None, param: str | None
+) -> None:
+    served = serving(kind, answered(VECTORS), tokenizer=lambda _: refused(400, "No.", param=said))
+    answer = await served.client.post(path, body)
+    assert (answer.status, answer.error["param"], answer.error["message"]) == (400, param, "No.")
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "changes"),
+    [
+        ("/rerank", ModelKind.RERANK, {"encoding_format": "base64"}),
+        ("/rerank", ModelKind.RERANK, {"top_n": -1}),
+        ("/rerank", ModelKind.RERANK, {"top_n": "-1"}),
+        ("/score", ModelKind.RERANK, {"encoding_format": "base64"}),
+    ],
+)
+async def test_what_cannot_be_obeyed_is_refused(path: str, kind: ModelKind, changes: dict[str, Any]) -> None:
+    good = RANKED if path == "/rerank" else {"text_1": "a", "text_2": "b"}
+    answer = await serving(kind, answered(b"{}")).client.post(path, {**good, **changes})
+    assert (answer.status, answer.error["param"]) == (400, *changes)
+
+
+@pytest.mark.parametrize(("asked", "scaled"), [(None, False), (False, False), (True, True)])
+async def test_the_vectors_of_tokens_are_scaled_where_a_request_says_so(asked: bool | None, scaled: bool) -> None:
+    served = serving(ModelKind.EMBEDDING, answered(b'{"data":[]}'), profile=EncoderProfile(normalize=True))
+    await served.client.post("/pooling", {"input": "hi"} | ({} if asked is None else {"normalize": asked}))
+    assert served.upstream.sent(ENCODE_PATH)[0]["normalize"] is scaled
+
+
+@pytest.mark.parametrize("path", ["/tokenize", "/detokenize"])
+async def test_a_client_that_hangs_up_ends_its_tokenizing(path: str) -> None:
+    never = asyncio.Event()
+    inner = {"/tokenize": TOKENIZE_PATH, "/detokenize": DETOKENIZE_PATH}[path]
+    served = gateway({inner: lambda _: FakeAnswer(pieces=(never,))})
+    asked = asyncio.create_task(served.client.post(path, {"prompt": "a", "tokens": [1]}))
+    await served.upstream.asked(inner).wait()
+    served.client.hang_up()
+    await asyncio.wait_for(asked, 5)
+    assert served.upstream.open == 0
+
+
+async def test_the_tokenizer_continues_the_trace_of_a_detokenization() -> None:
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    served = gateway({DETOKENIZE_PATH: answered(b'{"prompt":"a"}')}, spans=OtlpTracer(provider))
+    await served.client.post("/detokenize", {"tokens": [1]})
+    spans = {span.name: span for span in exporter.get_finished_spans()}
+    assert set(spans) == {"detokenize", "tokenize"}
+    (post,) = served.upstream.posts
+    assert dict(post.headers)[b"traceparent"][36:52].decode() == f"{spans['tokenize'].context.span_id:016x}"
 
 
 @pytest.mark.parametrize("path", ["/v1/embeddings", "/tokenize"])

@@ -23,19 +23,23 @@ class InputFields(EncoderFields):
     """Whether the tokenizer adds its special tokens: true for `input`, false for `messages` when absent."""
     encoding_format: Literal["float", "base64"] | None = None
     """`base64` is that of little-endian 32-bit floats."""
-    normalize: bool | None = None
-    """Whether vectors are scaled to length 1; the model's own choice when absent."""
 
 
 class EmbeddingRequest(InputFields):
     """What a client may ask of `POST /v1/embeddings`."""
 
+    normalize: bool | None = None
+    """Whether vectors are scaled to length 1; the model's own choice when absent."""
     dimensions: int | None = Field(default=None, ge=1, le=INT32_MAX)
     """Keep so many numbers of each vector; for models that were trained for it."""
 
 
 class PoolingRequest(InputFields):
     """What a client may ask of `POST /pooling`."""
+
+    normalize: bool | None = None
+    """Whether each token's vector is scaled to length 1: false when absent, because what models say of it is about the
+    vector of a whole text."""
 
 
 class Embedding(ApiModel):

@@ -21,10 +21,8 @@ class RerankRequest(EncoderFields):
     documents: Annotated[
         list[str | DocumentText | TextContent], Field(min_length=1, max_length=MAX_INPUTS, fail_fast=True)
     ]
-    top_n: (
-        Annotated[int, Field(ge=-INT32_MAX, le=INT32_MAX)] | Annotated[str, Field(pattern=r"^-?[0-9]{1,9}$")] | None
-    ) = None
-    """Give so many documents back; all when absent or below 1."""
+    top_n: Annotated[int, Field(ge=0, le=INT32_MAX)] | Annotated[str, Field(pattern=r"^[0-9]{1,9}$")] | None = None
+    """Give so many documents back; all when absent or 0."""
     return_documents: Switch | None = None
     """Whether the answer holds the texts: true when absent, and false on `/v2/rerank`."""
     max_tokens_per_doc: int | None = Field(default=None, ge=1, le=INT32_MAX)
@@ -33,8 +31,8 @@ class RerankRequest(EncoderFields):
     """Whether what is too long is cut, instead of refused."""
     activation: bool | None = None
     """Whether scores are 0 to 1, as the model's deployment says; false: the model's own numbers."""
-    encoding_format: Annotated[str, Field(max_length=16)] | None = None
-    """Without effect: scores are always numbers."""
+    encoding_format: Literal["float"] | None = None
+    """Scores are always numbers."""
 
 
 class ReturnedDocument(ApiModel):

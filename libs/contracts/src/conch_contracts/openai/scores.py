@@ -1,8 +1,6 @@
 """Scores of pairs, `POST /score`, and classes of texts, `POST /classify`."""
 
-from typing import Annotated, Literal
-
-from pydantic import Field
+from typing import Literal
 
 from conch_contracts.openai.encoders import EncoderFields, EncoderUsage, Text, TextContent, Texts
 from conch_contracts.openai.sampling import ApiModel
@@ -14,9 +12,10 @@ class ScoreRequest(EncoderFields):
     text_1: Text | Texts | TextContent
     text_2: Text | Texts | TextContent
     activation: bool | None = None
-    """Whether a reranker's scores are 0 to 1, as its deployment says; false: the model's own numbers."""
-    encoding_format: Annotated[str, Field(max_length=16)] | None = None
-    """Without effect: scores are always numbers."""
+    """Whether a reranker's scores are 0 to 1, as its deployment says; false: the model's own numbers. The cosine of two
+    embeddings is such a number, with either."""
+    encoding_format: Literal["float"] | None = None
+    """Scores are always numbers."""
 
 
 class Score(ApiModel):

@@ -59,7 +59,7 @@ class EmbeddingSpec(SpecPart):
     Default: what the folder's config.json says, else false."""
 
 
-class CacheSpec(SpecPart):
+class AnswerCacheSpec(SpecPart):
     """Answers to equal requests from Redis."""
 
     ttl: Duration

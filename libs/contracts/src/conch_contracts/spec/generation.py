@@ -4,6 +4,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
+from conch_contracts.parsing import ReasoningParser, ToolCallParser
 from conch_contracts.spec.fields import DecimalString, Integer, SpecPart, within
 from conch_contracts.spec.rules import Obeys, Rule
 from conch_contracts.words import parse_words
@@ -56,5 +57,11 @@ class GenerationSpec(SpecPart):
     """Sampling temperature for requests that name none, 0 to 2, in quotes. Default: the API's, 1."""
     repetition_penalty: Annotated[DecimalString, within(0, 10, low_too=False)] | None = None
     """Repetition penalty for requests that name none, in quotes; "1" is off. Default: off."""
+    reasoning_parser: ReasoningParser | None = None
+    """How the model marks its thinking: think, deepseek-r1, mistral, seed or granite; none leaves it in the content.
+    Default: what the chat template shows."""
+    tool_call_parser: ToolCallParser | None = None
+    """How the model writes calls of tools: hermes, llama3, mistral, qwen3-coder, deepseek or json; none leaves them in
+    the content. Default: what the chat template shows."""
     mask_positions: TokenId | None = None
     """Sent as `mask_positions` when the engine's config declares that input. Default: not sent."""

@@ -49,7 +49,7 @@ class ConfigMapKeyRef(SpecPart):
     """The key in it."""
 
 
-class CacheSpec(SpecPart):
+class DownloadCacheSpec(SpecPart):
     """Where downloaded files are kept: on a claim, else in each pod's own space on its node's disk."""
 
     claim_name: ObjectName | None = None
@@ -75,7 +75,7 @@ class HuggingFaceSource(SpecPart):
     """A branch, tag or commit; a commit makes every download the same. Default: main."""
     token_secret_ref: SecretKeyRef | None = None
     """The access token for a private or gated repository; on a laptop it is the variable HF_TOKEN. Default: none."""
-    cache: CacheSpec | None = None
+    cache: DownloadCacheSpec | None = None
     """Where the files are kept. Default: each pod downloads for itself."""
 
     @rule(
@@ -96,7 +96,7 @@ class S3Source(SpecPart):
     credentials_secret_ref: SecretRef | None = None
     """A Secret with the keys AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, and AWS_SESSION_TOKEN and AWS_REGION where
     they are needed; on a laptop these are variables. Default: the bucket is read anonymously."""
-    cache: CacheSpec | None = None
+    cache: DownloadCacheSpec | None = None
     """Where the files are kept. Default: each pod downloads for itself."""
 
 

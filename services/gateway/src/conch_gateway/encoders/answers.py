@@ -5,9 +5,9 @@ absence costs the cache and nothing else.
 """
 
 import asyncio
-import hashlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -19,6 +19,8 @@ log = logging.getLogger(__name__)
 
 MAX_BYTES = 1024 * 1024
 """A larger answer is not kept."""
+PATIENCE_S = 0.1
+"""How long Redis may take; computing an answer takes little longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,7 @@ class RedisStore:
     async def get(self, key: str) -> bytes | None:
         """Return an answer; None also while Redis is away."""
         try:
-            found: bytes | None = await self._redis.execute("GET", CACHE_PREFIX + key)
+            found: bytes | None = await self._redis.execute("GET", CACHE_PREFIX + key, timeout_s=PATIENCE_S)
         except (RegistryUnavailable, RegistryError) as error:
             log.debug("The cache cannot be read.", extra={"error": str(error)})
             return None
@@ -59,7 +61,8 @@ class RedisStore:
     async def put(self, key: str, body: bytes, ttl_s: float) -> None:
         """Keep an answer; do nothing while Redis is away."""
         try:
-            await self._redis.execute("SET", CACHE_PREFIX + key, body, "PX", max(1, round(ttl_s * 1000)))
+            lasting = ("PX", max(1, round(ttl_s * 1000)))
+            await self._redis.execute("SET", CACHE_PREFIX + key, body, *lasting, timeout_s=PATIENCE_S)
         except (RegistryUnavailable, RegistryError) as error:
             log.debug("The cache cannot be written.", extra={"error": str(error)})
 
@@ -82,35 +85,39 @@ class SharedAnswers:
         self._store = store
         self._flights: dict[str, asyncio.Future[bytes | None]] = {}
 
-    async def get(self, identity: bytes, ttl_s: float, make: Callable[[], Awaitable[bytes]]) -> Shared:
-        """Return the answer to a request with this identity; `make` computes it when nobody has.
+    @asynccontextmanager
+    async def get(self, key: str, ttl_s: float, make: Callable[[], Awaitable[bytes]]) -> AsyncIterator[Shared]:
+        """Give the answer that belongs to a key; `make` computes it when nobody has.
 
-        Raises what `make` raises. Those that wait for another's share its answer, or that the request is invalid; who
-        fails by other causes, such as a time-out of its own, or goes away leaves the work to the next in line.
+        A new answer goes to Redis when the context ends, so that the client need not wait for that. Raises what `make`
+        raises. Those that wait for another's share its answer, or that the request is invalid; who fails by other
+        causes, such as a time-out of its own, or goes away leaves the work to the next in line.
         """
-        key = hashlib.sha256(identity).hexdigest()
         while (flight := self._flights.get(key)) is not None:
             body = await asyncio.shield(flight)
             if body is not None:
-                return Shared(body, hit=True)
+                yield Shared(body, hit=True)
+                return
         flight = self._flights[key] = asyncio.get_running_loop().create_future()
         flight.add_done_callback(_heard)
         try:
-            body = await self._store.get(key)
-            hit = body is not None
-            if body is None:
-                body = await make()
-            flight.set_result(body)
+            shared = await self._found_or_made(key, make)
+            flight.set_result(shared.body)
+            yield shared
+            if not shared.hit and len(shared.body) <= MAX_BYTES:
+                await self._store.put(key, shared.body, ttl_s)
         except InvalidRequest as error:
-            flight.set_exception(error)
+            if not flight.done():
+                flight.set_exception(error)
             raise
         finally:
             del self._flights[key]
             if not flight.done():
                 flight.set_result(None)
-        if not hit and len(body) <= MAX_BYTES:
-            await self._store.put(key, body, ttl_s)
-        return Shared(body, hit)
+
+    async def _found_or_made(self, key: str, make: Callable[[], Awaitable[bytes]]) -> Shared:
+        body = await self._store.get(key)
+        return Shared(await make(), hit=False) if body is None else Shared(body, hit=True)
 
 
 def _heard(flight: asyncio.Future[bytes | None]) -> None:

@@ -13,6 +13,7 @@ from conch_gateway import unsupported
 from conch_gateway.body import parse
 from conch_gateway.encoders import shapes, texts
 from conch_gateway.encoders.texts import Shape, Work
+from conch_gateway.endpoints import encode
 from conch_gateway.resolve import canonical_name, resolve
 from conch_gateway.validation import missing, typed
 from conch_kit.errors import InvalidRequest
@@ -28,6 +29,8 @@ class Understood:
     route: Route
     name: str
     work: Work
+    preparation: bytes
+    """What the tokenizer is asked."""
     shape: Shape
     unknown_fields: int
 
@@ -52,10 +55,12 @@ class EncoderEndpoint(Generic[E]):
         if isinstance(request, InputFields):
             _check_inputs(request)
         route = resolve(snapshot, request.model, kinds=self.kinds)
+        work = self.work(request, route)
         return Understood(
             route=route,
             name=canonical_name(route, request.model),
-            work=self.work(request, route),
+            work=work,
+            preparation=encode(work.rows),
             shape=self.shape(request, route),
             unknown_fields=unknown,
         )

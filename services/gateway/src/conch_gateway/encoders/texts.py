@@ -11,6 +11,7 @@ from conch_contracts.openai.rerank import DocumentText, RerankRequest
 from conch_contracts.openai.scores import ClassifyRequest, ScoreRequest
 from conch_contracts.records import Activation, ModelKind, Route
 from conch_contracts.tokenization import ChatInput
+from conch_gateway.encoders.names import Names, TextField, text_field
 from conch_gateway.preparation import check_vocabulary, flat
 from conch_kit.errors import InvalidRequest
 
@@ -35,8 +36,7 @@ class Work:
     """What is to be done with a request's texts."""
 
     rows: PrepareRowsRequest
-    param: str
-    """Which parameter an error about the texts names."""
+    names: Names
     task: Task
     normalize: bool = True
     activation: Activation = Activation.NONE
@@ -54,15 +54,15 @@ def embeddings(request: EmbeddingRequest, route: Route) -> Work:
             code="unsupported_parameter",
         )
     normalize = route.encoder.normalize if request.normalize is None else request.normalize
-    rows, param = _inputs(request, route)
+    rows, names = _inputs(request, route)
     base64 = request.encoding_format == "base64"
-    return Work(rows, param, Task.EMBED, normalize, dimensions=request.dimensions, base64=base64)
+    return Work(rows, names, Task.EMBED, normalize, dimensions=request.dimensions, base64=base64)
 
 
 def pooling(request: PoolingRequest, route: Route) -> Work:
     """Return the work of a pooling request; raises InvalidRequest."""
-    rows, param = _inputs(request, route)
-    return Work(rows, param, Task.POOL, bool(request.normalize), base64=request.encoding_format == "base64")
+    rows, names = _inputs(request, route)
+    return Work(rows, names, Task.POOL, request.normalize is True, base64=request.encoding_format == "base64")
 
 
 def rerank(request: RerankRequest, route: Route) -> Work:
@@ -77,7 +77,8 @@ def rerank(request: RerankRequest, route: Route) -> Work:
         truncate_pairs=request.max_tokens_per_doc,
         truncate=cut,
     )
-    return Work(rows, "documents", Task.SCORE, activation=_activation(request.activation, route))
+    names = Names((text_field("documents", request.documents),))
+    return Work(rows, names, Task.SCORE, activation=_activation(request.activation, route))
 
 
 def score(request: ScoreRequest, route: Route) -> Work:
@@ -92,16 +93,19 @@ def score(request: ScoreRequest, route: Route) -> Work:
     cut = _cut(request, route)
     if route.kind is ModelKind.RERANK:
         rows = PrepareRowsRequest(digest=route.tokenizer_digest, texts=firsts, pairs=seconds, truncate=cut)
-        return Work(rows, "text_2", Task.SCORE, activation=_activation(request.activation, route))
+        names = Names((text_field("text_2", request.text_2),))
+        return Work(rows, names, Task.SCORE, activation=_activation(request.activation, route))
     rows = PrepareRowsRequest(digest=route.tokenizer_digest, texts=(*firsts, *seconds), truncate=cut)
-    return Work(rows, "text_2", Task.SIMILARITY, firsts=len(firsts))
+    names = Names((text_field("text_1", request.text_1), text_field("text_2", request.text_2)))
+    return Work(rows, names, Task.SIMILARITY, firsts=len(firsts))
 
 
 def classify(request: ClassifyRequest, route: Route) -> Work:
     """Return the work of a classification request."""
     texts = (request.input,) if isinstance(request.input, str) else tuple(request.input)
     rows = PrepareRowsRequest(digest=route.tokenizer_digest, texts=texts, truncate=_cut(request, route))
-    return Work(rows, "input", Task.SCORE, activation=_activation(request.activation, route))
+    names = Names((text_field("input", request.input),))
+    return Work(rows, names, Task.SCORE, activation=_activation(request.activation, route))
 
 
 def documents(request: RerankRequest) -> tuple[str, ...]:
@@ -121,22 +125,22 @@ def chat_input(
     )
 
 
-def _inputs(request: InputFields, route: Route) -> tuple[PrepareRowsRequest, str]:
+def _inputs(request: InputFields, route: Route) -> tuple[PrepareRowsRequest, Names]:
     cut = _cut(request, route)
     if request.messages is not None:
         chat = chat_input(request.messages, route, generation_prompt=request.add_generation_prompt)
         special = bool(request.add_special_tokens)
-        return PrepareRowsRequest(
-            digest=route.tokenizer_digest, chat=chat, add_special_tokens=special, truncate=cut
-        ), "messages"
+        rows = PrepareRowsRequest(digest=route.tokenizer_digest, chat=chat, add_special_tokens=special, truncate=cut)
+        return rows, Names((TextField("messages"),))
     texts = _texts(request)
+    single = isinstance(request.input, list) and isinstance(request.input[0], int)
+    names = Names((TextField("input") if single else text_field("input", request.input),))
     for index, text in enumerate(texts):
         if not isinstance(text, str):
-            check_vocabulary(text, route, param=f"input.{index}" if len(texts) > 1 else "input")
+            check_vocabulary(text, route, param=names.of_row(index))
     special = request.add_special_tokens is not False
-    return PrepareRowsRequest(
-        digest=route.tokenizer_digest, texts=texts, add_special_tokens=special, truncate=cut
-    ), "input"
+    rows = PrepareRowsRequest(digest=route.tokenizer_digest, texts=texts, add_special_tokens=special, truncate=cut)
+    return rows, names
 
 
 def _texts(request: InputFields) -> tuple[str | tuple[int, ...], ...]:

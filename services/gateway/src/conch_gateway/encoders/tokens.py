@@ -1,6 +1,8 @@
 """`/tokenize` and `/detokenize`: what the tokenizer says, for models of every kind."""
 
+import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import orjson
 
@@ -9,11 +11,10 @@ from conch_contracts.openai.tokens import DetokenizeRequest, TokenizeRequest
 from conch_contracts.records import ModelKind, Route
 from conch_gateway import unsupported
 from conch_gateway.body import parse
-from conch_gateway.encoders.request import Front, off_loop
 from conch_gateway.encoders.texts import chat_input
 from conch_gateway.endpoints import encode
 from conch_gateway.exchange import Exchange
-from conch_gateway.metrics import GatewayMetrics
+from conch_gateway.front import Front, off_loop
 from conch_gateway.preparation import check_vocabulary
 from conch_gateway.reply import Reply
 from conch_gateway.resolve import resolve
@@ -27,8 +28,15 @@ TOKENIZE_PATHS = ("/tokenize", "/v1/tokenize")
 DETOKENIZE_PATHS = ("/detokenize", "/v1/detokenize")
 _KINDS = tuple(ModelKind)
 
-Understood = tuple[Route, bytes, int]
-"""The model, what the tokenizer is asked, and how many fields nobody knows."""
+
+@dataclass(frozen=True, slots=True)
+class Understood:
+    """A valid request, and where it goes."""
+
+    route: Route
+    message: bytes
+    """What the tokenizer is asked."""
+    unknown_fields: int
 
 
 def tokenize(body: bytes, snapshot: Snapshot) -> Understood:
@@ -59,7 +67,7 @@ def tokenize(body: bytes, snapshot: Snapshot) -> Understood:
         ),
         return_token_strs=bool(request.return_token_strs),
     )
-    return route, encode(message), unknown
+    return Understood(route, encode(message), unknown)
 
 
 def detokenize(body: bytes, snapshot: Snapshot) -> Understood:
@@ -68,29 +76,32 @@ def detokenize(body: bytes, snapshot: Snapshot) -> Understood:
     route = resolve(snapshot, request.model, kinds=_KINDS)
     check_vocabulary(request.tokens, route, param="tokens")
     message = tokenization.DetokenizeRequest(digest=route.tokenizer_digest, tokens=tuple(request.tokens))
-    return route, encode(message), unknown
+    return Understood(route, encode(message), unknown)
 
 
 class TokenEndpoints:
     """Serves both."""
 
-    def __init__(self, front: Front, tokenize: Tokenizers, detokenize: Tokenizers, metrics: GatewayMetrics) -> None:
+    def __init__(self, front: Front, tokenize: Tokenizers, detokenize: Tokenizers) -> None:
         self._front = front
         self._tokenize = tokenize
         self._detokenize = detokenize
-        self._metrics = metrics
 
     async def serve(self, exchange: Exchange, receive: Receive, reply: Reply) -> None:
-        """Answer one request; raises a ServiceError or ClientGone."""
+        """Answer one request; raises a ServiceError, ClientGone or ClientStalled."""
         wants_ids = exchange.path in TOKENIZE_PATHS
         exchange.endpoint = "tokenize" if wants_ids else "detokenize"
-        route, message, unknown = await self._front.understand(exchange, receive, tokenize if wants_ids else detokenize)
-        exchange.model = route.served_names[0]
-        if unknown:
-            self._metrics.unknown_fields.inc(unknown)
-        tokenizers = self._tokenize if wants_ids else self._detokenize
-        answer = await tokenizers.prepare(message, self._front.headers(exchange))
-        await reply.whole(200, await off_loop(len(answer), _tokens, answer, route) if wants_ids else answer)
+        understood = await self._front.understand(exchange, receive, tokenize if wants_ids else detokenize)
+        route, tokenizers = understood.route, self._tokenize if wants_ids else self._detokenize
+        deadline = time.monotonic() + route.routing.timeout_s
+        with self._front.span(exchange) as span:
+            stages = self._front.stages(exchange, span)
+            async with self._front.watch(reply.client, deadline) as watch:
+                with stages.tokenizing() as headers:
+                    answer = await tokenizers.prepare(understood.message, headers)
+                body = await off_loop(len(answer), _tokens, answer, route) if wants_ids else answer
+                watch.progress.sending = time.monotonic()
+                await reply.whole(200, body)
 
 
 def _tokens(answer: bytes, route: Route) -> bytes:

@@ -19,6 +19,9 @@ class Order:
     decode: Callable[[Sequence[int]], str]
     """Returns the text of ids."""
 
+    keep_special_tokens: bool = False
+    """Whether special tokens are part of the text: the client wants them, or the answer is taken apart by one."""
+
     def bad_words(self) -> list[str]:
         """Return the words that must not appear, as text: each once, without the space that its ids may begin with."""
         words = (self.decode(word).strip() for word in self.sampling.bad_words)

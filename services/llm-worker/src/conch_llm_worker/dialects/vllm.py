@@ -80,7 +80,7 @@ def _parameters(order: Order) -> dict[str, object]:
         chosen["bad_words"] = words
     if request.logprobs:
         chosen["logprobs"] = sampling.logprobs or 0
-    if not request.skip_special_tokens:
+    if order.keep_special_tokens:
         chosen["skip_special_tokens"] = False
     return chosen
 

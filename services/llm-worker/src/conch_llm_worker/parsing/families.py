@@ -1,0 +1,136 @@
+"""The forms in which models write calls of tools; each parser reads the answer to its end."""
+
+import re
+from collections.abc import Callable, Mapping
+
+from conch_contracts.parsing import Calls, ToolCallParser
+from conch_llm_worker.parsing import qwen3_coder
+from conch_llm_worker.parsing.json_calls import bare_arguments, call_list, call_object, objects
+from conch_llm_worker.parsing.tape import (
+    NoCall,
+    Steps,
+    Tape,
+    attempt,
+    expect,
+    next_visible,
+    skip_space,
+    text_until,
+    until,
+    word_ahead,
+)
+from conch_llm_worker.partials import Words
+
+_PYTHON_TAG = "<|python_tag|>"
+_MISTRAL_CALLS, _MISTRAL_ID, _MISTRAL_ARGUMENTS = "[TOOL_CALLS]", "[CALL_ID]", "[ARGS]"
+_DEEPSEEK = {
+    "calls": "<｜tool▁calls▁begin｜>",
+    "call": "<｜tool▁call▁begin｜>",
+    "separator": "<｜tool▁sep｜>",
+    "end": "<｜tool▁call▁end｜>",
+    "all": "<｜tool▁calls▁end｜>",
+}
+
+_NOTHING = Words(())
+_TOOL_CALL = Words(("<tool_call>",))
+_PYTHON_TAGS = Words((_PYTHON_TAG,))
+_MISTRAL_MARKS = Words((_MISTRAL_CALLS,))
+_DEEPSEEK_MARKS = Words(mark for name, mark in _DEEPSEEK.items() if name != "separator")
+_SEMICOLON = re.compile(r"\s*;?\s*")
+_MISTRAL_NAME = re.compile(r"\s*([\w.-]+)\s*(?:\[CALL_ID\]\s*\w*\s*)?(?:\[ARGS\]\s*)?")
+
+SPECIAL_MARKS: Mapping[ToolCallParser, frozenset[str]] = {
+    ToolCallParser.HERMES: frozenset({"<tool_call>", "</tool_call>"}),
+    ToolCallParser.QWEN3_CODER: frozenset({"<tool_call>", "</tool_call>"}),
+    ToolCallParser.LLAMA3: frozenset({_PYTHON_TAG}),
+    ToolCallParser.MISTRAL: frozenset({_MISTRAL_CALLS, _MISTRAL_ID, _MISTRAL_ARGUMENTS}),
+    ToolCallParser.DEEPSEEK: frozenset(_DEEPSEEK.values()),
+}
+"""Tokens that a parser must see although tokenizers may call them special, and special tokens are left out."""
+
+
+def hermes(tape: Tape, _: Calls) -> Steps[None]:
+    """Read calls in `<tool_call>` marks."""
+    while (yield from text_until(tape, _TOOL_CALL)) is not None:
+        yield from attempt(tape, _marked_object(tape))
+
+
+def llama3(tape: Tape, calls: Calls) -> Steps[None]:
+    """Read calls at the beginning of the answer, or behind `<|python_tag|>`; only tools that were offered count."""
+    if (yield from next_visible(tape)) == "{":
+        yield from objects(tape, _SEMICOLON, calls.names)
+    while (yield from text_until(tape, _PYTHON_TAGS)) is not None:
+        yield from objects(tape, _SEMICOLON, calls.names)
+
+
+def mistral(tape: Tape, _: Calls) -> Steps[None]:
+    """Read `[TOOL_CALLS]` and a list, or `[TOOL_CALLS]`, a name and its arguments."""
+    while (yield from text_until(tape, _MISTRAL_MARKS)) is not None:
+        is_list = (yield from next_visible(tape)) == "["
+        yield from attempt(tape, _list_behind_space(tape) if is_list else _mistral_call(tape))
+
+
+def deepseek(tape: Tape, _: Calls) -> Steps[None]:
+    """Read calls between DeepSeek's tokens; those that only surround calls are left out."""
+    while (mark := (yield from text_until(tape, _DEEPSEEK_MARKS))) is not None:
+        if mark == _DEEPSEEK["call"]:
+            yield from attempt(tape, _deepseek_call(tape))
+        else:
+            tape.forget_raw()
+
+
+def json_list(tape: Tape, calls: Calls) -> Steps[None]:
+    """Read a list of calls, and nothing but content behind it."""
+    if (yield from next_visible(tape)) == "[":
+        yield from attempt(tape, _list_behind_space(tape, calls))
+    yield from rest(tape)
+
+
+def rest(tape: Tape) -> Steps[None]:
+    """Read the answer to its end as content."""
+    yield from text_until(tape, _NOTHING)
+
+
+FAMILIES: Mapping[ToolCallParser, Callable[[Tape, Calls], Steps[None]]] = {
+    ToolCallParser.HERMES: hermes,
+    ToolCallParser.LLAMA3: llama3,
+    ToolCallParser.MISTRAL: mistral,
+    ToolCallParser.QWEN3_CODER: qwen3_coder.qwen3_coder,
+    ToolCallParser.DEEPSEEK: deepseek,
+    ToolCallParser.JSON: json_list,
+}
+
+
+def _marked_object(tape: Tape) -> Steps[None]:
+    yield from skip_space(tape)
+    yield from call_object(tape)
+    tape.drop((yield from word_ahead(tape, "</tool_call>")))
+
+
+def _list_behind_space(tape: Tape, calls: Calls | None = None) -> Steps[None]:
+    yield from skip_space(tape)
+    yield from call_list(tape, None if calls is None else calls.names)
+
+
+def _mistral_call(tape: Tape) -> Steps[None]:
+    """Read `name{…}`, in later versions with the call's id and a mark before its arguments."""
+    header = yield from until(tape, "{")
+    match = _MISTRAL_NAME.fullmatch(header)
+    if match is None:
+        raise NoCall
+    tape.unread("{")
+    yield from bare_arguments(tape, match[1])
+
+
+def _deepseek_call(tape: Tape) -> Steps[None]:
+    """Read `function<sep>name`, a line break and arguments in a code block; since V3.1 `name<sep>` and arguments."""
+    name = (yield from until(tape, _DEEPSEEK["separator"])).strip()
+    fenced = (yield from skip_space(tape)) != "{"
+    if fenced:
+        name = (yield from until(tape, "\n")).strip()
+        yield from skip_space(tape)
+        yield from expect(tape, "```json")
+    if not name:
+        raise NoCall
+    yield from bare_arguments(tape, name)
+    if fenced:
+        tape.drop((yield from word_ahead(tape, "```")))

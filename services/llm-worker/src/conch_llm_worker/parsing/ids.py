@@ -1,0 +1,25 @@
+"""Ids of calls: unguessable, and of the form that the model's chat template accepts when they come back."""
+
+import secrets
+import string
+from collections.abc import Callable
+
+from conch_contracts.parsing import Parsing, ToolCallParser
+
+_MISTRAL_CHARS = string.ascii_letters + string.digits
+_MISTRAL_LENGTH = 9
+
+
+def call_ids(parsing: Parsing) -> Callable[[], str]:
+    """Return what makes the ids of an answer's calls; Mistral's templates want nine letters and digits."""
+    if parsing.calls is not None and parsing.calls.parser is ToolCallParser.MISTRAL:
+        return _mistral_id
+    return _id
+
+
+def _id() -> str:
+    return f"call_{secrets.token_hex(12)}"
+
+
+def _mistral_id() -> str:
+    return "".join(secrets.choice(_MISTRAL_CHARS) for _ in range(_MISTRAL_LENGTH))

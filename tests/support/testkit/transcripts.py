@@ -1,0 +1,274 @@
+"""What models write, in each form, and what it means."""
+
+from dataclasses import dataclass
+
+from conch_contracts.parsing import Calls, Parsing, ReasoningParser, Thinking, ToolCallParser
+
+NAMES = ("get_weather", "search", "add", "now")
+TYPES = {"get_weather": {"city": "string", "days": "integer"}, "search": {"filters": "object", "exact": "boolean"}}
+
+
+@dataclass(frozen=True, slots=True)
+class Transcript:
+    """One answer: its text, and the parts that it has."""
+
+    name: str
+    parsing: Parsing
+    text: str
+    calls: tuple[tuple[str, str], ...] = ()
+    """Name and arguments of each call."""
+    content: str = ""
+    reasoning: str = ""
+
+
+def tools(parser: ToolCallParser, thinking: Thinking | None = None, *, several: bool = True) -> Parsing:
+    """Return how an answer is taken apart whose model may call the tools of these transcripts."""
+    typed = TYPES if parser is ToolCallParser.QWEN3_CODER else {}
+    calls = Calls(parser=parser, names=NAMES, several=several, typed_parameters=typed)
+    return Parsing(calls=calls, thinking=thinking)
+
+
+def thoughts(parser: ReasoningParser = ReasoningParser.THINK, *, opened: bool = False, show: bool = True) -> Parsing:
+    """Return how an answer is taken apart whose model may think."""
+    return Parsing(thinking=Thinking(parser=parser, opened=opened, show=show))
+
+
+HERMES, LLAMA3 = tools(ToolCallParser.HERMES), tools(ToolCallParser.LLAMA3)
+MISTRAL, DEEPSEEK = tools(ToolCallParser.MISTRAL), tools(ToolCallParser.DEEPSEEK)
+CODER, JSON = tools(ToolCallParser.QWEN3_CODER), tools(ToolCallParser.JSON)
+THINKING_HERMES = tools(ToolCallParser.HERMES, Thinking(parser=ReasoningParser.THINK, opened=True))
+
+PARIS = '{"city": "Paris"}'
+ROME = '{"city": "Rome", "days": 2}'
+
+TRANSCRIPTS = (
+    Transcript("hermes: no call", HERMES, "Hello <b>you</b> 你好 🙂\n", (), "Hello <b>you</b> 你好 🙂\n"),
+    Transcript("hermes: white space alone", HERMES, " \n\n ", (), " \n\n "),
+    Transcript(
+        "hermes: one call",
+        HERMES,
+        '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>',
+        (("get_weather", PARIS),),
+    ),
+    Transcript(
+        "hermes: content and two calls",
+        HERMES,
+        'Let me see.\n\n<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>\n'
+        '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Rome", "days": 2}}\n</tool_call>\n',
+        (("get_weather", PARIS), ("get_weather", ROME)),
+        "Let me see.",
+    ),
+    Transcript(
+        "hermes: marks, brackets and quotes inside a string",
+        HERMES,
+        r'<tool_call>{"name": "search", "arguments": {"q": "a \"}</tool_call> \\", "n": [1, {"x": null}]}}</tool_call>',
+        (("search", r'{"q": "a \"}</tool_call> \\", "n": [1, {"x": null}]}'),),
+    ),
+    Transcript(
+        "hermes: arguments before the name, and keys that nobody knows",
+        HERMES,
+        '<tool_call>{"id": 7, "arguments": {"city": "Paris"}, "x": [true], "name": "get_weather"}</tool_call>',
+        (("get_weather", PARIS),),
+    ),
+    Transcript(
+        "hermes: arguments as a JSON text",
+        HERMES,
+        r'<tool_call>{"name": "get_weather", "arguments": "{\"city\": \"Paris\"}"}</tool_call>',
+        (("get_weather", PARIS),),
+    ),
+    Transcript(
+        "hermes: no arguments",
+        HERMES,
+        '<tool_call>{"name": "now"}</tool_call><tool_call>{"name": "now", "arguments": null}</tool_call>',
+        (("now", "{}"), ("now", "{}")),
+    ),
+    Transcript(
+        "hermes: the closing mark is missing",
+        HERMES,
+        '<tool_call>{"name": "now", "arguments": {}}\n<tool_call>{"name": "add", "arguments": {"a": 1}}',
+        (("now", "{}"), ("add", '{"a": 1}')),
+    ),
+    Transcript(
+        "hermes: content behind a call",
+        HERMES,
+        '<tool_call>{"name": "now", "arguments": {}}</tool_call>\nDone.',
+        (("now", "{}"),),
+        "\nDone.",
+    ),
+    Transcript(
+        "hermes: prose in the marks", HERMES, "<tool_call>\nnow()\n</tool_call>", (), "<tool_call>\nnow()\n</tool_call>"
+    ),
+    Transcript(
+        "hermes: a broken call, then a good one",
+        HERMES,
+        '<tool_call>{"name": "add", "arguments": {"a": <1>}}</tool_call><tool_call>{"name": "now"}</tool_call>',
+        (("now", "{}"),),
+        '<tool_call>{"name": "add", "arguments": {"a": <1>}}</tool_call>',
+    ),
+    Transcript(
+        "hermes: arguments that only look like JSON",
+        HERMES,
+        '<tool_call>{"name": "add", "arguments": {"a": one}}</tool_call>',
+        (),
+        '<tool_call>{"name": "add", "arguments": {"a": one}}</tool_call>',
+    ),
+    Transcript(
+        "hermes: no name",
+        HERMES,
+        '<tool_call>{"arguments": {"a": 1}}</tool_call>',
+        (),
+        '<tool_call>{"arguments": {"a": 1}}</tool_call>',
+    ),
+    Transcript("hermes: the answer ends in a mark", HERMES, "Use <tool", (), "Use <tool"),
+    Transcript("hermes: the answer ends in a name", HERMES, '<tool_call>{"name": "no', (), '<tool_call>{"name": "no'),
+    Transcript(
+        "llama3: one call",
+        LLAMA3,
+        '{"name": "get_weather", "parameters": {"city": "Paris"}}',
+        (("get_weather", PARIS),),
+    ),
+    Transcript(
+        "llama3: several calls behind the tag",
+        LLAMA3,
+        '<|python_tag|>{"name": "add", "parameters": {"a": 1}}; {"name": "now", "parameters": {}}',
+        (("add", '{"a": 1}'), ("now", "{}")),
+    ),
+    Transcript(
+        "llama3: content, then the tag",
+        LLAMA3,
+        'I will look.\n<|python_tag|>{"type": "function", "name": "now", "parameters": {}}',
+        (("now", "{}"),),
+        "I will look.",
+    ),
+    Transcript(
+        "llama3: an answer in JSON is no call",
+        LLAMA3,
+        '{"name": "Ada", "parameters": {"born": 1815}}',
+        (),
+        '{"name": "Ada", "parameters": {"born": 1815}}',
+    ),
+    Transcript("llama3: nor is an object without arguments", LLAMA3, '{"name": "now"}', (), '{"name": "now"}'),
+    Transcript(
+        "llama3: JSON further on is content",
+        LLAMA3,
+        'Like this: {"name": "now", "parameters": {}}',
+        (),
+        'Like this: {"name": "now", "parameters": {}}',
+    ),
+    Transcript("llama3: a program", LLAMA3, "<|python_tag|>print(1)", (), "<|python_tag|>print(1)"),
+    Transcript(
+        "mistral: a list",
+        MISTRAL,
+        '[TOOL_CALLS] [{"name": "get_weather", "arguments": {"city": "Paris"}}, {"name": "now", "arguments": {}}]',
+        (("get_weather", PARIS), ("now", "{}")),
+    ),
+    Transcript(
+        "mistral: names and arguments",
+        MISTRAL,
+        'Well.[TOOL_CALLS]get_weather{"city": "Paris"}[TOOL_CALLS]now{}',
+        (("get_weather", PARIS), ("now", "{}")),
+        "Well.",
+    ),
+    Transcript(
+        "mistral: with marks for id and arguments",
+        MISTRAL,
+        '[TOOL_CALLS]get_weather[CALL_ID]abcdef123[ARGS]{"city": "Paris"}[TOOL_CALLS]now[ARGS]{}',
+        (("get_weather", PARIS), ("now", "{}")),
+    ),
+    Transcript(
+        "mistral: half a list",
+        MISTRAL,
+        '[TOOL_CALLS] [{"name": "now", "arguments": {}}, "and"]',
+        (("now", "{}"),),
+        ', "and"]',
+    ),
+    Transcript("mistral: prose behind the mark", MISTRAL, "[TOOL_CALLS] none!", (), "[TOOL_CALLS] none!"),
+    Transcript(
+        "deepseek v3: two calls in code blocks",
+        DEEPSEEK,
+        "One moment.<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>get_weather\n```json\n"
+        '{"city": "Paris"}\n```<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>function<｜tool▁sep｜>now\n```json\n{}\n```'
+        "<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+        (("get_weather", PARIS), ("now", "{}")),
+        "One moment.",
+    ),
+    Transcript(
+        "deepseek v3.1: names and arguments",
+        DEEPSEEK,
+        '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>get_weather<｜tool▁sep｜>{"city": "Paris"}<｜tool▁call▁end｜>'
+        "<｜tool▁call▁begin｜>now<｜tool▁sep｜>{}<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+        (("get_weather", PARIS), ("now", "{}")),
+    ),
+    Transcript(
+        "deepseek: prose behind the mark",
+        DEEPSEEK,
+        "<｜tool▁call▁begin｜>now<｜tool▁sep｜>please",
+        (),
+        "<｜tool▁call▁begin｜>now<｜tool▁sep｜>please",
+    ),
+    Transcript(
+        "qwen3 coder: text, a number and a line break",
+        CODER,
+        'Sure.\n<tool_call>\n<function=get_weather>\n<parameter=city>\nNew\n"York"\n</parameter>\n<parameter=days>\n3\n'
+        "</parameter>\n</function>\n</tool_call>",
+        (("get_weather", '{"city": "New\\n\\"York\\"", "days": 3}'),),
+        "Sure.",
+    ),
+    Transcript(
+        "qwen3 coder: an object, a Python word, and a second call without marks around it",
+        CODER,
+        '<tool_call>\n<function=search>\n<parameter=filters>\n{"a": [1]}\n</parameter>\n<parameter=exact>\nTrue\n'
+        "</parameter>\n</function>\n</tool_call>\n<function=now>\n</function>",
+        (("search", '{"filters": {"a": [1]}, "exact": true}'), ("now", "{}")),
+    ),
+    Transcript(
+        "qwen3 coder: a number that is none, and an empty value",
+        CODER,
+        "<tool_call><function=get_weather><parameter=days>few</parameter><parameter=city></parameter></function>"
+        "</tool_call>",
+        (("get_weather", '{"days": "few", "city": ""}'),),
+    ),
+    Transcript(
+        "qwen3 coder: not closed",
+        CODER,
+        "<tool_call><function=add><parameter=a>1",
+        (),
+        "<tool_call><function=add><parameter=a>1",
+    ),
+    Transcript(
+        "json: a list",
+        JSON,
+        '[{"name": "add", "parameters": {"a": 1}}, {"name": "now", "parameters": {}}]',
+        (("add", '{"a": 1}'), ("now", "{}")),
+    ),
+    Transcript("json: a list of other things", JSON, "[1, 2]", (), "[1, 2]"),
+    Transcript("json: prose", JSON, "No, thanks.", (), "No, thanks."),
+    Transcript("think: thinking and content", thoughts(), "<think>\nHm.\n</think>\n\nHi.\n", (), "Hi.\n", "Hm."),
+    Transcript("think: no thinking", thoughts(), "\n Hi <think> there", (), "\n Hi <think> there"),
+    Transcript("think: opened in the prompt", thoughts(opened=True), "\nHm\n.</think>Hi.", (), "Hi.", "Hm\n."),
+    Transcript("think: opened twice", thoughts(opened=True), "<think>\nHm.</think>Hi.", (), "Hi.", "Hm."),
+    Transcript("think: never closed", thoughts(), "<think>Hm </thin", (), "", "Hm </thin"),
+    Transcript("think: nothing thought", thoughts(), "<think>\n\n</think>\n\nHi.", (), "Hi."),
+    Transcript(
+        "deepseek-r1: no opening mark", thoughts(ReasoningParser.DEEPSEEK_R1), "Hm.\n</think>\n\nHi.", (), "Hi.", "Hm."
+    ),
+    Transcript("mistral: thinking", thoughts(ReasoningParser.MISTRAL), "[THINK]Hm.[/THINK]Hi.", (), "Hi.", "Hm."),
+    Transcript("seed: thinking", thoughts(ReasoningParser.SEED), "<seed:think>Hm.</seed:think>Hi.", (), "Hi.", "Hm."),
+    Transcript(
+        "granite: thinking",
+        thoughts(ReasoningParser.GRANITE),
+        "Here is my thought process: Hm.\n\nHere is my response: Hi.",
+        (),
+        " Hi.",
+        " Hm.",
+    ),
+    Transcript("thinking that is not shown", thoughts(show=False), "<think>Hm.</think>Hi.", (), "Hi."),
+    Transcript(
+        "thinking, content and a call",
+        THINKING_HERMES,
+        'Weather <tool_call>?\n</think>\n\nI look.\n<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>',
+        (("now", "{}"),),
+        "I look.",
+        "Weather <tool_call>?",
+    ),
+)
