@@ -33,8 +33,10 @@ def dispatch(order: Order) -> Dispatch:
     refuse(request, order.sampling)
     message = new_request(request.target.model, request.request_id)
     inputs = Inputs(message, layout)
-    if not inputs.offer(wire.LIMIT, limit):
-        raise MalformedResponse(f"The model declares none of {', '.join(wire.LIMIT)}; it is no tensorrtllm model.")
+    for names in (wire.LIMIT, (wire.INPUT_IDS, wire.TEXT_INPUT)):
+        if layout.first(names) is None:
+            raise MalformedResponse(f"The model declares none of {', '.join(names)}; it is no tensorrtllm model.")
+    inputs.offer(wire.LIMIT, limit)
     _send_sampling(inputs, order)
     inputs.offer(wire.STREAMING, value=layout.decoupled)
     excluded = inputs.offer(wire.EXCLUDE_INPUT, value=True) or _setting(layout, wire.EXCLUDE_INPUT[0]) in _ON
@@ -60,7 +62,7 @@ def _send_sampling(inputs: Inputs, order: Order) -> None:
     )
     for param, names, chosen, off in always:
         if not inputs.offer(names, chosen) and chosen != off:
-            raise unsupported(param)
+            raise unsupported("temperature" if greedy else param)
     seed = None if sampling.seed is None else sampling.seed % _UINT64
     if not inputs.offer(wire.SEED, seed) and order.request.sampling.seed is not None:
         raise unsupported("seed")
@@ -115,10 +117,6 @@ def _send_words(inputs: Inputs, name: str, words: Sequence[Sequence[int]], layou
 
 def _send_text(inputs: Inputs, order: Order) -> None:
     layout, sampling = order.layout, order.sampling
-    if wire.TEXT_INPUT not in layout.datatypes:
-        raise MalformedResponse(
-            f"The model declares neither {wire.INPUT_IDS} nor {wire.TEXT_INPUT}; it is no tensorrtllm model."
-        )
     if not order.prompt.text_is_exact:
         raise refuse_ids()
     own = {word[0] for word in order.request.backend.stop_words if len(word) == 1}
