@@ -30,6 +30,7 @@ _DEAD_BACKEND = "is not healthy"
 _REQUEST_ID = "probe"
 _TOKEN = 0
 _TEXT = b"Hello"
+_STREAM = (*tensorrtllm_dialect.STREAMING, *vllm_dialect.STREAM)
 _IDS: Mapping[tuple[str, ...], int | bytes] = {("input_ids",): _TOKEN, ("input_lengths",): 1}
 _ONE_TOKEN: Mapping[Dialect, Mapping[tuple[str, ...], int | bytes]] = {
     Dialect.FASTERTRANSFORMER: {**_IDS, ("request_output_len",): 1},
@@ -140,8 +141,7 @@ def one_token_request(dialect: Dialect, model: str, layout: Layout) -> ModelInfe
     inputs = Inputs(request, layout)
     for names, value in _ONE_TOKEN[dialect].items():
         inputs.offer(names, value)
-    for names in (tensorrtllm_dialect.STREAMING, vllm_dialect.STREAM):
-        inputs.offer(names, value=layout.decoupled)
+    inputs.offer(_STREAM, value=layout.decoupled)
     for name in layout.required & {tensorrtllm_dialect.BAD_WORDS, tensorrtllm_dialect.STOP_WORDS}:
         inputs.offer((name,), b"")
     inputs.check_required(dialect)

@@ -48,7 +48,9 @@ def test_one_token_is_asked_for(
     dialect: Dialect, types: dict[str, str], decoupled: bool, sent: dict[str, list[Any]]
 ) -> None:
     layout = Layout(types, batched=True, decoupled=decoupled, required=frozenset(types) - {"seed"})
-    found = inputs(one_token_request(dialect, "m", layout))
+    request = one_token_request(dialect, "m", layout)
+    found = inputs(request)
+    assert sorted(tensor.name for tensor in request.inputs) == sorted(layout.required)
     assert sent.items() <= {name: values for name, (_, _, values) in found.items()}.items()
     assert all(shape == [1, 1] and types[name] == kind for name, (kind, shape, _) in found.items())
 
