@@ -7,8 +7,16 @@ model lacks, because it declares no tensor for it, is refused by its dialect wit
 from collections.abc import Iterator
 
 from conch_contracts.capabilities import CAPABILITIES, Feature, Level, refusal
-from conch_contracts.generation import Api, GenerateRequest, SamplingParameters
+from conch_contracts.generation import Api, GenerateRequest, Message, SamplingParameters
+from conch_contracts.records import Dialect
 from conch_kit.errors import InvalidRequest
+
+_SENT = frozenset(
+    {"max_tokens", "min_tokens", "temperature", "top_p", "top_k", "min_p", "seed", "ignore_eos", "eos_token_ids"}
+    | {"repetition_penalty", "frequency_penalty", "presence_penalty", "stop_token_ids", "bad_words"}
+    | {"logit_bias", "logprobs"}
+)
+_SENT_OPTIONS = frozenset({"start_id", "end_id", "mask_positions", "stop_words"})
 
 
 def refuse(request: GenerateRequest, sampling: SamplingParameters) -> None:
@@ -20,11 +28,21 @@ def refuse(request: GenerateRequest, sampling: SamplingParameters) -> None:
         if support.level is Level.NO:
             message = refusal(param, dialect, support.note)
             raise InvalidRequest(message, param=param, code="unsupported_parameter")
+    if dialect is not Dialect.TOKENS:  # whose engine is sent all that there is
+        _refuse_unknown(sampling, _SENT)
+        _refuse_unknown(request.backend, _SENT_OPTIONS)
 
 
 def unsupported(param: str) -> InvalidRequest:
     """Return the refusal of a parameter for which this model declares no tensor."""
     return InvalidRequest(f"This model's engine does not support '{param}'.", param=param, code="unsupported_parameter")
+
+
+def _refuse_unknown(message: Message, known: frozenset[str]) -> None:
+    """Refuse a field that no dialect of other people's backends sends yet, rather than leave it out in silence."""
+    for name, field in type(message).model_fields.items():
+        if name not in known and dict(message)[name] != field.default:
+            raise unsupported(name)
 
 
 def _asked(request: GenerateRequest, sampling: SamplingParameters) -> Iterator[tuple[Feature, str]]:
