@@ -13,6 +13,9 @@ from testkit.golden import FOLDER
 from testkit.servers.redis import RedisServer
 from testkit.servers.tokenizer import RunningTokenizer, run_tokenizer
 
+PATIENT = {"CONCH_GRAMMAR_TIMEOUT_S": "60"}
+"""A grammar's own limit is on the processor's time; the other one is for machines as busy as one that tests."""
+
 
 @pytest.fixture(scope="session")
 def bundle() -> tuple[Digest, bytes]:
@@ -29,7 +32,7 @@ def redis(bundle: tuple[Digest, bytes]) -> Iterator[RedisServer]:
 def tokenizer(
     redis: RedisServer, bundle: tuple[Digest, bytes], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RunningTokenizer]:
-    with run_tokenizer(redis.url, bundle[0], tmp_path_factory.mktemp("tokenizer")) as running:
+    with run_tokenizer(redis.url, bundle[0], tmp_path_factory.mktemp("tokenizer"), **PATIENT) as running:
         yield running
 
 
@@ -43,7 +46,7 @@ def own_redis(bundle: tuple[Digest, bytes]) -> Iterator[RedisServer]:
 @pytest.fixture
 def own_tokenizer(own_redis: RedisServer, bundle: tuple[Digest, bytes], tmp_path: Path) -> Iterator[RunningTokenizer]:
     """Give a process that the test may damage."""
-    with run_tokenizer(own_redis.url, bundle[0], tmp_path) as running:
+    with run_tokenizer(own_redis.url, bundle[0], tmp_path, **PATIENT) as running:
         yield running
 
 

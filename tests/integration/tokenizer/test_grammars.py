@@ -97,7 +97,9 @@ def test_a_grammar_may_take_only_so_much_of_the_processor(
     redis: RedisServer, bundle: tuple[Digest, bytes], tmp_path: Path
 ) -> None:
     slow = {"enum": [f"{n}" * 20 for n in range(9_999)]}
-    with run_tokenizer(redis.url, bundle[0], tmp_path, CONCH_GRAMMAR_CPU_S="0.01") as hasty:
+    with run_tokenizer(
+        redis.url, bundle[0], tmp_path, CONCH_GRAMMAR_CPU_S="0.01", CONCH_GRAMMAR_TIMEOUT_S="60"
+    ) as hasty:
         answer = check(hasty, "json_schema", slow)
         assert (answer.status, "more time or memory" in answer.body["error"]["message"]) == (400, True)
         assert hasty.chat("Hello!").status == 200

@@ -54,10 +54,14 @@ class GuardedProtocol(NoticingProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Feed the parser unless this connection was refused."""
+        """Feed the parser unless this connection was refused, and count what it takes for a head without end."""
         if self._refused:
             return
+        open_before = self._head_timer is not None
         super().data_received(data)
+        if open_before and self._head_timer is not None:
+            self._head_bytes += len(data)
+            self._check_head(self._head_bytes)
 
     def on_message_begin(self) -> None:
         """Begin a head."""
@@ -66,24 +70,11 @@ class GuardedProtocol(NoticingProtocol):
         if self._head_timer is None:
             self._arm()
 
-    def on_url(self, url: bytes) -> None:
-        """Count the request line."""
-        self._count(len(url))
-        if not self._refused:
-            super().on_url(url)
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """Count a header."""
-        self._count(len(name) + len(value) + 4)
-        if not self._refused and len(self.headers) >= MAX_HEADERS:
-            self._refuse(431, f"Expected at most {MAX_HEADERS} headers.")
-        if not self._refused:
-            super().on_header(name, value)
-
     def on_headers_complete(self) -> None:
         """Check the head as a whole, then let the application have the request."""
         self._disarm()
-        if self._refused:
+        size = len(self.url) + sum([len(name) + len(value) + 4 for name, value in self.headers])
+        if self._refused or not self._check_head(size):
             return
         version = self.parser.get_http_version()
         hosts = sum(name == b"host" for name, _ in self.headers)
@@ -119,10 +110,12 @@ class GuardedProtocol(NoticingProtocol):
         if not self._refused:
             self._refuse(400, msg)
 
-    def _count(self, size: int) -> None:
-        self._head_bytes += size
-        if self._head_bytes > self.max_header_bytes and not self._refused:
+    def _check_head(self, size: int) -> bool:
+        if size > self.max_header_bytes:
             self._refuse(431, f"Expected a request head of at most {self.max_header_bytes} bytes.")
+        elif len(self.headers or ()) > MAX_HEADERS:
+            self._refuse(431, f"Expected at most {MAX_HEADERS} headers.")
+        return not self._refused
 
     def _arm(self) -> None:
         self._head_timer = self.loop.call_later(self.header_timeout_s, self._too_slow)

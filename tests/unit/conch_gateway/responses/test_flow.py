@@ -6,9 +6,11 @@ import orjson
 import pytest
 
 from conch_contracts.generation import GenerateRequest
-from conch_contracts.names import GENERATE_PATH, PREPARE_PATH
+from conch_contracts.names import CHECK_GRAMMAR_PATH, GENERATE_PATH, PREPARE_PATH
+from conch_contracts.parsing import ToolCallParser
+from conch_contracts.records import ChatProfile
 from conch_gateway.auth import ApiKeys
-from testkit.gateway import FakeAnswer, MemoryResponses, answered, gateway, lost, streamed
+from testkit.gateway import FakeAnswer, MemoryResponses, answered, gateway, lost, route, snapshot, streamed
 
 PATH = "/v1/responses"
 ASKED = {"model": "tiny-chat", "input": "hi"}
@@ -270,3 +272,36 @@ async def test_a_refusal_of_the_worker_stays_a_status():
     running = gateway({PREPARE_PATH: lambda _: FakeAnswer(400, {}, (orjson.dumps(error),))})
     answer = await running.client.post(PATH, STREAM)
     assert (answer.status, answer.error["param"]) == (400, "input")
+
+
+TOOL = {"type": "function", "name": "f", "description": "d", "parameters": {"type": "object"}, "strict": None}
+WITH_TOOLS = route(chat=ChatProfile(takes_tools=True, tool_calls=ToolCallParser.HERMES))
+
+
+@pytest.mark.parametrize(
+    ("choice", "offered"),
+    [
+        (None, ["f", "g"]),
+        ("none", []),
+        ({"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "g"}]}, ["g"]),
+    ],
+)
+async def test_tools_reach_the_template_and_the_reader_of_the_answer(choice, offered):
+    running = served(known=snapshot(WITH_TOOLS))
+    asked = {**ASKED, "tools": [TOOL, {**TOOL, "name": "g"}], "tool_choice": choice}
+    assert (await running.client.post(PATH, asked)).status == 200
+    (prepare,), (generate,) = running.upstream.sent(PREPARE_PATH), running.upstream.sent(GENERATE_PATH)
+    shown = [tool["function"]["name"] for tool in prepare["chat"]["tools"] or []]
+    read = generate["parsing"]["calls"]["names"] if generate["parsing"] else []
+    assert shown == read == offered
+    assert orjson.loads(generate["response_fields"])["tools"] == asked["tools"]
+
+
+async def test_a_format_reaches_the_engine_as_a_grammar():
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
+    asked = {**ASKED, "text": {"format": {"type": "json_schema", "name": "n", "schema": schema, "strict": True}}}
+    running = gateway({CHECK_GRAMMAR_PATH: lambda _: FakeAnswer(pieces=(b"{}",))}, responses=MemoryResponses())
+    assert (await running.client.post(PATH, asked)).status == 200
+    (generate,) = running.upstream.sent(GENERATE_PATH)
+    assert generate["sampling"]["grammar"]["kind"] == "json_schema"
+    assert orjson.loads(generate["response_fields"])["text"] == asked["text"]
