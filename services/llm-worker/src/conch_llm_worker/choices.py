@@ -27,6 +27,8 @@ AnyGeneration = Generation | TextGeneration
 
 _LAST_WORD_S = 0.5
 """How long an engine may take to end its stream after the last token."""
+_GRACE_S = 0.05
+"""How long it may take when only the worker knows that the answer has ended, before it is made to end."""
 
 
 class Choices:
@@ -90,8 +92,8 @@ class Choices:
                 raise MalformedResponse("The engine's stream is empty.")
             with self._engines.span("work"):
                 finish = await self._write(index, generation, call.reader, opening, responses)
-                if not self._cut_short(call, generation, finish):
-                    await _last_word(responses)
+                cut = self._cut_short(call, generation, finish)
+                await _last_word(responses, _GRACE_S if cut else _LAST_WORD_S)
 
     def _generation(self, call: Dispatch, index: int) -> AnyGeneration:
         beginning = self._beginning(index)
@@ -168,10 +170,10 @@ class Choices:
         return not call.told_words or finish.stop_reason in self._request.stop
 
 
-async def _last_word(responses: Responses) -> None:
+async def _last_word(responses: Responses, within_s: float) -> None:
     """Let an engine that is done say so: Triton 24.10 crashes when a cancellation meets its final response."""
     with suppress(TimeoutError, EngineError):
-        async with asyncio.timeout(_LAST_WORD_S):
+        async with asyncio.timeout(within_s):
             async for _ in responses:
                 pass
 
