@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from generate.api import api_page
+from generate.backends import backends_text
 from generate.chart import chart_crd_text, contract_text, schema_text, values_page
 from generate.crd import crd_text
 from generate.reference import reference_text
@@ -15,5 +16,6 @@ FILES: Mapping[str, Callable[[], str]] = {
     "docs/api.md": api_page,
     "docs/values.md": values_page,
     "docs/modeldeployment.md": reference_text,
+    "docs/backends.md": backends_text,
 }
 """Each generated file, relative to the checkout, and what makes its text."""

@@ -36,9 +36,10 @@ def contract_of(model: DesiredModel) -> EngineContract:
         spec = engine.fastertransformer
         return EngineContract(spec.model_name, Dialect.FASTERTRANSFORMER, spec.max_batch_size)
     if engine.vllm is not None:
-        return EngineContract(MODEL, None, engine.vllm.max_num_seqs or _VLLM_SEQUENCES)
+        return EngineContract(MODEL, Dialect.VLLM, engine.vllm.max_num_seqs or _VLLM_SEQUENCES)
     if engine.tensorrtllm is not None:
-        return EngineContract(engine.tensorrtllm.model_name, None, engine.tensorrtllm.max_batch_size)
+        name = engine.tensorrtllm.model_name
+        return EngineContract(name, Dialect.TENSORRTLLM, engine.tensorrtllm.max_batch_size)
     if engine.onnxruntime is not None:
         return EngineContract(MODEL, None, engine.onnxruntime.instances * engine.onnxruntime.max_batch_size)
     assert engine.runtime is Runtime.PYTHON

@@ -3,17 +3,21 @@
 When that fails, the model's own load error from the server's repository index is the best explanation there is.
 """
 
+from collections.abc import Mapping
+
 from tritonclient.grpc.service_pb2 import ModelInferRequest
 
-from conch_contracts import encoder_dialect
+from conch_contracts import encoder_dialect, tensorrtllm_dialect, vllm_dialect
 from conch_contracts.conditions import Reason
 from conch_contracts.generation import SamplingParameters
 from conch_contracts.records import Dialect
 from conch_contracts.tokens_dialect import INPUT_IDS, PARAMETERS
 from conch_kit.triton.client import TritonClient
-from conch_kit.triton.encoder_layout import UnknownTensors, read_layout
+from conch_kit.triton.encoder_layout import UnknownTensors
+from conch_kit.triton.encoder_layout import read_layout as read_encoder_layout
 from conch_kit.triton.errors import EngineError, EngineRejected, EngineTimeout, EngineUnavailable
 from conch_kit.triton.http_client import HTTP, TritonHttp
+from conch_kit.triton.layout import Inputs, Layout, read_layout
 from conch_kit.triton.tensors import add_input, add_raw, new_request, pack
 from conch_operator.probe import NoAnswer, Target
 
@@ -25,6 +29,15 @@ _DEAD_BACKEND = "is not healthy"
 
 _REQUEST_ID = "probe"
 _TOKEN = 0
+_TEXT = b"Hello"
+_STREAM = (*tensorrtllm_dialect.STREAMING, *vllm_dialect.STREAM)
+_IDS: Mapping[tuple[str, ...], int | bytes] = {("input_ids",): _TOKEN, ("input_lengths",): 1}
+_ONE_TOKEN: Mapping[Dialect, Mapping[tuple[str, ...], int | bytes]] = {
+    Dialect.FASTERTRANSFORMER: {**_IDS, ("request_output_len",): 1},
+    Dialect.TENSORRTLLM: {**_IDS, (tensorrtllm_dialect.TEXT_INPUT,): _TEXT, tensorrtllm_dialect.LIMIT: 1},
+    Dialect.VLLM: {vllm_dialect.PROMPT: _TEXT, vllm_dialect.PARAMETERS: b'{"max_tokens": 1, "temperature": 0.0}'},
+}
+"""The inputs of a one-token request, each under the first of its names that the model declares."""
 
 
 class TritonAsker:
@@ -55,19 +68,22 @@ class TritonAsker:
                 await self._stream(target, tokens_request(target.model))
             case Dialect.ENCODER:
                 await self._encode(target)
-            case Dialect.FASTERTRANSFORMER:
-                config = await self._client.model_config(target.address, target.model)
-                request = fastertransformer_request(target.model, batched=config.max_batch_size > 0)
-                if config.model_transaction_policy.decoupled:
-                    await self._stream(target, request)
-                else:
-                    await self._client.infer(target.address, request, timeout_s=self._timeout_s)
+            case Dialect.FASTERTRANSFORMER | Dialect.TENSORRTLLM | Dialect.VLLM:
+                layout = read_layout(await self._client.model_config(target.address, target.model))
+                await self._answer(target, one_token_request(target.dialect, target.model, layout), layout)
+
+    async def _answer(self, target: Target, request: ModelInferRequest, layout: Layout) -> None:
+        """Ask for one token, in the way in which the model answers."""
+        if layout.decoupled:
+            await self._stream(target, request)
+        else:
+            await self._client.infer(target.address, request, timeout_s=self._timeout_s)
 
     async def _encode(self, target: Target) -> None:
         """Have one row of one token encoded."""
         over_http = target.address.startswith(HTTP)
         server = self._http if over_http else self._client
-        layout = read_layout(
+        layout = read_encoder_layout(
             await server.model_config(target.address, target.model), dict(target.inputs), target.output
         )
         shape = (1, 1) if layout.batched else (1,)
@@ -119,13 +135,16 @@ def tokens_request(model: str) -> ModelInferRequest:
     return request
 
 
-def fastertransformer_request(model: str, *, batched: bool) -> ModelInferRequest:
-    """Return a one-token request for a FasterTransformer model."""
-    shape = [1, 1] if batched else [1]
+def one_token_request(dialect: Dialect, model: str, layout: Layout) -> ModelInferRequest:
+    """Return a one-token request for a model of another backend, as its config wants it; raises EngineError."""
     request = new_request(model, _REQUEST_ID)
-    add_input(request, "input_ids", "UINT32", shape, [_TOKEN])
-    add_input(request, "input_lengths", "UINT32", shape, [1])
-    add_input(request, "request_output_len", "UINT32", shape, [1])
+    inputs = Inputs(request, layout)
+    for names, value in _ONE_TOKEN[dialect].items():
+        inputs.offer(names, value)
+    inputs.offer(_STREAM, value=layout.decoupled)
+    for name in layout.required & {tensorrtllm_dialect.BAD_WORDS, tensorrtllm_dialect.STOP_WORDS}:
+        inputs.offer((name,), b"")
+    inputs.check_required(dialect)
     return request
 
 

@@ -1,7 +1,6 @@
 """One Redis, one tritonserver with every variant of the contract model, and one worker for all tests here."""
 
 import json
-import shutil
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,9 +13,9 @@ from conch_kit.bundles import pack
 from testkit.llm_worker import LlmWorker
 from testkit.servers.redis import RedisServer
 from testkit.servers.triton import RunningTriton, triton_server
+from testkit.stand_ins import install, parameter
 from testkit.vocabularies import BYTE_EOS, byte_level_tokenizer
 
-CONTRACT_MODEL = Path(__file__).parents[2] / "support" / "triton_models" / "fastertransformer"
 ANSWER = "Hello 你好 🙂 end."
 """What the contract model answers: one id per UTF-8 byte, then the end id."""
 
@@ -49,21 +48,16 @@ class Stage:
 
 def contract_models(repository: Path, events: Path) -> Path:
     """Write every variant of the contract model into a repository."""
-    for name, changes in VARIANTS.items():
-        folder = shutil.copytree(CONTRACT_MODEL, repository / name)
-        config = (folder / "config.pbtxt").read_text()
-        wanted = {
-            'key: "answer" value: { string_value: "[]"': json.dumps([*ANSWER.encode(), BYTE_EOS, *b"never"]),
-            'key: "end_id" value: { string_value: "0"': str(BYTE_EOS),
-            'key: "token_delay_s" value: { string_value: "0"': changes.get("token_delay_s", "0"),
-            'key: "silent_after" value: { string_value: "-1"': changes.get("silent_after", "-1"),
-            'key: "events" value: { string_value: ""': str(events),
+    for name, variant in VARIANTS.items():
+        changes = {
+            **parameter("answer", json.dumps([*ANSWER.encode(), BYTE_EOS, *b"never"])),
+            **parameter("end_id", BYTE_EOS),
+            **parameter("token_delay_s", variant.get("token_delay_s", "0")),
+            **parameter("silent_after", variant.get("silent_after", "-1")),
+            **parameter("events", events),
+            "decoupled: False": f"decoupled: {variant.get('decoupled', 'False')}",
         }
-        for written, value in wanted.items():
-            assert written in config
-            config = config.replace(written, written[: written.rindex(': "') + 3] + value + '"')
-        config = config.replace("decoupled: False", f"decoupled: {changes.get('decoupled', 'False')}")
-        (folder / "config.pbtxt").write_text(config)
+        install(repository, name, "fastertransformer", changes=changes)
     return repository
 
 

@@ -36,6 +36,20 @@ def inputs(request: ModelInferRequest) -> dict[str, tuple[str, list[int], list[i
     return found
 
 
+def text_inputs(request: ModelInferRequest) -> dict[str, list[bytes]]:
+    """Return a request's tensors of text."""
+    found = {}
+    for tensor, raw in zip(request.inputs, request.raw_input_contents, strict=True):
+        if tensor.datatype == "BYTES":
+            values = []
+            while raw:
+                (size,) = struct.unpack_from("<I", raw)
+                values.append(raw[4 : 4 + size])
+                raw = raw[4 + size :]
+            found[tensor.name] = values
+    return found
+
+
 def tokens_response(ids: Sequence[int], finish: str | None = None, stop_token_id: int = -1) -> ModelInferResponse:
     """Return a response of the `tokens` dialect."""
     tensors: dict[str, tuple[str, Sequence[int], Sequence[int | float | bytes]]] = {

@@ -41,7 +41,7 @@ async def test_the_worker_is_told_everything():
     assert message["sampling"]["max_tokens"] == 7
     assert message["sampling"]["temperature"] == 0
     assert (message["stop"], message["n"], message["api"]) == (["x"], 2, "chat")
-    assert message["prompts"] == [{"ids": [0, 1, 2], "text": "xxx"}]
+    assert message["prompts"] == [{"ids": [0, 1, 2], "text": "xxx", "text_is_exact": True}]
     (preparation,) = served.upstream.sent(PREPARE_PATH)
     assert preparation["chat"]["messages"] == [{"role": "user", "content": "hi"}]
 

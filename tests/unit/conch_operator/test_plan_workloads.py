@@ -73,7 +73,7 @@ def test_a_model_whose_folder_was_not_read_yet_keeps_its_route() -> None:
 
 def test_models_are_served_by_their_own_engines_or_by_those_of_others() -> None:
     other = desired_model("other", engine={"external": {"grpc": "h:1", "dialect": "tokens"}})
-    unspoken = desired_model("unspoken", engine={"vllm": {}, "resources": {"limits": {"nvidia.com/gpu": "1"}}})
+    unspoken = desired_model("unspoken", engine={"onnxruntime": {}})
     result = plan_workloads(Desired((ONE, other, unspoken)), Observed())
     assert [model.id for model in result.serve] == [ONE.id]
     assert [model.id for model in result.external] == [other.id]

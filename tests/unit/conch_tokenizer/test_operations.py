@@ -22,8 +22,19 @@ def test_texts_and_ids_give_the_same_prompt(bench: Workbench, model: ModelTokeni
     text = "Once upon a time"
     ids = tuple(model.encode(text, add_special_tokens=False))
     first, second = operations.prepare(bench, prepare(prompts=(text, ids))).prompts
-    assert first == second
-    assert (first.ids, first.text) == (ids, text)
+    assert (first.ids, first.text) == (second.ids, second.text) == (ids, text)
+
+
+def test_only_text_that_ids_were_made_of_is_exact(bench: Workbench) -> None:
+    prompts = operations.prepare(bench, prepare(prompts=("Once upon a time", (5, 6)))).prompts
+    chats = (
+        prepare(chat=CHAT, add_special_tokens=False),
+        prepare(chat=CHAT, add_special_tokens=False, truncate_prompt_tokens=3),
+        prepare(chat=CHAT, add_special_tokens=True),
+        prepare(prompts=("Once upon a time",), add_special_tokens=False),
+    )
+    prompts += tuple(operations.prepare(bench, chat).prompts[0] for chat in chats)
+    assert [prompt.text_is_exact for prompt in prompts] == [True, False, True, False, False, False]
 
 
 def test_truncation_keeps_the_last_ids_and_their_text(bench: Workbench, model: ModelTokenizer) -> None:

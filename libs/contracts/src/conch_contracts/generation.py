@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict
 from conch_contracts.grammar import Grammar
 from conch_contracts.names import EngineAddress
 from conch_contracts.parsing import Parsing
-from conch_contracts.records import BundleDigest, Dialect, Profile
+from conch_contracts.records import BundleDigest, Dialect, Profile, TextOutput
 
 
 class Message(BaseModel):
@@ -99,6 +99,8 @@ class EngineTarget(Message):
     model: str
     """The model's name inside Triton."""
     dialect: Dialect
+    text_output: TextOutput | None = None
+    """What each text message holds; None: what the model's own config suggests."""
     tokenizer_digest: BundleDigest
     slots: int = 1
     """How many of the request's choices the engine may work on at once: as many as were admitted."""
@@ -110,6 +112,11 @@ class PreparedPrompt(Message):
     ids: tuple[int, ...]
     text: str
     """The rendered prompt, without a leading BOS."""
+    text_is_exact: bool = True
+    """Whether an engine of text makes the same ids of it, with the special tokens that it adds itself.
+
+    Text that was made of ids may not encode to them again.
+    """
 
 
 class Api(StrEnum):

@@ -103,7 +103,7 @@ class ModelSpec(SpecPart):
 
     @rule(
         cel="self.kind != 'LLM' || !has(self.engine.external) || has(self.engine.external.dialect)",
-        message="kind LLM needs engine.external.dialect: set it to tokens or fastertransformer",
+        message="kind LLM needs engine.external.dialect: set it to tokens, fastertransformer, tensorrtllm or vllm",
     )
     def _external_llm_has_a_dialect(self) -> bool:
         external = self.engine.external

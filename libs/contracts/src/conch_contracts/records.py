@@ -27,7 +27,18 @@ class Dialect(StrEnum):
 
     TOKENS = "tokens"
     FASTERTRANSFORMER = "fastertransformer"
+    TENSORRTLLM = "tensorrtllm"
+    VLLM = "vllm"
     ENCODER = "encoder"
+
+
+class TextOutput(StrEnum):
+    """What each message holds of an engine that answers with text."""
+
+    DELTA = "Delta"
+    """What is new since the message before."""
+    CUMULATIVE = "Cumulative"
+    """The whole answer so far."""
 
 
 class Pool(StrEnum):
@@ -159,6 +170,8 @@ class Route(Record):
     dialect: Dialect
     engine_model: str
     """The model's name inside Triton."""
+    text_output: TextOutput | None = None
+    """What each text message holds; None: what the model's own config suggests."""
     tokenizer_digest: BundleDigest
     chat_template: str | None = None
     """Overrides the bundle's own template."""

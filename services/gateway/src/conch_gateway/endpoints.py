@@ -20,12 +20,12 @@ from conch_contracts.openai.sampling import SamplingFields, is_on
 from conch_contracts.parsing import Parsing
 from conch_contracts.records import Engine, ModelKind, Profile, Route
 from conch_contracts.tokenization import PrepareRequest, PrepareResponse
-from conch_gateway import parameters, parsing, preparation, validation
+from conch_gateway import capabilities, parameters, parsing, preparation, validation
 from conch_gateway.admission import places
 from conch_gateway.body import parse
 from conch_gateway.parameters import Shape
 from conch_gateway.resolve import canonical_name, resolve
-from conch_gateway.structured import Constraint, check_engine, constraint_of
+from conch_gateway.structured import Constraint, constraint_of
 from conch_gateway.templates import DEFAULT_POLICY, TemplatePolicy
 from conch_gateway.validation import R, Validated
 from conch_kit.snapshot import Snapshot
@@ -86,10 +86,11 @@ class Endpoint(Generic[R]):
         route = resolve(snapshot, request.model, kinds=(ModelKind.LLM,))
         preparation.check_ids(request, route)
         shape = self.shape(request, route.profile)
+        capabilities.check(request, shape, route.dialect)
         work = self.prepare(request, route)
         constraint = parsing.constraint(request, route, constraint_of(request))
         if constraint is not None:
-            check_engine(constraint, route.dialect)
+            capabilities.check_form(constraint, route.dialect)
         parameters.output_limit(shape, route, preparation.tokens_at_least(work))
         return Understood(
             route=route,
@@ -170,6 +171,7 @@ class Job:
                     grpc=engine.grpc,
                     model=route.engine_model,
                     dialect=route.dialect,
+                    text_output=route.text_output,
                     tokenizer_digest=route.tokenizer_digest,
                     slots=places(engine, self.sequences),
                 ),

@@ -17,6 +17,7 @@ ANSWER_TOKENS = 16
 """What a prompt that is cut to the context leaves for an answer without a limit."""
 
 _GAPS = re.compile(f"({PREFIX}|{SUFFIX})")
+_STOP_AT_WORDS = (Dialect.FASTERTRANSFORMER, Dialect.TENSORRTLLM)
 
 
 def chat(request: ChatCompletionRequest, route: Route) -> PrepareRequest:
@@ -146,7 +147,7 @@ def _with_suffix(
 
 def _stop_words(request: SamplingFields, route: Route) -> tuple[str, ...]:
     """Return the stop strings that the engine shall know as ids; only some dialects stop at words."""
-    return stop_strings(request) if route.dialect is Dialect.FASTERTRANSFORMER else ()
+    return stop_strings(request) if route.dialect in _STOP_AT_WORDS else ()
 
 
 def _one(prompt: str | list[int]) -> str | tuple[int, ...]:

@@ -17,7 +17,6 @@ from conch_contracts.openai.structured import (
     StructuredFields,
     StructuredOutputs,
 )
-from conch_contracts.records import Dialect
 from conch_kit.errors import InvalidRequest
 
 BACKENDS = frozenset({"auto", "guidance", "llguidance", "lm-format-enforcer", "outlines", "xgrammar"})
@@ -46,16 +45,6 @@ def constraint_of(request: StructuredFields) -> Constraint | None:
     if request.guided_whitespace_pattern is not None:
         return _with_whitespace(constraint, request.guided_whitespace_pattern, "guided_whitespace_pattern")
     return constraint
-
-
-def check_engine(constraint: Constraint, dialect: Dialect) -> None:
-    """Raise InvalidRequest when the model's engine has no means to keep an answer to a grammar."""
-    if dialect is Dialect.FASTERTRANSFORMER:
-        raise InvalidRequest(
-            f"This model's engine cannot keep an answer to a grammar, so '{constraint.param}' is not supported.",
-            param=constraint.param,
-            code="unsupported_parameter",
-        )
 
 
 def _asked(request: StructuredFields) -> Iterator[Constraint]:

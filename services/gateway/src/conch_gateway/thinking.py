@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from conch_contracts.openai.chat import ChatCompletionRequest
 from conch_contracts.parsing import THINKING_MARKS, ReasoningParser, Thinking, ThinkingMarks
-from conch_contracts.records import Dialect, Route
+from conch_contracts.records import Route
 from conch_contracts.tokenization import PrepareResponse
 from conch_gateway import tool_use
 from conch_kit.errors import InvalidRequest
@@ -50,8 +50,6 @@ def check_route(request: ChatCompletionRequest, route: Route) -> None:
         return
     if route.chat.reasoning is ReasoningParser.NONE:
         raise _no_budget(request, "it is not known how this model marks its thinking")
-    if route.dialect is not Dialect.TOKENS:
-        raise _no_budget(request, f"this model's backend ({route.dialect}) cannot be made to end its thinking")
 
 
 def budget(request: ChatCompletionRequest) -> int | None:

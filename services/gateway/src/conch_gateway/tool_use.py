@@ -7,10 +7,11 @@ made to write one: in the model's form if that is JSON between marks, else as a 
 
 from collections.abc import Sequence
 
+from conch_contracts.capabilities import Feature, lack
 from conch_contracts.openai.chat import ChatCompletionRequest
 from conch_contracts.openai.tools import NamedToolChoice, Tool
 from conch_contracts.parsing import Calls, ToolCallParser
-from conch_contracts.records import Dialect, Route
+from conch_contracts.records import Route
 from conch_gateway.structural import Format
 from conch_gateway.tool_grammar import ENFORCED_FORMS, calls_of
 from conch_kit.errors import InvalidRequest
@@ -40,7 +41,7 @@ def check_route(request: ChatCompletionRequest, route: Route) -> None:
     if not route.chat.takes_tools:
         raise _unsupported("tools", "this model's chat template has no place for tools")
     if demanded(request):
-        if route.dialect is Dialect.FASTERTRANSFORMER:
+        if lack(Feature.GRAMMAR, "tool_choice", route.dialect) is not None:
             backend = f"this model's backend ({route.dialect})"
             raise _unsupported("tool_choice", f"{backend} cannot be made to write a call; use 'auto'")
     elif route.chat.tool_calls is ToolCallParser.NONE:

@@ -12,46 +12,48 @@ from contextlib import aclosing, suppress
 from tritonclient.grpc.service_pb2 import ModelInferResponse
 
 from conch_contracts.generation import GenerateRequest, PreparedPrompt, Usage
-from conch_contracts.records import Dialect
 from conch_kit.triton.errors import EngineError, MalformedResponse
 from conch_llm_worker.answers import Answer
-from conch_llm_worker.dialects.deltas import Reader, TokenDelta, split
+from conch_llm_worker.dialects.deltas import Dispatch, Reader, TokenDelta, split
 from conch_llm_worker.engine_calls import EngineCalls, Responses
 from conch_llm_worker.generation import Finish, Generation, Rules, Step, prompt_entries
 from conch_llm_worker.parsing.ids import call_ids
 from conch_llm_worker.parsing.reader import AnswerReader
 from conch_llm_worker.reading import Reading
+from conch_llm_worker.text_generation import TextGeneration
 from conch_llm_worker.vocabulary import Vocabulary
+
+AnyGeneration = Generation | TextGeneration
 
 _LAST_WORD_S = 0.5
 """How long an engine may take to end its stream after the last token."""
+_GRACE_S = 0.05
+"""How long it may take when only the worker knows that the answer has ended, before it is made to end."""
 
 
 class Choices:
     """All choices of one request."""
 
     def __init__(self, request: GenerateRequest, vocabulary: Vocabulary, engines: EngineCalls, answer: Answer) -> None:
-        rules = Rules.of(request, vocabulary)
         self._request = request
         self._details = request.details
+        self._vocabulary = vocabulary
+        self._rules = Rules.of(request, vocabulary)
         self._engines = engines
         self._answer = answer
-        self._generations = [
-            Generation(rules, vocabulary, _beginning(request, prompt))
-            for prompt in request.prompts
-            for _ in range(request.candidates)
-        ]
+        self._count = len(request.prompts) * request.candidates
+        self._generations: dict[int, AnyGeneration] = {}
         self._readings: list[Reading] = []
 
     async def run(self) -> None:
         """Run every choice to its end; raise the first failure."""
-        if len(self._generations) == 1:
+        if self._count == 1:
             await self._run(0)
             return
         try:
             async with asyncio.TaskGroup() as group:
                 slots = asyncio.Semaphore(max(1, self._request.target.slots))
-                for index in range(len(self._generations)):
+                for index in range(self._count):
                     group.create_task(self._run_in(slots, index))
         except BaseExceptionGroup as failures:
             raise _first(failures) from None
@@ -60,7 +62,7 @@ class Choices:
         """Return what the request has used so far; a prompt counts once, however many choices it has."""
         return Usage(
             prompt_tokens=sum(len(prompt.ids) for prompt in self._request.prompts),
-            completion_tokens=sum(generation.completion_tokens for generation in self._generations),
+            completion_tokens=sum(generation.completion_tokens for generation in self._generations.values()),
             reasoning_tokens=self._reasoning_tokens(),
         )
 
@@ -69,18 +71,20 @@ class Choices:
             await self._run(index)
 
     async def _run(self, index: int) -> None:
-        request, generation, answer = self._request, self._generations[index], self._answer
+        request = self._request
         if request.sampling.max_tokens == 0 and not request.logprobs and request.sampling.prompt_logprobs is None:
-            await answer.add(index, generation.echo(None)._replace(finish=Finish("length")))
+            echo = Generation(self._rules, self._vocabulary, self._beginning(index)).echo(None)
+            await self._answer.add(index, echo._replace(finish=Finish("length")))
             return
         try:
-            await self._generate(index, generation)
+            await self._generate(index)
         except EngineError:
             self._engines.forget(request)
             raise
 
-    async def _generate(self, index: int, generation: Generation) -> None:
-        call = await self._engines.prepare(self._request, index)
+    async def _generate(self, index: int) -> None:
+        call = await self._engines.prepare(self._request, index, self._vocabulary)
+        generation = self._generations[index] = self._generation(call, index)
         async with aclosing(self._engines.responses(self._request, call)) as responses:
             with self._engines.span("wait"):
                 opening = await anext(aiter(responses), None)
@@ -88,19 +92,34 @@ class Choices:
                 raise MalformedResponse("The engine's stream is empty.")
             with self._engines.span("work"):
                 finish = await self._write(index, generation, call.reader, opening, responses)
-                if not self._cut_short(generation, finish):
-                    await _last_word(responses)
+                cut = self._cut_short(call, generation, finish)
+                await _last_word(responses, _GRACE_S if cut else _LAST_WORD_S)
+
+    def _generation(self, call: Dispatch, index: int) -> AnyGeneration:
+        beginning = self._beginning(index)
+        if call.text:
+            return TextGeneration(self._request, self._rules, self._vocabulary, beginning)
+        return Generation(self._rules, self._vocabulary, beginning)
+
+    def _beginning(self, index: int) -> PreparedPrompt | None:
+        """Return what a choice's text begins with before the engine adds to it."""
+        if self._request.echo:
+            return self._prompt(index)
+        prefix = "" if self._details is None else self._details.prefix
+        return PreparedPrompt(ids=(), text=prefix) if prefix else None
+
+    def _prompt(self, index: int) -> PreparedPrompt:
+        return self._request.prompts[index // self._request.candidates]
 
     async def _write(
-        self, index: int, generation: Generation, reader: Reader, opening: ModelInferResponse, responses: Responses
+        self, index: int, generation: AnyGeneration, reader: Reader, opening: ModelInferResponse, responses: Responses
     ) -> Finish:
         """Add what each message brings to the answer until one of them ends it."""
         delta, feed = reader.read(opening), self._feeding(generation)
         if generation.echoes:
             await self._answer.add(index, generation.echo(delta.prompt))
         if self._details is not None and self._details.prompt_logprobs is not None:
-            ids = self._request.prompts[index // self._request.candidates].ids
-            entries = prompt_entries(ids, delta.prompt, self._details.prompt_logprobs)
+            entries = prompt_entries(self._prompt(index).ids, delta.prompt, self._details.prompt_logprobs)
             await self._answer.add(index, Step("", prompt=entries))
         finish = await self._add(index, feed, delta, opening=True)
         if finish is not None:
@@ -129,7 +148,7 @@ class Choices:
             return (delta,)
         return split(delta, self._details.max_frame_tokens)
 
-    def _feeding(self, generation: Generation) -> Callable[[TokenDelta], Step]:
+    def _feeding(self, generation: AnyGeneration) -> Callable[[TokenDelta], Step]:
         """Return what takes the engine's messages: the choice itself, or the reader of its text."""
         parsing = self._request.parsing
         if parsing is None:
@@ -144,25 +163,17 @@ class Choices:
             return None
         return sum(reading.reasoning_tokens for reading in self._readings)
 
-    def _cut_short(self, generation: Generation, finish: Finish) -> bool:
+    def _cut_short(self, call: Dispatch, generation: AnyGeneration, finish: Finish) -> bool:
         """Tell whether the engine would go on if it were let: it may not know the string that ended the answer."""
         if not isinstance(finish.stop_reason, str) or generation.completion_tokens >= self._request.sampling.max_tokens:
             return False
-        return self._request.target.dialect is Dialect.TOKENS or finish.stop_reason in self._request.stop
+        return not call.told_words or finish.stop_reason in self._request.stop
 
 
-def _beginning(request: GenerateRequest, prompt: PreparedPrompt) -> PreparedPrompt | None:
-    """Return what a choice's text begins with before the engine adds to it."""
-    if request.echo:
-        return prompt
-    prefix = "" if request.details is None else request.details.prefix
-    return PreparedPrompt(ids=(), text=prefix) if prefix else None
-
-
-async def _last_word(responses: Responses) -> None:
+async def _last_word(responses: Responses, within_s: float) -> None:
     """Let an engine that is done say so: Triton 24.10 crashes when a cancellation meets its final response."""
     with suppress(TimeoutError, EngineError):
-        async with asyncio.timeout(_LAST_WORD_S):
+        async with asyncio.timeout(within_s):
             async for _ in responses:
                 pass
 

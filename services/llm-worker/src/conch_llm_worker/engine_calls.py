@@ -1,24 +1,27 @@
 """Calls an engine in the dialect of its model: one gRPC call per choice.
 
-The `fastertransformer` dialect needs the model's own config; it is read once per engine and model, and
-again after a call failed, since another model may have taken its place.
+All dialects but `tokens` need the model's own config; it is read once per engine and model, and again after a call
+failed, since another model may have taken its place.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from tritonclient.grpc.model_config_pb2 import DataType, ModelConfig
+from tritonclient.grpc.model_config_pb2 import ModelConfig
 from tritonclient.grpc.service_pb2 import ModelInferRequest, ModelInferResponse
 
-from conch_contracts.generation import GenerateRequest, SamplingParameters
+from conch_contracts.generation import GenerateRequest, PreparedPrompt, SamplingParameters
 from conch_contracts.names import EngineAddress
 from conch_contracts.records import Dialect
 from conch_kit.errors import UpstreamError
 from conch_kit.tracing import Span, Tracer
-from conch_llm_worker.dialects import fastertransformer, tokens
+from conch_kit.triton.layout import Layout, read_layout
+from conch_llm_worker.dialects import fastertransformer, tensorrtllm, tokens, vllm
 from conch_llm_worker.dialects.deltas import Dispatch
-from conch_llm_worker.dialects.fastertransformer import Layout
+from conch_llm_worker.dialects.order import Order
+from conch_llm_worker.parsing.reader import marks_of
+from conch_llm_worker.vocabulary import Vocabulary
 
 _INT64_MAX = 2**63
 
@@ -70,18 +73,21 @@ class EngineCalls:
         self._tracer = tracer
         self._layouts: dict[tuple[EngineAddress, str], Layout] = {}
 
-    async def prepare(self, request: GenerateRequest, index: int) -> Dispatch:
+    async def prepare(self, request: GenerateRequest, index: int, vocabulary: Vocabulary) -> Dispatch:
         """Return the call for one choice; raise `InvalidRequest` for what its dialect cannot express."""
-        prompt, variant = divmod(index, request.candidates)
-        ids = request.prompts[prompt].ids
+        position, variant = divmod(index, request.candidates)
+        prompt = request.prompts[position]
         sampling = _sampling_of(request, variant)
         match request.target.dialect:
             case Dialect.TOKENS:
-                return tokens.dispatch(request, ids, sampling)
+                return tokens.dispatch(request, prompt.ids, sampling)
             case Dialect.FASTERTRANSFORMER:
-                if sampling.seed is None:  # this backend takes the same seed for all when none is sent
-                    sampling = sampling.model_copy(update={"seed": self._random_seed()})
-                return fastertransformer.dispatch(request, ids, sampling, await self._layout(request))
+                sampling = self._seeded(sampling)
+                return fastertransformer.dispatch(request, prompt.ids, sampling, await self._layout(request))
+            case Dialect.TENSORRTLLM:
+                return tensorrtllm.dispatch(await self._order(request, prompt, self._seeded(sampling), vocabulary))
+            case Dialect.VLLM:
+                return vllm.dispatch(await self._order(request, prompt, sampling, vocabulary))
             case Dialect.ENCODER:
                 raise UpstreamError("This worker does not speak the encoder dialect.")
 
@@ -106,10 +112,21 @@ class EngineCalls:
         """Read the model's config again at the next call: after a failure another model may be there."""
         self._layouts.pop((request.target.grpc, request.target.model), None)
 
+    def _seeded(self, sampling: SamplingParameters) -> SamplingParameters:
+        """Choose a seed where the client has not: these backends take the same one for all requests without."""
+        return sampling if sampling.seed is not None else sampling.model_copy(update={"seed": self._random_seed()})
+
     async def _once(
         self, address: EngineAddress, message: ModelInferRequest, timeout_s: float
     ) -> AsyncGenerator[ModelInferResponse, None]:
         yield await self._triton.infer(address, message, timeout_s=timeout_s)
+
+    async def _order(
+        self, request: GenerateRequest, prompt: PreparedPrompt, sampling: SamplingParameters, vocabulary: Vocabulary
+    ) -> Order:
+        marks = frozenset[str]() if request.parsing is None else marks_of(request.parsing)
+        keep = not request.skip_special_tokens or vocabulary.skips_any(marks)
+        return Order(request, prompt, sampling, await self._layout(request), vocabulary.text, keep_special_tokens=keep)
 
     async def _layout(self, request: GenerateRequest) -> Layout:
         key = (request.target.grpc, request.target.model)
@@ -117,16 +134,6 @@ class EngineCalls:
         if known is None:
             known = self._layouts[key] = read_layout(await self._triton.model_config(*key))
         return known
-
-
-def read_layout(config: ModelConfig) -> Layout:
-    """Return what the `fastertransformer` dialect must know of a model's config."""
-    datatypes = {item.name: DataType.Name(item.data_type).removeprefix("TYPE_") for item in config.input}
-    return Layout(
-        datatypes={name: "BYTES" if type_ == "STRING" else type_ for name, type_ in datatypes.items()},
-        batched=config.max_batch_size > 0,
-        decoupled=config.model_transaction_policy.decoupled,
-    )
 
 
 def _sampling_of(request: GenerateRequest, variant: int) -> SamplingParameters:

@@ -74,6 +74,14 @@ class Vocabulary:
         text: str = self._tokenizer.decode(list(ids), skip_special_tokens=True)
         return text
 
+    def borders(self, text: str) -> Sequence[int]:
+        """Return where each token of a text ends, in characters; their number is that of its tokens."""
+        return [end for _, end in self._tokenizer.encode(text, add_special_tokens=False).offsets]
+
+    def skips_any(self, contents: frozenset[str]) -> bool:
+        """Return whether one of these texts is a special token, which an engine of text leaves out of its answers."""
+        return not contents.isdisjoint(self._special)
+
     def _silent(self, but: frozenset[str]) -> frozenset[int]:
         if not but:
             return self._all_special

@@ -108,7 +108,8 @@ def _from_chat(bench: Workbench, chat: ChatInput, *, add_special_tokens: bool) -
     ids = tuple(rendered.encode())
     if not ids:
         raise InvalidRequest("the chat template made an empty prompt of these messages", param="messages")
-    return PreparedPrompt(ids=ids, text=_without_bos(bench.model, rendered.text))
+    text = _without_bos(bench.model, rendered.text)
+    return PreparedPrompt(ids=ids, text=text, text_is_exact=not add_special_tokens)
 
 
 def _from_prompts(
@@ -128,16 +129,17 @@ def _from_prompt(bench: Workbench, prompt: str | tuple[int, ...], *, add_special
         if not ids:
             raise InvalidRequest("expected a prompt with at least one token, found none", param="prompt")
         # With add_special_tokens a BOS that the client wrote comes on top of the one that is added, so it stays.
-        return PreparedPrompt(ids=ids, text=prompt if add_special_tokens else _without_bos(bench.model, prompt))
+        text = prompt if add_special_tokens else _without_bos(bench.model, prompt)
+        return PreparedPrompt(ids=ids, text=text, text_is_exact=add_special_tokens)
     bench.check_ids(prompt, param="prompt")
-    return PreparedPrompt(ids=prompt, text=_without_bos(bench.model, bench.model.decode(prompt)))
+    return PreparedPrompt(ids=prompt, text=_without_bos(bench.model, bench.model.decode(prompt)), text_is_exact=False)
 
 
 def _truncated(model: ModelTokenizer, prompt: PreparedPrompt, keep: int | None) -> PreparedPrompt:
     if keep is None or len(prompt.ids) <= keep:
         return prompt
     ids = prompt.ids[-keep:]
-    return PreparedPrompt(ids=ids, text=_without_bos(model, model.decode(ids)))
+    return PreparedPrompt(ids=ids, text=_without_bos(model, model.decode(ids)), text_is_exact=False)
 
 
 def _without_bos(model: ModelTokenizer, text: str) -> str:

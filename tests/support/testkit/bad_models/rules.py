@@ -254,6 +254,14 @@ RULE_CASES = (
     ),
     Case(
         1,
+        "text from a model of ids",
+        engine(external={**EXTERNAL, "textOutput": "Delta"}),
+        "spec.engine.external",
+        engine(external={**EXTERNAL, "dialect": "vllm", "textOutput": "Cumulative"}),
+        "textOutput belongs to the dialects tensorrtllm and vllm",
+    ),
+    Case(
+        1,
         "an external LLM without dialect",
         engine(external={"grpc": "triton:8001"}),
         "engine.external.dialect",

@@ -6,8 +6,10 @@ from conch_contracts.generation import Api, Details
 from conch_contracts.records import Dialect
 from conch_kit.errors import InvalidRequest
 from conch_kit.triton.errors import MalformedResponse
+from conch_kit.triton.layout import Layout
 from conch_llm_worker.dialects.deltas import EngineEnd, Logprobs, TokenDelta
-from conch_llm_worker.dialects.fastertransformer import BufferReader, Layout, dispatch, word_list
+from conch_llm_worker.dialects.fastertransformer import BufferReader, dispatch
+from conch_llm_worker.dialects.words import word_list
 from testkit.engine_messages import inputs, response
 from testkit.generate_requests import backend, generate_request, sampling, target
 

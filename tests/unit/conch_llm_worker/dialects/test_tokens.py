@@ -78,8 +78,9 @@ def test_a_message_that_breaks_the_contract_is_refused(message: object) -> None:
     ],
 )
 def test_what_the_engine_cannot_do_is_refused_by_name(changes: dict[str, Any], param: str) -> None:
+    request = generate_request(**changes)
     with pytest.raises(InvalidRequest) as refused:
-        tokens.dispatch(generate_request(**changes), (1,), sampling())
+        tokens.dispatch(request, (1,), request.sampling)
     assert (refused.value.param, refused.value.code) == (param, "unsupported_parameter")
 
 
@@ -89,4 +90,6 @@ def test_a_message_can_be_taken_in_smaller_parts() -> None:
     first, last = split(whole, 2)
     assert first == TokenDelta((5, 6), Logprobs([-1.0, -2.0], [(1,), (2,)], [(-1.0,), (-2.0,)]), whole.prompt)
     assert last == TokenDelta((7,), Logprobs([-3.0], [(3,)], [(-3.0,)]), None, EngineEnd.STOP, 7)
+    text = TokenDelta((), text="a few words", made=3)
+    assert split(text, 1) == [text]
     assert split(TokenDelta((), end=EngineEnd.LENGTH), 1) == [TokenDelta((), end=EngineEnd.LENGTH)]

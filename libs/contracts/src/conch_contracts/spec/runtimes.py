@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from conch_contracts.records import Dialect
+from conch_contracts.records import Dialect, TextOutput
 from conch_contracts.spec.addresses import Address
 from conch_contracts.spec.fields import DecimalString, Flag, Integer, RelativePath, SpecPart, within
 from conch_contracts.spec.rules import rule
@@ -174,8 +174,11 @@ class ExternalEngineSpec(SpecPart):
     model_name: TritonModelName | None = None
     """The model's name inside Triton. Default: metadata.name."""
     dialect: Dialect | None = None
-    """The tensor contract that the model speaks: tokens or fastertransformer, encoder for the other kinds. Needed for
-    kind LLM."""
+    """The tensor contract that the model speaks: tokens, fastertransformer, tensorrtllm or vllm, encoder for the other
+    kinds. Needed for kind LLM."""
+    text_output: TextOutput | None = None
+    """What each message of a model that answers with text holds: Delta, only what is new, or Cumulative, the whole
+    answer so far. Default: what the model's own config suggests, which docs/backends.md explains."""
 
     @rule(
         cel="has(self.grpc) || has(self.http)",
@@ -183,3 +186,10 @@ class ExternalEngineSpec(SpecPart):
     )
     def _has_an_address(self) -> bool:
         return self.grpc is not None or self.http is not None
+
+    @rule(
+        cel="!has(self.textOutput) || (has(self.dialect) && self.dialect in ['tensorrtllm', 'vllm'])",
+        message="textOutput belongs to the dialects tensorrtllm and vllm: remove it",
+    )
+    def _text_output_is_for_text(self) -> bool:
+        return self.text_output is None or self.dialect in (Dialect.TENSORRTLLM, Dialect.VLLM)

@@ -34,17 +34,24 @@ class TokenDelta(NamedTuple):
     prompt: Logprobs | None = None
     end: EngineEnd | None = None
     stop_token_id: int | None = None
+    text: str = ""
+    """What an engine brought that answers with text; `ids` are empty then."""
+    made: int | None = None
+    """How many tokens `text` stands for, where the engine says so."""
 
 
 def split(delta: TokenDelta, most: int) -> list[TokenDelta]:
-    """Return the same news as messages of at most so many ids; only the last one tells of the end."""
+    """Return the same news as messages of at most so many ids; only the last one tells of the end.
+
+    Text stays whole: what belongs to which token is not known.
+    """
     parts = []
     for at in range(0, max(1, len(delta.ids)), most):
         rows = slice(at, at + most)
         found = delta.logprobs
         logprobs = None if found is None else Logprobs(found.chosen[rows], found.top_ids[rows], found.top[rows])
         parts.append(TokenDelta(delta.ids[rows], logprobs, delta.prompt if at == 0 else None))
-    parts[-1] = parts[-1]._replace(end=delta.end, stop_token_id=delta.stop_token_id)
+    parts[-1] = parts[-1]._replace(end=delta.end, stop_token_id=delta.stop_token_id, text=delta.text, made=delta.made)
     return parts
 
 
@@ -62,3 +69,7 @@ class Dispatch(NamedTuple):
     message: ModelInferRequest
     reader: Reader
     streamed: bool
+    text: bool = False
+    """Whether the answers are text instead of ids."""
+    told_words: bool = False
+    """Whether the engine was told the model's own stop words, so that it ends at them by itself."""

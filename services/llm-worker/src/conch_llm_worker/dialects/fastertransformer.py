@@ -5,33 +5,24 @@ declares is sent, in the type found there. A parameter that the backend cannot o
 model sends the whole buffer with every token and once more at the end; one that is not answers once.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tritonclient.grpc.service_pb2 import ModelInferResponse
 
-from conch_contracts.generation import Api, GenerateRequest, SamplingParameters
+from conch_contracts.generation import GenerateRequest, SamplingParameters
 from conch_kit.errors import InvalidRequest
 from conch_kit.triton.errors import MalformedResponse
+from conch_kit.triton.layout import Layout
 from conch_kit.triton.tensors import Outputs, add_input, is_final, new_request
 from conch_llm_worker.dialects.deltas import Dispatch, EngineEnd, Logprobs, TokenDelta
-from conch_llm_worker.dialects.refusals import refuse_extras, unsupported
+from conch_llm_worker.dialects.refusals import refuse, unsupported
+from conch_llm_worker.dialects.words import word_list
 
 Value = int | float | bool
 
 REQUIRED = ("input_ids", "input_lengths", "request_output_len")
 _UINT64 = 2**64
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """What a model's config declares, as far as this dialect must know it."""
-
-    datatypes: Mapping[str, str]
-    """Input name to KServe data type, such as UINT32."""
-    batched: bool
-    """Whether tensors have a leading batch dimension."""
-    decoupled: bool
 
 
 @dataclass(slots=True)
@@ -57,7 +48,7 @@ class _Inputs:
 
 def dispatch(request: GenerateRequest, prompt: Sequence[int], sampling: SamplingParameters, layout: Layout) -> Dispatch:
     """Return the engine call for one choice; raise `InvalidRequest` for what the engine cannot do."""
-    _refuse(request, sampling)
+    refuse(request, sampling)
     inputs = _Inputs(layout)
     _sampling(inputs, sampling)
     _backend(inputs, request, sampling)
@@ -78,39 +69,7 @@ def dispatch(request: GenerateRequest, prompt: Sequence[int], sampling: Sampling
             rows = word_list(words)
             add_input(message, name, types[name], [*lead, 2, len(rows) // 2], rows)
     reader = BufferReader(len(prompt), sampling.max_tokens, decoupled=layout.decoupled)
-    return Dispatch(message, reader, streamed=layout.decoupled)
-
-
-def word_list(words: Sequence[Sequence[int]]) -> list[int]:
-    """Return words as the backend wants them: a row of all ids, and a row of cumulative ends padded with -1."""
-    words = [word for word in words if word]
-    flat = [id_ for word in words for id_ in word]
-    ends, total = [], 0
-    for word in words:
-        total += len(word)
-        ends.append(total)
-    return flat + ends + [-1] * (len(flat) - len(ends))
-
-
-def _refuse(request: GenerateRequest, sampling: SamplingParameters) -> None:
-    """Refuse what no model of this backend can do."""
-    refuse_extras(request)
-    refused = {
-        "min_p": sampling.min_p > 0,
-        "frequency_penalty": sampling.frequency_penalty != 0,
-        "logit_bias": bool(sampling.logit_bias),
-        "allowed_token_ids": sampling.allowed_token_ids is not None,
-        "prompt_logprobs": request.details is not None and request.details.prompt_logprobs is not None,
-        "temp_scaled_logprobs": request.logprobs and sampling.temp_scaled_logprobs,
-        "top_p_normalized_logprobs": request.logprobs and sampling.top_p_normalized_logprobs,
-        "ignore_eos": sampling.ignore_eos,
-        "response_format": sampling.grammar is not None,
-        "echo": request.echo and request.logprobs,
-        "top_logprobs" if request.api is Api.CHAT else "logprobs": bool(sampling.logprobs),
-    }
-    for param, asked in refused.items():
-        if asked:
-            raise unsupported(param)
+    return Dispatch(message, reader, streamed=layout.decoupled, told_words="stop_words_list" in types)
 
 
 def _sampling(inputs: _Inputs, sampling: SamplingParameters) -> None:

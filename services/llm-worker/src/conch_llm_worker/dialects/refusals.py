@@ -1,19 +1,75 @@
-"""What an engine cannot do is refused by name, never left out in silence."""
+"""Refuses what no model of a dialect can do, by the table in `conch_contracts.capabilities`.
 
-from conch_contracts.generation import GenerateRequest
+The gateway has asked the same table before; this is the check of the process that would have to obey. What this one
+model lacks, because it declares no tensor for it, is refused by its dialect with `unsupported`.
+"""
+
+from collections.abc import Iterator
+
+from conch_contracts.capabilities import Feature, lack
+from conch_contracts.generation import Api, GenerateRequest, SamplingParameters
 from conch_kit.errors import InvalidRequest
 
 
+def refuse(request: GenerateRequest, sampling: SamplingParameters) -> None:
+    """Raise `InvalidRequest` for the first thing asked for that the dialect lacks."""
+    dialect = request.target.dialect
+    for feature, param in _asked(request, sampling):
+        sentence = lack(feature, param, dialect)
+        if sentence is not None:
+            raise InvalidRequest(sentence, param=param, code="unsupported_parameter")
+
+
 def unsupported(param: str) -> InvalidRequest:
-    """Return the refusal of a parameter that this engine cannot obey."""
+    """Return the refusal of a parameter for which this model declares no tensor."""
     return InvalidRequest(f"This model's engine does not support '{param}'.", param=param, code="unsupported_parameter")
 
 
-def refuse_extras(request: GenerateRequest) -> None:
-    """Refuse what only some engines have: a beam search, and arguments of their own."""
-    if request.sampling.beams is not None:
-        raise unsupported("use_beam_search")
-    if request.backend.extra_arguments:
-        raise unsupported("vllm_xargs")
-    if request.backend.kv_transfer is not None:
-        raise unsupported("kv_transfer_params")
+def _asked(request: GenerateRequest, sampling: SamplingParameters) -> Iterator[tuple[Feature, str]]:
+    """Yield the features that a request needs, among those that some dialect lacks."""
+    yield from _asked_of_tokens(sampling)
+    yield from _asked_of_logprobs(request, sampling)
+    backend, details = request.backend, request.details
+    if backend.cache_salt is not None:
+        yield Feature.CACHE_SALT, "cache_salt"
+    if backend.extra_arguments:
+        yield Feature.EXTRA_ARGUMENTS, "vllm_xargs"
+    if backend.kv_transfer is not None:
+        yield Feature.KV_TRANSFER, "kv_transfer_params"
+    if details is not None and details.token_ids:
+        yield Feature.TOKEN_IDS, "return_token_ids"
+    if details is not None and details.max_frame_tokens is not None:
+        yield Feature.FRAME_TOKENS, "max_streaming_response_tokens"
+
+
+def _asked_of_tokens(sampling: SamplingParameters) -> Iterator[tuple[Feature, str]]:
+    if sampling.min_p > 0:
+        yield Feature.MIN_P, "min_p"
+    if sampling.frequency_penalty != 0:
+        yield Feature.FREQUENCY_PENALTY, "frequency_penalty"
+    if sampling.logit_bias:
+        yield Feature.LOGIT_BIAS, "logit_bias"
+    if sampling.allowed_token_ids is not None:
+        yield Feature.ALLOWED_IDS, "allowed_token_ids"
+    if sampling.ignore_eos:
+        yield Feature.IGNORE_EOS, "ignore_eos"
+    if sampling.beams is not None:
+        yield Feature.BEAM_SEARCH, "use_beam_search"
+    if sampling.grammar is not None:
+        yield Feature.GRAMMAR, "response_format"
+    if sampling.thinking is not None:
+        yield Feature.THINKING_BUDGET, "thinking_token_budget"
+
+
+def _asked_of_logprobs(request: GenerateRequest, sampling: SamplingParameters) -> Iterator[tuple[Feature, str]]:
+    if request.details is not None and request.details.prompt_logprobs is not None:
+        yield Feature.PROMPT_LOGPROBS, "prompt_logprobs"
+    if request.logprobs:
+        if request.echo:
+            yield Feature.PROMPT_LOGPROBS, "echo"
+        if sampling.temp_scaled_logprobs:
+            yield Feature.SCALED_LOGPROBS, "temp_scaled_logprobs"
+        if sampling.top_p_normalized_logprobs:
+            yield Feature.SCALED_LOGPROBS, "top_p_normalized_logprobs"
+    if sampling.logprobs:
+        yield Feature.ALTERNATIVES, "logprobs" if request.api is Api.COMPLETION else "top_logprobs"

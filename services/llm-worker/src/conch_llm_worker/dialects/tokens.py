@@ -10,7 +10,7 @@ from conch_contracts.generation import GenerateRequest, SamplingParameters
 from conch_kit.triton.errors import MalformedResponse
 from conch_kit.triton.tensors import Outputs, add_input, new_request
 from conch_llm_worker.dialects.deltas import Dispatch, EngineEnd, Logprobs, TokenDelta
-from conch_llm_worker.dialects.refusals import refuse_extras
+from conch_llm_worker.dialects.refusals import refuse
 
 T = TypeVar("T")
 
@@ -23,7 +23,7 @@ _ENDS = {
 
 def dispatch(request: GenerateRequest, prompt: Sequence[int], sampling: SamplingParameters) -> Dispatch:
     """Return the engine call for one choice; raise `InvalidRequest` for what the engine cannot do."""
-    refuse_extras(request)
+    refuse(request, sampling)
     message = new_request(request.target.model, request.request_id)
     add_input(message, wire.INPUT_IDS, "INT32", [len(prompt)], prompt)
     add_input(message, wire.PARAMETERS, "BYTES", [1], [sampling.model_dump_json().encode()])

@@ -2,23 +2,25 @@
 
 Triton itself refuses a wrong type, a missing input and an unknown one; this model refuses what the real one would
 misread. Decoupled it sends the whole buffer with each token and once more at the end; otherwise it answers once. The
-answer, its pace, and a point at which the model falls silent are parameters of its config; requests that were
-cancelled, and the parameters of each, are written to the `events` file.
+answer, its pace, and a point at which the model falls silent are parameters of its config; without an answer there, the
+prompt says it (`script`). Requests that were cancelled, and the parameters of each, are written to the `events` file.
 """
 
 import json
+import sys
 import threading
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy
 import triton_python_backend_utils as pb
 
+sys.path.insert(0, str(Path(__file__).parent))
+import script
+from script import Refused
+
 SCALARS = ("start_id", "end_id", "runtime_top_k", "runtime_top_p", "temperature", "repetition_penalty", "random_seed")
-
-
-class Refused(Exception):
-    """A request that the real backend would misread."""
 
 
 @dataclass
@@ -36,13 +38,7 @@ class Job:
 
 def value(request, name):
     """Return an input's values without the batch dimension, or None when it was not sent."""
-    tensor = pb.get_input_tensor_by_name(request, name)
-    if tensor is None:
-        return None
-    array = tensor.as_numpy()
-    if array.shape[0] != 1:
-        raise Refused(f"{name} has a batch of {array.shape[0]}, expected 1")
-    return array[0]
+    return script.array(request, name, batched=True)
 
 
 def scalar(request, name, default):
@@ -52,16 +48,8 @@ def scalar(request, name, default):
 
 
 def words(request, name):
-    """Return a word list: a row of ids, and a row of cumulative ends padded with -1."""
-    rows = value(request, name)
-    if rows is None:
-        return []
-    flat, ends = rows[0].tolist(), [end for end in rows[1].tolist() if end != -1]
-    if rows[1].tolist()[len(ends) :] != [-1] * (len(flat) - len(ends)):
-        raise Refused(f"{name} is not padded with -1 at its end")
-    if ends != sorted(set(ends)) or not ends or ends[0] < 1 or ends[-1] != len(flat):
-        raise Refused(f"{name} has ends {ends} for {len(flat)} ids")
-    return [flat[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+    """Return a word list."""
+    return script.words(value(request, name), name)
 
 
 class TritonPythonModel:
@@ -126,6 +114,8 @@ class TritonPythonModel:
 
     def made(self, job):
         """Return the ids that the model makes: up to the limit, the end id or a stop word, each included."""
+        if not self.answer:
+            return self.script(job).tokens
         made = []
         for token in self.answer[: job.limit]:
             made.append(token)
@@ -133,19 +123,44 @@ class TritonPythonModel:
                 break
         return made
 
+    def script(self, job):
+        """Return what the prompt says that the answer is."""
+        scalars, prompt = job.scalars, bytes(id_ for id_ in job.prompt if id_ < script.END)
+        return script.Script(
+            script.Job(
+                job.id,
+                prompt,
+                job.limit,
+                seed=scalars["random_seed"] or 0,
+                greedy=scalars["runtime_top_k"] == 1,
+                endings=frozenset({job.end_id}),
+                words=job.stop_words,
+            )
+        )
+
     def stream(self, job, sender):
         """Send the buffer with each token, then once more."""
-        made = self.made(job)
+        made, told = self.made(job), None if self.answer else self.script(job)
+        delay_s = told.delay_s if told else self.delay_s
+        silent_after = told.silent if told else self.silent_after
         for count in range(1, len(made) + 1):
-            if count - 1 == self.silent_after:
+            if count - 1 == silent_after:
                 self.silent.append(sender)  # while it lives the stream stays open
                 return
-            time.sleep(self.delay_s)
+            if told and count - 1 == told.fail:
+                self.fail(sender)
+                return
+            time.sleep(delay_s)
             if sender.is_cancelled():
                 self.note("cancelled", job)
                 break
             sender.send(self.response(job, made[:count]))
         sender.send(self.response(job, made), flags=pb.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+
+    def fail(self, sender):
+        """Break in the middle."""
+        response = pb.InferenceResponse(error=pb.TritonError("The engine broke."))
+        sender.send(response, flags=pb.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
 
     def response(self, job, made):
         """Return the buffer as it stands."""

@@ -1,0 +1,135 @@
+"""The `vllm` dialect of Triton's vLLM backend: text and a JSON of vLLM's own parameters in, text out.
+
+Only parameters that differ from vLLM's defaults are sent, because an unknown one fails the request and versions differ.
+The backend is always asked to stream, so that a stop string or a client that goes ends its work. Each message brings
+the text since the last one and, where the model declares these outputs, the number of its tokens and the finish reason.
+When log probabilities are asked for, they name the tokens, and the answer is made of ids as in the other dialects.
+"""
+
+from collections.abc import Mapping
+
+import orjson
+from tritonclient.grpc.service_pb2 import ModelInferResponse
+
+from conch_contracts import vllm_dialect as wire
+from conch_contracts.generation import BackendOptions
+from conch_contracts.records import Dialect, TextOutput
+from conch_kit.triton.errors import MalformedResponse
+from conch_kit.triton.layout import Inputs
+from conch_kit.triton.tensors import Outputs, is_final, new_request
+from conch_llm_worker.dialects.deltas import Dispatch, Logprobs, TokenDelta
+from conch_llm_worker.dialects.foreign_grammars import vllm_guidance
+from conch_llm_worker.dialects.order import Order
+from conch_llm_worker.dialects.refusals import refuse, unsupported
+from conch_llm_worker.dialects.texts import TextReader, read_end, refuse_ids, single_text, texts_of
+
+_WANTED = ("exclude_input_in_output", "return_finish_reason", "return_num_output_tokens")
+_DEFAULTS: Mapping[str, object] = {
+    "top_p": 1.0,
+    "top_k": 0,
+    "min_p": 0.0,
+    "repetition_penalty": 1.0,
+    "presence_penalty": 0.0,
+    "frequency_penalty": 0.0,
+    "min_tokens": 0,
+    "seed": None,
+    "ignore_eos": False,
+}
+"""What vLLM does when it is told nothing, by the names that these have here and there."""
+
+
+def dispatch(order: Order) -> Dispatch:
+    """Return the engine call for one choice; raise `InvalidRequest` for what the engine cannot do."""
+    request, prompt, layout = order.request, order.prompt, order.layout
+    refuse(request, order.sampling)
+    if not prompt.text_is_exact:
+        raise refuse_ids()
+    message = new_request(request.target.model, request.request_id)
+    inputs = Inputs(message, layout)
+    if not inputs.offer(wire.PROMPT, prompt.text.encode()) or not inputs.offer(
+        wire.PARAMETERS, orjson.dumps(_parameters(order))
+    ):
+        raise MalformedResponse("The model declares no text_input and sampling_parameters; it is no vllm model.")
+    inputs.offer(wire.STREAM, value=True)
+    likely = request.logprobs or request.best_of is not None
+    for name in _WANTED:
+        inputs.offer((name,), value=True)
+    if likely and not inputs.offer(("return_logprobs",), value=True):
+        raise unsupported("logprobs" if request.logprobs else "best_of")
+    inputs.check_required(Dialect.VLLM)
+    if likely:
+        return Dispatch(message, LogprobsReader(order.sampling.logprobs or 0), streamed=True)
+    return Dispatch(message, _text_reader(order), streamed=True, text=True)
+
+
+def _text_reader(order: Order) -> TextReader:
+    chosen = order.request.target.text_output
+    if (
+        wire.OLD_TEXT_OUTPUT in order.layout.outputs
+    ):  # the first versions sent the prompt and the whole answer every time
+        return TextReader(texts_of(chosen or TextOutput.CUMULATIVE, order.prompt.text), wire.OLD_TEXT_OUTPUT)
+    return TextReader(texts_of(chosen or TextOutput.DELTA))
+
+
+def _parameters(order: Order) -> dict[str, object]:
+    request, sampling = order.request, order.sampling
+    chosen: dict[str, object] = {"max_tokens": sampling.max_tokens, "temperature": sampling.temperature}
+    values = sampling.model_dump(include=set(_DEFAULTS))
+    chosen |= {name: value for name, value in values.items() if value != _DEFAULTS[name]}
+    ending = (*sampling.stop_token_ids, *(() if sampling.ignore_eos else sampling.eos_token_ids))
+    if ending:
+        chosen["stop_token_ids"] = list(dict.fromkeys(ending))
+    if words := order.bad_words():
+        chosen["bad_words"] = words
+    if request.logprobs or request.best_of is not None:
+        chosen["logprobs"] = sampling.logprobs or 0
+    if order.keep_special_tokens:
+        chosen["skip_special_tokens"] = False
+    if request.details is not None and not request.details.spaces_between_special_tokens:
+        chosen["spaces_between_special_tokens"] = False
+    if sampling.allowed_token_ids is not None:
+        chosen["allowed_token_ids"] = list(sampling.allowed_token_ids)
+    if sampling.grammar is not None:
+        guidance = wire.STRUCTURED_OUTPUTS if wire.EMBEDDING in order.layout.datatypes else wire.GUIDED_DECODING
+        chosen[guidance] = orjson.dumps(vllm_guidance(sampling.grammar)).decode()
+    if extra := _extra_arguments(request.backend):
+        chosen["extra_args"] = extra
+    return chosen
+
+
+def _extra_arguments(backend: BackendOptions) -> dict[str, object]:
+    transfer = {} if backend.kv_transfer is None else {"kv_transfer_params": backend.kv_transfer}
+    return {**backend.extra_arguments, **transfer}
+
+
+class LogprobsReader:
+    """Reads the tokens out of their log probabilities: each is an object whose first key is the chosen id."""
+
+    __slots__ = ("_alternatives",)
+
+    def __init__(self, alternatives: int) -> None:
+        self._alternatives = alternatives
+
+    def read(self, response: ModelInferResponse) -> TokenDelta:
+        """Return the tokens that a message brought."""
+        out = Outputs(response)
+        raw = single_text(out, wire.LOGPROBS)
+        end = read_end(out, final=is_final(response))
+        try:
+            found = [_token(entry, self._alternatives) for entry in orjson.loads(raw or b"null") or ()]
+        except (ValueError, TypeError, KeyError, AttributeError, StopIteration) as exc:
+            raise MalformedResponse(f"The engine's logprobs cannot be read: {exc!r}") from exc
+        if not found:
+            return TokenDelta((), end=end)
+        ids, chosen, top_ids, top = zip(*found, strict=True)
+        return TokenDelta(ids, Logprobs(chosen, top_ids, top), end=end)
+
+
+def _token(
+    entry: Mapping[str, Mapping[str, float]], alternatives: int
+) -> tuple[int, float, tuple[int, ...], tuple[float, ...]]:
+    """Return a token's id, its log probability, and the most likely ones at its place."""
+    chosen = next(iter(entry))
+    ranked = sorted(entry, key=lambda id_: entry[id_]["rank"])[:alternatives]
+    values = tuple(float(entry[id_]["logprob"]) for id_ in ranked)
+    return int(chosen), float(entry[chosen]["logprob"]), tuple(map(int, ranked)), values

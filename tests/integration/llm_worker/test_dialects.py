@@ -1,0 +1,383 @@
+"""One table over all dialects: the same scripts give the same answers, through the real process and the real server."""
+
+import asyncio
+import itertools
+import json
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import aiohttp
+import pytest
+
+from conch_contracts.capabilities import CAPABILITIES, Feature, Level
+from conch_contracts.generation import Api, Details, GenerateRequest, PreparedPrompt
+from conch_contracts.grammar import Grammar, GrammarKind
+from conch_contracts.records import Dialect
+from testkit.dialects import ENSEMBLE, OTHER_FORMS, PER_DIALECT, StandIn, dialects_server
+from testkit.generate_requests import backend, generate_request, sampling, target
+from testkit.llm_worker import Reply
+from testkit.vocabularies import BYTE_EOS
+from testkit.waiting import eventually
+
+from .conftest import Stage
+
+NUMBERS = itertools.count()
+FORMS = (*PER_DIALECT, *OTHER_FORMS)
+STREAMED = tuple(one for one in FORMS if one.name not in {"trt-unary", "trt-unary-old", "trt-llm-api"})
+COUNTED = {"trt-bls-old", "trt-llm-api", "trt-llm-api-streamed", "vllm-old"}
+"""Models that do not say how many tokens they made: the tokenizer counts what can be seen."""
+SILENT_END = {"vllm"}
+TEXT = "Hello 你好 🙂 end."
+
+every = pytest.mark.parametrize("model", FORMS, ids=lambda one: one.name)
+every_dialect = pytest.mark.parametrize("model", PER_DIALECT, ids=lambda one: one.name)
+streamed = pytest.mark.parametrize("model", STREAMED, ids=lambda one: one.name)
+both = pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
+
+
+@pytest.fixture(scope="module")
+def engines(stage: Stage, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    folder = tmp_path_factory.mktemp("dialects")
+    with dialects_server(folder, folder / "events") as triton:
+        yield replace(stage, triton=triton, events=folder / "events")
+
+
+def said(text: str, **remark: object) -> PreparedPrompt:
+    """Return a prompt to which the answer is `text`."""
+    written = "@" + json.dumps({"say": text, **remark}, ensure_ascii=False)
+    return PreparedPrompt(ids=tuple(written.encode()), text=written)
+
+
+def ask(engines: Stage, model: StandIn, *prompts: PreparedPrompt, **changes: Any) -> GenerateRequest:
+    place = {"grpc": engines.triton.grpc, "model": model.name, "tokenizer_digest": engines.digest}
+    parameters = {"max_tokens": 200, "eos_token_ids": (BYTE_EOS,), **changes.pop("sampling", {})}
+    fields: dict[str, Any] = {
+        "request_id": f"d{next(NUMBERS)}",
+        "target": target(model.dialect, slots=4, **place),
+        "prompts": prompts or (said(TEXT),),
+        "sampling": sampling(**parameters),
+        "backend": backend(end_id=BYTE_EOS) if model.dialect is Dialect.FASTERTRANSFORMER else backend(),
+        "stream": True,
+    }
+    return generate_request(**fields | changes)
+
+
+async def answer(engines: Stage, session: aiohttp.ClientSession, request: GenerateRequest) -> Reply:
+    return await engines.worker.ask(session, request)
+
+
+@every
+@both
+@pytest.mark.parametrize("api", [Api.CHAT, Api.COMPLETION])
+async def test_the_answer_is_the_same(
+    engines: Stage, session: aiohttp.ClientSession, model: StandIn, stream: bool, api: Api
+) -> None:
+    request = ask(engines, model, stream=stream, api=api)
+    reply = await answer(engines, session, request)
+    assert (reply.status, reply.text(), reply.finishes) == (200, TEXT, [("stop", None)])
+    made = len(TEXT.encode()) + (model.name not in COUNTED)
+    assert reply.usage == {"prompt_tokens": len(request.prompts[0].ids), "completion_tokens": made}
+
+
+@every
+@both
+async def test_tokens_may_come_in_groups(
+    engines: Stage, session: aiohttp.ClientSession, model: StandIn, stream: bool
+) -> None:
+    reply = await answer(engines, session, ask(engines, model, said(TEXT, group=5), stream=stream, stop=("nd.",)))
+    assert (reply.text(), reply.finishes) == ("Hello 你好 🙂 e", [("stop", "nd.")])
+
+
+@streamed
+async def test_characters_of_several_tokens_are_never_split(
+    engines: Stage, session: aiohttp.ClientSession, model: StandIn
+) -> None:
+    reply = await answer(engines, session, ask(engines, model))
+    deltas = [payload["choices"][0]["delta"].get("content", "") for payload in reply.payloads]
+    assert "🙂" in deltas
+    assert "\ufffd" not in "".join(deltas)
+    assert reply.frames[-2] == "data: [DONE]"
+
+
+@every
+@both
+async def test_an_answer_may_be_empty(
+    engines: Stage, session: aiohttp.ClientSession, model: StandIn, stream: bool
+) -> None:
+    reply = await answer(engines, session, ask(engines, model, said(""), stream=stream))
+    assert (reply.status, reply.text(), reply.finishes) == (200, "", [("stop", None)])
+    assert reply.usage["completion_tokens"] == (model.name not in COUNTED)
+
+
+@every
+@both
+async def test_the_limit_ends_the_answer(
+    engines: Stage, session: aiohttp.ClientSession, model: StandIn, stream: bool
+) -> None:
+    reply = await answer(engines, session, ask(engines, model, stream=stream, sampling={"max_tokens": 5}))
+    assert (reply.text(), reply.finishes) == ("Hello", [("length", None)])
+    assert reply.usage["completion_tokens"] == 5
+
+
+@every
+@both
+@pytest.mark.parametrize(
+    ("changes", "text", "stop"),
+    [
+        ({"stop": ("o 你",)}, "Hell", "o 你"),
+        ({"stop": ("llo", "ello")}, "H", "ello"),
+        ({"stop": ("🙂",), "include_stop_str_in_output": True}, "Hello 你好 🙂", "🙂"),
+        ({"stop": ("end.",)}, "Hello 你好 🙂 ", "end."),
+        ({"backend": backend(stop_words=(tuple(b"lo"),), end_id=BYTE_EOS)}, "Hel", "lo"),
+    ],
+)
+async def test_stop_strings_end_the_answer(
+    engines: Stage,
+    session: aiohttp.ClientSession,
+    model: StandIn,
+    stream: bool,
+    changes: dict[str, Any],
+    text: str,
+    stop: str,
+) -> None:
+    reply = await answer(engines, session, ask(engines, model, stream=stream, **changes))
+    assert (reply.text(), reply.finishes) == (text, [("stop", stop)])
+
+
+@every
+async def test_stop_strings_count_only_after_the_least_tokens(
+    engines: Stage, session: aiohttp.ClientSession, model: StandIn
+) -> None:
+    asked = {"stop": ("a",), "sampling": {"min_tokens": 3}}
+    reply = await answer(engines, session, ask(engines, model, said("xaxaxa"), **asked))
+    if model.name in {"fastertransformer", "trt-llm-api", "trt-llm-api-streamed"}:
+        assert (reply.status, reply.error["param"]) == (400, "min_tokens")
+    else:
+        assert (reply.text(), reply.finishes) == ("xax", [("stop", "a")])
+
+
+@every_dialect
+async def test_ids_end_the_answer(engines: Stage, session: aiohttp.ClientSession, model: StandIn) -> None:
+    reply = await answer(engines, session, ask(engines, model, sampling={"stop_token_ids": (ord("o"),)}))
+    assert (reply.text(), reply.finishes) == ("Hell", [("stop", None if model.name in SILENT_END else ord("o"))])
+
+
+@every
+async def test_each_choice_has_a_seed_of_its_own(
+    engines: Stage, session: aiohttp.ClientSession, model: StandIn
+) -> None:
+    text = "zwölf Boxkämpfer 🥊"
+    prompt = PreparedPrompt(ids=tuple(text.encode()), text=text)
+    request = ask(engines, model, prompt, n=3, sampling={"temperature": 1.0, "seed": 4})
+    reply = await answer(engines, session, request)
+    assert [reply.text(index) for index in range(3)] == [text[turn:] + text[:turn] for turn in (4, 5, 6)]
+    made = 3 * (len(text.encode()) + (model.name not in COUNTED))
+    assert reply.usage == {"prompt_tokens": len(text.encode()), "completion_tokens": made}
+
+
+@every
+async def test_without_a_temperature_the_seed_has_no_effect(
+    engines: Stage, session: aiohttp.ClientSession, model: StandIn
+) -> None:
+    prompt = PreparedPrompt(ids=tuple(b"abcdef"), text="abcdef")
+    reply = await answer(engines, session, ask(engines, model, prompt, sampling={"temperature": 0, "seed": 4}))
+    assert reply.text() == "abcdef"
+
+
+@every
+async def test_the_prompt_may_be_echoed(engines: Stage, session: aiohttp.ClientSession, model: StandIn) -> None:
+    prompt = PreparedPrompt(ids=tuple(b"abc"), text="abc")
+    reply = await answer(engines, session, ask(engines, model, prompt, echo=True, api=Api.COMPLETION))
+    assert reply.text() == "abcabc"
+
+
+@streamed
+async def test_an_error_in_the_middle_ends_the_stream(
+    engines: Stage, session: aiohttp.ClientSession, model: StandIn
+) -> None:
+    reply = await answer(engines, session, ask(engines, model, said("Hello", fail=3)))
+    assert (reply.status, reply.text(), reply.finishes) == (200, "Hel", [])
+    assert reply.error["code"] == "upstream_lost"
+    assert "data: [DONE]" not in reply.frames
+    assert reply.usage["completion_tokens"] == 3
+
+
+@every
+async def test_an_error_before_the_first_token_is_a_status(
+    engines: Stage, session: aiohttp.ClientSession, model: StandIn
+) -> None:
+    reply = await answer(engines, session, ask(engines, model, said("Hello", fail=0)))
+    assert (reply.status, reply.error["type"]) == (502, "server_error")
+
+
+@streamed
+async def test_an_engine_that_falls_silent_ends_the_stream(
+    engines: Stage, session: aiohttp.ClientSession, model: StandIn
+) -> None:
+    request = ask(engines, model, said("Hello", silent=3), inter_token_timeout_s=0.5)
+    reply = await answer(engines, session, request)
+    assert (reply.text(), reply.error["code"]) == ("Hel", "timeout")
+
+
+@streamed
+async def test_a_client_that_goes_is_seen_by_the_engine_within_a_second(
+    engines: Stage, session: aiohttp.ClientSession, model: StandIn
+) -> None:
+    request = ask(engines, model, said(TEXT * 20, delay=0.05), sampling={"max_tokens": 1000})
+    async with engines.worker.open(session, request) as opened:
+        await opened.content.readany()
+        opened.close()
+    await eventually(lambda: engines.seen("cancelled", request.request_id), "the cancellation", timeout_s=1.0)
+
+
+@streamed
+async def test_a_stop_string_ends_the_engines_work(
+    engines: Stage, session: aiohttp.ClientSession, model: StandIn
+) -> None:
+    request = ask(engines, model, said(TEXT * 20, delay=0.05), stop=("el",), sampling={"max_tokens": 1000})
+    assert (await answer(engines, session, request)).text() == "H"
+    await eventually(lambda: engines.seen("cancelled", request.request_id), "the cancellation", timeout_s=1.0)
+
+
+async def test_a_model_that_decodes_each_message_alone_gives_what_it_has(
+    engines: Stage, session: aiohttp.ClientSession
+) -> None:
+    reply = await answer(engines, session, ask(engines, ENSEMBLE, said("plain text")))
+    assert (reply.text(), reply.finishes) == ("plain text", [("stop", None)])
+
+
+ASKED: dict[Feature, dict[str, Any]] = {
+    Feature.TEMPERATURE: {"sampling": {"temperature": 0.5}},
+    Feature.TOP_P: {"sampling": {"temperature": 1, "top_p": 0.5}},
+    Feature.TOP_K: {"sampling": {"temperature": 1, "top_k": 5}},
+    Feature.MIN_P: {"sampling": {"min_p": 0.1}},
+    Feature.SEED: {"sampling": {"seed": 7}},
+    Feature.CHOICES: {"n": 2},
+    Feature.MIN_TOKENS: {"sampling": {"min_tokens": 2}},
+    Feature.STOP: {"stop": ("lo",)},
+    Feature.STOP_IDS: {"sampling": {"stop_token_ids": (ord("o"),)}},
+    Feature.IGNORE_EOS: {"sampling": {"ignore_eos": True}},
+    Feature.REPETITION_PENALTY: {"sampling": {"repetition_penalty": 1.5}},
+    Feature.PRESENCE_PENALTY: {"sampling": {"presence_penalty": 0.5}},
+    Feature.FREQUENCY_PENALTY: {"sampling": {"frequency_penalty": 0.5}},
+    Feature.LOGIT_BIAS: {"sampling": {"logit_bias": {3: 1.0}}},
+    Feature.BAD_WORDS: {"sampling": {"bad_words": (tuple(b"bad"), tuple(b" bad"))}},
+    Feature.LOGPROBS: {"logprobs": True, "sampling": {"logprobs": 0}},
+    Feature.ALTERNATIVES: {"logprobs": True, "sampling": {"logprobs": 2}},
+    Feature.PROMPT_LOGPROBS: {"logprobs": True, "sampling": {"logprobs": 0}, "echo": True},
+    Feature.ECHO: {"echo": True, "api": Api.COMPLETION},
+    Feature.SPECIAL_TOKENS: {"skip_special_tokens": False},
+    Feature.ALLOWED_IDS: {"sampling": {"allowed_token_ids": (5,)}},
+    Feature.BEAM_SEARCH: {"n": 2, "sampling": {"beams": 2}},
+    Feature.SCALED_LOGPROBS: {"logprobs": True, "sampling": {"logprobs": 0, "temp_scaled_logprobs": True}},
+    Feature.BEST_OF: {"best_of": 2},
+    Feature.GRAMMAR: {"sampling": {"grammar": Grammar(kind=GrammarKind.JSON_OBJECT, definition="")}},
+    Feature.TOKEN_IDS: {"details": Details(token_ids=True)},
+    Feature.CACHE_SALT: {"backend": backend(end_id=BYTE_EOS, cache_salt="a")},
+    Feature.EXTRA_ARGUMENTS: {"backend": backend(end_id=BYTE_EOS, extra_arguments={"a": 1})},
+    Feature.KV_TRANSFER: {"backend": backend(end_id=BYTE_EOS, kv_transfer={"a": 1})},
+    Feature.PROMPT_IDS: {"prompts": (said("x").model_copy(update={"text_is_exact": False}),)},
+}
+"""How a message to the worker asks for a feature; the others have no part in these messages."""
+UNDECLARED = {(Dialect.FASTERTRANSFORMER, Feature.MIN_TOKENS), (Dialect.FASTERTRANSFORMER, Feature.PRESENCE_PENALTY)}
+"""What depends on the model, and the stand-in does not declare."""
+NOT_PLAYED = {(Dialect.TOKENS, Feature.PROMPT_LOGPROBS), (Dialect.TOKENS, Feature.ALTERNATIVES)}
+"""What the stand-in does not play; the cpu runtime's own tests do."""
+
+
+@pytest.mark.parametrize(
+    ("model", "feature"),
+    [
+        pytest.param(model, feature, id=f"{model.name}-{feature.name.lower()}")
+        for model in PER_DIALECT
+        for feature in ASKED
+        if (model.dialect, feature) not in NOT_PLAYED
+    ],
+)
+async def test_a_dialect_obeys_or_refuses_as_the_table_says(
+    engines: Stage, session: aiohttp.ClientSession, model: StandIn, feature: Feature
+) -> None:
+    reply = await answer(engines, session, ask(engines, model, **{"stream": False, **ASKED[feature]}))
+    lacking = CAPABILITIES[model.dialect][feature].level is Level.NO or (model.dialect, feature) in UNDECLARED
+    assert reply.status == (400 if lacking else 200), reply.body
+    if lacking:
+        assert reply.error["code"] == "unsupported_parameter"
+        assert reply.error["param"] in {*feature.params, "echo", "prompt"}
+
+
+@pytest.mark.parametrize("name", ["trt-bls", "trt-llm-api"])
+@pytest.mark.parametrize(
+    ("param", "changes"),
+    [
+        ("stop_token_ids", {"sampling": {"stop_token_ids": (5,)}}),
+        ("skip_special_tokens", {"skip_special_tokens": False}),
+        ("logprobs", {"logprobs": True, "sampling": {"logprobs": 0}}),
+        ("prompt", {"prompts": (said("x").model_copy(update={"text_is_exact": False}),)}),
+    ],
+)
+async def test_models_of_text_refuse_what_only_ids_can_say(
+    engines: Stage, session: aiohttp.ClientSession, name: str, param: str, changes: dict[str, Any]
+) -> None:
+    model = next(one for one in FORMS if one.name == name)
+    reply = await answer(engines, session, ask(engines, model, **changes))
+    assert (reply.status, reply.error["param"], reply.error["code"]) == (400, param, "unsupported_parameter")
+
+
+@pytest.mark.parametrize("model", [one for one in PER_DIALECT if one.name != "tokens"], ids=lambda one: one.name)
+async def test_log_probabilities_belong_to_the_tokens(
+    engines: Stage, session: aiohttp.ClientSession, model: StandIn
+) -> None:
+    reply = await answer(engines, session, ask(engines, model, stream=False, logprobs=True))
+    content = reply.json["choices"][0]["logprobs"]["content"]
+    assert bytes(byte for token in content for byte in token["bytes"]).decode() == TEXT
+    assert [token["logprob"] for token in content] == [-(byte % 8) / 8 for byte in TEXT.encode()]
+
+
+ALPHABET = ("a", "b", " ", "\n", "é", "ß", "你", "好", "🙂", "👩‍👩‍👧", "🇩🇪", "اب", "e\u0301", "�", "\u200b", '"', "\\")
+PROMPTS = 200
+
+
+def generated(number: int) -> tuple[PreparedPrompt, dict[str, Any]]:
+    """Return a prompt and how it is asked: its text is turned, cut at a limit, and searched for stop strings."""
+    chance = random.Random(number)
+    text = "".join(chance.choices(ALPHABET, k=chance.randint(1, 12)))
+    remark = "@" + json.dumps({"group": chance.randint(1, 5)})
+    prompt = PreparedPrompt(ids=tuple((remark + text).encode()), text=remark + text)
+    cuts = [sorted(chance.sample(range(len(text) + 1), 2)) for _ in range(chance.randint(0, 2))]
+    return prompt, {
+        "stop": tuple(text[start:end] for start, end in cuts),
+        "include_stop_str_in_output": chance.random() < 0.3,
+        "sampling": {"temperature": 1.0, "seed": chance.randrange(2**62), "max_tokens": chance.randint(1, 80)},
+    }
+
+
+@pytest.mark.parametrize("model", [*PER_DIALECT, FORMS[6]], ids=lambda one: one.name)
+async def test_streaming_text_equals_the_whole_text(
+    engines: Stage, session: aiohttp.ClientSession, model: StandIn
+) -> None:
+    slots = asyncio.Semaphore(8)
+
+    async def compare(number: int) -> tuple[str, list[Any]]:
+        prompt, changes = generated(number)
+        async with slots:
+            replies = [
+                await answer(engines, session, ask(engines, model, prompt, stream=stream, **changes))
+                for stream in (True, False)
+            ]
+        (text, finishes), whole = [(reply.text(), reply.finishes) for reply in replies]
+        assert (text, finishes) == whole, (number, changes)
+        return text, finishes
+
+    found = await asyncio.gather(*map(compare, range(PROMPTS)))
+    assert len({text for text, _ in found}) > PROMPTS // 2
+    assert {finish for _, finishes in found for finish, _ in finishes} == {"stop", "length"}
+
+
+async def test_all_dialects_give_the_same_texts(engines: Stage, session: aiohttp.ClientSession) -> None:
+    for number in range(0, PROMPTS, 4):
+        prompt, changes = generated(number)
+        requests = [ask(engines, model, prompt, **changes) for model in PER_DIALECT]
+        replies = await asyncio.gather(*(answer(engines, session, request) for request in requests))
+        assert len({(reply.text(), tuple(reply.finishes)) for reply in replies}) == 1, (number, changes)

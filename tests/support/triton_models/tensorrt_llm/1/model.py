@@ -1,0 +1,124 @@
+"""A stand-in for the models of TensorRT-LLM's Triton backend: with ids, with text around them, and the LLM API's.
+
+Which one it is depends on its config. Triton itself refuses a wrong type, a missing input and an unknown one; this
+model refuses what the real ones would misread. Ids come as the new ones of each message, with the prompt before them
+only when nothing is streamed and nobody has excluded it. Text comes as all of it when `accumulate_tokens` is set and
+from the LLM API's model, else each message is decoded alone, as the ensemble does; half a character is U+FFFD.
+"""
+
+import sys
+from pathlib import Path
+
+import numpy
+import triton_python_backend_utils as pb
+
+sys.path.insert(0, str(Path(__file__).parent))
+import script
+
+LIMITS = ("request_output_len", "max_tokens", "sampling_param_max_tokens")
+SEEDS = ("seed", "random_seed", "sampling_param_seed")
+TOP_KS = ("runtime_top_k", "top_k", "sampling_param_top_k")
+TOP_PS = ("runtime_top_p", "top_p", "sampling_param_top_p")
+LEASTS = ("min_tokens", "min_length")
+TEMPERATURES = ("temperature", "sampling_param_temperature")
+STREAMS = ("streaming", "stream")
+EXCLUDES = ("exclude_input_in_output", "sampling_param_exclude_input_from_output")
+
+
+class TritonPythonModel:
+    """Answers with a script."""
+
+    def initialize(self, args):
+        """Read the config."""
+        self.stage = script.Stage(args)
+        self.ids = "input_ids" in self.stage.inputs
+        self.llm_api = LIMITS[2] in self.stage.inputs
+        self.whole = self.llm_api or self.stage.parameters.get("accumulate_tokens") == "true"
+
+    def execute(self, requests):
+        """Answer at once, or from a thread for each request of a decoupled model."""
+        return self.stage.serve(requests, self.read, self.answer)
+
+    def read(self, request):
+        """Return the job of a request."""
+        stream = bool(self.value(request, STREAMS, 0))
+        if stream and not self.stage.decoupled:
+            raise script.Refused("Streaming is only supported in decoupled mode.")
+        temperature, top_k = self.value(request, TEMPERATURES, 1), self.value(request, TOP_KS, 0)
+        if temperature <= 0:
+            raise script.Refused(f"temperature is {temperature}")
+        if not top_k and self.value(request, TOP_PS, 0) <= 0:
+            top_k = 1  # the backend is greedy when neither is set
+        limit = self.value(request, LIMITS, 0)
+        if limit < 1:
+            raise script.Refused(f"the limit is {limit}")
+        end = self.value(request, ("end_id",), script.END if not self.ids else -1)
+        scalars = {name: self.value(request, (name,), None) for name in sorted(self.stage.inputs) if self.plain(name)}
+        return script.Job(
+            id=request.request_id(),
+            prompt=self.prompt(request),
+            limit=limit,
+            least=self.value(request, LEASTS, 0),
+            seed=self.value(request, SEEDS, 0),
+            greedy=top_k == 1,
+            endings=frozenset({end}),
+            words=self.words(request, "stop_words_list"),
+            noted={**scalars, "exclude": bool(self.value(request, EXCLUDES, 0))},
+        )
+
+    def prompt(self, request):
+        """Return the prompt's bytes."""
+        if not self.ids:
+            found = script.array(request, "text_input", batched=not self.llm_api)
+            if found.size != 1:
+                raise script.Refused(f"text_input has {found.size} elements")
+            return found[0]
+        ids = script.array(request, "input_ids", batched=True).tolist()
+        if self.value(request, ("input_lengths",), None) != len(ids):
+            raise script.Refused(f"input_lengths is not {len(ids)}")
+        self.words(request, "bad_words_list")
+        return bytes(id_ for id_ in ids if id_ < script.END)
+
+    def plain(self, name):
+        """Tell whether an input holds one number."""
+        return not name.endswith(("_list", "_words", "_ids", "_input", "_stop", "guide", "guide_type"))
+
+    def words(self, request, name):
+        """Return a word list of a model with ids."""
+        return script.words(script.array(request, name, batched=True), name) if self.ids else []
+
+    def value(self, request, names, default):
+        """Return the only value of the first of these inputs that was sent."""
+        for name in names:
+            found = script.array(request, name, batched=not self.llm_api)
+            if found is not None:
+                if found.size != 1:
+                    raise script.Refused(f"Expected a scalar tensor for tensor {name}")
+                return found.reshape(-1)[0].item()
+        return default
+
+    def answer(self, job, new, made, finish):
+        """Return a message."""
+        excluded = self.stage.decoupled or job.noted["exclude"]
+        if self.ids:
+            ids = new if excluded else [*job.prompt, *new]
+            tensors = [
+                self.tensor("output_ids", [ids], numpy.int32),
+                self.tensor("sequence_length", [len(ids)], numpy.int32),
+            ]
+            if job.noted.get("return_log_probs"):
+                tensors.append(self.tensor("output_log_probs", [[script.log_prob(t) for t in made]], numpy.float32))
+            return pb.InferenceResponse(output_tensors=tensors)
+        text = bytes(token for token in (made if self.whole else new) if token < script.END).decode("utf-8", "replace")
+        shown = text if excluded else job.prompt.decode() + text
+        tensors = [self.tensor("text_output", [shown.encode()], numpy.object_)]
+        if job.noted.get("return_finish_reason"):
+            tensors.append(self.tensor("finish_reason", [str(finish).encode()], numpy.object_))
+        if job.noted.get("return_num_output_tokens"):
+            tensors.append(self.tensor("num_output_tokens", [len(new)], numpy.int32))
+        return pb.InferenceResponse(output_tensors=tensors)
+
+    def tensor(self, name, values, kind):
+        """Return a tensor, with the batch dimension where the model has one."""
+        found = numpy.array(values, kind)
+        return pb.Tensor(name, found if self.llm_api else found[None])

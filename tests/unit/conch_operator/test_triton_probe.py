@@ -1,0 +1,61 @@
+"""The one-token request of each dialect holds what the model's config wants, and nothing else."""
+
+from typing import Any
+
+import pytest
+
+from conch_contracts.records import Dialect
+from conch_kit.triton.errors import MalformedResponse
+from conch_kit.triton.layout import Layout
+from conch_operator.triton_probe import one_token_request
+from testkit.engine_messages import inputs
+
+IDS = {"input_ids": "INT32", "input_lengths": "INT32", "request_output_len": "UINT32"}
+
+
+@pytest.mark.parametrize(
+    ("dialect", "types", "decoupled", "sent"),
+    [
+        (
+            Dialect.FASTERTRANSFORMER,
+            dict.fromkeys(IDS, "UINT32") | {"seed": "UINT64"},
+            True,
+            {"input_ids": [0], "input_lengths": [1], "request_output_len": [1]},
+        ),
+        (
+            Dialect.TENSORRTLLM,
+            IDS | {"streaming": "BOOL"},
+            True,
+            {"input_ids": [0], "input_lengths": [1], "request_output_len": [1], "streaming": [True]},
+        ),
+        (
+            Dialect.TENSORRTLLM,
+            {"text_input": "BYTES", "max_tokens": "INT32", "stream": "BOOL", "bad_words": "BYTES"},
+            False,
+            {"max_tokens": [1], "stream": [False]},
+        ),
+        (Dialect.TENSORRTLLM, {"text_input": "BYTES", "sampling_param_max_tokens": "INT32"}, False, {}),
+        (
+            Dialect.VLLM,
+            {"text_input": "BYTES", "sampling_parameters": "BYTES", "stream": "BOOL"},
+            True,
+            {"stream": [True]},
+        ),
+        (Dialect.VLLM, {"PROMPT": "BYTES", "SAMPLING_PARAMETERS": "BYTES", "STREAM": "BOOL"}, True, {"STREAM": [True]}),
+    ],
+)
+def test_one_token_is_asked_for(
+    dialect: Dialect, types: dict[str, str], decoupled: bool, sent: dict[str, list[Any]]
+) -> None:
+    layout = Layout(types, batched=True, decoupled=decoupled, required=frozenset(types) - {"seed"})
+    request = one_token_request(dialect, "m", layout)
+    found = inputs(request)
+    assert sorted(tensor.name for tensor in request.inputs) == sorted(layout.required)
+    assert sent.items() <= {name: values for name, (_, _, values) in found.items()}.items()
+    assert all(shape == [1, 1] and types[name] == kind for name, (kind, shape, _) in found.items())
+
+
+def test_a_model_of_another_kind_is_told_by_what_it_lacks() -> None:
+    layout = Layout({"audio": "FP32"}, batched=False, decoupled=True, required=frozenset({"audio"}))
+    with pytest.raises(MalformedResponse, match="needs the input audio"):
+        one_token_request(Dialect.VLLM, "m", layout)
