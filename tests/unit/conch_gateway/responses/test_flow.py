@@ -182,11 +182,18 @@ async def test_a_failed_answer_is_kept_too_and_counts_as_broken():
     assert (await running.client.get(f"{PATH}/{made_id(running)}")).status == 200
 
 
+ODD_ITEMS = (1, "a", [1], None, True)
+
+
 @pytest.mark.parametrize(
     ("asked", "param", "code"),
     [
         ({"input": None}, "input", "missing_required_parameter"),
         ({"input": []}, "input", "invalid_value"),
+        *(
+            ({"input": [{"role": "user", "content": "x"}, item]}, "input.1", "invalid_value")
+            for item in (1, "a", [1], None)
+        ),
         ({"input": [{"role": "user", "content": [{"type": "input_image"}]}]}, "input.0.content.0.type", None),
         ({"input": [{"role": "user", "content": [{"type": "input_text"}]}]}, "input.0.content.0.text", "missing"),
         ({"input": [{"type": "computer_call"}]}, "input.0.type", None),

@@ -97,8 +97,11 @@ class ReasoningItem(ApiModel):
 
 
 def item_type(item: object) -> str:
-    """Return the type of an item that may leave it out."""
-    found = item.get("type", "message") if isinstance(item, dict) else vars(item).get("type", "message")
+    """Return the type of an item that may leave it out; of what is no item, the type of none."""
+    if isinstance(item, dict):
+        found = item.get("type", "message")
+    else:
+        found = getattr(item, "type", "message") if isinstance(item, ApiModel) else ""
     return found if isinstance(found, str) else ""
 
 

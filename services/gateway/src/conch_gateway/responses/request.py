@@ -11,7 +11,7 @@ from conch_contracts.openai.chat import ChatCompletionRequest
 from conch_contracts.openai.responses import AllowedTools, ChosenFunction, FunctionTool, PlainFormat, ResponsesRequest
 from conch_contracts.openai.sampling import is_on
 from conch_gateway.unsupported import unsupported
-from conch_gateway.validation import Validated, missing, typed
+from conch_gateway.validation import Validated, missing, typed, wrong
 from conch_kit.errors import InvalidRequest
 
 ITEMS = frozenset({"message", "function_call", "function_call_output", "reasoning"})
@@ -95,7 +95,7 @@ def _refuse_types(items: object) -> None:
         return
     for index, item in enumerate(items):
         if not isinstance(item, dict):
-            return
+            raise wrong(f"input.{index}", "must be an object")
         if _is_other(item.get("type"), ITEMS):
             raise unsupported(f"input.{index}.type")
         for name in ("content", "output"):
