@@ -79,6 +79,12 @@ class TestOneProcess:
         assert [frame in body for frame in FRAMES] == [True] * 3
         assert b"usage" not in body
 
+    @pytest.mark.parametrize("name", ["Upgrade", "upgrade"])
+    async def test_an_offer_of_another_protocol_is_passed_over(self, shared, name):
+        offer = ("Connection: Upgrade, HTTP2-Settings", f"{name}: h2c", "HTTP2-Settings: AAMAAABkAAQ", "x-a: b")
+        answer = await shared.raw(request(CHAT, *offer), wait_s=0.5)
+        assert (status_of(answer), answer.partition(b"\r\n\r\n")[2]) == (200, b'{"id":"x"}')
+
     async def test_models_are_listed_and_described(self, shared):
         _, _, body = await shared.post("/v1/models", b"", method="GET")
         (model,) = json.loads(body)["data"]

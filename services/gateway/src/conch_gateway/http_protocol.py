@@ -4,6 +4,7 @@ Without them a client may hold a connection for ever with half a header, or send
 """
 
 import asyncio
+import re
 from os import urandom
 from typing import Any
 
@@ -12,6 +13,7 @@ import orjson
 from conch_kit.connection import NoticingProtocol
 
 MAX_HEADERS = 128
+_UPGRADE = re.compile(rb"(?<=\r\n)upgrade:[^\r\n]*\r\n", re.IGNORECASE)
 
 _REASONS = {400: "Bad Request", 408: "Request Timeout", 431: "Request Header Fields Too Large"}
 
@@ -58,6 +60,8 @@ class GuardedProtocol(NoticingProtocol):
         if self._refused:
             return
         open_before = self._head_timer is not None
+        if b"pgrade:" in data and (self.cycle is None or self.cycle.response_complete):
+            data = _without_upgrade(data)
         super().data_received(data)
         if open_before and self._head_timer is not None:
             self._head_bytes += len(data)
@@ -142,3 +146,9 @@ class GuardedProtocol(NoticingProtocol):
             f"{head}{request_id}content-length: {len(body)}\r\nconnection: close\r\n\r\n".encode() + body
         )
         self.transport.close()
+
+
+def _without_upgrade(data: bytes) -> bytes:
+    """Leave out the offer of another protocol, which a server may ignore: the parser would not read on behind it."""
+    head, end, rest = data.partition(b"\r\n\r\n")
+    return _UPGRADE.sub(b"", head + b"\r\n")[:-2] + end + rest
