@@ -3,6 +3,7 @@
 YAML is first composed into nodes, which know their lines, and then constructed; a problem leads back to its node.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,9 @@ import yaml
 
 from conch_contracts.modeldeployment import InvalidModelDeployment, ModelDeployment, Problem, parse
 from conch_contracts.names import ModelId
+
+_MOST_NODES = 100_000
+"""How large a document may be when its anchors are written out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +97,30 @@ def _compose(file: Path) -> list[yaml.Node]:
     except (OSError, UnicodeDecodeError) as error:
         raise ManifestError([f"{file}: cannot be read: {error}"]) from error
     try:
-        return [node for node in yaml.compose_all(text, Loader=yaml.SafeLoader) if not _is_empty(node)]
+        documents = [node for node in yaml.compose_all(text, Loader=yaml.SafeLoader) if not _is_empty(node)]
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
         raise ManifestError([f"{file}{place}: broken YAML: {error.problem or error.context}"]) from error
     except yaml.YAMLError as error:
         raise ManifestError([f"{file}: broken YAML: {error}"]) from error
+    except RecursionError as error:
+        raise ManifestError([f"{file}: broken YAML: it is nested too deeply"]) from error
+    if large := [node for node in documents if _size(node, {}) > _MOST_NODES]:
+        line = large[0].start_mark.line + 1
+        raise ManifestError([f"{file}:{line}: broken YAML: its anchors refer to themselves, or make too much of it"])
+    return documents
+
+
+def _size(node: yaml.Node, known: dict[int, float]) -> float:
+    """Return how many nodes there are when every alias is written out; without end for one that holds itself."""
+    size = known.get(id(node))
+    if size is None:
+        known[id(node)] = math.inf
+        below = node.value if isinstance(node, yaml.CollectionNode) else ()
+        parts = (part for entry in below for part in (entry if isinstance(entry, tuple) else (entry,)))
+        size = known[id(node)] = 1 + sum(_size(part, known) for part in parts)
+    return size
 
 
 def _is_empty(node: yaml.Node | None) -> bool:

@@ -28,6 +28,11 @@ def test_several_documents_are_read_with_their_lines(tmp_path: Path) -> None:
     assert (second.deployment.model_id, second.line) == ("local/other", 9)
 
 
+BILLION_LAUGHS = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 10)
+)
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
@@ -43,6 +48,9 @@ def test_several_documents_are_read_with_their_lines(tmp_path: Path) -> None:
         ("text\n", ":1: expected a ModelDeployment, found a single value"),
         ("# nothing\n", "holds no ModelDeployment"),
         ("a: \x00", "broken YAML"),
+        ("a: &a [*a]\n", ":1: broken YAML: its anchors refer to themselves"),
+        ("a: " + "[" * 5000, "broken YAML: it is nested too deeply"),
+        (BILLION_LAUGHS, ":1: broken YAML: its anchors refer to themselves, or make too much of it"),
     ],
 )
 def test_a_fault_names_its_file_and_line(tmp_path: Path, text: str, says: str) -> None:
