@@ -13,7 +13,7 @@ DOCUMENTS = [
     "The ferry to the island leaves at nine in the morning and at four in the afternoon.",
     "The capital of France is Paris.",
 ]
-QUESTION = "When does the ferry to the island leave?"
+QUESTION = "What is the capital of France?"
 
 
 def nearest(client: OpenAI, question: str, count: int) -> list[str]:
@@ -38,7 +38,13 @@ def main() -> None:
     context = most_relevant(client, QUESTION, nearest(client, QUESTION, 3))
     print(f"Context: {context}")
     answer = client.chat.completions.create(
-        model="tiny-chat", messages=[{"role": "user", "content": f"Repeat after me: {context}"}], temperature=0
+        model="tiny-chat",
+        messages=[
+            {"role": "system", "content": f"Answer from this text: {context}"},
+            {"role": "user", "content": QUESTION},
+        ],
+        max_tokens=40,
+        temperature=0,
     )
     print(f"Answer: {answer.choices[0].message.content}")
 
