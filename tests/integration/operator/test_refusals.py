@@ -49,6 +49,14 @@ def test_a_bad_file_is_refused(tmp_path: Path, before: str, after: str, says: st
     assert len(result.stderr.splitlines()) == 1
 
 
+def test_a_state_folder_that_is_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "state").write_text("")
+    result = conch("up", "-f", example(tmp_path), "--state-dir", "state", cwd=tmp_path)
+    assert result.returncode == 1
+    assert "state cannot be used: File exists; choose another with --state-dir." in result.stderr
+    assert "Traceback" not in result.stderr
+
+
 @pytest.mark.parametrize("port", ["abc", "-1", "65536", "8_0"])
 def test_a_port_that_is_none_is_refused(tmp_path: Path, port: str) -> None:
     result = conch("up", "-f", example(tmp_path), f"--port={port}", cwd=tmp_path)

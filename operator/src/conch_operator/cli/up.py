@@ -22,7 +22,7 @@ from conch_operator.local.ports import PortInUse, check_free, free_ports
 from conch_operator.local.progress import Progress
 from conch_operator.local.services import ServiceOptions
 from conch_operator.local.session import GatewayRefused, Session, SessionOptions
-from conch_operator.local.state_folder import StateFolder, StateInUse
+from conch_operator.local.state_folder import StateFolder, StateInUse, StateUnusable
 from conch_operator.local.tritonserver import TritonUnavailable, find_triton
 from conch_operator.manifests import Manifest
 from conch_operator.plan import is_served
@@ -82,7 +82,7 @@ def run(arguments: argparse.Namespace, *, environ: Mapping[str, str]) -> int:
     except StateInUse as error:
         sentence = f"Another conch up (process {error}) uses the state folder {state.path}"
         raise CommandError([f"{sentence}; stop it, or choose another with --state-dir."]) from error
-    except (PortInUse, InvalidFiles, TritonUnavailable, RedisBinaryMissing, GatewayRefused) as error:
+    except (StateUnusable, PortInUse, InvalidFiles, TritonUnavailable, RedisBinaryMissing, GatewayRefused) as error:
         raise CommandError(str(error).splitlines()) from error
     return 0
 

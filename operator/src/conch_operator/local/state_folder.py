@@ -16,12 +16,17 @@ import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TextIO
 
 from conch_contracts.names import ModelId
 
 
 class StateInUse(Exception):
     """Another `conch up` holds this state folder."""
+
+
+class StateUnusable(Exception):
+    """The state folder cannot be made or written."""
 
 
 class StateFolder:
@@ -37,9 +42,11 @@ class StateFolder:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Hold the folder for one `conch up`, emptied of what an earlier one left; raises StateInUse."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        with (self.path / "lock").open("a+") as lock:
+        """Hold the folder for one `conch up`, emptied of what an earlier one left.
+
+        Raises StateInUse and StateUnusable.
+        """
+        with self._open_lock() as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
@@ -56,6 +63,14 @@ class StateFolder:
                 yield
             finally:
                 self.status.unlink(missing_ok=True)
+
+    def _open_lock(self) -> TextIO:
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            return (self.path / "lock").open("a+")
+        except OSError as error:
+            sentence = f"The state folder {self.path} cannot be used: {error.strerror}"
+            raise StateUnusable(f"{sentence}; choose another with --state-dir.") from error
 
     def is_held(self) -> bool:
         """Return whether a `conch up` holds the folder at this moment."""
