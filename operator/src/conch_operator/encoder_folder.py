@@ -3,7 +3,6 @@
 Blocks on the disk, like `source`, which calls it.
 """
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -11,9 +10,8 @@ from conch_contracts.conditions import Reason
 from conch_contracts.encoder_dialect import ONNX_FILES
 from conch_contracts.records import Pooling
 from conch_operator.errors import SourceError
+from conch_operator.folder_json import Json, read_object, read_objects
 from conch_operator.state import EncoderFacts
-
-Json = Mapping[str, object]
 
 SENTENCE_FILES = ("modules.json", "sentence_bert_config.json", "1_Pooling/config.json")
 """Files beside the tokenizer's that say how an encoder is used."""
@@ -29,7 +27,7 @@ _PADDED_POSITIONS = ("roberta", "xlm-roberta", "camembert")
 
 def read_encoder(folder: Path, config: Json) -> EncoderFacts:
     """Return what the folder says; raises SourceError."""
-    modules = _read_list(folder / "modules.json")
+    modules = read_objects(folder / "modules.json")
     kinds = [str(module.get("type", "")).rsplit(".", 1)[-1] for module in modules]
     labels = config.get("id2label")
     return EncoderFacts(
@@ -50,9 +48,9 @@ def onnx_files(folder: Path) -> list[Path]:
 def _pooling(folder: Path, modules: list[Json]) -> Pooling | None:
     paths = [str(module.get("path")) for module in modules if str(module.get("type", "")).endswith(".Pooling")]
     path = folder / Path(paths[0] if paths else "1_Pooling").name / "config.json"
-    if not path.is_file():
+    config = read_object(path) if path.is_file() else None
+    if config is None:
         return None
-    config = _read(path)
     chosen = [mode for mode, on in config.items() if mode.startswith("pooling_mode_") and on is True]
     if len(chosen) != 1 or chosen[0] not in _POOLING_MODES:
         asked = " and ".join(chosen) or "no pooling"
@@ -68,33 +66,10 @@ def _labels(labels: Mapping[object, object]) -> tuple[str, ...]:
 
 def _max_tokens(folder: Path, config: Json) -> int | None:
     path = folder / "sentence_bert_config.json"
-    longest = _read(path).get("max_seq_length") if path.is_file() else None
+    longest = (read_object(path) or {}).get("max_seq_length") if path.is_file() else None
     positions = config.get("max_position_embeddings")
     if isinstance(positions, int) and config.get("model_type") in _PADDED_POSITIONS:
         padding = config.get("pad_token_id", 1)
         positions -= (padding if isinstance(padding, int) else 1) + 1
     bounds = [bound for bound in (longest, positions) if isinstance(bound, int) and bound > 0]
     return min(bounds, default=None)
-
-
-def _read_list(path: Path) -> list[Json]:
-    if not path.is_file():
-        return []
-    found = _load(path)
-    if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
-        raise SourceError(Reason.FILES_INVALID, f"{path} does not hold a list of JSON objects.")
-    return found
-
-
-def _read(path: Path) -> Json:
-    found = _load(path)
-    if not isinstance(found, dict):
-        raise SourceError(Reason.FILES_INVALID, f"{path} does not hold a JSON object.")
-    return found
-
-
-def _load(path: Path) -> object:
-    try:
-        return json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise SourceError(Reason.FILES_INVALID, f"{path} cannot be read: {error}") from error

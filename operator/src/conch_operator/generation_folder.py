@@ -3,20 +3,16 @@
 Blocks on the disk, like `source`, which calls it.
 """
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from conch_contracts.conditions import Reason
-from conch_operator.errors import SourceError
+from conch_operator.folder_json import Json, read_object
 from conch_operator.state import GenerationFacts
-
-Json = Mapping[str, object]
 
 
 def read_generation(folder: Path, config: Json, tokens: Mapping[str, int]) -> GenerationFacts:
     """Return what the folder says; raises SourceError. A number that no API would take is left out."""
-    said = _read(folder / "generation_config.json")
+    said = read_object(folder / "generation_config.json") or {}
     top_k = said.get("top_k")
     return GenerationFacts(
         eos_token_ids=_eos_ids(said, config, folder, tokens),
@@ -34,7 +30,7 @@ def _eos_ids(said: Json, config: Json, folder: Path, tokens: Mapping[str, int]) 
         ids = value if isinstance(value, list) else [value]
         if found := tuple(token for token in ids if isinstance(token, int)):
             return found
-    token = _read(folder / "tokenizer_config.json").get("eos_token")
+    token = (read_object(folder / "tokenizer_config.json") or {}).get("eos_token")
     content = token.get("content") if isinstance(token, dict) else token
     return (tokens[content],) if isinstance(content, str) and content in tokens else ()
 
@@ -44,15 +40,3 @@ def _number(said: Json, key: str, *, least: float, most: float) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
         return None
     return float(value)
-
-
-def _read(path: Path) -> Json:
-    try:
-        data = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError) as error:
-        raise SourceError(Reason.FILES_INVALID, f"{path} cannot be read: {error}") from error
-    if not isinstance(data, dict):
-        raise SourceError(Reason.FILES_INVALID, f"{path} does not hold a JSON object.")
-    return data

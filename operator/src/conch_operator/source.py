@@ -6,8 +6,7 @@ What the facts mean for the route is decided in `routes`.
 
 import asyncio
 import hashlib
-import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -21,13 +20,13 @@ from conch_kit.bundles import TOKENIZER_FILES, BundleError, pack
 from conch_operator.chat_profile import shown_by
 from conch_operator.encoder_folder import SENTENCE_FILES, onnx_files, read_encoder
 from conch_operator.errors import SourceError, TemplateUnchecked
+from conch_operator.folder_json import Json, read_object
 from conch_operator.generation_folder import read_generation
 from conch_operator.state import DesiredModel, SourceFacts, SourceFault
 from conch_operator.templates import fault_in
 
 _CONTEXT_KEYS = ("max_position_embeddings", "seq_length", "n_positions", "n_ctx", "max_seq_len")
 _VOCABULARY_KEYS = ("vocab_size", "padded_vocab_size")
-Json = Mapping[str, object]
 Fingerprint = tuple[object, ...]
 FolderOf = Callable[[DesiredModel], Path]
 
@@ -116,13 +115,13 @@ def read_folder(folder: Path, needs: FolderNeeds) -> SourceFacts:
     _check_folder(folder)
     if needs.weights and not (needs.onnx and onnx_files(folder)):
         _check_weights(folder, needs)
-    tokenizer = _read_json(folder / "tokenizer.json", Reason.TOKENIZER_INVALID)
+    tokenizer = read_object(folder / "tokenizer.json", Reason.TOKENIZER_INVALID)
     if tokenizer is None:
         message = f"{folder} has no tokenizer.json. Save the model's fast tokenizer there."
         raise SourceError(Reason.FILES_MISSING, message)
     tokens = _tokens(tokenizer, folder)
     templates = _templates(folder) if needs.template else ()
-    config = _read_json(folder / "config.json", Reason.FILES_INVALID)
+    config = read_object(folder / "config.json")
     if config is None and needs.config:
         field = "spec.maxTokens" if needs.onnx else "spec.generation.maxLength"
         hint = "" if needs.weights else f" or set {field}"
@@ -229,22 +228,10 @@ def _templates(folder: Path) -> tuple[str, ...]:
         except (OSError, UnicodeDecodeError) as error:
             raise SourceError(Reason.TEMPLATE_INVALID, f"The chat template {file} cannot be read: {error}") from error
     settings = folder / "tokenizer_config.json"
-    found = (_read_json(settings, Reason.TOKENIZER_INVALID) or {}).get("chat_template")
+    found = (read_object(settings, Reason.TOKENIZER_INVALID) or {}).get("chat_template")
     listed = found if isinstance(found, list) else [found]
     texts = [one.get("template") if isinstance(one, dict) else one for one in listed]
     return tuple(_compiling(text, f"chat_template of {settings}") for text in texts if isinstance(text, str))
-
-
-def _read_json(path: Path, reason: Reason) -> Json | None:
-    try:
-        data = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError) as error:
-        raise SourceError(reason, f"{path} cannot be read: {error}") from error
-    if not isinstance(data, dict):
-        raise SourceError(reason, f"{path} does not hold a JSON object.")
-    return data
 
 
 def _integer(config: Json, keys: tuple[str, ...]) -> int | None:
