@@ -15,10 +15,11 @@ from conch_contracts.openai.models import Model, ModelList, ModelPermission
 from conch_contracts.records import Profile, Route
 from conch_gateway.description import describe_inference, errors, serve_document
 from conch_gateway.encoders.description import describe_encoders
+from conch_gateway.mistakes import invalid
 from conch_gateway.resolve import not_found
 from conch_gateway.responses.store import ResponseStore
 from conch_gateway.responses.stored import add_stored_responses
-from conch_kit.errors import InternalError, InvalidRequest, MethodNotAllowed, NotFound, ServiceError, Unavailable
+from conch_kit.errors import InternalError, MethodNotAllowed, NotFound, ServiceError, Unavailable
 from conch_kit.snapshot import Snapshot
 
 VERSION = version("conch-gateway")
@@ -138,8 +139,7 @@ async def _on_invalid(request: Request, exc: Exception) -> Response:
     assert isinstance(exc, RequestValidationError)
     first = exc.errors()[0]
     param = ".".join(str(step) for step in first["loc"][1:])[:128]
-    invalid = InvalidRequest(f"Invalid value for '{param}': {first['msg']}.", param=param, code="invalid_value")
-    return await _on_service_error(request, invalid)
+    return await _on_service_error(request, invalid(param, first["msg"]))
 
 
 async def _on_bug(request: Request, exc: Exception) -> Response:

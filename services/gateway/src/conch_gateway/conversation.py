@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from conch_contracts.openai.chat import ChatMessage
 from conch_contracts.openai.tools import ToolCall
 from conch_contracts.parsing import ToolCallParser
-from conch_kit.errors import InvalidRequest
+from conch_gateway.mistakes import invalid, missing
 
 _MISTRAL_ID_CHARS = 9
 
@@ -23,17 +23,17 @@ def check(messages: Sequence[ChatMessage]) -> None:
         where = f"messages.{index}"
         if message.role != "assistant" and (message.tool_calls or message.function_call):
             field = "tool_calls" if message.tool_calls else "function_call"
-            raise _wrong(f"{where}.{field}", f"only the assistant calls tools, found the role '{message.role}'")
+            raise invalid(f"{where}.{field}", f"only the assistant calls tools, found the role '{message.role}'")
         if message.content is None and not message.tool_calls and not message.function_call:
             if "content" not in message.model_fields_set:
-                raise _missing(f"{where}.content")
-            raise _wrong(f"{where}.content", "expected a text or a list of parts, found null")
+                raise missing(f"{where}.content")
+            raise invalid(f"{where}.content", "expected a text or a list of parts, found null")
         if message.role == "tool" and message.tool_call_id is None:
-            raise _missing(f"{where}.tool_call_id")
+            raise missing(f"{where}.tool_call_id")
         if message.role == "tool" and message.tool_call_id not in known:
-            raise _wrong(f"{where}.tool_call_id", "no message before this one has a call with this id")
+            raise invalid(f"{where}.tool_call_id", "no message before this one has a call with this id")
         if message.role == "function" and message.name is None:
-            raise _missing(f"{where}.name")
+            raise missing(f"{where}.name")
         known.update(call.id for call in message.tool_calls or ())
 
 
@@ -103,11 +103,3 @@ def _old_id(name: str) -> str:
 def _short(call_id: str) -> str:
     """Return an id of the only form that Mistral's templates accept: nine letters and digits."""
     return re.sub(r"[^A-Za-z0-9]", "", call_id)[-_MISTRAL_ID_CHARS:].rjust(_MISTRAL_ID_CHARS, "0")
-
-
-def _wrong(param: str, why: str) -> InvalidRequest:
-    return InvalidRequest(f"Invalid value for '{param}': {why}.", param=param, code="invalid_value")
-
-
-def _missing(param: str) -> InvalidRequest:
-    return InvalidRequest(f"Missing required parameter: '{param}'.", param=param, code="missing_required_parameter")

@@ -6,6 +6,7 @@ The service compiles it in a process that may die of it; the gateway itself neve
 from conch_contracts.records import Dialect, Route
 from conch_contracts.tokenization import CheckGrammarRequest
 from conch_gateway.endpoints import encode
+from conch_gateway.mistakes import invalid
 from conch_gateway.structured import Constraint
 from conch_gateway.tokenizers import Tokenizers
 from conch_gateway.upstream.port import Header
@@ -28,6 +29,4 @@ class GrammarChecks:
         try:
             await self._tokenizers.prepare(encode(request), headers)
         except InvalidRequest as exc:
-            raise InvalidRequest(
-                f"Invalid value for '{constraint.param}': {exc.message}.", param=constraint.param, code="invalid_value"
-            ) from exc
+            raise invalid(constraint.param, exc.message) from exc

@@ -14,6 +14,7 @@ from conch_contracts.openai.sampling import INT64_MAX, SamplingFields, is_on
 from conch_contracts.records import Profile, Route
 from conch_contracts.tokenization import PrepareResponse
 from conch_gateway.conversation import plain_text
+from conch_gateway.mistakes import invalid
 from conch_kit.errors import InvalidRequest
 
 T = TypeVar("T")
@@ -214,11 +215,7 @@ def _min_tokens(request: SamplingFields) -> int:
         return request.min_tokens or 0
     said = request.metadata.get("min_tokens", 0)
     if isinstance(said, bool) or not str(said).isdecimal():
-        raise InvalidRequest(
-            f"Invalid value for 'metadata.min_tokens': expected a number that is not negative, found {said!r:.40}.",
-            param="metadata.min_tokens",
-            code="invalid_value",
-        )
+        raise invalid("metadata.min_tokens", f"expected a number that is not negative, found {said!r:.40}")
     return int(said)
 
 

@@ -17,7 +17,7 @@ from conch_contracts.openai.structured import (
     StructuredFields,
     StructuredOutputs,
 )
-from conch_kit.errors import InvalidRequest
+from conch_gateway.mistakes import invalid
 
 BACKENDS = frozenset({"auto", "guidance", "llguidance", "lm-format-enforcer", "outlines", "xgrammar"})
 """vLLM's names for engines of grammars; all are served by the one that the model's engine has."""
@@ -40,7 +40,7 @@ def constraint_of(request: StructuredFields) -> Constraint | None:
     asked = list(_asked(request))
     if len(asked) > 1:
         params = " and ".join(f"'{one.param}'" for one in asked[:2])
-        raise _invalid(asked[1].param, f"{params} cannot be together: an answer has one form")
+        raise invalid(asked[1].param, f"{params} cannot be together: an answer has one form")
     constraint = asked[0] if asked else None
     if request.guided_whitespace_pattern is not None:
         return _with_whitespace(constraint, request.guided_whitespace_pattern, "guided_whitespace_pattern")
@@ -73,7 +73,7 @@ def _structured_outputs(outputs: StructuredOutputs) -> Constraint:
     constraints = list(_in_structured_outputs(outputs))
     if len(constraints) != 1:
         found = ", ".join(one.param.rpartition(".")[2] for one in constraints) or "none"
-        raise _invalid(
+        raise invalid(
             "structured_outputs",
             f"expected one of json, regex, choice, grammar, json_object and structural_tag, found {found}",
         )
@@ -118,7 +118,7 @@ def _choice(param: str, choices: list[str]) -> Constraint:
 
 def _grammar(param: str, text: str) -> Constraint:
     if any(found.group("id") for found in _LARK_TOKEN.finditer(text)):
-        raise _invalid(param, "token ids ('<[...]>') are not allowed in a grammar")
+        raise invalid(param, "token ids ('<[...]>') are not allowed in a grammar")
     return Constraint(param, Grammar(kind=GrammarKind.GRAMMAR, definition=text))
 
 
@@ -128,9 +128,9 @@ def _object(param: str, value: JsonDocument | str) -> JsonDocument:
     try:
         document = json.loads(value)
     except (ValueError, RecursionError):
-        raise _invalid(param, "expected JSON") from None
+        raise invalid(param, "expected JSON") from None
     if not isinstance(document, dict):
-        raise _invalid(param, "expected a JSON object")
+        raise invalid(param, "expected a JSON object")
     return document
 
 
@@ -154,15 +154,11 @@ def _closed(schema: JsonDocument) -> JsonDocument:
 
 def _with_whitespace(constraint: Constraint | None, pattern: str, param: str) -> Constraint:
     if constraint is None or constraint.grammar.kind not in _JSON_KINDS:
-        raise _invalid(param, "it needs an answer in JSON")
+        raise invalid(param, "it needs an answer in JSON")
     return Constraint(constraint.param, constraint.grammar.model_copy(update={"whitespace": pattern}))
 
 
 def _check_backend(name: str | None) -> None:
     # vLLM lets options follow the name, such as `xgrammar:no-fallback`.
     if name is not None and name.partition(":")[0] not in BACKENDS:
-        raise _invalid("guided_decoding_backend", f"expected one of {', '.join(sorted(BACKENDS))}")
-
-
-def _invalid(param: str, reason: str) -> InvalidRequest:
-    return InvalidRequest(f"Invalid value for '{param}': {reason}.", param=param, code="invalid_value")
+        raise invalid("guided_decoding_backend", f"expected one of {', '.join(sorted(BACKENDS))}")

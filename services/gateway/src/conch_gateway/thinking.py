@@ -11,6 +11,7 @@ from conch_contracts.parsing import THINKING_MARKS, ReasoningParser, Thinking, T
 from conch_contracts.records import Route
 from conch_contracts.tokenization import PrepareResponse
 from conch_gateway import tool_use
+from conch_gateway.mistakes import unusable
 from conch_kit.errors import InvalidRequest
 
 _SWITCHES = ("enable_thinking", "thinking")
@@ -92,6 +93,4 @@ def _tail(known: ThinkingMarks) -> int:
 
 def _no_budget(request: ChatCompletionRequest, why: str) -> InvalidRequest:
     param = "thinking_token_budget" if request.reasoning_max_tokens is None else "reasoning_max_tokens"
-    return InvalidRequest(
-        f"The parameter '{param}' cannot be used here: {why}.", param=param, code="unsupported_parameter"
-    )
+    return unusable(param, why)

@@ -12,9 +12,9 @@ from conch_contracts.openai.chat import ChatCompletionRequest
 from conch_contracts.openai.tools import NamedToolChoice, Tool
 from conch_contracts.parsing import Calls, ToolCallParser
 from conch_contracts.records import Route
+from conch_gateway.mistakes import invalid, unusable
 from conch_gateway.structural import Format
 from conch_gateway.tool_grammar import ENFORCED_FORMS, calls_of
-from conch_kit.errors import InvalidRequest
 
 _NO_PARAMETERS: dict[str, object] = {"type": "object", "properties": {}}
 
@@ -25,13 +25,13 @@ def check(request: ChatCompletionRequest) -> None:
     for index, tool in enumerate(request.tools or ()):
         if tool.function.name in names:
             param = f"tools.{index}.function.name"
-            raise _invalid(param, f"the name '{tool.function.name}' is there twice")
+            raise invalid(param, f"the name '{tool.function.name}' is there twice")
         names.add(tool.function.name)
     match request.tool_choice:
         case "required" if not names:
-            raise _invalid("tool_choice", "'required' needs 'tools'")
+            raise invalid("tool_choice", "'required' needs 'tools'")
         case NamedToolChoice(function=chosen) if chosen.name not in names:
-            raise _invalid("tool_choice.function.name", f"no tool has the name '{chosen.name}'")
+            raise invalid("tool_choice.function.name", f"no tool has the name '{chosen.name}'")
 
 
 def check_route(request: ChatCompletionRequest, route: Route) -> None:
@@ -39,13 +39,13 @@ def check_route(request: ChatCompletionRequest, route: Route) -> None:
     if not offered(request):
         return
     if not route.chat.takes_tools:
-        raise _unsupported("tools", "this model's chat template has no place for tools")
+        raise unusable("tools", "this model's chat template has no place for tools")
     if demanded(request):
         if lack(Feature.GRAMMAR, "tool_choice", route.dialect) is not None:
             backend = f"this model's backend ({route.dialect})"
-            raise _unsupported("tool_choice", f"{backend} cannot be made to write a call; use 'auto'")
+            raise unusable("tool_choice", f"{backend} cannot be made to write a call; use 'auto'")
     elif route.chat.tool_calls is ToolCallParser.NONE:
-        raise _unsupported(
+        raise unusable(
             "tools", "it is not known how this model writes calls; use 'tool_choice': 'required', or set toolCallParser"
         )
 
@@ -116,13 +116,3 @@ def _types(tool: Tool) -> dict[str, str]:
 def _type(schema: object) -> str:
     kind = schema.get("type") if isinstance(schema, dict) else None
     return kind if isinstance(kind, str) else "any"
-
-
-def _invalid(param: str, why: str) -> InvalidRequest:
-    return InvalidRequest(f"Invalid value for '{param}': {why}.", param=param, code="invalid_value")
-
-
-def _unsupported(param: str, why: str) -> InvalidRequest:
-    return InvalidRequest(
-        f"The parameter '{param}' cannot be used here: {why}.", param=param, code="unsupported_parameter"
-    )

@@ -6,6 +6,7 @@ provider's sake are accepted without effect. Everything else is unknown: ignored
 
 from collections.abc import Iterable, Mapping
 
+from conch_gateway.mistakes import unsupported
 from conch_kit.errors import InvalidRequest
 
 INERT = frozenset(
@@ -65,11 +66,6 @@ def refuse(document: Mapping[str, object], extra: Iterable[str]) -> int:
         elif not _asks_for_nothing(name, document, harmless):
             raise unsupported(name)
     return unknown
-
-
-def unsupported(param: str) -> InvalidRequest:
-    """Return the error for a parameter that is not built yet."""
-    return InvalidRequest(f"The parameter '{param}' is not supported.", param=param, code="unsupported_parameter")
 
 
 def _refuse_replaced(name: str, document: Mapping[str, object]) -> None:

@@ -15,6 +15,7 @@ from conch_contracts.openai.chat import ChatCompletionRequest
 from conch_contracts.openai.completions import CompletionRequest
 from conch_contracts.openai.sampling import ApiModel, SamplingFields, is_on
 from conch_gateway import conversation, thinking, tool_use, unsupported
+from conch_gateway.mistakes import invalid, missing, wrong
 from conch_kit.errors import InvalidRequest
 
 R = TypeVar("R", bound=SamplingFields)
@@ -82,16 +83,6 @@ def typed(kind: type[M], document: dict[str, object]) -> tuple[M, int]:
         raise _as_invalid(exc, document) from None
 
 
-def missing(param: str) -> InvalidRequest:
-    """Return the error for a parameter that must be there."""
-    return InvalidRequest(f"Missing required parameter: '{param}'.", param=param, code="missing_required_parameter")
-
-
-def wrong(param: str, why: str) -> InvalidRequest:
-    """Return the error for a parameter that does not go together with the others."""
-    return InvalidRequest(f"'{param}' {why}.", param=param, code="invalid_value")
-
-
 def _validate(kind: type[R], document: dict[str, object]) -> Validated[R]:
     request, unknown = typed(kind, document)
     _check_together(request)
@@ -125,7 +116,7 @@ def _as_invalid(exc: ValidationError, document: object) -> InvalidRequest:
     param = ".".join(deepest)[:MAX_PARAM_CHARS]
     if any(error["type"] == "missing" for error in related):
         return missing(param)
-    return InvalidRequest(f"Invalid value for '{param}': {_reason(related)}.", param=param, code="invalid_value")
+    return invalid(param, _reason(related))
 
 
 def _reach(error: ErrorDetails, path: tuple[str, ...]) -> tuple[bool, int, int]:

@@ -14,8 +14,9 @@ from conch_gateway.body import parse
 from conch_gateway.encoders import shapes, texts
 from conch_gateway.encoders.texts import Shape, Work
 from conch_gateway.endpoints import encode
+from conch_gateway.mistakes import missing
 from conch_gateway.resolve import canonical_name, resolve
-from conch_gateway.validation import missing, typed
+from conch_gateway.validation import typed
 from conch_kit.errors import InvalidRequest
 from conch_kit.snapshot import Snapshot
 

@@ -15,11 +15,12 @@ from conch_gateway.encoders.texts import chat_input
 from conch_gateway.endpoints import encode
 from conch_gateway.exchange import Exchange
 from conch_gateway.front import Front, off_loop
+from conch_gateway.mistakes import missing
 from conch_gateway.preparation import check_vocabulary
 from conch_gateway.reply import Reply
 from conch_gateway.resolve import resolve
 from conch_gateway.tokenizers import Tokenizers
-from conch_gateway.validation import missing, typed
+from conch_gateway.validation import typed
 from conch_kit.asgi import Receive
 from conch_kit.errors import InvalidRequest
 from conch_kit.snapshot import Snapshot

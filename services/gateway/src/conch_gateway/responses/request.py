@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from conch_contracts.openai.chat import ChatCompletionRequest
 from conch_contracts.openai.responses import AllowedTools, ChosenFunction, FunctionTool, PlainFormat, ResponsesRequest
 from conch_contracts.openai.sampling import is_on
-from conch_gateway.unsupported import unsupported
-from conch_gateway.validation import Validated, missing, typed, wrong
+from conch_gateway.mistakes import missing, unsupported, wrong
+from conch_gateway.validation import Validated, typed
 from conch_kit.errors import InvalidRequest
 
 ITEMS = frozenset({"message", "function_call", "function_call_output", "reasoning"})
@@ -119,7 +119,7 @@ def _is_other(kind: object, known: frozenset[str]) -> bool:
 def _refuse_values(request: ResponsesRequest) -> None:
     options, reasoning = request.stream_options, request.reasoning
     if options is not None and not is_on(request.stream):
-        raise InvalidRequest("'stream_options' needs 'stream': true.", param="stream_options", code="invalid_value")
+        raise wrong("stream_options", "needs 'stream': true")
     refused = {
         "background": request.background,
         "truncation": request.truncation == "auto",

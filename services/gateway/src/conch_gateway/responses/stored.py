@@ -9,9 +9,9 @@ from fastapi import Response as HttpResponse
 from conch_contracts.openai.responses import DeletedResponse, Includable, Response, StoredItemList
 from conch_gateway.description import errors
 from conch_gateway.exchange import EXCHANGE, Exchange
+from conch_gateway.mistakes import unsupported
 from conch_gateway.responses.conversation import Item
 from conch_gateway.responses.store import Record, ResponseStore, owner_of
-from conch_gateway.unsupported import unsupported
 from conch_kit.errors import InvalidRequest, NotFound
 
 MAX_PAGE = 100

@@ -1,0 +1,30 @@
+"""What can be wrong with a request, as the 400 that says so and names the parameter; pure."""
+
+from conch_kit.errors import InvalidRequest
+
+
+def missing(param: str) -> InvalidRequest:
+    """Return the error for a parameter that must be there."""
+    return InvalidRequest(f"Missing required parameter: '{param}'.", param=param, code="missing_required_parameter")
+
+
+def invalid(param: str, why: str) -> InvalidRequest:
+    """Return the error for a value that cannot be."""
+    return InvalidRequest(f"Invalid value for '{param}': {why}.", param=param, code="invalid_value")
+
+
+def wrong(param: str, why: str) -> InvalidRequest:
+    """Return the error for a parameter that does not go together with the others."""
+    return InvalidRequest(f"'{param}' {why}.", param=param, code="invalid_value")
+
+
+def unsupported(param: str) -> InvalidRequest:
+    """Return the error for a parameter that is not built yet."""
+    return InvalidRequest(f"The parameter '{param}' is not supported.", param=param, code="unsupported_parameter")
+
+
+def unusable(param: str, why: str) -> InvalidRequest:
+    """Return the error for a parameter that this model, or its backend, cannot obey."""
+    return InvalidRequest(
+        f"The parameter '{param}' cannot be used here: {why}.", param=param, code="unsupported_parameter"
+    )
