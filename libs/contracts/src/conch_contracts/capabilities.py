@@ -4,7 +4,7 @@ A feature that a dialect lacks is a 400 that names the parameter and gives the r
 on the tensors that a model declares, the worker decides when it has read the model's config.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -247,9 +247,14 @@ LACKS: Mapping[Dialect, Mapping[str, str]] = {dialect: _lacks(table) for dialect
 
 def asks_for_nothing(param: str, value: object) -> bool:
     """Return whether a parameter's value leaves everything as it is."""
+    return is_harmless(value, HARMLESS.get(param, ()))
+
+
+def is_harmless(value: object, harmless: Iterable[object]) -> bool:
+    """Return whether a value is null or one of those that ask for nothing."""
     # bool is an int to Python: without the type check 1 would pass for True.
     return value is None or any(
-        value == other and isinstance(value, bool) == isinstance(other, bool) for other in HARMLESS.get(param, ())
+        value == other and isinstance(value, bool) == isinstance(other, bool) for other in harmless
     )
 
 

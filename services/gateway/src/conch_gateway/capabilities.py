@@ -19,7 +19,7 @@ def check(request: SamplingFields, shape: Shape, dialect: Dialect) -> None:
     """Raise InvalidRequest for the first parameter that the dialect can never obey."""
     given = request.model_fields_set
     for param, reason in LACKS[dialect].items():
-        if param in given and not asks_for_nothing(param, dict(request)[param]):
+        if param in given and not asks_for_nothing(param, getattr(request, param)):
             raise _refused(refusal(param, dialect, reason), param)
     if _has_ids(request):
         _need(Feature.PROMPT_IDS, shape.prompt_param, dialect)

@@ -6,6 +6,7 @@ provider's sake are accepted without effect. Everything else is unknown: ignored
 
 from collections.abc import Iterable, Mapping
 
+from conch_contracts.capabilities import is_harmless
 from conch_gateway.mistakes import unsupported
 from conch_kit.errors import InvalidRequest
 
@@ -63,22 +64,14 @@ def refuse(document: Mapping[str, object], extra: Iterable[str]) -> int:
         harmless = NOT_BUILT.get(name)
         if harmless is None:
             unknown += name not in INERT
-        elif not _asks_for_nothing(name, document, harmless):
+        elif not is_harmless(document[name], harmless):
             raise unsupported(name)
     return unknown
 
 
 def _refuse_replaced(name: str, document: Mapping[str, object]) -> None:
     successor, harmless = REPLACED[name]
-    if not _asks_for_nothing(name, document, harmless):
+    if not is_harmless(document[name], harmless):
         raise InvalidRequest(
             f"The parameter '{name}' is not supported; use '{successor}'.", param=name, code="unsupported_parameter"
         )
-
-
-def _asks_for_nothing(name: str, document: Mapping[str, object], harmless: tuple[object, ...]) -> bool:
-    value = document[name]
-    # bool is an int to Python: without the type check 1 would pass for True.
-    return value is None or any(
-        value == other and isinstance(value, bool) == isinstance(other, bool) for other in harmless
-    )
