@@ -7,6 +7,7 @@ So a child that was killed or died is replaced within milliseconds, whatever the
 import asyncio
 import logging
 from collections import OrderedDict, deque
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Protocol, Self
 import orjson
 
 from conch_contracts.names import Digest
+from conch_kit.bundle_cache import BundleCache
 from conch_kit.errors import InvalidRequest, Unavailable
 from conch_kit.tracing import Tracer
 from conch_tokenizer import frames
@@ -258,6 +260,18 @@ class ChildPool:
         except (ChildError, BundleUnreadable):
             self._loaded.pop(bundle.digest, None)  # The next child starts without it.
             raise
+
+
+async def with_missing_bundle(
+    bundles: BundleCache, attempt: Awaitable[bytes], again: Callable[[Bundle], Awaitable[bytes]]
+) -> bytes:
+    """Return what an attempt gives, or another one with the bundle that the child of the first lacked."""
+    try:
+        return await attempt
+    except BundleMissing as missing:
+        digest = missing.digest
+    # Fetched while no child is held, so that an unknown digest costs the others nothing.
+    return await again(Bundle(digest, await bundles.folder(digest)))
 
 
 def _result(frame: Frame) -> bytes:

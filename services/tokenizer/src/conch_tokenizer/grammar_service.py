@@ -8,14 +8,16 @@ import asyncio
 import hashlib
 import time
 from collections import OrderedDict
+from functools import partial
 
 from conch_kit.bundle_cache import BundleCache
-from conch_kit.errors import InternalError, InvalidRequest, ServiceError, Unavailable
+from conch_kit.errors import InvalidRequest, ServiceError, Unavailable
 from conch_kit.service import Receive, Scope, Send, json_response, read_body
-from conch_tokenizer.children import Bundle, ChildPool
-from conch_tokenizer.errors import BundleMissing, BundleUnreadable, ChildError, ChildHung, ChildLost
+from conch_tokenizer.children import ChildPool, with_missing_bundle
+from conch_tokenizer.errors import BundleUnreadable, ChildError, ChildHung, ChildLost
 from conch_tokenizer.frames import Operation
 from conch_tokenizer.metrics import TokenizerMetrics
+from conch_tokenizer.service import as_service_error
 
 MAX_BODY_BYTES = 2 * 1024**2
 _REMEMBERED = 1024
@@ -71,23 +73,14 @@ class GrammarService:
     async def _verdict(self, body: bytes) -> str | None:
         """Return what is wrong with a grammar; raises ServiceError when that cannot be found out."""
         try:
-            await self._run(body)
+            run = partial(self._pool.run, Operation.CHECK_GRAMMAR, body)
+            await with_missing_bundle(self._bundles, run(), run)
         except InvalidRequest as exc:
             return exc.message
         except ChildLost:
             return "it takes more time or memory than a grammar may"
         except ChildHung as exc:
             raise Unavailable(f"the grammar was not checked within {exc.limit_s:g} s", retryable=True) from exc
-        except BundleUnreadable as exc:
-            raise Unavailable("the tokenizer of this model cannot be loaded", code="tokenizer_invalid") from exc
-        except ChildError as exc:
-            raise InternalError("the tokenizer failed") from exc
+        except (ChildError, BundleUnreadable) as exc:
+            raise as_service_error(exc, body) from exc
         return None
-
-    async def _run(self, body: bytes) -> None:
-        try:
-            await self._pool.run(Operation.CHECK_GRAMMAR, body)
-            return
-        except BundleMissing as missing:
-            digest = missing.digest
-        await self._pool.run(Operation.CHECK_GRAMMAR, body, Bundle(digest, await self._bundles.folder(digest)))

@@ -15,11 +15,10 @@ from conch_contracts.names import DETOKENIZE_PATH, PREPARE_PATH, PREPARE_ROWS_PA
 from conch_kit.bundle_cache import BundleCache
 from conch_kit.errors import InternalError, InvalidRequest, ServiceError, Unavailable
 from conch_kit.service import Handler, Receive, Scope, Send, json_response, read_body
-from conch_tokenizer.children import Bundle, ChildPool
+from conch_tokenizer.children import ChildPool, with_missing_bundle
 from conch_tokenizer.connection import Ended
 from conch_tokenizer.errors import (
     TEMPLATE_ERROR,
-    BundleMissing,
     BundleUnreadable,
     ChildError,
     ChildHung,
@@ -73,14 +72,9 @@ class TokenizerService:
         return self._pool.begin(operation, body, ended)
 
     async def _run(self, operation: Operation, body: bytes, outcome: Frame | ChildError | None) -> bytes:
-        try:
-            if outcome is None:
-                return await self._pool.run(operation, body)
-            return await self._pool.resume(operation, body, outcome)
-        except BundleMissing as missing:
-            digest = missing.digest
-        # Fetched while no child is held, so that an unknown digest costs the others nothing.
-        return await self._pool.run(operation, body, Bundle(digest, await self._bundles.folder(digest)))
+        run = partial(self._pool.run, operation, body)
+        attempt = run() if outcome is None else self._pool.resume(operation, body, outcome)
+        return await with_missing_bundle(self._bundles, attempt, run)
 
     def entered(self) -> float:
         """Note that a request's body is there; return the time, for `left`."""
