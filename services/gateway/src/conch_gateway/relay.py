@@ -139,4 +139,4 @@ def error_event(error: ServiceError, last: bytes) -> bytes:
 def error_frame(error: ServiceError) -> bytes:
     """Return the frame that ends a stream which cannot go on; no `[DONE]` follows it."""
     # One line: the body of an error is compact JSON.
-    return b"data: " + orjson.dumps(orjson.loads(error.body())) + FRAME_END
+    return b"data: " + error.body() + FRAME_END

@@ -16,6 +16,7 @@ from conch_contracts.headers import USAGE_COMMENT
 from conch_kit.errors import ServiceError
 from conch_llm_worker.chunk_frames import ChunkEnds
 from conch_llm_worker.detailed_frames import DetailedFrames
+from conch_llm_worker.details import usage_fields
 from conch_llm_worker.event_frames import delta_of
 from conch_llm_worker.generation import Finish, Step, TokenEntry
 from conch_llm_worker.logprobs import chat_logprobs, completion_logprobs
@@ -155,20 +156,6 @@ class CompletionFrames(ChunkEnds):
         return _usage_frame(self._head, usage)
 
 
-def usage_json(usage: Usage) -> bytes:
-    """Return the usage object as clients see it."""
-    total = usage.prompt_tokens + usage.completion_tokens
-    details = b""
-    if usage.reasoning_tokens is not None:
-        details = b',"completion_tokens_details":{"reasoning_tokens":%d}' % usage.reasoning_tokens
-    return b'{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d%b}' % (
-        usage.prompt_tokens,
-        usage.completion_tokens,
-        total,
-        details,
-    )
-
-
 def _head(request: GenerateRequest, kind: str) -> bytes:
     fields = {"id": request.response_id, "object": kind, "created": request.created, "model": request.model}
     if request.fingerprint is not None:
@@ -185,4 +172,4 @@ def _finish(finish: Finish) -> bytes:
 
 
 def _usage_frame(head: bytes, usage: Usage) -> bytes:
-    return head + b'[],"usage":' + usage_json(usage) + b"}\n\n"
+    return head + b'[],"usage":' + orjson.dumps(usage_fields(usage)) + b"}\n\n"

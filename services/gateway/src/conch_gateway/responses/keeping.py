@@ -1,14 +1,14 @@
 """Keeps one answer, together with the conversation that led to it, before its client hears that it is complete."""
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import orjson
 from prometheus_client import Counter
 
+from conch_gateway.front import off_loop
 from conch_gateway.responses.conversation import Item
-from conch_gateway.responses.store import LARGE_BYTES, MAX_RECORD_BYTES, ResponseStore
+from conch_gateway.responses.store import MAX_RECORD_BYTES, ResponseStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +29,7 @@ class ResponseKeeper:
         if not self.wanted:
             return _said(answer, kept=False)
         said = _said(answer, kept=True)
-        if len(said) > LARGE_BYTES:
-            record = await asyncio.to_thread(self._record, said)
-        else:
-            record = self._record(said)
+        record = await off_loop(len(said), self._record, said)
         if len(record) <= MAX_RECORD_BYTES and await self.store.put(self.owner, self.response_id, record):
             return said
         self.lost.inc()
