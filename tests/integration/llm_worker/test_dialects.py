@@ -357,7 +357,7 @@ def generated(number: int) -> tuple[PreparedPrompt, dict[str, Any]]:
 async def test_streaming_text_equals_the_whole_text(
     engines: Stage, session: aiohttp.ClientSession, model: StandIn
 ) -> None:
-    slots = asyncio.Semaphore(8)
+    slots = asyncio.Semaphore(4)
 
     async def compare(number: int) -> tuple[str, list[Any]]:
         prompt, changes = generated(number)

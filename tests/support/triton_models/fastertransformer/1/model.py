@@ -155,6 +155,7 @@ class TritonPythonModel:
                 self.note("cancelled", job)
                 break
             sender.send(self.response(job, made[:count]))
+        time.sleep(script.LAST_STEP_S)
         sender.send(self.response(job, made), flags=pb.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
 
     def fail(self, sender):
