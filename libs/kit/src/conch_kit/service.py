@@ -7,6 +7,7 @@ log line and an exit status.
 
 import asyncio
 import errno
+import gc
 import logging
 import os
 import signal
@@ -93,6 +94,7 @@ async def serve(
         admin_url = _url(settings.admin_host, admin)
         admin_server = _Server(_config(admin_app(health, metrics, stop.reason), HttpOptions(), linger_s=1))
         server = _Server(_config(_Cuttable(app), http, linger_s=None))
+        gc.freeze()  # what start-up made lives as long as the process; collections need not walk it
         async with _serving(admin_server, admin), _serving(server, public) as task:
             if on_bound is not None:
                 await on_bound(url)

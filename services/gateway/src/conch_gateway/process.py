@@ -1,7 +1,6 @@
 """The gateway as a process: registry, keys, HTTP client and heartbeat around the application, until a signal comes."""
 
 import asyncio
-import gc
 import sys
 from contextlib import AbstractAsyncContextManager, closing
 from dataclasses import dataclass
@@ -86,7 +85,6 @@ async def _serve(settings: GatewaySettings, spans: Tracer) -> None:
             await asyncio.sleep(settings.drain_delay_s)
 
         app = create_app(deps, settings)
-        gc.freeze()  # what start-up made lives as long as the process; collections need not walk it
         await serve(
             app,
             settings,
