@@ -13,6 +13,7 @@ from testkit.gateway import route
 
 HELLO = [{"role": "user", "content": "hi"}]
 WEATHER = {"type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer"}, "x": {}}}
+CLOSED = {"additionalProperties": False}
 
 
 def tool(name: str = "get_weather", **function: Any) -> dict[str, Any]:
@@ -142,7 +143,8 @@ def test_a_demanded_call_is_written_in_the_models_form() -> None:
         f'<tool_call>\n{{"name": "{name}", "arguments": ' for name in ("get_weather", "now")
     ]
     assert {tag["end"] for tag in hermes["tags"]} == {"}\n</tool_call>"}
-    assert hermes["tags"][0]["content"] == {"type": "json_schema", "json_schema": WEATHER}
+    schemas = [tag["content"]["json_schema"] for tag in hermes["tags"]]
+    assert schemas == [WEATHER | CLOSED, {"type": "object", "properties": {}} | CLOSED]
     llama = form("required", ToolCallParser.LLAMA3, parallel_tool_calls=False)
     assert (llama["separator"], llama["stop_after_first"]) == ("; ", True)
     assert llama["tags"][1]["begin"] == '{"name": "now", "parameters": '

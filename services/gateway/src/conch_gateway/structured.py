@@ -17,6 +17,7 @@ from conch_contracts.openai.structured import (
     StructuredFields,
     StructuredOutputs,
 )
+from conch_gateway import closed_schemas
 from conch_gateway.mistakes import invalid
 
 BACKENDS = frozenset({"auto", "guidance", "llguidance", "lm-format-enforcer", "outlines", "xgrammar"})
@@ -102,7 +103,7 @@ def _in_structured_outputs(outputs: StructuredOutputs) -> Iterator[Constraint]:
 
 def _schema(param: str, schema: JsonDocument | str, *, closed: bool = False) -> Constraint:
     document = _object(param, schema)
-    definition = json.dumps(_closed(document) if closed else document, ensure_ascii=False)
+    definition = json.dumps(closed_schemas.closed(document) if closed else document, ensure_ascii=False)
     return Constraint(param, Grammar(kind=GrammarKind.JSON_SCHEMA, definition=definition))
 
 
@@ -132,24 +133,6 @@ def _object(param: str, value: JsonDocument | str) -> JsonDocument:
     if not isinstance(document, dict):
         raise invalid(param, "expected a JSON object")
     return document
-
-
-def _closed(schema: JsonDocument) -> JsonDocument:
-    """Return a schema whose objects have no properties beyond those that it names."""
-
-    def close(value: object) -> object:
-        if isinstance(value, list):
-            return [close(item) for item in value]
-        if not isinstance(value, dict):
-            return value
-        inner = {key: close(item) for key, item in value.items()}
-        if isinstance(inner.get("properties"), dict) and "patternProperties" not in inner:
-            inner.setdefault("additionalProperties", False)
-        return inner
-
-    closed = close(schema)
-    assert isinstance(closed, dict)
-    return closed
 
 
 def _with_whitespace(constraint: Constraint | None, pattern: str, param: str) -> Constraint:

@@ -1,7 +1,8 @@
 """What makes an engine write calls of tools: structural tags whose parts are the calls' arguments; pure.
 
 The notation is xgrammar's, which vLLM and TensorRT-LLM read too. Each tool is a tag of its own, so that its schema
-stays whole and references in it still point to where they did.
+stays whole and references in it still point to where they did. Arguments that a tool does not name are of no use
+to it, so its schema is closed, as xgrammar does by itself and other engines do not.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,7 +11,11 @@ from typing import NamedTuple
 
 from conch_contracts.openai.tools import Tool
 from conch_contracts.parsing import ToolCallParser
+from conch_gateway.closed_schemas import closed
 from conch_gateway.structural import Format, fixed
+
+NO_PARAMETERS: dict[str, object] = {"type": "object", "properties": {}}
+"""The schema of the arguments of a function that has none."""
 
 
 class _Form(NamedTuple):
@@ -59,6 +64,6 @@ def _tag(tool: Tool, form: _Form) -> Format:
     return {
         "type": "tag",
         "begin": f'{form.begin}{{"name": "{function.name}", "{form.key}": ',
-        "content": {"type": "json_schema", "json_schema": function.parameters or {"type": "object"}},
+        "content": {"type": "json_schema", "json_schema": closed(function.parameters or NO_PARAMETERS)},
         "end": f"}}{form.end}",
     }

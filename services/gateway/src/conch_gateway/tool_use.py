@@ -14,9 +14,7 @@ from conch_contracts.parsing import Calls, ToolCallParser
 from conch_contracts.records import Route
 from conch_gateway.mistakes import invalid, unusable
 from conch_gateway.structural import Format
-from conch_gateway.tool_grammar import ENFORCED_FORMS, calls_of
-
-_NO_PARAMETERS: dict[str, object] = {"type": "object", "properties": {}}
+from conch_gateway.tool_grammar import ENFORCED_FORMS, NO_PARAMETERS, calls_of
 
 
 def check(request: ChatCompletionRequest) -> None:
@@ -103,7 +101,7 @@ def _shown(tool: Tool) -> dict[str, object]:
     shown: dict[str, object] = {"name": function.name}
     if function.description is not None:
         shown["description"] = function.description
-    return {"type": tool.type, "function": {**shown, "parameters": function.parameters or _NO_PARAMETERS}}
+    return {"type": tool.type, "function": {**shown, "parameters": function.parameters or NO_PARAMETERS}}
 
 
 def _types(tool: Tool) -> dict[str, str]:
