@@ -137,6 +137,7 @@ ROWS: dict[int, list[Row]] = {
         *both("metadata", {str(number): "x" for number in range(10_000)}),
         Row(CHAT, {"metadata": {"a": "x" * 1_000_000}}, "metadata.a"),
         Row(CHAT, {"metadata": {"a": {"b": {}}}}, "metadata.a"),
+        *(Row(path, {"metadata": {"a": 1}}, "metadata.a") for path in (CHAT, TEXT)),
     ],
     65: [
         *both("prompt_embeds", "x", code="unsupported_parameter"),

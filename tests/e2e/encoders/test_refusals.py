@@ -179,6 +179,7 @@ def test_an_unknown_model_is_a_404(base_url: str, path: str) -> None:
         b"null",
         b'"text"',
         b'{"input": NaN}',
+        b'{"unheard_of": 1e999}',
         b'{"input": "\xff"}',
         b'{"input": "a", "input": "b"}',
         b'{"input": "\\ud800"}',
@@ -187,7 +188,7 @@ def test_an_unknown_model_is_a_404(base_url: str, path: str) -> None:
         b'{"input": ' + b"[" * 1000 + b"]" * 1000 + b"}",
         b"\x1f\x8b\x08",
     ],
-    ids=range(13),
+    ids=range(14),
 )
 def test_a_body_that_is_no_request_is_a_400(base_url: str, path: str, raw: bytes) -> None:
     assert refused(base_url, path, None, raw)[0] == 400

@@ -47,10 +47,34 @@ def test_a_body_that_two_parsers_could_read_differently_is_refused_without_echo(
 
 
 @pytest.mark.parametrize(
-    "body", [b"{}", nested(MAX_DEPTH), b'{"a":"\\u0000\\u202e"}', b'{"a":18446744073709551616}', '{"a":"é"}'.encode()]
+    "body",
+    [
+        b"{}",
+        nested(MAX_DEPTH),
+        b'{"a":"\\u0000\\u202e"}',
+        b'{"a":18446744073709551616}',
+        b'{"a":1e308,"b":"1e999"}',
+        '{"a":"é"}'.encode(),
+    ],
 )
 def test_an_unusual_but_plain_body_is_read(body):
     assert isinstance(parse(body), dict)
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        (b'{"a":1e999}', "a"),
+        (b'{"a":[{"b":-1E+400}]}', "a.0.b"),
+        (b'{"a":{"b":[0,1.5e0309]}}', "a.b.1"),
+        (b'{"a":' + b"1" * 400 + b".5}", "a"),
+        (b'{"a":' + b"1" * 250 + b"e99}", "a"),
+    ],
+)
+def test_a_number_beyond_all_floats_is_refused_by_its_path(body, param):
+    with pytest.raises(InvalidRequest, match="finite") as caught:
+        parse(body)
+    assert (caught.value.param, caught.value.code) == (param, "invalid_value")
 
 
 def test_a_syntax_error_is_named_with_its_position():

@@ -47,6 +47,8 @@ BAD_SAMPLING = [
     ({"stream_options": {"include_usage": "yes"}, "stream": True}, "stream_options.include_usage"),
     ({"user": "x" * 10**6}, "user"),
     ({"metadata": {"a": {"b": 1}}}, "metadata.a"),
+    ({"metadata": {"a": 1}}, "metadata.a"),
+    ({"metadata": {"min_tokens": True}}, "metadata.min_tokens"),
     ({"metadata": {str(n): "x" for n in range(17)}}, "metadata"),
     ({"metadata": {"a": "x" * 513}}, "metadata.a"),
     ({"min_tokens": -1}, "min_tokens"),

@@ -109,8 +109,8 @@ def test_tokens_can_be_named_by_their_ids(api: Api) -> None:
 
 
 def test_what_a_client_sent_along_comes_back() -> None:
-    answer = body(detailed(service_tier="default", metadata={"a": "b", "n": 1}), *STEPS)
-    assert (answer["service_tier"], answer["metadata"]) == ("default", {"a": "b", "n": 1})
+    answer = body(detailed(service_tier="default", metadata={"a": "b", "min_tokens": 1}), *STEPS)
+    assert (answer["service_tier"], answer["metadata"]) == ("default", {"a": "b", "min_tokens": 1})
     assert stream(detailed(service_tier="default"), *STEPS)[0]["service_tier"] == "default"
 
 

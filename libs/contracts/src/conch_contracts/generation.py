@@ -144,7 +144,7 @@ class Details(Message):
     continuous_usage: bool = False
     """Whether every frame of a stream tells the usage so far."""
     service_tier: str | None = None
-    metadata: dict[str, str | int | float | bool] | None = None
+    metadata: dict[str, str | int] | None = None
     profile: Profile = Profile.OPENAI
 
 

@@ -5,10 +5,13 @@ integers, lone surrogates) is refused, so that no two parts of Conch can disagre
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
 
 import jiter
 
+from conch_gateway.mistakes import MAX_PARAM_CHARS, invalid
 from conch_kit.asgi import ClientGone, Message, Receive
 from conch_kit.errors import BodyTooLarge, InvalidRequest, RequestTimeout, UnsupportedMediaType
 
@@ -22,6 +25,9 @@ MAX_VALUES = 1_200_000
 MAX_CONTAINERS = 200_000
 """Opening brackets, and names, in a body; each costs a parser several times what a number does."""
 MAX_MESSAGE_CHARS = 160
+
+_MAY_OVERFLOW = re.compile(rb"[0-9](?:[eE]\+?[0-9]{3}|[0-9]{200})")
+"""Every number that is too large for a float has this in it, and hardly anything else does."""
 
 
 def check_media_type(headers: Mapping[bytes, bytes]) -> None:
@@ -89,6 +95,8 @@ def parse(body: bytes) -> dict[str, object]:
     # A body with few brackets cannot be deep; that spares the walk for nearly every request.
     if body.count(b"[") + body.count(b"{") > MAX_DEPTH and _deeper_than(document, MAX_DEPTH):
         raise InvalidRequest(f"Expected at most {MAX_DEPTH} nested levels.", code="too_deep")
+    if _MAY_OVERFLOW.search(body):
+        _check_finite(document)
     return document
 
 
@@ -97,6 +105,26 @@ def _check_complexity(body: bytes) -> None:
     containers = max(body.count(b"[") + body.count(b"{"), body.count(b'":'))
     if containers > MAX_CONTAINERS or body.count(b",") > MAX_VALUES:
         raise InvalidRequest("The body holds too many values.", code="too_complex")
+
+
+def _check_finite(document: dict[str, object]) -> None:
+    """Refuse a number that became infinite: whoever reads it next could not write it as JSON again."""
+    for path, value in _leaves(document):
+        if isinstance(value, float) and not math.isfinite(value):
+            raise invalid(".".join(path)[:MAX_PARAM_CHARS], "expected a finite number")
+
+
+def _leaves(document: object) -> Iterator[tuple[tuple[str, ...], object]]:
+    """Yield whatever is no object and no list, with its path."""
+    waiting: list[tuple[tuple[str, ...], object]] = [((), document)]
+    while waiting:
+        path, value = waiting.pop()
+        if isinstance(value, dict):
+            waiting += [((*path, key), inner) for key, inner in value.items()]
+        elif isinstance(value, list):
+            waiting += [((*path, str(index)), inner) for index, inner in enumerate(value)]
+        else:
+            yield path, value
 
 
 def _position(message: str) -> str:

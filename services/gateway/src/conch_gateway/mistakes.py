@@ -2,6 +2,8 @@
 
 from conch_kit.errors import InvalidRequest
 
+MAX_PARAM_CHARS = 100
+
 
 def missing(param: str) -> InvalidRequest:
     """Return the error for a parameter that must be there."""

@@ -214,7 +214,7 @@ def _min_tokens(request: SamplingFields) -> int:
     if request.min_tokens is not None or not request.metadata:
         return request.min_tokens or 0
     said = request.metadata.get("min_tokens", 0)
-    if isinstance(said, bool) or not str(said).isdecimal():
+    if not str(said).isdecimal():
         raise invalid("metadata.min_tokens", f"expected a number that is not negative, found {said!r:.40}")
     return int(said)
 

@@ -15,13 +15,12 @@ from conch_contracts.openai.chat import ChatCompletionRequest
 from conch_contracts.openai.completions import CompletionRequest
 from conch_contracts.openai.sampling import ApiModel, SamplingFields, is_on
 from conch_gateway import conversation, thinking, tool_use, unsupported
-from conch_gateway.mistakes import invalid, missing, wrong
+from conch_gateway.mistakes import MAX_PARAM_CHARS, invalid, missing, wrong
 from conch_kit.errors import InvalidRequest
 
 R = TypeVar("R", bound=SamplingFields)
 M = TypeVar("M", bound=ApiModel)
 
-MAX_PARAM_CHARS = 100
 MAX_REASON_CHARS = 180
 
 _PYDANTIC_PHRASES = (
@@ -103,6 +102,9 @@ def _check_together(request: SamplingFields) -> None:
             raise wrong("best_of", "above 'n' cannot be streamed")
     if request.use_beam_search and stream:
         raise wrong("use_beam_search", "cannot be streamed")
+    for key, value in (request.metadata or {}).items():
+        if not isinstance(value, str) and key != "min_tokens":
+            raise invalid(f"metadata.{key}", "expected a valid string")
     if request.length_penalty not in (None, 1) and not request.use_beam_search:
         raise wrong("length_penalty", "needs 'use_beam_search': true")
 

@@ -158,7 +158,7 @@ class ChatCompletion(Origin):
     model: str
     choices: list[ChatChoice]
     usage: CompletionUsage
-    metadata: dict[str, str | int | float | bool] | None = None
+    metadata: dict[str, str | int] | None = None
     prompt_logprobs: PromptLogprobs | None = None
     prompt_token_ids: list[int] | None = None
 

@@ -66,4 +66,4 @@ class Completion(Origin):
     model: str
     choices: list[CompletionChoice]
     usage: CompletionUsage | None = None
-    metadata: dict[str, str | int | float | bool] | None = None
+    metadata: dict[str, str | int] | None = None

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from conch_contracts.openai.chat import MAX_PARTS, TextPart
+from conch_contracts.openai.model import Metadata
 from conch_contracts.openai.sampling import INT32_MAX, MAX_USER_CHARS, ApiModel, Priority, RequestName
 
 MAX_INPUTS = 2048
@@ -31,12 +32,7 @@ class EncoderFields(ApiModel):
     request_id: RequestName | None = None
     """The end of the answer's `id`, and its `x-request-id` where the request has no such header."""
     user: Annotated[str, Field(max_length=MAX_USER_CHARS)] | None = None
-    metadata: (
-        Annotated[
-            dict[Annotated[str, Field(max_length=64)], Annotated[str, Field(max_length=512)]], Field(max_length=16)
-        ]
-        | None
-    ) = None
+    metadata: Metadata | None = None
 
 
 class EncoderUsage(ApiModel):

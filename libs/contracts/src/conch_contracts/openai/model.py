@@ -1,6 +1,8 @@
 """What all types of the public API have in common."""
 
-from pydantic import BaseModel, ConfigDict
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
 
 
 class ApiModel(BaseModel):
@@ -9,3 +11,9 @@ class ApiModel(BaseModel):
     model_config = ConfigDict(
         frozen=True, strict=True, extra="ignore", allow_inf_nan=False, use_attribute_docstrings=True
     )
+
+
+MetadataKey = Annotated[str, Field(max_length=64)]
+MetadataText = Annotated[str, Field(max_length=512)]
+Metadata = Annotated[dict[MetadataKey, MetadataText], Field(max_length=16)]
+"""What a client notes about its request."""

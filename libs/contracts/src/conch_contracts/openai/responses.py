@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from conch_contracts.openai.model import Metadata
 from conch_contracts.openai.response_items import InputItem, OutputItem, StoredItem
 from conch_contracts.openai.sampling import (
     INT32_MAX,
@@ -31,9 +32,6 @@ Name = Annotated[str, Field(pattern=NAME)]
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 ServiceTier = Literal["auto", "default", "flex", "scale", "priority", "fast", "ultrafast"]
 Includable = Literal["message.output_text.logprobs", "reasoning.encrypted_content"]
-Metadata = Annotated[
-    dict[Annotated[str, Field(max_length=64)], Annotated[str, Field(max_length=512)]], Field(max_length=16)
-]
 
 
 class FunctionTool(ApiModel):

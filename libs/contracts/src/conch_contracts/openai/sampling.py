@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from conch_contracts.openai.model import ApiModel as ApiModel
+from conch_contracts.openai.model import MetadataKey, MetadataText
 from conch_contracts.openai.structured import StructuredFields
 
 MAX_CHOICES = 8
@@ -117,11 +118,6 @@ class SamplingFields(StructuredFields):
     service_tier: Annotated[str, Field(max_length=64)] | None = None
     """There is one tier; the answer says `default`."""
     user: Annotated[str, Field(max_length=MAX_USER_CHARS)] | None = None
-    metadata: (
-        Annotated[
-            dict[Annotated[str, Field(max_length=64)], Annotated[str, Field(max_length=512)] | int | float | bool],
-            Field(max_length=16),
-        ]
-        | None
-    ) = None
-    """Comes back with an answer that is not streamed."""
+    metadata: Annotated[dict[MetadataKey, MetadataText | int], Field(max_length=16)] | None = None
+    """Texts, which come back with an answer that is not streamed; only `min_tokens`, of FastDeploy's clients, may be a
+    number."""
