@@ -83,8 +83,9 @@ ROWS: dict[int, list[Row]] = {
     42: [
         Row(CHAT, {"messages": [{"role": "user", "content": "word " * 2000}]}, "messages", **LONG),
         Row(TEXT, {"prompt": "word " * 2000}, "prompt", **LONG),
-        Row(TEXT, {"prompt": "a", "max_tokens": CONTEXT}, "prompt", **LONG),
-        Row(CHAT, {"max_tokens": 10**9}, "messages", **LONG),
+        Row(TEXT, {"prompt": "a", "max_tokens": CONTEXT}, "max_tokens", **LONG),
+        Row(CHAT, {"max_tokens": 10**9}, "max_tokens", **LONG),
+        Row(CHAT, {"max_completion_tokens": CONTEXT - 1}, "max_completion_tokens", **LONG),
     ],
     43: [
         *both("max_tokens", -1, 1.5, "many", 2**40),

@@ -78,6 +78,8 @@ def test_a_bad_embedding_request_names_its_parameter(base_url: str, changes: dic
         ("/v1/rerank", {"documents": [1]}, "documents"),
         ("/v1/rerank", {"documents": ["a", LONG]}, "documents.1"),
         ("/v1/rerank", {"documents": [{"text": LONG}]}, "documents.0"),
+        ("/v1/rerank", {"query": LONG, "documents": ["a", "b"]}, "query"),
+        ("/score", {"text_1": ["a", LONG], "text_2": ["a", "a"]}, "text_1.1"),
         ("/v1/rerank", {"top_n": -1}, "top_n"),
         ("/v1/rerank", {"encoding_format": "base64"}, "encoding_format"),
         ("/v1/rerank", {"query": ""}, "query"),

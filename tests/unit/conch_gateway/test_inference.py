@@ -106,7 +106,8 @@ async def test_a_request_id_is_kept_when_sane_and_made_otherwise():
 async def test_an_overflowing_prompt_is_refused_before_anything_queues():
     served = gateway({PREPARE_PATH: prepared(60)})
     answer = await served.client.post(PATH, {**CHAT, "max_tokens": 5})
-    assert (answer.status, answer.error["code"]) == (400, "context_length_exceeded")
+    error = answer.error
+    assert (answer.status, error["code"], error["param"]) == (400, "context_length_exceeded", "max_tokens")
     assert "64 tokens" in answer.error["message"]
     assert not served.upstream.sent(GENERATE_PATH)
 

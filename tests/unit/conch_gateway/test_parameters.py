@@ -50,9 +50,12 @@ def test_the_limit_of_output_tokens(request_, shape, model, expected):
 @pytest.mark.parametrize(
     ("request_", "shape", "length", "param"),
     [
-        (chat(max_tokens=55), parameters.chat_shape, 10, "messages"),
+        (chat(max_tokens=55), parameters.chat_shape, 10, "max_tokens"),
+        (chat(max_completion_tokens=2), parameters.chat_shape, 63, "max_completion_tokens"),
         (chat(), parameters.chat_shape, 64, "messages"),
-        (chat(max_tokens=10**9), parameters.chat_shape, 1, "messages"),
+        (chat(max_tokens=1), parameters.chat_shape, 64, "messages"),
+        (chat(max_tokens=10**9), parameters.chat_shape, 1, "max_tokens"),
+        (completion(max_tokens=44), parameters.completion_shape, 21, "max_tokens"),
         (completion(), parameters.completion_shape, 70, "prompt"),
     ],
 )

@@ -66,6 +66,14 @@ def test_a_document_can_be_cut_before_it_is_joined(bench: Workbench) -> None:
     assert len(whole) - second == 3
 
 
+@pytest.mark.parametrize(("longest", "firsts"), [(None, ()), (9, ()), (8, (5, 3))])
+def test_the_first_texts_are_counted_where_a_pair_is_too_long(
+    bench: Workbench, longest: int | None, firsts: tuple[int, ...]
+) -> None:
+    request = PrepareRowsRequest(digest=Digest("a" * 64), texts=("a b c", "a"), pairs=("a b c", "a b"), longest=longest)
+    assert prepare_rows(bench, request).firsts == firsts
+
+
 @pytest.mark.parametrize(
     ("fields", "says", "param"),
     [

@@ -40,12 +40,16 @@ class PrepareRowsRequest(Message):
     add_special_tokens: bool = True
     truncate: int | None = None
     """Cut each row at so many tokens, special ones included, as the model's tokenizer does."""
+    longest: int | None = None
+    """Above so many tokens of a pair it is told how many of them are the first text's."""
 
 
 class PrepareRowsResponse(Message):
     """The rows, in order."""
 
     rows: tuple[Row, ...]
+    firsts: tuple[int, ...] = ()
+    """Where a pair is longer than `longest`: the tokens of each of `texts` by itself."""
 
 
 class Task(StrEnum):

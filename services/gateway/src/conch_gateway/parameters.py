@@ -167,29 +167,28 @@ def best_of(request: SamplingFields) -> int | None:
 
 
 def output_limit(shape: Shape, route: Route, prompt_tokens: int) -> int:
-    """Return how many tokens may come out; raises InvalidRequest when prompt and answer exceed the context."""
-    context = route.max_model_len
+    """Return how many tokens may come out; raises InvalidRequest when prompt and answer exceed the context.
+
+    Where the prompt alone would fit, the answer's limit is what is wrong.
+    """
+    context, asked, prompt = route.max_model_len, shape.max_tokens, shape.prompt_param
     rest = context - prompt_tokens
-    asked = shape.max_tokens
-    if asked is None:
-        if rest < 1:
-            raise _too_long(shape, context, f"your {shape.prompt_param} resulted in {prompt_tokens} tokens")
-        default = _first(route.generation.max_tokens, shape.default_max_tokens, rest)
-        return min(rest, default)
-    if asked > rest:
-        requested = (
-            f"you requested {prompt_tokens + asked} tokens ({prompt_tokens} in the {shape.prompt_param}, "
-            f"{asked} in the completion)"
-        )
-        raise _too_long(shape, context, requested)
-    return asked
+    if asked is None and rest >= 1:
+        return min(rest, _first(route.generation.max_tokens, shape.default_max_tokens, rest))
+    if asked is not None and asked <= rest:
+        return asked
+    if rest < 1:
+        found = f"your {prompt} resulted in {prompt_tokens} tokens. Please reduce the length of the {prompt}"
+        raise _too_long(context, found, param=prompt)
+    parts = f"({prompt_tokens} in the {prompt}, {asked} in the completion)" if prompt_tokens else "in the completion"
+    found = f"you requested {prompt_tokens + (asked or 0)} tokens {parts}. Please reduce '{shape.limit_param}'"
+    raise _too_long(context, found, param=shape.limit_param)
 
 
-def _too_long(shape: Shape, context: int, requested: str) -> InvalidRequest:
+def _too_long(context: int, found: str, *, param: str) -> InvalidRequest:
     return InvalidRequest(
-        f"This model's maximum context length is {context} tokens. However, {requested}. "
-        f"Please reduce the length of the {shape.prompt_param} or of the completion.",
-        param=shape.prompt_param,
+        f"This model's maximum context length is {context} tokens. However, {found}.",
+        param=param,
         code="context_length_exceeded",
     )
 

@@ -23,7 +23,16 @@ def prepare_rows(bench: Workbench, request: PrepareRowsRequest) -> PrepareRowsRe
     if not all(row.ids for row in rows):
         index = next(index for index, row in enumerate(rows) if not row.ids)
         raise InvalidRequest("expected a text with at least one token, found none", param=f"rows.{index}")
-    return PrepareRowsResponse(rows=tuple(rows))
+    return PrepareRowsResponse(rows=tuple(rows), firsts=_firsts(bench, request, rows))
+
+
+def _firsts(bench: Workbench, request: PrepareRowsRequest, rows: Sequence[Row]) -> tuple[int, ...]:
+    """Return the lengths of the first texts of pairs, if a pair is too long: one of the two is at fault."""
+    if not request.pairs or request.longest is None or max(len(row.ids) for row in rows) <= request.longest:
+        return ()
+    texts = [text for text in request.texts if isinstance(text, str)]
+    alone = bench.model.encode_rows(texts, None, add_special_tokens=request.add_special_tokens, truncate=None)
+    return tuple(len(row.ids) for row in alone)
 
 
 def _from_chat(bench: Workbench, request: PrepareRowsRequest) -> list[Row]:

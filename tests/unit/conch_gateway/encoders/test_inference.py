@@ -183,6 +183,26 @@ async def test_a_text_above_the_context_is_refused_before_it_queues() -> None:
 
 
 @pytest.mark.parametrize(
+    ("path", "body", "firsts", "param", "length"),
+    [
+        ("/rerank", RANKED, [9], "documents.1", 70),
+        ("/rerank", RANKED, [64], "query", 64),
+        ("/score", {"text_1": ["a", "b", "c"], "text_2": ["d", "e", "f"]}, [9, 66, 9], "text_1.1", 66),
+        ("/score", {"text_1": "a", "text_2": ["d", "e", "f"]}, [9], "text_2.1", 70),
+    ],
+)
+async def test_of_a_pair_that_is_too_long_the_text_at_fault_is_named(
+    path: str, body: dict[str, Any], firsts: list[int], param: str, length: int
+) -> None:
+    lengths = (3, 70, 4)
+    told = {"rows": [{"ids": [1] * count} for count in lengths], "firsts": firsts}
+    served = serving(ModelKind.RERANK, answered(b"{}"), tokenizer=answered(orjson.dumps(told)))
+    answer = await served.client.post(path, body)
+    assert (answer.status, answer.error["param"]) == (400, param)
+    assert f"'{param}' has {length} tokens" in answer.error["message"]
+
+
+@pytest.mark.parametrize(
     ("kind", "path", "body", "said", "param"),
     [
         (ModelKind.EMBEDDING, "/v1/embeddings", {"input": "a"}, "rows.0", "input"),

@@ -214,7 +214,7 @@ ODD_ITEMS = (1, "a", [1], None, True)
         ({"include": ["file_search_call.results"]}, "include.0", "invalid_value"),
         ({"top_logprobs": 21}, "top_logprobs", "invalid_value"),
         ({"max_output_tokens": 0}, "max_output_tokens", "invalid_value"),
-        ({"max_output_tokens": 100}, "input", "context_length_exceeded"),
+        ({"max_output_tokens": 100}, "max_output_tokens", "context_length_exceeded"),
         ({"min_tokens": 30, "max_output_tokens": 20}, "min_tokens", "invalid_value"),
         ({"tools": [{"type": "web_search"}]}, "tools.0.type", None),
         ({"text": {"format": {"type": "xml"}}}, "text.format", "invalid_value"),

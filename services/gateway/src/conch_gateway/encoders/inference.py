@@ -45,6 +45,8 @@ class Job:
     rows: tuple[Row, ...]
     tokens: int
     """Of all rows together."""
+    firsts: tuple[int, ...]
+    """Of pairs of which one is too long: the tokens of their first texts."""
     packed: bytes
     """The rows as JSON, which all messages of this job share: a million ids take a while to write."""
     request_id: str
@@ -52,9 +54,10 @@ class Job:
     @classmethod
     def of(cls, understood: Understood, prepared: bytes, request_id: str) -> "Job":
         """Return the job of a request whose rows are these, as the tokenizer wrote them."""
-        rows = PrepareRowsResponse.model_validate_json(prepared).rows
-        packed = orjson.dumps([{"ids": row.ids, "second": row.second} for row in rows])
-        return cls(understood, rows, sum(len(row.ids) for row in rows), packed, request_id)
+        answer = PrepareRowsResponse.model_validate_json(prepared)
+        packed = orjson.dumps([{"ids": row.ids, "second": row.second} for row in answer.rows])
+        tokens = sum(len(row.ids) for row in answer.rows)
+        return cls(understood, answer.rows, tokens, answer.firsts, packed, request_id)
 
     def message(self, engine: Engine, timeout_s: float) -> bytes:
         """Return the message that asks a worker to run this job on `engine`."""
@@ -170,7 +173,7 @@ def _check_lengths(job: Job) -> None:
     longest = max(range(len(job.rows)), key=lambda index: len(job.rows[index].ids))
     length = len(job.rows[longest].ids)
     if length > limit:
-        param = names.of_row(longest)
+        param, length = names.of_first(longest, job.firsts, limit) or (names.of_row(longest), length)
         raise InvalidRequest(
             f"This model's maximum context length is {limit} tokens. However, your '{param}' has {length} tokens. "
             "Please shorten it, or set 'truncate_prompt_tokens'.",

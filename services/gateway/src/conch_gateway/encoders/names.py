@@ -4,6 +4,7 @@ Behind the gateway the texts are rows that are counted. A request has `input`, `
 with one text or with a list of them.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 _ROWS = "rows"
@@ -27,6 +28,8 @@ class Names:
     """The fields whose texts became a request's rows, in the order of the rows."""
 
     fields: tuple[TextField, ...]
+    first: TextField | None = None
+    """Of pairs: the field of their first texts; `fields` has the second ones."""
 
     @property
     def whole(self) -> str:
@@ -42,6 +45,16 @@ class Names:
                 return field.name_of(index)
             index -= size
         return self.fields[-1].name_of(index)
+
+    def of_first(self, row: int, firsts: Sequence[int], limit: int) -> tuple[str, int] | None:
+        """Return the name and the length of a row's first text, if that alone leaves no room for a second one.
+
+        `firsts` are the lengths of the first texts: one for all rows, or one for each.
+        """
+        if self.first is None or not firsts:
+            return None
+        index = row % len(firsts)
+        return None if firsts[index] < limit else (self.first.name_of(index), firsts[index])
 
     def of(self, param: str | None) -> str | None:
         """Return the client's name of what the tokenizer calls `rows` or `rows.<n>`; other names are the client's."""

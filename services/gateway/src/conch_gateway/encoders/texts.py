@@ -77,8 +77,9 @@ def rerank(request: RerankRequest, route: Route) -> Work:
         pairs=documents(request),
         truncate_pairs=request.max_tokens_per_doc,
         truncate=cut,
+        longest=route.max_model_len,
     )
-    names = Names((text_field("documents", request.documents),))
+    names = Names((text_field("documents", request.documents),), first=text_field("query", request.query))
     return Work(rows, names, Task.SCORE, activation=_activation(request.activation, route))
 
 
@@ -93,8 +94,10 @@ def score(request: ScoreRequest, route: Route) -> Work:
         )
     cut = _cut(request, route)
     if route.kind is ModelKind.RERANK:
-        rows = PrepareRowsRequest(digest=route.tokenizer_digest, texts=firsts, pairs=seconds, truncate=cut)
-        names = Names((text_field("text_2", request.text_2),))
+        rows = PrepareRowsRequest(
+            digest=route.tokenizer_digest, texts=firsts, pairs=seconds, truncate=cut, longest=route.max_model_len
+        )
+        names = Names((text_field("text_2", request.text_2),), first=text_field("text_1", request.text_1))
         return Work(rows, names, Task.SCORE, activation=_activation(request.activation, route))
     rows = PrepareRowsRequest(digest=route.tokenizer_digest, texts=(*firsts, *seconds), truncate=cut)
     names = Names((text_field("text_1", request.text_1), text_field("text_2", request.text_2)))
