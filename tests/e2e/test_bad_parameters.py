@@ -34,6 +34,10 @@ def both(param: str, *values: Any, code: str = "invalid_value", **more: Any) -> 
     return [Row(path, {param: value, **more}, param, code) for path in (CHAT, TEXT) for value in values]
 
 
+def tool(parameters: dict[str, Any], name: str = "f") -> dict[str, Any]:
+    return {"type": "function", "function": {"name": name, "parameters": parameters}}
+
+
 NAMES = [
     *("nobody", "../../etc/passwd", "a/../b", "%2e%2e", "C:\\", "\\\\host\\x", "x" * 10_000, "tiny\u2010chat"),
     *("{{7*7}}", "*", "conch:*\nDEL", "tiny-chat\x00", " tiny-chat"),
@@ -139,6 +143,10 @@ ROWS: dict[int, list[Row]] = {
         Row(CHAT, {"metadata": {"a": "x" * 1_000_000}}, "metadata.a"),
         Row(CHAT, {"metadata": {"a": {"b": {}}}}, "metadata.a"),
         *(Row(path, {"metadata": {"a": 1}}, "metadata.a") for path in (CHAT, TEXT)),
+    ],
+    57: [
+        Row(CHAT, {"tools": [tool({"type": "strin"})]}, "tools.0.function.parameters.type"),
+        Row(CHAT, {"tools": [tool({}), tool({"items": 3}, "g")]}, "tools.1.function.parameters.items"),
     ],
     65: [
         *both("prompt_embeds", "x", code="unsupported_parameter"),

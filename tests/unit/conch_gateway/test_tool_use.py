@@ -41,6 +41,11 @@ def model(parser: ToolCallParser = ToolCallParser.HERMES, *, takes_tools: bool =
         ({"tools": [tool("a" * 65)]}, "tools.0.function.name"),
         ({"tools": [tool(parameters=[1])]}, "tools.0.function.parameters"),
         ({"tools": [tool(parameters="{}")]}, "tools.0.function.parameters"),
+        ({"tools": [tool(parameters={"type": "strin"})]}, "tools.0.function.parameters.type"),
+        (
+            {"tools": [tool(), tool(name="g", parameters={"properties": {"a": 5}})], "tool_choice": "auto"},
+            "tools.1.function.parameters.properties.a",
+        ),
         ({"tools": [tool(strict="yes")]}, "tools.0.function.strict"),
         ({"tools": [tool()] * 10_000}, "tools"),
         ({"tools": [tool(), tool()]}, "tools.1.function.name"),

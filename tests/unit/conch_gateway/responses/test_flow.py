@@ -200,6 +200,11 @@ ODD_ITEMS = (1, "a", [1], None, True)
         ({"input": [{"type": {}, "role": "user", "content": "x"}]}, "input.0", "invalid_value"),
         ({"input": [{"role": "user", "content": [{"type": {}}]}]}, "input.0.content.0", "invalid_value"),
         ({"tools": [{"type": []}]}, "tools.0.type", "invalid_value"),
+        (
+            {"tools": [{"type": "function", "name": "f", "parameters": {"required": "a"}}]},
+            "tools.0.parameters.required",
+            "invalid_value",
+        ),
         ({"input": [{"role": "nobody", "content": "x"}]}, "input.0.role", "invalid_value"),
         ({"background": True}, "background", None),
         ({"truncation": "auto"}, "truncation", None),

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from conch_contracts.openai.json_schema import JsonSchema
 from conch_contracts.openai.model import Metadata
 from conch_contracts.openai.response_items import InputItem, OutputItem, StoredItem
 from conch_contracts.openai.sampling import (
@@ -40,7 +41,7 @@ class FunctionTool(ApiModel):
     type: Literal["function"]
     name: Name
     description: str | None = None
-    parameters: dict[str, object] | None = None
+    parameters: JsonSchema | None = None
     """A JSON Schema of the arguments."""
     strict: bool | None = None
     """Whether the arguments must follow the schema."""

@@ -1,9 +1,10 @@
 """Tools as a chat request offers them, and their calls as messages carry them."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
+from conch_contracts.openai.json_schema import JsonSchema
 from conch_contracts.openai.sampling import ApiModel
 
 MAX_TOOLS = 128
@@ -19,7 +20,7 @@ class FunctionDefinition(ApiModel):
 
     name: ToolName
     description: Annotated[str, Field(max_length=MAX_DESCRIPTION_CHARS)] | None = None
-    parameters: dict[str, Any] | None = None
+    parameters: JsonSchema | None = None
     """A JSON Schema of an object; none: no parameters."""
     strict: bool | None = None
     """Arguments obey the schema whenever a call is demanded by `tool_choice`, strict or not."""
