@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, Literal
 
 import jsonschema
@@ -47,6 +48,15 @@ CHAIN = "start: r0\n" + "\n".join(f"r{n}: r{n + 1}" for n in range(3_000)) + '\n
 
 def named(schema: dict[str, Any]) -> dict[str, Any]:
     return {"response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": schema, "strict": True}}}
+
+
+def tool(parameters: dict[str, Any]) -> dict[str, Any]:
+    function = {"name": "f", "parameters": parameters}
+    return {"tools": [{"type": "function", "function": function}], "tool_choice": "required"}
+
+
+def wide(prefix: str) -> dict[str, Any]:
+    return {"type": "object", "properties": {f"{prefix}{n}": {"type": "string"} for n in range(10)}}
 
 
 def valid(schema: dict[str, Any]) -> Callable[[str], bool]:
@@ -195,10 +205,15 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "no choices": ({"guided_choice": []}, "guided_choice"),
     "undefined rule": ({"guided_grammar": "start: missing"}, "guided_grammar"),
     "token ids": ({"guided_grammar": "start: <[5]>"}, "guided_grammar"),
+    "endless rule": ({"guided_grammar": 'root ::= "a" root'}, "guided_grammar"),
+    "endless rule of Lark": ({"guided_grammar": 'start: "a" start'}, "guided_grammar"),
+    "repeated part": ({"guided_grammar": 'root ::= "a"{1000000}'}, "guided_grammar"),
+    "endless schema": ({"guided_json": {"type": "array", "items": {"$ref": "#"}, "minItems": 1}}, "guided_json"),
+    "endless arguments": (tool({"$ref": "#"}), "tools"),
+    "too wide": (named({"anyOf": [wide(f"{n}_") for n in range(200)]}), "response_format.json_schema.schema"),
     "empty language": ({"structured_outputs": {"grammar": 'start: ""'}}, "structured_outputs.grammar"),
     "chain": ({"guided_grammar": CHAIN}, "guided_grammar"),
     "unknown format": ({"response_format": {"type": "yaml"}}, "response_format"),
-    "no schema": ({"response_format": {"type": "json_schema"}}, "response_format.json_schema"),
     "two at once": ({"guided_regex": "a", "guided_choice": ["a"]}, "guided_choice"),
     "unknown backend": ({"guided_regex": "a", "guided_decoding_backend": "magic"}, "guided_decoding_backend"),
 }
@@ -210,8 +225,24 @@ def test_a_bad_grammar_is_a_400_that_names_its_parameter(client: OpenAI, what: s
     for _ in range(2):
         with pytest.raises(openai.BadRequestError) as refused:
             chat(client, body)
-        assert (refused.value.param, refused.value.type) == (param, "invalid_request_error")
+        assert (refused.value.param, refused.value.code) == (param, "invalid_value")
+        assert refused.value.type == "invalid_request_error"
     assert chat(client, {"guided_choice": ["alive"]}) == "alive"
+
+
+def test_a_schema_that_is_not_there_is_missing(client: OpenAI) -> None:
+    with pytest.raises(openai.BadRequestError) as refused:
+        chat(client, {"response_format": {"type": "json_schema"}})
+    missing = ("response_format.json_schema", "missing_required_parameter")
+    assert (refused.value.param, refused.value.code) == missing
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_what_only_the_engine_finds_names_its_parameter_too(client: OpenAI, stream: bool) -> None:
+    ask = partial(client.chat.completions.create, model="tiny-chat", messages=MESSAGES, max_tokens=5, stream=stream)
+    with pytest.raises(openai.APIError) as refused:
+        list(ask(extra_body={"guided_choice": ["yes"], "allowed_token_ids": [5]}))
+    assert (refused.value.param, refused.value.code) == ("guided_choice", "invalid_value")
 
 
 def test_streams_go_on_while_bad_grammars_come(client: OpenAI) -> None:

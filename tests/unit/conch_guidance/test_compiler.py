@@ -130,7 +130,9 @@ def test_white_space_is_what_the_client_says(compiler: GrammarCompiler, tokenize
         (JSON_SCHEMA, {"properties": {"a": {"$ref": "file:///etc/passwd"}}}, "\\$ref must stay within the schema"),
         (JSON_SCHEMA, {"$id": "http://a/b", "$dynamicRef": "c.json"}, "\\$dynamicRef must stay within the schema"),
         (JSON_SCHEMA, {"$ref": "#/$defs/none"}, "does not exist"),
-        (JSON_SCHEMA, {"$ref": "#"}, "no text matches"),
+        (JSON_SCHEMA, {"$ref": "#"}, "required inside of itself"),
+        (TAGS, tags({**NUMBERED, "type": "tag", "content": {"type": "json_schema", "json_schema": {"$ref": "#"}}}),
+         "required inside of itself"),
         (JSON_SCHEMA, {"type": "strin"}, "Invalid type"),
         (JSON_SCHEMA, {"not": {"type": "string"}}, "Unimplemented keys"),
         (JSON_SCHEMA, {"type": "string", "minLength": 5, "maxLength": 2}, "Unsatisfiable"),
@@ -175,6 +177,29 @@ def test_a_grammar_that_cannot_be_obeyed_says_why(
         compiler.matcher(grammar(kind, definition))
     assert len(str(refused.value)) <= 400
     assert "\n" not in str(refused.value)
+
+
+WIDE = {"anyOf": [{"type": "object", "properties": {f"p{i}_{j}": {}}} for i in range(200) for j in range(10)]}
+
+
+@pytest.mark.parametrize(
+    ("kind", "definition", "reason"),
+    [
+        (JSON_SCHEMA, WIDE, "Current row has"),
+        (JSON_SCHEMA, {"type": "object", "properties": {"a": WIDE}, "required": ["a"]}, "Current row has"),
+        (GRAMMAR, 'start: "a" start', "Too many items"),
+        (GRAMMAR, 'start: /[a-z]{5,9}/ " " rest\nrest: "a" rest', "Too many items"),
+        (GRAMMAR, 'start: "a"{100000}', "Too many items"),
+    ],
+)  # fmt: skip
+def test_what_only_an_answer_would_show_is_found_by_beginning_some(
+    compiler: GrammarCompiler, kind: GrammarKind, definition: object, reason: str
+) -> None:
+    bad = grammar(kind, definition)
+    with pytest.raises(UnusableGrammar, match=reason):
+        compiler.check(bad, foreign=False)
+    if kind is JSON_SCHEMA:
+        compiler.check(bad, foreign=True)
 
 
 def test_a_grammar_is_compiled_once_and_its_matchers_do_not_share_their_place(

@@ -36,6 +36,30 @@ def test_a_rule_that_begins_with_itself_is_refused(grammar: str) -> None:
         inspect_rules(grammar)
 
 
+@pytest.mark.parametrize(
+    "grammar",
+    [
+        'root ::= "a" root',
+        'root ::= "a" b\nb ::= [c-d] root',
+        'root ::= "a" | "b" c\nc ::= ("x" c)+ | "y" c',
+        'root ::= "a" (root "b"){2,3}',
+    ],
+)
+def test_a_rule_that_never_ends_is_refused(grammar: str) -> None:
+    with pytest.raises(UnusableGrammar, match="never ends"):
+        inspect_rules(grammar)
+
+
+@pytest.mark.parametrize("grammar", ['root ::= "a"{1000000}', 'root ::= ("a"{200} "b"){100}', "root ::= [a-z]{10001,}"])
+def test_a_part_is_repeated_only_so_often(grammar: str) -> None:
+    with pytest.raises(UnusableGrammar, match="more than 10000 times"):
+        inspect_rules(grammar)
+
+
+def test_a_long_chain_of_rules_is_looked_at_in_one_go() -> None:
+    inspect_rules("".join(f'r{n} ::= "x" r{n + 1} | "y"\n' for n in range(3_000)) + 'r3000 ::= "a"')
+
+
 def test_brackets_nest_only_so_deep() -> None:
     with pytest.raises(UnusableGrammar, match="nested"):
         inspect_rules("root ::= " + "(" * 20_000 + '"a"' + ")" * 20_000)

@@ -15,7 +15,7 @@ BEFORE = [
     (EngineLost("reset"), 502, "upstream_lost", True),
     (EngineTimeout("silent", first=True), 504, "timeout", False),
     (EngineTimeout("silent", first=False), 504, "timeout", False),
-    (EngineRejected("INVALID: top_k is too large"), 400, None, False),
+    (EngineRejected("INVALID: top_k: is too large"), 400, "invalid_value", False),
     (EngineRejected("Request timeout expired"), 503, "overloaded", True),
     (EngineRejected("CUDA out of memory"), 502, "upstream_error", False),
     (MalformedResponse("no output"), 502, "upstream_error", False),
@@ -40,9 +40,25 @@ def test_a_fault_in_the_middle_is_never_retryable(fault: EngineError, code: str)
 
 
 def test_clients_read_the_engines_words_only_where_they_are_meant_for_them() -> None:
-    for begun in (False, True):
-        assert service_error(EngineRejected("INVALID: top_k is too large"), begun=begun).message == "top_k is too large"
     assert "CUDA" not in service_error(EngineRejected("CUDA out of memory"), begun=False).message
+
+
+@pytest.mark.parametrize(
+    ("said", "asked_as", "param"),
+    [
+        ("top_k: it is too large", None, "top_k"),
+        ("grammar: it is too large", "guided_regex", "guided_regex"),
+        ("grammar: it is too large", "response_format.json_schema.schema", "response_format.json_schema.schema"),
+        ("grammar: it is too large", None, "grammar"),
+    ],
+)
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_parameter_that_the_engine_refuses_has_the_clients_name(
+    said: str, asked_as: str | None, param: str, begun: bool
+) -> None:
+    error = service_error(EngineRejected(f"INVALID: {said}"), begun=begun, grammar_param=asked_as)
+    assert (error.param, error.code) == (param, "invalid_value")
+    assert error.message == f"Invalid value for '{param}': it is too large."
 
 
 def test_the_ends_from_outside_have_codes_of_their_own() -> None:

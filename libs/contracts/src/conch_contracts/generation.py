@@ -165,6 +165,8 @@ class GenerateRequest(Message):
     best_of: int | None = None
     """So many are made of each prompt, and the `n` likeliest of them come back; None: `n`."""
     sampling: SamplingParameters
+    grammar_param: str | None = None
+    """Which of the client's parameters asked for `sampling.grammar`."""
     backend: BackendOptions = BackendOptions()
     stop: tuple[str, ...] = ()
     include_stop_str_in_output: bool = False

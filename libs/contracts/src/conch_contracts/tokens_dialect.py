@@ -20,7 +20,7 @@ Triton's final flag. Log-probability tensors are present only when the parameter
 
 Log probabilities are those of the raw logits, before temperature, penalties and bias, unless `temp_scaled_logprobs` or
 `top_p_normalized_logprobs` asks for others. A request whose parameters cannot be obeyed gets a Triton error whose
-message begins with `INVALID: `.
+message is `INVALID: <name>: <reason>`, with the parameter's or the tensor's name.
 """
 
 INPUT_IDS = "input_ids"

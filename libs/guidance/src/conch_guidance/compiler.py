@@ -8,6 +8,7 @@ import json
 from collections import OrderedDict
 from collections.abc import Mapping
 from pathlib import Path
+from random import Random
 
 from llguidance import LLMatcher, LLParserLimits, LLTokenizer
 
@@ -20,6 +21,9 @@ TOKENIZER_FILE = "tokenizer.json"
 _MAX_REASON_CHARS = 300
 _NOTATIONS = (GrammarKind.GRAMMAR, GrammarKind.STRUCTURAL_TAG)
 _NOTHING_MATCHES = ("NoExtension", "NoExtensionBias")
+_WALKS = 3
+_WALK_TOKENS = 24
+"""What a check tries out of a grammar: so many answers up to so many tokens."""
 
 
 def limits() -> LLParserLimits:
@@ -68,12 +72,14 @@ class GrammarCompiler:
         """Raise UnusableGrammar for a grammar that cannot be obeyed.
 
         A `foreign` one is for an engine with a compiler of its own, which knows more of JSON Schema, and has its own
-        notations for grammars and tags.
+        notations for grammars and tags. What this compiler's engine would get to see of any other is tried out.
         """
         if foreign and grammar.kind in _NOTATIONS:
             inspect(grammar)
-        else:
-            self._compile(grammar, lenient=foreign)
+            return
+        matcher = self._compile(grammar, lenient=foreign)
+        for walk in range(0 if foreign else _WALKS):
+            self._walk(matcher.deep_copy(), Random(walk))
 
     def matcher(self, grammar: Grammar) -> LLMatcher:
         """Return a matcher at the beginning of an answer; raises UnusableGrammar."""
@@ -97,12 +103,39 @@ class GrammarCompiler:
             raise UnusableGrammar(reason)
         return matcher
 
+    def _walk(self, matcher: LLMatcher, random: Random) -> None:
+        """Begin an answer as an engine may; raises UnusableGrammar where it could not go on.
+
+        Much of what exceeds the limits does so behind the first tokens only.
+        """
+        for _ in range(_WALK_TOKENS):
+            allowed = self._without_endings(matcher.compute_bitmask())
+            reason = _reason(matcher.get_error())
+            if reason in _NOTHING_MATCHES:
+                raise UnusableGrammar("it allows a beginning after which nothing can follow")
+            if reason:
+                raise UnusableGrammar(reason)
+            if not allowed or matcher.is_stopped():
+                return
+            matcher.consume_token(_one_of(allowed, random))
+
     def _begins(self, mask: bytes) -> bool:
         """Return whether any token may begin an answer: a grammar that allows nothing but the end is a mistake."""
+        return self._without_endings(mask) != 0
+
+    def _without_endings(self, mask: bytes) -> int:
+        """Return a mask of tokens as the bits of a number, those of the tokenizer's ends cleared."""
         allowed = int.from_bytes(mask, "little")
         for ending in self.ending_ids:
             allowed &= ~(1 << ending)
-        return allowed != 0
+        return allowed
+
+
+def _one_of(allowed: int, random: Random) -> int:
+    """Return the place of one of a number's bits."""
+    skipped = random.randrange(allowed.bit_length())
+    rest = allowed >> skipped
+    return skipped + (rest & -rest).bit_length() - 1
 
 
 def _reason(message: str) -> str:

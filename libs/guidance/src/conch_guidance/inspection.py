@@ -7,6 +7,7 @@ from conch_contracts.grammar import Grammar, GrammarKind
 from conch_guidance.errors import UnusableGrammar
 from conch_guidance.expressions import inspect_expression
 from conch_guidance.rules import inspect_rules
+from conch_guidance.schemas import inspect_schema
 
 MAX_DEPTH = 100
 MAX_COUNT = 100_000
@@ -14,13 +15,24 @@ MAX_VALUES = 10_000
 _COUNTS = frozenset({"minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties"})
 _REFERENCES = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
 _VALUES = frozenset({"enum", "const", "default", "examples"})
+_EMBEDDED = ("json_schema", "schema")
+"""What a structural tag calls the schemas in it."""
 
 
 def inspect(grammar: Grammar) -> None:
     """Look at a grammar as a text; raises UnusableGrammar."""
     match grammar.kind:
-        case GrammarKind.JSON_SCHEMA | GrammarKind.STRUCTURAL_TAG:
-            _inspect_schema(grammar.definition)
+        case GrammarKind.JSON_SCHEMA:
+            document = _parsed(grammar.definition)
+            _inspect_members(document)
+            if isinstance(document, dict):
+                inspect_schema(document)
+        case GrammarKind.STRUCTURAL_TAG:
+            document = _parsed(grammar.definition)
+            _inspect_members(document)
+            for key, value in _members(document):
+                if key in _EMBEDDED and isinstance(value, dict):
+                    inspect_schema(value)
         case GrammarKind.REGEX:
             inspect_expression(grammar.definition)
         case GrammarKind.GRAMMAR:
@@ -29,9 +41,9 @@ def inspect(grammar: Grammar) -> None:
         inspect_expression(grammar.whitespace)
 
 
-def _inspect_schema(definition: str) -> None:
+def _inspect_members(document: object) -> None:
     values = 0
-    for key, value in _members(_parsed(definition)):
+    for key, value in _members(document):
         if key in _REFERENCES and isinstance(value, str) and not value.startswith("#"):
             raise UnusableGrammar(f"{key} must stay within the schema and begin with '#'; found {value[:50]!r}")
         if key in _COUNTS and isinstance(value, int | float) and value > MAX_COUNT:

@@ -1,10 +1,10 @@
-"""Refuses grammars in EBNF whose rules begin with themselves. Pure.
+"""Refuses grammars in EBNF whose rules begin with themselves, never end, or repeat a part out of proportion. Pure.
 
-The engines for which this notation was made descend into such a rule for ever. Lark's notation is for parsers that do
-not, so left recursion is the usual way to write a list there, and is allowed.
+The engines for which this notation was made descend into a rule that begins with itself for ever. Lark's notation is
+for parsers that do not, so left recursion is the usual way to write a list there, and is allowed.
 """
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 
 from llguidance.gbnf_to_lark import (
     AlternativeNode,
@@ -19,6 +19,7 @@ from llguidance.gbnf_to_lark import (
 )
 
 from conch_guidance.errors import UnusableGrammar
+from conch_guidance.expressions import MAX_REPEAT
 
 
 def inspect_rules(text: str) -> None:
@@ -31,21 +32,50 @@ def inspect_rules(text: str) -> None:
         return
     except RecursionError:
         raise UnusableGrammar("the grammar is nested too deeply") from None
-    empty = _possibly_empty(rules)
+    for name, body in rules.items():
+        if _most(body) > MAX_REPEAT:
+            raise UnusableGrammar(f"the rule {name!r} repeats a part more than {MAX_REPEAT} times")
+    empty = _matching(rules, _is_empty)
     begins = {name: frozenset(_beginnings(body, empty)) & rules.keys() for name, body in rules.items()}
     for name in rules:
         if name in _reachable(name, begins):
             raise UnusableGrammar(f"the rule {name!r} begins with itself")
+    ending = _matching(rules, lambda node, known: _ends(node, known, rules))
+    for name in rules:
+        if name not in ending:
+            raise UnusableGrammar(f"the rule {name!r} demands itself again and again, so it never ends")
 
 
-def _possibly_empty(rules: Mapping[str, ASTNode]) -> Set[str]:
-    """Return the rules that match the empty text."""
-    found: frozenset[str] = frozenset()
-    while True:
-        now = frozenset(name for name, body in rules.items() if _is_empty(body, found))
-        if now == found:
-            return found
-        found = now
+def _matching(rules: dict[str, ASTNode], holds: Callable[[ASTNode, Set[str]], bool]) -> Set[str]:
+    """Return the rules of which something holds that depends on the rules in them."""
+    found: set[str] = set()
+    before = -1
+    while before < len(found):
+        before = len(found)
+        for name, body in reversed(rules.items()):  # most rules name later ones
+            if name not in found and holds(body, found):
+                found.add(name)
+    return found
+
+
+def _ends(node: ASTNode, ending: Set[str], rules: Mapping[str, ASTNode]) -> bool:
+    match node:
+        case RuleRefNode(name=name):
+            return name in ending or name not in rules
+        case RepetitionNode(node=inner, min_times=least):
+            return least == 0 or _ends(inner, ending, rules)
+        case AlternativeNode(alternatives=alternatives):
+            return any(_ends(one, ending, rules) for one in alternatives)
+        case _:
+            return all(_ends(one, ending, rules) for one in node.children())
+
+
+def _most(node: ASTNode) -> int:
+    """Return how often the innermost part of nested repetitions may be repeated."""
+    inner = max(map(_most, node.children()), default=1)
+    if not isinstance(node, RepetitionNode):
+        return inner
+    return inner * max(1, node.min_times if node.max_times is None else node.max_times)
 
 
 def _is_empty(node: ASTNode, empty: Set[str]) -> bool:

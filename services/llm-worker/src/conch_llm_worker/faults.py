@@ -9,16 +9,20 @@ from conch_contracts.tokens_dialect import INVALID_PREFIX
 from conch_kit.errors import InvalidRequest, ServiceError, Unavailable, UpstreamError, UpstreamTimeout
 from conch_kit.triton.errors import EngineError, EngineLost, EngineRejected, EngineTimeout, EngineUnavailable
 
+_GRAMMAR = "grammar"
 _QUEUE_TIMEOUT = "Request timeout expired"
 
 
-def service_error(fault: EngineError, *, begun: bool) -> ServiceError:
-    """Return the API error of a fault; `begun` tells whether the client already has part of the answer."""
+def service_error(fault: EngineError, *, begun: bool, grammar_param: str | None = None) -> ServiceError:
+    """Return the API error of a fault; `begun` tells whether the client already has part of the answer.
+
+    `grammar_param` is what the client calls the grammar.
+    """
     if isinstance(fault, EngineTimeout):
         what = "first token" if fault.first else "next token"
         return UpstreamTimeout(f"The model's engine did not send the {what} in time.")
     if isinstance(fault, EngineRejected) and fault.message.startswith(INVALID_PREFIX):
-        return InvalidRequest(fault.message.removeprefix(INVALID_PREFIX))
+        return _refusal(fault.message.removeprefix(INVALID_PREFIX), grammar_param)
     if begun:
         return UpstreamError("The model's engine was lost in the middle of the answer.", code="upstream_lost")
     match fault:
@@ -40,6 +44,13 @@ def shutting_down() -> ServiceError:
 def overdue() -> ServiceError:
     """Return the error of a request whose whole time is over."""
     return UpstreamTimeout("The answer was not complete in the request's time.")
+
+
+def _refusal(message: str, grammar_param: str | None) -> ServiceError:
+    """Return what an engine says of a parameter that it cannot obey, under the client's name for it."""
+    name, _, reason = message.partition(": ")
+    param = grammar_param or name if name == _GRAMMAR else name
+    return InvalidRequest(f"Invalid value for '{param}': {reason}.", param=param, code="invalid_value")
 
 
 def _rejection(message: str) -> ServiceError:

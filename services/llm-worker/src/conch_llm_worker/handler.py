@@ -86,5 +86,5 @@ async def _attempt(choices: Choices, answer: Answer, request: GenerateRequest) -
     except EngineError as fault:
         place = {"engine": request.target.grpc, "engine_model": request.target.model}
         log.warning("An engine call failed.", extra={**place, "error": repr(fault), "begun": answer.started})
-        return faults.service_error(fault, begun=answer.started)
+        return faults.service_error(fault, begun=answer.started, grammar_param=request.grammar_param)
     return None
