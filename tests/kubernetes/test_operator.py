@@ -134,7 +134,7 @@ async def test_no_request_fails_while_pods_come_and_go(world: Plane, tiny: str) 
 
     asking = asyncio.create_task(keep_asking())
     try:
-        await _replaced(world, tiny, "delete", "pod", "--wait=false", *_pods(world, tiny))
+        await _replaced(world, tiny, "delete", "pod", "--wait=false", "--ignore-not-found", *_pods(world, tiny))
         edit = json.dumps({"spec": {"engine": {"cpu": {"maxBatchSize": 8}}}})
         await _replaced(world, tiny, "patch", "modeldeployment", tiny, "--type=merge", "-p", edit)
         world.namespace.kubectl("scale", "modeldeployment", tiny, "--replicas=2")
