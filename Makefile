@@ -34,7 +34,7 @@ types: setup ## Check types.
 generate: setup ## Write the files that are made from the types: the CRD, the pages of its fields and of the chart.
 	@PYTHONPATH=hack $(BIN)/python -m generate
 
-unit contract integration e2e kubernetes: clients ## Run one suite; the one on Kubernetes runs only so.
+unit contract integration e2e kubernetes: clients ## Run one suite.
 	@$(BIN)/python -m pytest tests/$@ $(ARGS)
 
 bench: setup ## Measure added latency, throughput and CPU against a direct gRPC client and nginx.
