@@ -4,11 +4,12 @@ Also decides who keeps a served name that several models want.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from decimal import Decimal
 from hashlib import sha256
 from types import MappingProxyType
 
+from conch_contracts.capabilities import LACKS, asks_for_nothing
 from conch_contracts.modeldeployment import ModelSpec
 from conch_contracts.names import EngineAddress, ModelId, ServedName
 from conch_contracts.records import Engine, GenerationDefaults, ModelKind, Route, RoutingPolicy
@@ -79,10 +80,24 @@ def make_route(model: DesiredModel, facts: SourceFacts, names: tuple[ServedName,
         created=model.created,
         fingerprint=_fingerprint(model, facts),
         profile=spec.compat_profile,
-        generation=_defaults(spec.generation, facts.generation),
+        generation=_defaults(spec.generation, facts.generation).model_copy(
+            update=dict.fromkeys(unused_defaults(model, facts))
+        ),
         chat=chat_profile(spec, facts),
         encoder=encoder_profile(spec, facts),
         routing=_policy(spec.routing),
+    )
+
+
+def unused_defaults(model: DesiredModel, facts: SourceFacts) -> tuple[str, ...]:
+    """Return which of the folder's defaults for sampling the model's engines cannot obey, so that no request has them.
+
+    One that the deployment sets itself is no matter of the folder's.
+    """
+    spec, dialect, said = model.deployment.spec.generation, contract_of(model).dialect, asdict(facts.generation)
+    lacking = () if dialect is None else LACKS.get(dialect, {}).keys() & said.keys()
+    return tuple(
+        name for name in sorted(lacking) if getattr(spec, name) is None and not asks_for_nothing(name, said[name])
     )
 
 

@@ -15,7 +15,7 @@ from conch_contracts.conditions import (
 )
 from conch_contracts.names import Digest, ModelId, ServedName
 from conch_operator.policies import Input, failing_engine, judge
-from conch_operator.routes import claims_of
+from conch_operator.routes import claims_of, unused_defaults
 from conch_operator.state import (
     Desired,
     DesiredModel,
@@ -115,7 +115,7 @@ def _conditions(given: Input, conditions: tuple[Condition, ...], now: str) -> tu
     for kind, fault in judge(given).items():
         conditions = set_condition(conditions, _condition(kind, fault, now, generation))
     status, reason, message = derive_ready(conditions)
-    message = message or " ".join(filter(None, (_lost_names(given), _failing_engine(given))))
+    message = message or " ".join(filter(None, (_lost_names(given), _unused_defaults(given), _failing_engine(given))))
     ready = Condition(
         type=ConditionType.READY,
         status=status,
@@ -151,6 +151,12 @@ def _condition(kind: ConditionType, fault: Fault | None, now: str, generation: i
 def _lost_names(given: Input) -> str:
     lost = ", ".join(f"{name} (held by {owner})" for name, owner in given.claim.lost.items())
     return f"Serves without the names that older models hold: {lost}." if lost else ""
+
+
+def _unused_defaults(given: Input) -> str:
+    facts = given.observed.sources.get(given.model.id)
+    unused = ", ".join(unused_defaults(given.model, facts)) if isinstance(facts, SourceFacts) else ""
+    return f"Serves without defaults of generation_config.json that its engine cannot obey: {unused}." if unused else ""
 
 
 def _failing_engine(given: Input) -> str:

@@ -1,4 +1,5 @@
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -8,6 +9,7 @@ from conch_operator.state import (
     Desired,
     DesiredModel,
     EnginePhase,
+    GenerationFacts,
     Observed,
     ObservedEngine,
     Probe,
@@ -114,6 +116,15 @@ def test_an_engine_that_fails_beside_one_that_serves_is_told(other: ObservedEngi
 def test_an_external_engine_that_answers_makes_ready() -> None:
     seen = observed(engines=(), external={MODEL.id: READY})
     assert describe(Desired((EXTERNAL,)), seen, PUBLISHED, {}, "now")[MODEL.id].ready
+
+
+def test_a_ready_model_says_which_defaults_of_its_folder_nobody_obeys() -> None:
+    facts = replace(FACTS, generation=GenerationFacts(min_p=0.1, temperature=0.6))
+    seen = observed(sources={MODEL.id: facts}, engines=(), external={MODEL.id: READY})
+    ready = describe(Desired((EXTERNAL,)), seen, PUBLISHED, {}, "now")[MODEL.id].condition(ConditionType.READY)
+    assert ready is not None
+    assert ready.status is ConditionStatus.TRUE
+    assert ready.message.endswith("its engine cannot obey: min_p.")
 
 
 def test_conditions_behind_the_first_fault_wait() -> None:

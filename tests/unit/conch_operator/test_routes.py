@@ -6,7 +6,7 @@ import pytest
 from conch_contracts.names import Digest
 from conch_contracts.records import Dialect
 from conch_operator.contracts import contract_of
-from conch_operator.routes import claim_names, make_route
+from conch_operator.routes import claim_names, make_route, unused_defaults
 from conch_operator.state import GenerationFacts, SourceFacts
 from testkit.models import FACTS, desired_model
 
@@ -58,6 +58,29 @@ def test_what_the_deployment_says_about_sampling_wins_over_the_folder() -> None:
     model = desired_model(generation=said)
     told = make_route(model, facts, model.deployment.served_names).generation
     assert (told.temperature, told.top_p, told.top_k, told.min_p, told.repetition_penalty) == (1, 1, 0, 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "said", "min_p", "unused"),
+    [
+        ("tokens", {}, 0.1, ()),
+        ("vllm", {}, 0.1, ()),
+        ("fastertransformer", {}, None, ("min_p",)),
+        ("tensorrtllm", {}, None, ("min_p",)),
+        ("tensorrtllm", {"minP": "0"}, 0, ()),
+    ],
+)
+def test_what_the_folder_says_and_the_engine_cannot_obey_is_left_out(
+    dialect: str, said: dict[str, str], min_p: float | None, unused: tuple[str, ...]
+) -> None:
+    external = {"grpc": "triton.example.com:8001", "dialect": dialect}
+    model = desired_model(engine={"external": external}, generation=said)
+    facts = replace(FACTS, generation=GenerationFacts(min_p=0.1, top_k=20))
+    told = make_route(model, facts, model.deployment.served_names).generation
+    assert (told.min_p, told.top_k) == (min_p, 20)
+    assert unused_defaults(model, facts) == unused
+    silent = replace(FACTS, generation=GenerationFacts(min_p=0.0))
+    assert unused_defaults(model, silent) == ()
 
 
 def test_the_fingerprint_changes_with_what_shapes_answers_and_with_nothing_else() -> None:

@@ -131,6 +131,18 @@ class ModelSpec(SpecPart):
         return self.kind is ModelKind.LLM or "generation" not in self.model_fields_set
 
     @rule(
+        cel="!has(self.generation) || !has(self.generation.minP) || double(self.generation.minP) == 0.0 || "
+        "!(has(self.engine.fastertransformer) || has(self.engine.tensorrtllm) || (has(self.engine.external) && "
+        "has(self.engine.external.dialect) && self.engine.external.dialect in ['fastertransformer', 'tensorrtllm']))",
+        message="generation.minP cannot be obeyed by fastertransformer and tensorrtllm: remove it",
+    )
+    def _min_p_is_obeyed(self) -> bool:
+        engine, external = self.engine, self.engine.external
+        without = (Dialect.FASTERTRANSFORMER, Dialect.TENSORRTLLM)
+        lacks = engine.fastertransformer or engine.tensorrtllm or (external and external.dialect in without)
+        return not self.generation.min_p or not lacks
+
+    @rule(
         cel="self.kind == 'LLM' || !has(self.engine.cpu) || ((!has(self.engine.cpu.quantization) || "
         "self.engine.cpu.quantization == 'none') && (!has(self.engine.cpu.tokensPerSecond) || "
         "self.engine.cpu.tokensPerSecond == 0))",

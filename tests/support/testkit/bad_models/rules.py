@@ -114,6 +114,20 @@ RULE_CASES = (
     *(
         Case(
             14,
+            f"a least probability for {name}",
+            {**told, **generation(minP="0.1")},
+            "spec",
+            {**told, **generation(minP="0.0")},
+            "generation.minP cannot be obeyed",
+        )
+        for name, told in (
+            ("fastertransformer", engine(external={**EXTERNAL, "dialect": "fastertransformer"})),
+            ("tensorrtllm", engine(external={**EXTERNAL, "dialect": "tensorrtllm"})),
+        )
+    ),
+    *(
+        Case(
+            14,
             f"the fill-in template {wrong}",
             generation(fillIn=wrong),
             "spec.generation.fillIn",
