@@ -156,6 +156,23 @@ def test_validate_looks_at_the_template_of_a_model_that_is_not_here(tmp_path: Pa
     assert says in result.stderr
 
 
+def test_the_examples_are_valid_as_they_are(tmp_path: Path) -> None:
+    files = sorted(str(file) for file in EXAMPLE.parent.glob("*.yaml"))
+    result = conch("validate", *files, cwd=tmp_path)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert len(result.stdout.splitlines()) == len(files)
+
+
+def test_validate_warns_of_a_name_that_two_models_want(tmp_path: Path) -> None:
+    first, second = Path(example(tmp_path)), tmp_path / "second.yaml"
+    second.write_text(first.read_text().replace("name: tiny-chat", "name: other", 1))
+    result = conch("validate", str(first), str(second), cwd=tmp_path)
+    assert result.returncode == 0
+    (warning,) = result.stderr.splitlines()
+    assert "second.yaml:7: warning: local/other and local/tiny-chat" in warning
+    assert "models.yaml:7) want the name tiny-chat" in warning
+
+
 def test_validate_leaves_a_clusters_folders_alone(tmp_path: Path) -> None:
     result = conch("validate", "--cluster", example(tmp_path, str(EXAMPLE.parent), "/nowhere"), cwd=tmp_path)
     assert (result.returncode, result.stderr) == (0, "")

@@ -108,7 +108,6 @@ async def test_an_overflowing_prompt_is_refused_before_anything_queues():
     answer = await served.client.post(PATH, {**CHAT, "max_tokens": 5})
     error = answer.error
     assert (answer.status, error["code"], error["param"]) == (400, "context_length_exceeded", "max_tokens")
-    assert "64 tokens" in answer.error["message"]
     assert not served.upstream.sent(GENERATE_PATH)
 
 

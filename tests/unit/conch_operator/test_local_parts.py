@@ -21,6 +21,22 @@ ERROR = {"level": "ERROR", "message": "The process ends.", "exception": "Traceba
         ([json.dumps(ERROR), json.dumps({"level": "INFO", "message": "Stopped."})], "The process ends. TypeError: no"),
         ([json.dumps({"level": "ERROR", "message": "Port taken."})], "Port taken."),
         (["x" * 500], "x" * 400 + "…"),
+        ([json.dumps({"level": "INFO", "message": "Served."})], ""),
+        (
+            ["bind: Address already in use", json.dumps({"level": "INFO", "message": "x"})],
+            "bind: Address already in use",
+        ),
+        ([json.dumps(ERROR), *[json.dumps({"level": "INFO", "message": "x"})] * 50], "The process ends. TypeError: no"),
+        (["Traceback", "ValueError: no weights", "  in the folder", "Bye."], "ValueError: no weights"),
+        (["# Fatal error, can't open config file", "# Bye."], "# Fatal error, can't open config file"),
+        (
+            [
+                "E1121 10:00:00 failed to load 'm': no GPU",
+                "I1121 10:00:01 unloading",
+                "error: creating server: Internal",
+            ],
+            "E1121 10:00:00 failed to load 'm': no GPU",
+        ),
     ],
 )
 def test_the_reason_is_found_at_the_end_of_a_log(tmp_path: Path, lines: list[str], words: str) -> None:

@@ -18,7 +18,7 @@ from conch_operator.cli.models import load_models
 from conch_operator.cli.status import DEFAULT_STATE
 from conch_operator.local.desired import DesiredModels, InvalidFiles
 from conch_operator.local.engines import EngineServer
-from conch_operator.local.ports import PortInUse, check_free, free_ports
+from conch_operator.local.ports import CannotListen, check_free, free_ports
 from conch_operator.local.progress import Progress
 from conch_operator.local.services import ServiceOptions
 from conch_operator.local.session import GatewayRefused, Session, SessionOptions
@@ -82,7 +82,7 @@ def run(arguments: argparse.Namespace, *, environ: Mapping[str, str]) -> int:
     except StateInUse as error:
         sentence = f"Another conch up (process {error}) uses the state folder {state.path}"
         raise CommandError([f"{sentence}; stop it, or choose another with --state-dir."]) from error
-    except (StateUnusable, PortInUse, InvalidFiles, TritonUnavailable, RedisBinaryMissing, GatewayRefused) as error:
+    except (StateUnusable, CannotListen, InvalidFiles, TritonUnavailable, RedisBinaryMissing, GatewayRefused) as error:
         raise CommandError(str(error).splitlines()) from error
     return 0
 

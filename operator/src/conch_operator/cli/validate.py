@@ -2,9 +2,10 @@
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from conch_contracts.names import ServedName
 from conch_operator.errors import SourceError
 from conch_operator.manifests import Manifest, read
 from conch_operator.plan import is_served
@@ -22,18 +23,32 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print ok per valid object and one line per fault; exit status 1 when there are faults."""
+    """Print ok per valid object, and one line per fault and per name that two objects want.
+
+    The exit status is 1 when there are faults. Names may be shared for a while: the older object keeps them.
+    """
     files: list[Path] = arguments.files
     reading = read(files)
-    faults = [*reading.faults]
+    faults, shared = [*reading.faults], [*_shared_names(reading.manifests)]
     for manifest in reading.manifests:
         found = list(_faults(manifest, on_cluster=arguments.cluster))
         faults += found
         if not found:
             print(f"{manifest.file}:{manifest.line}: {manifest.deployment.model_id} ok")
-    for fault in faults:
-        print(fault, file=sys.stderr)
+    for line in (*faults, *shared):
+        print(line, file=sys.stderr)
     return 1 if faults else 0
+
+
+def _shared_names(manifests: Sequence[Manifest]) -> Iterator[str]:
+    """Yield a warning for each served name that several models want."""
+    first: dict[ServedName, Manifest] = {}
+    for manifest in manifests:
+        for name in manifest.deployment.served_names:
+            other = first.setdefault(name, manifest)
+            if other is not manifest:
+                both = f"{manifest.deployment.model_id} and {other.deployment.model_id} ({other.file}:{other.line})"
+                yield f"{manifest.file}:{manifest.line}: warning: {both} want the name {name}; the older one gets it"
 
 
 def _faults(manifest: Manifest, *, on_cluster: bool) -> Iterator[str]:

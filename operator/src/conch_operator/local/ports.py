@@ -1,10 +1,11 @@
 """Ports of this machine: finding free ones, and saying so when a wanted one is not."""
 
+import errno
 import socket
 
 
-class PortInUse(Exception):
-    """Something else listens on the wanted port."""
+class CannotListen(Exception):
+    """No server of this machine can listen at the wanted address; the message says why and what to do."""
 
 
 def free_ports(count: int) -> tuple[int, ...]:
@@ -20,11 +21,11 @@ def free_ports(count: int) -> tuple[int, ...]:
 
 
 def check_free(host: str, port: int) -> None:
-    """Return when a server could listen there; raises PortInUse with a sentence otherwise."""
+    """Return when a server could listen there; raises CannotListen with a sentence otherwise."""
     try:
         addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except socket.gaierror as error:
-        raise PortInUse(f"The host {host} is not known on this machine: {error.strerror}.") from error
+        raise CannotListen(f"The host {host} is not known on this machine: {error.strerror}.") from error
     for family, kind, protocol, _, address in addresses:
         with socket.socket(family, kind, protocol) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -33,7 +34,17 @@ def check_free(host: str, port: int) -> None:
             except OSError as error:
                 if family == socket.AF_INET6 and len(addresses) > 1:
                     continue  # Not every machine has IPv6; the gateway then serves IPv4 alone.
-                raise PortInUse(
-                    f"Port {port} on {host} cannot be used ({error.strerror}). "
-                    "Stop what listens there, or choose another with --port."
-                ) from error
+                raise CannotListen(_why(error, host, port)) from error
+
+
+def _why(error: OSError, host: str, port: int) -> str:
+    match error.errno:
+        case errno.EADDRNOTAVAIL:
+            return (
+                f"This machine does not have the address {host}. Name one of its own with --host, or 0.0.0.0 for all."
+            )
+        case errno.EACCES:
+            return f"Port {port} needs the rights of an administrator. Choose one above 1023 with --port."
+        case _:
+            found = f"Port {port} on {host} cannot be used ({error.strerror})."
+            return f"{found} Stop what listens there, or choose another with --port."
