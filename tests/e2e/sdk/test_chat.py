@@ -138,8 +138,9 @@ def test_the_request_id_of_the_client_comes_back(client: OpenAI) -> None:
     assert raw.parse()._request_id == "my-own-id-1"
 
 
-def test_too_long_a_prompt_is_refused_with_the_known_code(client: OpenAI) -> None:
+@pytest.mark.parametrize("words", [3_000, 500_000])
+def test_too_long_a_prompt_is_refused_with_the_known_code(client: OpenAI, words: int) -> None:
     with pytest.raises(openai.BadRequestError) as refused:
-        client.chat.completions.create(model="tiny-chat", messages=[{"role": "user", "content": "word " * 3000}])
+        client.chat.completions.create(model="tiny-chat", messages=[{"role": "user", "content": "word " * words}])
     assert refused.value.code == "context_length_exceeded"
     assert refused.value.param == "messages"

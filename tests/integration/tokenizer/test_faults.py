@@ -151,6 +151,39 @@ def test_large_texts_leave_the_loop_free(tokenizer: RunningTokenizer) -> None:
     assert sorted(waits)[len(waits) // 2] < 0.25  # encoding one of the texts takes a second
 
 
+def test_large_texts_leave_a_child_to_small_requests(
+    redis: RedisServer, bundle: tuple[Digest, bytes], tmp_path: Path
+) -> None:
+    patience = dict.fromkeys(("CONCH_TEMPLATE_TIMEOUT_S", "CONCH_ENCODE_TIMEOUT_S", "CONCH_QUEUE_WAIT_S"), "60")
+    with run_tokenizer(redis.url, bundle[0], tmp_path, **patience) as tokenizer:
+        assert_serves(tokenizer)
+        wait_for(lambda: len(tokenizer.children()) == 2, RESPAWN_S)
+        done: list[int] = []
+        large = [
+            threading.Thread(target=lambda: done.append(tokenizer.prepare(prompts=["word " * 300_000]).status))
+            for _ in range(4)
+        ]
+        large[0].start()
+        busy = _busy_child(set(tokenizer.children()))
+        os.kill(busy, signal.SIGSTOP)
+        for thread in large[1:]:
+            thread.start()
+        for _ in range(20):
+            assert_serves(tokenizer)
+        assert done == []
+        os.kill(busy, signal.SIGCONT)
+        for thread in large:
+            thread.join()
+        assert done == [200] * 4
+
+
+def test_a_text_that_the_context_cannot_hold_is_a_400(tokenizer: RunningTokenizer) -> None:
+    answer = tokenizer.prepare(chat={"messages": [{"role": "user", "content": "x" * 1_000_000}]}, context=2048)
+    error = answer.body["error"]
+    assert (answer.status, error["code"], error["param"]) == (400, "context_length_exceeded", "messages")
+    assert_serves(tokenizer)
+
+
 def test_text_over_the_bound_is_a_400(tokenizer: RunningTokenizer) -> None:
     answer = tokenizer.prepare(prompts=["x" * (4 * 1024**2 + 1)])
     assert (answer.status, answer.body["error"]["code"]) == (400, "context_length_exceeded")

@@ -38,12 +38,11 @@ async def test_the_worker_is_told_everything():
     await served.client.post(PATH, {**CHAT, "max_tokens": 7, "stop": "x", "n": 2, "temperature": 0})
     (message,) = served.upstream.sent(GENERATE_PATH)
     assert message["target"]["grpc"] == ENGINE
-    assert message["sampling"]["max_tokens"] == 7
-    assert message["sampling"]["temperature"] == 0
+    assert (message["sampling"]["max_tokens"], message["sampling"]["temperature"]) == (7, 0)
     assert (message["stop"], message["n"], message["api"]) == (["x"], 2, "chat")
     assert message["prompts"] == [{"ids": [0, 1, 2], "text": "xxx", "text_is_exact": True}]
     (preparation,) = served.upstream.sent(PREPARE_PATH)
-    assert preparation["chat"]["messages"] == [{"role": "user", "content": "hi"}]
+    assert (preparation["context"], preparation["chat"]["messages"]) == (64, [{"role": "user", "content": "hi"}])
 
 
 async def test_what_the_services_are_sent_is_what_their_contracts_say():

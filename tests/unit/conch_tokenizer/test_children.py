@@ -16,7 +16,9 @@ from conch_tokenizer.children import Bundle, ChildPool, PoolSettings
 from conch_tokenizer.connection import ChildConnection
 from conch_tokenizer.errors import BundleMissing, BundleUnreadable, ChildFailed, ChildLost
 from conch_tokenizer.frames import Frame, FrameReader, Operation, Reply
+from conch_tokenizer.lanes import SMALL_BYTES
 from conch_tokenizer.metrics import TokenizerMetrics
+from testkit.waiting import eventually
 
 BUNDLE = Bundle(Digest("0" * 64), Path("/folder"))
 Answer = Frame | None
@@ -177,6 +179,47 @@ async def test_requests_wait_for_a_child_in_turn() -> None:
             child.say(Frame(Reply.DONE, (await child.arrived.get()).payload))
             await task
         assert [task.result() for task in tasks] == [b"0", b"1", b"2"]
+
+
+LARGE = b"x" * (SMALL_BYTES + 1)
+
+
+def busy(source: FakeSource) -> list[FakeChild]:
+    return [child for child in source.children if child.requests]
+
+
+async def test_large_requests_leave_the_last_child_to_small_ones() -> None:
+    source = FakeSource(None)
+    async with pool_of(source, size=3) as pool, asyncio.TaskGroup() as group:
+        large = [group.create_task(pool.run(Operation.PREPARE, LARGE)) for _ in range(4)]
+        await eventually(lambda: len(source.children) == 3 and len(busy(source)) == 2, "two children at work")
+        (free,) = (child for child in source.children if not child.requests)
+        for number in range(5):
+            small = group.create_task(pool.run(Operation.PREPARE, b"%d" % number))
+            free.say(Frame(Reply.DONE, (await free.arrived.get()).payload))
+            assert await small == b"%d" % number
+        assert not any(task.done() for task in large)
+        for child in [child for child in source.children if child is not free] * 2:
+            await child.arrived.get()
+            child.say(Frame(Reply.DONE, b"{}"))
+        assert [await task for task in large] == [b"{}"] * 4
+
+
+async def test_a_child_lost_over_a_large_request_makes_room_for_the_next() -> None:
+    source = FakeSource(None, None, echo)
+    async with pool_of(source, size=2) as pool, asyncio.TaskGroup() as group:
+        first, second = (group.create_task(pool.run(Operation.PREPARE, LARGE)) for _ in range(2))
+        await eventually(lambda: len(source.children) == 2 and len(busy(source)) == 1, "one child at work")
+        (other,) = (child for child in source.children if not child.requests)
+        first.cancel()
+        await other.arrived.get()
+        other.say(Frame(Reply.DONE, b"{}"))
+        assert await second == b"{}"
+
+
+async def test_a_pool_of_one_child_serves_large_requests_too() -> None:
+    async with pool_of(FakeSource(echo)) as pool:
+        assert await pool.run(Operation.PREPARE, LARGE) == LARGE
 
 
 async def test_a_request_that_waited_too_long_is_refused_as_overload() -> None:

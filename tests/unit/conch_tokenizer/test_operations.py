@@ -88,6 +88,41 @@ def test_text_at_the_byte_bound_is_served(make_bench: Callable[[int], Workbench]
     assert operations.prepare(make_bench(1024), prepare(prompts=["中" * 341])).prompts[0].ids
 
 
+HOPELESS = "word " * 4_000
+"""20,000 bytes: 100 tokens of the example model hold 13,200 at most."""
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"prompts": ["x", HOPELESS]}, "prompt"),
+        ({"prompts": ["中" * 6_000]}, "prompt"),
+        ({"chat": {"messages": [{"role": "user", "content": HOPELESS}]}}, "messages"),
+    ],
+)
+def test_a_text_that_no_such_context_holds_is_refused_without_being_encoded(
+    fields: dict[str, Any], param: str, bench: Workbench, announced: list[str]
+) -> None:
+    with pytest.raises(InvalidRequest, match="maximum context length is 100 tokens") as caught:
+        operations.prepare(bench, prepare(context=100, **fields))
+    assert (caught.value.param, caught.value.code) == (param, "context_length_exceeded")
+    assert announced == []
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"prompts": [HOPELESS], "truncate_prompt_tokens": 100},
+        {"prompts": [(5,) * 200]},
+        {"prompts": ["x" * 13_200]},
+        {"chat": {**CHAT, "template_kwargs": {"unused": HOPELESS}}},
+    ],
+    ids=["cut", "ids", "perhaps", "not rendered"],
+)
+def test_what_the_context_may_hold_is_encoded_and_counted(fields: dict[str, Any], bench: Workbench) -> None:
+    assert operations.prepare(bench, prepare(context=100, **fields)).prompts[0].ids
+
+
 @pytest.mark.parametrize(("length", "expected"), [(2_000, []), (30_000, ["encoding"])])
 def test_only_long_work_is_announced(length: int, expected: list[str], bench: Workbench, announced: list[str]) -> None:
     operations.prepare(bench, prepare(prompts=["word " * (length // 5)]))

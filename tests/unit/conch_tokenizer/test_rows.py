@@ -94,6 +94,29 @@ def test_what_cannot_be_rows_is_refused_by_its_row(
     assert refused.value.param == param
 
 
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"texts": ("a", "a " * 400)}, "rows.1"),
+        ({"texts": ("a",), "pairs": ("a", "a", "a " * 400)}, "rows.2"),
+        ({"chat": {"messages": [{"role": "user", "content": "a " * 400}]}}, "messages"),
+        ({"texts": ("a " * 400,), "truncate": 5}, None),
+        ({"texts": ("a", "a b"), "truncate": None}, None),
+    ],
+)
+def test_a_row_that_no_such_context_holds_is_refused_without_being_encoded(
+    fields: dict[str, object], param: str | None
+) -> None:
+    chat_model = load(ROOT / "examples" / "tiny-chat")
+    bench = Workbench(chat_model, ChatRenderer(chat_model), 1000, lambda: None)
+    if param is None:
+        assert ask(bench, longest=5, **fields)
+        return
+    with pytest.raises(InvalidRequest, match="maximum context length is 5 tokens") as refused:
+        ask(bench, longest=5, **fields)
+    assert (refused.value.param, refused.value.code) == (param, "context_length_exceeded")
+
+
 def test_rows_that_were_cut_cut_nothing_that_comes_later(bench: Workbench, model: ModelTokenizer) -> None:
     text = "oil is stored in the house of the weather"
     whole = model.encode(text, add_special_tokens=True)

@@ -41,7 +41,8 @@ class PrepareRowsRequest(Message):
     truncate: int | None = None
     """Cut each row at so many tokens, special ones included, as the model's tokenizer does."""
     longest: int | None = None
-    """Above so many tokens of a pair it is told how many of them are the first text's."""
+    """The model's longest input: a text that is not cut and longer for certain is refused without being encoded, and
+    a longer pair tells how many of its tokens are the first text's."""
 
 
 class PrepareRowsResponse(Message):

@@ -34,6 +34,8 @@ class PrepareRequest(Message):
     add_special_tokens: bool = True
     truncate_prompt_tokens: int | None = None
     """Keep only the last so many tokens."""
+    context: int | None = None
+    """The model's context: a text that is not cut and longer for certain is refused without being encoded."""
     bad_words: tuple[str, ...] = ()
     stop_words: tuple[str, ...] = ()
     marks: tuple[str, ...] = ()

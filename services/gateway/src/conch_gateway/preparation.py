@@ -32,6 +32,7 @@ def chat(request: ChatCompletionRequest, route: Route) -> PrepareRequest:
         prompts=None if prompt is None else (prompt,),
         add_special_tokens=bool(request.add_special_tokens),
         truncate_prompt_tokens=_kept(request, request.max_completion_tokens or request.max_tokens, route),
+        context=route.max_model_len,
         bad_words=tuple(request.bad_words or ()),
         stop_words=_stop_words(request, route),
         marks=thinking.marks(request, route),
@@ -49,6 +50,7 @@ def completion(request: CompletionRequest, route: Route) -> PrepareRequest:
         prompts=_with_suffix(prompts, request.suffix, route) if request.suffix else prompts,
         add_special_tokens=request.add_special_tokens is not False,
         truncate_prompt_tokens=_kept(request, request.max_tokens, route),
+        context=route.max_model_len,
         bad_words=tuple(request.bad_words or ()),
         stop_words=_stop_words(request, route),
     )

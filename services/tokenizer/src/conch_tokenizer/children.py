@@ -1,4 +1,4 @@
-"""A fixed number of children, and the queue of requests that wait for one.
+"""A fixed number of children, and what they are asked to do; who gets which is decided in `lanes`.
 
 Each place is kept by one task: spawn a child, load what was loaded before, offer it, wait for its end, begin again.
 So a child that was killed or died is replaced within milliseconds, whatever the reason was.
@@ -6,9 +6,9 @@ So a child that was killed or died is replaced within milliseconds, whatever the
 
 import asyncio
 import logging
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -25,6 +25,7 @@ from conch_tokenizer.bounds import TimeLimits
 from conch_tokenizer.connection import ChildConnection, Ended
 from conch_tokenizer.errors import BundleMissing, BundleUnreadable, ChildError, ChildFailed, ChildHung, ChildLost, Stage
 from conch_tokenizer.frames import Frame, Operation, Reply
+from conch_tokenizer.lanes import SMALL_BYTES, Lanes
 from conch_tokenizer.metrics import TokenizerMetrics
 
 log = logging.getLogger(__name__)
@@ -79,8 +80,7 @@ class ChildPool:
         self._settings = settings
         self._metrics = metrics
         self._tracer = tracer
-        self._idle: deque[ChildConnection] = deque()
-        self._waiting: deque[asyncio.Future[ChildConnection]] = deque()
+        self._lanes = Lanes(settings.size)
         self._loaded: OrderedDict[Digest, Bundle] = OrderedDict()
         self._stack = AsyncExitStack()
         self._alive = 0
@@ -122,16 +122,16 @@ class ChildPool:
             return await self._once_more(failure, operation, payload, bundle)
 
     def begin(self, operation: Operation, payload: bytes, ended: Ended) -> bool:
-        """Give one request to an idle child in this very moment; False when none is idle.
+        """Give one small request to an idle child in this very moment; False when none is idle.
 
         Whatever `ended` is told, `resume` makes an answer or an error of it.
         """
-        child = self._idle_child()
+        child = self._lanes.take(large=False)
         if child is None:
             return False
 
         def done(outcome: Frame | ChildError) -> None:
-            self._offer(child)
+            self._lanes.offer(child)
             ended(outcome)
 
         child.begin(operation, payload, self._settings.limits, done)
@@ -154,14 +154,14 @@ class ChildPool:
 
     async def _run_once(self, operation: Operation, payload: bytes, bundle: Bundle | None) -> bytes:
         with self._metrics.queue_seconds.time(), self._tracer.span("wait"):
-            child = await self._acquire()
+            child = await self._acquire(large=len(payload) > SMALL_BYTES)
         try:
             with self._tracer.span("work"):
                 if bundle is not None:
                     await self._load(child, bundle)
                 return _result(await child.exchange(operation, payload, self._settings.limits))
         finally:
-            self._offer(child)
+            self._lanes.offer(child)
 
     async def _load(self, child: ChildConnection, bundle: Bundle) -> None:
         payload = frames.load_payload(bundle.digest, str(bundle.folder))
@@ -171,49 +171,24 @@ class ChildPool:
         while len(self._loaded) > self._settings.models_in_memory:
             self._loaded.popitem(last=False)
 
-    async def _acquire(self) -> ChildConnection:
+    async def _acquire(self, *, large: bool) -> ChildConnection:
         self._wanted.set()
-        idle = self._idle_child()
+        idle = self._lanes.take(large=large)
         if idle is not None:
             return idle
-        if len(self._waiting) >= self._settings.queue_max:
+        if self._lanes.waiting >= self._settings.queue_max:
             raise Unavailable("too many requests wait for the tokenizer", retry_after_s=1, retryable=True)
-        turn: asyncio.Future[ChildConnection] = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
-        taken = False
+        turn, taken = self._lanes.join(large=large), False
         try:
             async with asyncio.timeout(self._settings.queue_wait_s):
-                child = await turn
+                child = await turn.child
                 taken = True
                 return child
         except TimeoutError as exc:
             raise Unavailable("the tokenizer is overloaded", retry_after_s=1, retryable=True) from exc
         finally:
             if not taken:
-                self._leave_queue(turn)
-
-    def _idle_child(self) -> ChildConnection | None:
-        while self._idle:
-            child = self._idle.pop()
-            if not child.lost.is_set():
-                return child
-        return None
-
-    def _leave_queue(self, turn: asyncio.Future[ChildConnection]) -> None:
-        with suppress(ValueError):
-            self._waiting.remove(turn)
-        if turn.done() and not turn.cancelled():
-            self._offer(turn.result())  # It was given a child in the moment in which it gave up.
-
-    def _offer(self, child: ChildConnection) -> None:
-        if child.lost.is_set():
-            return
-        while self._waiting:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                turn.set_result(child)
-                return
-        self._idle.append(child)
+                self._lanes.leave(turn)
 
     async def _keep_place(self) -> None:
         await self._wanted.wait()
@@ -227,7 +202,7 @@ class ChildPool:
             self._alive += 1
             self._first_ready.set()
             try:
-                self._offer(child)
+                self._lanes.offer(child)
                 await child.lost.wait()
                 log.warning("A child ended and is replaced.", extra={"child": child.number})
                 self._metrics.children_lost.inc()

@@ -16,11 +16,11 @@ from conch_kit.errors import InternalError, ServiceError
 from conch_kit.logs import request_id_var
 from conch_tokenizer.errors import ChildError
 from conch_tokenizer.frames import Frame, Operation, Reply
+from conch_tokenizer.lanes import SMALL_BYTES
 from conch_tokenizer.service import PATHS, TokenizerService
 
 log = logging.getLogger(__name__)
 
-_SMALL_BYTES = 64 * 1024
 _OPERATIONS = {path.encode(): operation for path, operation in PATHS.items()}
 _JSON = b"content-type: application/json\r\n"
 _TOKEN, _REQUEST_ID = INTERNAL_TOKEN.encode(), REQUEST_ID.encode()
@@ -83,7 +83,7 @@ class DirectProtocol(HttpToolsProtocol):
             super().on_body(body)
             return
         self._held += body
-        if len(self._held) > _SMALL_BYTES:
+        if len(self._held) > SMALL_BYTES:
             self._take_the_usual_way()
 
     def on_message_complete(self) -> None:

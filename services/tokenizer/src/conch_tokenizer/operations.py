@@ -36,6 +36,22 @@ class Workbench:
     announce_encoding: Callable[[], None]
     """Called before long work that is not the template's."""
 
+    def check_fits(self, text: str, context: int | None, *, param: str) -> None:
+        """Refuse a text that is longer than a context for certain, without encoding it; raises InvalidRequest."""
+        if context is None or self.model.bytes_per_token is None:
+            return
+        most = context * self.model.bytes_per_token
+        if len(text) * 4 <= most:
+            return
+        size = len(text) if len(text) > most else len(text.encode())
+        if size > most:
+            raise InvalidRequest(
+                f"This model's maximum context length is {context} tokens, which hold {most} bytes of text at most. "
+                f"However, your text has {size} bytes or more. Please reduce its length.",
+                param=param,
+                code="context_length_exceeded",
+            )
+
     def check_size(self, texts: Sequence[str], *, param: str) -> None:
         """Refuse more text than a request may hold; raises InvalidRequest."""
         characters = sum(map(len, texts))
@@ -69,10 +85,11 @@ def prepare(bench: Workbench, request: PrepareRequest) -> PrepareResponse:
     keep = request.truncate_prompt_tokens
     if keep is not None and keep < 1:
         raise InvalidRequest(f"expected at least 1, found {keep}", param="truncate_prompt_tokens")
+    context = request.context if keep is None else None
     if request.chat is not None:
-        prompts = [_from_chat(bench, request.chat, add_special_tokens=request.add_special_tokens)]
+        prompts = [_from_chat(bench, request.chat, add_special_tokens=request.add_special_tokens, context=context)]
     else:
-        prompts = _from_prompts(bench, request.prompts or (), add_special_tokens=request.add_special_tokens)
+        prompts = _from_prompts(bench, request, context)
     return PrepareResponse(
         prompts=tuple(_truncated(bench.model, prompt, keep) for prompt in prompts),
         bad_words=words.bad_words(bench.model, request.bad_words),
@@ -102,8 +119,11 @@ def detokenize(bench: Workbench, request: DetokenizeRequest) -> DetokenizeRespon
     return DetokenizeResponse(prompt=bench.model.decode(request.tokens))
 
 
-def _from_chat(bench: Workbench, chat: ChatInput, *, add_special_tokens: bool) -> PreparedPrompt:
+def _from_chat(
+    bench: Workbench, chat: ChatInput, *, add_special_tokens: bool, context: int | None = None
+) -> PreparedPrompt:
     rendered = bench.renderer.render(chat, add_special_tokens=add_special_tokens)
+    bench.check_fits(rendered.text, context, param="messages")
     bench.check_size([rendered.text], param="messages")
     ids = tuple(rendered.encode())
     if not ids:
@@ -112,13 +132,14 @@ def _from_chat(bench: Workbench, chat: ChatInput, *, add_special_tokens: bool) -
     return PreparedPrompt(ids=ids, text=text, text_is_exact=not add_special_tokens)
 
 
-def _from_prompts(
-    bench: Workbench, prompts: Sequence[str | tuple[int, ...]], *, add_special_tokens: bool
-) -> list[PreparedPrompt]:
-    if not prompts:
+def _from_prompts(bench: Workbench, request: PrepareRequest, context: int | None) -> list[PreparedPrompt]:
+    if not request.prompts:
         raise InvalidRequest("expected at least one prompt, found none", param="prompt")
-    bench.check_size([prompt for prompt in prompts if isinstance(prompt, str)], param="prompt")
-    return [_from_prompt(bench, prompt, add_special_tokens=add_special_tokens) for prompt in prompts]
+    texts = [prompt for prompt in request.prompts if isinstance(prompt, str)]
+    for text in texts:
+        bench.check_fits(text, context, param="prompt")
+    bench.check_size(texts, param="prompt")
+    return [_from_prompt(bench, prompt, add_special_tokens=request.add_special_tokens) for prompt in request.prompts]
 
 
 def _from_prompt(bench: Workbench, prompt: str | tuple[int, ...], *, add_special_tokens: bool) -> PreparedPrompt:

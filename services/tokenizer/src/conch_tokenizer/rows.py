@@ -35,19 +35,27 @@ def _firsts(bench: Workbench, request: PrepareRowsRequest, rows: Sequence[Row]) 
     return tuple(len(row.ids) for row in alone)
 
 
+def _limit(request: PrepareRowsRequest) -> int | None:
+    """Return how long the texts may be as they are; None where they are cut."""
+    return request.longest if request.truncate is None and request.truncate_pairs is None else None
+
+
 def _from_chat(bench: Workbench, request: PrepareRowsRequest) -> list[Row]:
     assert request.chat is not None
     rendered = bench.renderer.render(request.chat, add_special_tokens=request.add_special_tokens)
+    bench.check_fits(rendered.text, _limit(request), param="messages")
     bench.check_size([rendered.text], param="messages")
     return [_cut(rendered.encode(), request.truncate)]
 
 
 def _from_texts(bench: Workbench, request: PrepareRowsRequest) -> list[Row]:
     texts = [text for text in request.texts if isinstance(text, str)]
+    for index, text in enumerate(request.texts):
+        if isinstance(text, str):
+            bench.check_fits(text, _limit(request), param=f"rows.{index}")
+        else:
+            bench.check_ids(text, param=f"rows.{index}")
     bench.check_size(texts, param="rows")
-    for index, ids in enumerate(request.texts):
-        if not isinstance(ids, str):
-            bench.check_ids(ids, param=f"rows.{index}")
     encoded = iter(_encode(bench, request, texts, None))
     return [next(encoded) if isinstance(text, str) else _cut(text, request.truncate) for text in request.texts]
 
@@ -56,6 +64,8 @@ def _from_pairs(bench: Workbench, request: PrepareRowsRequest) -> list[Row]:
     firsts = [text for text in request.texts if isinstance(text, str)]
     if len(firsts) != len(request.texts) or len(firsts) not in (1, len(request.pairs)):
         raise InvalidRequest("expected one text, or one for each of the pairs")
+    for index, text in enumerate(request.pairs):
+        bench.check_fits(text, _limit(request), param=f"rows.{index}")
     bench.check_size([*firsts, *request.pairs], param="rows")
     return _encode(bench, request, firsts * (len(request.pairs) // len(firsts)), _shortened(bench, request))
 

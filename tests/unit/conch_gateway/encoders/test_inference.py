@@ -90,7 +90,8 @@ async def test_the_worker_is_told_everything_that_its_contract_holds() -> None:
     body = {"model": "enc", "input": "hi", "dimensions": 8, "encoding_format": "base64"}
     assert (await served.client.post("/v1/embeddings", body)).status == 200
     prepared, encoded = served.upstream.posts
-    assert PrepareRowsRequest.model_validate_json(prepared.body).texts == ("hi",)
+    rows = PrepareRowsRequest.model_validate_json(prepared.body)
+    assert (rows.texts, rows.longest) == (("hi",), 64)
     message = EncodeRequest.model_validate_json(encoded.body)
     assert message.target.model_dump() == {
         "address": ENGINE,

@@ -99,7 +99,9 @@ def score(request: ScoreRequest, route: Route) -> Work:
         )
         names = Names((text_field("text_2", request.text_2),), first=text_field("text_1", request.text_1))
         return Work(rows, names, Task.SCORE, activation=_activation(request.activation, route))
-    rows = PrepareRowsRequest(digest=route.tokenizer_digest, texts=(*firsts, *seconds), truncate=cut)
+    rows = PrepareRowsRequest(
+        digest=route.tokenizer_digest, texts=(*firsts, *seconds), truncate=cut, longest=route.max_model_len
+    )
     names = Names((text_field("text_1", request.text_1), text_field("text_2", request.text_2)))
     return Work(rows, names, Task.SIMILARITY, firsts=len(firsts))
 
@@ -107,7 +109,9 @@ def score(request: ScoreRequest, route: Route) -> Work:
 def classify(request: ClassifyRequest, route: Route) -> Work:
     """Return the work of a classification request."""
     texts = (request.input,) if isinstance(request.input, str) else tuple(request.input)
-    rows = PrepareRowsRequest(digest=route.tokenizer_digest, texts=texts, truncate=_cut(request, route))
+    rows = PrepareRowsRequest(
+        digest=route.tokenizer_digest, texts=texts, truncate=_cut(request, route), longest=route.max_model_len
+    )
     names = Names((text_field("input", request.input),))
     return Work(rows, names, Task.SCORE, activation=_activation(request.activation, route))
 
@@ -134,7 +138,13 @@ def _inputs(request: InputFields, route: Route) -> tuple[PrepareRowsRequest, Nam
     if request.messages is not None:
         chat = chat_input(request.messages, route, generation_prompt=request.add_generation_prompt)
         special = bool(request.add_special_tokens)
-        rows = PrepareRowsRequest(digest=route.tokenizer_digest, chat=chat, add_special_tokens=special, truncate=cut)
+        rows = PrepareRowsRequest(
+            digest=route.tokenizer_digest,
+            chat=chat,
+            add_special_tokens=special,
+            truncate=cut,
+            longest=route.max_model_len,
+        )
         return rows, Names((TextField("messages"),))
     texts = _texts(request)
     single = isinstance(request.input, list) and isinstance(request.input[0], int)
@@ -143,7 +153,13 @@ def _inputs(request: InputFields, route: Route) -> tuple[PrepareRowsRequest, Nam
         if not isinstance(text, str):
             check_vocabulary(text, route, param=names.of_row(index))
     special = request.add_special_tokens is not False
-    rows = PrepareRowsRequest(digest=route.tokenizer_digest, texts=texts, add_special_tokens=special, truncate=cut)
+    rows = PrepareRowsRequest(
+        digest=route.tokenizer_digest,
+        texts=texts,
+        add_special_tokens=special,
+        truncate=cut,
+        longest=route.max_model_len,
+    )
     return rows, names
 
 
