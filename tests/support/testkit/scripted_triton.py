@@ -1,7 +1,7 @@
 """A Triton client that plays scripts, for tests of what stands in front of it."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TypeAlias
 
 from tritonclient.grpc.model_config_pb2 import ModelConfig
@@ -14,17 +14,60 @@ Event: TypeAlias = ModelInferResponse | Exception | asyncio.Event
 """A message, an error that ends the call, or a gate at which the script waits."""
 
 
+class ScriptedStream(AsyncIterator[ModelInferResponse]):
+    """Plays one script."""
+
+    def __init__(self, script: Sequence[Event], on_cancel: Callable[[], None]) -> None:
+        self.left_for: float | None = None
+        """How long the rest may take, once nobody reads any more."""
+        self._script = iter(script)
+        self._on_cancel = on_cancel
+        self._begun = self._ended = False
+
+    async def __anext__(self) -> ModelInferResponse:
+        self._begun = True
+        for event in self._script:
+            match event:
+                case Exception():
+                    self._ended = True
+                    raise event
+                case asyncio.Event():
+                    await self._wait(event)
+                case _:
+                    return event
+        self._ended = True
+        raise StopAsyncIteration
+
+    async def aclose(self) -> None:
+        """Note that the call was cancelled, if it was under way."""
+        if self._begun and not self._ended:
+            self._ended = True
+            self._on_cancel()
+
+    def leave(self, within_s: float) -> None:
+        """Note that nobody waits for the end."""
+        self.left_for = within_s
+
+    async def _wait(self, gate: asyncio.Event) -> None:
+        try:
+            await gate.wait()
+        except asyncio.CancelledError:
+            await self.aclose()
+            raise
+
+
 class ScriptedTriton:
     """Plays the n-th script to the n-th call and records how each ended."""
 
     def __init__(self, *scripts: Sequence[Event], config: ModelConfig | None = None) -> None:
         self.requests: list[ModelInferRequest] = []
+        self.streams: list[ScriptedStream] = []
         self.configs_read = 0
         self.cancelled: list[int] = []
         self._scripts = scripts
         self._config = config or ModelConfig()
 
-    async def stream(
+    def stream(
         self,
         address: EngineAddress,
         request: ModelInferRequest,
@@ -32,22 +75,13 @@ class ScriptedTriton:
         first_timeout_s: float,
         inter_timeout_s: float,
         timeout_s: float,
-    ) -> AsyncGenerator[ModelInferResponse, None]:
+    ) -> "ScriptedStream":
         """Play the next script."""
         number = len(self.requests)
+        stream = ScriptedStream(self._scripts[number], lambda: self.cancelled.append(number))
         self.requests.append(request)
-        try:
-            for event in self._scripts[number]:
-                match event:
-                    case Exception():
-                        raise event
-                    case asyncio.Event():
-                        await event.wait()
-                    case _:
-                        yield event
-        except (asyncio.CancelledError, GeneratorExit):
-            self.cancelled.append(number)
-            raise
+        self.streams.append(stream)
+        return stream
 
     async def infer(
         self, address: EngineAddress, request: ModelInferRequest, *, timeout_s: float

@@ -2,12 +2,11 @@
 
 With one choice it runs in the request's own task; with several each has a task, as many run at once as the engine has
 slots for the request, and the first that fails ends the others. Nothing is queued between engine and client: a slow
-reader stops the reading of the engine's stream.
+reader stops the reading of the engine's stream. An answer that has ended does not wait for the end of that stream.
 """
 
 import asyncio
 from collections.abc import Callable, Sequence
-from contextlib import aclosing, suppress
 
 from tritonclient.grpc.service_pb2 import ModelInferResponse
 
@@ -26,7 +25,7 @@ from conch_llm_worker.vocabulary import Vocabulary
 AnyGeneration = Generation | TextGeneration
 
 _LAST_WORD_S = 0.5
-"""How long an engine may take to end its stream after the last token."""
+"""How long an engine may take to end its stream after the last token; nobody waits for it."""
 _GRACE_S = 0.05
 """How long it may take when only the worker knows that the answer has ended, before it is made to end."""
 
@@ -85,15 +84,22 @@ class Choices:
     async def _generate(self, index: int) -> None:
         call = await self._engines.prepare(self._request, index, self._vocabulary)
         generation = self._generations[index] = self._generation(call, index)
-        async with aclosing(self._engines.responses(self._request, call)) as responses:
-            with self._engines.span("wait"):
-                opening = await anext(aiter(responses), None)
-            if opening is None:
-                raise MalformedResponse("The engine's stream is empty.")
-            with self._engines.span("work"):
-                finish = await self._write(index, generation, call.reader, opening, responses)
-                cut = self._cut_short(call, generation, finish)
-                await _last_word(responses, _GRACE_S if cut else _LAST_WORD_S)
+        responses = self._engines.responses(self._request, call)
+        try:
+            finish = await self._answer_with(index, generation, call.reader, responses)
+        except BaseException:
+            await responses.aclose()
+            raise
+        # An engine that is done must be let say so: Triton 24.10 crashes when a cancellation meets its final response.
+        responses.leave(_GRACE_S if self._cut_short(call, generation, finish) else _LAST_WORD_S)
+
+    async def _answer_with(self, index: int, generation: AnyGeneration, reader: Reader, responses: Responses) -> Finish:
+        with self._engines.span("wait"):
+            opening = await anext(aiter(responses), None)
+        if opening is None:
+            raise MalformedResponse("The engine's stream is empty.")
+        with self._engines.span("work"):
+            return await self._write(index, generation, reader, opening, responses)
 
     def _generation(self, call: Dispatch, index: int) -> AnyGeneration:
         beginning = self._beginning(index)
@@ -168,14 +174,6 @@ class Choices:
         if not isinstance(finish.stop_reason, str) or generation.completion_tokens >= self._request.sampling.max_tokens:
             return False
         return not call.told_words or finish.stop_reason in self._request.stop
-
-
-async def _last_word(responses: Responses, within_s: float) -> None:
-    """Let an engine that is done say so: Triton 24.10 crashes when a cancellation meets its final response."""
-    with suppress(TimeoutError, EngineError):
-        async with asyncio.timeout(within_s):
-            async for _ in responses:
-                pass
 
 
 def _first(failures: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -4,8 +4,9 @@ All dialects but `tokens` need the model's own config; it is read once per engin
 failed, since another model may have taken its place.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Protocol
 
 from tritonclient.grpc.model_config_pb2 import ModelConfig
@@ -35,6 +36,10 @@ class Responses(Protocol):
 
     async def aclose(self) -> None:
         """End the call."""
+        ...
+
+    def leave(self, within_s: float) -> None:
+        """Let the call come to its end by itself, unless that takes too long."""
         ...
 
 
@@ -95,7 +100,7 @@ class EngineCalls:
         """Make the call and return the engine's messages; closing them cancels it."""
         address, timeout_s = request.target.grpc, request.timeout_s
         if not call.streamed:
-            return self._once(address, call.message, timeout_s)
+            return _OneResponse(partial(self._triton.infer, address, call.message, timeout_s=timeout_s))
         return self._triton.stream(
             address,
             call.message,
@@ -116,11 +121,6 @@ class EngineCalls:
         """Choose a seed where the client has not: these backends take the same one for all requests without."""
         return sampling if sampling.seed is not None else sampling.model_copy(update={"seed": self._random_seed()})
 
-    async def _once(
-        self, address: EngineAddress, message: ModelInferRequest, timeout_s: float
-    ) -> AsyncGenerator[ModelInferResponse, None]:
-        yield await self._triton.infer(address, message, timeout_s=timeout_s)
-
     async def _order(
         self, request: GenerateRequest, prompt: PreparedPrompt, sampling: SamplingParameters, vocabulary: Vocabulary
     ) -> Order:
@@ -134,6 +134,26 @@ class EngineCalls:
         if known is None:
             known = self._layouts[key] = read_layout(await self._triton.model_config(*key))
         return known
+
+
+class _OneResponse(AsyncIterator[ModelInferResponse]):
+    """The only message of a model that answers once; it ends the call."""
+
+    def __init__(self, ask: Callable[[], Awaitable[ModelInferResponse]]) -> None:
+        self._ask = ask
+        self._ended = False
+
+    async def __anext__(self) -> ModelInferResponse:
+        if self._ended:
+            raise StopAsyncIteration
+        self._ended = True
+        return await self._ask()
+
+    async def aclose(self) -> None:
+        """Do nothing: whoever is cancelled while it waits has cancelled the call."""
+
+    def leave(self, within_s: float) -> None:
+        """Do nothing: the call has ended."""
 
 
 def _sampling_of(request: GenerateRequest, variant: int) -> SamplingParameters:

@@ -79,6 +79,37 @@ def _stream(call: Call, *, first_s: float = 5.0, inter_s: float = 5.0) -> Engine
 EOF = grpc.aio.EOF
 
 
+async def test_a_stream_that_is_left_is_read_to_its_end_in_the_background() -> None:
+    call, closing = FakeCall(_message(), _message(), _message(final=True)), ClosingCalls()
+    stream = EngineStream(lambda _: call, StreamTimeouts(5, 5), closing)
+    await anext(stream)
+    stream.leave(within_s=60)
+    assert not stream.ended
+    call.close()
+    await closing.wait()
+    assert (stream.ended, call.reads, call.cancelled) == (True, 3, False)
+
+
+@pytest.mark.parametrize("end", [(), (_message(error="broken"),)], ids=["silence", "an error"])
+async def test_a_stream_that_is_left_and_does_not_end_is_cancelled(end: tuple[object, ...]) -> None:
+    call, closing = FakeCall(_message(), *end), ClosingCalls()
+    stream = EngineStream(lambda _: call, StreamTimeouts(5, 5), closing)
+    await anext(stream)
+    stream.leave(within_s=0.001)
+    await closing.wait()
+    assert (stream.ended, call.cancelled) == (True, True)
+
+
+async def test_a_stream_that_has_ended_is_left_at_once() -> None:
+    call, closing = FakeCall(_message(final=True)), ClosingCalls()
+    stream = EngineStream(lambda _: call, StreamTimeouts(5, 5), closing)
+    await anext(stream)
+    stream.leave(within_s=60)
+    call.close()
+    await closing.wait()
+    assert (call.reads, call.cancelled) == (1, False)
+
+
 async def test_a_stream_ends_with_the_final_response() -> None:
     call = FakeCall(_message(), _message(), _message(final=True))
     stream = _stream(call)

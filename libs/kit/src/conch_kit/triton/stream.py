@@ -1,12 +1,14 @@
 """One request's stream of responses: it waits with a deadline, knows its end, and cancels at once when closed.
 
 After the final response the server closes the call by itself, and nobody waits for it: Triton 24.10 can crash when a
-cancellation meets its final response, so a finished call is cancelled only when the server has forgotten it. One
-timer guards the whole stream and is pushed forward, instead of one per message: a token message must stay cheap.
+cancellation meets its final response, so a finished call is cancelled only when the server has forgotten it. Whoever
+knows of the end before it has come leaves the rest of the stream to be read here, and goes on. One timer guards the
+whole stream and is pushed forward, instead of one per message: a token message must stay cheap.
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol, Self
 
@@ -58,11 +60,12 @@ class StreamTimeouts:
 
 
 class ClosingCalls:
-    """Finished calls that their servers have not closed yet, kept alive until they have."""
+    """Calls that nobody needs any more, kept until their servers have ended them."""
 
     def __init__(self, patience_s: float = _CLOSING_S) -> None:
         self._patience_s = patience_s
         self._timers: dict[Call, asyncio.TimerHandle] = {}
+        self._readers: set[asyncio.Task[None]] = set()
         self._none_left = asyncio.Event()
 
     def add(self, call: Call) -> None:
@@ -71,8 +74,16 @@ class ClosingCalls:
             self._timers[call] = asyncio.get_running_loop().call_later(self._patience_s, call.cancel)
             call.add_done_callback(self._closed)
 
+    def read_out(self, stream: "EngineStream", within_s: float) -> None:
+        """Read a stream to its end in the background; cancel it when that takes too long."""
+        reader = asyncio.get_running_loop().create_task(_read_out(stream, within_s))
+        self._readers.add(reader)
+        reader.add_done_callback(self._readers.discard)
+
     async def wait(self) -> None:
         """Wait until all are closed, which takes no longer than the patience."""
+        if self._readers:
+            await asyncio.wait(self._readers)
         if self._timers:
             self._none_left.clear()
             await self._none_left.wait()
@@ -135,6 +146,11 @@ class EngineStream(AsyncIterator[ModelInferResponse]):
     async def aclose(self) -> None:
         """End the stream: cancel the request, unless it has ended by itself."""
         self.cancel()
+
+    def leave(self, within_s: float) -> None:
+        """Have the rest read by nobody in particular, and the request cancelled when the end does not come in time."""
+        if not self._ended:
+            self._closing.read_out(self, within_s)
 
     def cancel(self) -> None:
         """Cancel the request now; does nothing when it has ended."""
@@ -202,6 +218,13 @@ class EngineStream(AsyncIterator[ModelInferResponse]):
         elif self._call is not None:
             self._timed_out = True
             self._call.cancel()
+
+
+async def _read_out(stream: EngineStream, within_s: float) -> None:
+    with suppress(TimeoutError, EngineError):
+        async with asyncio.timeout(within_s):
+            async for _ in stream:
+                pass
 
 
 def translate(error: grpc.aio.AioRpcError, *, started: bool) -> EngineError:
