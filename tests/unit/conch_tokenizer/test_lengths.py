@@ -10,7 +10,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_to
 from tokenizers.normalizers import Normalizer
 from tokenizers.pre_tokenizers import PreTokenizer
 
-from conch_tokenizer.lengths import MOST_SHRUNK, bytes_per_token
+from conch_tokenizer.lengths import MOST_SHRUNK, Reach, reach
 from conch_tokenizer.model import ModelTokenizer
 
 ALPHABET = pre_tokenizers.ByteLevel.alphabet()
@@ -91,21 +91,40 @@ UNBOUNDED = {
 
 @pytest.mark.parametrize("tokenizer", BOUNDED.values(), ids=BOUNDED)
 def test_no_text_has_fewer_tokens_than_the_bound_says(tokenizer: Tokenizer) -> None:
-    most, chance = bytes_per_token(tokenizer), random.Random(7)
-    assert most is not None
+    found, chance = reach(tokenizer), random.Random(7)
+    assert found is not None
     texts = [*PIECES, *("".join(chance.choices(PIECES, k=chance.randint(1, 60))) for _ in range(300))]
     texts += ["".join(map(chr, chance.sample(range(0xD800), 40))) for _ in range(200)]
     for text in texts:
-        assert len(text.encode()) <= most * len(tokenizer.encode(text).ids), text
+        assert found.at_least(text) <= len(tokenizer.encode(text).ids), text
 
 
 @pytest.mark.parametrize("tokenizer", UNBOUNDED.values(), ids=UNBOUNDED)
 def test_where_text_can_vanish_there_is_no_bound(tokenizer: Tokenizer) -> None:
-    assert bytes_per_token(tokenizer) is None
+    assert reach(tokenizer) is None
 
 
 def test_the_example_model_has_a_bound(model: ModelTokenizer) -> None:
-    assert model.bytes_per_token == 33 * MOST_SHRUNK
+    assert model.reach == Reach(bytes_per_token=33 * MOST_SHRUNK, ends_with_words=True)
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "tokens"),
+    [
+        (byte_level(), 1_000),
+        (sentence_pieces(), 1_000),
+        (with_token(AddedToken("in a row")), 250),
+        (with_token(AddedToken("in-a-row, really")), 1_000),
+        (byte_level(before=pre_tokenizers.Metaspace("▁")), 1_000),
+        (byte_level(before=pre_tokenizers.Metaspace("_")), 500),
+        (byte_level(normalizers.Replace("a ", "and")), 500),
+    ],
+    ids=["bytes", "pieces", "words", "a word and a comma", "a blank spelt so", "otherwise", "another word"],
+)
+def test_a_text_has_as_many_tokens_as_words_unless_one_can_be_several(tokenizer: Tokenizer, tokens: int) -> None:
+    found = reach(tokenizer)
+    assert found is not None
+    assert found.at_least("a " * 1_000) == tokens
 
 
 @pytest.mark.parametrize("form", ["NFC", "NFD", "NFKC", "NFKD"])

@@ -15,7 +15,7 @@ from tokenizers import Tokenizer
 from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from conch_tokenizer.errors import BundleUnreadable
-from conch_tokenizer.lengths import bytes_per_token
+from conch_tokenizer.lengths import reach
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +37,8 @@ class ModelTokenizer:
         bos = tokenizer.bos_token
         self.bos: str | None = str(bos) if bos is not None else None
         self._direct = _direct(tokenizer)
-        self.bytes_per_token = None if self._direct is None else bytes_per_token(self._direct)
-        """The most bytes of a text that one token stands for; None where that cannot be said."""
+        self.reach = None if self._direct is None else reach(self._direct)
+        """How much of a text one token can stand for; None where that cannot be said."""
         self._prefix, self._suffix = self._special_ids_around_a_text()
 
     def encode(self, text: str, *, add_special_tokens: bool) -> list[int]:

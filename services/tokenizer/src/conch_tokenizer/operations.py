@@ -38,16 +38,13 @@ class Workbench:
 
     def check_fits(self, text: str, context: int | None, *, param: str) -> None:
         """Refuse a text that is longer than a context for certain, without encoding it; raises InvalidRequest."""
-        if context is None or self.model.bytes_per_token is None:
+        if context is None or len(text) <= context or self.model.reach is None:
             return
-        most = context * self.model.bytes_per_token
-        if len(text) * 4 <= most:
-            return
-        size = len(text) if len(text) > most else len(text.encode())
-        if size > most:
+        tokens = self.model.reach.at_least(text)
+        if tokens > context:
             raise InvalidRequest(
-                f"This model's maximum context length is {context} tokens, which hold {most} bytes of text at most. "
-                f"However, your text has {size} bytes or more. Please reduce its length.",
+                f"This model's maximum context length is {context} tokens. However, your text has at least {tokens} "
+                "tokens. Please reduce its length.",
                 param=param,
                 code="context_length_exceeded",
             )
@@ -123,8 +120,8 @@ def _from_chat(
     bench: Workbench, chat: ChatInput, *, add_special_tokens: bool, context: int | None = None
 ) -> PreparedPrompt:
     rendered = bench.renderer.render(chat, add_special_tokens=add_special_tokens)
-    bench.check_fits(rendered.text, context, param="messages")
     bench.check_size([rendered.text], param="messages")
+    bench.check_fits(rendered.text, context, param="messages")
     ids = tuple(rendered.encode())
     if not ids:
         raise InvalidRequest("the chat template made an empty prompt of these messages", param="messages")
@@ -136,9 +133,9 @@ def _from_prompts(bench: Workbench, request: PrepareRequest, context: int | None
     if not request.prompts:
         raise InvalidRequest("expected at least one prompt, found none", param="prompt")
     texts = [prompt for prompt in request.prompts if isinstance(prompt, str)]
+    bench.check_size(texts, param="prompt")
     for text in texts:
         bench.check_fits(text, context, param="prompt")
-    bench.check_size(texts, param="prompt")
     return [_from_prompt(bench, prompt, add_special_tokens=request.add_special_tokens) for prompt in request.prompts]
 
 

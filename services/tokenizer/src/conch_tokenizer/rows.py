@@ -43,19 +43,19 @@ def _limit(request: PrepareRowsRequest) -> int | None:
 def _from_chat(bench: Workbench, request: PrepareRowsRequest) -> list[Row]:
     assert request.chat is not None
     rendered = bench.renderer.render(request.chat, add_special_tokens=request.add_special_tokens)
-    bench.check_fits(rendered.text, _limit(request), param="messages")
     bench.check_size([rendered.text], param="messages")
+    bench.check_fits(rendered.text, _limit(request), param="messages")
     return [_cut(rendered.encode(), request.truncate)]
 
 
 def _from_texts(bench: Workbench, request: PrepareRowsRequest) -> list[Row]:
     texts = [text for text in request.texts if isinstance(text, str)]
+    bench.check_size(texts, param="rows")
     for index, text in enumerate(request.texts):
         if isinstance(text, str):
             bench.check_fits(text, _limit(request), param=f"rows.{index}")
         else:
             bench.check_ids(text, param=f"rows.{index}")
-    bench.check_size(texts, param="rows")
     encoded = iter(_encode(bench, request, texts, None))
     return [next(encoded) if isinstance(text, str) else _cut(text, request.truncate) for text in request.texts]
 
@@ -64,9 +64,9 @@ def _from_pairs(bench: Workbench, request: PrepareRowsRequest) -> list[Row]:
     firsts = [text for text in request.texts if isinstance(text, str)]
     if len(firsts) != len(request.texts) or len(firsts) not in (1, len(request.pairs)):
         raise InvalidRequest("expected one text, or one for each of the pairs")
+    bench.check_size([*firsts, *request.pairs], param="rows")
     for index, text in enumerate(request.pairs):
         bench.check_fits(text, _limit(request), param=f"rows.{index}")
-    bench.check_size([*firsts, *request.pairs], param="rows")
     return _encode(bench, request, firsts * (len(request.pairs) // len(firsts)), _shortened(bench, request))
 
 
