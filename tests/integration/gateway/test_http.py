@@ -1,7 +1,9 @@
 """What the public port makes of HTTP that is odd, hostile or slow; one real process, raw sockets."""
 
 import asyncio
+import http.client
 import json
+from contextlib import closing
 
 import pytest
 import pytest_asyncio
@@ -115,6 +117,16 @@ class TestOneProcess:
         large = CHAT.replace(b"hi", b"x" * 2_000_000)
         assert (await shared.post(PATH, large))[0] == 200
         assert status_of(await shared.raw(chunked(PATH, b"x" * 13_000_000))) == 413
+
+    async def test_a_client_that_writes_its_whole_body_before_it_reads_sees_why_it_was_refused(self, shared):
+        def send(size):
+            client = http.client.HTTPConnection("127.0.0.1", shared.port, timeout=30)
+            with closing(client):
+                client.request("POST", PATH, b"x" * size, {"content-type": "application/json"})
+                answer = client.getresponse()
+                return answer.status, json.loads(answer.read())["error"]["code"]
+
+        assert await asyncio.to_thread(send, 30_000_000) == (413, "request_too_large")
 
     async def test_prompts_stay_out_of_log_and_metrics(self, shared):
         await shared.post(PATH, CHAT.replace(b"hi", b"CANARY"))

@@ -215,6 +215,9 @@ class FakeConnection:
         self.aborted = True
         self.hang_up()
 
+    def linger(self) -> None:
+        """Do nothing: what a client does not send cannot reset this connection."""
+
     def push(self, data: bytes) -> bool:
         if not data:  # asked before each piece; the answer holds until that piece is written
             return self._room()

@@ -14,6 +14,9 @@ class ClientConnection(Connection, Protocol):
     def abort(self) -> None:
         """Drop the connection with all that waits to be written."""
 
+    def linger(self) -> None:
+        """Let the answer to this request end the connection gently, since the body is not read to its end."""
+
     def push(self, data: bytes) -> bool:
         """Write a piece of a chunked answer now; False, and nothing written, while the client's buffer is full.
 

@@ -5,6 +5,7 @@ Without them a client may hold a connection for ever with half a header, or send
 
 import asyncio
 import re
+from collections.abc import Callable
 from os import urandom
 from typing import Any
 
@@ -13,6 +14,10 @@ import orjson
 from conch_kit.connection import NoticingProtocol
 
 MAX_HEADERS = 128
+LINGER_S = 2.0
+"""How long a connection stays half open behind an answer that came before the end of its request."""
+LINGER_BYTES = 64 * 1024 * 1024
+"""What of that request is read meanwhile."""
 _UPGRADE = re.compile(rb"(?<=\r\n)upgrade:[^\r\n]*\r\n", re.IGNORECASE)
 
 _REASONS = {400: "Bad Request", 408: "Request Timeout", 431: "Request Header Fields Too Large"}
@@ -40,10 +45,16 @@ class GuardedProtocol(NoticingProtocol):
         self._head_timer: asyncio.TimerHandle | None = None
         self._head_bytes = 0
         self._refused = False
+        self._linger_timer: asyncio.TimerHandle | None = None
+        self._linger_bytes = LINGER_BYTES
 
     def abort(self) -> None:
         """Drop the connection with all that waits to be written."""
         self.transport.abort()
+
+    def linger(self) -> None:
+        """Let the answer to this request end the connection gently, since the body is not read to its end."""
+        self.cycle.transport = _GentleEnd(self.transport, self._linger)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin to wait for the first head."""
@@ -53,11 +64,14 @@ class GuardedProtocol(NoticingProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop waiting."""
         self._disarm()
+        if self._linger_timer is not None:
+            self._linger_timer.cancel()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         """Feed the parser unless this connection was refused, and count what it takes for a head without end."""
         if self._refused:
+            self._discard(len(data))
             return
         open_before = self._head_timer is not None
         if b"pgrade:" in data and (self.cycle is None or self.cycle.response_complete):
@@ -145,7 +159,44 @@ class GuardedProtocol(NoticingProtocol):
         self.transport.write(
             f"{head}{request_id}content-length: {len(body)}\r\nconnection: close\r\n\r\n".encode() + body
         )
-        self.transport.close()
+        self._linger()
+
+    def _linger(self) -> None:
+        """Say that nothing more comes, and read on for a while: bytes that are left unread reset the connection.
+
+        A client that writes its whole request before it reads would never see the answer.
+        """
+        self._refused = True
+        self.flow.resume_reading()
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+        self._linger_timer = self.loop.call_later(LINGER_S, self.transport.close)
+
+    def _discard(self, size: int) -> None:
+        self._linger_bytes -= size
+        if self._linger_bytes < 0:
+            self.transport.close()
+
+
+class _GentleEnd(asyncio.Transport):
+    """A connection as one answer sees it: what closes it is something else than an abrupt end."""
+
+    def __init__(self, transport: asyncio.Transport, close: Callable[[], None]) -> None:
+        super().__init__()
+        self._transport = transport
+        self._close = close
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Write to the connection."""
+        self._transport.write(data)
+
+    def is_closing(self) -> bool:
+        """Return whether the connection is closed, or about to be."""
+        return self._transport.is_closing()
+
+    def close(self) -> None:
+        """End the connection gently."""
+        self._close()
 
 
 def _without_upgrade(data: bytes) -> bytes:

@@ -83,6 +83,7 @@ class Reply:
         headers = [header for header in error.headers() if header[0] not in _INTERNAL_HEADERS]
         if isinstance(error, BodyTooLarge | RequestTimeout):
             headers.append((b"connection", b"close"))  # the rest of the body will not be read
+            self.client.linger()
         await self.whole(error.status, error.body(), headers)
 
     async def passed_on(self, message: Message) -> None:
