@@ -185,14 +185,6 @@ async def test_another_worker_is_tried_with_the_same_engine_when_one_cannot_serv
     assert {message["target"]["grpc"] for message in served.upstream.sent(GENERATE_PATH)} == {ENGINE}
 
 
-async def test_a_request_that_breaks_workers_is_given_to_two_at_most():
-    workers = (*WORKERS, WorkerUrl("http://w3:1"))
-    served = gateway({GENERATE_PATH: lambda _: lost()}, known=snapshot(workers=workers))
-    answer = await served.client.post(PATH, CHAT)
-    assert answer.status == 502
-    assert len(served.upstream.sent(GENERATE_PATH)) == 2
-
-
 async def test_a_refusal_without_the_mark_is_not_tried_again():
     served = gateway(
         {GENERATE_PATH: lambda _: refused(503, "full", code="overloaded")}, known=snapshot(engines=ENGINES)

@@ -34,7 +34,7 @@ STATUSES: Mapping[int, str] = {
     429: "The model's queue is full; `Retry-After` says when to try again.",
     500: "A fault in the gateway; the message says nothing of the inside.",
     502: "The engine or a worker failed.",
-    503: "No engine or worker is ready, or the server shuts down; `Retry-After` says when to try again.",
+    503: "No engine or worker is ready or free in time, or the server ends; `Retry-After` says when to try again.",
     504: "The answer was not there in time.",
 }
 INFERENCE = tuple(STATUSES)

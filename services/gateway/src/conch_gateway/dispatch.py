@@ -129,11 +129,18 @@ class Dispatch:
             slow = tried.slow | {worker} if isinstance(exc, ConnectTimedOut) else tried.slow - {worker}
             raise _Again(replace(tried, workers=tried.workers | {worker}, slow=slow, failure=failure)) from None
         except AnswerLost as exc:
-            failure = UpstreamError("The worker broke down.", code="upstream_lost")
             if exc.started:
-                raise failure from exc
-            lost = replace(tried, workers=tried.workers | {worker}, lost=tried.lost + 1, failure=failure)
-            raise _Again(lost) from None
+                raise UpstreamError("The worker broke down.", code="upstream_lost") from exc
+            lost = tried.lost + 1
+            again = replace(tried, workers=tried.workers | {worker}, lost=lost, failure=_broken(lost))
+            raise _Again(again) from None
+
+
+def _broken(workers: int) -> ServiceError:
+    """Return the error when so many workers broke down over a job: it may be asked again, unless it breaks them all."""
+    if workers > 1:
+        return UpstreamError("Two workers broke down over this request.", code="upstream_lost")
+    return Unavailable("The worker broke down.", code="upstream_lost", retry_after_s=RETRY_AFTER_S)
 
 
 async def _check(answer: Answer, worker: WorkerUrl, engine: Engine, tried: Tried) -> None:

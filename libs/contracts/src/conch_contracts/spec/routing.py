@@ -14,7 +14,7 @@ class QueueSpec(SpecPart):
     max: Annotated[Integer, Field(ge=1, le=100_000)] = 200
     """Requests that may wait for a free engine slot; one more is a 429. Default: 200."""
     wait: Duration = 30.0
-    """The longest that a request waits there. Default: 30s."""
+    """The longest that a request waits there; after that it is a 503. Default: 30s."""
 
 
 class RoutingSpec(SpecPart):
