@@ -337,6 +337,21 @@ async def test_another_version_or_pooling_is_not_answered_from_the_cache(changes
         assert answer.headers[b"x-conch-cache"] == b"miss"
 
 
+async def test_an_answer_is_kept_though_its_client_hangs_up_as_soon_as_it_has_it() -> None:
+    class Hasty(FakeStore):
+        async def put(self, key: str, body: bytes, ttl_s: float) -> None:
+            served.client.hang_up()
+            await asyncio.sleep(0)
+            await super().put(key, body, ttl_s)
+
+    store = Hasty()
+    served = serving(ModelKind.EMBEDDING, answered(VECTORS), profile=EncoderProfile(cache_ttl_s=60), store=store)
+    await served.client.post("/v1/embeddings", {"input": "hi"})
+    assert [body for body, _ in store.kept.values()] == [VECTORS]
+    counted = {"endpoint": "embeddings", "model": "enc", "status": "200", "outcome": "ok"}
+    assert served.registry.get_sample_value("conch_gateway_requests_total", counted) == 1
+
+
 async def test_equal_requests_at_once_are_computed_once() -> None:
     served = serving(ModelKind.EMBEDDING, answered(VECTORS), profile=EncoderProfile(cache_ttl_s=60), store=FakeStore())
     answers = await asyncio.gather(*(served.client.post("/v1/embeddings", {"input": "hi"}) for _ in range(5)))

@@ -1,10 +1,11 @@
 """Answers that may be given again: one computation for all that ask for the same at once, and Redis for a while.
 
 Only what a model answers in the same way every time comes here, and only where its deployment has a cache. Redis'
-absence costs the cache and nothing else.
+absence costs the cache and nothing else, and what somebody else has written there is no answer.
 """
 
 import asyncio
+import hashlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -21,6 +22,7 @@ MAX_BYTES = 1024 * 1024
 """A larger answer is not kept."""
 PATIENCE_S = 0.1
 """How long Redis may take; computing an answer takes little longer."""
+_SEAL_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,27 +46,41 @@ class Store(Protocol):
 
 
 class RedisStore:
-    """Keeps answers in Redis, each with a time to live."""
+    """Keeps answers in Redis, each with a time to live, behind a seal that tells whose answer it is and all of it."""
 
     def __init__(self, redis: RedisClient) -> None:
         self._redis = redis
 
     async def get(self, key: str) -> bytes | None:
-        """Return an answer; None also while Redis is away."""
+        """Return an answer; None also while Redis is away, and for a value whose seal is wrong."""
         try:
             found: bytes | None = await self._redis.execute("GET", CACHE_PREFIX + key, timeout_s=PATIENCE_S)
         except (RegistryUnavailable, RegistryError) as error:
             log.debug("The cache cannot be read.", extra={"error": str(error)})
             return None
-        return found
+        if found is None:
+            return None
+        body = found[_SEAL_BYTES:]
+        if found[:_SEAL_BYTES] != _seal(key, body):
+            log.warning("A value in the cache is not what was written there.", extra={"key": CACHE_PREFIX + key})
+            return None
+        return body
 
     async def put(self, key: str, body: bytes, ttl_s: float) -> None:
         """Keep an answer; do nothing while Redis is away."""
         try:
             lasting = ("PX", max(1, round(ttl_s * 1000)))
-            await self._redis.execute("SET", CACHE_PREFIX + key, body, *lasting, timeout_s=PATIENCE_S)
+            await self._redis.execute(
+                "SET", CACHE_PREFIX + key, _seal(key, body) + body, *lasting, timeout_s=PATIENCE_S
+            )
         except (RegistryUnavailable, RegistryError) as error:
             log.debug("The cache cannot be written.", extra={"error": str(error)})
+
+
+def _seal(key: str, body: bytes) -> bytes:
+    seal = hashlib.blake2b(key.encode(), digest_size=_SEAL_BYTES)
+    seal.update(body)
+    return seal.digest()
 
 
 class NoStore:

@@ -6,7 +6,7 @@ read → understand → tokenize → look into the cache → admit and place →
 import hashlib
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from os import urandom
 
@@ -110,20 +110,21 @@ class EncoderInference:
         deadline = time.monotonic() + understood.route.routing.timeout_s
         with self._front.span(exchange) as span:
             stages = self._front.stages(exchange, span)
-            async with self._front.watch(reply.client, deadline) as watch:
+            # An answer is kept when the watch has ended: many a client hangs up as soon as it has its own.
+            async with AsyncExitStack() as answered, self._front.watch(reply.client, deadline) as watch:
                 job = await self._tokenize(understood, exchange, stages)
-                async with self._answer(job, stages, deadline) as (answer, headers):
-                    exchange.prompt_tokens = job.tokens
-                    head = Head(
-                        id=endpoint.id_prefix + (understood.request_id or urandom(16).hex()),
-                        created=int(time.time()),
-                        model=understood.name,
-                        tokens=job.tokens,
-                    )
-                    body = await off_loop(len(answer), understood.shape, head, answer)
-                    watch.progress.sending = time.monotonic()
-                    await reply.whole(200, body, (JSON, *headers))
-                    watch.progress.sending = 0.0
+                answer, headers = await answered.enter_async_context(self._answer(job, stages, deadline))
+                exchange.prompt_tokens = job.tokens
+                head = Head(
+                    id=endpoint.id_prefix + (understood.request_id or urandom(16).hex()),
+                    created=int(time.time()),
+                    model=understood.name,
+                    tokens=job.tokens,
+                )
+                body = await off_loop(len(answer), understood.shape, head, answer)
+                watch.progress.sending = time.monotonic()
+                await reply.whole(200, body, (JSON, *headers))
+                watch.progress.sending = 0.0
 
     async def _tokenize(self, understood: Understood, exchange: Exchange, stages: Stages) -> Job:
         work = understood.work
