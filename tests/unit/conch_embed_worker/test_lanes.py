@@ -31,6 +31,7 @@ class FakeEngines:
         self.failure: Exception | None = None
         self.configs = 0
         self.size = 2
+        self.timeouts: list[float] = []
 
     async def model_config(self, address: EngineAddress, model: str) -> ModelConfig:
         self.configs += 1
@@ -44,6 +45,7 @@ class FakeEngines:
         self, address: EngineAddress, model: str, rows: Sequence[Row], layout: Layout, *, timeout_s: float
     ) -> Numbers:
         self.batches.append([row.ids for row in rows])
+        self.timeouts.append(timeout_s)
         await self.open.wait()
         if self.failure is not None:
             raise self.failure
@@ -137,6 +139,15 @@ async def test_an_engine_that_is_away_fails_all_and_its_config_is_read_again(
     engines.failure = None
     assert await run(lanes, (1,)) == [[1, 1]]
     assert engines.configs == 2
+
+
+@pytest.mark.parametrize(("patience_s", "shortest", "longest"), [(2.0, 2.0, 2.0), (60.0, 0.001, 5.0)])
+async def test_a_batch_has_the_engines_time_or_what_is_left_of_its_requests(
+    lanes: Lanes, engines: FakeEngines, patience_s: float, shortest: float, longest: float
+) -> None:
+    target = TARGET.model_copy(update={"patience_s": patience_s})
+    await lanes.run(target, [Row(ids=(1,))], Pooling.MEAN, 5.0)
+    assert shortest <= engines.timeouts[0] <= longest
 
 
 async def test_a_fault_fails_its_batch_and_is_logged_once(

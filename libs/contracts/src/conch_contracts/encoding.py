@@ -74,6 +74,8 @@ class EncoderTarget(Message):
     """The model's name inside Triton."""
     inputs: dict[str, str] = Field(default_factory=dict)
     output: str | None = None
+    patience_s: float = 120.0
+    """How long the engine may take for one batch: one that is dead in all but name stays silent."""
 
 
 class EncodeRequest(Message):

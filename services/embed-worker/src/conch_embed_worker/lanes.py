@@ -33,7 +33,7 @@ MAX_LANES = 512
 MAX_OUTPUT_BYTES = 48 * 1024 * 1024
 """Of one batch; well below what a gRPC message may hold."""
 
-LaneKey = tuple[str, str, tuple[tuple[str, str], ...], str | None, Pooling | None]
+LaneKey = tuple[str, str, tuple[tuple[str, str], ...], str | None, float, Pooling | None]
 
 
 @dataclass(slots=True, eq=False)
@@ -173,7 +173,8 @@ class Lanes:
 
         Raises EngineError, InternalError, and UnknownTensors for a model that is no encoder.
         """
-        key = (target.address, target.model, tuple(sorted(target.inputs.items())), target.output, pooling)
+        names = tuple(sorted(target.inputs.items()))
+        key = (target.address, target.model, names, target.output, target.patience_s, pooling)
         lane = self._lanes.get(key) or await self._open(key, target, pooling)
         self._lanes.move_to_end(key)
         try:
@@ -204,7 +205,8 @@ class Lanes:
     async def _compute(self, lane: Lane, members: list[Member]) -> None:
         rows = [member.row for member in members]
         lengths = [len(row.ids) for row in rows]
-        timeout_s = max(0.001, lane.deadline(members) - asyncio.get_running_loop().time())
+        left_s = lane.deadline(members) - asyncio.get_running_loop().time()
+        timeout_s = max(0.001, min(left_s, lane.target.patience_s))
         try:
             numbers = await self._engines.compute(
                 lane.target.address, lane.target.model, rows, lane.layout, timeout_s=timeout_s

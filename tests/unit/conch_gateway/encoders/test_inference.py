@@ -11,7 +11,16 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from conch_contracts.encoding import EncodeRequest, PrepareRowsRequest
 from conch_contracts.names import DETOKENIZE_PATH, ENCODE_PATH, PREPARE_ROWS_PATH, TOKENIZE_PATH, EngineAddress
-from conch_contracts.records import Activation, Dialect, EncoderProfile, Engine, ModelKind, Pooling, Profile
+from conch_contracts.records import (
+    Activation,
+    Dialect,
+    EncoderProfile,
+    Engine,
+    ModelKind,
+    Pooling,
+    Profile,
+    RoutingPolicy,
+)
 from conch_kit.tracing import OtlpTracer
 from testkit.gateway import ENGINE, FakeAnswer, Gateway, Script, answered, gateway, refused, route, rows, snapshot
 
@@ -98,6 +107,7 @@ async def test_the_worker_is_told_everything_that_its_contract_holds() -> None:
         "model": "tiny-chat",
         "inputs": {"input_ids": "ids"},
         "output": "out",
+        "patience_s": RoutingPolicy().first_token_timeout_s,
     }
     assert (message.pooling, message.normalize, message.dimensions, message.base64) == (Pooling.CLS, False, 8, True)
 

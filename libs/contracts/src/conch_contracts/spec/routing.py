@@ -27,6 +27,6 @@ class RoutingSpec(SpecPart):
     timeout: Duration = 600.0
     """The longest that one request may take. Default: 10m."""
     first_token_timeout: Duration = 120.0
-    """The longest wait for an engine's first token. Default: 120s."""
+    """The longest wait for an engine's first token, or for what an encoder makes of one batch. Default: 120s."""
     inter_token_timeout: Duration = 30.0
     """The longest wait between two tokens. Default: 30s."""

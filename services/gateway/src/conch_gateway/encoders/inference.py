@@ -66,7 +66,11 @@ class Job:
         request = EncodeRequest(
             request_id=self.request_id,
             target=EncoderTarget(
-                address=engine.grpc, model=route.engine_model, inputs=profile.inputs, output=profile.output
+                address=engine.grpc,
+                model=route.engine_model,
+                inputs=profile.inputs,
+                output=profile.output,
+                patience_s=route.routing.first_token_timeout_s,
             ),
             task=work.task,
             rows=(),
