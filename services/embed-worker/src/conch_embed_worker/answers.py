@@ -39,7 +39,7 @@ def answer(request: EncodeRequest, results: Sequence[Numbers]) -> bytes:
 
 
 def _together(results: Sequence[Numbers]) -> Numbers:
-    return _finite(np.array(results))
+    return _finite(results[0][np.newaxis] if len(results) == 1 else np.array(results))
 
 
 def _finite(numbers: Numbers) -> Numbers:

@@ -38,6 +38,7 @@ class EncodeHandler:
         outcome = "500"
         try:
             body = await self._serve(receive, connection(scope))
+            await json_response(send, 200, body)
             outcome = "ok"
         except ServiceError as error:
             outcome = str(error.status)
@@ -47,7 +48,6 @@ class EncodeHandler:
             raise
         finally:
             self._metrics.requests.labels(outcome).inc()
-        await json_response(send, 200, body)
 
     async def _serve(self, receive: Receive, caller: Connection) -> bytes:
         request = await read_message(receive, EncodeRequest, limit=self._max_body_bytes)

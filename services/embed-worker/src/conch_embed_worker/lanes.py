@@ -9,6 +9,7 @@ import logging
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -218,7 +219,8 @@ class Lanes:
             log.exception("A batch failed.", extra={"engine": lane.target.address, "engine_model": lane.target.model})
             lane.failed(members, InternalError("Internal error."))
         else:
-            self._metrics.batch(rows=len(rows), tokens=sum(lengths), width=max(lengths))
+            record = partial(self._metrics.batch, rows=len(rows), tokens=sum(lengths), width=max(lengths))
+            asyncio.get_running_loop().call_soon(record)  # behind the answers, which wait for nothing else
 
 
 def _tokens(layout: Layout, at_most: int) -> int:

@@ -8,6 +8,9 @@ import numpy as np
 from conch_contracts.records import Activation, Pooling
 from conch_embed_worker.arrays import Numbers
 
+_SHORTEST = np.finfo(np.float32).tiny
+"""Below any length that a vector can have, but for one that is all zeros."""
+
 
 def pool(hidden: Numbers, lengths: Sequence[int], pooling: Pooling) -> Numbers:
     """Return one vector for each row; numbers that are one vector for each row already stay as they are."""
@@ -21,20 +24,20 @@ def pool(hidden: Numbers, lengths: Sequence[int], pooling: Pooling) -> Numbers:
             last: Numbers = hidden[np.arange(len(lengths)), np.asarray(lengths) - 1]
             return last
         case Pooling.MEAN:
-            counts = np.array(lengths, np.float32)[:, np.newaxis]
-            means: Numbers = _sums(hidden, counts, padded=min(lengths) < hidden.shape[1]) / counts
-            return means
+            return _means(hidden, lengths)
         case _:
             assert_never(pooling)
 
 
-def _sums(hidden: Numbers, counts: Numbers, *, padded: bool) -> Numbers:
-    if not padded:
-        whole: Numbers = np.add.reduce(hidden, axis=1)
+def _means(hidden: Numbers, lengths: Sequence[int]) -> Numbers:
+    width = hidden.shape[1]
+    if min(lengths) == width:
+        whole: Numbers = np.add.reduce(hidden, axis=1) / np.float32(width)
         return whole
-    mask = np.arange(hidden.shape[1])[np.newaxis, :] < counts
-    sums: Numbers = np.einsum("bsh,bs->bh", hidden, mask.astype(np.float32))
-    return sums
+    counts = np.array(lengths, np.float32)[:, np.newaxis]
+    mask = np.arange(width)[np.newaxis, :] < counts
+    means: Numbers = np.einsum("bsh,bs->bh", hidden, mask.astype(np.float32)) / counts
+    return means
 
 
 def shorten(vectors: Numbers, dimensions: int | None) -> Numbers:
@@ -45,8 +48,7 @@ def shorten(vectors: Numbers, dimensions: int | None) -> Numbers:
 def normalize(vectors: Numbers) -> Numbers:
     """Return the vectors with length 1; one that is all zeros stays so."""
     lengths = np.sqrt(np.einsum("...i,...i->...", vectors, vectors))[..., np.newaxis]
-    lengths[lengths == 0] = 1
-    scaled: Numbers = vectors / lengths
+    scaled: Numbers = vectors / np.maximum(lengths, _SHORTEST)
     return scaled
 
 
