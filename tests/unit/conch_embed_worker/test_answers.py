@@ -45,6 +45,12 @@ def test_pooling_gives_a_vector_for_each_token() -> None:
     assert data == [{"object": "pooling", "index": 0, "data": [[1.0, 0.0], [0.0, 5.0]]}]
 
 
+def test_a_tokens_vector_is_shortened_before_it_is_scaled() -> None:
+    tokens = np.array([[2, 9], [-3, 5]], np.float32)
+    data = orjson.loads(answer(request(Task.POOL, dimensions=1), [tokens]))["data"]
+    assert data[0]["data"] == [[1.0], [-1.0]]
+
+
 @pytest.mark.parametrize("in_base64", [False, True])
 def test_the_vectors_of_too_many_tokens_are_refused_before_they_are_written(in_base64: bool) -> None:
     tokens = np.broadcast_to(np.array([1], np.float32), (16 * 1024, 1024))
@@ -69,9 +75,10 @@ def test_similarity_is_the_cosine() -> None:
     np.testing.assert_allclose(orjson.loads(body)["rows"], [[0.8]], atol=1e-6)
 
 
-def test_more_dimensions_than_there_are_is_the_clients_fault() -> None:
+@pytest.mark.parametrize(("task", "results"), [(Task.EMBED, VECTORS), (Task.POOL, [np.ones((4, 2), np.float32)])])
+def test_more_dimensions_than_there_are_is_the_clients_fault(task: Task, results: list[Any]) -> None:
     with pytest.raises(InvalidRequest, match="2 dimensions"):
-        answer(request(Task.EMBED, dimensions=3), VECTORS)
+        answer(request(task, dimensions=3), results)
 
 
 @pytest.mark.parametrize(

@@ -22,10 +22,12 @@ def answer(request: EncodeRequest, results: Sequence[Numbers]) -> bytes:
     """Return the answer; raises InvalidRequest and UpstreamError for numbers that cannot be what was asked for."""
     match request.task:
         case Task.EMBED:
-            return _vectors(request, list(_embeddings(request, results)), "embedding", "embedding")
+            vectors = _finish(request, _shortened(request, _together(results)))
+            return _vectors(request, list(vectors), "embedding", "embedding")
         case Task.POOL:
             if results[0].ndim != 2:
                 raise UpstreamError("The model gives the vector of a text, not one for each token.")
+            results = [_shortened(request, result) for result in results]
             _check_size(request, results)
             tokens = [_finish(request, _finite(result)) for result in results]
             return _vectors(request, tokens, "pooling", "data")
@@ -60,13 +62,13 @@ def _check_size(request: EncodeRequest, results: Sequence[Numbers]) -> None:
         )
 
 
-def _embeddings(request: EncodeRequest, results: Sequence[Numbers]) -> Numbers:
-    size = results[0].shape[-1]
+def _shortened(request: EncodeRequest, vectors: Numbers) -> Numbers:
+    size = vectors.shape[-1]
     if request.dimensions is not None and request.dimensions > size:
         raise InvalidRequest(
             f"This model's embeddings have {size} dimensions.", param="dimensions", code="invalid_value"
         )
-    return _finish(request, pooling.shorten(_together(results), request.dimensions))
+    return pooling.shorten(vectors, request.dimensions)
 
 
 def _finish(request: EncodeRequest, vectors: Numbers) -> Numbers:

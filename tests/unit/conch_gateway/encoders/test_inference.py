@@ -248,13 +248,34 @@ async def test_what_the_tokenizer_refuses_has_the_name_that_the_client_gave_it(
         ("/rerank", ModelKind.RERANK, {"encoding_format": "base64"}),
         ("/rerank", ModelKind.RERANK, {"top_n": -1}),
         ("/rerank", ModelKind.RERANK, {"top_n": "-1"}),
+        ("/rerank", ModelKind.RERANK, {"truncation": False, "truncate_prompt_tokens": 5}),
         ("/score", ModelKind.RERANK, {"encoding_format": "base64"}),
+        ("/v1/embeddings", ModelKind.EMBEDDING, {"dimensions": 8}),
+        ("/pooling", ModelKind.EMBEDDING, {"dimensions": 8}),
     ],
 )
 async def test_what_cannot_be_obeyed_is_refused(path: str, kind: ModelKind, changes: dict[str, Any]) -> None:
-    good = RANKED if path == "/rerank" else {"text_1": "a", "text_2": "b"}
-    answer = await serving(kind, answered(b"{}")).client.post(path, {**good, **changes})
-    assert (answer.status, answer.error["param"]) == (400, *changes)
+    good = {ModelKind.EMBEDDING: {"input": "a"}, ModelKind.RERANK: {"text_1": "a", "text_2": "b"}, "/rerank": RANKED}
+    answer = await serving(kind, answered(b"{}")).client.post(path, {**good.get(path, good[kind]), **changes})
+    assert (answer.status, answer.error["param"]) == (400, next(iter(changes)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "cut"),
+    [
+        ({}, None),
+        ({"truncation": True}, 64),
+        ({"truncation": True, "truncate_prompt_tokens": 5}, 5),
+        ({"max_tokens_per_doc": 7}, 64),
+        ({"max_tokens_per_doc": 7, "truncation": False}, None),
+    ],
+)
+async def test_a_pair_that_is_too_long_is_cut_or_refused_as_the_request_says(
+    changes: dict[str, Any], cut: int | None
+) -> None:
+    served = serving(ModelKind.RERANK, answered(b'{"rows":[[1.0],[2.0],[3.0]]}'))
+    assert (await served.client.post("/rerank", {**RANKED, **changes})).status == 200
+    assert PrepareRowsRequest.model_validate_json(served.upstream.posts[0].body).truncate == cut
 
 
 @pytest.mark.parametrize(("asked", "scaled"), [(None, False), (False, False), (True, True)])

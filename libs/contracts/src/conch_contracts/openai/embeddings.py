@@ -23,6 +23,8 @@ class InputFields(EncoderFields):
     """Whether the tokenizer adds its special tokens: true for `input`, false for `messages` when absent."""
     encoding_format: Literal["float", "base64"] | None = None
     """`base64` is that of little-endian 32-bit floats."""
+    dimensions: int | None = Field(default=None, ge=1, le=INT32_MAX)
+    """Keep so many numbers of each vector; for models that were trained for it."""
 
 
 class EmbeddingRequest(InputFields):
@@ -30,8 +32,6 @@ class EmbeddingRequest(InputFields):
 
     normalize: bool | None = None
     """Whether vectors are scaled to length 1; the model's own choice when absent."""
-    dimensions: int | None = Field(default=None, ge=1, le=INT32_MAX)
-    """Keep so many numbers of each vector; for models that were trained for it."""
 
 
 class PoolingRequest(InputFields):

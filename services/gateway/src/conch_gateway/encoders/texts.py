@@ -13,6 +13,7 @@ from conch_contracts.records import Activation, ModelKind, Route
 from conch_contracts.tokenization import ChatInput
 from conch_gateway.conversation import as_templates_expect
 from conch_gateway.encoders.names import Names, TextField, text_field
+from conch_gateway.mistakes import wrong
 from conch_gateway.preparation import check_vocabulary
 from conch_kit.errors import InvalidRequest
 
@@ -48,35 +49,23 @@ class Work:
 
 def embeddings(request: EmbeddingRequest, route: Route) -> Work:
     """Return the work of an embedding request; raises InvalidRequest."""
-    if request.dimensions is not None and not route.encoder.matryoshka:
-        raise InvalidRequest(
-            "This model does not support 'dimensions': it was not trained for shorter embeddings.",
-            param="dimensions",
-            code="unsupported_parameter",
-        )
     normalize = route.encoder.normalize if request.normalize is None else request.normalize
-    rows, names = _inputs(request, route)
-    base64 = request.encoding_format == "base64"
-    return Work(rows, names, Task.EMBED, normalize, dimensions=request.dimensions, base64=base64)
+    return _vectors(request, route, Task.EMBED, normalize=normalize)
 
 
 def pooling(request: PoolingRequest, route: Route) -> Work:
     """Return the work of a pooling request; raises InvalidRequest."""
-    rows, names = _inputs(request, route)
-    return Work(rows, names, Task.POOL, request.normalize is True, base64=request.encoding_format == "base64")
+    return _vectors(request, route, Task.POOL, normalize=request.normalize is True)
 
 
 def rerank(request: RerankRequest, route: Route) -> Work:
-    """Return the work of a rerank request."""
-    cut = None if request.truncation is False else _cut(request, route)
-    if cut is None and (request.truncation or request.max_tokens_per_doc is not None):
-        cut = route.max_model_len
+    """Return the work of a rerank request; raises InvalidRequest."""
     rows = PrepareRowsRequest(
         digest=route.tokenizer_digest,
         texts=(plain(request.query),),
         pairs=documents(request),
         truncate_pairs=request.max_tokens_per_doc,
-        truncate=cut,
+        truncate=_cut_of_pairs(request, route),
         longest=route.max_model_len,
     )
     names = Names((text_field("documents", request.documents),), first=text_field("query", request.query))
@@ -133,6 +122,18 @@ def chat_input(
     )
 
 
+def _vectors(request: InputFields, route: Route, task: Task, *, normalize: bool) -> Work:
+    if request.dimensions is not None and not route.encoder.matryoshka:
+        raise InvalidRequest(
+            "This model does not support 'dimensions': it was not trained for shorter embeddings.",
+            param="dimensions",
+            code="unsupported_parameter",
+        )
+    rows, names = _inputs(request, route)
+    base64 = request.encoding_format == "base64"
+    return Work(rows, names, task, normalize, dimensions=request.dimensions, base64=base64)
+
+
 def _inputs(request: InputFields, route: Route) -> tuple[PrepareRowsRequest, Names]:
     cut = _cut(request, route)
     if request.messages is not None:
@@ -180,6 +181,16 @@ def _cut(request: EncoderFields, route: Route) -> int | None:
     if asked is None:
         return route.max_model_len if route.encoder.truncate else None
     return route.max_model_len if asked == -1 else min(asked, route.max_model_len)
+
+
+def _cut_of_pairs(request: RerankRequest, route: Route) -> int | None:
+    if request.truncation is False:
+        if request.truncate_prompt_tokens is not None:
+            raise wrong("truncation", "cannot be false together with 'truncate_prompt_tokens'")
+        return None
+    cut = _cut(request, route)
+    wanted = request.truncation or request.max_tokens_per_doc is not None
+    return route.max_model_len if cut is None and wanted else cut
 
 
 def _activation(asked: bool | None, route: Route) -> Activation:
