@@ -33,9 +33,9 @@ def named(schema: object, **fields: object) -> dict[str, object]:
     ("fields", "param", "kind", "definition"),
     [
         ({"response_format": {"type": "json_object"}}, "response_format", "json_object", ""),
-        ({"response_format": named(SCHEMA)}, "response_format.json_schema.schema", "json_schema", SCHEMA),
+        ({"response_format": named(SCHEMA)}, "response_format.json_schema.schema", "json_schema", CLOSED),
         ({"response_format": named(SCHEMA, strict=True, description="d")}, "response_format.json_schema.schema",
-         "json_schema", SCHEMA),
+         "json_schema", CLOSED),
         ({"response_format": TAG}, "response_format", "structural_tag", TAG),
         ({"response_format": TREE}, "response_format", "structural_tag", TREE),
         ({"structural_tag": json.dumps(TAG)}, "structural_tag", "structural_tag", TAG),

@@ -53,7 +53,7 @@ def _asked(request: StructuredFields) -> Iterator[Constraint]:
         case JsonObjectFormat():
             yield Constraint("response_format", Grammar(kind=GrammarKind.JSON_OBJECT, definition=""))
         case JsonSchemaFormat(json_schema=named):
-            yield _schema("response_format.json_schema.schema", named.document)
+            yield _schema("response_format.json_schema.schema", named.document, closed=True)
         case StructuralTagFormat() as tag:
             yield _tag("response_format", tag.model_dump(exclude_none=True))
     if request.structured_outputs is not None:
