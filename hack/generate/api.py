@@ -89,7 +89,7 @@ def _answers(responses: Part) -> Iterator[str]:
 def _answer(status: str, content: Part) -> Iterator[str]:
     yield f"Answers {status} with {_type(_json_of({'content': content}))}."
     if "text/event-stream" in content:
-        yield str(_part(_part(content["text/event-stream"])["schema"])["description"])
+        yield str(_part(_part(content["text/event-stream"])["itemSchema"])["description"])
     yield ""
 
 

@@ -61,3 +61,7 @@ def test_official_clients_work_unchanged(api: WatchedApi, suite: str, packages: 
 
 def test_langchain_passes_what_it_passed(api: WatchedApi) -> None:
     assert sorted(passed("check_langchain.py", "frameworks", api.base_url)) == PASSES
+
+
+def test_every_answer_is_one_that_our_document_describes(base_url: str) -> None:
+    passed("check_openapi.py", "frameworks", base_url, "_hypothesis_pytestplugin", "schemathesis.pytest.plugin")

@@ -59,18 +59,28 @@ class Stream:
     """Of the type of each event."""
     events: Any
     ending: str
+    others: tuple[Document, ...] = ()
+    """The schemas of what `data` may be beside such an event."""
 
     def responses(self) -> Responses:
         """Return the answer as a path's description has it beside the whole one."""
         said = f"With `stream`: server-sent events whose data is a `{self.name}` each. {self.ending}"
-        schema = {"type": "string", "description": said, "x-event": {"$ref": f"#/components/schemas/{self.name}"}}
-        return {200: {"content": {"text/event-stream": {"schema": schema}}}}
+        data = {"anyOf": [_json_text(self.name), *self.others]} if self.others else _json_text(self.name)
+        fields = {"event": {"type": "string"}, "data": data}
+        item = {"type": "object", "description": said, "properties": fields, "required": ["data"]}
+        return {200: {"content": {"text/event-stream": {"itemSchema": item}}}}
 
 
-_DONE = "The last one is `[DONE]`, unless the answer broke."
+def _json_text(name: str) -> Document:
+    reference = {"$ref": f"#/components/schemas/{name}"}
+    return {"type": "string", "contentMediaType": "application/json", "contentSchema": reference}
+
+
+_DONE = "The last one is `[DONE]`; an answer that breaks ends with an `ErrorResponse` instead."
+_LAST = ({"const": "[DONE]"}, _json_text("ErrorResponse"))
 STREAMS = (
-    Stream("ChatCompletionChunk", ChatCompletionChunk, _DONE),
-    Stream("Completion", Completion, _DONE),
+    Stream("ChatCompletionChunk", ChatCompletionChunk, _DONE, _LAST),
+    Stream("Completion", Completion, _DONE, _LAST),
     Stream("ResponseStreamEvent", ResponseStreamEvent, "The last one holds the whole response, or an error."),
 )
 _CHUNKS, _TEXTS, _EVENTS = STREAMS
