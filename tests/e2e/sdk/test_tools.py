@@ -180,6 +180,8 @@ BOUNDED = {
     "required": ["city", "days"],
     "additionalProperties": False,
 }
+HISTORY = {"type": "function", "function": {"name": "history"}}
+ONLY_HISTORY = {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [HISTORY]}}
 
 
 def bounded(name: str) -> dict[str, Any]:
@@ -190,7 +192,7 @@ def bounded(name: str) -> dict[str, Any]:
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize(
     ("choice", "names"),
-    [("required", {"forecast", "history"}), ({"type": "function", "function": {"name": "history"}}, {"history"})],
+    [("required", {"forecast", "history"}), (HISTORY, {"history"}), (ONLY_HISTORY, {"history"})],
 )
 def test_a_demanded_call_comes_whatever_is_said(client: OpenAI, choice: Any, names: set[str], stream: bool) -> None:
     ask = {

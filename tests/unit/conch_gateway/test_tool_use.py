@@ -24,6 +24,10 @@ def named(name: str) -> dict[str, Any]:
     return {"type": "function", "function": {"name": name}}
 
 
+def allowed(mode: str, *names: str) -> dict[str, Any]:
+    return {"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": [named(name) for name in names]}}
+
+
 def chat(**fields: Any) -> ChatCompletionRequest:
     return validation.chat({"messages": HELLO, **fields}).request
 
@@ -53,6 +57,12 @@ def model(parser: ToolCallParser = ToolCallParser.HERMES, *, takes_tools: bool =
         ({"tools": [tool()], "tool_choice": "always"}, "tool_choice"),
         ({"tools": [tool()], "tool_choice": named("search")}, "tool_choice.function.name"),
         ({"tools": [tool()], "tool_choice": {"type": "function"}}, "tool_choice.function"),
+        (
+            {"tools": [tool()], "tool_choice": allowed("auto", "get_weather", "search")},
+            "tool_choice.allowed_tools.tools.1.function.name",
+        ),
+        ({"tools": [tool()], "tool_choice": allowed("always", "get_weather")}, "tool_choice.allowed_tools.mode"),
+        ({"tools": [tool()], "tool_choice": allowed("auto")}, "tool_choice.allowed_tools.tools"),
         ({"tool_choice": "required"}, "tool_choice"),
         ({"tools": [], "tool_choice": "required"}, "tool_choice"),
         ({"tool_choice": named("search")}, "tool_choice.function.name"),
@@ -169,3 +179,13 @@ def test_a_named_tool_is_called_once_and_no_other_one() -> None:
 def test_a_free_model_can_be_held_to_its_own_form_alone(parser: ToolCallParser, known: bool) -> None:
     assert (tool_use.form(chat(tools=[tool()]), model(parser)) is not None) is known
     assert tool_use.form(chat(), model(parser)) is None
+
+
+@pytest.mark.parametrize(("mode", "demanded"), [("auto", []), ("required", ["now"])])
+def test_only_allowed_tools_are_shown_and_called(mode: str, demanded: list[str]) -> None:
+    request = chat(tools=[tool(), tool("now")], tool_choice=allowed(mode, "now"))
+    assert [one.function.name for one in tool_use.offered(request)] == ["now"]
+    assert [one.function.name for one in tool_use.demanded(request)] == demanded
+    calls = tool_use.calls(request, model())
+    assert calls is not None
+    assert calls.names == ("now",)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from conch_contracts.capabilities import Feature, lack
 from conch_contracts.openai.chat import ChatCompletionRequest
-from conch_contracts.openai.tools import NamedToolChoice, Tool
+from conch_contracts.openai.tools import AllowedToolsChoice, NamedToolChoice, Tool
 from conch_contracts.parsing import Calls, ToolCallParser
 from conch_contracts.records import Route
 from conch_gateway.mistakes import invalid, unusable
@@ -30,6 +30,11 @@ def check(request: ChatCompletionRequest) -> None:
             raise invalid("tool_choice", "'required' needs 'tools'")
         case NamedToolChoice(function=chosen) if chosen.name not in names:
             raise invalid("tool_choice.function.name", f"no tool has the name '{chosen.name}'")
+        case AllowedToolsChoice(allowed_tools=allowed):
+            for index, one in enumerate(allowed.tools):
+                if one.function.name not in names:
+                    param = f"tool_choice.allowed_tools.tools.{index}.function.name"
+                    raise invalid(param, f"no tool has the name '{one.function.name}'")
 
 
 def check_route(request: ChatCompletionRequest, route: Route) -> None:
@@ -50,7 +55,14 @@ def check_route(request: ChatCompletionRequest, route: Route) -> None:
 
 def offered(request: ChatCompletionRequest) -> Sequence[Tool]:
     """Return the tools that the model gets to see: none when it must not call any."""
-    return () if request.tool_choice == "none" else request.tools or ()
+    match request.tool_choice:
+        case "none":
+            return ()
+        case AllowedToolsChoice(allowed_tools=allowed):
+            names = {tool.function.name for tool in allowed.tools}
+            return [tool for tool in request.tools or () if tool.function.name in names]
+        case _:
+            return request.tools or ()
 
 
 def demanded(request: ChatCompletionRequest) -> Sequence[Tool]:
@@ -58,6 +70,8 @@ def demanded(request: ChatCompletionRequest) -> Sequence[Tool]:
     match request.tool_choice:
         case "required":
             return request.tools or ()
+        case AllowedToolsChoice(allowed_tools=allowed):
+            return offered(request) if allowed.mode == "required" else ()
         case NamedToolChoice(function=chosen):
             return [tool for tool in request.tools or () if tool.function.name == chosen.name]
         case _:

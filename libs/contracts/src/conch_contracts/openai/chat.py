@@ -10,6 +10,7 @@ from conch_contracts.openai.tools import (
     MAX_CALLS,
     MAX_ID_CHARS,
     MAX_TOOLS,
+    AllowedToolsChoice,
     FunctionCall,
     NamedToolChoice,
     Tool,
@@ -64,7 +65,11 @@ class ChatCompletionRequest(SamplingFields):
     continue_final_message: bool | None = None
     tools: Annotated[list[Tool], Field(max_length=MAX_TOOLS, fail_fast=True)] | None = None
     """Functions that the model may call."""
-    tool_choice: Literal["none", "auto", "required"] | NamedToolChoice | None = None
+    tool_choice: (
+        Literal["none", "auto", "required"]
+        | Annotated[NamedToolChoice | AllowedToolsChoice, Field(discriminator="type")]
+        | None
+    ) = None
     """Whether it may call them, must, or must call a certain one; `auto` when there are tools."""
     parallel_tool_calls: bool | None = None
     """False: at most one call comes back."""

@@ -46,6 +46,27 @@ class NamedToolChoice(ApiModel):
     function: FunctionName
 
 
+class AllowedFunction(ApiModel):
+    """A tool that may be called."""
+
+    type: Literal["function"]
+    function: FunctionName
+
+
+class AllowedFunctions(ApiModel):
+    """The tools that may be called, and whether one must."""
+
+    mode: Literal["auto", "required"]
+    tools: Annotated[list[AllowedFunction], Field(min_length=1, max_length=MAX_TOOLS)]
+
+
+class AllowedToolsChoice(ApiModel):
+    """The bound on which tools of `tools` may be called in this turn."""
+
+    type: Literal["allowed_tools"]
+    allowed_tools: AllowedFunctions
+
+
 class FunctionCall(ApiModel):
     """A call of a function."""
 
