@@ -70,7 +70,8 @@ def source_is_readable(given: Input) -> Fault | None:
     """Object to a folder that is missing or incomplete."""
     found = given.observed.sources.get(given.model.id)
     if found is None:
-        return _obstacle(given) or Fault(Reason.WAITING, "The model's folder is being read.")
+        reading = Fault(Reason.WAITING, "The model's folder is being read.")
+        return _obstacle(given) or _no_engine_is_wanted(given) or reading
     if isinstance(found, SourceFault) and found.reason is Reason.WAITING:
         return _obstacle(given) or found
     if isinstance(found, SourceFault) and found.reason not in _TOKENIZER_REASONS:
@@ -87,11 +88,11 @@ def tokenizer_is_packed(given: Input) -> Fault | None:
 def engine_answers(given: Input) -> Fault | None:
     """Object until a one-token request through at least one engine has succeeded."""
     if given.model.deployment.spec.engine.external is not None:
-        return _of_probe(given.observed.external.get(given.model.id, Probe()))
+        return _of_external(given.observed.external.get(given.model.id, Probe()))
     if (obstacle := _obstacle(given)) is not None:
         return obstacle
-    if given.model.deployment.spec.replicas == 0:
-        return Fault(Reason.NO_REPLICAS, "spec.replicas is 0; set it to 1 or more to serve the model.")
+    if (idle := _no_engine_is_wanted(given)) is not None:
+        return idle
     if any(engine.ready for engine in given.observed.engines_of(given.model.id)):
         return None
     starting = Fault(Reason.ENGINE_STARTING, "The engine is being started.")
@@ -168,6 +169,13 @@ def _obstacle(given: Input) -> Fault | None:
     return refused or next((fault for fault in blocked if fault is not None), None)
 
 
+def _no_engine_is_wanted(given: Input) -> Fault | None:
+    spec = given.model.deployment.spec
+    if spec.engine.external is not None or spec.replicas > 0:
+        return None
+    return Fault(Reason.NO_REPLICAS, "spec.replicas is 0; set it to 1 or more to serve the model.")
+
+
 def _of_engine(engine: ObservedEngine) -> Fault:
     if engine.engine.fault is not None:
         return engine.engine.fault
@@ -177,6 +185,13 @@ def _of_engine(engine: ObservedEngine) -> Fault:
     if fault is None or not fault.message or fault.reason is Reason.ENGINE_UNREACHABLE:
         return Fault(Reason.ENGINE_STARTING, f"{engine.name} is starting.")
     return Fault(fault.reason, f"{engine.name}: {fault.message}")
+
+
+def _of_external(probe: Probe) -> Fault | None:
+    fault = _of_probe(probe)
+    if fault is None or fault.reason is not Reason.ENGINE_UNREACHABLE:
+        return fault
+    return Fault(fault.reason, f"{fault.message.rstrip('.')}. Check spec.engine.external and the way to the server.")
 
 
 def _of_probe(probe: Probe) -> Fault | None:

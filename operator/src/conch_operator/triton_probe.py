@@ -30,6 +30,7 @@ _DEAD_BACKEND = "is not healthy"
 _REQUEST_ID = "probe"
 _TOKEN = 0
 _TEXT = b"Hello"
+_STACK = "\n\nAt:\n"
 _STREAM = (*tensorrtllm_dialect.STREAMING, *vllm_dialect.STREAM)
 _IDS: Mapping[tuple[str, ...], int | bytes] = {("input_ids",): _TOKEN, ("input_lengths",): 1}
 _ONE_TOKEN: Mapping[Dialect, Mapping[tuple[str, ...], int | bytes]] = {
@@ -121,7 +122,7 @@ class TritonAsker:
             message = f"The server holds no model called {target.model} (it holds: {held}). Check modelName."
             return NoAnswer(Reason.ENGINE_PROBE_FAILED, message)
         if row.state != "READY" and row.reason:
-            return NoAnswer(Reason.ENGINE_LOAD_FAILED, f"Triton could not load {row.name}: {row.reason}")
+            return NoAnswer(Reason.ENGINE_LOAD_FAILED, f"Triton could not load {row.name}: {load_cause(row.reason)}")
         dead = _DEAD_BACKEND in str(error)
         return NoAnswer(Reason.ENGINE_PROBE_FAILED, f"A one-token request failed: {error}", dead=dead)
 
@@ -146,6 +147,11 @@ def one_token_request(dialect: Dialect, model: str, layout: Layout) -> ModelInfe
         inputs.offer((name,), b"")
     inputs.check_required(dialect)
     return request
+
+
+def load_cause(reason: str) -> str:
+    """Return a load error without the stack that Triton's Python backend writes below it."""
+    return reason.partition(_STACK)[0].strip()
 
 
 def _element(datatype: str, logical: str) -> bytes:

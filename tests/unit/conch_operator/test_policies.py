@@ -47,6 +47,7 @@ def failing(reason: Reason, message: str) -> Probe:
         (MODEL, observed(sources=fault(Reason.FOLDER_MISSING)), PUBLISHED, "SourceReady", "FolderMissing", "It is so."),
         (MODEL, observed(sources=fault(Reason.TOKENIZER_INVALID)), PUBLISHED, "TokenizerReady", "TokenizerInvalid", ""),
         (desired_model(replicas=0), observed(engines=()), PUBLISHED, "EngineReady", "NoReplicas", "set it to 1"),
+        (desired_model(replicas=0), observed(sources={}, engines=()), PUBLISHED, "SourceReady", "NoReplicas", "set it"),
         (MODEL, observed(engines=()), PUBLISHED, "EngineReady", "EngineStarting", "being started"),
         (
             MODEL,
@@ -61,7 +62,7 @@ def failing(reason: Reason, message: str) -> Probe:
         (
             EXTERNAL,
             observed(external={MODEL.id: failing(Reason.ENGINE_UNREACHABLE, "Nothing answers")}),
-            *(PUBLISHED, "EngineReady", "EngineUnreachable", "Nothing answers"),
+            *(PUBLISHED, "EngineReady", "EngineUnreachable", "Nothing answers. Check spec.engine.external and the way"),
         ),
         (MODEL, observed(), Published(error="refused"), "RoutePublished", "RegistryUnavailable", "refused"),
         (MODEL, observed(), Published(), "RoutePublished", "RoutePending", ""),

@@ -7,7 +7,7 @@ import pytest
 from conch_contracts.records import Dialect
 from conch_kit.triton.errors import MalformedResponse
 from conch_kit.triton.layout import Layout
-from conch_operator.triton_probe import one_token_request
+from conch_operator.triton_probe import load_cause, one_token_request
 from testkit.engine_messages import inputs
 
 IDS = {"input_ids": "INT32", "input_lengths": "INT32", "request_output_len": "UINT32"}
@@ -59,3 +59,17 @@ def test_a_model_of_another_kind_is_told_by_what_it_lacks() -> None:
     layout = Layout({"audio": "FP32"}, batched=False, decoupled=True, required=frozenset({"audio"}))
     with pytest.raises(MalformedResponse, match="needs the input audio"):
         one_token_request(Dialect.VLLM, "m", layout)
+
+
+@pytest.mark.parametrize(
+    ("reason", "cause"),
+    [
+        (
+            "Internal: UnusableModel: No such layer.\n\nAt:\n  /opt/conch/loading.py(30): load\n",
+            "Internal: UnusableModel: No such layer.",
+        ),
+        ("Invalid argument: unexpected shape", "Invalid argument: unexpected shape"),
+    ],
+)
+def test_a_load_error_is_told_without_its_stack(reason: str, cause: str) -> None:
+    assert load_cause(reason) == cause

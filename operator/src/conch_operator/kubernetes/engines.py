@@ -68,10 +68,9 @@ class KubernetesEngines:
         self._told = await self._events.faults(pods)
 
     async def engines(self) -> Sequence[ClusterEngine]:
-        """Return the engines of all pods, as they were last read."""
-        found = (
-            read_engine(pod, held=self._is_held(name), told=self._told.get(name)) for name, pod in self.pods.items()
-        )
+        """Return the engines of all pods, as they were last read; the newest first, since they are of the last edit."""
+        newest = sorted(self.pods.items(), key=lambda item: item[1]["metadata"]["creationTimestamp"], reverse=True)
+        found = (read_engine(pod, held=self._is_held(name), told=self._told.get(name)) for name, pod in newest)
         return tuple(engine for engine in found if engine is not None)
 
     async def act(self, steps: Plan) -> Mapping[ModelId, Fault]:

@@ -182,5 +182,5 @@ def _ending(ended: Object) -> str:
     how = f"ended with exit code {ended.get('exitCode')}"
     reason = ended.get("reason")
     why = f" ({reason})" if reason not in (None, "Error", "Completed") else ""
-    last = _last_line(ended)
+    last = _last_line(ended).rstrip(".")
     return f"{how}{why}{': ' + last if last else ''}."

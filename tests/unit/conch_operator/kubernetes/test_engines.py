@@ -23,11 +23,12 @@ class Pods(KubernetesApi):
         return self.pods if kind is POD else []
 
 
-def pod(name: str, *, model: str = "m", leaving: bool = False) -> Object:
+def pod(name: str, *, model: str = "m", leaving: bool = False, born: str = "2026-01-01T00:00:00Z") -> Object:
     meta: dict[str, Any] = {
         "name": name,
         "namespace": "ns",
         "uid": name,
+        "creationTimestamp": born,
         "labels": {"conch.dev/model-deployment": model},
         "annotations": {"conch.dev/engine": CONTRACT},
     }
@@ -60,3 +61,11 @@ async def test_an_engine_is_held_for_a_replacement_that_comes(others: list[Objec
     assert await phase() is EnginePhase.LEAVING
     now = held_s
     assert await phase() is EnginePhase.STOPPING
+
+
+async def test_the_engines_of_the_last_edit_come_first_so_that_they_are_told_of() -> None:
+    api = Pods()
+    engines = KubernetesEngines(api, Agents(), EngineSettings(agent_image="a"), [None])
+    api.pods = [pod("edited", born="2026-01-01T00:01:00Z"), pod("old"), pod("again", born="2026-01-01T00:02:00Z")]
+    await engines.observe()
+    assert [engine.name for engine in await engines.engines()] == ["ns/again", "ns/edited", "ns/old"]

@@ -107,6 +107,13 @@ def test_an_engine_that_ran_out_of_memory_says_so() -> None:
     assert (engine.detail, engine.incarnation) == ("ended with exit code 137 (OOMKilled).", 2)
 
 
+def test_the_last_line_of_an_engine_ends_with_one_full_stop() -> None:
+    found = pod(container("triton", {"waiting": {"reason": "CrashLoopBackOff"}}, lastState=ended(1, "Default is 0.\n")))
+    engine = read_engine(found, held=False)
+    assert engine is not None
+    assert engine.detail == "ended with exit code 1: Default is 0."
+
+
 def test_an_engine_is_reached_at_its_pods_address() -> None:
     found = pod(container("triton", RUNNING))
     found["status"]["podIP"] = "fd00::7"
