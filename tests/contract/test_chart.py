@@ -90,6 +90,12 @@ def test_a_typing_mistake_stops_the_installation(helm: Helm, option: str, why: s
     assert "don't meet the specifications of the schema" in failed.value.stderr
 
 
+def test_bounds_that_exclude_each_other_stop_the_installation(helm: Helm) -> None:
+    with pytest.raises(subprocess.CalledProcessError) as failed:
+        helm.template("--set", "workers.embed.minReplicas=5")
+    assert "embed-worker: maxReplicas is 4, less than minReplicas, 5" in failed.value.stderr
+
+
 def test_every_value_has_a_sentence() -> None:
     assert [path for path, part in _parts(values_schema()) if not str(part.get("description", "")).endswith(".")] == []
 

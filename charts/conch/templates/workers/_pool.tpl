@@ -5,6 +5,9 @@ Call with (list $ "llm-worker" .Values.workers.llm (list "LLM")).
 */}}
 {{- define "conch.workers.pool" -}}
 {{- $values := index . 2 -}}
+{{- if lt (int $values.maxReplicas) (int $values.minReplicas) }}
+{{- fail (printf "%s: maxReplicas is %d, less than minReplicas, %d: raise the one or lower the other" (index . 1) (int $values.maxReplicas) (int $values.minReplicas)) }}
+{{- end -}}
 kinds: {{ index . 3 | toJson }}
 minReplicas: {{ $values.minReplicas }}
 maxReplicas: {{ $values.maxReplicas }}
