@@ -133,7 +133,10 @@ class Operator:
             engines = KubernetesEngines(api, agents, release.engines, namespaces)
             sources = AgentSources(api, agents, lambda: tuple(engines.pods.values()))
             writer = RegistryWriter(redis, fence=leadership.fence)
-            ports = Ports(sources, engines, plan_workloads, writer, reader, BundleStore(redis), prober)
+            bundles = BundleStore(redis)
+            ports = Ports(
+                sources, engines, plan_workloads, writer, reader, bundles, prober, tokenizer_of=sources.tokenizer_of
+            )
             parts = Parts(
                 api=api,
                 engines=engines,

@@ -156,16 +156,36 @@ def _routes(
     routes: dict[ModelId, RoutedModel] = {}
     for model in served:
         facts, known = observed.sources.get(model.id), observed.routes.get(model.id)
-        if isinstance(facts, SourceFacts):
-            route = make_route(model, facts, claims[model.id].kept)
+        engines = _routed_engines(model, observed, leaving)
+        fitting = _fitting(model, facts, observed, engines) if isinstance(facts, SourceFacts) else engines
+        if isinstance(facts, SourceFacts) and (fitting or not engines or known is None):
+            route, engines = make_route(model, facts, claims[model.id].kept), fitting
         elif known is not None:
             route = known.model_copy(update={"served_names": claims[model.id].kept})
         elif facts is None and model.id in observed.routed:
             route = observed.routed[model.id][0]
         else:
             continue
-        routes[model.id] = (route, _routed_engines(model, observed, leaving))
+        routes[model.id] = (route, engines)
     return routes
+
+
+def _fitting(
+    model: DesiredModel, facts: SourceFacts, observed: Observed, engines: tuple[Engine, ...]
+) -> tuple[Engine, ...]:
+    """Return those engines that were started with the tokenizer of these facts, or with files that are still theirs.
+
+    After an edit of the source the others would be sent ids that mean something else to them, so the known route stays
+    until an engine of the new files answers.
+    """
+    spec = engine_spec(model, facts)
+    current_hash = None if spec is None else spec_hash(spec)
+    other = {
+        engine.engine.grpc
+        for engine in observed.engines_of(model.id)
+        if engine.tokenizer not in (None, facts.digest) and engine.engine.spec_hash != current_hash
+    }
+    return tuple(engine for engine in engines if engine.grpc not in other)
 
 
 def _untouched(desired: Desired, observed: Observed, leaving: frozenset[EngineName]) -> dict[ModelId, RoutedModel]:
@@ -194,7 +214,7 @@ def _plan_engines(model: DesiredModel, observed: Observed) -> _ModelPlan:
     remove = (*_surplus(current, wanted), *_replaceable(old, current, wanted))
     restart = tuple(engine for engine in current if _is_dead(engine) and engine not in remove)
     room = wanted + SURGE - len(staying) if old else wanted
-    start = _missing(model, spec, present, min(wanted - len(current), room)) if spec else ()
+    start = _missing(model, facts, present, min(wanted - len(current), room)) if spec else ()
     return _ModelPlan(start, restart, remove, _why(start, restart, remove, old))
 
 
@@ -212,15 +232,17 @@ def _replaceable(old: Sequence[ObservedEngine], current: Sequence[ObservedEngine
 
 
 def _missing(
-    model: DesiredModel, spec: EngineSpec, present: Sequence[ObservedEngine], count: int
+    model: DesiredModel, facts: SourceFacts, present: Sequence[ObservedEngine], count: int
 ) -> tuple[EngineComponent, ...]:
     """Return so many engines to start, under names that nothing has."""
+    spec = engine_spec(model, facts)
+    assert spec is not None
     taken = {engine.name for engine in present}
     current_hash = spec_hash(spec)
     names = (engine_name(model, current_hash, index) for index in range(len(taken) + max(0, count)))
     free = [name for name in names if name not in taken][: max(0, count)]
     contract = contract_of(model)
-    return tuple(EngineComponent(name, model.id, current_hash, spec, contract) for name in free)
+    return tuple(EngineComponent(name, model.id, current_hash, spec, contract, facts.digest) for name in free)
 
 
 def engine_name(model: DesiredModel, current_hash: str, index: int) -> EngineName:

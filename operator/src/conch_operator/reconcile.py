@@ -101,6 +101,8 @@ class Ports:
     reader: Reader
     bundles: Bundles
     prober: Prober
+    tokenizer_of: Callable[[EngineName], Digest | None]
+    """Returns the tokenizer of the folder that an engine was started with; None where nobody knows."""
     clock: Callable[[], float] = time.monotonic
 
 
@@ -152,6 +154,7 @@ class Reconciler:
             engine=engine,
             probe=self._ports.prober.verdict(_key(engine)),
             withdrawn=engine.name in gone,
+            tokenizer=self._ports.tokenizer_of(engine.name),
         )
 
     async def _gateways(self) -> tuple[GatewayBeat, ...]:

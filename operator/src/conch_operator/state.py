@@ -144,6 +144,8 @@ class EngineComponent:
     spec_hash: str
     spec: EngineSpec
     contract: EngineContract
+    tokenizer: Digest
+    """The tokenizer of the folder that it is started with."""
 
 
 class EnginePhase(StrEnum):
@@ -206,6 +208,8 @@ class ObservedEngine:
     probe: Probe = Probe()
     withdrawn: bool = False
     """No gateway sends it new requests any more."""
+    tokenizer: Digest | None = None
+    """The tokenizer of the folder that it was started with; None where nobody knows."""
 
     @property
     def name(self) -> EngineName:

@@ -1,15 +1,16 @@
 """Plans for a cluster that replaces engines by itself."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
-from conch_contracts.names import EngineAddress
+from conch_contracts.names import Digest, EngineAddress
 from conch_contracts.records import Engine
 from conch_operator.plan import Plan, plan_processes, plan_workloads
 from conch_operator.routes import make_route
 from conch_operator.state import Desired, DesiredModel, EnginePhase, Observed, ObservedEngine, Probe, RoutedModel
-from testkit.models import FACTS, desired_model, engine
+from testkit.models import FACTS, READY, desired_model, engine
 
 ONE = desired_model(replicas=1)
 TWO = desired_model(replicas=2)
@@ -54,6 +55,41 @@ def test_an_engine_that_ends_serves_until_another_takes_its_place(
 def routed_before(*engines: ObservedEngine) -> dict[object, RoutedModel]:
     records = tuple(Engine(grpc=found.engine.grpc) for found in engines)
     return {ONE.id: (make_route(ONE, FACTS, ONE.deployment.served_names), records)}
+
+
+OLD, NEW = Digest("a" * 64), FACTS.digest
+
+
+@pytest.mark.parametrize(
+    ("tokenizers", "probes", "routed", "digest"),
+    [
+        pytest.param([OLD, NEW], [READY, PENDING], [0], OLD, id="the new one does not answer yet"),
+        pytest.param([OLD, None], [READY, PENDING], [0], OLD, id="nor has anybody read its folder"),
+        pytest.param([OLD, NEW], [READY, READY], [1], NEW, id="it answers"),
+        pytest.param([OLD, OLD, NEW], [READY, READY, READY], [2], NEW, id="no longer those before it"),
+        pytest.param([NEW, NEW], [READY, READY], [0, 1], NEW, id="an edit that changes no tokenizer"),
+        pytest.param([None, NEW], [READY, READY], [0, 1], NEW, id="one of which nobody knows"),
+        pytest.param([OLD], [PENDING], [], NEW, id="nothing answers"),
+    ],
+)
+def test_ids_go_only_to_engines_that_were_started_with_their_tokenizer(
+    tokenizers: list[Digest | None], probes: list[Probe], routed: list[int], digest: Digest
+) -> None:
+    engines = [
+        replace(found, tokenizer=tokenizer, engine=replace(found.engine, spec_hash="of the pod"))
+        for index, (tokenizer, probe) in enumerate(zip(tokenizers, probes, strict=True))
+        for found in [engine(ONE, index, probe=probe)]
+    ]
+    known = make_route(ONE, replace(FACTS, digest=OLD), ONE.deployment.served_names)
+    route, addresses = planned(ONE, engines, routes={ONE.id: known}).routes[ONE.id]
+    assert route.tokenizer_digest == digest
+    assert [found.grpc for found in addresses] == [engines[index].engine.grpc for index in routed]
+
+
+def test_an_engine_whose_own_files_did_not_change_takes_a_new_tokenizer_beside_them() -> None:
+    known = make_route(ONE, replace(FACTS, digest=OLD), ONE.deployment.served_names)
+    route, addresses = planned(ONE, [replace(engine(ONE), tokenizer=OLD)], routes={ONE.id: known}).routes[ONE.id]
+    assert (route.tokenizer_digest, len(addresses)) == (NEW, 1)
 
 
 @pytest.mark.parametrize("plan", [plan_workloads, plan_processes])

@@ -28,6 +28,7 @@ class FakeCluster:
     running: dict[EngineName, ClusterEngine] = field(default_factory=dict)
     stopped: list[EngineName] = field(default_factory=list)
     serving: frozenset[EngineName] = frozenset()
+    tokenizers: dict[EngineName, Digest] = field(default_factory=dict)
 
     async def engines(self) -> tuple[ClusterEngine, ...]:
         return tuple(self.running.values())
@@ -38,6 +39,7 @@ class FakeCluster:
             running = EnginePhase.RUNNING
             engine = ClusterEngine(new.name, new.model, new.spec_hash, new.contract, running, address, None, 1)
             self.running[new.name] = engine
+            self.tokenizers[new.name] = new.tokenizer
         for name in steps.restart:
             self.running[name] = replace(self.running[name], incarnation=self.running[name].incarnation + 1)
         for name in steps.stop:
@@ -86,6 +88,9 @@ class FakeRegistry:
             Snapshot.EMPTY, workers=workers, routes={model: route for model, (route, _) in self.routes.items()}
         )
 
+    def tokenizer(self, model: str = "local/tiny") -> Digest:
+        return self.routes[ModelId(model)][0].tokenizer_digest
+
     def addresses(self, model: str = "local/tiny") -> list[str]:
         return [engine.grpc for engine in self.routes[ModelId(model)][1]]
 
@@ -102,9 +107,10 @@ class World:
         self.cluster = FakeCluster()
         self.registry = FakeRegistry()
         self.folder = folder
-        registry = self.registry
+        registry, sources = self.registry, SourceReader()
+        tokenizer_of = self.cluster.tokenizers.get
         self.ports = Ports(
-            SourceReader(), self.cluster, plan_processes, registry, registry, registry, prober, lambda: 0.0
+            sources, self.cluster, plan_processes, registry, registry, registry, prober, tokenizer_of, lambda: 0.0
         )
         self.reconciler = Reconciler(self.ports)
         self.statuses: Statuses = {}
@@ -179,6 +185,23 @@ async def test_an_edit_replaces_an_engine_without_a_gap(world: World) -> None:
     world.registry.applied = world.registry.revision
     await world.rounds(edited)
     assert len(world.cluster.stopped) == 1
+
+
+async def test_an_edit_of_the_source_keeps_the_old_tokenizer_until_an_engine_of_the_new_files_answers(
+    world: World,
+) -> None:
+    await world.rounds(world.model())
+    (old,) = world.registry.addresses()
+    digest = world.registry.tokenizer()
+    (world.folder / "tiny").rename(world.folder / "other")
+    (world.folder / "other" / "tokenizer.json").write_text(json.dumps({"model": {"vocab": {"b": 0}}}))
+    edited = world.model(source={"path": "other"})
+    await world.rounds(edited, count=1)
+    assert (world.registry.addresses(), world.registry.tokenizer()) == ([old], digest)
+    await world.rounds(edited)
+    (new,) = world.registry.addresses()
+    assert new != old
+    assert world.registry.tokenizer() != digest
 
 
 async def test_a_removed_model_leaves_no_route(world: World) -> None:

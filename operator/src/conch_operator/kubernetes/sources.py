@@ -13,10 +13,10 @@ from conch_operator.kubernetes.agents import Agents, AgentUnavailable
 from conch_operator.kubernetes.api import KubernetesApi
 from conch_operator.kubernetes.chat_templates import ChatTemplates
 from conch_operator.kubernetes.kinds import Object
-from conch_operator.kubernetes.pods import agent_host
+from conch_operator.kubernetes.pods import agent_host, pod_name
 from conch_operator.reconcile import SourceUnavailable
 from conch_operator.resources.reader import pods_of
-from conch_operator.state import DesiredModel, SourceFacts, SourceFault
+from conch_operator.state import DesiredModel, EngineName, SourceFacts, SourceFault
 
 ASK_AGAIN_S = 5.0
 """Between two questions about a folder that is faulty."""
@@ -49,6 +49,7 @@ class AgentSources:
         self._clock = clock
         self._asked: dict[str, _Asked] = {}
         self._last: dict[ModelId, tuple[str, Answer]] = {}
+        self._tokenizers: Mapping[EngineName, Digest] = {}
 
     async def read_all(self, models: Sequence[DesiredModel]) -> Mapping[ModelId, Answer]:
         """Return what the folders of these models say; one that no agent has read yet is left out."""
@@ -70,6 +71,10 @@ class AgentSources:
         self._last = {model: last for model, last in self._last.items() if model in found}
         self._templates.keep({model.id for model in models})
         return found
+
+    def tokenizer_of(self, engine: EngineName) -> Digest | None:
+        """Return the tokenizer of the folder in an engine's pod; None while that has not been read."""
+        return self._tokenizers.get(engine)
 
     async def bundle(self, facts: SourceFacts) -> tuple[Digest, bytes]:
         """Return the tokenizer bundle from any agent that has it; raises SourceUnavailable."""
@@ -95,6 +100,8 @@ class AgentSources:
                 self._asked[uid] = _Asked(_answer(answer), self._clock())
             elif not isinstance(answer, AgentUnavailable):
                 raise answer
+        said = {pod_name(pod): self._asked[uid].answer for uid, pod in pods.items() if uid in self._asked}
+        self._tokenizers = {name: facts.digest for name, facts in said.items() if isinstance(facts, SourceFacts)}
 
     def _is_due(self, uid: str) -> bool:
         asked = self._asked.get(uid)

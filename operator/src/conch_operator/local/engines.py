@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from conch_contracts.names import EngineAddress, ModelId
+from conch_contracts.names import Digest, EngineAddress, ModelId
 from conch_operator.local.guard import remove_shared_memory
 from conch_operator.local.ports import free_ports
 from conch_operator.local.processes import Command, Keeping, Kept, LaunchError, Nursery
@@ -80,6 +80,11 @@ class LocalEngines:
             )
             for engine in self._engines.values()
         )
+
+    def tokenizer_of(self, name: EngineName) -> Digest | None:
+        """Return the tokenizer of the folder that an engine was started with."""
+        engine = self._engines.get(name)
+        return None if engine is None else engine.component.tokenizer
 
     async def act(self, steps: Plan) -> Mapping[ModelId, Fault]:
         """Take a plan's steps; none is refused."""

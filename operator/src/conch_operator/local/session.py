@@ -90,7 +90,10 @@ class Session:
             prober = await stack.enter_async_context(Prober(TritonAsker(triton, http), self._wake.set))
             downloads = Downloads(nursery, self._state, self._options.server.environment, self._wake.set)
             sources, writer = DownloadedSources(downloads), RegistryWriter(redis)
-            ports = Ports(sources, engines, plan_processes, writer, reader, BundleStore(redis), prober)
+            bundles = BundleStore(redis)
+            ports = Ports(
+                sources, engines, plan_processes, writer, reader, bundles, prober, tokenizer_of=engines.tokenizer_of
+            )
             watching = asyncio.create_task(self._models.follow(self._options.files, self._told), name="files")
             try:
                 await self._rounds(Reconciler(ports))

@@ -1,0 +1,55 @@
+from typing import Any
+
+from conch_contracts.names import Digest
+from conch_operator.agent.report import FolderReport, SourceReport
+from conch_operator.kubernetes.agents import Agents, AgentUnavailable
+from conch_operator.kubernetes.api import KubernetesApi
+from conch_operator.kubernetes.kinds import Object
+from conch_operator.kubernetes.sources import AgentSources
+from conch_operator.state import DesiredModel, EngineName, SourceFacts
+from testkit.models import desired_model
+
+OLD, NEW = Digest("a" * 64), Digest("b" * 64)
+MODEL = desired_model("m")
+
+
+class Folders(Agents):
+    """Agents that say what stands here, by the address of their pod."""
+
+    def __init__(self, **digests: Digest) -> None:
+        super().__init__()
+        self.digests = digests
+
+    async def source(self, host: str) -> SourceReport:
+        if host not in self.digests:
+            raise AgentUnavailable(host)
+        facts = {"folder": "/models/m", "weights": "w", "vocab_size": 9, "max_position_embeddings": 9}
+        return SourceReport(facts=FolderReport.model_validate({**facts, "digest": self.digests[host]}))
+
+
+def pod(name: str, minute: int) -> Object:
+    labels = {"conch.dev/model-deployment": "m", "app.kubernetes.io/component": "engine"}
+    created = f"2026-01-01T00:{minute:02}:00Z"
+    meta: dict[str, Any] = {"name": name, "namespace": "local", "uid": name, "labels": labels}
+    agent = {"name": "agent", "state": {"running": {}}}
+    return {
+        "metadata": {**meta, "creationTimestamp": created},
+        "status": {"podIP": name, "initContainerStatuses": [agent]},
+    }
+
+
+async def facts_of(sources: AgentSources, model: DesiredModel) -> SourceFacts:
+    found = (await sources.read_all([model]))[model.id]
+    assert isinstance(found, SourceFacts)
+    return found
+
+
+async def test_the_newest_pod_tells_what_the_folder_says_and_each_its_own_tokenizer() -> None:
+    pods = [pod("old", 1), pod("new", 2), pod("silent", 3)]
+    sources = AgentSources(KubernetesApi(), Folders(old=OLD, new=NEW), lambda: pods)
+    assert (await facts_of(sources, MODEL)).digest == NEW
+    told = [sources.tokenizer_of(EngineName(f"local/{name}")) for name in ("old", "new", "silent")]
+    assert told == [OLD, NEW, None]
+    del pods[0]
+    await facts_of(sources, MODEL)
+    assert sources.tokenizer_of(EngineName("local/old")) is None
