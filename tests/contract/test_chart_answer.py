@@ -18,8 +18,8 @@ ANSWER = {"choices": [{"message": {"content": "Hello to you."}}]}
 
 
 @contextmanager
-def a_gateway(models: object, *, key: str | None) -> Iterator[str]:
-    """Give the URL of a server that answers as a gateway does."""
+def a_gateway(models: object, *, key: str | None, endpoint: str = "/v1/chat/completions") -> Iterator[str]:
+    """Give the URL of a server that answers as a gateway does, with a model for this endpoint."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -28,11 +28,11 @@ def a_gateway(models: object, *, key: str | None) -> Iterator[str]:
         def do_POST(self) -> None:
             asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
             assert asked["model"] == "tiny-chat"
-            self._answer(ANSWER)
+            self._answer(ANSWER if "messages" in asked else {"data": []}, 200 if self.path == endpoint else 400)
 
-        def _answer(self, body: object) -> None:
+        def _answer(self, body: object, status: int = 200) -> None:
             allowed = key is None or self.headers["authorization"] == f"Bearer {key}"
-            self.send_response(200 if allowed else 401)
+            self.send_response(status if allowed else 401)
             self.end_headers()
             self.wfile.write(json.dumps(body if allowed else {"error": {"message": "No."}}).encode())
 
@@ -61,6 +61,20 @@ def test_it_shows_what_a_model_answers(tmp_path: Path, line: str) -> None:
     with a_gateway(MODELS, key="sk-1") as url:
         done = ask(url, keys)
     assert (done.returncode, done.stdout) == (0, "models: tiny-chat\ntiny-chat: 'Hello to you.'\n")
+
+
+@pytest.mark.parametrize("endpoint", ["embeddings", "rerank", "classify"])
+def test_a_model_that_does_not_chat_is_asked_what_it_can_answer(endpoint: str) -> None:
+    with a_gateway(MODELS, key=None, endpoint=f"/v1/{endpoint}") as url:
+        done = ask(url)
+    assert (done.returncode, done.stdout) == (0, f"models: tiny-chat\ntiny-chat: answers /{endpoint}\n")
+
+
+def test_a_model_that_answers_nothing_fails() -> None:
+    with a_gateway(MODELS, key=None, endpoint="/v1/none") as url:
+        done = ask(url)
+    assert done.returncode == 1
+    assert "answered 400" in done.stderr
 
 
 def test_a_release_without_models_is_sound() -> None:

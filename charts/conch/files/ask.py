@@ -11,6 +11,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 _TIMEOUT_S = 120
+_QUESTIONS = (
+    ("chat/completions", {"messages": [{"role": "user", "content": "Hello!"}], "max_tokens": 16}),
+    ("embeddings", {"input": "Hello!"}),
+    ("rerank", {"query": "Hello!", "documents": ["Hello to you.", "No."]}),
+    ("classify", {"input": "Hello!"}),
+)
+"""One for each kind of model; a list of models does not tell which is of which."""
 
 
 def main(url: str, keys: Path | None = None) -> int:
@@ -40,10 +47,18 @@ def first_key(text: str) -> str:
 
 
 def hear(url: str, headers: Mapping[str, str], model: str) -> str:
-    """Return what a model says to a greeting."""
-    question = {"model": model, "messages": [{"role": "user", "content": "Hello!"}], "max_tokens": 16}
-    answer = ask(f"{url}/chat/completions", headers, question)
-    return repr(answer["choices"][0]["message"]["content"])
+    """Return what a model says to a greeting, or through which endpoint it answers one."""
+    for path, question in _QUESTIONS:
+        try:
+            answer = ask(f"{url}/{path}", headers, {"model": model, **question})
+            break
+        except urllib.error.HTTPError as error:
+            if error.code != 400:
+                raise
+            refused = error  # the model is of another kind
+    else:
+        raise refused
+    return repr(answer["choices"][0]["message"]["content"]) if "choices" in answer else f"answers /{path}"
 
 
 def ask(url: str, headers: Mapping[str, str], body: object = None) -> dict:
