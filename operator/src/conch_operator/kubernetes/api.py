@@ -9,6 +9,7 @@ without being sent until its time comes, so that no caller can make a hot loop o
 import asyncio
 import json
 import random
+import re
 from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Self
@@ -29,6 +30,8 @@ PAGE = 500
 _BUSY = 429
 _ATTEMPTS = 4
 _LONGEST_PAUSE_S = 10.0
+_MOMENT = re.compile(r'"(lastTransitionTime|eventTime)": "[^"]*"')
+"""What differs between two attempts at one and the same write."""
 _METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
 
@@ -142,9 +145,9 @@ class KubernetesApi:
             raise NotLeading(f"{method} {path} was not sent: this process does not hold the Lease any more.")
         if self._attempts is None:
             return await self._call(method, path, body=body, query=query, headers=headers)
-        what = method, path, hash(json.dumps(body, sort_keys=True))
+        what = method, path, hash(_MOMENT.sub("", json.dumps(body, sort_keys=True)))
         if (obstacle := self._attempts.obstacle(what)) is not None:
-            raise obstacle
+            raise obstacle.with_traceback(None)  # else it would grow with each time
         try:
             answer = await self._call(method, path, body=body, query=query, headers=headers)
         except ApiError as error:
