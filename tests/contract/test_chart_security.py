@@ -1,12 +1,17 @@
 """What the chart's objects may do, and what may be done to them."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import yaml
 
 from conch_contracts import names
 from conch_operator.kubernetes.kinds import CHILDREN, Kind
 from conch_operator.kubernetes.pools import POOL_KINDS
+from generate.crd import crd_text
+from generate.helm import Helm
+from testkit import chart
 from testkit.chart import Object, Rendered, environment
 
 RESTRICTED_POD = {
@@ -146,6 +151,21 @@ def test_every_role_is_bound_to_the_operator_only(rendered: Rendered) -> None:
     for binding in rendered.of("RoleBinding") + rendered.of("ClusterRoleBinding"):
         (subject,) = binding["subjects"]
         assert (subject["name"], subject["namespace"]) == (account["serviceAccountName"], "conch")
+
+
+def test_the_policy_about_references_knows_every_field_that_names_an_object(helm: Helm) -> None:
+    (policy,) = chart.render(helm, "--set", "referencePolicy.enabled=true").of("ValidatingAdmissionPolicy")
+    asked = "".join(variable["expression"] for variable in policy["spec"]["variables"])
+    schema = yaml.safe_load(crd_text())["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    named = [path for path in _paths(schema, "object.spec") if path.endswith(("Ref", "claimName", "imagePullSecrets"))]
+    assert len(named) >= 6
+    assert [path for path in named if path not in asked] == []
+
+
+def _paths(schema: Object, path: str) -> Iterator[str]:
+    for name, part in schema.get("properties", {}).items():
+        yield f"{path}.{name}"
+        yield from _paths(part, f"{path}.{name}")
 
 
 def test_secrets_reach_processes_by_reference(rendered: Rendered) -> None:

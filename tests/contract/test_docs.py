@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from conch_contracts.conditions import Reason
+from conch_contracts.names import CACHE_PREFIX, CHANGES_CHANNEL, KEY_PREFIX, RESPONSE_PREFIX
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
@@ -16,6 +17,12 @@ _LINK = re.compile(r"\]\((?!https?:)([^)#\s]+)")
 def test_every_reason_is_explained_exactly_once() -> None:
     explained = _REASON_ROW.findall((ROOT / "docs" / "troubleshooting.md").read_text())
     assert sorted(explained) == sorted(reason.value for reason in Reason)
+
+
+def test_the_rights_of_a_user_of_an_external_redis_are_all_named() -> None:
+    page = (ROOT / "docs" / "install.md").read_text()
+    keys = [f"`{prefix}*`" for prefix in (KEY_PREFIX, CACHE_PREFIX, RESPONSE_PREFIX)]
+    assert [name for name in (*keys, f"`{CHANGES_CHANNEL}`") if name not in page] == []
 
 
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "README.md"], ids=lambda page: page.name)

@@ -6,7 +6,7 @@ The number of a case is its row in the catalogue of bad specs. Rows that no case
 |---|---|
 | 4, 16 | the API has no autoscaling fields: their names are unknown fields (row 3) |
 | 9, 12, 26, 28 | need other objects or nodes: a reason in the status, not a refusal |
-| 24 (labels) | the same; a Secret of another namespace cannot be named, for there is no field for it |
+| 24 (foreign) | what an author may not read is refused by a policy of the chart; no field names another namespace |
 | 27 | which images may run is the administrator's to say: a policy of the chart; here the form is checked |
 | 29 (syntax) | a template that Jinja cannot read is found when it is read; here its size is checked |
 | 30 | limits and rights of the API server itself |
