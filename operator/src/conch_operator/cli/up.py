@@ -24,6 +24,7 @@ from conch_operator.local.services import ServiceOptions
 from conch_operator.local.session import GatewayRefused, Session, SessionOptions
 from conch_operator.local.state_folder import StateFolder, StateInUse, StateUnusable
 from conch_operator.local.tritonserver import TritonUnavailable, find_triton
+from conch_operator.local.welcome import Caller
 from conch_operator.manifests import Manifest
 from conch_operator.plan import is_served
 from conch_operator.source import read_source
@@ -67,7 +68,7 @@ def run(arguments: argparse.Namespace, *, environ: Mapping[str, str]) -> int:
     if not arguments.files and arguments.config_file is None:
         raise UsageError(["Name what to serve: conch up -f FILE, or --config-file model_config.json."])
     environment = _read_environment(environ, arguments)
-    progress = Progress(sys.stderr, sys.stdout)
+    progress = Progress(sys.stderr, sys.stdout, _caller(environment))
     state = StateFolder(arguments.state_dir)
     try:
         with state.held(), state.log("operator").open("w") as log:
@@ -146,6 +147,12 @@ def _read_environment(environ: Mapping[str, str], arguments: argparse.Namespace)
         for_gateway={name: value for name, value in settings.items() if name not in _OWN_SETTINGS},
         for_processes={name: value for name, value in environ.items() if name not in settings},
     )
+
+
+def _caller(environment: Environment) -> Caller:
+    python, here = Path(sys.executable), Path.cwd()
+    shown = python.relative_to(here) if python.is_relative_to(here) else python
+    return Caller(shown, environment.for_gateway.get("CONCH_API_KEYS_FILE") or None)
 
 
 def _port(text: str) -> int:

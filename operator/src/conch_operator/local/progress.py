@@ -12,7 +12,7 @@ from conch_contracts.names import ModelId
 from conch_contracts.records import ModelKind
 from conch_operator.local.last_words import one_line
 from conch_operator.local.processes import Kept
-from conch_operator.local.welcome import welcome
+from conch_operator.local.welcome import Caller, welcome
 from conch_operator.state import EnginePhase
 from conch_operator.status import Statuses
 
@@ -24,9 +24,10 @@ _PATIENCE_S = 15.0
 class Progress:
     """Says each thing once, when it changes."""
 
-    def __init__(self, steps: TextIO, answers: TextIO) -> None:
+    def __init__(self, steps: TextIO, answers: TextIO, caller: Caller) -> None:
         self._steps = steps
         self._answers = answers
+        self._caller = caller
         self._started = time.monotonic()
         self._said: dict[str, str] = {}
         self._models: frozenset[ModelId] = frozenset()
@@ -76,4 +77,4 @@ class Progress:
             return
         self._welcomed = True
         self.step(f"everything is ready: {', '.join(name for _, name in ready)}")
-        print(welcome(url, ready), file=self._answers, flush=True)
+        print(welcome(url, ready, self._caller), file=self._answers, flush=True)
