@@ -9,7 +9,7 @@ import uvloop
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
 from bench import conversations
-from bench.clients.messages import Load, LoadResult, StreamCount
+from bench.clients.messages import Load, LoadResult
 from bench.clients.server import ClosedLoop, RequestFailed, Sample, serve
 from conch_contracts.generation import SamplingParameters
 from conch_contracts.tokens_dialect import INPUT_IDS, PARAMETERS, TOKEN_IDS
@@ -36,15 +36,6 @@ class DirectClient:
             return await self._generate(message, load.max_tokens)
 
         return await ClosedLoop(load, request).run()
-
-    async def open(self, load: Load) -> StreamCount:
-        raise NotImplementedError("Endless streams are measured at the relay only.")
-
-    def count(self) -> StreamCount:
-        raise NotImplementedError("Endless streams are measured at the relay only.")
-
-    async def close(self) -> StreamCount:
-        raise NotImplementedError("Endless streams are measured at the relay only.")
 
     def _message(self, prompt: list[int], parameters: bytes) -> service_pb2.ModelInferRequest:
         message = service_pb2.ModelInferRequest(model_name=self._model)

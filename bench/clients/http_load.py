@@ -123,7 +123,8 @@ async def _main(url: str) -> None:
     parts = urlsplit(url)
     assert parts.hostname is not None
     assert parts.port is not None
-    await serve(HttpClient(parts.hostname, parts.port))
+    client = HttpClient(parts.hostname, parts.port)
+    await serve(client, client)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,10 @@ class Client(Protocol):
 
     async def load(self, load: Load) -> LoadResult: ...
 
+
+class Streams(Protocol):
+    """What a client can do that also holds endless streams."""
+
     async def open(self, load: Load) -> StreamCount: ...
 
     def count(self) -> StreamCount: ...
@@ -39,8 +43,8 @@ class RequestFailed(Exception):
     """A request ended without the answer that was expected."""
 
 
-async def serve(client: Client) -> None:
-    """Answer commands, one after the other."""
+async def serve(client: Client, streams: Streams | None = None) -> None:
+    """Answer commands, one after the other; without `streams` nobody asks for endless ones."""
     while line := await asyncio.to_thread(sys.stdin.buffer.readline):
         command, load = decode(line)
         answer: LoadResult | StreamCount
@@ -50,11 +54,14 @@ async def serve(client: Client) -> None:
                 answer = await client.load(load)
             case "open":
                 assert load is not None
-                answer = await client.open(load)
+                assert streams is not None
+                answer = await streams.open(load)
             case "count":
-                answer = client.count()
+                assert streams is not None
+                answer = streams.count()
             case "close":
-                answer = await client.close()
+                assert streams is not None
+                answer = await streams.close()
         sys.stdout.buffer.write(orjson.dumps(asdict(answer)) + b"\n")
         sys.stdout.buffer.flush()
 

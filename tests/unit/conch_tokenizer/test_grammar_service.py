@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry
 from conch_contracts.names import Digest
 from conch_kit.errors import InternalError, InvalidRequest, ServiceError, Unavailable
 from conch_tokenizer.children import Bundle
+from conch_tokenizer.counting import RequestCount
 from conch_tokenizer.errors import BundleMissing, BundleUnreadable, ChildFailed, ChildHung, ChildLost, Stage
 from conch_tokenizer.frames import Operation
 from conch_tokenizer.grammar_service import GrammarService
@@ -41,7 +42,7 @@ class Bundles:
 
 
 def service_on(pool: Pool) -> GrammarService:
-    return GrammarService(pool, Bundles(), TokenizerMetrics(CollectorRegistry()))
+    return GrammarService(pool, Bundles(), RequestCount(TokenizerMetrics(CollectorRegistry())))
 
 
 @pytest.mark.parametrize(

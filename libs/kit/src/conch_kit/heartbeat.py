@@ -6,6 +6,7 @@ published as a change, so that readers need not find out at their next look.
 
 import asyncio
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
@@ -20,7 +21,7 @@ from conch_kit.redis_client import RedisClient, RegistryError, RegistryUnavailab
 log = logging.getLogger(__name__)
 
 
-class _Announcer:
+class _Announcer(ABC):
     """Writes one field of one hash again and again, as an async context manager."""
 
     def __init__(self, redis: RedisClient, key: str, field: str, interval_s: float) -> None:
@@ -32,9 +33,9 @@ class _Announcer:
         self._announced = False
         self._task: asyncio.Task[None] | None = None
 
+    @abstractmethod
     def record(self, sequence: int) -> BaseModel:
         """Return what to announce now."""
-        raise NotImplementedError
 
     async def __aenter__(self) -> Self:
         self._task = asyncio.create_task(self._run())

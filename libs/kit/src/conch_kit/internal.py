@@ -26,6 +26,22 @@ def internal_app(handlers: Mapping[str, Handler], token: SecretStr | None, trace
     return _InternalApp(traced, None if token is None else token.get_secret_value().encode())
 
 
+def is_trusted(token: bytes | None, given: bytes | None) -> bool:
+    """Return whether a caller knows the token, if there is one."""
+    return token is None or hmac.compare_digest(token, given or b"")
+
+
+def note_request_id(request_id: bytes | None) -> bytes | None:
+    """Let what is logged from here on carry the request's id, and return it."""
+    request_id_var.set(None if request_id is None else request_id.decode("latin-1"))
+    return request_id
+
+
+def error_headers(error: ServiceError, request_id: bytes | None) -> list[tuple[bytes, bytes]]:
+    """Return the headers of an error answer."""
+    return [*error.headers()] if request_id is None else [*error.headers(), (_REQUEST_ID, request_id)]
+
+
 @dataclass(frozen=True, slots=True)
 class _Traced:
     handler: Handler
@@ -45,8 +61,7 @@ class _InternalApp:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        request_id = header(scope, _REQUEST_ID)
-        request_id_var.set(None if request_id is None else request_id.decode("latin-1"))
+        request_id = note_request_id(header(scope, _REQUEST_ID))
         started = False
 
         async def watched(message: Message) -> None:
@@ -69,8 +84,7 @@ class _InternalApp:
             await _answer(send, InternalError("Internal error."), request_id)
 
     def _handler(self, scope: Scope) -> Handler:
-        given = header(scope, _TOKEN) or b""
-        if self._token is not None and not hmac.compare_digest(self._token, given):
+        if not is_trusted(self._token, header(scope, _TOKEN)):
             raise PermissionDenied("The internal token is missing or wrong.")
         handler = self._handlers.get(scope["path"])
         if handler is None:
@@ -81,5 +95,4 @@ class _InternalApp:
 
 
 async def _answer(send: Send, error: ServiceError, request_id: bytes | None) -> None:
-    fields = error.headers() if request_id is None else [*error.headers(), (_REQUEST_ID, request_id)]
-    await respond(send, error.status, error.body(), fields)
+    await respond(send, error.status, error.body(), error_headers(error, request_id))

@@ -5,7 +5,6 @@ would be most of what this process does for it. All others take uvicorn's way to
 that find no idle child, and whatever is not a plain POST to one of the service's paths by a caller who knows the token.
 """
 
-import hmac
 import logging
 from typing import ClassVar
 
@@ -13,7 +12,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from conch_contracts.headers import INTERNAL_TOKEN, REQUEST_ID
 from conch_kit.errors import InternalError, ServiceError
-from conch_kit.logs import request_id_var
+from conch_kit.internal import error_headers, is_trusted, note_request_id
 from conch_tokenizer.errors import ChildError
 from conch_tokenizer.frames import Frame, Operation, Reply
 from conch_tokenizer.lanes import SMALL_BYTES
@@ -110,7 +109,7 @@ class DirectProtocol(HttpToolsProtocol):
             return False
         if self.parser.get_method() != b"POST" or self.url not in _OPERATIONS or self.expect_100_continue:
             return False
-        return self.token is None or hmac.compare_digest(self.token, dict(self.headers).get(_TOKEN, b""))
+        return is_trusted(self.token, dict(self.headers).get(_TOKEN))
 
     def _take_the_usual_way(self) -> None:
         held, self._held = self._held, None
@@ -121,7 +120,7 @@ class DirectProtocol(HttpToolsProtocol):
         def ended(outcome: Frame | ChildError) -> None:
             if isinstance(outcome, Frame) and outcome.kind == Reply.DONE:
                 self._reply(200, _JSON, outcome.payload)
-                self.service.left(operation, entered, None)
+                self.service.count.left(operation, entered, None)
                 return
             task = self.loop.create_task(self._go_on(operation, body, outcome, entered))
             task.add_done_callback(self.tasks.discard)
@@ -129,15 +128,14 @@ class DirectProtocol(HttpToolsProtocol):
 
         if not self.service.begin(operation, body, ended):
             return False
-        entered = self.service.entered()
+        entered = self.service.count.entered()
         self._under_way = True
         self._last = not self.parser.should_keep_alive()
         return True
 
     async def _go_on(self, operation: Operation, body: bytes, outcome: Frame | ChildError, entered: float) -> None:
         """Answer a request whose first attempt was not its answer."""
-        request_id = dict(self.headers).get(_REQUEST_ID)
-        request_id_var.set(None if request_id is None else request_id.decode("latin-1"))
+        request_id = note_request_id(dict(self.headers).get(_REQUEST_ID))
         failure: BaseException | None = None
         try:
             self._reply(200, _JSON, await self.service.answer(operation, body, outcome))
@@ -149,11 +147,11 @@ class DirectProtocol(HttpToolsProtocol):
             log.exception("A request failed.", extra={"path": self.url.decode()})
             self._refuse(InternalError("Internal error."), request_id)
         finally:
-            self.service.left(operation, entered, failure)
+            self.service.count.left(operation, entered, failure)
 
     def _refuse(self, error: ServiceError, request_id: bytes | None) -> None:
-        fields = error.headers() if request_id is None else [*error.headers(), (_REQUEST_ID, request_id)]
-        self._reply(error.status, b"".join(b"%b: %b\r\n" % field for field in fields), error.body())
+        fields = b"".join(b"%b: %b\r\n" % field for field in error_headers(error, request_id))
+        self._reply(error.status, fields, error.body())
 
     def _reply(self, status: int, fields: bytes, body: bytes) -> None:
         """Write a whole answer, and let the connection wait for the next request or end."""

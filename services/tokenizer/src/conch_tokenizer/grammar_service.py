@@ -6,17 +6,16 @@ gets the answer at once.
 
 import asyncio
 import hashlib
-import time
 from collections import OrderedDict
 from functools import partial
 
 from conch_kit.bundle_cache import BundleCache
-from conch_kit.errors import InvalidRequest, ServiceError, Unavailable
+from conch_kit.errors import InvalidRequest, Unavailable
 from conch_kit.service import Receive, Scope, Send, json_response, read_body
 from conch_tokenizer.children import ChildPool, with_missing_bundle
+from conch_tokenizer.counting import RequestCount
 from conch_tokenizer.errors import BundleUnreadable, ChildError, ChildHung, ChildLost
 from conch_tokenizer.frames import Operation
-from conch_tokenizer.metrics import TokenizerMetrics
 from conch_tokenizer.service import as_service_error
 
 MAX_BODY_BYTES = 2 * 1024**2
@@ -27,26 +26,18 @@ _GOOD = b"{}"
 class GrammarService:
     """Answers check-grammar."""
 
-    def __init__(self, pool: ChildPool, bundles: BundleCache, metrics: TokenizerMetrics) -> None:
+    def __init__(self, pool: ChildPool, bundles: BundleCache, count: RequestCount) -> None:
         self._pool = pool
         self._bundles = bundles
-        self._metrics = metrics
+        self._count = count
         self._verdicts: OrderedDict[bytes, str | None] = OrderedDict()
         self._turns: dict[bytes, asyncio.Lock] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request; raises ServiceError."""
         body = await read_body(receive, MAX_BODY_BYTES)
-        started, outcome = time.perf_counter(), "failed"
-        try:
+        with self._count.counted(Operation.CHECK_GRAMMAR):
             await self.check(body)
-            outcome = "ok"
-        except ServiceError as exc:
-            outcome = "refused" if exc.status < 500 else "unavailable"
-            raise
-        finally:
-            self._metrics.requests.labels("check_grammar", outcome).inc()
-            self._metrics.request_seconds.labels("check_grammar").observe(time.perf_counter() - started)
         await json_response(send, 200, _GOOD)
 
     async def check(self, body: bytes) -> None:

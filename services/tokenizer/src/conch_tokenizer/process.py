@@ -18,6 +18,7 @@ from conch_kit.settings import StartupError
 from conch_kit.tracing import tracer
 from conch_tokenizer.bounds import TimeLimits
 from conch_tokenizer.children import ChildPool, PoolSettings
+from conch_tokenizer.counting import RequestCount
 from conch_tokenizer.direct import direct
 from conch_tokenizer.frames import Operation
 from conch_tokenizer.grammar_service import GrammarService
@@ -43,15 +44,16 @@ async def serve_tokenizer(settings: Settings, environ: Mapping[str, str]) -> Non
         redis = await stack.enter_async_context(RedisClient(settings.redis_url))
         cache_dir = stack.enter_context(cache_folder(settings.cache_dir, name="conch-tokenizer"))
         bundles = BundleCache(BundleStore(redis), cache_dir, collectors.bundles_fetched.inc)
-        service = TokenizerService(pool, bundles, collectors, max_body_bytes=settings.max_body_bytes)
-        grammars = GrammarService(grammar_pool, bundles, collectors)
+        count = RequestCount(collectors)
+        service = TokenizerService(pool, bundles, count, max_body_bytes=settings.max_body_bytes)
+        grammars = GrammarService(grammar_pool, bundles, count)
         announcement = await stack.enter_async_context(AsyncExitStack())
 
         async def announce(url: str) -> None:
             await _first_child(pool)
             await announcement.enter_async_context(
                 # Draining is told by removing the record, see on_drain.
-                HeartbeatWriter(redis, Pool.TOKENIZER, url, in_flight=lambda: service.in_flight, draining=lambda: False)
+                HeartbeatWriter(redis, Pool.TOKENIZER, url, in_flight=lambda: count.in_flight, draining=lambda: False)
             )
 
         health = Health(live=lambda: True, ready=lambda: None if pool.alive else "no tokenizer child is running")

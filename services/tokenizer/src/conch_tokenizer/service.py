@@ -5,7 +5,6 @@ wrong with a child becomes what the caller sees.
 """
 
 import logging
-import time
 from collections.abc import Mapping
 from functools import partial
 
@@ -17,6 +16,7 @@ from conch_kit.errors import InternalError, InvalidRequest, ServiceError, Unavai
 from conch_kit.service import Handler, Receive, Scope, Send, json_response, read_body
 from conch_tokenizer.children import ChildPool, with_missing_bundle
 from conch_tokenizer.connection import Ended
+from conch_tokenizer.counting import RequestCount
 from conch_tokenizer.errors import (
     TEMPLATE_ERROR,
     BundleUnreadable,
@@ -26,7 +26,6 @@ from conch_tokenizer.errors import (
     Stage,
 )
 from conch_tokenizer.frames import Frame, Operation
-from conch_tokenizer.metrics import TokenizerMetrics
 
 log = logging.getLogger(__name__)
 
@@ -41,14 +40,11 @@ PATHS = {
 class TokenizerService:
     """Answers prepare, prepare-rows, tokenize and detokenize."""
 
-    def __init__(
-        self, pool: ChildPool, bundles: BundleCache, metrics: TokenizerMetrics, *, max_body_bytes: int
-    ) -> None:
+    def __init__(self, pool: ChildPool, bundles: BundleCache, count: RequestCount, *, max_body_bytes: int) -> None:
         self._pool = pool
         self._bundles = bundles
-        self._metrics = metrics
         self._max_body_bytes = max_body_bytes
-        self.in_flight = 0
+        self.count = count
 
     def handlers(self) -> Mapping[str, Handler]:
         """Return the handler of each path."""
@@ -76,30 +72,10 @@ class TokenizerService:
         attempt = run() if outcome is None else self._pool.resume(operation, body, outcome)
         return await with_missing_bundle(self._bundles, attempt, run)
 
-    def entered(self) -> float:
-        """Note that a request's body is there; return the time, for `left`."""
-        self.in_flight += 1
-        self._metrics.in_flight.set(self.in_flight)
-        return time.perf_counter()
-
-    def left(self, operation: Operation, entered: float, failure: BaseException | None) -> None:
-        """Note that a request has its answer, or none for this reason."""
-        name = operation.name.lower()
-        self.in_flight -= 1
-        self._metrics.in_flight.set(self.in_flight)
-        self._metrics.requests.labels(name, _outcome(failure)).inc()
-        self._metrics.request_seconds.labels(name).observe(time.perf_counter() - entered)
-
     async def _serve(self, operation: Operation, scope: Scope, receive: Receive, send: Send) -> None:
         body = await read_body(receive, self._max_body_bytes)
-        entered, failure = self.entered(), None
-        try:
+        with self.count.counted(operation):
             answer = await self.answer(operation, body)
-        except BaseException as exc:
-            failure = exc
-            raise
-        finally:
-            self.left(operation, entered, failure)
         await json_response(send, 200, answer)
 
 
@@ -124,11 +100,3 @@ def _hung(exc: ChildHung, body: bytes) -> ServiceError:
         message = f"the chat template did not finish within {exc.limit_s:g} s"
         return InvalidRequest(message, param="messages", code=TEMPLATE_ERROR)
     return Unavailable(f"the tokenizer did not answer within {exc.limit_s:g} s", retryable=True)
-
-
-def _outcome(failure: BaseException | None) -> str:
-    if failure is None:
-        return "ok"
-    if isinstance(failure, ServiceError) and failure.status < 500:
-        return "refused"
-    return "unavailable" if isinstance(failure, Unavailable) else "failed"
