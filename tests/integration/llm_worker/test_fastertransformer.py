@@ -123,6 +123,11 @@ async def test_what_the_model_cannot_do_is_a_400_that_names_it(stage: Stage, ses
     assert (reply.status, reply.error["param"], reply.error["code"]) == (400, "min_p", "unsupported_parameter")
 
 
+async def test_a_default_that_the_model_cannot_obey_is_left_out(stage: Stage, session: aiohttp.ClientSession) -> None:
+    reply = await stage.worker.ask(session, ask(stage, sampling={"min_p": 0.5}, defaulted=("min_p",)))
+    assert (reply.status, reply.text()) == (200, ANSWER)
+
+
 async def test_an_unknown_model_may_be_tried_elsewhere(stage: Stage, session: aiohttp.ClientSession) -> None:
     reply = await stage.worker.ask(session, ask(stage, "absent"))
     assert reply.status in {502, 503}

@@ -289,3 +289,17 @@ def test_a_suffix_that_cannot_be_filled_in_is_refused(prompt, known, code):
     with pytest.raises(InvalidRequest) as caught:
         preparation.completion(completion(prompt=prompt, suffix="z"), known)
     assert (caught.value.param, caught.value.code) == ("suffix", code)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "fields", "expected"),
+    [
+        (Dialect.FASTERTRANSFORMER, {}, ("temperature", "min_p")),
+        (Dialect.TENSORRTLLM, {"temperature": 1}, ("min_p",)),
+        (Dialect.TENSORRTLLM, {"temperature": 1, "min_p": 0}, ()),
+        (Dialect.TOKENS, {}, ()),
+    ],
+)
+def test_a_worker_is_told_which_values_nobody_but_the_model_asks_for(dialect, fields, expected):
+    known = route(dialect=dialect, generation=GenerationDefaults(temperature=0.6, min_p=0.1))
+    assert parameters.defaulted(chat(**fields), known) == expected

@@ -165,6 +165,8 @@ class GenerateRequest(Message):
     best_of: int | None = None
     """So many are made of each prompt, and the `n` likeliest of them come back; None: `n`."""
     sampling: SamplingParameters
+    defaulted: tuple[str, ...] = ()
+    """Fields of `sampling` that say what the model's folder says, not the client: an engine may go without them."""
     grammar_param: str | None = None
     """Which of the client's parameters asked for `sampling.grammar`."""
     backend: BackendOptions = BackendOptions()

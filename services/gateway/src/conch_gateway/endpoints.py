@@ -179,6 +179,7 @@ class Job:
                 n=request.n or 1,
                 best_of=parameters.best_of(request),
                 sampling=self.sampling,
+                defaulted=parameters.defaulted(request, route),
                 grammar_param=self.understood.constraint.param if self.understood.constraint else None,
                 backend=self.backend,
                 stop=preparation.stop_strings(request),

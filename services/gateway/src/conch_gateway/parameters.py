@@ -11,7 +11,7 @@ from conch_contracts.generation import Api, BackendOptions, Details, SamplingPar
 from conch_contracts.openai.chat import ChatCompletionRequest
 from conch_contracts.openai.completions import CompletionRequest
 from conch_contracts.openai.sampling import INT64_MAX, SamplingFields, is_on
-from conch_contracts.records import Profile, Route
+from conch_contracts.records import Dialect, Profile, Route
 from conch_contracts.tokenization import PrepareResponse
 from conch_gateway.conversation import plain_text
 from conch_gateway.mistakes import invalid
@@ -33,6 +33,10 @@ _OF_DETAILS = frozenset(
     }
 )
 """Parameters that can make an answer more than plain; most requests have none of them."""
+
+_DEFAULTS = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
+_DECLARING = (Dialect.FASTERTRANSFORMER, Dialect.TENSORRTLLM)
+"""Dialects whose models declare which parameters they take."""
 
 COMPLETION_TOKENS = 16
 """What OpenAI gives a text completion that names no limit."""
@@ -123,6 +127,14 @@ def sampling(request: SamplingFields, shape: Shape, route: Route, prepared: Prep
         beams=(request.best_of or request.n or 1) if request.use_beam_search else None,
         length_penalty=1.0 if request.length_penalty is None else request.length_penalty,
     )
+
+
+def defaulted(request: SamplingFields, route: Route) -> tuple[str, ...]:
+    """Return which parameters only the model's defaults ask for, where its engines may lack them."""
+    if route.dialect not in _DECLARING:
+        return ()
+    model = route.generation
+    return tuple(name for name in _DEFAULTS if getattr(request, name) is None and getattr(model, name) is not None)
 
 
 def backend_options(request: SamplingFields, route: Route, prepared: PrepareResponse) -> BackendOptions:

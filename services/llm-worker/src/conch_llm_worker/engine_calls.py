@@ -4,6 +4,7 @@ All dialects but `tokens` need the model's own config; it is read once per engin
 failed, since another model may have taken its place.
 """
 
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractContextManager
 from functools import partial
@@ -15,7 +16,7 @@ from tritonclient.grpc.service_pb2 import ModelInferRequest, ModelInferResponse
 from conch_contracts.generation import GenerateRequest, PreparedPrompt, SamplingParameters
 from conch_contracts.names import EngineAddress
 from conch_contracts.records import Dialect
-from conch_kit.errors import UpstreamError
+from conch_kit.errors import InvalidRequest, UpstreamError
 from conch_kit.tracing import Span, Tracer
 from conch_kit.triton.layout import Layout, read_layout
 from conch_llm_worker.dialects import fastertransformer, tensorrtllm, tokens, vllm
@@ -23,6 +24,8 @@ from conch_llm_worker.dialects.deltas import Dispatch
 from conch_llm_worker.dialects.order import Order
 from conch_llm_worker.parsing.reader import marks_of
 from conch_llm_worker.vocabulary import Vocabulary
+
+log = logging.getLogger(__name__)
 
 _INT64_MAX = 2**63
 
@@ -77,12 +80,38 @@ class EngineCalls:
         self._random_seed = random_seed
         self._tracer = tracer
         self._layouts: dict[tuple[EngineAddress, str], Layout] = {}
+        self._unused: set[tuple[EngineAddress, str, str]] = set()
 
     async def prepare(self, request: GenerateRequest, index: int, vocabulary: Vocabulary) -> Dispatch:
-        """Return the call for one choice; raise `InvalidRequest` for what its dialect cannot express."""
+        """Return the call for one choice; raise `InvalidRequest` for what its dialect cannot express.
+
+        What only the model's defaults ask for is left out instead.
+        """
         position, variant = divmod(index, request.candidates)
-        prompt = request.prompts[position]
         sampling = _sampling_of(request, variant)
+        while True:
+            try:
+                return await self._dispatch(request, request.prompts[position], sampling, vocabulary)
+            except InvalidRequest as refused:
+                sampling = self._without(refused, request, sampling)
+
+    def _without(
+        self, refused: InvalidRequest, request: GenerateRequest, sampling: SamplingParameters
+    ) -> SamplingParameters:
+        """Return the parameters without the default that was refused; raises whatever is no default's fault."""
+        name = refused.param or ""
+        if name not in request.defaulted or name not in sampling.model_fields_set:
+            raise refused
+        place = (request.target.grpc, request.target.model, name)
+        if place not in self._unused:
+            self._unused.add(place)
+            told = {"engine": place[0], "engine_model": place[1], "default": name}
+            log.warning("A default of the model is left out: its engine cannot obey it.", extra=told)
+        return SamplingParameters(**sampling.model_dump(exclude_unset=True, exclude={name}))
+
+    async def _dispatch(
+        self, request: GenerateRequest, prompt: PreparedPrompt, sampling: SamplingParameters, vocabulary: Vocabulary
+    ) -> Dispatch:
         match request.target.dialect:
             case Dialect.TOKENS:
                 return tokens.dispatch(request, prompt.ids, sampling)
