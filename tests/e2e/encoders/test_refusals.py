@@ -112,6 +112,7 @@ HUGE: dict[str, tuple[str, dict[str, Any]]] = {
     "too many ids in all": ("/v1/embeddings", {"input": [[101] * 600] * 2048, "truncate_prompt_tokens": -1}),
     "a million documents": ("/v1/rerank", {"documents": MILLION, "top_n": -1}),
     "a document of 9 MB": ("/v1/rerank", {"documents": ["a b " * 2_250_000]}),
+    "a long query with many documents": ("/v1/rerank", {"query": "a b " * 2_500, "documents": ["a"] * 2048}),
     "a million texts to classify": ("/classify", {"input": MILLION}),
     "a million pairs": ("/score", {"text_2": MILLION}),
     "a million tokens": ("/detokenize", {"tokens": [101] * 1_300_000}),

@@ -82,6 +82,7 @@ def test_the_first_texts_are_counted_where_a_pair_is_too_long(
         ({"texts": ("a", (1, 99999999))}, "expected token ids", "rows.1"),
         ({"texts": ("a " * 600,)}, "at most 1000 bytes", "rows"),
         ({"texts": ("a",), "pairs": ("a " * 600,)}, "at most 1000 bytes", "rows"),
+        ({"texts": ("a " * 30,), "pairs": ("a",) * 20}, "at most 1000 bytes", "rows"),
         ({"texts": ("a b c",), "truncate": 1}, "room for the special tokens", "truncate_prompt_tokens"),
         ({"texts": ("a", ""), "add_special_tokens": False}, "at least one token", "rows.1"),
     ],

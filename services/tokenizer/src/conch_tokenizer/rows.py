@@ -64,10 +64,11 @@ def _from_pairs(bench: Workbench, request: PrepareRowsRequest) -> list[Row]:
     firsts = [text for text in request.texts if isinstance(text, str)]
     if len(firsts) != len(request.texts) or len(firsts) not in (1, len(request.pairs)):
         raise InvalidRequest("expected one text, or one for each of the pairs")
+    firsts *= len(request.pairs) // len(firsts)  # a single one is encoded anew with each of the others
     bench.check_size([*firsts, *request.pairs], param="rows")
     for index, text in enumerate(request.pairs):
         bench.check_fits(text, _limit(request), param=f"rows.{index}")
-    return _encode(bench, request, firsts * (len(request.pairs) // len(firsts)), _shortened(bench, request))
+    return _encode(bench, request, firsts, _shortened(bench, request))
 
 
 def _shortened(bench: Workbench, request: PrepareRowsRequest) -> list[str]:
