@@ -58,6 +58,7 @@ class KubernetesEngines:
         for namespace in self._namespaces:
             for pod in await self._api.list_all(POD, namespace, labels=MODEL_LABEL):
                 pods[pod_name(pod)] = pod
+        pods = _without_replaced(pods)
         await self._children.observe()
         now = self._clock()
         leaving = [name for name, pod in pods.items() if "deletionTimestamp" in pod["metadata"]]
@@ -143,6 +144,19 @@ class KubernetesEngines:
             log.warning("An agent was not told.", extra={"engine": name, "error": str(error)})
             return False
         return True
+
+
+def _without_replaced(pods: Mapping[EngineName, Object]) -> dict[EngineName, Object]:
+    """Leave out pods that have ended for good, evicted ones for instance, once another serves their model.
+
+    Kubernetes keeps them, by the thousand, and they are no engines of the model any more.
+    """
+    served = {_model(pod) for pod in pods.values() if serves(pod) and not _has_ended(pod)}
+    return {name: pod for name, pod in pods.items() if not (_has_ended(pod) and _model(pod) in served)}
+
+
+def _has_ended(pod: Object) -> bool:
+    return pod["status"].get("phase") in ("Failed", "Succeeded")
 
 
 def _model(pod: Object) -> tuple[str, str]:

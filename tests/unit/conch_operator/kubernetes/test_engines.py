@@ -2,6 +2,7 @@ from typing import Any
 
 import pytest
 
+from conch_contracts.names import SERVING_GATE
 from conch_operator.kubernetes.agents import Agents
 from conch_operator.kubernetes.api import KubernetesApi
 from conch_operator.kubernetes.engines import ALONE_S, LONGEST_HOLD_S, KubernetesEngines
@@ -69,3 +70,17 @@ async def test_the_engines_of_the_last_edit_come_first_so_that_they_are_told_of(
     api.pods = [pod("edited", born="2026-01-01T00:01:00Z"), pod("old"), pod("again", born="2026-01-01T00:02:00Z")]
     await engines.observe()
     assert [engine.name for engine in await engines.engines()] == ["ns/again", "ns/edited", "ns/old"]
+
+
+@pytest.mark.parametrize(
+    ("gate", "seen"),
+    [pytest.param("True", ["ns/new"], id="replaced"), pytest.param("False", ["ns/evicted", "ns/new"], id="not yet")],
+)
+async def test_a_pod_that_was_evicted_is_forgotten_once_another_serves(gate: str, seen: list[str]) -> None:
+    api, evicted, new = Pods(), pod("evicted"), pod("new")
+    evicted["status"] |= {"phase": "Failed", "reason": "Evicted"}
+    new["status"] |= {"conditions": [{"type": SERVING_GATE, "status": gate}]}
+    api.pods = [evicted, new]
+    engines = KubernetesEngines(api, Agents(), EngineSettings(agent_image="a"), [None])
+    await engines.observe()
+    assert sorted(engine.name for engine in await engines.engines()) == seen
