@@ -276,7 +276,6 @@ async def test_a_redis_that_hangs_costs_the_cache_and_nothing_else(tmp_path: Pat
         began = asyncio.get_running_loop().time()
         answer = await first_answer(gateway.port, data)
         assert status_of(answer) == 200, answer[:300]
-        assert b"x-conch-cache: miss" in answer
         return asyncio.get_running_loop().time() - began
 
     async with gateway_process(tmp_path, cached) as gateway:
