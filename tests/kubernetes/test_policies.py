@@ -56,7 +56,8 @@ async def test_row_24_a_model_names_only_what_its_author_may_read(place: Namespa
             assert "may not get secrets others" in _created(place, model(spec("others")), author).stderr
             mine = _created(place, model(spec("mine")), author)
             assert mine.returncode == 0, mine.stderr
-        for source in ({"pvc": {"claimName": "others"}}, {"s3": {"uri": "s3://a", "cache": {"claimName": "others"}}}):
+        bucket = {"uri": "s3://models/tiny", "cache": {"claimName": "others"}}
+        for source in ({"pvc": {"claimName": "others"}}, {"s3": bucket}):
             refused = _created(place, model({"source": source}), author)
             assert "may not get persistentvolumeclaims others" in refused.stderr
         template = {"chatTemplate": {"configMapKeyRef": {"name": "others", "key": "a"}}}
