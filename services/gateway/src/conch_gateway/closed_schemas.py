@@ -17,22 +17,23 @@ def closed(schema: JsonDocument) -> JsonDocument:
 
     Schemas that `allOf` joins add to each other's properties; a schema that has such ones stays as it is.
     """
-    return schema if _joins(schema) else {key: _closed(value) for key, value in _with_end(schema).items()}
+    return schema if _joins(schema) else _closed(schema)
 
 
-def _closed(value: object) -> object:
+def _closed(schema: JsonDocument) -> JsonDocument:
+    names_all = isinstance(schema.get("properties"), dict) and _OPEN.isdisjoint(schema)
+    ending: JsonDocument = {"additionalProperties": False} if names_all else {}
+    return ending | {key: _closed_within(value) for key, value in schema.items()}
+
+
+def _closed_within(value: object) -> object:
     match value:
         case list():
-            return [_closed(item) for item in value]
+            return [_closed_within(item) for item in value]
         case dict():
-            return {key: _closed(item) for key, item in _with_end(value).items()}
+            return _closed(value)
         case _:
             return value
-
-
-def _with_end(schema: JsonDocument) -> JsonDocument:
-    names_all = isinstance(schema.get("properties"), dict) and _OPEN.isdisjoint(schema)
-    return {"additionalProperties": False, **schema} if names_all else schema
 
 
 def _joins(value: object) -> bool:

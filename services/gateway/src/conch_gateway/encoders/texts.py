@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from conch_contracts.encoding import PrepareRowsRequest, Task
 from conch_contracts.openai.chat import ChatMessage
@@ -81,18 +82,18 @@ def score(request: ScoreRequest, route: Route) -> Work:
             param="text_1",
             code="invalid_value",
         )
-    cut = _cut(request, route)
-    if route.kind is ModelKind.RERANK:
-        rows = PrepareRowsRequest(
-            digest=route.tokenizer_digest, texts=firsts, pairs=seconds, truncate=cut, longest=route.max_model_len
-        )
-        names = Names((text_field("text_2", request.text_2),), first=text_field("text_1", request.text_1))
-        return Work(rows, names, Task.SCORE, activation=_activation(request.activation, route))
-    rows = PrepareRowsRequest(
-        digest=route.tokenizer_digest, texts=(*firsts, *seconds), truncate=cut, longest=route.max_model_len
+    rows = partial(
+        PrepareRowsRequest,
+        digest=route.tokenizer_digest,
+        truncate=_cut(request, route),
+        longest=route.max_model_len,
     )
+    if route.kind is ModelKind.RERANK:
+        names = Names((text_field("text_2", request.text_2),), first=text_field("text_1", request.text_1))
+        activation = _activation(request.activation, route)
+        return Work(rows(texts=firsts, pairs=seconds), names, Task.SCORE, activation=activation)
     names = Names((text_field("text_1", request.text_1), text_field("text_2", request.text_2)))
-    return Work(rows, names, Task.SIMILARITY, firsts=len(firsts))
+    return Work(rows(texts=(*firsts, *seconds)), names, Task.SIMILARITY, firsts=len(firsts))
 
 
 def classify(request: ClassifyRequest, route: Route) -> Work:
@@ -135,33 +136,22 @@ def _vectors(request: InputFields, route: Route, task: Task, *, normalize: bool)
 
 
 def _inputs(request: InputFields, route: Route) -> tuple[PrepareRowsRequest, Names]:
-    cut = _cut(request, route)
+    rows = partial(
+        PrepareRowsRequest,
+        digest=route.tokenizer_digest,
+        truncate=_cut(request, route),
+        longest=route.max_model_len,
+    )
     if request.messages is not None:
         chat = chat_input(request.messages, route, generation_prompt=request.add_generation_prompt)
-        special = bool(request.add_special_tokens)
-        rows = PrepareRowsRequest(
-            digest=route.tokenizer_digest,
-            chat=chat,
-            add_special_tokens=special,
-            truncate=cut,
-            longest=route.max_model_len,
-        )
-        return rows, Names((TextField("messages"),))
+        return rows(chat=chat, add_special_tokens=bool(request.add_special_tokens)), Names((TextField("messages"),))
     texts = _texts(request)
     single = isinstance(request.input, list) and isinstance(request.input[0], int)
     names = Names((TextField("input") if single else text_field("input", request.input),))
     for index, text in enumerate(texts):
         if not isinstance(text, str):
             check_vocabulary(text, route, param=names.of_row(index))
-    special = request.add_special_tokens is not False
-    rows = PrepareRowsRequest(
-        digest=route.tokenizer_digest,
-        texts=texts,
-        add_special_tokens=special,
-        truncate=cut,
-        longest=route.max_model_len,
-    )
-    return rows, names
+    return rows(texts=texts, add_special_tokens=request.add_special_tokens is not False), names
 
 
 def _texts(request: InputFields) -> tuple[str | tuple[int, ...], ...]:
