@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import astuple, dataclass, field
 
-from conch_contracts.names import EngineAddress, ModelId
+from conch_contracts.names import Digest, EngineAddress, ModelId
 from conch_contracts.records import Engine
 from conch_operator.contracts import contract_of, encoder_output
 from conch_operator.routes import NameClaim, claims_of, external_engine, make_route
@@ -214,7 +214,7 @@ def _plan_engines(model: DesiredModel, observed: Observed) -> _ModelPlan:
     remove = (*_surplus(current, wanted), *_replaceable(old, current, wanted))
     restart = tuple(engine for engine in current if _is_dead(engine) and engine not in remove)
     room = wanted + SURGE - len(staying) if old else wanted
-    start = _missing(model, facts, present, min(wanted - len(current), room)) if spec else ()
+    start = _missing(model, spec, facts.digest, present, min(wanted - len(current), room)) if spec else ()
     return _ModelPlan(start, restart, remove, _why(start, restart, remove, old))
 
 
@@ -232,17 +232,15 @@ def _replaceable(old: Sequence[ObservedEngine], current: Sequence[ObservedEngine
 
 
 def _missing(
-    model: DesiredModel, facts: SourceFacts, present: Sequence[ObservedEngine], count: int
+    model: DesiredModel, spec: EngineSpec, tokenizer: Digest, present: Sequence[ObservedEngine], count: int
 ) -> tuple[EngineComponent, ...]:
     """Return so many engines to start, under names that nothing has."""
-    spec = engine_spec(model, facts)
-    assert spec is not None
     taken = {engine.name for engine in present}
     current_hash = spec_hash(spec)
     names = (engine_name(model, current_hash, index) for index in range(len(taken) + max(0, count)))
     free = [name for name in names if name not in taken][: max(0, count)]
     contract = contract_of(model)
-    return tuple(EngineComponent(name, model.id, current_hash, spec, contract, facts.digest) for name in free)
+    return tuple(EngineComponent(name, model.id, current_hash, spec, contract, tokenizer) for name in free)
 
 
 def engine_name(model: DesiredModel, current_hash: str, index: int) -> EngineName:
