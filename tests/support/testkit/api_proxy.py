@@ -18,6 +18,7 @@ from aiohttp import web
 from kubernetes_asyncio import client, config
 from yarl import URL
 
+from testkit.servers.every_path import every_path
 from testkit.threads import in_thread
 
 Rule = Callable[[str, str], int | None]
@@ -112,20 +113,12 @@ async def _serving(proxy: ApiProxy, kubeconfig: Path) -> AsyncIterator[int]:
     async with aiohttp.ClientSession(
         connector=connector, timeout=timeout, skip_auto_headers=["Accept-Encoding"]
     ) as upstream:
-        app = web.Application(client_max_size=64 * 1024 * 1024)
 
         async def answer(request: web.Request) -> web.StreamResponse:
             return await proxy.relay(request, upstream, str(settings.host))
 
-        app.router.add_route("*", "/{path:.*}", answer)
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
-        await runner.setup()
-        try:
-            site = web.TCPSite(runner, "127.0.0.1", 0)
-            await site.start()
-            yield int(runner.addresses[0][1])
-        finally:
-            await runner.cleanup()
+        async with every_path(answer) as port:
+            yield port
 
 
 def _kubeconfig(port: int) -> dict[str, object]:

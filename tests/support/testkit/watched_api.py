@@ -13,6 +13,7 @@ import aiohttp
 from aiohttp import web
 from yarl import URL
 
+from testkit.servers.every_path import every_path
 from testkit.threads import in_thread
 
 _HOP = ("host", "content-length", "transfer-encoding", "connection", "accept-encoding")
@@ -76,17 +77,9 @@ async def _serving(api: WatchedApi) -> AsyncIterator[int]:
     async with aiohttp.ClientSession(
         connector=connector, timeout=timeout, skip_auto_headers=["Accept-Encoding", "Content-Type", "User-Agent"]
     ) as upstream:
-        app = web.Application(client_max_size=64 * 1024 * 1024)
 
         async def answer(request: web.Request) -> web.StreamResponse:
             return await api.relay(request, upstream)
 
-        app.router.add_route("*", "/{path:.*}", answer)
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
-        await runner.setup()
-        try:
-            site = web.TCPSite(runner, "127.0.0.1", 0)
-            await site.start()
-            yield int(runner.addresses[0][1])
-        finally:
-            await runner.cleanup()
+        async with every_path(answer) as port:
+            yield port

@@ -78,6 +78,14 @@ def log_prob(token):
     return -(token % 8) / 8
 
 
+def refuse(request, message, *, decoupled):
+    """Answer a request with an error."""
+    response = pb.InferenceResponse(error=pb.TritonError(message))
+    if decoupled:
+        request.get_response_sender().send(response, flags=pb.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+    return response
+
+
 class Stage:
     """Plays scripts and writes events; one for each model."""
 
@@ -95,7 +103,7 @@ class Stage:
             try:
                 job = read(request)
             except Refused as refusal:
-                answers.append(self.refuse(request, str(refusal)))
+                answers.append(refuse(request, str(refusal), decoupled=self.decoupled))
                 continue
             self.note("request", job)
             if self.decoupled:
@@ -104,13 +112,6 @@ class Stage:
             else:
                 answers.append(self.whole(job, Script(job), answer))
         return None if self.decoupled else answers
-
-    def refuse(self, request, message):
-        """Answer with an error."""
-        response = pb.InferenceResponse(error=pb.TritonError(message))
-        if self.decoupled:
-            request.get_response_sender().send(response, flags=pb.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
-        return response
 
     def whole(self, job, script, answer):
         """Return the one response of a model that is not decoupled."""

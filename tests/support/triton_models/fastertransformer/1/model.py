@@ -74,7 +74,7 @@ class TritonPythonModel:
             try:
                 job = self.read(request)
             except Refused as refusal:
-                answers.append(self.refuse(request, str(refusal)))
+                answers.append(script.refuse(request, str(refusal), decoupled=self.decoupled))
                 continue
             self.note("request", job)
             if self.decoupled:
@@ -84,13 +84,6 @@ class TritonPythonModel:
                 time.sleep(self.delay_s * len(made))
                 answers.append(self.response(job, made))
         return None if self.decoupled else answers
-
-    def refuse(self, request, message):
-        """Answer with an error."""
-        response = pb.InferenceResponse(error=pb.TritonError(message))
-        if self.decoupled:
-            request.get_response_sender().send(response, flags=pb.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
-        return response
 
     def read(self, request):
         """Return the job of a request."""
