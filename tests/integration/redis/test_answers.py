@@ -4,23 +4,15 @@ It gives Redis so little time that a busy machine may need several attempts.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 
 import pytest
 
 from conch_contracts.names import CACHE_PREFIX
 from conch_gateway.encoders.answers import RedisStore
 from conch_kit.redis_client import RedisClient
-from testkit.patient_redis import patient_redis
-from testkit.servers.redis import RedisServer
 
 ANSWER = b'{"rows":[[0.5]]}'
-
-
-@pytest.fixture
-async def client(server: RedisServer) -> AsyncIterator[RedisClient]:
-    async with patient_redis(server.url) as connected:
-        yield connected
 
 
 async def keep(store: RedisStore, key: str) -> None:

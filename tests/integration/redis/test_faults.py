@@ -1,7 +1,7 @@
 """A dead, hung or slow Redis costs callers a bounded time at first and nothing afterwards."""
 
 import asyncio
-import time
+from contextlib import suppress
 
 import pytest
 
@@ -16,62 +16,74 @@ from testkit.waiting import eventually
 CHAT = ModelId("local/chat")
 
 
-async def _fails_after(client: RedisClient) -> float:
-    started = time.monotonic()
-    with pytest.raises(RegistryUnavailable):
-        await client.execute("PING")
-    return time.monotonic() - started
+# What takes 0.25 s or a second on an idle machine; without its time-out it would take for ever.
+BOUNDED_S = 10.0
 
 
-async def test_a_killed_redis_is_noticed_and_its_return_too(server: RedisServer, client: RedisClient) -> None:
-    assert await client.execute("PING") == b"PONG"
+async def _fails(client: RedisClient) -> None:
+    async with asyncio.timeout(BOUNDED_S):
+        with pytest.raises(RegistryUnavailable):
+            await client.execute("PING")
+
+
+async def _connected(client: RedisClient) -> None:
+    async with asyncio.timeout(BOUNDED_S):
+        while True:
+            with suppress(RegistryUnavailable):
+                await client.execute("PING")
+                return
+            await asyncio.sleep(0.01)
+
+
+async def test_a_killed_redis_is_noticed_and_its_return_too(server: RedisServer, hasty: RedisClient) -> None:
+    await _connected(hasty)
     server.kill()
-    assert await _fails_after(client) < 0.3
-    assert await eventually(lambda: not client.available, "an open breaker") < 1.0
+    await _fails(hasty)
+    await eventually(lambda: not hasty.available, "an open breaker")
     server.start()
-    assert await eventually(lambda: client.available, "a closed breaker") < 5.0
-    assert await client.execute("PING") == b"PONG"
+    await eventually(lambda: hasty.available, "a closed breaker")
+    await _connected(hasty)
 
 
-async def test_a_hung_redis_opens_the_breaker_within_a_second_of_one_command(
-    server: RedisServer, client: RedisClient
-) -> None:
-    assert await client.execute("PING") == b"PONG"
+async def test_a_hung_redis_opens_the_breaker_and_then_costs_nothing(server: RedisServer, hasty: RedisClient) -> None:
+    await _connected(hasty)
     server.freeze()
     try:
-        assert await _fails_after(client) < 0.35
-        assert await eventually(lambda: not client.available, "an open breaker") < 1.0
-        assert await _fails_after(client) < 0.01
+        await _fails(hasty)
+        await eventually(lambda: not hasty.available, "an open breaker")
+        with pytest.raises(RegistryUnavailable, match="as earlier commands have shown"):
+            await hasty.execute("PING")
     finally:
         server.thaw()
-    assert await eventually(lambda: client.available, "a closed breaker") < 5.0
+    await eventually(lambda: hasty.available, "a closed breaker")
 
 
-async def test_a_hung_redis_never_holds_a_reader_up(server: RedisServer, client: RedisClient) -> None:
+async def test_a_hung_redis_never_holds_a_reader_up(
+    server: RedisServer, client: RedisClient, hasty: RedisClient
+) -> None:
     await RegistryWriter(client).publish(listing((route("chat"), (engine(),))))
-    async with RegistryReader(client) as reader:
-        await reader.wait_loaded(5)
+    async with RegistryReader(hasty) as reader:
+        await reader.wait_loaded(30)
         server.freeze()
         try:
-            worst = 0.0
-            until = time.monotonic() + 1.5
-            while time.monotonic() < until:
-                started = time.monotonic()
+            turns = 0
+            while hasty.available:
                 assert CHAT in reader.snapshot.routes
                 await asyncio.sleep(0)
-                worst = max(worst, time.monotonic() - started)
-            assert worst < 0.1
+                turns += 1
+            assert turns > 100
         finally:
             server.thaw()
 
 
-async def test_a_hung_subscription_is_noticed_and_made_again(server: RedisServer, client: RedisClient) -> None:
+async def test_a_hung_subscription_is_noticed_and_made_again(
+    server: RedisServer, client: RedisClient, hasty: RedisClient
+) -> None:
     server.freeze()
-    started = time.monotonic()
-    with pytest.raises(RegistryUnavailable):
-        async with client.pubsub(CHANGES_CHANNEL, ping_s=0.1) as messages:
-            await anext(messages)
-    assert time.monotonic() - started < 1.0
+    async with asyncio.timeout(BOUNDED_S):
+        with pytest.raises(RegistryUnavailable):
+            async with hasty.pubsub(CHANGES_CHANNEL, ping_s=0.1) as messages:
+                await anext(messages)
     server.thaw()
     async with client.pubsub(CHANGES_CHANNEL, ping_s=0.05) as messages:
         server.freeze()
@@ -93,7 +105,7 @@ async def test_reading_goes_on_after_redis_was_killed(server: RedisServer, clien
     models = listing((route("chat"), (engine(),)))
     await writer.publish(models)
     async with RegistryReader(client) as reader:
-        await reader.wait_loaded(5)
+        await reader.wait_loaded(30)
         server.kill()
         await reader.refresh()
         assert CHAT in reader.snapshot.routes
@@ -117,29 +129,27 @@ async def test_a_cancelled_command_never_leaves_its_reply_to_another_caller(clie
             assert outcome is None or isinstance(outcome, asyncio.CancelledError)
 
 
-async def test_a_timed_out_command_never_leaves_its_reply_to_another_caller(
-    server: RedisServer, client: RedisClient
-) -> None:
-    assert await client.execute("ECHO", "first") == b"first"
-    server.freeze()
-    await _fails_after(client)
-    server.thaw()
-    await eventually(lambda: client.available, "Redis to be back")
-    for number in range(20):
-        assert await client.execute("ECHO", str(number)) == str(number).encode()
+async def test_a_timed_out_command_never_leaves_its_reply_to_another_caller(server: RedisServer) -> None:
+    async with RedisClient(server.url, connect_timeout_s=BOUNDED_S, command_timeout_s=2.0) as client:
+        assert await client.execute("ECHO", "first") == b"first"
+        server.freeze()
+        await _fails(client)
+        server.thaw()
+        for number in range(20):
+            assert await client.execute("ECHO", str(number)) == str(number).encode()
 
 
 async def test_a_bundle_is_waited_for_while_redis_is_away_for_a_moment(
-    server: RedisServer, client: RedisClient
+    server: RedisServer, client: RedisClient, hasty: RedisClient
 ) -> None:
     data = b"bundle" * 1000
     await BundleStore(client).put(digest(data), data)
     server.freeze()
-    await _fails_after(client)
-    await eventually(lambda: not client.available, "the breaker to open")
+    await _fails(hasty)
+    await eventually(lambda: not hasty.available, "the breaker to open")
     with pytest.raises(RegistryUnavailable):
-        await BundleStore(client, patience_s=0.0).get(digest(data))
-    waiting = asyncio.create_task(BundleStore(client, patience_s=10.0).get(digest(data)))
+        await BundleStore(hasty, patience_s=0.0).get(digest(data))
+    waiting = asyncio.create_task(BundleStore(hasty, patience_s=30.0).get(digest(data)))
     server.thaw()
     assert await waiting == data
 

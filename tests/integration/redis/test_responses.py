@@ -57,10 +57,10 @@ async def test_an_id_that_is_none_of_ours_is_unknown(client: RedisClient, made_u
 
 @pytest.mark.parametrize("fault", ["killed", "frozen"])
 async def test_without_redis_reading_says_so_and_keeping_fails_in_time(
-    server: RedisServer, client: RedisClient, fault: str
+    server: RedisServer, client: RedisClient, hasty: RedisClient, fault: str
 ) -> None:
-    store = RedisResponses(client, ttl_s=60)
-    await store.put("ann", ID, RECORD)
+    await RedisResponses(client, ttl_s=60).put("ann", ID, RECORD)
+    store = RedisResponses(hasty, ttl_s=60)
     server.kill() if fault == "killed" else server.freeze()
     try:
         with pytest.raises(Unavailable):
@@ -70,5 +70,5 @@ async def test_without_redis_reading_says_so_and_keeping_fails_in_time(
             await store.delete("ann", ID)
     finally:
         server.start() if fault == "killed" else server.thaw()
-    await eventually(lambda: client.available, "Redis")
-    assert await store.put("ann", ID, RECORD)
+    await eventually(lambda: hasty.available, "Redis")
+    assert await RedisResponses(client, ttl_s=60).put("ann", ID, RECORD)

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 
 
-async def eventually(condition: Callable[[], object], what: str, timeout_s: float = 5.0) -> float:
+async def eventually(condition: Callable[[], object], what: str, timeout_s: float = 30.0) -> float:
     """Return the seconds until the condition held; fail by name when it did not in time."""
     started = time.monotonic()
     while not condition():
