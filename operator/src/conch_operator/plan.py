@@ -12,7 +12,7 @@ from dataclasses import astuple, dataclass, field
 from conch_contracts.names import Digest, EngineAddress, ModelId
 from conch_contracts.records import Engine
 from conch_operator.contracts import contract_of, encoder_output
-from conch_operator.routes import NameClaim, claims_of, external_engine, make_route
+from conch_operator.routes import NameClaim, claims_of, external_engine, make_route, own_engine
 from conch_operator.state import (
     Desired,
     DesiredModel,
@@ -176,8 +176,11 @@ def _fitting(
     """Return those engines that were started with the tokenizer of these facts, or with files that are still theirs.
 
     After an edit of the source the others would be sent ids that mean something else to them, so the known route stays
-    until an engine of the new files answers.
+    until an engine of the new files answers. So does that to an engine of someone else until the one now named answers.
     """
+    external = model.deployment.spec.engine.external
+    if external is not None:
+        return tuple(engine for engine in engines if engine == external_engine(model, external))
     spec = engine_spec(model, facts)
     current_hash = None if spec is None else spec_hash(spec)
     other = {
@@ -259,11 +262,12 @@ def _plan_leftovers(served: set[ModelId], observed: Observed) -> _ModelPlan:
 
 def _routed_engines(model: DesiredModel, observed: Observed, leaving: frozenset[EngineName]) -> tuple[Engine, ...]:
     external = model.deployment.spec.engine.external
-    before = {engine.grpc for engine in observed.routed[model.id][1]} if model.id in observed.routed else set()
     if external is not None:
-        probe = observed.external.get(model.id, Probe())
-        record = external_engine(model, external)
-        return (record,) if _may_serve(probe, record.grpc in before) else ()
+        verdict = observed.external.get(model.id, Probe()).verdict
+        if verdict is ProbeVerdict.PENDING:
+            return observed.held_engines.get(model.id, ())
+        return (external_engine(model, external),) if verdict is ProbeVerdict.READY else ()
+    before = {engine.grpc for engine in observed.routed[model.id][1]} if model.id in observed.routed else set()
     return _answering(observed.engines_of(model.id), before, leaving)
 
 
@@ -272,7 +276,7 @@ def _answering(
 ) -> tuple[Engine, ...]:
     """Return those of our own engines to which requests may go; `before`: those that were in use."""
     return tuple(
-        Engine(grpc=engine.engine.grpc, http=engine.engine.http, slots=engine.engine.contract.slots)
+        own_engine(engine.engine)
         for engine in engines
         if engine.engine.phase in (EnginePhase.RUNNING, EnginePhase.LEAVING)
         and _may_serve(engine.probe, engine.engine.grpc in before)

@@ -20,7 +20,15 @@ from conch_contracts.words import parse_words
 from conch_operator.chat_profile import chat_profile
 from conch_operator.contracts import contract_of
 from conch_operator.encoder_profile import encoder_profile
-from conch_operator.state import Desired, DesiredModel, GenerationFacts, Observed, SourceFacts
+from conch_operator.state import (
+    ClusterEngine,
+    Desired,
+    DesiredModel,
+    EngineContract,
+    GenerationFacts,
+    Observed,
+    SourceFacts,
+)
 
 DEFAULT_MAX_LENGTH = 2048
 """Context length when neither the folder nor the ModelDeployment names one."""
@@ -106,9 +114,18 @@ def external_address(spec: ExternalEngineSpec) -> EngineAddress:
     return EngineAddress(f"http://{spec.http}" if spec.grpc is None else spec.grpc)
 
 
+def own_engine(engine: ClusterEngine) -> Engine:
+    """Return the record of an engine that runs on the cluster: as it was started, whatever its model wants by now."""
+    return _record(engine.grpc, engine.http, engine.contract)
+
+
 def external_engine(model: DesiredModel, spec: ExternalEngineSpec) -> Engine:
     """Return the record of an engine that someone else runs."""
-    return Engine(grpc=external_address(spec), http=spec.http, slots=contract_of(model).slots)
+    return _record(external_address(spec), spec.http, contract_of(model))
+
+
+def _record(grpc: EngineAddress, http: str | None, contract: EngineContract) -> Engine:
+    return Engine(grpc=grpc, http=http, model=contract.triton_model, slots=contract.slots)
 
 
 def _max_length(spec: ModelSpec, facts: SourceFacts) -> int:

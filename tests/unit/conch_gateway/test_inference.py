@@ -150,6 +150,14 @@ async def test_another_engine_is_tried_when_the_worker_says_that_it_may():
     assert sorted(asked) == ["a:1", "b:1"]
 
 
+@pytest.mark.parametrize(("said", "asked"), [("renamed", "renamed"), (None, "tiny-chat")])
+async def test_an_engine_is_asked_for_the_model_by_its_own_name_for_it(said, asked):
+    served = gateway(known=snapshot(engines=(Engine(grpc=ENGINE, model=said),)))
+    assert (await served.client.post(PATH, CHAT)).status == 200
+    (message,) = served.upstream.sent(GENERATE_PATH)
+    assert message["target"]["model"] == asked
+
+
 async def test_another_worker_is_tried_when_one_cannot_be_reached():
     answers = iter([ConnectFailed("no"), FakeAnswer(pieces=(b"{}",))])
     served = gateway({GENERATE_PATH: lambda _: next(answers)}, known=snapshot(workers=WORKERS))

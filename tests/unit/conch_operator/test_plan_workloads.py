@@ -5,17 +5,29 @@ from dataclasses import replace
 
 import pytest
 
+from conch_contracts.conditions import Reason
 from conch_contracts.names import Digest, EngineAddress
 from conch_contracts.records import Engine
+from conch_operator.contracts import contract_of
 from conch_operator.plan import Plan, plan_processes, plan_workloads
 from conch_operator.routes import make_route
-from conch_operator.state import Desired, DesiredModel, EnginePhase, Observed, ObservedEngine, Probe, RoutedModel
+from conch_operator.state import (
+    Desired,
+    DesiredModel,
+    EnginePhase,
+    Observed,
+    ObservedEngine,
+    Probe,
+    ProbeVerdict,
+    RoutedModel,
+)
 from testkit.models import FACTS, READY, desired_model, engine
 
 ONE = desired_model(replicas=1)
 TWO = desired_model(replicas=2)
 LEAVING = EnginePhase.LEAVING
 PENDING = Probe()
+FAILING = Probe(ProbeVerdict.FAILING, Reason.ENGINE_PROBE_FAILED, "no such model")
 
 
 def planned(model: DesiredModel | None, engines: Sequence[ObservedEngine], **observed: object) -> Plan:
@@ -90,6 +102,56 @@ def test_an_engine_whose_own_files_did_not_change_takes_a_new_tokenizer_beside_t
     known = make_route(ONE, replace(FACTS, digest=OLD), ONE.deployment.served_names)
     route, addresses = planned(ONE, [replace(engine(ONE), tokenizer=OLD)], routes={ONE.id: known}).routes[ONE.id]
     assert (route.tokenizer_digest, len(addresses)) == (NEW, 1)
+
+
+def named(name: str) -> DesiredModel:
+    block = {"modelType": "Llama", "checkpoint": "1-gpu", "modelName": name}
+    gpu = {"limits": {"nvidia.com/gpu": "1"}}
+    return desired_model(replicas=2, engine={"fastertransformer": block, "image": "triton", "resources": gpu})
+
+
+@pytest.mark.parametrize(
+    ("probes", "routed"),
+    [
+        pytest.param([READY, READY], {0: "old", 1: "new"}, id="while one name takes the place of the other"),
+        pytest.param([READY, PENDING], {0: "old"}, id="before the first engine of the new one answers"),
+        pytest.param([PENDING, READY], {1: "new"}, id="once the old ones have gone"),
+    ],
+)
+def test_each_engine_is_asked_for_its_model_by_the_name_that_it_was_started_with(
+    probes: list[Probe], routed: dict[int, str]
+) -> None:
+    engines = [
+        replace(found, engine=replace(found.engine, contract=contract_of(named(name))))
+        for index, name in enumerate(("old", "new"))
+        for found in [engine(ONE, index, probe=probes[index])]
+    ]
+    _, records = planned(named("new"), engines).routes[ONE.id]
+    assert {record.grpc: record.model for record in records} == {
+        engines[index].engine.grpc: name for index, name in routed.items()
+    }
+
+
+def of_others(name: str) -> DesiredModel:
+    return desired_model(engine={"external": {"grpc": "10.0.0.1:8001", "dialect": "tokens", "modelName": name}})
+
+
+@pytest.mark.parametrize(
+    ("probe", "names"),
+    [
+        pytest.param(PENDING, ("old", ["old"]), id="not asked yet"),
+        pytest.param(READY, ("new", ["new"]), id="it answers"),
+        pytest.param(FAILING, ("new", []), id="it is not there"),
+    ],
+)
+def test_an_external_engine_serves_under_its_old_name_until_the_new_one_was_asked_for(
+    probe: Probe, names: tuple[str, list[str]]
+) -> None:
+    before = plan_workloads(Desired((of_others("old"),)), Observed(sources={ONE.id: FACTS}, external={ONE.id: READY}))
+    known, held = before.routes[ONE.id]
+    given = {"external": {ONE.id: probe}, "routes": {ONE.id: known}, "held_engines": {ONE.id: held}}
+    route, records = planned(of_others("new"), [], **given).routes[ONE.id]
+    assert (route.engine_model, [record.model for record in records]) == names
 
 
 @pytest.mark.parametrize("plan", [plan_workloads, plan_processes])

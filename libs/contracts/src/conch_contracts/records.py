@@ -169,7 +169,7 @@ class Route(Record):
     kind: ModelKind
     dialect: Dialect
     engine_model: str
-    """The model's name inside Triton."""
+    """The model's name inside Triton, for engines that do not say it themselves."""
     text_output: TextOutput | None = None
     """What each text message holds; None: what the model's own config suggests."""
     tokenizer_digest: BundleDigest
@@ -199,6 +199,8 @@ class Engine(Record):
 
     grpc: EngineAddress
     http: str | None = None
+    model: str | None = None
+    """The model's name inside this server: while a new name is rolled out, engines differ. None: the route says it."""
     state: EngineState = EngineState.READY
     slots: int = 64
     """Sequences that the gateway sends to this engine at once; more wait in the gateway's queue."""

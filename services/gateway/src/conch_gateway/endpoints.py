@@ -169,7 +169,7 @@ class Job:
                 created=self.created,
                 target=EngineTarget(
                     grpc=engine.grpc,
-                    model=route.engine_model,
+                    model=engine.model or route.engine_model,
                     dialect=route.dialect,
                     text_output=route.text_output,
                     tokenizer_digest=route.tokenizer_digest,

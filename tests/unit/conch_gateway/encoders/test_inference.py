@@ -95,7 +95,8 @@ async def test_the_worker_is_told_everything_that_its_contract_holds() -> None:
     profile = EncoderProfile(
         pooling=Pooling.CLS, normalize=False, matryoshka=True, inputs={"input_ids": "ids"}, output="out"
     )
-    served = serving(ModelKind.EMBEDDING, answered(VECTORS), profile=profile)
+    engines = (Engine(grpc=ENGINE, model="renamed"),)
+    served = serving(ModelKind.EMBEDDING, answered(VECTORS), profile=profile, engines=engines)
     body = {"model": "enc", "input": "hi", "dimensions": 8, "encoding_format": "base64"}
     assert (await served.client.post("/v1/embeddings", body)).status == 200
     prepared, encoded = served.upstream.posts
@@ -104,7 +105,7 @@ async def test_the_worker_is_told_everything_that_its_contract_holds() -> None:
     message = EncodeRequest.model_validate_json(encoded.body)
     assert message.target.model_dump() == {
         "address": ENGINE,
-        "model": "tiny-chat",
+        "model": "renamed",
         "inputs": {"input_ids": "ids"},
         "output": "out",
         "patience_s": RoutingPolicy().first_token_timeout_s,

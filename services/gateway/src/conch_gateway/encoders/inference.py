@@ -67,7 +67,7 @@ class Job:
             request_id=self.request_id,
             target=EncoderTarget(
                 address=engine.grpc,
-                model=route.engine_model,
+                model=engine.model or route.engine_model,
                 inputs=profile.inputs,
                 output=profile.output,
                 patience_s=route.routing.first_token_timeout_s,
