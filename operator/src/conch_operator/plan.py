@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import astuple, dataclass, field
 
 from conch_contracts.names import Digest, EngineAddress, ModelId
-from conch_contracts.records import Engine
+from conch_contracts.records import Engine, Route
 from conch_operator.contracts import contract_of, encoder_output
 from conch_operator.routes import NameClaim, claims_of, external_engine, make_route, own_engine
 from conch_operator.state import (
@@ -66,7 +66,7 @@ Planner = Callable[[Desired, Observed], Plan]
 def plan_processes(desired: Desired, observed: Observed) -> Plan:
     """Return the next safe steps on a cluster that is told of each engine."""
     claims = claims_of(desired, observed)
-    served = _served(desired, claims)
+    served = served_models(desired, claims)
     steps = [_plan_engines(model, observed) for model in served]
     steps.append(_plan_leftovers({model.id for model in served}, observed))
     remove = [engine for step in steps for engine in step.remove]
@@ -88,7 +88,7 @@ def plan_workloads(desired: Desired, observed: Observed) -> Plan:
     when every gateway has seen that, `stop` lets it go.
     """
     claims = claims_of(desired, observed)
-    served = _served(desired, claims)
+    served = served_models(desired, claims)
     needed = {engine.name for model in served for engine in _stand_ins(model, observed)}
     ending = [
         engine
@@ -114,6 +114,11 @@ def is_served(model: DesiredModel) -> bool:
     return contract_of(model).dialect is not None
 
 
+def served_models(desired: Desired, claims: Mapping[ModelId, NameClaim]) -> list[DesiredModel]:
+    """Return the models that are to have a route."""
+    return [model for model in desired.models if is_served(model) and claims[model.id].kept]
+
+
 def engine_spec(model: DesiredModel, facts: SourceFacts) -> EngineSpec | None:
     """Return what the model's engines are made from; None when someone else runs them."""
     cpu = model.deployment.spec.engine.cpu
@@ -135,10 +140,6 @@ def spec_hash(spec: EngineSpec) -> str:
     return hashlib.sha256(repr(astuple(spec)).encode()).hexdigest()[:10]
 
 
-def _served(desired: Desired, claims: Mapping[ModelId, NameClaim]) -> list[DesiredModel]:
-    return [model for model in desired.models if is_served(model) and claims[model.id].kept]
-
-
 def _stand_ins(model: DesiredModel, observed: Observed) -> list[ObservedEngine]:
     """Return the leaving engines that must go on serving until others take their place."""
     engines = observed.engines_of(model.id)
@@ -152,16 +153,20 @@ def _routes(
     observed: Observed,
     leaving: frozenset[EngineName] = frozenset(),
 ) -> dict[ModelId, RoutedModel]:
-    """Return the complete list of routes; a model whose folder cannot be read keeps the one that it has."""
+    """Return the complete list of routes; a model whose folder or tokenizer cannot be had keeps the one that it has."""
     routes: dict[ModelId, RoutedModel] = {}
     for model in served:
         facts, known = observed.sources.get(model.id), observed.routes.get(model.id)
         engines = _routed_engines(model, observed, leaving)
         fitting = _fitting(model, facts, observed, engines) if isinstance(facts, SourceFacts) else engines
-        if isinstance(facts, SourceFacts) and (fitting or not engines or known is None):
+        if isinstance(facts, SourceFacts) and observed.lacks_tokenizer(model.id, facts):
+            if known is None:
+                continue
+            route, engines = _kept(known, claims[model.id]), _without(facts.digest, model, observed, engines)
+        elif isinstance(facts, SourceFacts) and (fitting or not engines or known is None):
             route, engines = make_route(model, facts, claims[model.id].kept), fitting
         elif known is not None:
-            route = known.model_copy(update={"served_names": claims[model.id].kept})
+            route = _kept(known, claims[model.id])
         elif facts is None and model.id in observed.routed:
             route = observed.routed[model.id][0]
         else:
@@ -191,6 +196,18 @@ def _fitting(
     return tuple(engine for engine in engines if engine.grpc not in other)
 
 
+def _without(
+    tokenizer: Digest, model: DesiredModel, observed: Observed, engines: tuple[Engine, ...]
+) -> tuple[Engine, ...]:
+    """Return the engines that were not started with a tokenizer that is not to be had."""
+    started = {engine.engine.grpc for engine in observed.engines_of(model.id) if engine.tokenizer == tokenizer}
+    return tuple(engine for engine in engines if engine.grpc not in started)
+
+
+def _kept(known: Route, claim: NameClaim) -> Route:
+    return known.model_copy(update={"served_names": claim.kept})
+
+
 def _untouched(desired: Desired, observed: Observed, leaving: frozenset[EngineName]) -> dict[ModelId, RoutedModel]:
     """Return the routes of models that cannot be read: what is there, with the engines that answer."""
     routes: dict[ModelId, RoutedModel] = {}
@@ -214,7 +231,8 @@ def _plan_engines(model: DesiredModel, observed: Observed) -> _ModelPlan:
     staying = [engine for engine in present if engine.engine.phase is not EnginePhase.STOPPING]
     current = [engine for engine in staying if engine.engine.spec_hash == current_hash]
     old = [engine for engine in staying if engine.engine.spec_hash != current_hash]
-    remove = (*_surplus(current, wanted), *_replaceable(old, current, wanted))
+    successors = [] if observed.lacks_tokenizer(model.id, facts) else current
+    remove = (*_surplus(current, wanted), *_replaceable(old, successors, wanted))
     restart = tuple(engine for engine in current if _is_dead(engine) and engine not in remove)
     room = wanted + SURGE - len(staying) if old else wanted
     start = _missing(model, spec, facts.digest, present, min(wanted - len(current), room)) if spec else ()

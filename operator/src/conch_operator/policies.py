@@ -20,6 +20,7 @@ from conch_operator.state import (
     Probe,
     ProbeVerdict,
     Published,
+    SourceFacts,
     SourceFault,
 )
 
@@ -85,6 +86,16 @@ def tokenizer_is_packed(given: Input) -> Fault | None:
     return _of_source(found, given) if isinstance(found, SourceFault) else None
 
 
+def tokenizer_is_stored(given: Input) -> Fault | None:
+    """Object to a tokenizer that the data plane cannot get, unless it has it already."""
+    facts = given.observed.sources.get(given.model.id)
+    if not isinstance(facts, SourceFacts) or not given.observed.lacks_tokenizer(given.model.id, facts):
+        return None
+    cause = given.observed.unstored[facts.digest].rstrip(".")
+    message = f"The tokenizer's bundle cannot be stored in the registry: {cause}. It is tried again."
+    return _of_source(Fault(Reason.TOKENIZER_NOT_STORED, message), given)
+
+
 def engine_answers(given: Input) -> Fault | None:
     """Object until a one-token request through at least one engine has succeeded."""
     if given.model.deployment.spec.engine.external is not None:
@@ -128,7 +139,7 @@ def workers_are_there(given: Input) -> Fault | None:
 
 CHAIN: Mapping[ConditionType, tuple[Policy, ...]] = {
     ConditionType.SOURCE_READY: (kind_is_served, has_a_name, source_is_readable),
-    ConditionType.TOKENIZER_READY: (tokenizer_is_packed,),
+    ConditionType.TOKENIZER_READY: (tokenizer_is_packed, tokenizer_is_stored),
     ConditionType.ENGINE_READY: (engine_answers,),
     ConditionType.ROUTE_PUBLISHED: (route_is_published,),
     ConditionType.WORKERS_READY: (workers_are_there,),
@@ -148,7 +159,7 @@ def judge(given: Input) -> dict[ConditionType, Fault | None]:
     return verdicts
 
 
-def _of_source(found: SourceFault, given: Input) -> Fault:
+def _of_source(found: Fault, given: Input) -> Fault:
     served = given.model.id in given.published.models
     before = f"{found.message.rstrip('.')}. Until then the model is served as before."
     return Fault(found.reason, before if served else found.message)

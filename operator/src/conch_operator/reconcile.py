@@ -20,9 +20,9 @@ from conch_kit.snapshot import Snapshot
 from conch_operator.cluster import Cluster
 from conch_operator.contracts import contract_of
 from conch_operator.encoder_profile import tensor_inputs, tensor_output
-from conch_operator.plan import Plan, Planner
+from conch_operator.plan import Plan, Planner, served_models
 from conch_operator.probe import Prober, Target
-from conch_operator.routes import external_address
+from conch_operator.routes import claims_of, external_address
 from conch_operator.state import (
     ClusterEngine,
     Desired,
@@ -117,11 +117,13 @@ class Reconciler:
     async def reconcile(self, desired: Desired, before: Statuses) -> Statuses:
         """Take the next safe steps towards what is desired and return what is to be said about it."""
         observed = await self._observe(desired)
+        unstored, error = await self._store_bundles(desired, observed)
+        observed = replace(observed, unstored=unstored)
         steps = self._ports.plan(desired, observed)
         for reason in steps.why:
             log.debug(reason)
         observed = replace(observed, rejected=await self._ports.cluster.act(steps))
-        published = await self._publish(steps, observed)
+        published = await self._publish(steps, observed, error)
         now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
         return describe(desired, observed, published, before, now)
 
@@ -163,44 +165,43 @@ class Reconciler:
         except (RegistryUnavailable, RegistryError):
             return ()
 
-    async def _publish(self, steps: Plan, observed: Observed) -> Published:
-        revision: int | None = None
-        error: str | None = None
-        routes: Mapping[ModelId, RoutedModel] = {}
+    async def _store_bundles(self, desired: Desired, observed: Observed) -> tuple[Mapping[Digest, str], str | None]:
+        """Store each bundle that is not there; return those that cannot be had, and why the registry cannot be used."""
+        unstored: dict[Digest, str] = {}
         try:
             if not self._ports.reader.answered:
                 raise RegistryUnavailable("it has not been read yet")
-            missing = await self._ensure_bundles(steps, observed)
-            held = self._ports.reader.snapshot.routes
-            routes = {
-                model: routed
-                for model, routed in steps.routes.items()
-                if routed[0].tokenizer_digest not in missing or model in held
-            }
-            revision = await self._ports.publisher.publish(routes)
-            await self._ports.cluster.mark_serving(_reached(routes, observed))
+            for digest, facts in _tokenizers(desired, observed).items():
+                if await self._ports.bundles.has(digest):
+                    continue
+                try:
+                    _, data = await self._ports.sources.bundle(facts)
+                    await self._ports.bundles.put(digest, data)
+                except (SourceUnavailable, BundleError) as cause:
+                    log.warning("A tokenizer bundle cannot be had.", extra={"digest": digest, "error": str(cause)})
+                    unstored[digest] = str(cause)
         except (RegistryUnavailable, RegistryError) as unavailable:
-            error = str(unavailable)
-        self._withdrawals.note(steps.withdraw, revision, self._ports.clock())
-        return Published(frozenset(routes) if error is None else frozenset(), error)
+            return unstored, str(unavailable)
+        return unstored, None
 
-    async def _ensure_bundles(self, steps: Plan, observed: Observed) -> frozenset[Digest]:
-        """Store each bundle that is not there; return those that cannot be had now."""
-        missing = set()
-        wanted = {
-            facts.digest: facts
-            for model in steps.routes
-            if isinstance(facts := observed.sources.get(model), SourceFacts)
-        }
-        for digest, facts in wanted.items():
-            if await self._ports.bundles.has(digest):
-                continue
+    async def _publish(self, steps: Plan, observed: Observed, error: str | None) -> Published:
+        """Write the routes, unless something is known to be wrong with the registry."""
+        revision: int | None = None
+        if error is None:
             try:
-                await self._ports.bundles.put(*await self._ports.sources.bundle(facts))
-            except (SourceUnavailable, BundleError) as error:
-                log.warning("A tokenizer bundle cannot be stored yet.", extra={"digest": digest, "error": str(error)})
-                missing.add(digest)
-        return frozenset(missing)
+                revision = await self._ports.publisher.publish(steps.routes)
+                await self._ports.cluster.mark_serving(_reached(steps.routes, observed))
+            except (RegistryUnavailable, RegistryError) as unavailable:
+                error = str(unavailable)
+        self._withdrawals.note(steps.withdraw, revision, self._ports.clock())
+        return Published(frozenset(steps.routes) if error is None else frozenset(), error)
+
+
+def _tokenizers(desired: Desired, observed: Observed) -> dict[Digest, SourceFacts]:
+    """Return the facts of everything that is to be served, by the tokenizer."""
+    models = served_models(desired, claims_of(desired, observed))
+    found = (observed.sources.get(model.id) for model in models)
+    return {facts.digest: facts for facts in found if isinstance(facts, SourceFacts)}
 
 
 def _reached(routes: Mapping[ModelId, RoutedModel], observed: Observed) -> frozenset[EngineName]:

@@ -243,12 +243,19 @@ class Observed:
     """The engines that it holds for each."""
     routed: Mapping[ModelId, RoutedModel] = field(default_factory=dict)
     """What the registry held when this operator first read it: what may go on until it has looked for itself."""
+    unstored: Mapping[Digest, str] = field(default_factory=dict)
+    """Tokenizer bundles that the registry lacks, each with why it cannot be had now."""
     rejected: Mapping[ModelId, Fault] = field(default_factory=dict)
     """Why the cluster refused what was made for a model."""
 
     def engines_of(self, model: ModelId) -> tuple[ObservedEngine, ...]:
         """Return the engines of one model, in the cluster's order."""
         return tuple(engine for engine in self.engines if engine.engine.model == model)
+
+    def lacks_tokenizer(self, model: ModelId, facts: SourceFacts) -> bool:
+        """Return whether a model cannot go over to the tokenizer of these facts, because no bundle of it can be had."""
+        known = self.routes.get(model)
+        return facts.digest in self.unstored and (known is None or known.tokenizer_digest != facts.digest)
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,6 +104,30 @@ def test_an_engine_whose_own_files_did_not_change_takes_a_new_tokenizer_beside_t
     assert (route.tokenizer_digest, len(addresses)) == (NEW, 1)
 
 
+@pytest.mark.parametrize(
+    ("tokenizers", "probes", "routed"),
+    [
+        pytest.param([OLD, NEW], [READY, READY], [0], id="it has an engine already"),
+        pytest.param([OLD, None], [READY, READY], [0, 1], id="one of which nobody knows"),
+        pytest.param([OLD, NEW], [PENDING, READY], [], id="the old ones have gone"),
+    ],
+)
+def test_a_tokenizer_that_nobody_can_have_is_not_used(
+    tokenizers: list[Digest | None], probes: list[Probe], routed: list[int]
+) -> None:
+    engines = [replace(engine(ONE, at, probe=probes[at]), tokenizer=tokenizers[at]) for at in range(2)]
+    known = make_route(ONE, replace(FACTS, digest=OLD), ONE.deployment.served_names)
+    route, records = planned(ONE, engines, routes={ONE.id: known}, unstored={NEW: "no pod has it"}).routes[ONE.id]
+    assert route == known
+    assert [record.grpc for record in records] == [engines[index].engine.grpc for index in routed]
+
+
+def test_a_tokenizer_in_use_stays_so_when_the_registry_has_lost_it() -> None:
+    known = make_route(ONE, FACTS, ONE.deployment.served_names)
+    route, records = planned(ONE, [engine(ONE)], routes={ONE.id: known}, unstored={NEW: "no pod"}).routes[ONE.id]
+    assert (route.tokenizer_digest, len(records)) == (NEW, 1)
+
+
 def named(name: str) -> DesiredModel:
     block = {"modelType": "Llama", "checkpoint": "1-gpu", "modelName": name}
     gpu = {"limits": {"nvidia.com/gpu": "1"}}

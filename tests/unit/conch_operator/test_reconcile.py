@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from conch_contracts.conditions import ConditionType, Reason
+from conch_contracts.conditions import ConditionStatus, ConditionType, Reason
 from conch_contracts.names import Digest, EngineAddress, ModelId
 from conch_contracts.records import GatewayBeat, Heartbeat, Pool
+from conch_kit.bundles import BundleError
 from conch_kit.redis_client import RegistryUnavailable
 from conch_kit.snapshot import Snapshot
 from conch_operator.plan import Plan, plan_processes, plan_workloads
@@ -61,6 +62,7 @@ class FakeRegistry:
     down: bool = False
     answered: bool = True
     stored: set[Digest] = field(default_factory=set)
+    full: bool = False
 
     async def publish(self, models: Mapping[ModelId, RoutedModel]) -> int:
         if self.down:
@@ -78,6 +80,8 @@ class FakeRegistry:
         return name in self.stored
 
     async def put(self, name: Digest, data: bytes) -> None:
+        if self.full:
+            raise BundleError("the bundle is too large")
         self.stored.add(name)
 
     @property
@@ -202,6 +206,32 @@ async def test_an_edit_of_the_source_keeps_the_old_tokenizer_until_an_engine_of_
     (new,) = world.registry.addresses()
     assert new != old
     assert world.registry.tokenizer() != digest
+
+
+async def test_a_tokenizer_that_cannot_be_stored_leaves_the_old_one_and_its_engine_in_use(world: World) -> None:
+    await world.rounds(world.model())
+    before = dict(world.registry.routes)
+    world.registry.full = True
+    (world.folder / "tiny").rename(world.folder / "other")
+    (world.folder / "other" / "tokenizer.json").write_text(json.dumps({"model": {"vocab": {"b": 0}}}))
+    edited = world.model(source={"path": "other"})
+    world.registry.applied = 99
+    tokenizer = (await world.rounds(edited))[edited.id].condition(ConditionType.TOKENIZER_READY)
+    assert (tokenizer.status, tokenizer.reason) == (ConditionStatus.FALSE, Reason.TOKENIZER_NOT_STORED)
+    assert "the bundle is too large. It is tried again. Until then the model is served as before." in tokenizer.message
+    assert (world.registry.routes, world.cluster.stopped) == (before, [])
+    world.registry.full = False
+    assert (await world.rounds(edited))[edited.id].ready
+    assert world.registry.tokenizer() in world.registry.stored
+    assert len(world.cluster.stopped) == 1
+
+
+async def test_a_model_whose_tokenizer_was_never_stored_has_no_route(world: World) -> None:
+    world.registry.full = True
+    model = world.model()
+    tokenizer = (await world.rounds(model))[model.id].condition(ConditionType.TOKENIZER_READY)
+    assert (tokenizer.reason, world.registry.routes) == (Reason.TOKENIZER_NOT_STORED, {})
+    assert tokenizer.message.endswith("It is tried again.")
 
 
 async def test_a_removed_model_leaves_no_route(world: World) -> None:

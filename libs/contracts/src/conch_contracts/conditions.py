@@ -87,6 +87,8 @@ class Reason(StrEnum):
     """The chat template is no Jinja template that compiles; the message has the line."""
     TEMPLATE_UNCHECKED = "TemplateUnchecked"
     """The chat template could not be compiled just now; it is tried again."""
+    TOKENIZER_NOT_STORED = "TokenizerNotStored"
+    """The tokenizer's bundle cannot be had or is too large; a model that was served before goes on with the old one."""
     REGISTRY_UNAVAILABLE = "RegistryUnavailable"
     """Redis does not answer, so nothing can be published; known routes go on serving."""
     NO_REPLICAS = "NoReplicas"
