@@ -84,7 +84,7 @@ async def test_every_role_reads_the_registry_and_hears_of_changes(users: Users, 
             assert await reader.wait_loaded(5)
             assert CHAT in reader.snapshot.routes
             await writer.publish({})
-            await eventually(lambda: not reader.snapshot.routes, "the change", 1.0)
+            await eventually(lambda: not reader.snapshot.routes, "the change")
 
 
 @pytest.mark.parametrize("role", POOLS)
@@ -92,7 +92,7 @@ async def test_a_worker_announces_itself_and_leaves(users: Users, role: str) -> 
     async with users.client(role) as redis, users.client("gateway") as gateway:
         beats = HeartbeatWriter(redis, POOLS[role], "http://127.0.0.1:1", in_flight=lambda: 0, draining=lambda: False)
         async with beats, RegistryReader(gateway, pools=(POOLS[role],)) as reader:
-            await eventually(lambda: bool(reader.snapshot.workers.get(POOLS[role])), "the heartbeat", 5.0)
+            await eventually(lambda: bool(reader.snapshot.workers.get(POOLS[role])), "the heartbeat")
         assert await gateway.execute("HLEN", workers_key(POOLS[role])) == 0
 
 

@@ -41,6 +41,8 @@ GOOD: Mapping[str, bytes] = {
     "/tokenize": b'{"model":"embed","prompt":"hi"}',
     "/detokenize": b'{"model":"embed","tokens":[1]}',
 }
+NOTICED_S = 20
+"""Less than the time-outs that would end a request that nobody hears any more."""
 TEXTS = tuple(path for path in GOOD if path != "/detokenize")
 
 Make = Callable[[str, bytes], bytes]
@@ -221,17 +223,17 @@ class TestOneProcess:
         try:
             _, writer = await asyncio.open_connection("127.0.0.1", shared.port)
             writer.write(request(path, GOOD[path]))
-            await asyncio.wait_for(begun.wait(), 5)
+            await asyncio.wait_for(begun.wait(), NOTICED_S)
             writer.transport.abort()
-            await asyncio.wait_for(noticed.wait(), 5)
+            await asyncio.wait_for(noticed.wait(), NOTICED_S)
         finally:
             shared.backend.script = script
 
 
 async def test_slow_bodies_are_cut_off(tmp_path: Path) -> None:
-    async with gateway_process(tmp_path, *MODELS, body_timeout_s="0.3") as gateway:
-        for path, good in GOOD.items():
-            answer = await first_answer(gateway.port, request(path, good)[:-5])
+    async with gateway_process(tmp_path, *MODELS, body_timeout_s="2") as gateway:
+        slow = (first_answer(gateway.port, request(path, good)[:-5]) for path, good in GOOD.items())
+        for answer, (path, good) in zip(await asyncio.gather(*slow), GOOD.items(), strict=True):
             assert status_of(answer) == 408
             assert b"connection: close" in answer
             assert status_of(await first_answer(gateway.port, request(path, good))) == 200
@@ -283,8 +285,8 @@ async def test_a_redis_that_hangs_costs_the_cache_and_nothing_else(tmp_path: Pat
         gateway.redis.freeze()
         waited = [await seconds(asking(f"text {number}")) for number in range(12)]
         gateway.redis.thaw()
-        assert max(waited) < 5  # a tenth of a second each, and nothing once it is known, on a machine that is not busy
+        assert max(waited) < 20  # a tenth of a second each where nobody is busy, and nothing once it is known
 
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while b"x-conch-cache: hit" not in await first_answer(gateway.port, asking("b")):  # noqa: ASYNC110
                 await asyncio.sleep(0.05)

@@ -11,6 +11,8 @@ from conch_gateway.upstream.pool import ConnectionPool
 from conch_gateway.upstream.port import AnswerLost, ConnectFailed, ConnectTimedOut, Post, read_all
 from testkit.servers.scripted_http import ScriptedHttp
 
+HANGS_S = 30
+
 
 @pytest.fixture(params=[ConnectionPool, AiohttpUpstream])
 async def upstream(request):
@@ -150,7 +152,7 @@ async def test_leaving_early_closes_the_connection_at_once(upstream):
     async with ScriptedHttp(wait) as server:
         async with upstream.post(post(server)) as answer:
             assert await answer.read() == b"one"
-        await asyncio.wait_for(noticed.wait(), 0.3)
+        await asyncio.wait_for(noticed.wait(), HANGS_S)
 
 
 async def test_cancelling_before_the_head_closes_the_connection_at_once(pool):
@@ -163,9 +165,9 @@ async def test_cancelling_before_the_head_closes_the_connection_at_once(pool):
 
     async with ScriptedHttp(wait) as server:
         task = asyncio.create_task(ask(pool, server))
-        await asyncio.wait_for(arrived.wait(), 2)
+        await asyncio.wait_for(arrived.wait(), HANGS_S)
         task.cancel()
-        await asyncio.wait_for(noticed.wait(), 0.3)
+        await asyncio.wait_for(noticed.wait(), HANGS_S)
 
 
 async def test_a_kept_connection_that_the_server_drops_unread_is_replaced(pool):
@@ -224,17 +226,21 @@ async def test_an_endless_head_is_lost(pool):
 
     async with ScriptedHttp(endless) as server:
         with pytest.raises(AnswerLost):
-            await asyncio.wait_for(ask(pool, server), 5)
+            await asyncio.wait_for(ask(pool, server), HANGS_S)
 
 
 async def test_an_unasked_answer_makes_a_connection_unusable(pool):
+    closed = asyncio.Event()
+
     async def twice(call):
         await call.answer(b"ok")
         await call.answer(b"stray")
+        await call.closed()
+        closed.set()
 
     async with ScriptedHttp(twice) as server:
         assert (await ask(pool, server))[0] == 200
-        await asyncio.sleep(0.05)
+        await asyncio.wait_for(closed.wait(), HANGS_S)
         assert await ask(pool, server) == (200, b"ok")
         assert server.connections == 2
 

@@ -17,7 +17,7 @@ class Answered:
     body: Any
 
 
-def post(url: str, body: object, *, raw: bytes | None = None, timeout_s: float = 60) -> Answered:
+def post(url: str, body: object, *, raw: bytes | None = None, timeout_s: float = 120) -> Answered:
     """Send a body as JSON, or raw bytes, and return what comes back."""
     data = json.dumps(body).encode() if raw is None else raw
     request = Request(url, data=data, headers={"content-type": "application/json"})
@@ -28,7 +28,7 @@ def post(url: str, body: object, *, raw: bytes | None = None, timeout_s: float =
         return _read(refused.code, refused.headers, refused.read())
 
 
-def read_raw(url: str, body: object, *, timeout_s: float = 60) -> bytes:
+def read_raw(url: str, body: object, *, timeout_s: float = 120) -> bytes:
     """Send a body as JSON and return the bytes of an answer, such as a stream; any other status than 200 raises."""
     request = Request(url, data=json.dumps(body).encode(), headers={"content-type": "application/json"})
     with urlopen(request, timeout=timeout_s) as answer:

@@ -61,7 +61,7 @@ class Download:
             env={**self.environ, **given},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=240,
             check=False,
         )
         return Ended(done.returncode, done.stderr + done.stdout, message.read_text())

@@ -205,6 +205,11 @@ class FakeConnection:
         self._messages = messages
         self._room = room
 
+    @property
+    def pieces(self) -> list[bytes]:
+        """The pieces of the body so far."""
+        return [message.get("body", b"") for message in self._messages if message["type"] == "http.response.body"]
+
     def hang_up(self) -> None:
         """Lose the connection."""
         self.gone = True
@@ -270,8 +275,9 @@ class Client:
         pending: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
         messages: list[Message] = []
 
-        self.connections.append(FakeConnection(messages, self.room))
-        scope["extensions"] = {CONNECTION: {"port": self.connections[-1]}}
+        connection = FakeConnection(messages, self.room)
+        self.connections.append(connection)
+        scope["extensions"] = {CONNECTION: {"port": connection}}
 
         async def receive() -> Message:
             return pending.pop() if pending else {"type": "http.disconnect"}
@@ -282,8 +288,7 @@ class Client:
         await self._app(scope, receive, send)
         nothing: Message = {"status": 0, "headers": []}
         start = next((m for m in messages if m["type"] == "http.response.start"), nothing)
-        pieces = [m.get("body", b"") for m in messages if m["type"] == "http.response.body"]
-        return Answered(start["status"], dict(start["headers"]), b"".join(pieces), pieces)
+        return Answered(start["status"], dict(start["headers"]), b"".join(connection.pieces), connection.pieces)
 
 
 class MemoryResponses:

@@ -23,6 +23,7 @@ from conch_contracts.records import Engine, Pool, Route
 from conch_kit.heartbeat import HeartbeatWriter
 from conch_kit.registry import RegistryWriter
 from testkit.gateway import route
+from testkit.patient_gateway import PATIENT
 from testkit.patient_redis import patient_redis
 from testkit.servers.redis import RedisServer
 from testkit.servers.scripted_http import Call, ScriptedHttp
@@ -51,7 +52,7 @@ class Process:
     backend: ScriptedHttp
     log: Path
 
-    async def raw(self, data: bytes, *, wait_s: float = 3.0, half_close: bool = False) -> bytes:
+    async def raw(self, data: bytes, *, wait_s: float = 60.0, half_close: bool = False) -> bytes:
         """Send bytes as they are; return all that comes back until the gateway closes or `wait_s` has passed."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         try:
@@ -67,7 +68,7 @@ class Process:
     ) -> tuple[int, dict[str, str], bytes]:
         """Make one well-formed request."""
         lines = [f"{method} {path} HTTP/1.1", "host: x", f"content-length: {len(body)}", "connection: close", *headers]
-        answer = await self.raw("\r\n".join([*lines, "", ""]).encode() + body, wait_s=10)
+        answer = await self.raw("\r\n".join([*lines, "", ""]).encode() + body)
         head, _, rest = answer.partition(b"\r\n\r\n")
         status, *fields = head.decode().split("\r\n")
         return int(status.split(" ")[1]), dict(field.lower().split(": ", 1) for field in fields), rest
@@ -129,6 +130,7 @@ async def _started(
         "CONCH_PORT": "0",
         "CONCH_ADMIN_PORT": "0",
         "CONCH_READY_FILE": str(ready),
+        **PATIENT,
         **{f"CONCH_{name.upper()}": value for name, value in settings.items()},
     }
     log = folder / "log"
@@ -137,7 +139,7 @@ async def _started(
             str(Path(sys.executable).with_name("conch-gateway")), env=environ, stdout=output, stderr=output
         )
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             while not ready.exists():
                 assert process.returncode is None, log.read_text()
                 await asyncio.sleep(0.02)
@@ -150,5 +152,5 @@ async def _started(
     finally:
         if process.returncode is None:
             process.send_signal(signal.SIGTERM)
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 await process.wait()

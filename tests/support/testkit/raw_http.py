@@ -23,7 +23,7 @@ def status_of(answer: bytes) -> int:
     return int(answer.split(b" ", 2)[1]) if answer.startswith(b"HTTP/1.1 ") else 0
 
 
-async def first_answer(port: int, data: bytes, *, half_close: bool = False, wait_s: float = 10.0) -> bytes:
+async def first_answer(port: int, data: bytes, *, half_close: bool = False, wait_s: float = 60.0) -> bytes:
     """Send bytes on a connection of their own and return the first whole answer, or what came until its end."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=2**24)
     try:

@@ -45,8 +45,8 @@ class TokensEngine:
         stream = self.client.stream(
             self.address,
             tokens_request(self.model, prompt, **parameters),
-            first_timeout_s=30,
-            inter_timeout_s=30,
+            first_timeout_s=120,
+            inter_timeout_s=120,
             timeout_s=120,
         )
         async for response in stream:

@@ -1,4 +1,7 @@
-"""Waits for a condition with a deadline, so that no test sleeps and hopes."""
+"""Waits for a condition with a deadline, so that no test sleeps and hopes.
+
+A deadline only ends a test that hangs: machines that test are slow, and stop for a second now and then.
+"""
 
 import asyncio
 import time

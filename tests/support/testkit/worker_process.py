@@ -39,7 +39,7 @@ class WorkerProcess:
                 [sys.executable, "-m", self._module], env=environ, stdout=log, stderr=subprocess.STDOUT
             )
         try:
-            wait_until(lambda: self._ready.exists() or process.poll() is not None, "a serving worker", 20)
+            wait_until(lambda: self._ready.exists() or process.poll() is not None, "a serving worker", 120)
             assert process.poll() is None, self.log.read_text()
         except BaseException:
             process.kill()
@@ -55,7 +55,7 @@ class WorkerProcess:
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
         try:
-            self._process.wait(timeout=10)
+            self._process.wait(timeout=60)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()

@@ -68,7 +68,7 @@ async def lanes(engines: FakeEngines) -> AsyncIterator[Lanes]:
 
 
 async def run(lanes: Lanes, *rows: tuple[int, ...], pooling: Pooling | None = Pooling.MEAN) -> list[list[float]]:
-    results = await lanes.run(TARGET, [Row(ids=ids) for ids in rows], pooling, 5.0)
+    results = await lanes.run(TARGET, [Row(ids=ids) for ids in rows], pooling, 60.0)
     return [result.tolist() for result in results]
 
 
@@ -189,7 +189,7 @@ async def test_a_batch_that_nobody_waits_for_is_cancelled_and_its_place_is_free(
 
 async def test_the_end_waits_for_no_silent_engine(engines: FakeEngines) -> None:
     engines.open.clear()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         async with Lanes(engines, Metrics.register(CollectorRegistry()), 1000) as lanes:  # type: ignore[arg-type]
             waiting = asyncio.create_task(run(lanes, *[(1,)] * 20))
             await eventually(lambda: len(engines.batches) == 2, "two calls of the engine")

@@ -14,7 +14,7 @@ from conch_runtime_cpu.outbox import News
 from conch_runtime_cpu.requests import GenerationRequest
 from conch_runtime_cpu.scheduler import FinishReason, Scheduler
 
-WAIT_S = 10.0
+WAIT_S = 60.0
 
 
 class ConstantModel:

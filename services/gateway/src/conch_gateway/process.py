@@ -57,7 +57,7 @@ async def _serve(settings: GatewaySettings, spans: Tracer) -> None:
     collectors = metrics.registry()
     admission = Admission()
     async with (
-        RedisClient(settings.redis_url) as redis,
+        _redis(settings) as redis,
         RegistryReader(redis, pools=(Pool.LLM, Pool.EMBED, Pool.TOKENIZER)) as reader,
         GatewayBeatWriter(redis, urandom(8).hex(), revision=lambda: reader.snapshot.revision),
         open_upstream(settings) as upstream,
@@ -96,6 +96,11 @@ async def _serve(settings: GatewaySettings, spans: Tracer) -> None:
             ),
         )
         following.cancel()
+
+
+def _redis(settings: GatewaySettings) -> RedisClient:
+    limit_s = settings.redis_timeout_s
+    return RedisClient(settings.redis_url, connect_timeout_s=limit_s, command_timeout_s=limit_s)
 
 
 def open_upstream(settings: GatewaySettings) -> AbstractAsyncContextManager[Upstream]:

@@ -52,6 +52,8 @@ class GatewaySettings(ServiceSettings):
     """How long a client may leave its stream unread before the connection is dropped."""
     connect_timeout_s: float = Field(default=1.0, gt=0)
     """Connecting to a tokenizer or worker; another one is tried afterwards, or the same one when there is none."""
+    redis_timeout_s: float = Field(default=0.25, gt=0)
+    """Connecting to Redis, or one short command; three that take longer make the gateway go on without it."""
     tokenizer_timeout_s: float = Field(default=5.0, gt=0)
     """Preparing one prompt; above the two seconds that a chat template may take."""
     worker_grace_s: float = Field(default=5.0, ge=0)

@@ -17,7 +17,7 @@ from testkit.conch import free_port, wait_until
 
 BUCKET = "models"
 KEYS = {"AWS_ACCESS_KEY_ID": "conch", "AWS_SECRET_ACCESS_KEY": "secret"}
-_BODY_READ_S = 30
+_BODY_READ_S = 120
 
 
 class S3Server:
@@ -39,7 +39,7 @@ class S3Server:
         with log_file.open("wb") as log:
             self._process = subprocess.Popen(command, env=environ, stdout=log, stderr=subprocess.STDOUT)
         try:
-            wait_until(lambda: self._answers() or self._process.poll() is not None, "an S3 server", 30)
+            wait_until(lambda: self._answers() or self._process.poll() is not None, "an S3 server", 120)
             assert self._process.poll() is None, log_file.read_text()
             self.client.create_bucket(Bucket=BUCKET)
         except BaseException:
@@ -79,7 +79,7 @@ class S3Server:
 
     def _answers(self) -> bool:
         try:
-            with urlopen(f"{self.url}/moto-api/", timeout=2):
+            with urlopen(f"{self.url}/moto-api/", timeout=30):
                 return True
         except (URLError, ConnectionError, TimeoutError):
             return False

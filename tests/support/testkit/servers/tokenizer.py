@@ -17,7 +17,7 @@ from urllib.request import Request, urlopen
 from conch_contracts import names
 from conch_contracts.names import Digest
 
-_START_S = 30.0
+_START_S = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class RunningTokenizer:
 
     def post_bytes(self, path: str, body: bytes) -> Answer:
         try:
-            with urlopen(Request(self.url + path, body), timeout=30) as response:
+            with urlopen(Request(self.url + path, body), timeout=60) as response:
                 return Answer(response.status, dict(response.headers), json.load(response))
         except HTTPError as exc:
             with exc:
@@ -59,7 +59,7 @@ class RunningTokenizer:
 
     def get(self, path: str) -> tuple[int, str]:
         try:
-            with urlopen(self.admin_url + path, timeout=5) as response:
+            with urlopen(self.admin_url + path, timeout=30) as response:
                 return response.status, response.read().decode()
         except HTTPError as exc:
             with exc:
@@ -100,7 +100,7 @@ def run_tokenizer(redis_url: str, digest: Digest, folder: Path, **settings: str)
     finally:
         process.send_signal(signal.SIGTERM)
         try:
-            process.wait(timeout=10)
+            process.wait(timeout=60)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

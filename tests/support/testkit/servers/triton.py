@@ -41,14 +41,14 @@ class RunningTriton:
     def index(self) -> list[dict[str, str]]:
         """Return the repository index: name, state and reason of every model."""
         request = Request(f"http://{self.http}/v2/repository/index", data=b"{}", method="POST")
-        with urlopen(request, timeout=2) as answer:
+        with urlopen(request, timeout=30) as answer:
             models: list[dict[str, str]] = json.load(answer)
             return models
 
 
 @contextmanager
 def triton_server(
-    repository: Path, *models: str, folder: Path, must_load: bool = True, timeout_s: float = 60.0
+    repository: Path, *models: str, folder: Path, must_load: bool = True, timeout_s: float = 240.0
 ) -> Iterator[RunningTriton]:
     """Run a server with these models loaded; its log goes to `folder`.
 
@@ -109,7 +109,7 @@ def _wait(running: RunningTriton, process: subprocess.Popen[bytes], must_load: b
 
 def _answers(http: str, path: str) -> bool:
     try:
-        with urlopen(f"http://{http}{path}", timeout=2):
+        with urlopen(f"http://{http}{path}", timeout=30):
             return True
     except HTTPError as error:
         error.close()
@@ -122,7 +122,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     if process.poll() is None:
         process.send_signal(signal.SIGTERM)
     try:
-        process.wait(timeout=15)
+        process.wait(timeout=60)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
