@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -15,6 +14,9 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 import psutil
+
+from conch_operator.local.ports import free_ports
+from testkit.patient_gateway import PATIENT
 
 ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "examples" / "tiny-chat.yaml"
@@ -34,13 +36,10 @@ def example_text() -> str:
 
 def free_port() -> int:
     """Return a port on 127.0.0.1 that nothing listens on at this moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    return free_ports(1)[0]
 
 
-def wait_until(condition: Callable[[], bool], what: str, timeout_s: float = 30.0, interval_s: float = 0.05) -> float:
+def wait_until(condition: Callable[[], bool], what: str, timeout_s: float = 60.0, interval_s: float = 0.05) -> float:
     """Poll a condition until it holds and return the seconds that took; fail by name at the deadline."""
     started = time.monotonic()
     while not condition():
@@ -83,7 +82,7 @@ class ConchUp:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("CONCH_")}  # noqa: TID251
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                self._command, stdout=log, stderr=subprocess.STDOUT, start_new_session=True, env=environment
+                self._command, stdout=log, stderr=subprocess.STDOUT, start_new_session=True, env=environment | PATIENT
             )
 
     def wait_ready(self, timeout_s: float = 240.0) -> None:
@@ -96,7 +95,7 @@ class ConchUp:
     def models(self) -> list[str]:
         """Return the ids that /v1/models lists; nothing while the gateway does not answer."""
         try:
-            with urlopen(f"{self.base_url}/models", timeout=2) as answer:
+            with urlopen(f"{self.base_url}/models", timeout=30) as answer:
                 return [model["id"] for model in json.load(answer)["data"]]
         except (URLError, ConnectionError, TimeoutError):
             return []
@@ -124,12 +123,12 @@ class ConchUp:
         if self._process.poll() is None:
             self._process.send_signal(sent)
         try:
-            return self._process.wait(timeout=60)
+            return self._process.wait(timeout=120)
         except subprocess.TimeoutExpired:
             self._process.kill()
             raise
         finally:
-            for process in psutil.wait_procs(below, timeout=5)[1]:
+            for process in psutil.wait_procs(below, timeout=30)[1]:
                 process.kill()
 
     def _ended(self) -> bool:

@@ -1,7 +1,12 @@
 """Ports of this machine: finding free ones, and saying so when a wanted one is not."""
 
 import errno
+import random
 import socket
+from contextlib import ExitStack
+
+_OURS = range(15_000, 30_000)
+"""Below those that clients and servers are given when they ask for any: nobody gets one before it is used."""
 
 
 class CannotListen(Exception):
@@ -10,14 +15,16 @@ class CannotListen(Exception):
 
 def free_ports(count: int) -> tuple[int, ...]:
     """Return distinct ports of 127.0.0.1 that nothing listens on at this moment."""
-    probes = [socket.socket() for _ in range(count)]
-    try:
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return tuple(int(probe.getsockname()[1]) for probe in probes)
-    finally:
-        for probe in probes:
-            probe.close()
+    found: list[int] = []
+    with ExitStack() as probes:
+        while len(found) < count:
+            port, probe = random.choice(_OURS), probes.enter_context(socket.socket())
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue  # somebody has it
+            found.append(port)
+    return tuple(found)
 
 
 def check_free(host: str, port: int) -> None:

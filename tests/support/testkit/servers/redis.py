@@ -14,8 +14,9 @@ from types import TracebackType
 from typing import Self
 
 from conch_kit import redis_binary
+from conch_operator.local.ports import free_ports
 
-_START_S = 10.0
+_START_S = 60.0
 
 
 class RedisServer:
@@ -25,7 +26,7 @@ class RedisServer:
         self._arguments = arguments
         self._folder = tempfile.TemporaryDirectory(prefix="conch-redis-")
         self._process: subprocess.Popen[bytes] | None = None
-        self.port = _free_port()
+        self.port = free_ports(1)[0]
         self.url = f"redis://127.0.0.1:{self.port}/0"
 
     def __enter__(self) -> Self:
@@ -84,7 +85,7 @@ class RedisServer:
         """Run one command on a connection of its own and return the raw reply."""
         parts = [part.encode() if isinstance(part, str) else part for part in args]
         request = b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%s\r\n" % (len(part), part) for part in parts)
-        with socket.create_connection(("127.0.0.1", self.port), timeout=2) as connection:
+        with socket.create_connection(("127.0.0.1", self.port), timeout=30) as connection:
             connection.sendall(request)
             return connection.recv(65536)
 
@@ -106,10 +107,3 @@ class RedisServer:
             return self.command("PING") == b"+PONG\r\n"
         except OSError:
             return False
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
