@@ -15,7 +15,7 @@ from testkit.openai_schemas import check
 CHAT, TEXT = "/chat/completions", "/completions"
 HELLO = [{"role": "user", "content": "Hello!"}]
 AT_ONCE_S = 0.1
-TRIES = 10
+TRIES = 50
 VOCABULARY, CONTEXT = 2048, 1024
 
 

@@ -17,6 +17,9 @@ from testkit.dialects import OTHER_FORMS, PER_DIALECT, StandIn, dialects_server
 from testkit.vocabularies import BYTE_EOS
 
 TEXT = "Hello 你好 🙂 end."
+AT_ONCE_S = 0.1
+TRIES = 20
+"""What a refusal costs is told by its fastest try: how busy the machine is does not count."""
 MODELS = (*PER_DIALECT, *(one for one in OTHER_FORMS if one.name in {"trt-bls", "trt-llm-api", "vllm-old"}))
 every = pytest.mark.parametrize("model", [one.name for one in MODELS])
 every_dialect = pytest.mark.parametrize("model", [one.name for one in PER_DIALECT])
@@ -58,7 +61,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         models.write_text(yaml.safe_dump_all([deployment(model, server.grpc, source) for model in MODELS]))
         with (
             ConchUp(folder / "state", models) as conch,
-            OpenAI(base_url=conch.base_url, api_key="x", timeout=30, max_retries=0) as client,
+            OpenAI(base_url=conch.base_url, api_key="x", timeout=120, max_retries=0) as client,
         ):
             yield Running(client, events)
 
@@ -110,13 +113,13 @@ def test_what_a_backend_lacks_is_a_400_at_once(
     running: Running, model: str, asked: dict[str, object], param: str
 ) -> None:
     took = []
-    for _ in range(3):
+    while len(took) < TRIES and min(took, default=AT_ONCE_S) >= AT_ONCE_S:
         started = time.monotonic()
         with pytest.raises(BadRequestError) as refused:
             running.client.chat.completions.create(model=model, messages=messages("hi"), **asked)  # type: ignore[call-overload]
         took.append(time.monotonic() - started)
         assert (refused.value.param, refused.value.code) == (param, "unsupported_parameter")
-    assert min(took) < 0.1
+    assert min(took) < AT_ONCE_S
 
 
 @every_dialect
@@ -132,8 +135,8 @@ def test_an_error_in_the_middle_reaches_the_client(running: Running, model: str)
 def test_a_client_that_goes_ends_the_engines_work(running: Running, model: str) -> None:
     before = running.cancelled()
     stream = running.client.chat.completions.create(
-        model=model, messages=messages(said("a" * 100, delay=0.05)), stream=True
+        model=model, messages=messages(said("a" * 100, delay=0.2)), stream=True
     )
     next(iter(stream))
     stream.close()
-    wait_until(lambda: running.cancelled() > before, "the cancellation", timeout_s=1.5)
+    wait_until(lambda: running.cancelled() > before, "the cancellation")

@@ -101,7 +101,7 @@ def test_who_owns_a_model_depends_on_the_profile(served: str) -> None:
 
 
 def model_of(served: str, name: str) -> Any:
-    with urlopen(f"{served}/models/{name}", timeout=10) as answer:
+    with urlopen(f"{served}/models/{name}", timeout=60) as answer:
         return json.load(answer)
 
 

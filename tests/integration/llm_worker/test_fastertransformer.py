@@ -2,7 +2,6 @@
 
 import asyncio
 import itertools
-import time
 from typing import Any
 
 import aiohttp
@@ -12,6 +11,7 @@ from conch_contracts.generation import Api, GenerateRequest
 from conch_contracts.records import Dialect
 from testkit.generate_requests import backend, generate_request, prompt, sampling, target
 from testkit.vocabularies import BYTE_EOS
+from testkit.waiting import eventually
 
 from .conftest import ANSWER, Stage
 
@@ -30,12 +30,9 @@ def ask(stage: Stage, model: str = "streamed", **changes: Any) -> GenerateReques
     return generate_request(**fields | changes)
 
 
-async def seen(stage: Stage, what: str, request_id: str, within_s: float) -> list[dict[str, object]]:
-    """Wait for the contract model's note; it is another process, so there is nothing to await but time."""
-    deadline = time.monotonic() + within_s
-    while time.monotonic() < deadline and not stage.seen(what, request_id):  # noqa: ASYNC110
-        await asyncio.sleep(0.02)
-    return stage.seen(what, request_id)
+async def seen(stage: Stage, what: str, request_id: str) -> None:
+    """Wait for the contract model's note."""
+    await eventually(lambda: stage.seen(what, request_id), f"{request_id} {what}")
 
 
 @pytest.mark.parametrize("stream", [True, False])
@@ -83,9 +80,9 @@ async def test_stops_end_the_answer_across_token_borders(
 
 
 async def test_a_stop_string_ends_the_engines_work(stage: Stage, session: aiohttp.ClientSession) -> None:
-    request = ask(stage, "slow", stop=("el",))
+    request = ask(stage, "crawling", stop=("el",))
     await stage.worker.ask(session, request)
-    assert await seen(stage, "cancelled", request.request_id, 1.0)
+    await seen(stage, "cancelled", request.request_id)
 
 
 @pytest.mark.parametrize("model", ["streamed", "unary"])
@@ -136,7 +133,7 @@ async def test_an_unknown_model_may_be_tried_elsewhere(stage: Stage, session: ai
 
 async def test_an_engine_that_is_not_there_may_be_tried_elsewhere(stage: Stage, session: aiohttp.ClientSession) -> None:
     place = target(Dialect.TOKENS, grpc="127.0.0.1:9", tokenizer_digest=stage.digest)
-    reply = await stage.worker.ask(session, ask(stage, target=place, first_token_timeout_s=5))
+    reply = await stage.worker.ask(session, ask(stage, target=place, first_token_timeout_s=60))
     assert (reply.status, reply.headers["x-conch-retryable"]) == (503, "true")
 
 
@@ -149,33 +146,31 @@ async def test_an_engine_that_never_speaks_is_a_504(stage: Stage, session: aioht
 async def test_an_engine_that_falls_silent_ends_the_stream_with_an_error(
     stage: Stage, session: aiohttp.ClientSession
 ) -> None:
-    reply = await stage.worker.ask(session, ask(stage, "silent", inter_token_timeout_s=0.3))
+    reply = await stage.worker.ask(session, ask(stage, "silent", inter_token_timeout_s=2))
     assert (reply.status, reply.text(), reply.error["code"]) == (200, "Hel", "timeout")
     assert "data: [DONE]" not in reply.frames
     assert reply.finishes == []
     assert reply.usage == {"prompt_tokens": 3, "completion_tokens": 3}
 
 
-async def test_a_client_that_goes_is_seen_by_the_engine_within_a_second(
-    stage: Stage, session: aiohttp.ClientSession
-) -> None:
-    request, other = ask(stage, "slow"), ask(stage, "slow")
+async def test_a_client_that_goes_is_seen_by_the_engine(stage: Stage, session: aiohttp.ClientSession) -> None:
+    request, other = ask(stage, "crawling"), ask(stage, "slow")
     bystander = asyncio.create_task(stage.worker.ask(session, other))
     async with stage.worker.open(session, request) as answer:
         await answer.content.readany()
         answer.close()
-    assert await seen(stage, "cancelled", request.request_id, 1.0)
+    await seen(stage, "cancelled", request.request_id)
     assert (await bystander).text() == ANSWER
 
 
 async def test_a_client_that_goes_before_the_first_token_is_seen_too(
     stage: Stage, session: aiohttp.ClientSession
 ) -> None:
-    request = ask(stage, "slow", stream=False)
+    request = ask(stage, "crawling", stream=False)
     work = asyncio.create_task(stage.worker.ask(session, request))
-    assert await seen(stage, "request", request.request_id, 5.0)
+    await seen(stage, "request", request.request_id)
     work.cancel()
-    assert await seen(stage, "cancelled", request.request_id, 1.0)
+    await seen(stage, "cancelled", request.request_id)
 
 
 async def test_many_streams_at_once_each_get_their_own_text(stage: Stage, session: aiohttp.ClientSession) -> None:

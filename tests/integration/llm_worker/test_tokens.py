@@ -119,9 +119,10 @@ async def test_seeded_choices_differ_and_repeat(tiny: Stage, session: aiohttp.Cl
 async def test_cancelled_streams_leave_room_for_others_at_once(tiny: Stage, session: aiohttp.ClientSession) -> None:
     item = max(GOLDEN.items, key=expected_tokens)
     for _ in range(40):  # more than the engine's rows
-        async with tiny.worker.open(session, ask(tiny, item, "paced")) as answer:
+        endless = ask(tiny, item, "paced", sampling={"max_tokens": 900, "ignore_eos": True})
+        async with tiny.worker.open(session, endless) as answer:
             await answer.content.readany()
             answer.close()
-    async with asyncio.timeout(3):
+    async with asyncio.timeout(20):  # those that were left would go on for longer
         reply = await tiny.worker.ask(session, ask(tiny, item, "paced", sampling={"max_tokens": 4}))
     assert reply.usage["completion_tokens"] == 4

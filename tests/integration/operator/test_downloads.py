@@ -20,7 +20,7 @@ def test_a_downloaded_model_is_served_and_need_not_be_downloaded_again(
         conch = ConchUp(tmp_path / "state", file)
         conch.start()
         try:
-            wait_until(lambda: "SourceUnreachable: The Hub answers 503" in conch.output(), "why it waits", 30)
+            wait_until(lambda: "SourceUnreachable: The Hub answers 503" in conch.output(), "why it waits")
             hub.faults.status = None
             conch.wait_ready()
             assert "local/tiny-chat is Ready" in conch.output()

@@ -25,13 +25,13 @@ def test_an_older_file_is_served_beside_a_newer_one(tmp_path: Path, triton: Runn
     older.write_text(json.dumps({"llm": [entry], "model_infos": [info]}))
     with ConchUp(tmp_path / "state", arguments=("--config-file", str(older))) as conch:
         assert sorted(conch.models()) == ["chatglm2-6b", "tiny-chat"]
-        with OpenAI(base_url=conch.base_url, api_key="x", timeout=30, max_retries=0) as client:
+        with OpenAI(base_url=conch.base_url, api_key="x", timeout=120, max_retries=0) as client:
             answer = client.chat.completions.create(
                 model="chatglm2-6b", messages=[{"role": "user", "content": "Hello"}], max_tokens=32
             )
             assert answer.choices[0].message.content == ANSWER
         older.write_text(json.dumps({"llm": [entry | {"name": "renamed"}]}))
-        wait_until(lambda: "renamed" in conch.models(), "the edited name", timeout_s=10)
+        wait_until(lambda: "renamed" in conch.models(), "the edited name")
 
 
 def test_a_server_that_does_not_answer_is_named_while_others_serve(tmp_path: Path) -> None:
@@ -40,8 +40,8 @@ def test_a_server_that_does_not_answer_is_named_while_others_serve(tmp_path: Pat
     conch = ConchUp(tmp_path / "state", arguments=("--config-file", str(older)))
     conch.start()
     try:
-        wait_until(lambda: "local/tiny-chat is Ready" in conch.output(), "the model that works", timeout_s=60)
-        wait_until(lambda: "EngineUnreachable" in conch.output(), "the model that does not", timeout_s=30)
+        wait_until(lambda: "local/tiny-chat is Ready" in conch.output(), "the model that works")
+        wait_until(lambda: "EngineUnreachable" in conch.output(), "the model that does not")
         assert "local/gone is not ready: EngineUnreachable: Nothing answers at 127.0.0.1:1" in conch.output()
     finally:
         conch.stop()

@@ -22,7 +22,7 @@ def conch(*arguments: str, cwd: Path, **environment: str) -> subprocess.Complete
         env=kept | environment,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=240,
         check=False,
     )
 

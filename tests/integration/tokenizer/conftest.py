@@ -13,8 +13,8 @@ from testkit.golden import FOLDER
 from testkit.servers.redis import RedisServer
 from testkit.servers.tokenizer import RunningTokenizer, run_tokenizer
 
-PATIENT = {"CONCH_GRAMMAR_TIMEOUT_S": "60"}
-"""A grammar's own limit is on the processor's time; the other one is for machines as busy as one that tests."""
+PATIENT = dict.fromkeys(("CONCH_GRAMMAR_TIMEOUT_S", "CONCH_ENCODE_TIMEOUT_S", "CONCH_QUEUE_WAIT_S"), "60")
+"""For machines as busy as one that tests; a grammar's own limit is on the processor's time."""
 
 
 @pytest.fixture(scope="session")
