@@ -69,8 +69,8 @@ async def test_an_operator_killed_at_random_points_comes_to_the_same_end(
             step()
         assert await _end(world) == expected
         _clear(world)
-        await eventually(lambda: _objects(world) == [], "no orphan", timeout_s=30)
-        await eventually(lambda: _routes(world) == [], "no route", timeout_s=30)
+        await eventually(lambda: _objects(world) == [], "no orphan", timeout_s=60)
+        await eventually(lambda: _routes(world) == [], "no route", timeout_s=60)
 
 
 def _script(world: Plane, grpc: str) -> Iterator[Any]:

@@ -55,12 +55,12 @@ async def test_a_minute_without_the_api_server_changes_nothing(world: Plane) -> 
                     assert world.engines() == engines
                     assert operator.is_live()
             assert answers > AWAY_S / 5
-            await eventually(lambda: _has_answered(world), "the API server to answer", timeout_s=60)
+            await eventually(lambda: _has_answered(world), "the API server to answer", timeout_s=180)
             await _ask(client)
         assert world.engines() == engines
         world.namespace.apply(world.model("another", servedNames=["tiny-chat"]))
         await eventually(
-            lambda: world.condition("another").get("reason") == "NameConflict", "work to go on", timeout_s=60
+            lambda: world.condition("another").get("reason") == "NameConflict", "work to go on", timeout_s=180
         )
         assert world.engines() == engines
         assert operator.is_running()

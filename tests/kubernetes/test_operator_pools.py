@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -76,16 +77,17 @@ async def test_a_pool_runs_while_a_model_of_its_kind_exists(world: Plane) -> Non
     with world.operator(release=release(world, minReplicas=2), round_s=1):
         assert workers(world) == []
         world.namespace.apply(world.model("first", engine=EXTERNAL), world.model("second", engine=EXTERNAL))
-        await eventually(lambda: workers(world), "the pool", timeout_s=15)
+        await eventually(lambda: workers(world), "the pool", timeout_s=60)
         (made,) = workers(world)
         assert made["spec"]["replicas"] == 2
         assert [owner["name"] for owner in made["metadata"]["ownerReferences"]] == ["the-operator"]
         world.namespace.kubectl("delete", "modeldeployment", "first")
         await eventually(lambda: "first" not in world.namespace.kubectl("get", "mdep"), "one model to go")
         assert workers(world)
+        began = time.monotonic()
         world.namespace.kubectl("delete", "modeldeployment", "second")
-        took_s = await eventually(lambda: not workers(world), "the pool to go", timeout_s=20)
-        assert took_s > IDLE_S - 2
+        await eventually(lambda: not workers(world), "the pool to go", timeout_s=60)
+        assert time.monotonic() - began > IDLE_S - 2
         world.clear()
 
 
@@ -100,7 +102,7 @@ async def test_a_pool_follows_a_step_of_its_load_within_a_minute(world: Plane) -
 
     with world.operator(release=release(world, requestsPerWorker=10), round_s=1):
         world.namespace.apply(world.model("loaded", engine=EXTERNAL))
-        await eventually(lambda: workers(world), "the pool", timeout_s=15)
+        await eventually(lambda: workers(world), "the pool", timeout_s=60)
         assert [made["spec"]["replicas"] for made in workers(world)] == [1]
         await eventually(follows, "three workers", timeout_s=60)
         world.clear()

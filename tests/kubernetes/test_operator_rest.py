@@ -37,12 +37,12 @@ async def test_a_hundred_rounds_at_rest_write_nothing(world: Plane, engine: Runn
         world.namespace.apply(world.external("ready", engine.grpc), world.unschedulable("not-ready"))
         await asyncio.to_thread(world.wait_ready, "ready")
         await eventually(
-            lambda: world.condition("not-ready").get("reason") == "Unschedulable", "the reason", timeout_s=30
+            lambda: world.condition("not-ready").get("reason") == "Unschedulable", "the reason", timeout_s=60
         )
         settled = operator.rounds()
-        await eventually(lambda: operator.rounds() >= settled + 3, "the last word", timeout_s=20)
+        await eventually(lambda: operator.rounds() >= settled + 3, "the last word", timeout_s=60)
         before, rounds, calls = _versions(world), operator.rounds(), len(proxy.calls)
-        await eventually(lambda: operator.rounds() >= rounds + ROUNDS, "a hundred rounds", timeout_s=120)
+        await eventually(lambda: operator.rounds() >= rounds + ROUNDS, "a hundred rounds", timeout_s=480)
         assert _versions(world) == before
         later = list(proxy.calls)[calls:]
         assert [call for call in later if call.is_write] == []

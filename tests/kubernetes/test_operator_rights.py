@@ -57,7 +57,7 @@ async def test_the_rights_of_the_operator_are_enough(world: Plane, account: str,
         world.wait_ready()
         _reason_is(world, "waiting", "Unschedulable")
         world.namespace.kubectl("delete", "service", "waiting-engine")
-        await eventually(lambda: "waiting-engine" in _names(world, "service"), "the service again", timeout_s=30)
+        await eventually(lambda: "waiting-engine" in _names(world, "service"), "the service again", timeout_s=60)
         events = json.loads(world.namespace.kubectl("get", "events.events.k8s.io", "-o", "json"))["items"]
         assert any(event["regarding"].get("name") == "waiting" for event in events)
         world.clear()

@@ -23,7 +23,7 @@ AUTHOR_RULES = (
     {"apiGroups": ["conch.dev"], "resources": ["modeldeployments"], "verbs": ["get", "create", "update", "patch"]},
     {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["mine"], "verbs": ["get"]},
 )
-IN_SECONDS = 30
+IN_SECONDS = 120
 """Until the API server obeys a policy that was just made."""
 
 

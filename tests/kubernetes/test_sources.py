@@ -22,7 +22,7 @@ def world(cluster: Cluster, images: Images, tmp_path_factory: pytest.TempPathFac
     with definition(cluster), fresh_namespace(cluster) as namespace, plane(namespace, images, folder) as found:
         namespace.kubectl("create", "configmap", "hub", f"--from-file={Path(hub_server.__file__)}")
         namespace.apply(_hub(images), _service())
-        namespace.wait("condition=Ready", "pod/hub", timeout_s=60)
+        namespace.wait("condition=Ready", "pod/hub", timeout_s=180)
         namespace.kubectl("create", "secret", "generic", "hub", f"--from-literal=token={TOKEN}")
         yield found
 
@@ -119,7 +119,7 @@ async def test_a_template_in_a_config_map_is_followed(world: Plane, operator: Pr
     def is_new() -> bool:
         return b"messages[-1]" in world.redis.command("HGET", *key.split())
 
-    await eventually(is_new, "the new template in the route", timeout_s=15)
+    await eventually(is_new, "the new template in the route", timeout_s=60)
     world.namespace.kubectl("delete", "modeldeployment", "mapped")
 
 
@@ -130,7 +130,7 @@ async def _says(world: Plane, name: str, reason: str, says: str) -> None:
         found = world.condition(name)
         return found.get("reason") == reason and says in found["message"]
 
-    await eventually(is_said, f"{reason} of {name}; it says {world.condition(name)}", timeout_s=60)
+    await eventually(is_said, f"{reason} of {name}; it says {world.condition(name)}", timeout_s=180)
     assert world.condition(name)["status"] == "False"
 
 
