@@ -52,7 +52,7 @@ def a_gateway(models: object, *, key: str | None, endpoint: str = "/v1/chat/comp
 def ask(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     """Run the script as the test's pod does."""
     command = [sys.executable, CHART / "files" / "ask.py", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
 
 
 @pytest.mark.parametrize("line", ["sk-1", "default:sk-1", "default sk-1"])

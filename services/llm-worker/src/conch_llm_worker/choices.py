@@ -24,8 +24,10 @@ from conch_llm_worker.vocabulary import Vocabulary
 
 AnyGeneration = Generation | TextGeneration
 
-_LAST_WORD_S = 0.5
-"""How long an engine may take to end its stream after the last token; nobody waits for it."""
+_LAST_WORD_S = 5.0
+"""How long an engine may take to end its stream after the last token: longer than a pause of its machine.
+
+Nobody waits for it."""
 _GRACE_S = 0.05
 """How long it may take when only the worker knows that the answer has ended, before it is made to end."""
 

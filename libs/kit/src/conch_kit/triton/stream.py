@@ -27,8 +27,8 @@ from conch_kit.triton.tensors import is_final
 
 _TOO_LARGE = "CLIENT: Received message larger than max"
 """What gRPC itself says of a response above our own limit; any engine would give one as large."""
-_CLOSING_S = 0.5
-"""How long a server may take to close a finished call before it is cancelled."""
+_CLOSING_S = 5.0
+"""How long a server may take to close a finished call before it is cancelled: longer than a pause of its machine."""
 
 
 class Call(Protocol):
