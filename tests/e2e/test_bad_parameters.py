@@ -1,6 +1,7 @@
 """Bad parameters of completions and chats: each is refused by name and at once, and the next good request is served.
 
-What a faulty request costs is told by its fastest try: how busy the machine is does not count.
+What a faulty request costs is told by its fastest try: how busy the machine is does not count. How slow it is shows in
+what a good request takes.
 """
 
 import time
@@ -15,7 +16,7 @@ from testkit.openai_schemas import check
 CHAT, TEXT = "/chat/completions", "/completions"
 HELLO = [{"role": "user", "content": "Hello!"}]
 AT_ONCE_S = 0.1
-TRIES = 50
+TRIES = 30
 VOCABULARY, CONTEXT = 2048, 1024
 
 
@@ -195,20 +196,23 @@ def test_a_bad_request_is_refused_by_name_and_the_next_one_is_served(base_url: s
     assert good(base_url).status == 200
 
 
+@pytest.fixture(scope="module")
+def at_once_s(base_url: str) -> float:
+    """Return 0.1 s, or as long as ten short answers take where that is longer."""
+    return max(AT_ONCE_S, 10 * min(_seconds(base_url, CHAT, {"max_tokens": 3}) for _ in range(TRIES)))
+
+
 @pytest.mark.parametrize("number", ROWS)
-def test_a_refusal_comes_at_once(base_url: str, number: int) -> None:
+def test_a_refusal_comes_at_once(base_url: str, at_once_s: float, number: int) -> None:
     for row in ROWS[number]:
-        assert _at_once(base_url, row), row
+        tries = (_seconds(base_url, row.path, row.fields) for _ in range(TRIES))
+        assert any(took_s < at_once_s for took_s in tries), row
 
 
-def _at_once(base_url: str, row: Row) -> bool:
-    """Tell whether one of several tries was fast enough."""
-    for _ in range(TRIES):
-        began = time.perf_counter()
-        send(base_url, row.path, row.fields)
-        if time.perf_counter() - began < AT_ONCE_S:
-            return True
-    return False
+def _seconds(base_url: str, path: str, fields: dict[str, Any]) -> float:
+    began = time.perf_counter()
+    send(base_url, path, fields)
+    return time.perf_counter() - began
 
 
 @pytest.mark.parametrize(("path", "fields"), ACCEPTED)

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 
 _START_S = 60.0
-_END_S = 10.0
+_END_S = 60.0
 
 Serve = Callable[[Callable[[], None], asyncio.Event], Awaitable[None]]
 """Calls its first argument when it serves, and serves until its second is set."""

@@ -20,6 +20,9 @@ from conch_kit.redis_client import RedisClient, RegistryError, RegistryUnavailab
 
 log = logging.getLogger(__name__)
 
+_FAREWELLS = 3
+"""How often a process that ends tells so: who misses it sends requests to nobody until the record has expired."""
+
 
 class _Announcer(ABC):
     """Writes one field of one hash again and again, as an async context manager."""
@@ -48,8 +51,12 @@ class _Announcer(ABC):
             self._task.cancel()
             with suppress(asyncio.CancelledError):
                 await self._task
-        with suppress(RegistryUnavailable, RegistryError):
-            await self._redis.pipeline([("HDEL", self._key, self._field), ("PUBLISH", CHANGES_CHANNEL, self._key)])
+        farewell = [("HDEL", self._key, self._field), ("PUBLISH", CHANGES_CHANNEL, self._key)]
+        with suppress(RegistryError):
+            for _ in range(_FAREWELLS):
+                with suppress(RegistryUnavailable):
+                    await self._redis.pipeline(farewell)
+                    return
 
     async def beat(self) -> None:
         """Announce once, at once."""
