@@ -16,9 +16,12 @@ _CALLS: tuple[tuple[tuple[str, ...], ToolCallParser], ...] = (
     (("<｜tool▁call▁begin｜>",), ToolCallParser.DEEPSEEK),
     (("[TOOL_CALLS]",), ToolCallParser.MISTRAL),
     (("<function=", "<parameter="), ToolCallParser.QWEN3_CODER),
-    (("<tool_call>", "<arg_key>"), ToolCallParser.NONE),
+    (("<|tool_call_begin|>", "<|tool_call_argument_begin|>"), ToolCallParser.KIMI_K2),
+    (("<tool_call>", "<arg_key>"), ToolCallParser.GLM),
     (("<tool_call>",), ToolCallParser.HERMES),
+    (("[func_name1(",), ToolCallParser.PYTHONIC),
     (("<|start_header_id|>", '"parameters"'), ToolCallParser.LLAMA3),
+    (("<|header_start|>", '"parameters"'), ToolCallParser.LLAMA3),
 )
 """Marks that are all in a template, and what they show; the first row that fits counts."""
 _THINKING: tuple[tuple[str, ReasoningParser], ...] = (

@@ -41,7 +41,7 @@ class Transcript:
 
 def tools(parser: ToolCallParser, thinking: Thinking | None = None, *, several: bool = True) -> Parsing:
     """Return how an answer is taken apart whose model may call the tools of these transcripts."""
-    typed = TYPES if parser is ToolCallParser.QWEN3_CODER else {}
+    typed = TYPES if parser in (ToolCallParser.QWEN3_CODER, ToolCallParser.GLM) else {}
     calls = Calls(parser=parser, names=NAMES, several=several, typed_parameters=typed)
     return Parsing(calls=calls, thinking=thinking)
 
@@ -54,6 +54,7 @@ def thoughts(parser: ReasoningParser = ReasoningParser.THINK, *, opened: bool = 
 HERMES, LLAMA3 = tools(ToolCallParser.HERMES), tools(ToolCallParser.LLAMA3)
 MISTRAL, DEEPSEEK = tools(ToolCallParser.MISTRAL), tools(ToolCallParser.DEEPSEEK)
 CODER, JSON = tools(ToolCallParser.QWEN3_CODER), tools(ToolCallParser.JSON)
+GLM, KIMI, PYTHONIC = tools(ToolCallParser.GLM), tools(ToolCallParser.KIMI_K2), tools(ToolCallParser.PYTHONIC)
 THINKING_HERMES = tools(ToolCallParser.HERMES, Thinking(parser=ReasoningParser.THINK, opened=True))
 
 PARIS = '{"city": "Paris"}'
@@ -253,6 +254,93 @@ TRANSCRIPTS = (
         (),
         "<tool_call><function=add><parameter=a>1",
     ),
+    Transcript(
+        "glm: text, a number and a second call",
+        GLM,
+        'Sure.\n<tool_call>get_weather\n<arg_key>city</arg_key>\n<arg_value>New "York"\n</arg_value>\n<arg_key>days'
+        "</arg_key>\n<arg_value>3</arg_value>\n</tool_call>\n<tool_call>now\n</tool_call>",
+        (("get_weather", '{"city": "New \\"York\\"\\n", "days": 3}'), ("now", "{}")),
+        "Sure.",
+    ),
+    Transcript(
+        "glm: without line breaks, an object, and a word of Python's",
+        GLM,
+        '<tool_call>search<arg_key>filters</arg_key><arg_value>{"a": [1]}</arg_value><arg_key>exact</arg_key>'
+        "<arg_value>True</arg_value></tool_call>",
+        (("search", '{"filters": {"a": [1]}, "exact": true}'),),
+    ),
+    Transcript(
+        "glm: marks inside a text, and a number that is none",
+        GLM,
+        "<tool_call>get_weather<arg_key>city</arg_key><arg_value></tool_call><arg_key></arg_value><arg_key>days</arg_key>"
+        "<arg_value>few</arg_value></tool_call>",
+        (("get_weather", '{"city": "</tool_call><arg_key>", "days": "few"}'),),
+    ),
+    Transcript(
+        "glm: prose in the marks", GLM, "<tool_call>not a name</tool_call>", (), "<tool_call>not a name</tool_call>"
+    ),
+    Transcript(
+        "glm: prose between arguments",
+        GLM,
+        "<tool_call>add<arg_key>a</arg_key><arg_value>1</arg_value> and</tool_call>",
+        (),
+        "<tool_call>add<arg_key>a</arg_key><arg_value>1</arg_value> and</tool_call>",
+    ),
+    Transcript(
+        "glm: not closed",
+        GLM,
+        "<tool_call>add<arg_key>a</arg_key><arg_value>1",
+        (),
+        "<tool_call>add<arg_key>a</arg_key><arg_value>1",
+    ),
+    Transcript(
+        "kimi k2: a section of two calls",
+        KIMI,
+        "One moment.<|tool_calls_section_begin|><|tool_call_begin|>functions.get_weather:0<|tool_call_argument_begin|>"
+        '{"city": "Paris"}<|tool_call_end|><|tool_call_begin|>functions.now:1 <|tool_call_argument_begin|> {}'
+        "<|tool_call_end|><|tool_calls_section_end|>",
+        (("get_weather", PARIS), ("now", "{}")),
+        "One moment.",
+    ),
+    Transcript(
+        "kimi k2: a call alone, without the end",
+        KIMI,
+        "<|tool_call_begin|>now:7<|tool_call_argument_begin|>{}",
+        (("now", "{}"),),
+    ),
+    Transcript(
+        "kimi k2: no number behind the name",
+        KIMI,
+        "<|tool_call_begin|>functions.now<|tool_call_argument_begin|>{}",
+        (),
+        "<|tool_call_begin|>functions.now<|tool_call_argument_begin|>{}",
+    ),
+    Transcript(
+        "pythonic: two calls",
+        PYTHONIC,
+        "[get_weather(city='Paris'), now()]",
+        (("get_weather", PARIS), ("now", "{}")),
+    ),
+    Transcript(
+        "pythonic: in marks, and with values of every kind",
+        PYTHONIC,
+        '<|python_start|>[search(q="it\'s", n=[1, -2.5, (True,)], filters={"a": None, \'b\': {}}), add(a=1,)]'
+        "<|python_end|>",
+        (("search", '{"q": "it\'s", "n": [1, -2.5, [true]], "filters": {"a": null, "b": {}}}'), ("add", '{"a": 1}')),
+    ),
+    Transcript(
+        "pythonic: escapes, quotes and brackets inside texts",
+        PYTHONIC,
+        r"""[search(q='a\'b"c\n)]\\', w="\x41\u00e9\U0001F642\d 你好", u='\ud83d\ude42')]""",
+        (("search", r'{"q": "a' + r"""'b\"c\n)]\\", "w": "\u0041\u00e9🙂\\d 你好", "u": "\ud83d\ude42"}"""),),
+    ),
+    Transcript("pythonic: a list of other things", PYTHONIC, "[1, 2] (a=b)", (), "[1, 2] (a=b)"),
+    Transcript("pythonic: a function that is no tool", PYTHONIC, "[print(a=1)]", (), "[print(a=1)]"),
+    Transcript("pythonic: half a surrogate", PYTHONIC, r"[add(a='\ud83d')]", (), r"[add(a='\ud83d')]"),
+    Transcript("pythonic: an expression", PYTHONIC, "[add(a=1 + 2)]", (), "[add(a=1 + 2)]"),
+    Transcript("pythonic: a value without its name", PYTHONIC, "[add(1, b=2)]", (), "[add(1, b=2)]"),
+    Transcript("pythonic: half a list", PYTHONIC, "[now(), and more]", (("now", "{}"),), ", and more]"),
+    Transcript("pythonic: prose", PYTHONIC, "No <b>thanks</b> [now()].", (), "No <b>thanks</b> [now()]."),
     Transcript(
         "json: a list",
         JSON,

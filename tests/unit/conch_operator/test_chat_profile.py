@@ -31,7 +31,22 @@ TEMPLATES = {
         ToolCallParser.QWEN3_CODER,
         True,
     ),
-    "{% if tools %}<tool_call>f<arg_key>k</arg_key>{% endif %}": (ReasoningParser.NONE, ToolCallParser.NONE, True),
+    "{% if tools %}<tool_call>f<arg_key>k</arg_key>{% endif %}": (ReasoningParser.NONE, ToolCallParser.GLM, True),
+    "{{ tools }}<|tool_call_begin|>{{ id }}<|tool_call_argument_begin|>": (
+        ReasoningParser.NONE,
+        ToolCallParser.KIMI_K2,
+        True,
+    ),
+    '{{ tools }}<|header_start|>[func_name1(params_name1=params_value1)] "parameters"': (
+        ReasoningParser.NONE,
+        ToolCallParser.PYTHONIC,
+        True,
+    ),
+    '{{ tools }}<|header_start|>{"name": function name, "parameters": {}}': (
+        ReasoningParser.NONE,
+        ToolCallParser.LLAMA3,
+        True,
+    ),
     "<｜tool▁call▁begin｜>function</think>": (ReasoningParser.THINK, ToolCallParser.DEEPSEEK, False),
     "<seed:think>": (ReasoningParser.SEED, ToolCallParser.NONE, False),
     "Here is my thought process: tools": (ReasoningParser.GRANITE, ToolCallParser.NONE, False),

@@ -42,6 +42,12 @@ class ToolCallParser(StrEnum):
     """`<tool_call><function=…><parameter=…>…</parameter></function></tool_call>`: Qwen 3 Coder and its likes."""
     DEEPSEEK = "deepseek"
     """The tokens `<｜tool▁call▁begin｜>` and so on: DeepSeek V3, R1 and V3.1."""
+    GLM = "glm"
+    """`<tool_call>name<arg_key>…</arg_key><arg_value>…</arg_value></tool_call>`: GLM since 4.5."""
+    KIMI_K2 = "kimi-k2"
+    """The tokens `<|tool_call_begin|>` and so on, around an id such as `functions.name:0`: Kimi K2."""
+    PYTHONIC = "pythonic"
+    """`[name(key='value'), …]`: Llama 4 and the small Llama 3.2 with a template for it, ToolACE."""
     JSON = "json"
     """`[{"name": …, "parameters": {…}}, …]` and nothing else: xLAM, and any model that a grammar makes call tools."""
 

@@ -85,7 +85,7 @@ class GenerationSpec(SpecPart):
     """How the model marks its thinking: think, deepseek-r1, mistral, seed or granite; none leaves it in the content.
     Default: what the chat template shows."""
     tool_call_parser: ToolCallParser | None = None
-    """How the model writes calls of tools: hermes, llama3, mistral, qwen3-coder, deepseek or json; none leaves them in
-    the content. Default: what the chat template shows."""
+    """How the model writes calls of tools: hermes, llama3, mistral, qwen3-coder, deepseek, glm, kimi-k2, pythonic or
+    json; none leaves them in the content. Default: what the chat template shows."""
     mask_positions: TokenId | None = None
     """Sent as `mask_positions` when the engine's config declares that input. Default: not sent."""

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from conch_contracts.parsing import Calls, ToolCallParser
-from conch_llm_worker.parsing import qwen3_coder
+from conch_llm_worker.parsing import glm, kimi, pythonic, qwen3_coder
 from conch_llm_worker.parsing.json_calls import bare_arguments, call_list, call_object, objects
 from conch_llm_worker.parsing.tape import (
     NoCall,
@@ -13,6 +13,7 @@ from conch_llm_worker.parsing.tape import (
     attempt,
     expect,
     next_visible,
+    rest,
     skip_space,
     text_until,
     until,
@@ -30,7 +31,6 @@ _DEEPSEEK = {
     "all": "<｜tool▁calls▁end｜>",
 }
 
-_NOTHING = Words(())
 _TOOL_CALL = Words(("<tool_call>",))
 _PYTHON_TAGS = Words((_PYTHON_TAG,))
 _MISTRAL_MARKS = Words((_MISTRAL_CALLS,))
@@ -44,6 +44,9 @@ SPECIAL_MARKS: Mapping[ToolCallParser, frozenset[str]] = {
     ToolCallParser.LLAMA3: frozenset({_PYTHON_TAG}),
     ToolCallParser.MISTRAL: frozenset({_MISTRAL_CALLS, _MISTRAL_ID, _MISTRAL_ARGUMENTS}),
     ToolCallParser.DEEPSEEK: frozenset(_DEEPSEEK.values()),
+    ToolCallParser.GLM: glm.MARKS,
+    ToolCallParser.KIMI_K2: kimi.MARKS,
+    ToolCallParser.PYTHONIC: pythonic.MARKS,
 }
 """Tokens that a parser must see although tokenizers may call them special, and special tokens are left out."""
 
@@ -85,17 +88,15 @@ def json_list(tape: Tape, calls: Calls) -> Steps[None]:
     yield from rest(tape)
 
 
-def rest(tape: Tape) -> Steps[None]:
-    """Read the answer to its end as content."""
-    yield from text_until(tape, _NOTHING)
-
-
 FAMILIES: Mapping[ToolCallParser, Callable[[Tape, Calls], Steps[None]]] = {
     ToolCallParser.HERMES: hermes,
     ToolCallParser.LLAMA3: llama3,
     ToolCallParser.MISTRAL: mistral,
     ToolCallParser.QWEN3_CODER: qwen3_coder.qwen3_coder,
     ToolCallParser.DEEPSEEK: deepseek,
+    ToolCallParser.GLM: glm.glm,
+    ToolCallParser.KIMI_K2: kimi.kimi_k2,
+    ToolCallParser.PYTHONIC: pythonic.pythonic,
     ToolCallParser.JSON: json_list,
 }
 

@@ -66,11 +66,11 @@ def call_list(tape: Tape, names: Container[str] | None = None) -> Steps[None]:
     tape.forget_raw()
 
 
-def bare_arguments(tape: Tape, name: str) -> Steps[None]:
-    """Read the arguments of a call whose name is known."""
+def bare_arguments(tape: Tape, name: str, call_id: str | None = None) -> Steps[None]:
+    """Read the arguments of a call whose name is known, and maybe its id."""
     if (yield from skip_space(tape)) != "{":
         raise NoCall
-    tape.begin_call(name)
+    tape.begin_call(name, call_id)
     yield from value(tape, tape.add_arguments)
     tape.end_call()
 

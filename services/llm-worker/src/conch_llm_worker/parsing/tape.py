@@ -25,6 +25,7 @@ T = TypeVar("T")
 Steps: TypeAlias = Generator[None, None, T]
 """A step of reading, which pauses while more text is needed and returns what it has found."""
 
+_NOTHING = Words(())
 MAX_NAME_CHARS = 256
 """What is longer than this is no name, so that nothing is held back for long."""
 
@@ -101,12 +102,12 @@ class Tape:
         """Leave out the white space that has waited."""
         self._space = ""
 
-    def begin_call(self, name: str) -> None:
-        """Say that a call has begun; one too many is read without a word."""
+    def begin_call(self, name: str, call_id: str | None = None) -> None:
+        """Say that a call has begun, by an id that the model gave it, if any; one too many is read without a word."""
         self._silent = self.complete_calls > 0 and not self._several
         self._arguments, self._space = [], ""
         if not self._silent:
-            self._events.append(CallBegin(self._begun, self._new_id(), name))
+            self._events.append(CallBegin(self._begun, call_id or self._new_id(), name))
 
     def add_arguments(self, fragment: str) -> None:
         """Add a piece of the call's arguments."""
@@ -185,6 +186,11 @@ def text_until(tape: Tape, marks: Words) -> Steps[str | None]:
         yield
 
 
+def rest(tape: Tape) -> Steps[None]:
+    """Show the answer to its end."""
+    yield from text_until(tape, _NOTHING)
+
+
 def next_visible(tape: Tape) -> Steps[str]:
     """Return the next character that is not white space, without reading anything; empty at the end."""
     while True:
@@ -232,5 +238,17 @@ def until(tape: Tape, mark: str, *, at_most: int = MAX_NAME_CHARS) -> Steps[str]
             tape.take(len(mark))
             return taken
         if tape.ended or at > at_most or len(tape.text) > at_most + len(mark):
+            raise NoCall
+        yield
+
+
+def until_any(tape: Tape, marks: Words, *, at_most: int = MAX_NAME_CHARS) -> Steps[tuple[str, str]]:
+    """Read up to the first of some marks and the mark; return what stands before it, and which mark it is."""
+    while True:
+        found = marks.first_in(tape.text)
+        if found is not None and found[0] <= at_most:
+            taken = tape.take(found[0])
+            return taken, tape.take(len(found[1]))
+        if tape.ended or found is not None or marks.certain(tape.text) > at_most:
             raise NoCall
         yield

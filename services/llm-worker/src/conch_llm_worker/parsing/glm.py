@@ -1,0 +1,55 @@
+"""Calls as GLM writes them since 4.5: the tool's name, and each argument as a key and a value in tags of their own.
+
+    <tool_call>get_weather
+    <arg_key>city</arg_key>
+    <arg_value>Paris</arg_value>
+    </tool_call>
+
+Later versions leave out the line breaks. Values that are text have no quotes; others are JSON.
+"""
+
+import re
+
+import orjson
+
+from conch_contracts.parsing import Calls
+from conch_llm_worker.parsing.tagged_values import Tags, tagged_value
+from conch_llm_worker.parsing.tape import NoCall, Steps, Tape, attempt, expect, skip_space, text_until, until, until_any
+from conch_llm_worker.partials import Words
+
+_CALL, _CALL_END, _KEY, _KEY_END = "<tool_call>", "</tool_call>", "<arg_key>", "</arg_key>"
+_VALUE, _VALUE_END = "<arg_value>", "</arg_value>"
+_CALLS = Words((_CALL,))
+_BEHIND_NAME = Words((_KEY, _CALL_END))
+_VALUES = Tags(Words((_VALUE_END,)), _VALUE_END, padded=False)
+_NAME = re.compile(r"[\w.-]+")
+
+MARKS = frozenset({_CALL, _CALL_END, _KEY, _KEY_END, _VALUE, _VALUE_END})
+
+
+def glm(tape: Tape, calls: Calls) -> Steps[None]:
+    """Read calls in tags."""
+    while (yield from text_until(tape, _CALLS)) is not None:
+        yield from attempt(tape, _call(tape, calls))
+
+
+def _call(tape: Tape, calls: Calls) -> Steps[None]:
+    name, mark = yield from until_any(tape, _BEHIND_NAME)
+    name = name.strip()
+    if _NAME.fullmatch(name) is None:
+        raise NoCall
+    tape.begin_call(name)
+    types = calls.typed_parameters.get(name, {})
+    glue = "{"
+    while mark == _KEY:
+        key = (yield from until(tape, _KEY_END)).strip()
+        yield from skip_space(tape)
+        yield from expect(tape, _VALUE)
+        tape.add_arguments(glue + orjson.dumps(key).decode() + ": ")
+        yield from tagged_value(tape, _VALUES, types.get(key, "string"))
+        glue = ", "
+        between, mark = yield from until_any(tape, _BEHIND_NAME)
+        if between.strip():
+            raise NoCall
+    tape.add_arguments("{}" if glue == "{" else "}")
+    tape.end_call()

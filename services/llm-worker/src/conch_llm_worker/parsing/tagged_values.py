@@ -1,0 +1,77 @@
+"""Values that models write between tags and without quotes, as JSON.
+
+A value is text, which is passed on while it comes, unless the tool's schema gives the parameter another type: then it
+is read to its end, and what is not of that type stays text, for the tool to complain about.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import orjson
+
+from conch_llm_worker.parsing.tape import NoCall, Steps, Tape
+from conch_llm_worker.partials import Words
+
+_WORDS = {"True": b"true", "False": b"false", "None": b"null"}
+"""How Python programs write what JSON writes otherwise; models mix them up."""
+
+
+class Tags(NamedTuple):
+    """What stands around values."""
+
+    ends: Words
+    """What ends a value; each but the closing tag is left to be read."""
+    close: str
+    padded: bool
+    """Whether a line break next to a tag is not part of the value."""
+
+
+def tagged_value(tape: Tape, tags: Tags, kind: str) -> Steps[None]:
+    """Read a value of a type of JSON Schema and its closing tag, and pass it on as part of a call's arguments."""
+    if tags.padded:
+        while not tape.text and not tape.ended:
+            yield
+        if tape.text.startswith("\n"):
+            tape.take(1)
+    if kind == "string":
+        tape.add_arguments('"')
+        yield from _pieces(tape, tags, lambda piece: tape.add_arguments(escaped(piece)))
+        tape.add_arguments('"')
+    else:
+        parts: list[str] = []
+        yield from _pieces(tape, tags, parts.append)
+        tape.add_arguments(_converted("".join(parts)))
+
+
+def escaped(piece: str) -> str:
+    """Return a piece of a text as it stands in a JSON string."""
+    return orjson.dumps(piece).decode()[1:-1]
+
+
+def _pieces(tape: Tape, tags: Tags, emit: Callable[[str], object]) -> Steps[None]:
+    """Pass on the text before the closing tag as it comes, but for the line break that pads it."""
+    while True:
+        found = tags.ends.first_in(tape.text)
+        end = found[0] if found is not None else tags.ends.certain(tape.text)
+        if tags.padded and found is None and tape.text[:end].endswith("\n"):
+            end -= 1
+        text = tape.take(end)
+        if found is not None:
+            emit(text.removesuffix("\n") if tags.padded else text)
+            if found[1] == tags.close:
+                tape.take(len(tags.close))
+            return
+        emit(text)
+        if tape.ended:
+            raise NoCall
+        yield
+
+
+def _converted(text: str) -> str:
+    stripped = text.strip()
+    data = _WORDS.get(stripped, stripped.encode())
+    try:
+        orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return orjson.dumps(text).decode()
+    return data.decode()
