@@ -29,6 +29,15 @@ from testkit.golden import FOLDER, load_golden
 TOKENIZER = Tokenizer.from_file(str(FOLDER / "tokenizer.json"))
 COMPILER = GrammarCompiler.of_folder(FOLDER, vocabulary=2048, kept=8)
 END = 2041
+CALL_BEGINS = {
+    ToolCallParser.HERMES: "I look.\n<tool_call>",
+    ToolCallParser.LLAMA3: "{",
+    ToolCallParser.MISTRAL: "I look.[TOOL_CALLS]",
+    ToolCallParser.DEEPSEEK: "<｜tool▁calls▁begin｜>",
+    ToolCallParser.KIMI_K2: "<|tool_calls_section_begin|>",
+    ToolCallParser.JSON: "[",
+}
+"""How a model begins a call in each form in which free calls can be held to a schema."""
 THOUGHT = (*TOKENIZER.encode("Hm", add_special_tokens=False).ids, 2047)
 """A little thinking, and the mark behind it."""
 SCHEMA = {
@@ -45,6 +54,7 @@ TOOLS = [
         ("now", {"type": "object", "properties": {}, "additionalProperties": False}),
     )
 ]
+SAMPLING = SamplingParameters(max_tokens=1)
 SCHEMAS = {tool["function"]["name"]: tool["function"]["parameters"] for tool in TOOLS}
 NAMED = {"type": "function", "function": {"name": "now"}}
 MARK = "<think>\n"
@@ -70,15 +80,21 @@ def walked(grammar: Grammar, dice: random.Random, first: tuple[int, ...] = ()) -
     return TOKENIZER.decode(made, skip_special_tokens=False)
 
 
-def answer(request: ChatCompletionRequest, parser: ToolCallParser, dice: random.Random, prompt: str = "") -> Parts:
-    """Return what the reader makes of an answer that obeys the request's grammar."""
+def encoded(text: str) -> tuple[int, ...]:
+    return tuple(TOKENIZER.encode(text, add_special_tokens=False).ids)
+
+
+def answer(
+    request: ChatCompletionRequest, parser: ToolCallParser, dice: random.Random, prompt: str = "", begun: str = ""
+) -> Parts:
+    """Return what the reader makes of an answer that obeys the request's grammar, and begins as it is told."""
     model = route(chat=ChatProfile(reasoning=ReasoningParser.THINK, tool_calls=parser, takes_tools=True))
     constraint = parsing.constraint(request, model, constraint_of(request))
     found = parsing.of(request, model, prepared(prompt))
-    sampling = parsing.constrained(SamplingParameters(max_tokens=1), request, constraint, prepared(prompt), found)
+    sampling = parsing.constrained(SAMPLING, request, constraint, prepared(prompt), found)
     assert sampling.grammar is not None
     assert found is not None
-    text = walked(sampling.grammar, dice, first=THOUGHT if prompt else ())
+    text = walked(sampling.grammar, dice, first=THOUGHT if prompt else encoded(begun))
     reader, parts = AnswerReader(found, lambda: "call_1"), Parts()
     for character in text:
         parts.add([Content(character)] if reader.plain else reader.feed(character))
@@ -140,3 +156,84 @@ def test_what_the_model_writes_by_itself_is_allowed(name: str) -> None:
     matcher = COMPILER.matcher(constraint.grammar)
     assert matcher.consume_tokens([id_ for id_ in item.output_ids if id_ != END])
     assert matcher.is_accepting()
+
+
+def strict(*, all_of_them: bool = True) -> list[dict[str, Any]]:
+    return [{**tool, "function": {**tool["function"], "strict": all_of_them or tool is TOOLS[0]}} for tool in TOOLS]
+
+
+def free(parser: ToolCallParser, text: str, tools: list[dict[str, Any]]) -> bool:
+    """Return whether a model that is free to call strict tools may write this as a whole answer."""
+    model = route(chat=ChatProfile(reasoning=ReasoningParser.THINK, tool_calls=parser, takes_tools=True))
+    request = chat(tools=tools)
+    constraint, found = parsing.constraint(request, model, None), parsing.of(request, model, prepared(""))
+    grammar = parsing.constrained(SAMPLING, request, constraint, prepared(""), found).grammar
+    assert grammar is not None
+    COMPILER.check(grammar, foreign=False)
+    matcher, ids = COMPILER.matcher(grammar), list(encoded(text))
+    return matcher.validate_tokens(ids) == len(ids) and matcher.consume_tokens(ids) and matcher.is_accepting()
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(("parser", "begun"), CALL_BEGINS.items())
+def test_a_free_call_of_strict_tools_obeys_their_schemas(parser: ToolCallParser, begun: str, seed: int) -> None:
+    parts = answer(chat(tools=strict()), parser, random.Random(seed), begun=begun)
+    assert parts.calls
+    for call in parts.calls.values():
+        Draft202012Validator(SCHEMAS[call.name]).validate(json.loads("".join(call.arguments)))
+
+
+GOOD, BAD = '{"city": "Rome", "days": 2}', '{"city": "Oslo", "days": 2}'
+
+
+@pytest.mark.parametrize(
+    ("parser", "text"),
+    [
+        (ToolCallParser.HERMES, 'I look.\n<tool_call>\n{"name": "forecast", "arguments": HERE}\n</tool_call>'),
+        (ToolCallParser.LLAMA3, '{"name": "forecast", "parameters": HERE}'),
+        (ToolCallParser.LLAMA3, '<|python_tag|>{"name": "forecast", "parameters": HERE}'),
+        (ToolCallParser.LLAMA3, 'I look.<|python_tag|>{"name": "forecast", "parameters": HERE}'),
+        (ToolCallParser.MISTRAL, '[TOOL_CALLS] [{"name": "forecast", "arguments": HERE}]'),
+        (ToolCallParser.MISTRAL, "Well.[TOOL_CALLS]forecastHERE"),
+        (ToolCallParser.MISTRAL, "[TOOL_CALLS]forecast[ARGS]HERE"),
+        (ToolCallParser.MISTRAL, "[TOOL_CALLS]forecast[CALL_ID]abcdef123[ARGS]HERE"),
+        (
+            ToolCallParser.DEEPSEEK,
+            "I look.<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>forecast\n```json\nHERE\n```"
+            "<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+        ),
+        (
+            ToolCallParser.DEEPSEEK,
+            "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>now<｜tool▁sep｜>{}<｜tool▁call▁end｜><｜tool▁call▁begin｜>"
+            "forecast<｜tool▁sep｜>HERE<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+        ),
+        (ToolCallParser.DEEPSEEK, "<｜tool▁call▁begin｜>forecast<｜tool▁sep｜>HERE<｜tool▁call▁end｜>"),
+        (
+            ToolCallParser.KIMI_K2,
+            "<|tool_calls_section_begin|><|tool_call_begin|>functions.now:0<|tool_call_argument_begin|>{}"
+            "<|tool_call_end|><|tool_call_begin|>functions.forecast:1<|tool_call_argument_begin|>HERE<|tool_call_end|>"
+            "<|tool_calls_section_end|>",
+        ),
+        (ToolCallParser.JSON, '[{"name": "forecast", "parameters": HERE}]'),
+    ],
+)
+def test_each_way_of_writing_a_free_call_is_open_to_good_arguments_alone(parser: ToolCallParser, text: str) -> None:
+    assert free(parser, text.replace("HERE", GOOD), strict())
+    assert free(parser, "<think>\nHm.\n</think>\n\n" + text.replace("HERE", GOOD), strict())
+    assert not free(parser, text.replace("HERE", BAD), strict())
+    assert not free(parser, text.replace("HERE", GOOD).replace("forecast", "unknown"), strict())
+
+
+@pytest.mark.parametrize("parser", CALL_BEGINS)
+@pytest.mark.parametrize(
+    "text", ["", "\n", "Hello.", "a < b {c} [d]\n", "<b>你好 🙂</b>", "<think>\n\n</think>\n\nHi."]
+)
+def test_strict_tools_leave_text_free(parser: ToolCallParser, text: str) -> None:
+    assert free(parser, text, strict())
+
+
+def test_beside_a_strict_tool_another_one_takes_any_object() -> None:
+    mixed = strict(all_of_them=False)
+    assert free(ToolCallParser.JSON, '[{"name": "now", "parameters": {"zone": [1]}}]', mixed)
+    assert not free(ToolCallParser.JSON, '[{"name": "forecast", "parameters": {"zone": [1]}}]', mixed)
+    assert not free(ToolCallParser.JSON, '[{"name": "now", "parameters": [1]}]', mixed)

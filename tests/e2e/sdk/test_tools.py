@@ -63,6 +63,26 @@ def test_calls_are_streamed_in_pieces(client: OpenAI, golden: Golden, name: str)
     assert (content, reasons) == ("", ["tool_calls"])
 
 
+def test_arguments_of_a_strict_tool_obey_its_schema_whatever_the_model_would_write(
+    client: OpenAI, golden: Golden
+) -> None:
+    item = golden.named("tool")
+    ((name, arguments),) = calls_in(item)
+    schema = {"type": "object", "properties": {"city": {"enum": ["Atlantis"]}}, "required": ["city"]}
+    tool = {"type": "function", "function": {"name": name, "parameters": schema, "strict": True}}
+    answer = client.chat.completions.create(model="tiny-chat", messages=item.messages, tools=[tool], temperature=0)
+    assert arguments != {"city": "Atlantis"}
+    assert calls_of(answer.choices[0].message) == [(name, {"city": "Atlantis"})]
+    assert answer.choices[0].finish_reason == "tool_calls"
+
+
+def test_strict_tools_leave_an_answer_in_words_as_it_is(client: OpenAI, golden: Golden) -> None:
+    item = golden.named("tool-not-needed")
+    tools = [{**tool, "function": {**tool["function"], "strict": True}} for tool in item.tools or ()]
+    answer = client.chat.completions.create(model="tiny-chat", messages=item.messages, tools=tools, temperature=0)
+    assert (answer.choices[0].message.content, answer.choices[0].message.tool_calls) == (item.text, None)
+
+
 def test_the_sdks_own_stream_collects_the_calls(client: OpenAI, golden: Golden) -> None:
     item = golden.named("tool-parallel")
     with client.chat.completions.stream(

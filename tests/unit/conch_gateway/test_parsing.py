@@ -8,7 +8,7 @@ import pytest
 from conch_contracts.generation import PreparedPrompt, SamplingParameters, ThinkingLimit
 from conch_contracts.grammar import Grammar, GrammarKind
 from conch_contracts.openai.chat import ChatCompletionRequest
-from conch_contracts.parsing import ReasoningParser, ToolCallParser
+from conch_contracts.parsing import THINKING_MARKS, ReasoningParser, ToolCallParser
 from conch_contracts.records import ChatProfile
 from conch_contracts.tokenization import PrepareResponse
 from conch_gateway import parsing, structural, tool_use, validation
@@ -46,6 +46,26 @@ def test_a_demanded_call_becomes_a_grammar() -> None:
     demanded = tool_use.form(request, MODEL)
     assert demanded is not None
     assert told(request).grammar == told(request, grammar=asked).grammar == structural.structural(demanded)
+
+
+STRICT = {"type": "function", "function": {"name": "now", "strict": True}}
+
+
+def test_strict_tools_become_a_grammar_that_lets_the_model_think_first() -> None:
+    request = chat(tools=[STRICT])
+    free = tool_use.free_form(request, MODEL)
+    assert free is not None
+    thinking, at_once = json.loads(told(request).grammar.definition)["format"]["elements"]
+    assert at_once == free
+    assert thinking["elements"][0] == structural.fixed("<think>")
+    assert told(request, prompt=OPENED).grammar == structural.structural(
+        structural.behind_thinking(free, THINKING_MARKS[ReasoningParser.THINK])
+    )
+
+
+def test_a_form_of_the_answer_holds_for_strict_tools_as_for_others() -> None:
+    asked = Grammar(kind=GrammarKind.JSON_OBJECT, definition="")
+    assert told(chat(tools=[STRICT]), grammar=asked).grammar == told(chat(tools=[TOOL]), grammar=asked).grammar
 
 
 def test_a_free_model_may_call_or_obey() -> None:

@@ -87,11 +87,23 @@ def test_tools_that_are_wrong_are_refused(fields: dict[str, Any], param: str) ->
             "tool_choice",
             r"\(fastertransformer\) cannot be made to write a call",
         ),
+        (
+            {"tools": [tool(), tool("now", strict=True)]},
+            model(dialect=Dialect.FASTERTRANSFORMER),
+            "tools",
+            r"\(fastertransformer\) cannot keep arguments to a schema; leave out 'strict'",
+        ),
+        (
+            {"tools": [tool(strict=True)]},
+            model(ToolCallParser.QWEN3_CODER),
+            "tools",
+            r"form of calls \(qwen3-coder\) cannot be kept to a schema",
+        ),
     ],
 )
 def test_tools_that_a_model_cannot_use_are_refused(fields: dict[str, Any], known: Route, param: str, says: str) -> None:
     with pytest.raises(InvalidRequest, match=says) as caught:
-        preparation.chat(chat(tools=[tool()], **fields), known)
+        preparation.chat(chat(**{"tools": [tool()], **fields}), known)
     assert (caught.value.param, caught.value.code) == (param, "unsupported_parameter")
 
 
@@ -179,6 +191,30 @@ def test_a_named_tool_is_called_once_and_no_other_one() -> None:
 def test_a_free_model_can_be_held_to_its_own_form_alone(parser: ToolCallParser, known: bool) -> None:
     assert (tool_use.form(chat(tools=[tool()]), model(parser)) is not None) is known
     assert tool_use.form(chat(), model(parser)) is None
+
+
+@pytest.mark.parametrize(
+    ("fields", "held"),
+    [
+        ({"tools": [tool(strict=True)]}, True),
+        ({"tools": [tool(), tool("now", strict=True)]}, True),
+        ({"tools": [tool(strict=False)]}, False),
+        ({"tools": [tool()]}, False),
+        ({"tools": [tool(strict=True)], "tool_choice": "none"}, False),
+        ({"tools": [tool(strict=True)], "tool_choice": "required"}, False),
+        ({"tools": [tool(), tool("now", strict=True)], "tool_choice": allowed("auto", "get_weather")}, False),
+    ],
+)
+def test_free_calls_are_held_to_schemas_where_a_tool_on_offer_is_strict(fields: dict[str, Any], held: bool) -> None:
+    assert (tool_use.free_form(chat(**fields), model()) is not None) is held
+
+
+def test_a_strict_tool_has_its_schema_and_any_other_takes_an_object() -> None:
+    request = chat(tools=[tool(strict=True), tool("now")], parallel_tool_calls=False)
+    found: Any = tool_use.free_form(request, model())
+    schemas = [tag["content"]["json_schema"] for tag in found["tags"]]
+    assert schemas == [WEATHER | CLOSED, {"type": "object"}]
+    assert (found["triggers"], found["stop_after_first"]) == (["<tool_call>"], True)
 
 
 @pytest.mark.parametrize(("mode", "demanded"), [("auto", []), ("required", ["now"])])

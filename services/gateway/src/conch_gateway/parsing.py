@@ -23,6 +23,8 @@ def of(request: SamplingFields, route: Route, prepared: PrepareResponse) -> Pars
 def constraint(request: SamplingFields, route: Route, asked: Constraint | None) -> Constraint | None:
     """Return what the answer must look like: calls that are demanded, or what is asked of its text, or either.
 
+    Without either of them, strict tools want their arguments to obey in any call that the model makes.
+
     An answer that must be a call has no text that could look like anything. Raises InvalidRequest.
     """
     if not isinstance(request, ChatCompletionRequest):
@@ -30,7 +32,10 @@ def constraint(request: SamplingFields, route: Route, asked: Constraint | None) 
     if tool_use.demanded(request):
         calls = tool_use.form(request, route)
         return None if calls is None else Constraint("tools", structural.structural(calls))
-    if asked is None or (calls := tool_use.form(request, route)) is None:
+    if asked is None:
+        free = tool_use.free_form(request, route)
+        return None if free is None else Constraint("tools", structural.structural(free), may_think=True)
+    if (calls := tool_use.form(request, route)) is None:
         return asked
     text = _format(asked.grammar, asked.param)
     return Constraint(asked.param, structural.structural(structural.either(calls, text), asked.grammar.whitespace))
@@ -58,10 +63,11 @@ def constrained(
 def _begun(constraint: Constraint, parsing: Parsing | None) -> Grammar:
     """Return the grammar of an answer that begins where the prompt ends, which may be inside the thinking."""
     grammar, thought = constraint.grammar, None if parsing is None else parsing.thinking
-    if thought is None or not thought.opened:
+    if thought is None or not (thought.opened or constraint.may_think):
         return grammar
-    behind = structural.behind_thinking(_format(grammar, constraint.param), THINKING_MARKS[thought.parser])
-    return structural.structural(behind, grammar.whitespace)
+    behind = structural.behind_thinking if thought.opened else structural.perhaps_behind_thinking
+    written = behind(_format(grammar, constraint.param), THINKING_MARKS[thought.parser])
+    return structural.structural(written, grammar.whitespace)
 
 
 def _format(grammar: Grammar, param: str) -> structural.Format:

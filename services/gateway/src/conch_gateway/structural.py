@@ -5,6 +5,7 @@ instead of obeying a constraint may do either.
 """
 
 import json
+from collections.abc import Sequence
 from typing import assert_never
 
 from conch_contracts.grammar import Grammar, GrammarKind
@@ -24,6 +25,37 @@ def fixed(text: str) -> Format:
     return {"type": "const_string", "value": text}
 
 
+def matching(pattern: str) -> Format:
+    """Return the format of what a regular expression matches."""
+    return {"type": "regex", "pattern": pattern}
+
+
+def tag(begin: str, content: Format, end: str) -> Format:
+    """Return the format of something between a begin and an end."""
+    return {"type": "tag", "begin": begin, "content": content, "end": end}
+
+
+def in_order(*formats: Format) -> Format:
+    """Return the format of one after the other."""
+    return {"type": "sequence", "elements": list(formats)}
+
+
+def separated(tags: Sequence[Format], separator: str, *, only_one: bool) -> Format:
+    """Return the format of one of these tags or, unless there may be only one, of several."""
+    return {
+        "type": "tags_with_separator",
+        "tags": list(tags),
+        "separator": separator,
+        "at_least_one": True,
+        "stop_after_first": only_one,
+    }
+
+
+def text_with(tags: Sequence[Format], *triggers: str, only_one: bool) -> Format:
+    """Return the format of text in which each trigger begins one of these tags."""
+    return {"type": "triggered_tags", "triggers": list(triggers), "tags": list(tags), "stop_after_first": only_one}
+
+
 def either(*formats: Format) -> Format:
     """Return the format of any of these."""
     return {"type": "or", "elements": list(formats)}
@@ -31,8 +63,13 @@ def either(*formats: Format) -> Format:
 
 def behind_thinking(written: Format, marks: ThinkingMarks) -> Format:
     """Return the format of any thinking, its end, and then what the given one wants."""
-    line_breaks = {"type": "regex", "pattern": r"\n{0,2}"}
-    return {"type": "sequence", "elements": [{"type": "any_text"}, fixed(marks.end), line_breaks, written]}
+    return in_order({"type": "any_text"}, fixed(marks.end), matching(r"\n{0,2}"), written)
+
+
+def perhaps_behind_thinking(written: Format, marks: ThinkingMarks) -> Format:
+    """Return the format of an answer that may think first: one that does says so with the mark, if that is needed."""
+    thinking = in_order(fixed(marks.start), behind_thinking(written, marks))
+    return either(thinking, behind_thinking(written, marks) if marks.implied else written)
 
 
 def format_of(grammar: Grammar) -> Format | None:
@@ -43,7 +80,7 @@ def format_of(grammar: Grammar) -> Format | None:
         case GrammarKind.JSON_OBJECT:
             return {"type": "json_schema", "json_schema": {"type": "object"}}
         case GrammarKind.REGEX:
-            return {"type": "regex", "pattern": grammar.definition}
+            return matching(grammar.definition)
         case GrammarKind.CHOICE:
             return either(*map(fixed, json.loads(grammar.definition)))
         case GrammarKind.STRUCTURAL_TAG:
@@ -61,12 +98,7 @@ def _tags(definition: dict[str, object]) -> Format:
         return written
     structures = definition.get("structures")
     tags = [
-        {
-            "type": "tag",
-            "begin": one["begin"],
-            "content": {"type": "json_schema", "json_schema": one["schema"]},
-            "end": one["end"],
-        }
+        tag(one["begin"], {"type": "json_schema", "json_schema": one["schema"]}, one["end"])
         for one in (structures if isinstance(structures, list) else ())
     ]
     return {"type": "triggered_tags", "triggers": definition.get("triggers"), "tags": tags}

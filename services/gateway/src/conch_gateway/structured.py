@@ -33,6 +33,8 @@ class Constraint:
 
     param: str
     grammar: Grammar
+    may_think: bool = False
+    """Whether the model may write its thinking before it, although the prompt has not begun any."""
 
 
 def constraint_of(request: StructuredFields) -> Constraint | None:

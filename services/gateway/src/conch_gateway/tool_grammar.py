@@ -12,13 +12,13 @@ from typing import NamedTuple
 from conch_contracts.openai.tools import Tool
 from conch_contracts.parsing import ToolCallParser
 from conch_gateway.closed_schemas import closed
-from conch_gateway.structural import Format, fixed
+from conch_gateway.structural import Format, fixed, in_order, separated, tag
 
 NO_PARAMETERS: dict[str, object] = {"type": "object", "properties": {}}
 """The schema of the arguments of a function that has none."""
 
 
-class _Form(NamedTuple):
+class Form(NamedTuple):
     """How calls are written around their arguments."""
 
     begin: str
@@ -29,12 +29,13 @@ class _Form(NamedTuple):
     last: str = ""
 
 
-_JSON_LIST = _Form("", "", ", ", key="parameters", first="[", last="]")
-_FORMS: Mapping[ToolCallParser, _Form] = MappingProxyType(
+JSON_LIST = Form("", "", ", ", key="parameters", first="[", last="]")
+HERMES = Form("<tool_call>\n", "\n</tool_call>", "\n")
+_FORMS: Mapping[ToolCallParser, Form] = MappingProxyType(
     {
-        ToolCallParser.HERMES: _Form("<tool_call>\n", "\n</tool_call>", "\n"),
-        ToolCallParser.LLAMA3: _Form("", "", "; ", key="parameters"),
-        ToolCallParser.JSON: _JSON_LIST,
+        ToolCallParser.HERMES: HERMES,
+        ToolCallParser.LLAMA3: Form("", "", "; ", key="parameters"),
+        ToolCallParser.JSON: JSON_LIST,
     }
 )
 
@@ -46,24 +47,20 @@ ENFORCED_FORMS: Mapping[ToolCallParser, ToolCallParser] = MappingProxyType(
 
 def calls_of(tools: Sequence[Tool], parser: ToolCallParser, *, only_one: bool) -> Format:
     """Return the format of calls of these tools, one or more, and nothing else."""
-    form = _FORMS[ENFORCED_FORMS[parser]]
-    written: Format = {
-        "type": "tags_with_separator",
-        "tags": [_tag(tool, form) for tool in tools],
-        "separator": form.separator,
-        "at_least_one": True,
-        "stop_after_first": only_one,
-    }
-    if form.first:
-        written = {"type": "sequence", "elements": [fixed(form.first), written, fixed(form.last)]}
-    return written
+    return calls_in(_FORMS[ENFORCED_FORMS[parser]], tools, only_one=only_one)
 
 
-def _tag(tool: Tool, form: _Form) -> Format:
-    function = tool.function
-    return {
-        "type": "tag",
-        "begin": f'{form.begin}{{"name": "{function.name}", "{form.key}": ',
-        "content": {"type": "json_schema", "json_schema": closed(function.parameters or NO_PARAMETERS)},
-        "end": f"}}{form.end}",
-    }
+def calls_in(form: Form, tools: Sequence[Tool], *, only_one: bool) -> Format:
+    """Return the same for a form that is given."""
+    written = separated([call_in(form, tool) for tool in tools], form.separator, only_one=only_one)
+    return in_order(fixed(form.first), written, fixed(form.last)) if form.first else written
+
+
+def call_in(form: Form, tool: Tool) -> Format:
+    """Return the format of one call."""
+    return tag(f'{form.begin}{{"name": "{tool.function.name}", "{form.key}": ', arguments_of(tool), f"}}{form.end}")
+
+
+def arguments_of(tool: Tool) -> Format:
+    """Return the format of a call's arguments."""
+    return {"type": "json_schema", "json_schema": closed(tool.function.parameters or NO_PARAMETERS)}

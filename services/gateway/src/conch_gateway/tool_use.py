@@ -12,9 +12,13 @@ from conch_contracts.openai.chat import ChatCompletionRequest
 from conch_contracts.openai.tools import AllowedToolsChoice, NamedToolChoice, Tool
 from conch_contracts.parsing import Calls, ToolCallParser
 from conch_contracts.records import Route
+from conch_gateway.free_calls import FREE_FORMS, text_with_calls
 from conch_gateway.mistakes import invalid, unusable
 from conch_gateway.structural import Format
 from conch_gateway.tool_grammar import ENFORCED_FORMS, NO_PARAMETERS, calls_of
+
+_UNQUOTED = frozenset({ToolCallParser.QWEN3_CODER, ToolCallParser.GLM})
+"""The forms that write text without quotes, so that only the schema tells it from a number."""
 
 
 def check(request: ChatCompletionRequest) -> None:
@@ -51,6 +55,19 @@ def check_route(request: ChatCompletionRequest, route: Route) -> None:
         raise unusable(
             "tools", "it is not known how this model writes calls; use 'tool_choice': 'required', or set toolCallParser"
         )
+    elif any(tool.function.strict for tool in offered(request)):
+        _check_strict(route)
+
+
+def _check_strict(route: Route) -> None:
+    """Raise InvalidRequest where the arguments of a call that the model may make cannot be held to a schema."""
+    if lack(Feature.GRAMMAR, "tools", route.dialect) is not None:
+        why = f"this model's backend ({route.dialect}) cannot keep arguments to a schema"
+    elif route.chat.tool_calls not in FREE_FORMS:
+        why = f"arguments in this model's form of calls ({route.chat.tool_calls}) cannot be kept to a schema"
+    else:
+        return
+    raise unusable("tools", f"{why}; leave out 'strict', or use 'tool_choice': 'required' if the backend allows it")
 
 
 def offered(request: ChatCompletionRequest) -> Sequence[Tool]:
@@ -90,7 +107,7 @@ def calls(request: ChatCompletionRequest, route: Route) -> Calls | None:
     if not tools:
         return None
     parser = ENFORCED_FORMS[route.chat.tool_calls] if demanded(request) else route.chat.tool_calls
-    typed = {tool.function.name: _types(tool) for tool in tools} if parser is ToolCallParser.QWEN3_CODER else {}
+    typed = {tool.function.name: _types(tool) for tool in tools} if parser in _UNQUOTED else {}
     return Calls(
         parser=parser,
         names=tuple(tool.function.name for tool in tools),
@@ -108,6 +125,14 @@ def form(request: ChatCompletionRequest, route: Route) -> Format | None:
             return None
     only_one = request.parallel_tool_calls is False or isinstance(request.tool_choice, NamedToolChoice)
     return calls_of(tools, parser, only_one=only_one)
+
+
+def free_form(request: ChatCompletionRequest, route: Route) -> Format | None:
+    """Return the form of an answer that may call strict tools or not; None where no tool is strict."""
+    tools = offered(request)
+    if demanded(request) or not any(tool.function.strict for tool in tools):
+        return None
+    return text_with_calls(tools, route.chat.tool_calls, only_one=request.parallel_tool_calls is False)
 
 
 def _shown(tool: Tool) -> dict[str, object]:

@@ -44,7 +44,7 @@ class FunctionTool(ApiModel):
     parameters: JsonSchema | None = None
     """A JSON Schema of the arguments."""
     strict: bool | None = None
-    """Whether the arguments must follow the schema."""
+    """Arguments of any call obey the schema; those of a call that `tool_choice` demands do so in either case."""
 
 
 class ChosenFunction(ApiModel):

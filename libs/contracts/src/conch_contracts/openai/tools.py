@@ -23,7 +23,7 @@ class FunctionDefinition(ApiModel):
     parameters: JsonSchema | None = None
     """A JSON Schema of an object; none: no parameters."""
     strict: bool | None = None
-    """Arguments obey the schema whenever a call is demanded by `tool_choice`, strict or not."""
+    """Arguments of any call obey the schema; those of a call that `tool_choice` demands do so in either case."""
 
 
 class Tool(ApiModel):

@@ -1,0 +1,115 @@
+"""Text in which a model calls tools when it likes to, while the arguments of its calls obey their schemas; pure.
+
+What begins a call in the model's own form can go on in no other way than as a call of a tool that was offered: with
+arguments that obey the schema of a strict tool, and with some JSON object for any other. Where no mark begins a call,
+its first character does, and text has to begin with another one.
+"""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Protocol
+
+from conch_contracts.openai.tools import Tool
+from conch_contracts.parsing import ToolCallParser
+from conch_gateway.structural import Format, either, fixed, in_order, matching, separated, tag, text_with
+from conch_gateway.tool_grammar import HERMES, JSON_LIST, Form, arguments_of, call_in, calls_in, calls_of
+
+_ANY_OBJECT: dict[str, object] = {"type": "object"}
+_SPACE = matching(r"\s*")
+_PYTHON_TAG = "<|python_tag|>"
+_MISTRAL = "[TOOL_CALLS]"
+_MISTRAL_LIST = Form("", "", ", ", first="[", last="]")
+_DEEPSEEK_CALLS, _DEEPSEEK_CALLS_END = "<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"
+_DEEPSEEK_CALL, _DEEPSEEK_NAME, _DEEPSEEK_CALL_END = "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "<｜tool▁call▁end｜>"
+
+_KIMI_CALLS, _KIMI_CALLS_END = "<|tool_calls_section_begin|>", "<|tool_calls_section_end|>"
+_KIMI_CALL, _KIMI_ARGUMENTS, _KIMI_CALL_END = "<|tool_call_begin|>", "<|tool_call_argument_begin|>", "<|tool_call_end|>"
+
+
+def text_with_calls(tools: Sequence[Tool], parser: ToolCallParser, *, only_one: bool) -> Format:
+    """Return the format of an answer that may call these tools; the parser is one of `FREE_FORMS`."""
+    return _FORMS[parser](list(map(_as_strict_as_asked, tools)), only_one=only_one)
+
+
+def _as_strict_as_asked(tool: Tool) -> Tool:
+    if tool.function.strict:
+        return tool
+    return tool.model_copy(update={"function": tool.function.model_copy(update={"parameters": _ANY_OBJECT})})
+
+
+def _hermes(tools: Sequence[Tool], *, only_one: bool) -> Format:
+    return text_with([call_in(HERMES, tool) for tool in tools], "<tool_call>", only_one=only_one)
+
+
+def _llama3(tools: Sequence[Tool], *, only_one: bool) -> Format:
+    calls = calls_of(tools, ToolCallParser.LLAMA3, only_one=only_one)
+    tagged = tag(_PYTHON_TAG, calls, "")
+    # Nothing but a tag begins with "<|", however its tokens are cut.
+    begun = matching(r"<[^|]|[^\s{<]")
+    text = in_order(begun, text_with([tagged], _PYTHON_TAG, only_one=True))
+    return either(calls, in_order(_SPACE, either(tagged, text)), _SPACE)
+
+
+def _mistral(tools: Sequence[Tool], *, only_one: bool) -> Format:
+    calls = calls_in(_MISTRAL_LIST, tools, only_one=only_one)
+    tags = [tag(_MISTRAL, in_order(matching(" ?"), calls), "")]
+    for tool in tools:
+        begin, arguments = _MISTRAL + tool.function.name, arguments_of(tool)
+        marked = in_order(matching("[a-zA-Z0-9]{9}"), fixed("[ARGS]"), arguments)
+        tags += [tag(begin, arguments, ""), tag(f"{begin}[ARGS]", arguments, ""), tag(f"{begin}[CALL_ID]", marked, "")]
+    return text_with(tags, _MISTRAL, only_one=only_one)
+
+
+def _deepseek(tools: Sequence[Tool], *, only_one: bool) -> Format:
+    fenced = [
+        tag(
+            f"{_DEEPSEEK_CALL}function{_DEEPSEEK_NAME}{tool.function.name}\n```json\n",
+            arguments_of(tool),
+            f"\n```{_DEEPSEEK_CALL_END}",
+        )
+        for tool in tools
+    ]
+    bare = [
+        tag(f"{_DEEPSEEK_CALL}{tool.function.name}{_DEEPSEEK_NAME}", arguments_of(tool), _DEEPSEEK_CALL_END)
+        for tool in tools
+    ]
+    several = separated([{**one, "end": ""} for one in bare], _DEEPSEEK_CALL_END, only_one=only_one)
+    calls = either(separated(fenced, "\n", only_one=only_one), in_order(several, fixed(_DEEPSEEK_CALL_END)))
+    tags = [tag(_DEEPSEEK_CALLS, calls, _DEEPSEEK_CALLS_END), *fenced, *bare]
+    return text_with(tags, _DEEPSEEK_CALLS, _DEEPSEEK_CALL, only_one=only_one)
+
+
+def _kimi_k2(tools: Sequence[Tool], *, only_one: bool) -> Format:
+    calls = [
+        tag(
+            f"{_KIMI_CALL}functions.{tool.function.name}:",
+            in_order(matching("[0-9]{1,4}"), fixed(_KIMI_ARGUMENTS), arguments_of(tool)),
+            _KIMI_CALL_END,
+        )
+        for tool in tools
+    ]
+    several = separated([{**one, "end": ""} for one in calls], _KIMI_CALL_END, only_one=only_one)
+    tags = [tag(_KIMI_CALLS, in_order(several, fixed(_KIMI_CALL_END)), _KIMI_CALLS_END), *calls]
+    return text_with(tags, _KIMI_CALLS, _KIMI_CALL, only_one=only_one)
+
+
+def _json(tools: Sequence[Tool], *, only_one: bool) -> Format:
+    return either(calls_in(JSON_LIST, tools, only_one=only_one), matching(r"\s*([^\s\[](.|\n)*)?"))
+
+
+class _Write(Protocol):
+    def __call__(self, tools: Sequence[Tool], *, only_one: bool) -> Format: ...
+
+
+_FORMS: Mapping[ToolCallParser, _Write] = MappingProxyType(
+    {
+        ToolCallParser.HERMES: _hermes,
+        ToolCallParser.LLAMA3: _llama3,
+        ToolCallParser.MISTRAL: _mistral,
+        ToolCallParser.DEEPSEEK: _deepseek,
+        ToolCallParser.KIMI_K2: _kimi_k2,
+        ToolCallParser.JSON: _json,
+    }
+)
+FREE_FORMS = frozenset(_FORMS)
+"""The forms in which calls are enforced while the model stays free to make none."""
