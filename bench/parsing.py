@@ -1,7 +1,5 @@
 """What it costs a worker to take an answer apart: CPU time per token over plain streaming.
 
-    .venv/bin/python -m bench.parsing
-
 One token a message, as engines stream: text is made of it, searched, read and written as frames. No engine, no network.
 """
 
@@ -12,6 +10,8 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
+from bench.options import Effort
+from bench.report import Comparison, Goal, Row, Section, Unit
 from conch_contracts.generation import (
     Api,
     EngineTarget,
@@ -30,29 +30,56 @@ from conch_llm_worker.reading import Reading
 from conch_llm_worker.vocabulary import Vocabulary
 
 TOKENIZER = Path(__file__).parents[1] / "examples" / "tiny-chat" / "tokenizer.json"
-ROUNDS = 25
+GOAL = Goal(15.0)
+"""What everything together may add to a token, in microseconds."""
 LONG = "The weather in Paris is sunny and the capital of France has many cafes. " * 24
 THOUGHT = f"<think>\n{LONG[: len(LONG) // 3]}\n</think>\n\n"
-CALL = (
-    f'<tool_call>\n{{"name": "send", "arguments": {{"to": "Ada", "text": "{LONG[: len(LONG) // 3]}"}}}}\n</tool_call>'
+SAID = LONG[: len(LONG) // 3]
+CALL = f'<tool_call>\n{{"name": "send", "arguments": {{"to": "Ada", "text": "{SAID}"}}}}\n</tool_call>'
+
+GLM_CALL = (
+    "<tool_call>send\n<arg_key>to</arg_key>\n<arg_value>Ada</arg_value>\n<arg_key>text</arg_key>\n"
+    f"<arg_value>{SAID}</arg_value>\n</tool_call>"
 )
+PYTHON_CALL = f"[send(to='Ada', text='{SAID}')]"
 
 THINKING = Thinking(parser=ReasoningParser.THINK)
-CALLS = Calls(parser=ToolCallParser.HERMES, names=("send", "now"))
 STOPS = ("\n\nUser:", "<|end|>", "END")
 
+
+def calls(parser: ToolCallParser) -> Calls:
+    """Return how calls are read that the texts here hold."""
+    return Calls(parser=parser, names=("send", "now"))
+
+
+CALLS = calls(ToolCallParser.HERMES)
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
-    "plain": (LONG, {}),
     "stop strings": (LONG, {"stop": STOPS}),
     "thinking looked for, none found": (LONG, {"parsing": Parsing(thinking=THINKING)}),
     "tools offered, none called": (LONG, {"parsing": Parsing(calls=CALLS)}),
     "thinking": (THOUGHT + LONG[: len(LONG) * 2 // 3], {"parsing": Parsing(thinking=THINKING)}),
-    "a call": (CALL, {"parsing": Parsing(calls=CALLS)}),
-    "thinking, content, a call and stop strings": (
+    "a call in JSON": (CALL, {"parsing": Parsing(calls=CALLS)}),
+    "a call in tags": (GLM_CALL, {"parsing": Parsing(calls=calls(ToolCallParser.GLM))}),
+    "a call in Python": (PYTHON_CALL, {"parsing": Parsing(calls=calls(ToolCallParser.PYTHONIC))}),
+    "all of it in one answer": (
         THOUGHT + LONG[: len(LONG) // 3] + CALL,
         {"parsing": Parsing(thinking=THINKING, calls=CALLS), "stop": STOPS},
     ),
 }
+
+
+def sections(effort: Effort) -> tuple[Section, ...]:
+    """Measure every case beside plain streaming."""
+    vocabulary = Vocabulary.from_json(TOKENIZER.read_bytes())
+    tokenizer = Tokenizer.from_str(TOKENIZER.read_text())
+
+    def cost(text: str, changes: dict[str, Any]) -> float:
+        ids = tokenizer.encode(text, add_special_tokens=False).ids
+        return cost_us(vocabulary, ids, changes, effort.parsing_rounds)
+
+    plain = cost(LONG, {})
+    rows = (Row(name, Unit.MICROSECONDS, cost(*case), plain, Comparison.ADDED, GOAL) for name, case in CASES.items())
+    return (Section("CPU per token, answers taken apart", "plain text", tuple(rows)),)
 
 
 def request(**changes: Any) -> GenerateRequest:
@@ -76,12 +103,12 @@ def request(**changes: Any) -> GenerateRequest:
     return GenerateRequest(**fields | changes)
 
 
-def cost_us(vocabulary: Vocabulary, ids: list[int], changes: dict[str, Any]) -> float:
+def cost_us(vocabulary: Vocabulary, ids: list[int], changes: dict[str, Any], rounds: int) -> float:
     """Return the CPU time of one token, in microseconds: the least of several rounds."""
     asked = request(**changes)
     rules = Rules.of(asked, vocabulary)
     return (
-        min(_round_s(_feed(asked, rules, vocabulary), asked, vocabulary, ids) for _ in range(ROUNDS)) * 1e6 / len(ids)
+        min(_round_s(_feed(asked, rules, vocabulary), asked, vocabulary, ids) for _ in range(rounds)) * 1e6 / len(ids)
     )
 
 
@@ -103,19 +130,3 @@ def _round_s(
         if step.text or step.entries or step.events or step.finish is not None:
             frames.step(0, step)
     return time.process_time() - began
-
-
-def main() -> None:
-    """Print one line for each case."""
-    vocabulary = Vocabulary.from_json(TOKENIZER.read_bytes())
-    tokenizer = Tokenizer.from_str(TOKENIZER.read_text())
-    plain = 0.0
-    for name, (text, changes) in CASES.items():
-        ids = tokenizer.encode(text, add_special_tokens=False).ids
-        cost = cost_us(vocabulary, ids, changes)
-        plain = plain or cost
-        print(f"{name:44} {len(ids):5} tokens  {cost:6.2f} us per token  {cost - plain:+6.2f} us over plain")
-
-
-if __name__ == "__main__":
-    main()

@@ -94,6 +94,11 @@ class Report:
         """Tell whether everything that was asked for was measured."""
         return all(section.missing is None for section in self.sections)
 
+    @property
+    def reached(self) -> bool:
+        """Tell whether no goal was missed."""
+        return all(row.passed is not False for section in self.sections for row in section.rows)
+
     def as_json(self) -> dict[str, Any]:
         """Return the figures with their comparisons."""
         raw = asdict(self)

@@ -21,6 +21,14 @@ def test_a_row_is_held_against_its_goal(row: Row, compared: float | None, passed
     assert row.passed is passed
 
 
+@pytest.mark.parametrize(("cost", "reached"), [(2.0, True), (7.5, False)])
+def test_a_report_tells_whether_a_goal_was_missed(cost: float, reached: bool) -> None:
+    rows = (Row("no goal", Unit.COUNT, 9.0), Row("a goal", Unit.MILLISECONDS, cost, 1.0, goal=Goal(4.0)))
+    missing = Section("Gateway's relay", "nginx", missing="nginx is missing")
+    report = Report("1 May 2027", "2 cores", quick=False, sections=(missing, Section("Whole path", "direct", rows)))
+    assert report.reached is reached
+
+
 def test_the_table_names_what_was_not_measured_and_marks_goals() -> None:
     slow = Row("16 streams: tokens per second", Unit.RATE, 12345.6, 20000.0, goal=Goal(0.75, at_least=True))
     added = Row("1 stream: time to first token", Unit.MILLISECONDS, 4.25, 2.0, Comparison.ADDED, Goal(4.0))
