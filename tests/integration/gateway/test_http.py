@@ -57,6 +57,15 @@ RAW = {
 }
 
 
+async def scrape(gateway):
+    reader, writer = await asyncio.open_connection("127.0.0.1", gateway.admin_port)
+    writer.write(b"GET /metrics HTTP/1.0\r\n\r\n")
+    try:
+        return await reader.read()
+    finally:
+        writer.close()
+
+
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def shared(tmp_path_factory):
     async with gateway_process(tmp_path_factory.mktemp("gateway")) as process:
@@ -134,12 +143,15 @@ class TestOneProcess:
         await shared.post(PATH, CHAT.replace(b"hi", b"CANARY"))
         await shared.post(PATH, CHAT.replace(b"hi", b"CANARY")[:-2])
         await shared.post("/v1/models?key=CANARY", b"", method="GET")
-        reader, writer = await asyncio.open_connection("127.0.0.1", shared.admin_port)
-        writer.write(b"GET /metrics HTTP/1.0\r\n\r\n")
-        metrics = await reader.read()
-        writer.close()
+        metrics = await scrape(shared)
         assert b"conch_gateway_requests_total" in metrics
         assert b"CANARY" not in metrics + shared.log.read_bytes()
+
+    async def test_the_metrics_tell_what_the_gateway_knows_of_the_registry(self, shared):
+        assert (await shared.post(PATH, CHAT))[0] == 200
+        metrics = await scrape(shared)
+        assert b"conch_registry_available 1.0" in metrics
+        assert b"conch_registry_routes 1.0" in metrics
 
     async def test_a_client_that_hangs_up_is_noticed_by_the_worker_at_once(self, shared):
         begun, noticed = asyncio.Event(), asyncio.Event()

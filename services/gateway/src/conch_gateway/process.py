@@ -22,6 +22,7 @@ from conch_kit import metrics
 from conch_kit.heartbeat import GatewayBeatWriter
 from conch_kit.redis_client import RedisClient
 from conch_kit.registry import RegistryReader
+from conch_kit.registry_metrics import RegistryCollector
 from conch_kit.service import Health, HttpOptions, serve
 from conch_kit.snapshot import Snapshot
 from conch_kit.tracing import Tracer, tracer
@@ -63,6 +64,7 @@ async def _serve(settings: GatewaySettings, spans: Tracer) -> None:
         open_upstream(settings) as upstream,
         asyncio.TaskGroup() as tasks,
     ):
+        collectors.register(RegistryCollector(reader, redis))
         readiness = Readiness(reader)
         reader.subscribe(admission.apply)
         admission.apply(reader.snapshot)
