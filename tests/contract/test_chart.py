@@ -1,6 +1,5 @@
 """The chart renders, refuses what it does not know, and says of every value what it means."""
 
-import json
 import subprocess
 from collections.abc import Iterator
 from typing import Any
@@ -213,22 +212,6 @@ def test_every_template_renders_in_some_golden_file() -> None:
     shown = "".join(golden(case).read_text(encoding="utf-8") for case in case_names())
     files = {str(path.relative_to(CHART)) for path in (CHART / "templates").rglob("*.yaml")}
     assert {name for name in files if f"conch/{name}\n" not in shown} == {"templates/crds/modeldeployments.yaml"}
-
-
-def test_the_dashboard_asks_for_metrics_that_exist() -> None:
-    board = json.loads((CHART / "files" / "dashboard.json").read_text(encoding="utf-8"))
-    asked = [target["expr"] for panel in board["panels"] for target in panel.get("targets", [])]
-    root = CHART.parents[1]
-    files = [*root.glob("services/*/src/*/metrics.py"), root / "libs/kit/src/conch_kit/registry_metrics.py"]
-    sources = "".join(path.read_text(encoding="utf-8") for path in files)
-    assert asked
-    unknown = [name for query in asked for name in _metrics(query) if f'"{name.removesuffix("_total")}' not in sources]
-    assert unknown == []
-
-
-def _metrics(query: str) -> Iterator[str]:
-    words = "".join(letter if letter.isalnum() or letter == "_" else " " for letter in query).split()
-    yield from (word.removesuffix("_bucket") for word in words if word.startswith("conch_"))
 
 
 def _parts(schema: Schema, path: str = "") -> Iterator[tuple[str, Schema]]:

@@ -3,20 +3,24 @@
 import asyncio
 import base64
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import openai
 import pytest
 from openai import AsyncOpenAI
+from prometheus_client.parser import text_string_to_metric_families
 
+from conch_contracts.names import SCRAPED_LABEL
 from testkit.golden import Item, load_golden
 from testkit.kubernetes import Cluster, Images
+from testkit.queries import asked, chart_queries
 from testkit.release import NAME, Release, release
 from testkit.waiting import eventually
 
 ROTATION_S = 180
 """The kubelet brings a changed Secret to its pods within a minute or two."""
+ADDED_BY_PROMETHEUS = frozenset({"namespace", "pod"})
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +50,15 @@ async def test_streams_through_the_ingress_equal_the_reference(conch: Release, t
         assert [model.id async for model in client.models.list()] == [tiny]
         texts = await asyncio.gather(*(text_of(client, tiny, item) for item in items))
     assert dict(zip([item.name for item in items], texts, strict=True)) == {item.name: item.text for item in items}
+
+
+def test_what_dashboard_and_alerts_ask_for_is_exported(conch: Release, tiny: str) -> None:
+    exported = metrics_of(conch)
+    for place, query in chart_queries().items():
+        for one in asked(query):
+            assert one.family in exported, place
+            labels = exported[one.family]
+            assert labels is None or one.labels <= labels | ADDED_BY_PROMETHEUS, place
 
 
 @pytest.mark.parametrize("header", [openai.Omit(), "Bearer sk-wrong"], ids=["none", "wrong"])
@@ -113,3 +126,23 @@ def restarts(conch: Release) -> dict[str, int]:
     chosen = "app.kubernetes.io/component=gateway"
     pods = json.loads(conch.namespace.kubectl("get", "pods", "-l", chosen, "-o", "json"))["items"]
     return {pod["metadata"]["uid"]: pod["status"]["containerStatuses"][0]["restartCount"] for pod in pods}
+
+
+def metrics_of(conch: Release) -> Mapping[str, frozenset[str] | None]:
+    """Return the labels of what a release exports by name, None for what has counted nothing yet."""
+    found: dict[str, frozenset[str] | None] = {}
+    chosen = f"{SCRAPED_LABEL}=true"
+    for pod in json.loads(conch.namespace.kubectl("get", "pods", "-l", chosen, "-o", "json"))["items"]:
+        text = conch.namespace.cluster.kubectl("get", "--raw", f"{_admin(pod)}/metrics")
+        for family in text_string_to_metric_families(text):
+            labels = found.setdefault(family.name, None)
+            for sample in family.samples:
+                found[family.name] = labels = (labels or frozenset()) | frozenset(sample.labels)
+    return found
+
+
+def _admin(pod: Mapping[str, Any]) -> str:
+    """Return where the API server passes requests on to a pod's admin port."""
+    (port,) = [port["containerPort"] for port in pod["spec"]["containers"][0]["ports"] if port["name"] == "admin"]
+    meta = pod["metadata"]
+    return f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}:{port}/proxy"

@@ -1,0 +1,56 @@
+"""What the chart makes for a Prometheus Operator is what an API server with that operator's definitions takes."""
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+import yaml
+
+from generate.helm import Helm
+from testkit.chart import Object, render
+from testkit.conch import wait_until
+from testkit.kubernetes import Cluster
+
+DEFINITIONS = sorted((Path(__file__).parent / "definitions").glob("*.yaml"))
+FLAGS = [f"--set=monitoring.{one}.enabled=true" for one in ("podMonitor", "serviceMonitor", "alerts")]
+KNOWN_S = 30
+
+
+@pytest.fixture(scope="module")
+def made(cluster: Cluster) -> Iterator[list[Object]]:
+    """Give what the chart makes, with a cluster that knows its kinds."""
+    found = render(Helm(Path(cluster.tool("helm"))), *FLAGS).objects
+    with ExitStack() as stack:
+        for path in DEFINITIONS:
+            stack.enter_context(_defined(cluster, path))
+        yield [one for one in found if one["apiVersion"] == "monitoring.coreos.com/v1"]
+
+
+@pytest.mark.parametrize(("kind", "count"), [("PodMonitor", 2), ("ServiceMonitor", 1), ("PrometheusRule", 1)])
+def test_the_api_server_accepts_what_is_for_prometheus(
+    cluster: Cluster, made: list[Object], kind: str, count: int
+) -> None:
+    chosen = [one for one in made if one["kind"] == kind]
+    assert len(chosen) == count
+    for one in chosen:
+        one["metadata"]["namespace"] = "default"
+        apply = ("apply", "--server-side", "--dry-run=server", "--validate=strict", "-f", "-")
+        assert "serverside-applied (server dry run)" in cluster.kubectl(*apply, stdin=json.dumps(one))
+
+
+@contextmanager
+def _defined(cluster: Cluster, path: Path) -> Iterator[None]:
+    """Give the cluster a definition; one that is there already stays as it is."""
+    name = yaml.safe_load(path.read_text(encoding="utf-8"))["metadata"]["name"]
+    if cluster.try_kubectl("get", "crd", name).returncode == 0:
+        yield
+        return
+    try:
+        cluster.kubectl("apply", "--server-side", "-f", path)
+        cluster.kubectl("wait", "--for=condition=Established", f"crd/{name}", "--timeout=30s")
+        wait_until(lambda: cluster.try_kubectl("get", name).returncode == 0, f"{name} to be served", KNOWN_S, 0.5)
+        yield
+    finally:
+        cluster.kubectl("delete", "crd", name, "--ignore-not-found")
