@@ -19,6 +19,7 @@ from conch_operator.triton_repository import CpuModel, render_cpu_repository
 from testkit.asking import post
 from testkit.conch import ROOT, wait_until
 from testkit.embed_worker import EmbedWorker
+from testkit.newer_messages import of_a_newer_version
 from testkit.servers.redis import RedisServer
 from testkit.servers.triton import RunningTriton, triton_server, write_repository
 
@@ -65,6 +66,11 @@ def test_scores_are_those_of_the_reference(stage: Stage, over_http: bool) -> Non
     assert answer.status == 200
     for found, item in zip(answer.body["rows"], GOLDEN, strict=True):
         assert found == pytest.approx(item["probs"], abs=1e-3)
+
+
+def test_a_newer_gateway_is_answered(stage: Stage) -> None:
+    message = json.dumps(of_a_newer_version(stage.request([GOLDEN[0]["input_ids"]]))).encode()
+    assert post(stage.worker.url + ENCODE_PATH, None, raw=message).status == 200
 
 
 def test_a_bad_row_fails_its_own_request_only(stage: Stage) -> None:

@@ -11,11 +11,12 @@ import aiohttp
 import pytest
 
 from conch_contracts.generation import GenerateRequest
-from conch_contracts.names import Digest, workers_key
+from conch_contracts.names import GENERATE_PATH, Digest, workers_key
 from conch_contracts.records import Dialect
 from testkit.conch import wait_until
 from testkit.generate_requests import backend, generate_request, sampling, target
 from testkit.llm_worker import LlmWorker, Reply
+from testkit.newer_messages import of_a_newer_version
 from testkit.servers.redis import RedisServer
 from testkit.servers.triton import triton_server
 from testkit.vocabularies import BYTE_EOS
@@ -43,6 +44,13 @@ async def begin(
         return Reply(answer.status, dict(answer.headers), body, body.decode().split("\n\n")[:-1])
 
     return asyncio.create_task(work()), first
+
+
+async def test_a_newer_gateway_is_answered(stage: Stage, session: aiohttp.ClientSession) -> None:
+    place = target(Dialect.FASTERTRANSFORMER, grpc=stage.triton.grpc, model="streamed", tokenizer_digest=stage.digest)
+    request = generate_request(target=place, backend=backend(end_id=BYTE_EOS), sampling=sampling())
+    async with session.post(stage.worker.url + GENERATE_PATH, json=of_a_newer_version(request)) as answer:
+        assert (answer.status, (await answer.json())["choices"][0]["message"]["content"]) == (200, ANSWER)
 
 
 async def test_an_engine_killed_in_the_middle_ends_the_stream_with_an_error(

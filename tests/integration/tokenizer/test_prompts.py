@@ -32,6 +32,13 @@ def test_every_golden_prompt_is_exact(tokenizer: RunningTokenizer) -> None:
         assert prompt["text"] == item["rendered"]
 
 
+def test_a_newer_gateway_is_answered(tokenizer: RunningTokenizer) -> None:
+    chat = {"messages": [{"role": "user", "content": "Hello"}], "template_kwargs": {}}
+    known = tokenizer.prepare(chat=chat)
+    assert known.status == 200
+    assert tokenizer.prepare(chat=chat | {"newer": 1}, newer={"x": 1}).body == known.body
+
+
 def test_random_texts_make_the_round_trip_as_hugging_face_does(
     tokenizer: RunningTokenizer, reference: PreTrainedTokenizerBase
 ) -> None:

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from conch_contracts.generation import Message
+from conch_contracts.message import Message
 from conch_contracts.names import EngineAddress
 from conch_contracts.records import Activation, BundleDigest, Pooling
 from conch_contracts.tokenization import ChatInput

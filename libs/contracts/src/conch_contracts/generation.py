@@ -10,18 +10,13 @@ status is held back until the engine's first message, so whatever fails before i
 from enum import StrEnum
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import Field
 
 from conch_contracts.grammar import Grammar
+from conch_contracts.message import Message
 from conch_contracts.names import EngineAddress
 from conch_contracts.parsing import Parsing
 from conch_contracts.records import BundleDigest, Dialect, Profile, TextOutput
-
-
-class Message(BaseModel):
-    """A frozen internal message; an unknown field is a programming error and refused."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class ThinkingLimit(Message):
@@ -53,7 +48,7 @@ class SamplingParameters(Message):
     ignore_eos: bool = False
     eos_token_ids: tuple[int, ...] = ()
     stop_token_ids: tuple[int, ...] = ()
-    logit_bias: dict[int, float] = {}
+    logit_bias: dict[int, float] = Field(default_factory=dict)
     bad_words: tuple[tuple[int, ...], ...] = ()
     """Sequences of ids that must not appear."""
     allowed_token_ids: tuple[int, ...] | None = None
@@ -86,7 +81,7 @@ class BackendOptions(Message):
     """Stop words as ids, for engines that stop at words by themselves."""
     cache_salt: str | None = None
     """Only requests with the same salt may share cached prefixes, in engines that have such a cache."""
-    extra_arguments: dict[str, str | int | float] = {}
+    extra_arguments: dict[str, str | int | float] = Field(default_factory=dict)
     """`vllm_xargs`: what only the engine understands."""
     kv_transfer: dict[str, Any] | None = None
     """`kv_transfer_params`: where an engine that splits prefill and decode finds the key-value cache."""

@@ -6,7 +6,7 @@ engine that can mask logits obeys it, a dialect with fields of its own translate
 
 from enum import StrEnum
 
-from pydantic import BaseModel, ConfigDict
+from conch_contracts.message import Message
 
 
 class GrammarKind(StrEnum):
@@ -26,10 +26,8 @@ class GrammarKind(StrEnum):
     """Free text in which certain tags begin a part with a schema of its own, as JSON."""
 
 
-class Grammar(BaseModel):
+class Grammar(Message):
     """A constraint on the text of an answer."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: GrammarKind
     definition: str

@@ -9,7 +9,9 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import NamedTuple
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import Field
+
+from conch_contracts.message import Message
 
 
 class ReasoningParser(StrEnum):
@@ -72,11 +74,7 @@ THINKING_MARKS: Mapping[ReasoningParser, ThinkingMarks] = MappingProxyType(
 )
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Thinking(_Part):
+class Thinking(Message):
     """What is to be done with an answer's thinking."""
 
     parser: ReasoningParser
@@ -86,7 +84,7 @@ class Thinking(_Part):
     """Whether the client gets to see it; it is counted in any case."""
 
 
-class Calls(_Part):
+class Calls(Message):
     """What is to be done with an answer's calls of tools."""
 
     parser: ToolCallParser
@@ -94,11 +92,11 @@ class Calls(_Part):
     """The tools that were offered."""
     several: bool = True
     """Whether more than one call may come back."""
-    typed_parameters: dict[str, dict[str, str]] = {}
+    typed_parameters: dict[str, dict[str, str]] = Field(default_factory=dict)
     """For forms that write values without quotes: tool to parameter to its type in JSON Schema."""
 
 
-class Parsing(_Part):
+class Parsing(Message):
     """How the answer to one chat request is taken apart."""
 
     thinking: Thinking | None = None

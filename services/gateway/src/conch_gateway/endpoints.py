@@ -11,9 +11,9 @@ from conch_contracts.generation import (
     Details,
     EngineTarget,
     GenerateRequest,
-    Message,
     SamplingParameters,
 )
+from conch_contracts.message import Message
 from conch_contracts.openai.chat import ChatCompletionRequest
 from conch_contracts.openai.completions import CompletionRequest
 from conch_contracts.openai.sampling import SamplingFields, is_on

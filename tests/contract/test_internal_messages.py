@@ -1,0 +1,105 @@
+"""What gateways, tokenizers and workers of two versions may count on while one takes the place of the other."""
+
+import importlib
+import inspect
+import pkgutil
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, ValidationError
+
+import conch_contracts
+from conch_contracts.encoding import EncodeRequest, PrepareRowsRequest, PrepareRowsResponse
+from conch_contracts.generation import GenerateRequest, SamplingParameters, Usage
+from conch_contracts.message import Message
+from conch_contracts.tokenization import (
+    CheckGrammarRequest,
+    DetokenizeRequest,
+    DetokenizeResponse,
+    PrepareRequest,
+    PrepareResponse,
+    TokenizeRequest,
+    TokenizeResponse,
+)
+from testkit.newer_messages import of_a_newer_version
+
+DIGEST = "d" * 64
+SAMPLING = {"max_tokens": 4}
+TARGET = {"grpc": "e:1", "model": "m", "dialect": "tokens", "tokenizer_digest": DIGEST}
+GRAMMAR = {"kind": "regex", "definition": "a"}
+THINKING = {"parser": "think"}
+CALLS = {"parser": "hermes", "names": ["f"]}
+GENERATE = {
+    "request_id": "r",
+    "response_id": "chatcmpl-1",
+    "api": "chat",
+    "model": "m",
+    "created": 7,
+    "target": TARGET,
+    "prompts": [{"ids": [1], "text": "a"}],
+    "sampling": SAMPLING,
+}
+ENCODE = {"request_id": "r", "target": {"address": "e:1", "model": "m"}, "task": "embed", "rows": [{"ids": [1]}]}
+CHAT = {"messages": [{"role": "user", "content": "a"}]}
+FIRST: list[tuple[type[Message], dict[str, Any]]] = [
+    (GenerateRequest, GENERATE),
+    (GenerateRequest, GENERATE | {"sampling": SAMPLING | {"grammar": GRAMMAR}, "details": {}, "backend": {}}),
+    (GenerateRequest, GENERATE | {"parsing": {"thinking": THINKING, "calls": CALLS}}),
+    (SamplingParameters, {"max_tokens": 4, "thinking": {"start_id": 1, "end_id": 2, "opened": False, "tokens": 3}}),
+    (Usage, {"prompt_tokens": 1, "completion_tokens": 2}),
+    (EncodeRequest, ENCODE),
+    (PrepareRowsRequest, {"digest": DIGEST}),
+    (PrepareRowsResponse, {"rows": [{"ids": [1]}]}),
+    (PrepareRequest, {"digest": DIGEST, "chat": CHAT}),
+    (PrepareResponse, {"prompts": [{"ids": [1], "text": "a"}]}),
+    (TokenizeRequest, {"digest": DIGEST}),
+    (TokenizeResponse, {"tokens": [1]}),
+    (DetokenizeRequest, {"digest": DIGEST, "tokens": [1]}),
+    (DetokenizeResponse, {"prompt": "a"}),
+    (CheckGrammarRequest, {"digest": DIGEST, "grammar": GRAMMAR}),
+]
+"""Each message with the fields that it had to have in the first version, and no others. It is added to, not changed."""
+
+
+@pytest.mark.parametrize(("kind", "first"), FIRST)
+def test_the_fields_that_were_enough_once_are_enough_for_ever(kind: type[Message], first: dict[str, Any]) -> None:
+    kind.model_validate(first)
+
+
+@pytest.mark.parametrize(("kind", "first"), FIRST)
+def test_a_field_of_a_newer_version_is_passed_over_wherever_it_stands(
+    kind: type[Message], first: dict[str, Any]
+) -> None:
+    known = kind.model_validate(first)
+    assert kind.model_validate(of_a_newer_version(known)) == known
+
+
+@pytest.mark.parametrize(("kind", "first"), FIRST)
+def test_a_known_field_is_checked_as_ever(kind: type[Message], first: dict[str, Any]) -> None:
+    for name in first:
+        with pytest.raises(ValidationError):
+            kind.model_validate(first | {name: object()})
+
+
+def test_every_message_is_in_the_table() -> None:
+    for module in pkgutil.walk_packages(conch_contracts.__path__, "conch_contracts."):
+        importlib.import_module(module.name)
+    checked: set[type[BaseModel]] = set()
+    for kind, first in FIRST:
+        checked |= _kinds(kind.model_validate(first))
+    assert {kind.__name__ for kind in _all_kinds(Message)} == {kind.__name__ for kind in checked}
+
+
+def _kinds(part: Any) -> set[type[BaseModel]]:
+    match part:
+        case BaseModel():
+            return {type(part)}.union(*(_kinds(getattr(part, name)) for name in type(part).model_fields))
+        case tuple():
+            return set().union(*(_kinds(item) for item in part))
+        case _:
+            return set()
+
+
+def _all_kinds(kind: type[BaseModel]) -> set[type[BaseModel]]:
+    below = {each for each in kind.__subclasses__() if not inspect.isabstract(each)}
+    return below.union(*(_all_kinds(each) for each in below))
