@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from contextlib import AbstractAsyncContextManager, closing
+from contextlib import AbstractAsyncContextManager, closing, nullcontext
 from dataclasses import dataclass
 from os import urandom
 
@@ -16,6 +16,7 @@ from conch_gateway.http_protocol import guarded
 from conch_gateway.metrics import GatewayMetrics
 from conch_gateway.responses.store import RedisResponses
 from conch_gateway.settings import GatewaySettings, UpstreamKind
+from conch_gateway.silent_workers import SilentWorkers
 from conch_gateway.upstream.pool import ConnectionPool
 from conch_gateway.upstream.port import Upstream
 from conch_kit import metrics
@@ -62,12 +63,15 @@ async def _serve(settings: GatewaySettings, spans: Tracer) -> None:
         RegistryReader(redis, pools=(Pool.LLM, Pool.EMBED, Pool.TOKENIZER)) as reader,
         GatewayBeatWriter(redis, urandom(8).hex(), revision=lambda: reader.snapshot.revision),
         open_upstream(settings) as upstream,
+        looking_after(upstream) as silent,
         asyncio.TaskGroup() as tasks,
     ):
         collectors.register(RegistryCollector(reader, redis))
         readiness = Readiness(reader)
         reader.subscribe(admission.apply)
         admission.apply(reader.snapshot)
+        if silent is not None:
+            reader.subscribe(silent.look)
         following = tasks.create_task(keys.follow())
         deps = Deps(
             snapshot=readiness.snapshot,
@@ -103,6 +107,11 @@ async def _serve(settings: GatewaySettings, spans: Tracer) -> None:
 def _redis(settings: GatewaySettings) -> RedisClient:
     limit_s = settings.redis_timeout_s
     return RedisClient(settings.redis_url, connect_timeout_s=limit_s, command_timeout_s=limit_s)
+
+
+def looking_after(upstream: Upstream) -> AbstractAsyncContextManager[SilentWorkers | None]:
+    """Return who gives up silent processes; nobody where the HTTP client does not tell from whom it waits."""
+    return SilentWorkers(upstream) if isinstance(upstream, ConnectionPool) else nullcontext()
 
 
 def open_upstream(settings: GatewaySettings) -> AbstractAsyncContextManager[Upstream]:

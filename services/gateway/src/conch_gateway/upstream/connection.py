@@ -10,6 +10,7 @@ from typing import cast
 
 import httptools
 
+from conch_contracts.names import WorkerUrl
 from conch_gateway.upstream.port import AnswerLost
 
 HIGH_WATER_BYTES = 64 * 1024
@@ -37,13 +38,19 @@ class Connection(asyncio.Protocol):
         "_until_eof",
         "_waiter",
         "busy",
+        "given_up",
         "headers",
         "idle_since",
         "received",
         "status",
+        "url",
     )
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, on_lost: Callable[["Connection"], None]) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, on_lost: Callable[["Connection"], None], url: WorkerUrl
+    ) -> None:
+        self.url = url
+        self.given_up = False
         self._loop = loop
         self._on_lost = on_lost
         self._parser = httptools.HttpResponseParser(self)
@@ -121,6 +128,16 @@ class Connection(asyncio.Protocol):
         """Close at once, so that the other side notices."""
         if self._transport is not None:
             self._transport.abort()
+
+    def give_up(self) -> None:
+        """Close because the other side has fallen silent; its answer is lost, and is not to be had there again."""
+        self.given_up = True
+        self.abort()
+
+    @property
+    def waits(self) -> bool:
+        """Whether a request was sent and the head of its answer has not come."""
+        return self.busy and not (self._head or self._lost)
 
     @property
     def usable(self) -> bool:

@@ -56,13 +56,26 @@ class ConnectionPool:
         host, port = address(url)
         try:
             async with asyncio.timeout(self._connect_timeout_s):
-                _, connection = await loop.create_connection(lambda: Connection(loop, self._open.discard), host, port)
+                _, connection = await loop.create_connection(
+                    lambda: Connection(loop, self._open.discard, url), host, port
+                )
         except TimeoutError:
             raise ConnectTimedOut(f"No connection to {url} within {self._connect_timeout_s:g} s.") from None
         except OSError as exc:
             raise ConnectFailed(f"No connection to {url}: {exc.strerror or exc}.") from exc
         self._open.add(connection)
         return connection
+
+    def awaited(self) -> set[WorkerUrl]:
+        """Return the processes that owe the beginning of an answer."""
+        return {connection.url for connection in self._open if connection.waits}
+
+    def give_up(self, url: WorkerUrl) -> int:
+        """Take the answers as lost whose beginning a process owes, and return how many these were."""
+        owed = [connection for connection in self._open if connection.url == url and connection.waits]
+        for connection in owed:
+            connection.give_up()
+        return len(owed)
 
     def release(self, url: WorkerUrl, connection: Connection) -> None:
         """Keep a connection whose exchange is complete; close any other."""
@@ -95,7 +108,7 @@ class Exchange:
         try:
             return await self._ask(kept, data)
         except AnswerLost as lost:
-            if kept.received:
+            if kept.received or kept.given_up:
                 raise
             return await self._ask(await self._reconnect(lost), data)
 

@@ -1,0 +1,134 @@
+"""Processes that vanish from the registry while they owe answers, played by real servers."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from conch_contracts.names import ServedName, WorkerUrl
+from conch_contracts.records import ModelKind
+from conch_gateway.silent_workers import SilentWorkers
+from conch_gateway.upstream.pool import ConnectionPool
+from conch_gateway.upstream.port import AnswerLost, Post, read_all
+from conch_kit.snapshot import Snapshot
+from testkit.embed_worker import EmbedWorker
+from testkit.gateway import route, snapshot
+from testkit.gateway_process import Process, gateway_process
+from testkit.servers.scripted_http import Call, ScriptedHttp
+
+WORK = "/internal/v1/encode"
+AT_ONCE_S = 0.2
+LONG_S = 600.0
+LIMIT_S = 120.0
+
+
+class Worker:
+    """A server that holds back its answers to work until it may give them; a frozen one gives none to anything."""
+
+    def __init__(self, *, frozen: bool) -> None:
+        self.frozen = frozen
+        self.asked = asyncio.Event()
+        self.go_on = asyncio.Event()
+        self.other = asyncio.Event()
+
+    async def __call__(self, call: Call) -> None:
+        if call.path == WORK:
+            self.asked.set()
+            await self.go_on.wait()
+        else:
+            self.other.set()
+            if self.frozen:
+                await call.closed()
+        await call.answer(b"{}", status=200 if call.path == WORK else 404)
+
+
+@asynccontextmanager
+async def asked(
+    worker: Worker, patience_s: float
+) -> AsyncIterator[tuple[ScriptedHttp, SilentWorkers, asyncio.Task[bytes]]]:
+    """Give a worker that has one request, and who looks after it."""
+    async with ScriptedHttp(worker) as server, ConnectionPool() as pool, SilentWorkers(pool, patience_s) as silent:
+
+        async def ask() -> bytes:
+            async with pool.post(Post(WorkerUrl(server.url), WORK, (), b"{}")) as answer:
+                return await read_all(answer, limit=100)
+
+        work = asyncio.create_task(ask())
+        await worker.asked.wait()
+        yield server, silent, work
+        await asyncio.gather(work, return_exceptions=True)
+
+
+async def test_the_requests_of_a_frozen_one_are_taken_from_it() -> None:
+    async with asyncio.timeout(LIMIT_S), asked(Worker(frozen=True), AT_ONCE_S) as (server, silent, work):
+        silent.look(Snapshot.EMPTY)
+        with pytest.raises(AnswerLost) as lost:
+            await work
+    assert not lost.value.started
+    assert [call.path for call in server.calls].count(WORK) == 1
+
+
+async def test_one_that_answers_something_keeps_them() -> None:
+    worker = Worker(frozen=False)
+    async with asyncio.timeout(LIMIT_S), asked(worker, LONG_S) as (_, silent, work):
+        silent.look(Snapshot.EMPTY)
+        await worker.other.wait()
+        worker.go_on.set()
+        assert await work == b"{}"
+
+
+async def test_one_that_ends_in_good_order_keeps_them() -> None:
+    worker = Worker(frozen=False)
+    async with asyncio.timeout(LIMIT_S), asked(worker, LONG_S) as (server, silent, work):
+        server.stop_listening()
+        silent.look(Snapshot.EMPTY)
+        worker.go_on.set()
+        assert await work == b"{}"
+
+
+async def test_one_that_is_in_the_registry_is_not_asked() -> None:
+    worker = Worker(frozen=True)
+    async with asyncio.timeout(LIMIT_S), asked(worker, AT_ONCE_S) as (server, silent, work):
+        silent.look(snapshot(workers=(WorkerUrl(server.url),)))
+        worker.go_on.set()
+        assert await work == b"{}"
+        assert not worker.other.is_set()
+
+
+async def test_who_owes_nothing_is_not_asked() -> None:
+    worker = Worker(frozen=True)
+    async with asyncio.timeout(LIMIT_S), asked(worker, AT_ONCE_S) as (_, silent, work):
+        worker.go_on.set()
+        await work
+        silent.look(Snapshot.EMPTY)
+    assert not worker.other.is_set()
+
+
+OK = b"HTTP/1.1 200 OK"
+
+
+async def embedded(gateway: Process) -> bytes:
+    """Ask for one vector and return the first line of the answer."""
+    body = b'{"model":"enc","input":"hi"}'
+    head = b"POST /v1/embeddings HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: %d\r\n\r\n" % len(body)
+    return (await gateway.raw(head + body, wait_s=LIMIT_S)).partition(b"\r\n")[0]
+
+
+async def test_a_frozen_embed_worker_keeps_nobody_waiting(tmp_path: Path) -> None:
+    encoder = route(kind=ModelKind.EMBEDDING, served_names=(ServedName("enc"),))
+    async with gateway_process(tmp_path, encoder) as gateway:
+        with EmbedWorker(gateway.redis.url, tmp_path) as worker:
+            async with asyncio.timeout(LIMIT_S):
+                while await embedded(gateway) == OK:
+                    pass  # this worker has no engine: an error shows that it was asked
+            os.kill(worker.pid, signal.SIGSTOP)
+            try:
+                answers = await asyncio.gather(*(embedded(gateway) for _ in range(4)))
+            finally:
+                os.kill(worker.pid, signal.SIGCONT)
+    assert answers == [OK] * 4
+    assert "A process answers nothing any more." in gateway.log.read_text()
