@@ -43,6 +43,8 @@ GOOD: Mapping[str, bytes] = {
 }
 NOTICED_S = 20
 """Less than the time-outs that would end a request that nobody hears any more."""
+SLOW = 30
+"""Clients for each endpoint that never get to the end of what they say."""
 TEXTS = tuple(path for path in GOOD if path != "/detokenize")
 
 Make = Callable[[str, bytes], bytes]
@@ -130,6 +132,15 @@ CASES: Mapping[str, tuple[Make, int]] = {
     "GET": (by("GET"), 405),
     "PUT": (by("PUT"), 405),
     "DELETE": (by("DELETE"), 405),
+    "TRACE": (by("TRACE"), 405),
+    "CONNECT": (by("CONNECT"), 405),
+    "CONNECT to somewhere else": (lambda path, good: request("evil:443", good, method="CONNECT"), 400),
+    "an offer of h2c": (
+        lambda path, good: request(
+            path, good, "connection: Upgrade, HTTP2-Settings", "upgrade: h2c", "http2-settings: AAMAAABkAAQ"
+        ),
+        200,
+    ),
     "HTTP/0.9": (lambda path, _: f"POST {path}\r\n\r\n".encode(), 400),
 }
 STRICT: Mapping[str, tuple[bytes, ...]] = {
@@ -228,6 +239,17 @@ class TestOneProcess:
             await asyncio.wait_for(noticed.wait(), NOTICED_S)
         finally:
             shared.backend.script = script
+
+
+async def test_slow_heads_are_cut_off_while_others_are_served(tmp_path: Path) -> None:
+    async with gateway_process(tmp_path, *MODELS, header_timeout_s="3") as gateway:
+        heads = [request(path, good, "x-a: b").partition(b"x-a: b")[0] for path, good in GOOD.items()] * SLOW
+        slow = [asyncio.create_task(first_answer(gateway.port, head)) for head in heads]
+        for path, good in GOOD.items():
+            assert status_of(await first_answer(gateway.port, request(path, good))) == 200
+        for answer in await asyncio.gather(*slow):
+            assert status_of(answer) == 408
+            assert b"connection: close" in answer
 
 
 async def test_slow_bodies_are_cut_off(tmp_path: Path) -> None:
