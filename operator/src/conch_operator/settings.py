@@ -71,7 +71,7 @@ class EngineSettings(_Part):
     agent_image: str
     """The operator's own image, which also holds the agent beside each engine."""
     images: Mapping[Runtime, str] = {}
-    """The image of each runtime for models that name none."""
+    """The image of each runtime for models that name none; without one they must."""
     image_pull_policy: str = "IfNotPresent"
     image_pull_secrets: tuple[str, ...] = ()
     shm_size: str = "1Gi"

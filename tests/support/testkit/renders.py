@@ -14,7 +14,13 @@ from conch_operator.state import DesiredModel
 
 SETTINGS = EngineSettings(
     agent_image="conch.test/operator:1",
-    images={Runtime.CPU: "conch.test/engine-cpu:1"},
+    images={
+        Runtime.CPU: "conch.test/engine-cpu:1",
+        Runtime.VLLM: "registry.example.com/tritonserver:vllm",
+        Runtime.TENSORRTLLM: "registry.example.com/tritonserver:trtllm",
+        Runtime.ONNXRUNTIME: "registry.example.com/tritonserver:plain",
+        Runtime.PYTHON: "registry.example.com/tritonserver:plain",
+    },
     downloads=DownloadSettings(
         env={"HTTPS_PROXY": "http://proxy.example.com:3128", "HF_ENDPOINT": "https://hub.example.com"},
         ca_bundle="-----BEGIN CERTIFICATE-----\n",

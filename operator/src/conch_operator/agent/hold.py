@@ -5,6 +5,8 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
+LONGEST_HOLD_S = 45
+"""How long a pod's end is held back for the gateways when nobody lets it go; below the pod's own grace period."""
 CONDEMNED_S = 20.0
 """How long an engine counts as dead after the operator said so: until the kubelet has asked often enough."""
 

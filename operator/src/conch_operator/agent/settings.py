@@ -5,6 +5,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from conch_contracts.names import AGENT_PORT
+from conch_operator.agent.hold import LONGEST_HOLD_S
 
 
 class AgentSettings(BaseModel):
@@ -30,5 +31,5 @@ class AgentSettings(BaseModel):
     """Address to listen on."""
     port: int = Field(default=AGENT_PORT, ge=0, le=65535)
     """Port to listen on."""
-    longest_hold_s: float = Field(default=45.0, gt=0)
-    """How long a pod's end is held back when nobody lets it go; below the pod's own grace period."""
+    longest_hold_s: float = Field(default=LONGEST_HOLD_S, gt=0)
+    """How long a pod's end is held back when nobody lets it go."""

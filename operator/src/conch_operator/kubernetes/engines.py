@@ -14,7 +14,8 @@ from conch_operator.kubernetes.kinds import POD, Object, children_of
 from conch_operator.kubernetes.pod_events import PodEvents
 from conch_operator.kubernetes.pods import agent_host, pod_fault, pod_name, read_engine, serves
 from conch_operator.plan import Plan
-from conch_operator.resources.model import NotSupported, make_engine_objects
+from conch_operator.resources.images import NotSupported
+from conch_operator.resources.model import make_engine_objects
 from conch_operator.resources.reader import make_readers, pods_of
 from conch_operator.settings import EngineSettings
 from conch_operator.state import ClusterEngine, DesiredModel, EngineName, Fault

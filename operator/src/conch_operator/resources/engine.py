@@ -19,6 +19,7 @@ from conch_contracts.names import (
     TRITON_HTTP_PORT,
     TRITON_METRICS_PORT,
 )
+from conch_operator.agent.hold import LONGEST_HOLD_S
 from conch_operator.agent.report import ENGINE_PATH, WITHDRAWN_PATH
 from conch_operator.resources.agent import agent_container
 from conch_operator.resources.download import download_container
@@ -37,8 +38,6 @@ Object = dict[str, Any]
 TRITON = "triton"
 """The name of the engine's container."""
 SERVER = "/opt/tritonserver/bin/tritonserver"
-GATE_S = 45
-"""The longest that a pod's end is held back for the gateways."""
 LEAST_RESOURCES = {"cpu": "100m", "memory": "256Mi"}
 _SLOWEST_START_S = 3600
 
@@ -124,7 +123,7 @@ def _pod(model: DesiredModel, server: RuntimeServer, source: SourceVolume, setti
         "enableServiceLinks": False,
         "securityContext": POD_SECURITY,
         "readinessGates": [{"conditionType": SERVING_GATE}],
-        "terminationGracePeriodSeconds": drain_of(model, settings) + GATE_S + 15,
+        "terminationGracePeriodSeconds": drain_of(model, settings) + LONGEST_HOLD_S + 15,
         "initContainers": init,
         "containers": [_triton(model, server, source, settings) | _common(settings)],
         "volumes": [

@@ -1,28 +1,20 @@
-"""The image of each runtime for models that name none, where the cluster's settings name none either.
+"""The image of a model's engines: its own, else the one that the release names for its runtime.
 
-NVIDIA publishes them; nobody publishes one with FasterTransformer, so a ModelDeployment must name its own.
+The chart's values are where these stand; nobody publishes one with FasterTransformer.
 """
 
-from collections.abc import Mapping
-from types import MappingProxyType
-
-from conch_contracts.spec.engine import Runtime
 from conch_operator.settings import EngineSettings
 from conch_operator.state import DesiredModel
 
-_SERVER = "nvcr.io/nvidia/tritonserver:24.10"
 
-DEFAULT_IMAGES: Mapping[Runtime, str] = MappingProxyType(
-    {
-        Runtime.VLLM: f"{_SERVER}-vllm-python-py3",
-        Runtime.TENSORRTLLM: f"{_SERVER}-trtllm-python-py3",
-        Runtime.ONNXRUNTIME: f"{_SERVER}-py3",
-        Runtime.PYTHON: f"{_SERVER}-py3",
-    }
-)
+class NotSupported(Exception):
+    """A runtime or an image that this installation does not have; the message says what to set."""
 
 
 def engine_image(model: DesiredModel, settings: EngineSettings) -> str:
-    """Return the image that a model's engines run."""
+    """Return the image that a model's engines run; raises NotSupported."""
     engine = model.deployment.spec.engine
-    return engine.image or settings.images.get(engine.runtime) or DEFAULT_IMAGES[engine.runtime]
+    image = engine.image or settings.images.get(engine.runtime)
+    if image is None:
+        raise NotSupported(f"No image for the runtime {engine.runtime} is configured; set spec.engine.image.")
+    return image

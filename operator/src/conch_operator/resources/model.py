@@ -4,7 +4,7 @@ from typing import Any
 
 from conch_operator.resources.disruption_budget import make_disruption_budget
 from conch_operator.resources.engine import make_engine_deployment
-from conch_operator.resources.images import DEFAULT_IMAGES
+from conch_operator.resources.images import NotSupported
 from conch_operator.resources.metadata import child_name, metadata, selector, with_hash
 from conch_operator.resources.network_policy import make_network_policy
 from conch_operator.resources.repository import make_repository
@@ -18,17 +18,10 @@ from conch_operator.state import DesiredModel
 Object = dict[str, Any]
 
 
-class NotSupported(Exception):
-    """A runtime or an image that this installation does not have; the message says what to set."""
-
-
 def make_engine_objects(model: DesiredModel, settings: EngineSettings) -> tuple[Object, ...]:
     """Return what runs a model's engines; raises NotSupported."""
     source = source_volume(model.deployment.spec)
     server = make_server(model, source)
-    engine = model.deployment.spec.engine
-    if engine.image is None and engine.runtime not in {*settings.images, *DEFAULT_IMAGES}:
-        raise NotSupported(f"No image for the runtime {engine.runtime} is configured; set spec.engine.image.")
     made = [
         make_repository(model, server.repository),
         make_engine_service(model),
