@@ -75,6 +75,10 @@ _COUNTS = """
 The tokenizer counts what can be seen: the end-of-sequence token is not in its count. Stop strings are found by the
 worker, which then cancels the request, so `stop_reason` is the string with every dialect. A model that is not decoupled
 answers once: its tokens come all together, and neither a stop string nor a client that goes can end its work before.
+
+`usage.prompt_tokens_details` is absent with every dialect: the runtime and FasterTransformer keep no cache of prefixes,
+and the others do not tell how many tokens of one prompt came out of theirs. A response's `input_tokens_details`, which
+OpenAI's schema demands, says 0 for the same reason.
 """
 
 

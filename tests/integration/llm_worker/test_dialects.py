@@ -305,6 +305,17 @@ async def test_a_dialect_obeys_or_refuses_as_the_table_says(
         assert reply.error["param"] in {*feature.params, "echo", "prompt"}
 
 
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_schema_that_only_the_engine_refuses_is_named_as_the_client_calls_it(
+    engines: Stage, session: aiohttp.ClientSession, stream: bool
+) -> None:
+    schema = Grammar(kind=GrammarKind.JSON_SCHEMA, definition='{"type": "integer", "multipleOf": 3}')
+    model = next(one for one in PER_DIALECT if one.dialect is Dialect.VLLM)
+    request = ask(engines, model, stream=stream, sampling={"grammar": schema}, grammar_param="guided_json")
+    reply = await answer(engines, session, request)
+    assert (reply.status, reply.error["param"], reply.error["code"]) == (400, "guided_json", "invalid_value")
+
+
 @pytest.mark.parametrize("name", ["trt-bls", "trt-llm-api"])
 @pytest.mark.parametrize(
     ("param", "changes"),

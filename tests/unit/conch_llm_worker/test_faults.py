@@ -61,6 +61,27 @@ def test_a_parameter_that_the_engine_refuses_has_the_clients_name(
     assert error.message == f"Invalid value for '{param}': it is too large."
 
 
+@pytest.mark.parametrize(
+    ("said", "grammar_param", "status"),
+    [
+        ("The provided JSON schema contains features not supported by xgrammar.", "guided_json", 400),
+        ("Failed to transform regex into a grammar: /src/regex.cc:7: no", "guided_regex", 400),
+        ("Invalid grammar specification: x", "guided_grammar", 400),
+        ("Invalid structural tag specification.", "tools", 400),
+        ("Grammar error: x", "guided_grammar", 400),
+        ("Grammar error: x", None, 502),
+        ("CUDA error in apply_grammar_bitmask", "guided_json", 502),
+    ],
+)
+def test_a_grammar_that_vllm_refuses_is_the_clients_to_change(
+    said: str, grammar_param: str | None, status: int
+) -> None:
+    fault = EngineRejected(f"Error generating stream: {said}")
+    error = service_error(fault, begun=False, grammar_param=grammar_param)
+    assert (error.status, error.param) == (status, grammar_param if status == 400 else None)
+    assert ".cc" not in error.message
+
+
 def test_the_ends_from_outside_have_codes_of_their_own() -> None:
     assert (shutting_down().status, shutting_down().code) == (503, "server_shutting_down")
     assert (overdue().status, overdue().code) == (504, "timeout")

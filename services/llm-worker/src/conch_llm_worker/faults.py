@@ -4,6 +4,8 @@ The one place where engine errors become API errors. `retryable` says that anoth
 this one never began, or was lost before the client had a byte.
 """
 
+import re
+
 from conch_contracts.names import SERVER_SHUTTING_DOWN
 from conch_contracts.tokens_dialect import INVALID_PREFIX
 from conch_kit.errors import InvalidRequest, ServiceError, Unavailable, UpstreamError, UpstreamTimeout
@@ -11,6 +13,11 @@ from conch_kit.triton.errors import EngineError, EngineLost, EngineRejected, Eng
 
 _GRAMMAR = "grammar"
 _QUEUE_TIMEOUT = "Request timeout expired"
+_GRAMMAR_REFUSED = re.compile(
+    r"Failed to transform (?:regex|choices|json schema) into a grammar|not supported by xgrammar|Grammar error: "
+    r"|Invalid (?:JSON grammar|grammar|structural tag) specification|structured_outputs\.regex must not"
+)
+"""What vLLM says of a grammar that its own engine of grammars cannot obey, in `vllm.v1.structured_output`."""
 
 
 def service_error(fault: EngineError, *, begun: bool, grammar_param: str | None = None) -> ServiceError:
@@ -23,6 +30,8 @@ def service_error(fault: EngineError, *, begun: bool, grammar_param: str | None 
         return UpstreamTimeout(f"The model's engine did not send the {what} in time.")
     if isinstance(fault, EngineRejected) and fault.message.startswith(INVALID_PREFIX):
         return _refusal(fault.message.removeprefix(INVALID_PREFIX), grammar_param)
+    if isinstance(fault, EngineRejected) and grammar_param is not None and _GRAMMAR_REFUSED.search(fault.message):
+        return _refusal(f"{_GRAMMAR}: the model's engine cannot keep an answer to it", grammar_param)
     if begun:
         return UpstreamError("The model's engine was lost in the middle of the answer.", code="upstream_lost")
     match fault:

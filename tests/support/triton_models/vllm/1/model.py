@@ -1,9 +1,10 @@
 """A stand-in for Triton's vLLM backend that keeps its contract: text and a JSON of vLLM's parameters in, text out.
 
 Triton itself refuses a wrong type, a missing input and an unknown one. This model refuses what vLLM's SamplingParams
-would: a parameter that it does not have, or a value of another type. Like vLLM it never sends half a character, cuts
-the token that ended an answer, and counts the new tokens of each message. With the old names of its tensors (PROMPT,
-STREAM, SAMPLING_PARAMETERS, TEXT) it sends prompt and answer every time, as the first versions did.
+would: a parameter that it does not have, a value of another type, or a schema that xgrammar does not know. Like vLLM it
+never sends half a character, cuts the token that ended an answer, and counts the new tokens of each message. With the
+old names of its tensors (PROMPT, STREAM, SAMPLING_PARAMETERS, TEXT) it sends prompt and answer every time, as the first
+versions did.
 """
 
 import json
@@ -101,6 +102,9 @@ def checked(parameters):
             raise script.Refused(f"Unexpected keyword argument '{name}'")
         if not isinstance(value, KNOWN[name]) or (isinstance(value, bool) and KNOWN[name] is not bool):
             raise script.Refused(f"{name} is {value!r}")
+    if '"multipleOf"' in parameters.get("structured_outputs", parameters.get("guided_decoding", "")):
+        told = "The provided JSON schema contains features not supported by xgrammar."
+        raise script.Refused(f"Error generating stream: {told}")
     if parameters.get("max_tokens", 0) < 1:
         raise script.Refused("max_tokens must be at least 1")
     return parameters
