@@ -15,11 +15,12 @@ from conch_contracts.generation import PreparedPrompt, SamplingParameters
 from conch_contracts.grammar import Grammar
 from conch_contracts.openai.chat import ChatCompletionRequest
 from conch_contracts.parsing import ReasoningParser, ToolCallParser
-from conch_contracts.records import ChatProfile
+from conch_contracts.records import ChatProfile, Route
 from conch_contracts.tokenization import PrepareResponse
 from conch_gateway import parsing, validation
 from conch_gateway.structured import constraint_of
 from conch_guidance.compiler import GrammarCompiler
+from conch_kit.errors import InvalidRequest
 from conch_llm_worker.messages import Parts
 from conch_llm_worker.parsing.events import Content
 from conch_llm_worker.parsing.reader import AnswerReader
@@ -33,7 +34,9 @@ CALL_BEGINS = {
     ToolCallParser.HERMES: "I look.\n<tool_call>",
     ToolCallParser.LLAMA3: "{",
     ToolCallParser.MISTRAL: "I look.[TOOL_CALLS]",
+    ToolCallParser.QWEN3_CODER: "I look.\n<tool_call>",
     ToolCallParser.DEEPSEEK: "<｜tool▁calls▁begin｜>",
+    ToolCallParser.GLM: "I look.\n<tool_call>",
     ToolCallParser.KIMI_K2: "<|tool_calls_section_begin|>",
     ToolCallParser.JSON: "[",
 }
@@ -162,10 +165,15 @@ def strict(*, all_of_them: bool = True) -> list[dict[str, Any]]:
     return [{**tool, "function": {**tool["function"], "strict": all_of_them or tool is TOOLS[0]}} for tool in TOOLS]
 
 
+def asked(parser: ToolCallParser, tools: list[dict[str, Any]]) -> tuple[ChatCompletionRequest, Route]:
+    """Return a request with these tools, and a model that may think before it calls one."""
+    profile = ChatProfile(reasoning=ReasoningParser.THINK, tool_calls=parser, takes_tools=True)
+    return chat(tools=tools), route(chat=profile)
+
+
 def free(parser: ToolCallParser, text: str, tools: list[dict[str, Any]]) -> bool:
     """Return whether a model that is free to call strict tools may write this as a whole answer."""
-    model = route(chat=ChatProfile(reasoning=ReasoningParser.THINK, tool_calls=parser, takes_tools=True))
-    request = chat(tools=tools)
+    request, model = asked(parser, tools)
     constraint, found = parsing.constraint(request, model, None), parsing.of(request, model, prepared(""))
     grammar = parsing.constrained(SAMPLING, request, constraint, prepared(""), found).grammar
     assert grammar is not None
@@ -237,3 +245,67 @@ def test_beside_a_strict_tool_another_one_takes_any_object() -> None:
     assert free(ToolCallParser.JSON, '[{"name": "now", "parameters": {"zone": [1]}}]', mixed)
     assert not free(ToolCallParser.JSON, '[{"name": "forecast", "parameters": {"zone": [1]}}]', mixed)
     assert not free(ToolCallParser.JSON, '[{"name": "now", "parameters": [1]}]', mixed)
+
+
+NOTE = {
+    "type": "object",
+    "properties": {
+        "text": {"type": "string", "description": "Any."},
+        "tag": {"type": "string", "pattern": "^[a-z]+$"},
+        "days": {"$ref": "#/$defs/days"},
+    },
+    "required": ["text", "days"],
+    "$defs": SCHEMA["$defs"],
+}
+NOTES = [{"type": "function", "function": {"name": "note", "parameters": NOTE, "strict": True}}]
+CODER_NOTE = "<tool_call>\n<function=note>\n{}</function>\n</tool_call>"
+CODER_VALUE = "<parameter={}>\n{}\n</parameter>\n"
+GLM_NOTE = "<tool_call>note\n{}</tool_call>"
+GLM_VALUE = "<arg_key>{}</arg_key>\n<arg_value>{}</arg_value>\n"
+
+
+@pytest.mark.parametrize(
+    ("parser", "call", "value"),
+    [(ToolCallParser.QWEN3_CODER, CODER_NOTE, CODER_VALUE), (ToolCallParser.GLM, GLM_NOTE, GLM_VALUE)],
+)
+@pytest.mark.parametrize(
+    ("arguments", "good"),
+    [
+        ({"text": "Any\ntext, 3 <b>", "days": "7"}, True),
+        ({"text": "", "tag": '"abc"', "days": "7"}, True),
+        ({"text": "a", "days": "77"}, False),
+        ({"text": "a", "tag": "abc", "days": "7"}, False),
+        ({"text": "a"}, False),
+        ({"text": "a", "days": "7", "more": "1"}, False),
+    ],
+)
+def test_free_calls_whose_text_has_no_quotes_obey_too(
+    parser: ToolCallParser, call: str, value: str, arguments: dict[str, str], good: bool
+) -> None:
+    text = call.format("".join(value.format(*one) for one in arguments.items()))
+    assert free(parser, "Well.\n" + text, NOTES) is good
+    if good:
+        found = parsing.of(*asked(parser, NOTES), prepared(""))
+        assert found is not None
+        reader, parts = AnswerReader(found, lambda: "call_1"), Parts()
+        parts.add([*reader.feed(text), *reader.finish(cut=False)])
+        Draft202012Validator(NOTE).validate(json.loads("".join(parts.calls[0].arguments)))
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object", "anyOf": [{"properties": {"a": {"type": "string"}}}]},
+        {"type": "object", "properties": {"a": {"$ref": "#"}}},
+        {"type": "object", "properties": {"a>b": {"type": "string"}}},
+        {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["b"]},
+    ],
+)
+@pytest.mark.parametrize("parser", [ToolCallParser.QWEN3_CODER, ToolCallParser.GLM])
+def test_parameters_that_are_no_list_are_refused_where_text_has_no_quotes(parser: ToolCallParser, schema: Any) -> None:
+    request, model = asked(
+        parser, [{"type": "function", "function": {"name": "f", "parameters": schema, "strict": True}}]
+    )
+    with pytest.raises(InvalidRequest, match="more than a list of properties") as caught:
+        parsing.constraint(request, model, None)
+    assert caught.value.param == "tools"

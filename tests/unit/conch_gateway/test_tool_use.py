@@ -95,9 +95,9 @@ def test_tools_that_are_wrong_are_refused(fields: dict[str, Any], param: str) ->
         ),
         (
             {"tools": [tool(strict=True)]},
-            model(ToolCallParser.QWEN3_CODER),
+            model(ToolCallParser.PYTHONIC),
             "tools",
-            r"form of calls \(qwen3-coder\) cannot be kept to a schema",
+            r"form of calls \(pythonic\) cannot be kept to a schema",
         ),
     ],
 )
@@ -154,6 +154,14 @@ def test_values_without_quotes_are_read_by_the_types_of_the_schema() -> None:
     assert calls is not None
     assert calls.typed_parameters == {"get_weather": {"city": "string", "days": "integer", "x": "any"}}
     assert not calls.several
+
+
+def test_values_that_are_held_to_a_schema_are_json_unless_any_text_will_do() -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string", "maxLength": 3}}}
+    request = chat(tools=[tool(parameters=schema, strict=True)])
+    calls = tool_use.calls(request, model(ToolCallParser.GLM))
+    assert calls is not None
+    assert calls.typed_parameters == {"get_weather": {"a": "string", "b": "any"}}
 
 
 def form(choice: Any, parser: ToolCallParser, **fields: Any) -> Any:

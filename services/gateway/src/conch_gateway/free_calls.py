@@ -11,8 +11,12 @@ from typing import Protocol
 
 from conch_contracts.openai.tools import Tool
 from conch_contracts.parsing import ToolCallParser
+from conch_gateway import unquoted_calls
 from conch_gateway.structural import Format, either, fixed, in_order, matching, separated, tag, text_with
 from conch_gateway.tool_grammar import HERMES, JSON_LIST, Form, arguments_of, call_in, calls_in, calls_of
+
+UNQUOTED_FORMS = frozenset({ToolCallParser.QWEN3_CODER, ToolCallParser.GLM})
+"""The forms that write text without quotes, so that only the schema tells it from a number."""
 
 _ANY_OBJECT: dict[str, object] = {"type": "object"}
 _SPACE = matching(r"\s*")
@@ -27,8 +31,9 @@ _KIMI_CALL, _KIMI_ARGUMENTS, _KIMI_CALL_END = "<|tool_call_begin|>", "<|tool_cal
 
 
 def text_with_calls(tools: Sequence[Tool], parser: ToolCallParser, *, only_one: bool) -> Format:
-    """Return the format of an answer that may call these tools; the parser is one of `FREE_FORMS`."""
-    return _FORMS[parser](list(map(_as_strict_as_asked, tools)), only_one=only_one)
+    """Return the format of an answer that may call these tools, in one of `FREE_FORMS`; raises InvalidRequest."""
+    held = tools if parser in UNQUOTED_FORMS else list(map(_as_strict_as_asked, tools))
+    return _FORMS[parser](held, only_one=only_one)
 
 
 def _as_strict_as_asked(tool: Tool) -> Tool:
@@ -48,6 +53,14 @@ def _llama3(tools: Sequence[Tool], *, only_one: bool) -> Format:
     begun = matching(r"<[^|]|[^\s{<]")
     text = in_order(begun, text_with([tagged], _PYTHON_TAG, only_one=True))
     return either(calls, in_order(_SPACE, either(tagged, text)), _SPACE)
+
+
+def _qwen3_coder(tools: Sequence[Tool], *, only_one: bool) -> Format:
+    return text_with(unquoted_calls.qwen3_coder(tools), "<tool_call>", only_one=only_one)
+
+
+def _glm(tools: Sequence[Tool], *, only_one: bool) -> Format:
+    return text_with(unquoted_calls.glm(tools), "<tool_call>", only_one=only_one)
 
 
 def _mistral(tools: Sequence[Tool], *, only_one: bool) -> Format:
@@ -106,7 +119,9 @@ _FORMS: Mapping[ToolCallParser, _Write] = MappingProxyType(
         ToolCallParser.HERMES: _hermes,
         ToolCallParser.LLAMA3: _llama3,
         ToolCallParser.MISTRAL: _mistral,
+        ToolCallParser.QWEN3_CODER: _qwen3_coder,
         ToolCallParser.DEEPSEEK: _deepseek,
+        ToolCallParser.GLM: _glm,
         ToolCallParser.KIMI_K2: _kimi_k2,
         ToolCallParser.JSON: _json,
     }

@@ -12,6 +12,7 @@ from conch_contracts.grammar import Grammar, GrammarKind
 from conch_contracts.parsing import ThinkingMarks
 
 Format = dict[str, object]
+ANY_TEXT: Format = {"type": "any_text"}
 
 
 def structural(written: Format, whitespace: str | None = None) -> Grammar:
@@ -51,6 +52,11 @@ def separated(tags: Sequence[Format], separator: str, *, only_one: bool) -> Form
     }
 
 
+def perhaps(one: Format) -> Format:
+    """Return the format of a tag that may be left out."""
+    return {**separated([one], "\n", only_one=True), "at_least_one": False}
+
+
 def text_with(tags: Sequence[Format], *triggers: str, only_one: bool) -> Format:
     """Return the format of text in which each trigger begins one of these tags."""
     return {"type": "triggered_tags", "triggers": list(triggers), "tags": list(tags), "stop_after_first": only_one}
@@ -63,7 +69,7 @@ def either(*formats: Format) -> Format:
 
 def behind_thinking(written: Format, marks: ThinkingMarks) -> Format:
     """Return the format of any thinking, its end, and then what the given one wants."""
-    return in_order({"type": "any_text"}, fixed(marks.end), matching(r"\n{0,2}"), written)
+    return in_order(ANY_TEXT, fixed(marks.end), matching(r"\n{0,2}"), written)
 
 
 def perhaps_behind_thinking(written: Format, marks: ThinkingMarks) -> Format:

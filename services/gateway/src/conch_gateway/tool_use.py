@@ -12,13 +12,11 @@ from conch_contracts.openai.chat import ChatCompletionRequest
 from conch_contracts.openai.tools import AllowedToolsChoice, NamedToolChoice, Tool
 from conch_contracts.parsing import Calls, ToolCallParser
 from conch_contracts.records import Route
-from conch_gateway.free_calls import FREE_FORMS, text_with_calls
+from conch_gateway.free_calls import FREE_FORMS, UNQUOTED_FORMS, text_with_calls
 from conch_gateway.mistakes import invalid, unusable
 from conch_gateway.structural import Format
 from conch_gateway.tool_grammar import ENFORCED_FORMS, NO_PARAMETERS, calls_of
-
-_UNQUOTED = frozenset({ToolCallParser.QWEN3_CODER, ToolCallParser.GLM})
-"""The forms that write text without quotes, so that only the schema tells it from a number."""
+from conch_gateway.unquoted_calls import is_any_text
 
 
 def check(request: ChatCompletionRequest) -> None:
@@ -55,7 +53,7 @@ def check_route(request: ChatCompletionRequest, route: Route) -> None:
         raise unusable(
             "tools", "it is not known how this model writes calls; use 'tool_choice': 'required', or set toolCallParser"
         )
-    elif any(tool.function.strict for tool in offered(request)):
+    elif _is_held(request):
         _check_strict(route)
 
 
@@ -107,7 +105,8 @@ def calls(request: ChatCompletionRequest, route: Route) -> Calls | None:
     if not tools:
         return None
     parser = ENFORCED_FORMS[route.chat.tool_calls] if demanded(request) else route.chat.tool_calls
-    typed = {tool.function.name: _types(tool) for tool in tools} if parser in _UNQUOTED else {}
+    held = _is_held(request)
+    typed = {tool.function.name: _types(tool, held=held) for tool in tools} if parser in UNQUOTED_FORMS else {}
     return Calls(
         parser=parser,
         names=tuple(tool.function.name for tool in tools),
@@ -128,11 +127,18 @@ def form(request: ChatCompletionRequest, route: Route) -> Format | None:
 
 
 def free_form(request: ChatCompletionRequest, route: Route) -> Format | None:
-    """Return the form of an answer that may call strict tools or not; None where no tool is strict."""
-    tools = offered(request)
-    if demanded(request) or not any(tool.function.strict for tool in tools):
+    """Return the form of an answer that may call strict tools or not; None where no tool is strict.
+
+    Raises InvalidRequest.
+    """
+    if not _is_held(request):
         return None
-    return text_with_calls(tools, route.chat.tool_calls, only_one=request.parallel_tool_calls is False)
+    return text_with_calls(offered(request), route.chat.tool_calls, only_one=request.parallel_tool_calls is False)
+
+
+def _is_held(request: ChatCompletionRequest) -> bool:
+    """Return whether calls that the model is free to make must obey schemas."""
+    return any(tool.function.strict for tool in offered(request)) and not demanded(request)
 
 
 def _shown(tool: Tool) -> dict[str, object]:
@@ -143,11 +149,15 @@ def _shown(tool: Tool) -> dict[str, object]:
     return {"type": tool.type, "function": {**shown, "parameters": function.parameters or NO_PARAMETERS}}
 
 
-def _types(tool: Tool) -> dict[str, str]:
-    """Return the parameters that are not simply text, as far as the schema's first level says so."""
+def _types(tool: Tool, *, held: bool) -> dict[str, str]:
+    """Return the parameters' types, as far as the schema's first level says so; of `held` ones, which are no JSON."""
     properties = (tool.function.parameters or {}).get("properties")
     found = properties if isinstance(properties, dict) else {}
-    return {name: _type(schema) for name, schema in found.items()}
+    return {name: _held_type(schema) if held else _type(schema) for name, schema in found.items()}
+
+
+def _held_type(schema: object) -> str:
+    return "string" if is_any_text(schema) else "any"
 
 
 def _type(schema: object) -> str:
