@@ -12,6 +12,7 @@ from testkit.transcripts import thoughts, tools
     [
         (tools(ToolCallParser.HERMES), r"call_[0-9a-f]{24}"),
         (tools(ToolCallParser.MISTRAL), r"[A-Za-z0-9]{9}"),
+        (tools(ToolCallParser.JSON), r"[A-Za-z0-9]{9}"),
         (thoughts(), r"call_[0-9a-f]{24}"),
     ],
 )

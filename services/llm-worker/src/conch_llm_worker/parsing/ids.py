@@ -8,11 +8,13 @@ from conch_contracts.parsing import Parsing, ToolCallParser
 
 _MISTRAL_CHARS = string.ascii_letters + string.digits
 _MISTRAL_LENGTH = 9
+_MISTRAL_FORMS = (ToolCallParser.MISTRAL, ToolCallParser.JSON)
+"""The forms in which models of Mistral's write calls: their own, and the list that a demanded call is."""
 
 
 def call_ids(parsing: Parsing) -> Callable[[], str]:
     """Return what makes the ids of an answer's calls; Mistral's templates want nine letters and digits."""
-    if parsing.calls is not None and parsing.calls.parser is ToolCallParser.MISTRAL:
+    if parsing.calls is not None and parsing.calls.parser in _MISTRAL_FORMS:
         return _mistral_id
     return _id
 
