@@ -12,6 +12,7 @@ from openai import AsyncOpenAI
 from prometheus_client.parser import text_string_to_metric_families
 
 from conch_contracts.names import SCRAPED_LABEL
+from testkit.conch import ROOT
 from testkit.golden import Item, load_golden
 from testkit.kubernetes import Cluster, Images
 from testkit.queries import asked, chart_queries
@@ -20,6 +21,8 @@ from testkit.waiting import eventually
 
 ROTATION_S = 180
 """The kubelet brings a changed Secret to its pods within a minute or two."""
+EXAMPLES = ROOT / "examples"
+TOLERANCE = 1e-3
 ADDED_BY_PROMETHEUS = frozenset({"namespace", "pod"})
 
 
@@ -38,18 +41,51 @@ def tiny(conch: Release) -> str:
     return name
 
 
+@pytest.fixture(scope="module")
+def encoders(conch: Release) -> tuple[str, ...]:
+    """Give the names of a reranker and a classifier that serve, on workers that were not there without them."""
+    names = tuple(conch.apply_example(EXAMPLES / f"{name}.yaml") for name in ("tiny-reranker", "tiny-classifier"))
+    for name in names:
+        conch.wait_ready(name)
+    return names
+
+
 async def text_of(client: AsyncOpenAI, model: str, item: Item) -> str:
     messages: Any = item.messages
     stream = await client.chat.completions.create(model=model, messages=messages, temperature=0, stream=True)
     return "".join([chunk.choices[0].delta.content or "" async for chunk in stream])
 
 
-async def test_streams_through_the_ingress_equal_the_reference(conch: Release, tiny: str) -> None:
+async def chats_as_the_reference(conch: Release, model: str) -> None:
     items = load_golden().chats()
     async with conch.client() as client:
-        assert [model.id async for model in client.models.list()] == [tiny]
-        texts = await asyncio.gather(*(text_of(client, tiny, item) for item in items))
+        assert model in [found.id async for found in client.models.list()]
+        texts = await asyncio.gather(*(text_of(client, model, item) for item in items))
     assert dict(zip([item.name for item in items], texts, strict=True)) == {item.name: item.text for item in items}
+
+
+async def encodes_as_the_reference(conch: Release) -> None:
+    async with conch.client() as client:
+        for item in golden("tiny-reranker"):
+            pairs = {"model": "tiny-reranker", "query": item["query"], "documents": item["documents"]}
+            answer: Any = await client.post("/rerank", body=pairs, cast_to=object)
+            scores = {result["index"]: result["relevance_score"] for result in answer["results"]}
+            assert [scores[index] for index in range(len(scores))] == pytest.approx(item["scores"], abs=TOLERANCE)
+        items = golden("tiny-classifier")
+        texts = {"model": "tiny-classifier", "input": [item["text"] for item in items]}
+        answer = await client.post("/classify", body=texts, cast_to=object)
+    for entry, item in zip(answer["data"], items, strict=True):
+        assert entry["label"] == item["label"]
+        assert entry["probs"] == pytest.approx(item["probs"], abs=TOLERANCE)
+
+
+def golden(encoder: str) -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = json.loads((EXAMPLES / encoder / "golden.json").read_text())["items"]
+    return items
+
+
+async def test_streams_through_the_ingress_equal_the_reference(conch: Release, tiny: str) -> None:
+    await chats_as_the_reference(conch, tiny)
 
 
 def test_what_dashboard_and_alerts_ask_for_is_exported(conch: Release, tiny: str) -> None:
@@ -86,6 +122,10 @@ async def test_keys_are_rotated_without_a_restart(conch: Release, tiny: str) -> 
 
 def test_the_release_tests_itself(conch: Release, tiny: str) -> None:
     assert "Succeeded" in conch.helm("test", NAME, "--timeout=120s")
+
+
+async def test_encoders_answer_through_the_ingress_as_the_reference(conch: Release, encoders: tuple[str, ...]) -> None:
+    await encodes_as_the_reference(conch)
 
 
 def test_nothing_is_left_but_the_definition(conch: Release, tiny: str) -> None:

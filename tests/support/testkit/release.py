@@ -18,6 +18,7 @@ from testkit.kubernetes import Cluster, Images, Namespace, definition_by_chart, 
 NAME = "trial"
 _CHART = Path(__file__).parents[3] / "charts" / "conch"
 _INSTALL_S = 240
+_WAIT = ("--wait", f"--timeout={_INSTALL_S}s")
 _GONE_S = 120
 _WAIT_S = 600
 _SMALL: Mapping[str, Any] = {"resources": {"requests": {"cpu": "30m"}}}
@@ -32,8 +33,13 @@ class Release:
 
     namespace: Namespace
     models: Namespace
-    images: Images
-    host: str
+    values: Mapping[str, Any]
+    """What the chart is told."""
+
+    @property
+    def host(self) -> str:
+        """Return the host that its ingress answers for."""
+        return str(self.values["ingress"]["host"])
 
     @property
     def url(self) -> str:
@@ -42,10 +48,17 @@ class Release:
         assert url is not None, "CONCH_TEST_INGRESS_URL must say where the cluster's ingress answers."
         return url
 
-    def install(self, values: Mapping[str, Any]) -> None:
+    def install(self) -> None:
         """Install the chart and wait for its pods."""
-        options = ("--values=-", "--wait", f"--timeout={_INSTALL_S}s")
-        self.helm("install", NAME, _CHART, *options, stdin=json.dumps(values))
+        self.helm("install", NAME, _CHART, "--values=-", *_WAIT, stdin=json.dumps(self.values))
+
+    def upgrade(self, *options: str) -> None:
+        """Upgrade as the documentation says, with these options of helm, and wait for the new pods."""
+        self.helm("upgrade", NAME, _CHART, "--reset-then-reuse-values", *options, *_WAIT)
+
+    def roll_back(self) -> None:
+        """Go back to the revision before the last upgrade, and wait for its pods."""
+        self.helm("rollback", NAME, *_WAIT)
 
     def helm(self, *words: str | Path, stdin: str | None = None) -> str:
         """Run helm in the release's namespace; a failure is an AssertionError with what it says."""
@@ -78,9 +91,9 @@ class Release:
         found += [name for name in wide.split() if self.namespace.name in name]
         return [name for name in found if name not in _MADE_BY_KUBERNETES]
 
-    def apply_example(self, **spec: Any) -> str:
-        """Apply the example model, with changes of its spec, and return its name."""
-        model: dict[str, Any] = yaml.safe_load(EXAMPLE.read_text())
+    def apply_example(self, example: Path = EXAMPLE, /, **spec: Any) -> str:
+        """Apply an example's model, with changes of its spec, and return its name."""
+        model: dict[str, Any] = yaml.safe_load(example.read_text())
         model["spec"] |= spec
         self.models.apply(model)
         return str(model["metadata"]["name"])
@@ -122,23 +135,24 @@ def release(cluster: Cluster, images: Images, **values: Any) -> Iterator[Release
         fresh_namespace(cluster) as namespace,
         fresh_namespace(cluster) as models,
     ):
-        made = Release(namespace, models, images, host=f"{namespace.name}.example.com")
+        ours = _values(namespace, models, images, values)
+        made = Release(namespace, models, {**ours, "crds": {"enabled": by_chart}})
         try:
-            made.install(_values(made, values) | {"crds": {"enabled": by_chart}})
+            made.install()
             yield made
         finally:
             made.remove()
 
 
-def _values(made: Release, more: Mapping[str, Any]) -> dict[str, Any]:
-    gateway, redis = made.images["gateway"], made.images["redis"]
+def _values(namespace: Namespace, models: Namespace, images: Images, more: Mapping[str, Any]) -> dict[str, Any]:
+    gateway, redis = images["gateway"], images["redis"]
     prefix, _, tag = gateway.rpartition(":")
     return {
         "images": {"prefix": prefix.removesuffix("/gateway"), "tag": tag},
-        "ingress": {"host": made.host},
-        "operator": {**_SMALL, "watchNamespaces": [made.models.name]},
+        "ingress": {"host": f"{namespace.name}.example.com"},
+        "operator": {**_SMALL, "watchNamespaces": [models.name]},
         "gateway": {**_SMALL, **more.get("gateway", {})},
         "tokenizer": _SMALL,
-        "workers": {"llm": _SMALL},
+        "workers": {"llm": _SMALL, "embed": _SMALL},
         "redis": {**_SMALL, "image": redis, "persistence": {"enabled": False}},
     }

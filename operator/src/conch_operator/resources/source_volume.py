@@ -5,13 +5,16 @@ copied for the agent. All other sources are volumes; what is downloaded lies on 
 """
 
 from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
 from typing import Any
 
+from conch_contracts.encoder_dialect import ONNX_FILES
 from conch_contracts.modeldeployment import ModelSpec
 from conch_contracts.spec.fields import quantity_value
 from conch_contracts.spec.source import DownloadCacheSpec, SourceSpec
 from conch_kit.bundles import TOKENIZER_FILES
 from conch_operator.download.place import folder_name
+from conch_operator.encoder_folder import SENTENCE_FILES
 
 Object = dict[str, Any]
 
@@ -19,6 +22,7 @@ IMAGE_MODELS = "/models"
 """Below it an engine image may hold models."""
 SOURCE_MOUNT = "/conch/source"
 """Where the agent finds the folder."""
+_COPIED = (*TOKENIZER_FILES, *SENTENCE_FILES)
 _VOLUME = "source"
 _NOTES_BYTES = 64 * 1024 * 1024
 """Room for what a download leaves beside the files; a pod that takes more than its limit is evicted."""
@@ -69,11 +73,12 @@ def copying_container(source: SourceSpec, image: str) -> Object:
     Weights are only named, by empty files, so that the agent can tell whether there are any. What is missing is for the
     agent to say, so this never fails because of the model.
     """
-    names = " ".join(TOKENIZER_FILES)
+    found = f"{SOURCE_MOUNT}/found"
+    folders = sorted({str(PurePosixPath(found, name).parent) for name in (*_COPIED, *ONNX_FILES)})
     script = (
-        f'cd "$1" 2>/dev/null || {{ rmdir {SOURCE_MOUNT}/found 2>/dev/null; exit 0; }}; mkdir -p {SOURCE_MOUNT}/found; '
-        f'for name in {names}; do if [ -f "$name" ]; then cp "$name" {SOURCE_MOUNT}/found/; fi; done; '
-        f'for name in *.safetensors; do if [ -f "$name" ]; then : >"{SOURCE_MOUNT}/found/$name"; fi; done'
+        f'cd "$1" 2>/dev/null || {{ rmdir {found} 2>/dev/null; exit 0; }}; mkdir -p {" ".join(folders)}; '
+        f'for name in {" ".join(_COPIED)}; do if [ -f "$name" ]; then cp "$name" "{found}/$name"; fi; done; '
+        f'for name in *.safetensors {" ".join(ONNX_FILES)}; do if [ -f "$name" ]; then : >"{found}/$name"; fi; done'
     )
     return {
         "name": "files",
