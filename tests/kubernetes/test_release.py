@@ -128,6 +128,19 @@ async def test_encoders_answer_through_the_ingress_as_the_reference(conch: Relea
     await encodes_as_the_reference(conch)
 
 
+async def test_a_backup_brings_the_same_models_to_a_fresh_release(
+    conch: Release, tiny: str, encoders: tuple[str, ...]
+) -> None:
+    backup = conch.models.kubectl("get", "modeldeployments", "-o", "yaml")
+    conch.remove()
+    conch.install()
+    conch.models.kubectl("apply", "-f", "-", stdin=backup)
+    for model in (tiny, *encoders):
+        conch.wait_ready(model)
+    await chats_as_the_reference(conch, tiny)
+    await encodes_as_the_reference(conch)
+
+
 def test_nothing_is_left_but_the_definition(conch: Release, tiny: str) -> None:
     conch.remove()
     assert conch.left() == []
