@@ -4,12 +4,14 @@ Level-triggered: a round looks only at what is, so a start, an edited file, an e
 same function. Nothing here knows processes or Kubernetes; both are behind the `Cluster` port.
 """
 
+import asyncio
 import logging
 import time
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Protocol
+from functools import partial
+from typing import Protocol, TypeVar
 
 from conch_contracts.modeldeployment import ModelSpec
 from conch_contracts.names import Digest, EngineAddress, ModelId
@@ -41,6 +43,11 @@ from conch_operator.status import Statuses, describe
 from conch_operator.withdrawals import LONGEST_WAIT_S, Withdrawals
 
 log = logging.getLogger(__name__)
+
+SECOND_TRY_S = 0.25
+"""After which the registry is asked once more: a Redis that is slow for a moment makes no model unready."""
+
+T = TypeVar("T")
 
 
 class Publisher(Protocol):
@@ -109,8 +116,11 @@ class Ports:
 class Reconciler:
     """Runs rounds, and carries from one to the next only what cannot be observed again."""
 
-    def __init__(self, ports: Ports, *, longest_withdrawal_s: float = LONGEST_WAIT_S) -> None:
+    def __init__(
+        self, ports: Ports, *, longest_withdrawal_s: float = LONGEST_WAIT_S, second_try_s: float = SECOND_TRY_S
+    ) -> None:
         self._ports = ports
+        self._second_try_s = second_try_s
         self._withdrawals = Withdrawals(longest_withdrawal_s)
         self._found: Mapping[ModelId, RoutedModel] | None = None
 
@@ -172,7 +182,7 @@ class Reconciler:
             if not self._ports.reader.answered:
                 raise RegistryUnavailable("it has not been read yet")
             for digest, facts in _tokenizers(desired, observed).items():
-                if await self._ports.bundles.has(digest):
+                if await self._asked_twice(partial(self._ports.bundles.has, digest)):
                     continue
                 try:
                     _, data = await self._ports.sources.bundle(facts)
@@ -189,12 +199,20 @@ class Reconciler:
         revision: int | None = None
         if error is None:
             try:
-                revision = await self._ports.publisher.publish(steps.routes)
+                revision = await self._asked_twice(partial(self._ports.publisher.publish, steps.routes))
                 await self._ports.cluster.mark_serving(_reached(steps.routes, observed))
             except (RegistryUnavailable, RegistryError) as unavailable:
                 error = str(unavailable)
         self._withdrawals.note(steps.withdraw, revision, self._ports.clock())
         return Published(frozenset(steps.routes) if error is None else frozenset(), error)
+
+    async def _asked_twice(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """Ask the registry something that may be asked again; raises RegistryError and RegistryUnavailable."""
+        try:
+            return await ask()
+        except RegistryUnavailable:
+            await asyncio.sleep(self._second_try_s)
+            return await ask()
 
 
 def _tokenizers(desired: Desired, observed: Observed) -> dict[Digest, SourceFacts]:

@@ -63,10 +63,11 @@ class FakeRegistry:
     answered: bool = True
     stored: set[Digest] = field(default_factory=set)
     full: bool = False
+    slow: int = 0
+    """So many answers come too late."""
 
     async def publish(self, models: Mapping[ModelId, RoutedModel]) -> int:
-        if self.down:
-            raise RegistryUnavailable("refused")
+        self._answer()
         self.revision += dict(models) != self.routes
         self.routes = dict(models)
         return self.revision
@@ -75,9 +76,13 @@ class FakeRegistry:
         return (GatewayBeat(id="g", sequence=1, revision=self.applied),)
 
     async def has(self, name: Digest) -> bool:
-        if self.down:
-            raise RegistryUnavailable("refused")
+        self._answer()
         return name in self.stored
+
+    def _answer(self) -> None:
+        self.slow -= 1
+        if self.down or self.slow >= 0:
+            raise RegistryUnavailable("refused")
 
     async def put(self, name: Digest, data: bytes) -> None:
         if self.full:
@@ -116,7 +121,7 @@ class World:
         self.ports = Ports(
             sources, self.cluster, plan_processes, registry, registry, registry, prober, tokenizer_of, lambda: 0.0
         )
-        self.reconciler = Reconciler(self.ports)
+        self.reconciler = Reconciler(self.ports, second_try_s=0)
         self.statuses: Statuses = {}
 
     async def rounds(self, *models: DesiredModel, count: int = 6) -> Any:
@@ -273,6 +278,14 @@ async def test_while_the_registry_is_down_engines_run_on_and_the_status_says_so(
     statuses = await world.rounds(model, count=1)
     assert statuses[model.id].ready
     assert len(world.registry.stored) == 1
+
+
+@pytest.mark.parametrize(("late", "ready"), [(1, True), (2, False)])
+async def test_a_registry_that_is_slow_once_makes_no_model_unready(world: World, late: int, ready: bool) -> None:
+    model = world.model()
+    await world.rounds(model)
+    world.registry.slow = late
+    assert (await world.rounds(model, count=1))[model.id].ready is ready
 
 
 async def test_a_crashed_engine_is_withdrawn_until_it_answers_again(world: World) -> None:
