@@ -22,6 +22,8 @@ from testkit.servers.scripted_http import Call, ScriptedHttp
 
 WORK = "/internal/v1/encode"
 AT_ONCE_S = 0.2
+SOON_S = 2.0
+"""Long enough to send a request in, on any machine."""
 LONG_S = 600.0
 LIMIT_S = 120.0
 
@@ -70,6 +72,17 @@ async def test_the_requests_of_a_frozen_one_are_taken_from_it() -> None:
             await work
     assert not lost.value.started
     assert [call.path for call in server.calls].count(WORK) == 1
+
+
+async def test_a_request_that_was_being_sent_when_it_froze_is_taken_too() -> None:
+    async with asyncio.timeout(LIMIT_S), ScriptedHttp(Worker(frozen=True)) as server, ConnectionPool() as pool:
+        url = WorkerUrl(server.url)
+        async with SilentWorkers(pool, SOON_S) as silent:
+            silent.look(snapshot(workers=(url,)))
+            silent.look(Snapshot.EMPTY)
+            with pytest.raises(AnswerLost):
+                async with pool.post(Post(url, WORK, (), b"{}")):
+                    pass
 
 
 async def test_one_that_answers_something_keeps_them() -> None:

@@ -41,6 +41,7 @@ class SilentWorkers:
         self._patience_s = patience_s
         self._alive: frozenset[WorkerUrl] = frozenset()
         self._asking: dict[WorkerUrl, asyncio.Task[None]] = {}
+        self._second_look: asyncio.TimerHandle | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -48,14 +49,27 @@ class SilentWorkers:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._second_look is not None:
+            self._second_look.cancel()
         asking = list(self._asking.values())
         for task in asking:
             task.cancel()
         await asyncio.gather(*asking, return_exceptions=True)
 
     def look(self, snapshot: Snapshot) -> None:
-        """Begin to ask those that owe an answer and are not in the registry any more."""
-        self._alive = frozenset(beat.url for beats in snapshot.workers.values() for beat in beats)
+        """Begin to ask those that owe an answer and are not in the registry any more.
+
+        A request that was being sent when its process vanished is found by a second look.
+        """
+        alive = frozenset(beat.url for beats in snapshot.workers.values() for beat in beats)
+        vanished, self._alive = self._alive - alive, alive
+        self._ask()
+        if vanished:
+            if self._second_look is not None:
+                self._second_look.cancel()
+            self._second_look = asyncio.get_running_loop().call_later(self._patience_s, self._ask)
+
+    def _ask(self) -> None:
         for url in self._connections.awaited() - self._alive - self._asking.keys():
             self._asking[url] = asyncio.create_task(self._follow(url))
 
