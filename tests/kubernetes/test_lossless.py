@@ -1,7 +1,8 @@
-"""No request fails and no stream breaks while parts of a release are replaced, scaled, evicted and deleted."""
+"""No request fails and no stream breaks while a release is upgraded, and its parts replaced, scaled and evicted."""
 
+import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -54,6 +55,15 @@ async def test_a_changed_model(conch: Release, model: str) -> None:
         await engine.without(before)
 
 
+async def test_an_upgrade_and_the_way_back(conch: Release, model: str) -> None:
+    parts = [Part(conch, component) for component in (*SERVICES, "operator")]
+    engines = Part(conch, "engine").pods()
+    async with nothing_lost(conch, model):
+        await all_replaced(parts, lambda: conch.upgrade("--set=logLevel=WARNING"))
+        await all_replaced(parts, conch.roll_back)
+    assert Part(conch, "engine").pods() == engines
+
+
 @pytest.mark.parametrize("component", SERVICES)
 async def test_a_rolling_update(conch: Release, model: str, component: str) -> None:
     part = Part(conch, component)
@@ -87,6 +97,14 @@ async def test_deletion_of_each_pod(conch: Release, model: str, component: str) 
         for pod, uid in part.pods().items():
             part.namespace.kubectl("delete", "pod", pod, "--wait=false")
             await part.without({pod: uid})
+
+
+async def all_replaced(parts: "Sequence[Part]", change: Callable[[], None]) -> None:
+    """Change a release and wait until none of the pods that these parts had is left."""
+    before = [part.pods() for part in parts]
+    await asyncio.to_thread(change)
+    for part, pods in zip(parts, before, strict=True):
+        await part.without(pods)
 
 
 class Part:
