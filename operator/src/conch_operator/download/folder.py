@@ -49,7 +49,7 @@ class Progress:
 class Patience:
     """How long a process waits before it leaves the rest to the next one."""
 
-    pause_s: float = 1.0
+    pause_s: float = 0.5
     """Between two attempts; longer each time."""
     turn_s: float = 600.0
     """For another process that downloads the same files; it may also hang, or be on a node that is lost."""
