@@ -247,6 +247,13 @@ def test_beside_a_strict_tool_another_one_takes_any_object() -> None:
     assert not free(ToolCallParser.JSON, '[{"name": "now", "parameters": [1]}]', mixed)
 
 
+@pytest.mark.parametrize("name", ["tool", "tool-2", "tool-parallel", "tool-result", "tool-not-needed"])
+def test_what_the_model_writes_by_itself_is_allowed_with_strict_tools(name: str) -> None:
+    item = load_golden().named(name)
+    tools = [{**tool, "function": {**tool["function"], "strict": True}} for tool in item.tools or ()]
+    assert free(ToolCallParser.HERMES, item.text, tools)
+
+
 NOTE = {
     "type": "object",
     "properties": {
