@@ -91,7 +91,6 @@ def test_files_that_cannot_be_loaded_are_reported(tmp_path: Path) -> None:
     [
         (b"", "Invalid JSON"),
         (b"[]", "should be an object"),
-        (b'{"digest": "%b", "foo": 1}' % DIGEST.encode(), "foo"),
         (b'{"digest": "%b", "prompts": [1.5]}' % DIGEST.encode(), "prompts"),
         (b'{"digest": "x", "prompts": ["\\ud800"]}', "Invalid JSON"),
         (b'{"digest": "x", "prompts": ' + b"[" * 100_000, "Invalid JSON"),

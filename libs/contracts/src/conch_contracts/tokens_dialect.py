@@ -7,7 +7,7 @@ Triton's final flag. Log-probability tensors are present only when the parameter
 | tensor              | direction | type, shape     | meaning                                                         |
 |---------------------|-----------|-----------------|-----------------------------------------------------------------|
 | input_ids           | in        | INT32 [P]       | the prompt, at least one id                                     |
-| parameters          | in        | STRING [1]      | `SamplingParameters` as JSON                                    |
+| parameters          | in        | STRING [1]      | `SamplingParameters` as JSON; what is left out has its default  |
 | token_ids           | out       | INT32 [K]       | new tokens, the ending one included; K may be 0 in the last     |
 | logprobs            | out       | FP32 [K]        | natural log probability of each new token                       |
 | top_ids             | out       | INT32 [K, N]    | the N most likely ids at each position, most likely first       |
@@ -19,8 +19,9 @@ Triton's final flag. Log-probability tensors are present only when the parameter
 | stop_token_id       | out       | INT32 [1]       | last response only: the id that ended it, -1 when none did      |
 
 Log probabilities are those of the raw logits, before temperature, penalties and bias, unless `temp_scaled_logprobs` or
-`top_p_normalized_logprobs` asks for others. A request whose parameters cannot be obeyed gets a Triton error whose
-message is `INVALID: <name>: <reason>`, with the parameter's or the tensor's name.
+`top_p_normalized_logprobs` asks for others. A request whose parameters cannot be obeyed, or are not known, gets a
+Triton error whose message is `INVALID: <name>: <reason>`, with the parameter's or the tensor's name. Workers leave out
+what has its default, so that an older engine refuses only what it would otherwise ignore.
 """
 
 INPUT_IDS = "input_ids"

@@ -39,7 +39,7 @@ class GenerationRequest:
 def parse_request(prompt: NDArray[np.int32], parameters: bytes, limits: ModelLimits) -> GenerationRequest:
     """Check one request against the model; raises InvalidRequest, naming the parameter."""
     try:
-        sampling = SamplingParameters.model_validate_json(parameters)
+        sampling = SamplingParameters.model_validate_json(parameters, extra="forbid")
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         raise InvalidRequest(f"{'.'.join(map(str, first['loc'])) or 'parameters'}: {first['msg']}") from error

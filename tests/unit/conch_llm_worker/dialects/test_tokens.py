@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from conch_contracts.generation import SamplingParameters
 from conch_kit.errors import InvalidRequest
 from conch_kit.triton.errors import MalformedResponse
 from conch_llm_worker.dialects import tokens
@@ -11,15 +12,15 @@ from testkit.engine_messages import inputs, response, tokens_response
 from testkit.generate_requests import backend, generate_request, sampling
 
 
-def test_a_call_sends_the_ids_and_all_parameters() -> None:
+def test_a_call_sends_the_ids_and_each_parameter_that_is_not_its_default() -> None:
     parameters = sampling(seed=5, logit_bias={3: 1.5}, bad_words=((1, 2),))
     call = tokens.dispatch(generate_request(), (7, 8, 9), parameters)
     assert call.streamed
     assert call.message.model_name == "m"
     assert inputs(call.message) == {"input_ids": ("INT32", [3], [7, 8, 9])}
     sent = json.loads(call.message.raw_input_contents[1][4:])
-    assert sent == json.loads(parameters.model_dump_json())
-    assert sent["logit_bias"] == {"3": 1.5}
+    assert sent == {"max_tokens": 100, "temperature": 0.0, "seed": 5, "logit_bias": {"3": 1.5}, "bad_words": [[1, 2]]}
+    assert SamplingParameters.model_validate(sent) == parameters
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ def dispatch(request: GenerateRequest, prompt: Sequence[int], sampling: Sampling
     refuse(request, sampling)
     message = new_request(request.target.model, request.request_id)
     add_input(message, wire.INPUT_IDS, "INT32", [len(prompt)], prompt)
-    add_input(message, wire.PARAMETERS, "BYTES", [1], [sampling.model_dump_json().encode()])
+    add_input(message, wire.PARAMETERS, "BYTES", [1], [sampling.model_dump_json(exclude_defaults=True).encode()])
     return Dispatch(message, TokensReader(), streamed=True)
 
 

@@ -29,7 +29,7 @@ class TritonPythonModel:
 
     def stream(self, sender, answer, sampling):
         """Send the tokens, and how they end."""
-        end = (sampling["eos_token_ids"] or [self.separator])[0]
+        end = (sampling.get("eos_token_ids") or [self.separator])[0]
         made = [*answer, end][: sampling["max_tokens"]]
         start, size = 0, 1
         while start < len(made):

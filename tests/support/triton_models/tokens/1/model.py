@@ -10,6 +10,16 @@ import triton_python_backend_utils as pb
 sys.path.insert(0, str(Path(__file__).parent))
 import script
 
+DEFAULTS = {
+    "min_tokens": 0,
+    "temperature": 1.0,
+    "seed": None,
+    "ignore_eos": False,
+    "eos_token_ids": [],
+    "stop_token_ids": [],
+    "logprobs": None,
+}
+
 
 class TritonPythonModel:
     """Answers with a script."""
@@ -24,7 +34,7 @@ class TritonPythonModel:
 
     def read(self, request):
         """Return the job of a request."""
-        parameters = json.loads(script.array(request, "parameters", batched=False)[0])
+        parameters = DEFAULTS | json.loads(script.array(request, "parameters", batched=False)[0])
         ids = script.array(request, "input_ids", batched=False).tolist()
         ends = parameters["stop_token_ids"] + ([] if parameters["ignore_eos"] else parameters["eos_token_ids"])
         return script.Job(
