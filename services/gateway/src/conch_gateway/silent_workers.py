@@ -8,6 +8,7 @@ in good order, keeps them. A request costs nothing for this.
 
 import asyncio
 import logging
+from contextlib import suppress
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -87,9 +88,17 @@ class SilentWorkers:
 
     async def _is_silent(self, url: WorkerUrl) -> bool:
         try:
-            async with asyncio.timeout(self._patience_s), self._connections.post(Post(url, _PATH, (), b"{}")):
-                return False
-        except (TimeoutError, ConnectTimedOut):
+            async with asyncio.timeout(self._patience_s):
+                await self._answered(url)
+        except TimeoutError:
             return True
         except UpstreamFailure:
             return False  # it refuses connections and has closed, or will close, those that it has
+        return False
+
+    async def _answered(self, url: WorkerUrl) -> None:
+        """Wait until it answers anything; a connection that did not come in time may come at the next try."""
+        while True:
+            with suppress(ConnectTimedOut):
+                async with self._connections.post(Post(url, _PATH, (), b"{}")):
+                    return
