@@ -199,7 +199,14 @@ def _fitting(
 def _without(
     tokenizer: Digest, model: DesiredModel, observed: Observed, engines: tuple[Engine, ...]
 ) -> tuple[Engine, ...]:
-    """Return the engines that were not started with a tokenizer that is not to be had."""
+    """Return the engines that were not started with a tokenizer that is not to be had.
+
+    Which tokenizer an engine of someone else has, nobody knows: one that is only now named may have the new one.
+    """
+    external = model.deployment.spec.engine.external
+    if external is not None:
+        held = observed.held_engines.get(model.id, ())
+        return held if held and external_engine(model, external) not in held else engines
     started = {engine.engine.grpc for engine in observed.engines_of(model.id) if engine.tokenizer == tokenizer}
     return tuple(engine for engine in engines if engine.grpc not in started)
 

@@ -178,6 +178,26 @@ def test_an_external_engine_serves_under_its_old_name_until_the_new_one_was_aske
     assert (route.engine_model, [record.model for record in records]) == names
 
 
+@pytest.mark.parametrize(
+    ("wanted", "probe", "names"),
+    [
+        pytest.param("new", READY, ["old"], id="another engine"),
+        pytest.param("new", FAILING, ["old"], id="another engine that is not there"),
+        pytest.param("old", READY, ["old"], id="the same engine"),
+        pytest.param("old", FAILING, [], id="the same engine, which fails"),
+    ],
+)
+def test_an_external_engine_waits_for_the_tokenizer_that_came_with_it(
+    wanted: str, probe: Probe, names: list[str]
+) -> None:
+    sources = {ONE.id: replace(FACTS, digest=OLD)}
+    before = plan_workloads(Desired((of_others("old"),)), Observed(sources=sources, external={ONE.id: READY}))
+    known, held = before.routes[ONE.id]
+    given = {"external": {ONE.id: probe}, "routes": {ONE.id: known}, "held_engines": {ONE.id: held}}
+    route, records = planned(of_others(wanted), [], **given, unstored={NEW: "it is too large"}).routes[ONE.id]
+    assert (route, [record.model for record in records]) == (known, names)
+
+
 @pytest.mark.parametrize("plan", [plan_workloads, plan_processes])
 def test_what_served_before_serves_until_it_was_asked(plan: object) -> None:
     pending, unknown = engine(ONE, 0, probe=PENDING), engine(ONE, 1, probe=PENDING)
