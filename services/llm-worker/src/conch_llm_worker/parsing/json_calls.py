@@ -83,7 +83,24 @@ def value(tape: Tape, emit: Emit) -> Steps[None]:
     elif first == '"':
         emit(orjson.dumps((yield from _text(tape))).decode())
     else:
-        yield from _scalar(tape, emit)
+        emit((yield from scalar(tape)))
+
+
+def scalar(tape: Tape) -> Steps[str]:
+    """Read a number or a word; what follows it decides that it is over."""
+    while True:
+        match = _SCALAR.match(tape.text)
+        end = 0 if match is None else match.end()
+        if end > _MAX_SCALAR:
+            raise NoCall
+        if end < len(tape.text):
+            break
+        if tape.ended:
+            raise NoCall
+        yield
+    if not end:
+        raise NoCall
+    return tape.take(end)
 
 
 def objects(tape: Tape, separator: re.Pattern[str], names: Container[str] | None) -> Steps[None]:
@@ -183,23 +200,6 @@ def _nested(tape: Tape, emit: Emit) -> Steps[None]:
         if tape.ended:
             raise NoCall
         yield
-
-
-def _scalar(tape: Tape, emit: Emit) -> Steps[None]:
-    """Read a number or a word; what follows it decides that it is over."""
-    while True:
-        match = _SCALAR.match(tape.text)
-        end = 0 if match is None else match.end()
-        if end > _MAX_SCALAR:
-            raise NoCall
-        if end < len(tape.text):
-            break
-        if tape.ended:
-            raise NoCall
-        yield
-    if not end:
-        raise NoCall
-    emit(tape.take(end))
 
 
 def _arguments(tape: Tape, emit: Emit) -> Steps[None]:

@@ -1,18 +1,16 @@
 """Reads values as Python writes them, while they come, and passes them on as JSON."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 
 import orjson
 
-from conch_llm_worker.parsing.tagged_values import escaped
+from conch_llm_worker.parsing.json_calls import Emit, scalar
+from conch_llm_worker.parsing.tagged_values import PYTHON_WORDS, escaped
 from conch_llm_worker.parsing.tape import NoCall, Steps, Tape, expect, skip_space
 
 _MAX_DEPTH = 32
-_MAX_SCALAR = 64
-_SCALAR = re.compile(r"[\w.+-]*")
-_WORDS: Mapping[str, str] = MappingProxyType({"True": "true", "False": "false", "None": "null"})
 _ESCAPES: Mapping[str, str] = MappingProxyType(
     {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v", "0": "\0", "\n": ""}
     | {character: character for character in "\\'\""}
@@ -21,8 +19,6 @@ _CODES: Mapping[str, int] = MappingProxyType({"x": 2, "u": 4, "U": 8})
 """Escapes of a character's number, and how many digits that has."""
 _STOPS: Mapping[str, re.Pattern[str]] = MappingProxyType({"'": re.compile(r"['\\]"), '"': re.compile(r'["\\]')})
 _CLOSING: Mapping[str, str] = MappingProxyType({"[": "]", "(": ")", "{": "}"})
-
-Emit = Callable[[str], object]
 
 
 def python_value(tape: Tape, emit: Emit, depth: int = 0) -> Steps[None]:
@@ -35,7 +31,7 @@ def python_value(tape: Tape, emit: Emit, depth: int = 0) -> Steps[None]:
     elif first in "'\"":
         yield from _string(tape, emit)
     else:
-        yield from _scalar(tape, emit)
+        yield from _word(tape, emit)
 
 
 def _nested(tape: Tape, emit: Emit, depth: int) -> Steps[None]:
@@ -111,20 +107,10 @@ def _character(digits: str) -> str:
         raise NoCall from None
 
 
-def _scalar(tape: Tape, emit: Emit) -> Steps[None]:
-    """Read a number or a word, Python's or JSON's; what follows it decides that it is over."""
-    while True:
-        match = _SCALAR.match(tape.text)
-        end = 0 if match is None else match.end()
-        if end > _MAX_SCALAR:
-            raise NoCall
-        if end < len(tape.text):
-            break
-        if tape.ended:
-            raise NoCall
-        yield
-    word = tape.take(end)
-    value = _WORDS.get(word, word)
+def _word(tape: Tape, emit: Emit) -> Steps[None]:
+    """Read a number or a word, Python's or JSON's."""
+    word = yield from scalar(tape)
+    value = PYTHON_WORDS.get(word, word)
     try:
         orjson.loads(value)
     except orjson.JSONDecodeError:

@@ -4,7 +4,8 @@ A value is text, which is passed on while it comes, unless the tool's schema giv
 is read to its end, and what is not of that type stays text, for the tool to complain about.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 import orjson
@@ -12,7 +13,7 @@ import orjson
 from conch_llm_worker.parsing.tape import NoCall, Steps, Tape
 from conch_llm_worker.partials import Words
 
-_WORDS = {"True": b"true", "False": b"false", "None": b"null"}
+PYTHON_WORDS: Mapping[str, str] = MappingProxyType({"True": "true", "False": "false", "None": "null"})
 """How Python programs write what JSON writes otherwise; models mix them up."""
 
 
@@ -69,9 +70,9 @@ def _pieces(tape: Tape, tags: Tags, emit: Callable[[str], object]) -> Steps[None
 
 def _converted(text: str) -> str:
     stripped = text.strip()
-    data = _WORDS.get(stripped, stripped.encode())
+    value = PYTHON_WORDS.get(stripped, stripped)
     try:
-        orjson.loads(data)
+        orjson.loads(value)
     except orjson.JSONDecodeError:
         return orjson.dumps(text).decode()
-    return data.decode()
+    return value
