@@ -14,8 +14,6 @@ from testkit.operators import Plane, bare_plane
 from testkit.waiting import eventually
 
 TAKEOVER_S = 20
-LEASE_S = 15
-"""An operator that does not hand its Lease over keeps others waiting for so long."""
 
 
 @pytest.fixture
@@ -61,7 +59,8 @@ async def test_an_operator_that_ends_hands_over_at_once(world: Plane) -> None:
         await eventually(lambda: holder(world) == "first", "the first to lead", timeout_s=60)
         with world.operator("second"):
             first.stop()
-            await eventually(lambda: holder(world) == "second", "the second to lead", timeout_s=LEASE_S)
+            assert holder(world) in ("", "second")  # it would have its Lease for 15 s more
+            await eventually(lambda: holder(world) == "second", "the second to lead", timeout_s=60)
 
 
 def holder(world: Plane) -> str:
