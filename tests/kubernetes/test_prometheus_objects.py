@@ -15,7 +15,7 @@ from testkit.kubernetes import Cluster
 
 DEFINITIONS = sorted((Path(__file__).parent / "definitions").glob("*.yaml"))
 FLAGS = [f"--set=monitoring.{one}.enabled=true" for one in ("podMonitor", "serviceMonitor", "alerts")]
-KNOWN_S = 30
+KNOWN_S = 120
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,9 @@ def _defined(cluster: Cluster, path: Path) -> Iterator[None]:
         return
     try:
         cluster.kubectl("apply", "--server-side", "-f", path)
-        cluster.kubectl("wait", "--for=condition=Established", f"crd/{name}", "--timeout=30s")
+        cluster.kubectl(
+            "wait", "--for=condition=Established", f"crd/{name}", f"--timeout={KNOWN_S}s", timeout_s=2 * KNOWN_S
+        )
         wait_until(lambda: cluster.try_kubectl("get", name).returncode == 0, f"{name} to be served", KNOWN_S, 0.5)
         yield
     finally:
