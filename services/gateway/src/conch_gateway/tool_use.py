@@ -150,7 +150,10 @@ def _shown(tool: Tool) -> dict[str, object]:
 
 
 def _types(tool: Tool, *, held: bool) -> dict[str, str]:
-    """Return the parameters' types, as far as the schema's first level says so; of `held` ones, which are no JSON."""
+    """Return the parameters' types, as far as the schema's first level says so.
+
+    Values that are `held` to it are JSON, but for those that may be any text.
+    """
     properties = (tool.function.parameters or {}).get("properties")
     found = properties if isinstance(properties, dict) else {}
     return {name: _held_type(schema) if held else _type(schema) for name, schema in found.items()}

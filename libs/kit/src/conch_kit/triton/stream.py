@@ -81,7 +81,7 @@ class ClosingCalls:
         reader.add_done_callback(self._readers.discard)
 
     async def wait(self) -> None:
-        """Wait until all are closed, which takes no longer than the patience."""
+        """Wait until all are read out and closed, for each no longer than its own patience."""
         if self._readers:
             await asyncio.wait(self._readers)
         if self._timers:
