@@ -37,12 +37,14 @@ async def test_coming_and_going_are_seen_at_once(client: RedisClient) -> None:
     await RegistryWriter(client).publish({})
     async with RegistryReader(client, pools=[Pool.LLM], relist_s=3600) as reader:
         await reader.wait_loaded(30)
-        waits = []
+        comings, goings = [], []
         for _ in range(3):
             async with _writer(client):
-                waits.append(await eventually(lambda: _urls(reader) == [URL], "the process"))
-            waits.append(await eventually(lambda: _urls(reader) == [], "its end"))
-        assert min(waits[1:]) < 1.0  # a look comes only every 2 s, and each wait but the first began just after one
+                comings.append(await eventually(lambda: _urls(reader) == [URL], "the process"))
+            goings.append(await eventually(lambda: _urls(reader) == [], "its end"))
+        # A look comes only every 2 s, and each wait but the first began just after one.
+        assert min(comings[1:]) < 1.0
+        assert min(goings) < 1.0
 
 
 async def test_a_process_that_stands_still_is_dropped_after_six_seconds(client: RedisClient) -> None:
