@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
+from statistics import median
 
 import aiohttp
 import psutil
@@ -28,7 +29,7 @@ HANGS_S = 60
 NOTICED_S = 20
 """Less than the time-out between two tokens."""
 TRIES = 10
-"""How fast Conch is shows in its fastest try: a machine that tests may stop for a moment."""
+"""A machine that pauses makes several tokens arrive at once; one stream that comes token by token is proof."""
 
 
 @pytest.fixture(scope="module")
@@ -94,11 +95,8 @@ async def test_a_client_that_goes_frees_the_engine_within_a_second(
         asyncio.create_task(stream_chat(session, conch.base_url, chat_body("paced", COUNT, max_tokens=20)))
         for _ in range(5)
     ]
-    for _ in range(TRIES):
-        if await _change_of_hands_s(conch, session) < 1.0 + 2 / 5:  # the first tokens are paced at 5 a second
-            break
-    else:
-        pytest.fail("The engine was never free within a second.")
+    waits = [await _change_of_hands_s(conch, session) for _ in range(5)]
+    assert median(waits) < 1.0 + 2 / 5  # the first tokens are paced at 5 a second
     assert all(result.done for result in await asyncio.gather(*others))
 
 
