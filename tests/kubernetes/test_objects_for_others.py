@@ -1,4 +1,4 @@
-"""What the chart makes for a Prometheus Operator is what an API server with that operator's definitions takes."""
+"""What the chart makes for a Prometheus Operator or a Gateway is what an API server with their definitions takes."""
 
 import json
 from collections.abc import Iterator
@@ -14,7 +14,14 @@ from testkit.conch import wait_until
 from testkit.kubernetes import Cluster
 
 DEFINITIONS = sorted((Path(__file__).parent / "definitions").glob("*.yaml"))
-FLAGS = [f"--set=monitoring.{one}.enabled=true" for one in ("podMonitor", "serviceMonitor", "alerts")]
+KINDS = {"PodMonitor": 2, "ServiceMonitor": 1, "PrometheusRule": 1, "HTTPRoute": 1}
+"""How many of each the chart makes."""
+FLAGS = [
+    *(f"--set=monitoring.{one}.enabled=true" for one in ("podMonitor", "serviceMonitor", "alerts")),
+    "--set=httpRoute.enabled=true",
+    "--set=httpRoute.parentRefs[0].name=public",
+    "--set=httpRoute.hostnames[0]=models.example.com",
+]
 KNOWN_S = 120
 
 
@@ -25,13 +32,11 @@ def made(cluster: Cluster) -> Iterator[list[Object]]:
     with ExitStack() as stack:
         for path in DEFINITIONS:
             stack.enter_context(_defined(cluster, path))
-        yield [one for one in found if one["apiVersion"] == "monitoring.coreos.com/v1"]
+        yield [one for one in found if one["kind"] in KINDS]
 
 
-@pytest.mark.parametrize(("kind", "count"), [("PodMonitor", 2), ("ServiceMonitor", 1), ("PrometheusRule", 1)])
-def test_the_api_server_accepts_what_is_for_prometheus(
-    cluster: Cluster, made: list[Object], kind: str, count: int
-) -> None:
+@pytest.mark.parametrize(("kind", "count"), KINDS.items())
+def test_the_api_server_accepts_what_is_for_others(cluster: Cluster, made: list[Object], kind: str, count: int) -> None:
     chosen = [one for one in made if one["kind"] == kind]
     assert len(chosen) == count
     for one in chosen:
