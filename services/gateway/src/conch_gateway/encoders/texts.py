@@ -82,12 +82,7 @@ def score(request: ScoreRequest, route: Route) -> Work:
             param="text_1",
             code="invalid_value",
         )
-    rows = partial(
-        PrepareRowsRequest,
-        digest=route.tokenizer_digest,
-        truncate=_cut(request, route),
-        longest=route.max_model_len,
-    )
+    rows = _rows(request, route)
     if route.kind is ModelKind.RERANK:
         names = Names((text_field("text_2", request.text_2),), first=text_field("text_1", request.text_1))
         activation = _activation(request.activation, route)
@@ -99,9 +94,7 @@ def score(request: ScoreRequest, route: Route) -> Work:
 def classify(request: ClassifyRequest, route: Route) -> Work:
     """Return the work of a classification request."""
     texts = (request.input,) if isinstance(request.input, str) else tuple(request.input)
-    rows = PrepareRowsRequest(
-        digest=route.tokenizer_digest, texts=texts, truncate=_cut(request, route), longest=route.max_model_len
-    )
+    rows = _rows(request, route)(texts=texts)
     names = Names((text_field("input", request.input),))
     return Work(rows, names, Task.SCORE, activation=_activation(request.activation, route))
 
@@ -136,12 +129,7 @@ def _vectors(request: InputFields, route: Route, task: Task, *, normalize: bool)
 
 
 def _inputs(request: InputFields, route: Route) -> tuple[PrepareRowsRequest, Names]:
-    rows = partial(
-        PrepareRowsRequest,
-        digest=route.tokenizer_digest,
-        truncate=_cut(request, route),
-        longest=route.max_model_len,
-    )
+    rows = _rows(request, route)
     if request.messages is not None:
         chat = chat_input(request.messages, route, generation_prompt=request.add_generation_prompt)
         return rows(chat=chat, add_special_tokens=bool(request.add_special_tokens)), Names((TextField("messages"),))
@@ -163,6 +151,16 @@ def _texts(request: InputFields) -> tuple[str | tuple[int, ...], ...]:
     if ids:
         return (ids,)
     return tuple(item if isinstance(item, str) else tuple(item) for item in given if not isinstance(item, int))
+
+
+def _rows(request: EncoderFields, route: Route) -> partial[PrepareRowsRequest]:
+    """Return what asks for rows of this model, once it has the texts."""
+    return partial(
+        PrepareRowsRequest,
+        digest=route.tokenizer_digest,
+        truncate=_cut(request, route),
+        longest=route.max_model_len,
+    )
 
 
 def _cut(request: EncoderFields, route: Route) -> int | None:
