@@ -31,6 +31,11 @@ def matching(pattern: str) -> Format:
     return {"type": "regex", "pattern": pattern}
 
 
+def obeying(schema: object) -> Format:
+    """Return the format of JSON that obeys a schema."""
+    return {"type": "json_schema", "json_schema": schema}
+
+
 def tag(begin: str, content: Format, end: str) -> Format:
     """Return the format of something between a begin and an end."""
     return {"type": "tag", "begin": begin, "content": content, "end": end}
@@ -82,9 +87,9 @@ def format_of(grammar: Grammar) -> Format | None:
     """Return a grammar as a format; None for one that has a notation of its own."""
     match grammar.kind:
         case GrammarKind.JSON_SCHEMA:
-            return {"type": "json_schema", "json_schema": json.loads(grammar.definition)}
+            return obeying(json.loads(grammar.definition))
         case GrammarKind.JSON_OBJECT:
-            return {"type": "json_schema", "json_schema": {"type": "object"}}
+            return obeying({"type": "object"})
         case GrammarKind.REGEX:
             return matching(grammar.definition)
         case GrammarKind.CHOICE:
@@ -104,7 +109,7 @@ def _tags(definition: dict[str, object]) -> Format:
         return written
     structures = definition.get("structures")
     tags = [
-        tag(one["begin"], {"type": "json_schema", "json_schema": one["schema"]}, one["end"])
+        tag(one["begin"], obeying(one["schema"]), one["end"])
         for one in (structures if isinstance(structures, list) else ())
     ]
     return {"type": "triggered_tags", "triggers": definition.get("triggers"), "tags": tags}

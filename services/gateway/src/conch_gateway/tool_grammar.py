@@ -12,7 +12,7 @@ from typing import NamedTuple
 from conch_contracts.openai.tools import Tool
 from conch_contracts.parsing import ToolCallParser
 from conch_gateway.closed_schemas import closed
-from conch_gateway.structural import Format, fixed, in_order, separated, tag
+from conch_gateway.structural import Format, fixed, in_order, obeying, separated, tag
 
 NO_PARAMETERS: dict[str, object] = {"type": "object", "properties": {}}
 """The schema of the arguments of a function that has none."""
@@ -63,4 +63,4 @@ def call_in(form: Form, tool: Tool) -> Format:
 
 def arguments_of(tool: Tool) -> Format:
     """Return the format of a call's arguments."""
-    return {"type": "json_schema", "json_schema": closed(tool.function.parameters or NO_PARAMETERS)}
+    return obeying(closed(tool.function.parameters or NO_PARAMETERS))

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from conch_contracts.openai.tools import Tool
 from conch_gateway.closed_schemas import closed
 from conch_gateway.mistakes import unusable
-from conch_gateway.structural import ANY_TEXT, Format, fixed, in_order, matching, perhaps, tag
+from conch_gateway.structural import ANY_TEXT, Format, fixed, in_order, matching, obeying, perhaps, tag
 from conch_gateway.tool_grammar import NO_PARAMETERS
 
 _NOTES = frozenset({"title", "description", "default", "examples", "deprecated", "$comment", "$schema"})
@@ -93,7 +93,7 @@ def _parameters(tool: Tool) -> Iterator[_Parameter]:
 def _content(schema: object, definitions: Mapping[str, object]) -> Format:
     if is_any_text(schema):
         return ANY_TEXT
-    return {"type": "json_schema", "json_schema": {**(schema if isinstance(schema, dict) else {}), **definitions}}
+    return obeying({**(schema if isinstance(schema, dict) else {}), **definitions})
 
 
 def _references(value: object) -> Iterator[str]:
