@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Protocol
 
+from conch_contracts import call_marks as marks
 from conch_contracts.openai.tools import Tool
 from conch_contracts.parsing import ToolCallParser
 from conch_gateway import unquoted_calls
@@ -20,14 +21,7 @@ UNQUOTED_FORMS = frozenset({ToolCallParser.QWEN3_CODER, ToolCallParser.GLM})
 
 _ANY_OBJECT: dict[str, object] = {"type": "object"}
 _SPACE = matching(r"\s*")
-_PYTHON_TAG = "<|python_tag|>"
-_MISTRAL = "[TOOL_CALLS]"
 _MISTRAL_LIST = Form("", "", ", ", first="[", last="]")
-_DEEPSEEK_CALLS, _DEEPSEEK_CALLS_END = "<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"
-_DEEPSEEK_CALL, _DEEPSEEK_NAME, _DEEPSEEK_CALL_END = "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "<｜tool▁call▁end｜>"
-
-_KIMI_CALLS, _KIMI_CALLS_END = "<|tool_calls_section_begin|>", "<|tool_calls_section_end|>"
-_KIMI_CALL, _KIMI_ARGUMENTS, _KIMI_CALL_END = "<|tool_call_begin|>", "<|tool_call_argument_begin|>", "<|tool_call_end|>"
 
 
 def text_with_calls(tools: Sequence[Tool], parser: ToolCallParser, *, only_one: bool) -> Format:
@@ -43,67 +37,73 @@ def _as_strict_as_asked(tool: Tool) -> Tool:
 
 
 def _hermes(tools: Sequence[Tool], *, only_one: bool) -> Format:
-    return text_with([call_in(HERMES, tool) for tool in tools], "<tool_call>", only_one=only_one)
+    return text_with([call_in(HERMES, tool) for tool in tools], marks.TOOL_CALL, only_one=only_one)
 
 
 def _llama3(tools: Sequence[Tool], *, only_one: bool) -> Format:
     calls = calls_of(tools, ToolCallParser.LLAMA3, only_one=only_one)
-    tagged = tag(_PYTHON_TAG, calls, "")
+    tagged = tag(marks.PYTHON_TAG, calls, "")
     # Nothing but a tag begins with "<|", however its tokens are cut.
     begun = matching(r"<[^|]|[^\s{<]")
-    text = in_order(begun, text_with([tagged], _PYTHON_TAG, only_one=True))
+    text = in_order(begun, text_with([tagged], marks.PYTHON_TAG, only_one=True))
     return either(calls, in_order(_SPACE, either(tagged, text)), _SPACE)
 
 
 def _qwen3_coder(tools: Sequence[Tool], *, only_one: bool) -> Format:
-    return text_with(unquoted_calls.qwen3_coder(tools), "<tool_call>", only_one=only_one)
+    return text_with(unquoted_calls.qwen3_coder(tools), marks.TOOL_CALL, only_one=only_one)
 
 
 def _glm(tools: Sequence[Tool], *, only_one: bool) -> Format:
-    return text_with(unquoted_calls.glm(tools), "<tool_call>", only_one=only_one)
+    return text_with(unquoted_calls.glm(tools), marks.TOOL_CALL, only_one=only_one)
 
 
 def _mistral(tools: Sequence[Tool], *, only_one: bool) -> Format:
     calls = calls_in(_MISTRAL_LIST, tools, only_one=only_one)
-    tags = [tag(_MISTRAL, in_order(matching(" ?"), calls), "")]
+    tags = [tag(marks.MISTRAL_CALLS, in_order(matching(" ?"), calls), "")]
     for tool in tools:
-        begin, arguments = _MISTRAL + tool.function.name, arguments_of(tool)
-        marked = in_order(matching("[a-zA-Z0-9]{9}"), fixed("[ARGS]"), arguments)
-        tags += [tag(begin, arguments, ""), tag(f"{begin}[ARGS]", arguments, ""), tag(f"{begin}[CALL_ID]", marked, "")]
-    return text_with(tags, _MISTRAL, only_one=only_one)
+        begin, arguments = marks.MISTRAL_CALLS + tool.function.name, arguments_of(tool)
+        with_id = in_order(matching("[a-zA-Z0-9]{9}"), fixed(marks.MISTRAL_ARGUMENTS), arguments)
+        tags.append(tag(begin, arguments, ""))
+        tags.append(tag(begin + marks.MISTRAL_ARGUMENTS, arguments, ""))
+        tags.append(tag(begin + marks.MISTRAL_ID, with_id, ""))
+    return text_with(tags, marks.MISTRAL_CALLS, only_one=only_one)
 
 
 def _deepseek(tools: Sequence[Tool], *, only_one: bool) -> Format:
     fenced = [
         tag(
-            f"{_DEEPSEEK_CALL}function{_DEEPSEEK_NAME}{tool.function.name}\n```json\n",
+            f"{marks.DEEPSEEK_CALL}function{marks.DEEPSEEK_SEPARATOR}{tool.function.name}\n```json\n",
             arguments_of(tool),
-            f"\n```{_DEEPSEEK_CALL_END}",
+            f"\n```{marks.DEEPSEEK_CALL_END}",
         )
         for tool in tools
     ]
     bare = [
-        tag(f"{_DEEPSEEK_CALL}{tool.function.name}{_DEEPSEEK_NAME}", arguments_of(tool), _DEEPSEEK_CALL_END)
+        tag(
+            f"{marks.DEEPSEEK_CALL}{tool.function.name}{marks.DEEPSEEK_SEPARATOR}",
+            arguments_of(tool),
+            marks.DEEPSEEK_CALL_END,
+        )
         for tool in tools
     ]
-    several = separated([{**one, "end": ""} for one in bare], _DEEPSEEK_CALL_END, only_one=only_one)
-    calls = either(separated(fenced, "\n", only_one=only_one), in_order(several, fixed(_DEEPSEEK_CALL_END)))
-    tags = [tag(_DEEPSEEK_CALLS, calls, _DEEPSEEK_CALLS_END), *fenced, *bare]
-    return text_with(tags, _DEEPSEEK_CALLS, _DEEPSEEK_CALL, only_one=only_one)
+    several = separated([{**one, "end": ""} for one in bare], marks.DEEPSEEK_CALL_END, only_one=only_one)
+    calls = either(separated(fenced, "\n", only_one=only_one), in_order(several, fixed(marks.DEEPSEEK_CALL_END)))
+    tags = [tag(marks.DEEPSEEK_CALLS, calls, marks.DEEPSEEK_CALLS_END), *fenced, *bare]
+    return text_with(tags, marks.DEEPSEEK_CALLS, marks.DEEPSEEK_CALL, only_one=only_one)
 
 
 def _kimi_k2(tools: Sequence[Tool], *, only_one: bool) -> Format:
     calls = [
         tag(
-            f"{_KIMI_CALL}functions.{tool.function.name}:",
-            in_order(matching("[0-9]{1,4}"), fixed(_KIMI_ARGUMENTS), arguments_of(tool)),
-            _KIMI_CALL_END,
+            f"{marks.KIMI_CALL}functions.{tool.function.name}:",
+            in_order(matching("[0-9]{1,4}"), fixed(marks.KIMI_ARGUMENTS), arguments_of(tool)),
+            marks.KIMI_CALL_END,
         )
         for tool in tools
     ]
-    several = separated([{**one, "end": ""} for one in calls], _KIMI_CALL_END, only_one=only_one)
-    tags = [tag(_KIMI_CALLS, in_order(several, fixed(_KIMI_CALL_END)), _KIMI_CALLS_END), *calls]
-    return text_with(tags, _KIMI_CALLS, _KIMI_CALL, only_one=only_one)
+    several = separated([{**one, "end": ""} for one in calls], marks.KIMI_CALL_END, only_one=only_one)
+    tags = [tag(marks.KIMI_CALLS, in_order(several, fixed(marks.KIMI_CALL_END)), marks.KIMI_CALLS_END), *calls]
+    return text_with(tags, marks.KIMI_CALLS, marks.KIMI_CALL, only_one=only_one)
 
 
 def _json(tools: Sequence[Tool], *, only_one: bool) -> Format:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
+from conch_contracts import call_marks as marks
 from conch_contracts.openai.tools import Tool
 from conch_contracts.parsing import ToolCallParser
 from conch_gateway.closed_schemas import closed
@@ -30,7 +31,7 @@ class Form(NamedTuple):
 
 
 JSON_LIST = Form("", "", ", ", key="parameters", first="[", last="]")
-HERMES = Form("<tool_call>\n", "\n</tool_call>", "\n")
+HERMES = Form(f"{marks.TOOL_CALL}\n", f"\n{marks.TOOL_CALL_END}", "\n")
 _FORMS: Mapping[ToolCallParser, Form] = MappingProxyType(
     {
         ToolCallParser.HERMES: HERMES,

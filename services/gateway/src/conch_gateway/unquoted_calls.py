@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from conch_contracts import call_marks as marks
 from conch_contracts.openai.tools import Tool
 from conch_gateway.closed_schemas import closed
 from conch_gateway.mistakes import unusable
@@ -38,13 +39,13 @@ def qwen3_coder(tools: Sequence[Tool]) -> list[Format]:
     """Return the tags of the tools' calls as Qwen 3 Coder writes them; raises InvalidRequest."""
 
     def parameter(one: _Parameter) -> Format:
-        return tag(f"<parameter={one.name}>\n", one.content, "\n</parameter>\n")
+        return tag(f"{marks.PARAMETER}{one.name}>\n", one.content, f"\n{marks.PARAMETER_END}\n")
 
     return [
         tag(
-            f"<tool_call>\n<function={tool.function.name}>\n",
-            in_order(*_written(tool, parameter), fixed("</function>")),
-            "\n</tool_call>",
+            f"{marks.TOOL_CALL}\n{marks.FUNCTION}{tool.function.name}>\n",
+            in_order(*_written(tool, parameter), fixed(marks.FUNCTION_END)),
+            f"\n{marks.TOOL_CALL_END}",
         )
         for tool in tools
     ]
@@ -54,11 +55,13 @@ def glm(tools: Sequence[Tool]) -> list[Format]:
     """Return the tags of the tools' calls as GLM writes them, with and without line breaks; raises InvalidRequest."""
 
     def parameter(one: _Parameter) -> Format:
-        value = tag("<arg_value>", one.content, "</arg_value>")
-        return tag(f"<arg_key>{one.name}</arg_key>", in_order(_LINE_BREAK, value, _LINE_BREAK), "")
+        value = tag(marks.ARG_VALUE, one.content, marks.ARG_VALUE_END)
+        return tag(f"{marks.ARG_KEY}{one.name}{marks.ARG_KEY_END}", in_order(_LINE_BREAK, value, _LINE_BREAK), "")
 
     return [
-        tag(f"<tool_call>{tool.function.name}", in_order(_LINE_BREAK, *_written(tool, parameter)), "</tool_call>")
+        tag(
+            marks.TOOL_CALL + tool.function.name, in_order(_LINE_BREAK, *_written(tool, parameter)), marks.TOOL_CALL_END
+        )
         for tool in tools
     ]
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Mapping
 
+from conch_contracts import call_marks as marks
 from conch_contracts.parsing import Calls, ToolCallParser
 from conch_llm_worker.parsing import glm, kimi, pythonic, qwen3_coder
 from conch_llm_worker.parsing.json_calls import bare_arguments, call_list, call_object, objects
@@ -21,29 +22,19 @@ from conch_llm_worker.parsing.tape import (
 )
 from conch_llm_worker.partials import Words
 
-_PYTHON_TAG = "<|python_tag|>"
-_MISTRAL_CALLS, _MISTRAL_ID, _MISTRAL_ARGUMENTS = "[TOOL_CALLS]", "[CALL_ID]", "[ARGS]"
-_DEEPSEEK = {
-    "calls": "<｜tool▁calls▁begin｜>",
-    "call": "<｜tool▁call▁begin｜>",
-    "separator": "<｜tool▁sep｜>",
-    "end": "<｜tool▁call▁end｜>",
-    "all": "<｜tool▁calls▁end｜>",
-}
-
-_TOOL_CALL = Words(("<tool_call>",))
-_PYTHON_TAGS = Words((_PYTHON_TAG,))
-_MISTRAL_MARKS = Words((_MISTRAL_CALLS,))
-_DEEPSEEK_MARKS = Words(mark for name, mark in _DEEPSEEK.items() if name != "separator")
+_TOOL_CALL = Words((marks.TOOL_CALL,))
+_PYTHON_TAGS = Words((marks.PYTHON_TAG,))
+_MISTRAL_MARKS = Words((marks.MISTRAL_CALLS,))
+_DEEPSEEK_MARKS = Words((marks.DEEPSEEK_CALLS, marks.DEEPSEEK_CALL, marks.DEEPSEEK_CALL_END, marks.DEEPSEEK_CALLS_END))
 _SEMICOLON = re.compile(r"\s*;?\s*")
 _MISTRAL_NAME = re.compile(r"\s*([\w.-]+)\s*(?:\[CALL_ID\]\s*\w*\s*)?(?:\[ARGS\]\s*)?")
 
 SPECIAL_MARKS: Mapping[ToolCallParser, frozenset[str]] = {
-    ToolCallParser.HERMES: frozenset({"<tool_call>", "</tool_call>"}),
-    ToolCallParser.QWEN3_CODER: frozenset({"<tool_call>", "</tool_call>"}),
-    ToolCallParser.LLAMA3: frozenset({_PYTHON_TAG}),
-    ToolCallParser.MISTRAL: frozenset({_MISTRAL_CALLS, _MISTRAL_ID, _MISTRAL_ARGUMENTS}),
-    ToolCallParser.DEEPSEEK: frozenset(_DEEPSEEK.values()),
+    ToolCallParser.HERMES: frozenset({marks.TOOL_CALL, marks.TOOL_CALL_END}),
+    ToolCallParser.QWEN3_CODER: frozenset({marks.TOOL_CALL, marks.TOOL_CALL_END}),
+    ToolCallParser.LLAMA3: frozenset({marks.PYTHON_TAG}),
+    ToolCallParser.MISTRAL: frozenset({marks.MISTRAL_CALLS, marks.MISTRAL_ID, marks.MISTRAL_ARGUMENTS}),
+    ToolCallParser.DEEPSEEK: frozenset({*_DEEPSEEK_MARKS.words, marks.DEEPSEEK_SEPARATOR}),
     ToolCallParser.GLM: glm.MARKS,
     ToolCallParser.KIMI_K2: kimi.MARKS,
     ToolCallParser.PYTHONIC: pythonic.MARKS,
@@ -75,7 +66,7 @@ def mistral(tape: Tape, _: Calls) -> Steps[None]:
 def deepseek(tape: Tape, _: Calls) -> Steps[None]:
     """Read calls between DeepSeek's tokens; those that only surround calls are left out."""
     while (mark := (yield from text_until(tape, _DEEPSEEK_MARKS))) is not None:
-        if mark == _DEEPSEEK["call"]:
+        if mark == marks.DEEPSEEK_CALL:
             yield from attempt(tape, _deepseek_call(tape))
         else:
             tape.forget_raw()
@@ -104,7 +95,7 @@ FAMILIES: Mapping[ToolCallParser, Callable[[Tape, Calls], Steps[None]]] = {
 def _marked_object(tape: Tape) -> Steps[None]:
     yield from skip_space(tape)
     yield from call_object(tape)
-    tape.drop((yield from word_ahead(tape, "</tool_call>")))
+    tape.drop((yield from word_ahead(tape, marks.TOOL_CALL_END)))
 
 
 def _list_behind_space(tape: Tape, calls: Calls | None = None) -> Steps[None]:
@@ -124,7 +115,7 @@ def _mistral_call(tape: Tape) -> Steps[None]:
 
 def _deepseek_call(tape: Tape) -> Steps[None]:
     """Read `function<sep>name`, a line break and arguments in a code block; since V3.1 `name<sep>` and arguments."""
-    name = (yield from until(tape, _DEEPSEEK["separator"])).strip()
+    name = (yield from until(tape, marks.DEEPSEEK_SEPARATOR)).strip()
     fenced = (yield from skip_space(tape)) != "{"
     if fenced:
         name = (yield from until(tape, "\n")).strip()

@@ -12,19 +12,20 @@ import re
 
 import orjson
 
+from conch_contracts import call_marks as marks
 from conch_contracts.parsing import Calls
 from conch_llm_worker.parsing.tagged_values import Tags, tagged_value
 from conch_llm_worker.parsing.tape import NoCall, Steps, Tape, attempt, expect, skip_space, text_until, until, until_any
 from conch_llm_worker.partials import Words
 
-_CALL, _CALL_END, _KEY, _KEY_END = "<tool_call>", "</tool_call>", "<arg_key>", "</arg_key>"
-_VALUE, _VALUE_END = "<arg_value>", "</arg_value>"
-_CALLS = Words((_CALL,))
-_BEHIND_NAME = Words((_KEY, _CALL_END))
-_VALUES = Tags(Words((_VALUE_END,)), _VALUE_END, padded=False)
+_CALLS = Words((marks.TOOL_CALL,))
+_BEHIND_NAME = Words((marks.ARG_KEY, marks.TOOL_CALL_END))
+_VALUES = Tags(Words((marks.ARG_VALUE_END,)), marks.ARG_VALUE_END, padded=False)
 _NAME = re.compile(r"[\w.-]+")
 
-MARKS = frozenset({_CALL, _CALL_END, _KEY, _KEY_END, _VALUE, _VALUE_END})
+MARKS = frozenset(
+    {marks.TOOL_CALL, marks.TOOL_CALL_END, marks.ARG_KEY, marks.ARG_KEY_END, marks.ARG_VALUE, marks.ARG_VALUE_END}
+)
 
 
 def glm(tape: Tape, calls: Calls) -> Steps[None]:
@@ -41,10 +42,10 @@ def _call(tape: Tape, calls: Calls) -> Steps[None]:
     tape.begin_call(name)
     types = calls.typed_parameters.get(name, {})
     glue = "{"
-    while mark == _KEY:
-        key = (yield from until(tape, _KEY_END)).strip()
+    while mark == marks.ARG_KEY:
+        key = (yield from until(tape, marks.ARG_KEY_END)).strip()
         yield from skip_space(tape)
-        yield from expect(tape, _VALUE)
+        yield from expect(tape, marks.ARG_VALUE)
         tape.add_arguments(glue + orjson.dumps(key).decode() + ": ")
         yield from tagged_value(tape, _VALUES, types.get(key, "string"))
         glue = ", "

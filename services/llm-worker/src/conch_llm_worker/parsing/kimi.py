@@ -8,32 +8,31 @@ The ids go to the client as they are: the chat template writes them into later p
 
 import re
 
+from conch_contracts import call_marks as marks
 from conch_contracts.parsing import Calls
 from conch_llm_worker.parsing.json_calls import bare_arguments
 from conch_llm_worker.parsing.tape import NoCall, Steps, Tape, attempt, text_until, until, word_ahead
 from conch_llm_worker.partials import Words
 
-_CALL, _ARGUMENTS, _CALL_END = "<|tool_call_begin|>", "<|tool_call_argument_begin|>", "<|tool_call_end|>"
-_SECTION, _SECTION_END = "<|tool_calls_section_begin|>", "<|tool_calls_section_end|>"
-_MARKS = Words((_CALL, _CALL_END, _SECTION, _SECTION_END))
+_WORDS = Words((marks.KIMI_CALL, marks.KIMI_CALL_END, marks.KIMI_CALLS, marks.KIMI_CALLS_END))
 _ID = re.compile(r"(?:functions\.)?([\w.-]+):\d+")
 
-MARKS = frozenset({_CALL, _ARGUMENTS, _CALL_END, _SECTION, _SECTION_END})
+MARKS = frozenset({*_WORDS.words, marks.KIMI_ARGUMENTS})
 
 
 def kimi_k2(tape: Tape, _: Calls) -> Steps[None]:
     """Read calls between Kimi's tokens; those that only surround calls are left out."""
-    while (mark := (yield from text_until(tape, _MARKS))) is not None:
-        if mark == _CALL:
+    while (mark := (yield from text_until(tape, _WORDS))) is not None:
+        if mark == marks.KIMI_CALL:
             yield from attempt(tape, _call(tape))
         else:
             tape.forget_raw()
 
 
 def _call(tape: Tape) -> Steps[None]:
-    call_id = (yield from until(tape, _ARGUMENTS)).strip()
+    call_id = (yield from until(tape, marks.KIMI_ARGUMENTS)).strip()
     match = _ID.fullmatch(call_id)
     if match is None:
         raise NoCall
     yield from bare_arguments(tape, match[1], call_id)
-    tape.drop((yield from word_ahead(tape, _CALL_END)))
+    tape.drop((yield from word_ahead(tape, marks.KIMI_CALL_END)))

@@ -9,6 +9,7 @@ import re
 
 import orjson
 
+from conch_contracts import call_marks as marks
 from conch_contracts.parsing import Calls
 from conch_llm_worker.parsing.python_values import python_value
 from conch_llm_worker.parsing.tape import (
@@ -24,10 +25,9 @@ from conch_llm_worker.parsing.tape import (
     word_ahead,
 )
 
-_START, _END = "<|python_start|>", "<|python_end|>"
 _PARAMETER = re.compile(r"[^\W\d]\w*")
 
-MARKS = frozenset({_START, _END})
+MARKS = frozenset({marks.PYTHON_START, marks.PYTHON_END})
 
 
 def pythonic(tape: Tape, calls: Calls) -> Steps[None]:
@@ -39,7 +39,7 @@ def pythonic(tape: Tape, calls: Calls) -> Steps[None]:
 
 def _calls(tape: Tape, calls: Calls) -> Steps[None]:
     if (yield from skip_space(tape)) == "<":
-        yield from expect(tape, _START)
+        yield from expect(tape, marks.PYTHON_START)
         yield from skip_space(tape)
     yield from expect(tape, "[")
     while True:
@@ -49,7 +49,7 @@ def _calls(tape: Tape, calls: Calls) -> Steps[None]:
         tape.take(1)
     yield from expect(tape, "]")
     tape.forget_raw()
-    tape.drop((yield from word_ahead(tape, _END)))
+    tape.drop((yield from word_ahead(tape, marks.PYTHON_END)))
 
 
 def _call(tape: Tape, calls: Calls) -> Steps[None]:

@@ -13,6 +13,7 @@ The arguments become JSON on the way: a value is text unless the tool's schema g
 
 import orjson
 
+from conch_contracts import call_marks as marks
 from conch_contracts.parsing import Calls
 from conch_llm_worker.parsing.tagged_values import Tags, tagged_value
 from conch_llm_worker.parsing.tape import (
@@ -28,37 +29,35 @@ from conch_llm_worker.parsing.tape import (
 )
 from conch_llm_worker.partials import Words
 
-_FUNCTION, _PARAMETER = "<function=", "<parameter="
-_PARAMETER_END, _FUNCTION_END, _CALL_END = "</parameter>", "</function>", "</tool_call>"
-_MARKS = Words(("<tool_call>", _FUNCTION))
-_VALUES = Tags(Words((_PARAMETER_END, _FUNCTION_END)), _PARAMETER_END, padded=True)
+_MARKS = Words((marks.TOOL_CALL, marks.FUNCTION))
+_VALUES = Tags(Words((marks.PARAMETER_END, marks.FUNCTION_END)), marks.PARAMETER_END, padded=True)
 
 
 def qwen3_coder(tape: Tape, calls: Calls) -> Steps[None]:
     """Read calls in tags."""
     while (mark := (yield from text_until(tape, _MARKS))) is not None:
-        yield from attempt(tape, _call(tape, calls, named=mark == _FUNCTION))
+        yield from attempt(tape, _call(tape, calls, named=mark == marks.FUNCTION))
 
 
 def _call(tape: Tape, calls: Calls, *, named: bool) -> Steps[None]:
     if not named:
         yield from skip_space(tape)
-        yield from expect(tape, _FUNCTION)
+        yield from expect(tape, marks.FUNCTION)
     name = (yield from until(tape, ">")).strip()
     if not name or "\n" in name:
         raise NoCall
     tape.begin_call(name)
     types = calls.typed_parameters.get(name, {})
     glue = "{"
-    while (yield from word_ahead(tape, _PARAMETER)):
+    while (yield from word_ahead(tape, marks.PARAMETER)):
         yield from skip_space(tape)
-        yield from expect(tape, _PARAMETER)
+        yield from expect(tape, marks.PARAMETER)
         key = (yield from until(tape, ">")).strip()
         tape.add_arguments(glue + orjson.dumps(key).decode() + ": ")
         yield from tagged_value(tape, _VALUES, types.get(key, "string"))
         glue = ", "
     yield from skip_space(tape)
-    yield from expect(tape, _FUNCTION_END)
+    yield from expect(tape, marks.FUNCTION_END)
     tape.add_arguments("{}" if glue == "{" else "}")
     tape.end_call()
-    tape.drop((yield from word_ahead(tape, _CALL_END)))
+    tape.drop((yield from word_ahead(tape, marks.TOOL_CALL_END)))
