@@ -66,6 +66,15 @@ def test_the_ids_of_the_frames_joined_are_all_that_the_engine_made(api: Api) -> 
     assert [id_ for choice in choices for id_ in choice.get("token_ids", ())] == [0x68, 0x65, 0x21, 0x6C, 0x02]
 
 
+def test_every_frame_of_a_text_has_lists_that_clients_can_add_up() -> None:
+    request = generate_request(api=Api.COMPLETION, logprobs=True, details=Details(token_ids=True))
+    step = Step("a", [TokenEntry(0, 0x61, -0.5, (), ())], Finish("stop"), ids=[0x61])
+    choices = [frame["choices"][0] for frame in stream(request, step)]
+    assert [choice["token_ids"] for choice in choices] == [[], [0x61]]
+    assert [choice["logprobs"]["tokens"] for choice in choices] == [[], ["a"]]
+    assert choices[0]["prompt_token_ids"] == [1, 2, 3]
+
+
 def test_ids_stand_where_clients_of_both_servers_look_for_them() -> None:
     chat, text = (body(detailed(api, token_ids=True), *STEPS) for api in CHUNKED)
     made = [0x68, 0x65, 0x21, 0x6C, 0x02]

@@ -33,7 +33,7 @@ def test_a_chat_choice_is_a_role_frame_text_frames_and_a_finish() -> None:
         b'[{"index":0,"delta":{"content":"a\\"\\n"},"logprobs":null,"finish_reason":null}]}\n\n'
     )
     assert frames.step(0, Step("", (), Finish("stop", "END"))) == CHAT + (
-        b'[{"index":0,"delta":{},"logprobs":null,"finish_reason":"stop","stop_reason":"END"}]}\n\n'
+        b'[{"index":0,"delta":{"content":""},"logprobs":null,"finish_reason":"stop","stop_reason":"END"}]}\n\n'
     )
 
 

@@ -89,7 +89,7 @@ async def test_a_stream_is_role_texts_finish_done_and_the_usage_comment() -> Non
         {"role": "assistant", "content": ""},
         {"content": "he"},
         {"content": "llo"},
-        {},
+        {"content": ""},
     ]
     assert payloads(caller)[-1]["choices"][0]["finish_reason"] == "stop"
     assert frames(caller)[-2:] == ["data: [DONE]", ': usage {"prompt_tokens":3,"completion_tokens":6}']
@@ -332,7 +332,7 @@ async def test_frames_hold_no_more_tokens_than_asked_for() -> None:
     worker = Worker([tokens_response(b"hello"), tokens_response([BYTE_EOS], "stop", BYTE_EOS)])
     caller = await worker.call(ask(details=Details(max_frame_tokens=2)))
     texts = [payload["choices"][0]["delta"].get("content") for payload in payloads(caller)]
-    assert texts == ["", "he", "ll", "o", None]
+    assert texts == ["", "he", "ll", "o", ""]
 
 
 async def test_the_prompts_log_probabilities_come_without_an_echo() -> None:

@@ -97,7 +97,7 @@ def test_frames_tell_of_a_call_first_its_name_and_then_its_arguments_in_pieces()
     pieces = [choice["delta"]["tool_calls"][0] for choice in choices[2:-1]]
     assert pieces == [{"index": 0, "function": {"arguments": piece}} for piece in '{"a": 1}']
     assert choices[-1] == {
-        "index": 0, "delta": {}, "logprobs": None, "finish_reason": "tool_calls", "stop_reason": None,
+        "index": 0, "delta": {"content": ""}, "logprobs": None, "finish_reason": "tool_calls", "stop_reason": None,
     }  # fmt: skip
 
 

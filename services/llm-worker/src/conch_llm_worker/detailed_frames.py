@@ -42,7 +42,13 @@ class DetailedFrames(ChunkEnds):
             delta: Fields = {"role": self._request.role, "content": ""}
             nothing_yet: Fields = {"completion_token_ids": None} if ids else {}
             return self._frame([self._choice(index, {"delta": delta | ids | nothing_yet})], ids)
-        return self._frame([self._choice(index, {"text": "", **ids})]) if ids else b""
+        if not ids:
+            return b""
+        # Clients add up the lists of all frames, so this one has them too.
+        nothing: Fields = {"completion_token_ids": [], "token_ids": []}
+        if self._request.logprobs:
+            nothing["logprobs"] = completion_logprobs((), self._vocabulary, as_ids=False)
+        return self._frame([self._choice(index, {"text": "", **nothing, **ids})])
 
     def step(self, index: int, step: Step) -> bytes:
         """Return the frames of one step."""
@@ -64,7 +70,7 @@ class DetailedFrames(ChunkEnds):
             frames += self._frame([self._choice(index, shown)])
             ids, entries = [], ()
         if step.finish is not None:
-            delta = {"completion_token_ids": ids} if ids else {}
+            delta = {"content": "", **({"completion_token_ids": ids} if ids else {})}
             end: Fields = {"delta": delta, **({"token_ids": ids} if ids else {}), **ending(step.finish, self._details)}
             frames += self._frame([self._choice(index, end)], self._last_usage())
         return frames

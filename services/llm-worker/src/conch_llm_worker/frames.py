@@ -96,7 +96,7 @@ class ChatFrames(ChunkEnds):
         elif step.text:
             frame = self._texts[index] + orjson.dumps(step.text) + self._text_end
         if step.finish is not None:
-            frame += self._choices[index] + b'"delta":{},"logprobs":null,' + _finish(step.finish) + b"}]" + self._tail
+            frame += self._texts[index] + b'""},"logprobs":null,' + _finish(step.finish) + b"}]" + self._tail
         return frame
 
     def _apart(self, index: int, step: Step) -> bytes:
