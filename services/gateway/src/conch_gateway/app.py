@@ -100,7 +100,7 @@ def create_app(deps: Deps, settings: GatewaySettings) -> ASGIApp:
     inference = Inference(front, tokenizers(PREPARE_PATH), grammars, dispatch, policy)
     responses = ResponsesInference(front, inference, deps.responses)
     posts: dict[str, Serving] = {**dict.fromkeys(PATHS, inference), RESPONSES_PATH: responses}
-    posts |= encoder_posts(deps, front, tokenizers, workers)
+    posts |= encoder_posts(deps, front, tokenizers, workers, policy)
     rest = catalogue(
         deps.snapshot,
         deps.not_ready,
@@ -118,6 +118,7 @@ def encoder_posts(
     front: Front,
     tokenizers: Callable[[str], Tokenizers],
     workers: Callable[[Pool], Callable[[], tuple[Heartbeat, ...]]],
+    policy: TemplatePolicy,
 ) -> Mapping[str, Serving]:
     """Return who serves the paths of encoders and tokens."""
     dispatch = Dispatch(
@@ -128,7 +129,7 @@ def encoder_posts(
         path=ENCODE_PATH,
     )
     encoders = EncoderInference(front, tokenizers(PREPARE_ROWS_PATH), dispatch, SharedAnswers(deps.store))
-    tokens = TokenEndpoints(front, tokenizers(TOKENIZE_PATH), tokenizers(DETOKENIZE_PATH))
+    tokens = TokenEndpoints(front, tokenizers(TOKENIZE_PATH), tokenizers(DETOKENIZE_PATH), policy)
     return {
         **dict.fromkeys(ENCODER_PATHS, encoders),
         **dict.fromkeys((*TOKENIZE_PATHS, *DETOKENIZE_PATHS), tokens),

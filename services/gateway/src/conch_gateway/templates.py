@@ -4,9 +4,10 @@ A template runs in the tokenizer's sandbox, in a child that is killed when it ta
 template only under a name that is allowed here.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, Protocol
 
-from conch_contracts.openai.chat import ChatCompletionRequest
 from conch_kit.errors import InvalidRequest
 
 TEMPLATE_VARIABLES = (
@@ -23,6 +24,20 @@ TEMPLATE_VARIABLES = (
 """Variables that the templates of well-known models read."""
 
 
+class Rendered(Protocol):
+    """A request whose messages are rendered."""
+
+    @property
+    def chat_template(self) -> str | None:
+        """Return the client's own template."""
+        ...
+
+    @property
+    def chat_template_kwargs(self) -> Mapping[str, Any] | None:
+        """Return its variables."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class TemplatePolicy:
     """What clients may set."""
@@ -30,7 +45,7 @@ class TemplatePolicy:
     own_template: bool = False
     variables: frozenset[str] = frozenset(TEMPLATE_VARIABLES)
 
-    def check(self, request: ChatCompletionRequest) -> None:
+    def check(self, request: Rendered) -> None:
         """Raise InvalidRequest for a template or a variable that is not allowed."""
         if request.chat_template is not None and not self.own_template:
             raise InvalidRequest(

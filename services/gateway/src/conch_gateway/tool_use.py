@@ -43,8 +43,7 @@ def check_route(request: ChatCompletionRequest, route: Route) -> None:
     """Raise InvalidRequest for tools that this model or its backend cannot use."""
     if not offered(request):
         return
-    if not route.chat.takes_tools:
-        raise unusable("tools", "this model's chat template has no place for tools")
+    check_place(route)
     if demanded(request):
         if lack(Feature.GRAMMAR, "tool_choice", route.dialect) is not None:
             backend = f"this model's backend ({route.dialect})"
@@ -55,6 +54,12 @@ def check_route(request: ChatCompletionRequest, route: Route) -> None:
         )
     elif _is_held(request):
         _check_strict(route)
+
+
+def check_place(route: Route) -> None:
+    """Raise InvalidRequest where the model would not see any tools."""
+    if not route.chat.takes_tools:
+        raise unusable("tools", "this model's chat template has no place for tools")
 
 
 def _check_strict(route: Route) -> None:
@@ -95,7 +100,11 @@ def demanded(request: ChatCompletionRequest) -> Sequence[Tool]:
 
 def for_template(request: ChatCompletionRequest) -> tuple[dict[str, object], ...] | None:
     """Return the tools as chat templates expect them: `strict` is no business of the model's."""
-    tools = offered(request)
+    return shown(offered(request))
+
+
+def shown(tools: Sequence[Tool]) -> tuple[dict[str, object], ...] | None:
+    """Return tools as chat templates expect them; None when there are none."""
     return tuple(_shown(tool) for tool in tools) if tools else None
 
 

@@ -1,11 +1,12 @@
 """Tokens of texts, `POST /tokenize`, and texts of tokens, `POST /detokenize`, for models of every kind."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
-from conch_contracts.openai.chat import MAX_MESSAGES, ChatMessage
+from conch_contracts.openai.chat import MAX_MESSAGES, MAX_TEMPLATE_ARGUMENTS, MAX_TEMPLATE_CHARS, ChatMessage
 from conch_contracts.openai.sampling import ApiModel, TokenId
+from conch_contracts.openai.tools import MAX_TOOLS, Tool
 
 MAX_TOKENS = 1_200_000
 
@@ -20,6 +21,12 @@ class TokenizeRequest(ApiModel):
     """True for `prompt`, false for `messages` when absent."""
     add_generation_prompt: bool | None = None
     continue_final_message: bool | None = None
+    tools: Annotated[list[Tool], Field(max_length=MAX_TOOLS, fail_fast=True)] | None = None
+    """Functions that the prompt of `messages` offers."""
+    chat_template: Annotated[str, Field(min_length=1, max_length=MAX_TEMPLATE_CHARS)] | None = None
+    """A Jinja template instead of the model's own; for gateways that allow it."""
+    chat_template_kwargs: Annotated[dict[str, Any], Field(max_length=MAX_TEMPLATE_ARGUMENTS)] | None = None
+    """Variables for the chat template, such as `enable_thinking`."""
     return_token_strs: bool | None = None
 
 
@@ -29,7 +36,8 @@ class TokenizeAnswer(ApiModel):
     count: int
     max_model_len: int
     tokens: list[int]
-    token_strs: list[str] | None = None
+    token_strs: list[str] | None
+    """Null unless `return_token_strs` asks for them."""
 
 
 class DetokenizeRequest(ApiModel):

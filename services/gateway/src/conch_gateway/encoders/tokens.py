@@ -1,24 +1,26 @@
 """`/tokenize` and `/detokenize`: what the tokenizer says, for models of every kind."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import orjson
 
 from conch_contracts import tokenization
+from conch_contracts.openai.chat import ChatMessage
 from conch_contracts.openai.tokens import DetokenizeRequest, TokenizeRequest
 from conch_contracts.records import ModelKind, Route
-from conch_gateway import conversation
+from conch_gateway import conversation, tool_use
 from conch_gateway.body import parse
-from conch_gateway.encoders.texts import chat_input
 from conch_gateway.endpoints import encode
 from conch_gateway.exchange import Exchange
 from conch_gateway.front import Front, off_loop
-from conch_gateway.mistakes import missing
+from conch_gateway.mistakes import missing, wrong
 from conch_gateway.preparation import check_vocabulary
 from conch_gateway.reply import Reply
 from conch_gateway.resolve import resolve
+from conch_gateway.templates import TemplatePolicy
 from conch_gateway.tokenizers import Tokenizers
 from conch_gateway.validation import typed
 from conch_kit.asgi import Receive
@@ -40,7 +42,7 @@ class Understood:
     unknown_fields: int
 
 
-def tokenize(body: bytes, snapshot: Snapshot) -> Understood:
+def read_texts(body: bytes, snapshot: Snapshot, policy: TemplatePolicy) -> Understood:
     """Return what a tokenize request asks for; raises a ServiceError."""
     request, unknown = typed(TokenizeRequest, parse(body))
     conversation.check(request.messages or ())
@@ -50,18 +52,19 @@ def tokenize(body: bytes, snapshot: Snapshot) -> Understood:
         raise InvalidRequest(
             "Expected either 'prompt' or 'messages', not both.", param="messages", code="invalid_value"
         )
+    if request.continue_final_message and request.add_generation_prompt is not False:
+        raise wrong("continue_final_message", "needs 'add_generation_prompt': false")
+    for name in ("tools", "chat_template", "chat_template_kwargs"):
+        if request.prompt is not None and getattr(request, name):
+            raise wrong(name, "needs 'messages'")
+    policy.check(request)
     route = resolve(snapshot, request.model, kinds=_KINDS)
+    if request.tools:
+        tool_use.check_place(route)
     message = tokenization.TokenizeRequest(
         digest=route.tokenizer_digest,
         prompt=request.prompt,
-        chat=None
-        if request.messages is None
-        else chat_input(
-            request.messages,
-            route,
-            generation_prompt=request.add_generation_prompt,
-            continue_final=request.continue_final_message,
-        ),
+        chat=None if request.messages is None else _chat_input(request, request.messages, route),
         add_special_tokens=(
             request.prompt is not None if request.add_special_tokens is None else request.add_special_tokens
         ),
@@ -70,7 +73,7 @@ def tokenize(body: bytes, snapshot: Snapshot) -> Understood:
     return Understood(route, encode(message), unknown)
 
 
-def detokenize(body: bytes, snapshot: Snapshot) -> Understood:
+def read_ids(body: bytes, snapshot: Snapshot) -> Understood:
     """Return what a detokenize request asks for; raises a ServiceError."""
     request, unknown = typed(DetokenizeRequest, parse(body))
     route = resolve(snapshot, request.model, kinds=_KINDS)
@@ -79,11 +82,24 @@ def detokenize(body: bytes, snapshot: Snapshot) -> Understood:
     return Understood(route, encode(message), unknown)
 
 
+def _chat_input(request: TokenizeRequest, messages: Sequence[ChatMessage], route: Route) -> tokenization.ChatInput:
+    return tokenization.ChatInput(
+        messages=conversation.as_templates_expect(messages, route.chat.tool_calls),
+        tools=tool_use.shown(request.tools or ()),
+        add_generation_prompt=request.add_generation_prompt is not False,
+        continue_final_message=bool(request.continue_final_message),
+        template_kwargs=request.chat_template_kwargs or {},
+        chat_template=request.chat_template or route.chat_template,
+        chat_template_param="chat_template" if request.chat_template else "messages",
+    )
+
+
 class TokenEndpoints:
     """Serves both."""
 
-    def __init__(self, front: Front, tokenize: Tokenizers, detokenize: Tokenizers) -> None:
+    def __init__(self, front: Front, tokenize: Tokenizers, detokenize: Tokenizers, policy: TemplatePolicy) -> None:
         self._front = front
+        self._read_texts = partial(read_texts, policy=policy)
         self._tokenize = tokenize
         self._detokenize = detokenize
 
@@ -91,7 +107,7 @@ class TokenEndpoints:
         """Answer one request; raises a ServiceError, ClientGone or ClientStalled."""
         wants_ids = exchange.path in TOKENIZE_PATHS
         exchange.endpoint = "tokenize" if wants_ids else "detokenize"
-        understood = await self._front.understand(exchange, receive, tokenize if wants_ids else detokenize)
+        understood = await self._front.understand(exchange, receive, self._read_texts if wants_ids else read_ids)
         route, tokenizers = understood.route, self._tokenize if wants_ids else self._detokenize
         deadline = time.monotonic() + route.routing.timeout_s
         with self._front.span(exchange) as span:
@@ -107,7 +123,5 @@ class TokenEndpoints:
 def _tokens(answer: bytes, route: Route) -> bytes:
     found: Mapping[str, list[object] | None] = orjson.loads(answer)
     tokens = found["tokens"] or []
-    body: dict[str, object] = {"count": len(tokens), "max_model_len": route.max_model_len, "tokens": tokens}
-    if found.get("token_strs") is not None:
-        body["token_strs"] = found["token_strs"]
-    return orjson.dumps(body)
+    body = {"count": len(tokens), "max_model_len": route.max_model_len, "tokens": tokens}
+    return orjson.dumps({**body, "token_strs": found.get("token_strs")})

@@ -1,0 +1,52 @@
+"""What is asked of the tokenizer for its own sake."""
+
+from typing import Any
+
+import orjson
+import pytest
+
+from conch_contracts.names import TOKENIZE_PATH
+from conch_contracts.parsing import ToolCallParser
+from conch_contracts.records import ChatProfile
+from testkit.gateway import answered, gateway, route, snapshot
+
+
+async def test_a_conversations_tokens_are_counted_with_its_tools_and_variables() -> None:
+    model = route(chat=ChatProfile(tool_calls=ToolCallParser.HERMES, takes_tools=True))
+    served = gateway({TOKENIZE_PATH: answered(b'{"tokens":[1,2]}')}, known=snapshot(model))
+    tool = {"type": "function", "function": {"name": "now", "parameters": {"type": "object"}, "strict": True}}
+    asked = {"messages": [{"role": "user", "content": "a"}], "tools": [tool]}
+    answer = await served.client.post("/tokenize", {**asked, "chat_template_kwargs": {"enable_thinking": True}})
+    assert orjson.loads(answer.body) == {
+        "count": 2,
+        "max_model_len": model.max_model_len,
+        "tokens": [1, 2],
+        "token_strs": None,
+    }
+    chat = served.upstream.sent(TOKENIZE_PATH)[0]["chat"]
+    assert chat["tools"] == [{"type": "function", "function": {"name": "now", "parameters": {"type": "object"}}}]
+    assert chat["template_kwargs"] == {"enable_thinking": True}
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        (
+            {
+                "messages": [{"role": "user", "content": "a"}],
+                "tools": [{"type": "function", "function": {"name": "x"}}],
+            },
+            "tools",
+        ),
+        ({"messages": [{"role": "user", "content": "a"}], "chat_template": "x"}, "chat_template"),
+        ({"messages": [{"role": "user", "content": "a"}], "chat_template_kwargs": {"x": 1}}, "chat_template_kwargs"),
+        ({"messages": [{"role": "user", "content": "a"}], "continue_final_message": True}, "continue_final_message"),
+        ({"prompt": "a", "tools": [{"type": "function", "function": {"name": "x"}}]}, "tools"),
+        ({"prompt": "a", "chat_template_kwargs": {"enable_thinking": True}}, "chat_template_kwargs"),
+    ],
+)
+async def test_tokens_of_what_no_model_sees_are_not_counted(body: dict[str, Any], param: str) -> None:
+    served = gateway({TOKENIZE_PATH: answered(b'{"tokens":[1,2]}')})
+    answer = await served.client.post("/tokenize", body)
+    assert (answer.status, answer.error["param"]) == (400, param)
+    assert served.upstream.sent(TOKENIZE_PATH) == []
