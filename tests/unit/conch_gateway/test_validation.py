@@ -209,6 +209,9 @@ UNSUPPORTED = [
     {"lora_adapter": "x"},
     {"prompt_embeds": "x"},
     {"logits_processors": ["conch.Everything"]},
+    {"logprob_token_ids": [7]},
+    {"truncation_side": "right"},
+    {"include_logprobs_decode_token": False},
 ]
 
 
@@ -231,6 +234,7 @@ def test_what_is_not_built_yet_is_named(fields):
         {"stream": "false"},
         {"logit_bias": {"5": -100}, "stop": [], "seed": -1, "top_k": -1},
         {"stop": ["x"] * 16, "user": None, "temperature": 0},
+        {"logprob_token_ids": None, "truncation_side": "left", "include_logprobs_decode_token": True},
     ],
 )
 def test_defaults_and_inert_fields_are_accepted(fields):

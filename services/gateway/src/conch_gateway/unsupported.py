@@ -27,10 +27,14 @@ NOT_BUILT: Mapping[str, tuple[object, ...]] = {
     "audio": (),
     "chat_template": (),
     "chat_template_kwargs": ({},),
+    "continue_final_message": (False,),
     "disable_chat_template": (False,),
     "documents": (),
     "echo": (False,),
+    "enable_response_messages": (False,),
+    "include_logprobs_decode_token": (True,),
     "include_reasoning": (True,),
+    "logprob_token_ids": ([],),
     "logits_processors": ([],),
     "lora_adapter": (),
     "max_completion_tokens": (),
@@ -43,6 +47,7 @@ NOT_BUILT: Mapping[str, tuple[object, ...]] = {
     "tool_choice": ("none", "auto"),
     "tools": ([],),
     "top_logprobs": (0,),
+    "truncation_side": ("left",),
     "web_search_options": (),
 }
 """Each parameter, and the values beside null that ask for nothing; those of chat alone are refused elsewhere only."""

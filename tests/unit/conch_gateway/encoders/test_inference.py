@@ -22,7 +22,8 @@ from conch_contracts.records import (
     RoutingPolicy,
 )
 from conch_kit.tracing import OtlpTracer
-from testkit.gateway import ENGINE, FakeAnswer, Gateway, Script, answered, gateway, refused, route, rows, snapshot
+from testkit.encoder_gateway import serving
+from testkit.gateway import ENGINE, FakeAnswer, answered, gateway, refused, route, rows, snapshot
 
 VECTORS = b'{"data":[{"object":"embedding","index":0,"embedding":[1.0,0.0]}]}'
 OTHER = EngineAddress("127.0.0.1:8002")
@@ -39,26 +40,6 @@ class FakeStore:
 
     async def put(self, key: str, body: bytes, ttl_s: float) -> None:
         self.kept[key] = (body, ttl_s)
-
-
-def serving(
-    kind: ModelKind,
-    worker: Script,
-    *lengths: int,
-    profile: EncoderProfile | None = None,
-    engines: tuple[Engine, ...] = (Engine(grpc=ENGINE),),
-    store: FakeStore | None = None,
-    tokenizer: Script | None = None,
-) -> Gateway:
-    model = route(
-        model_id="local/enc",
-        served_names=("enc",),
-        kind=kind,
-        dialect=Dialect.ENCODER,
-        encoder=profile or EncoderProfile(),
-    )
-    scripts = {PREPARE_ROWS_PATH: tokenizer or rows(*(lengths or (3,))), ENCODE_PATH: worker}
-    return gateway(scripts, known=snapshot(model, engines=engines), store=store)
 
 
 async def test_vectors_pass_as_the_worker_wrote_them_behind_the_gateways_fields() -> None:
@@ -252,7 +233,12 @@ async def test_what_the_tokenizer_refuses_has_the_name_that_the_client_gave_it(
         ("/rerank", ModelKind.RERANK, {"truncation": False, "truncate_prompt_tokens": 5}),
         ("/score", ModelKind.RERANK, {"encoding_format": "base64"}),
         ("/v1/embeddings", ModelKind.EMBEDDING, {"dimensions": 8}),
+        ("/v1/embeddings", ModelKind.EMBEDDING, {"embed_dtype": "float16"}),
+        ("/v1/embeddings", ModelKind.EMBEDDING, {"endianness": "big"}),
+        ("/v1/embeddings", ModelKind.EMBEDDING, {"truncate_prompt_tokens": 65}),
+        ("/v1/embeddings", ModelKind.EMBEDDING, {"continue_final_message": True}),
         ("/pooling", ModelKind.EMBEDDING, {"dimensions": 8}),
+        ("/pooling", ModelKind.EMBEDDING, {"task": "embed"}),
     ],
 )
 async def test_what_cannot_be_obeyed_is_refused(path: str, kind: ModelKind, changes: dict[str, Any]) -> None:

@@ -1,30 +1,25 @@
 """Embeddings: `POST /v1/embeddings`; and `POST /pooling`, which gives a vector for each token."""
 
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import Field
 
-from conch_contracts.openai.chat import MAX_MESSAGES, ChatMessage
-from conch_contracts.openai.encoders import MAX_INPUTS, EncoderFields, EncoderUsage, Text, Texts
-from conch_contracts.openai.sampling import INT32_MAX, ApiModel, TokenIds
+from conch_contracts.openai.encoders import EncoderUsage, TextInput
+from conch_contracts.openai.sampling import INT32_MAX, ApiModel
 
 
-class InputFields(EncoderFields):
-    """What is to be encoded: exactly one of `input` and `messages`."""
+class InputFields(TextInput):
+    """How vectors are to look."""
 
-    input: (
-        Text | Texts | TokenIds | Annotated[list[TokenIds], Field(min_length=1, max_length=MAX_INPUTS, fail_fast=True)]
-    ) | None = None
-    """A text, texts, token ids, or several lists of them."""
-    messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=MAX_MESSAGES, fail_fast=True)] | None = None
-    """A conversation, rendered with the model's chat template into one text."""
-    add_generation_prompt: bool | None = None
-    add_special_tokens: bool | None = None
-    """Whether the tokenizer adds its special tokens: true for `input`, false for `messages` when absent."""
     encoding_format: Literal["float", "base64"] | None = None
     """`base64` is that of little-endian 32-bit floats."""
+    embed_dtype: Literal["float32"] | None = None
+    endianness: Literal["native", "little"] | None = None
+    """What `base64` holds; there is only one form of it."""
     dimensions: int | None = Field(default=None, ge=1, le=INT32_MAX)
     """Keep so many numbers of each vector; for models that were trained for it."""
+    use_activation: bool | None = None
+    """The same as `normalize`, under vLLM's newer name."""
 
 
 class EmbeddingRequest(InputFields):
@@ -37,6 +32,8 @@ class EmbeddingRequest(InputFields):
 class PoolingRequest(InputFields):
     """What a client may ask of `POST /pooling`."""
 
+    task: Literal["token_embed"] | None = None
+    """There is only one: a vector for each token."""
     normalize: bool | None = None
     """Whether each token's vector is scaled to length 1: false when absent, because what models say of it is about the
     vector of a whole text."""

@@ -4,9 +4,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from conch_contracts.openai.chat import MAX_PARTS, TextPart
+from conch_contracts.openai.chat import MAX_MESSAGES, MAX_PARTS, ChatMessage, TextPart
 from conch_contracts.openai.model import Metadata
-from conch_contracts.openai.sampling import INT32_MAX, MAX_USER_CHARS, ApiModel, Priority, RequestName
+from conch_contracts.openai.sampling import INT32_MAX, MAX_USER_CHARS, ApiModel, Priority, RequestName, TokenIds
 
 MAX_INPUTS = 2048
 
@@ -33,6 +33,30 @@ class EncoderFields(ApiModel):
     """The end of the answer's `id`, and its `x-request-id` where the request has no such header."""
     user: Annotated[str, Field(max_length=MAX_USER_CHARS)] | None = None
     metadata: Metadata | None = None
+
+
+class TextInput(EncoderFields):
+    """What is to be encoded: exactly one of `input` and `messages`."""
+
+    input: (
+        Text | Texts | TokenIds | Annotated[list[TokenIds], Field(min_length=1, max_length=MAX_INPUTS, fail_fast=True)]
+    ) | None = None
+    """A text, texts, token ids, or several lists of them."""
+    messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=MAX_MESSAGES, fail_fast=True)] | None = None
+    """A conversation, rendered with the model's chat template into one text."""
+    add_generation_prompt: bool | None = None
+    add_special_tokens: bool | None = None
+    """Whether the tokenizer adds its special tokens: true for `input`, false for `messages` when absent."""
+
+
+class Activated(EncoderFields):
+    """A request whose numbers may be the model's own."""
+
+    activation: bool | None = None
+    """Whether numbers are scaled as the model's deployment says, to 0 to 1 or to probabilities; false: the model's own.
+    The cosine of two embeddings is its own number, with either."""
+    use_activation: bool | None = None
+    """The same, under vLLM's newer name."""
 
 
 class EncoderUsage(ApiModel):

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from conch_contracts.openai.encoders import MAX_INPUTS, EncoderFields, EncoderUsage, Text, TextContent
+from conch_contracts.openai.encoders import MAX_INPUTS, Activated, EncoderUsage, Text, TextContent
 from conch_contracts.openai.sampling import INT32_MAX, ApiModel, Switch
 
 
@@ -14,13 +14,15 @@ class DocumentText(ApiModel):
     text: str
 
 
-class RerankRequest(EncoderFields):
+class RerankRequest(Activated):
     """What a client may ask."""
 
     query: Text | TextContent
-    documents: Annotated[
-        list[str | DocumentText | TextContent], Field(min_length=1, max_length=MAX_INPUTS, fail_fast=True)
-    ]
+    documents: (
+        Annotated[list[str | DocumentText | TextContent], Field(min_length=1, max_length=MAX_INPUTS, fail_fast=True)]
+        | TextContent
+    )
+    """Of `content` beside them all, each part is a document."""
     top_n: Annotated[int, Field(ge=0, le=INT32_MAX)] | Annotated[str, Field(pattern=r"^[0-9]{1,9}$")] | None = None
     """Give so many documents back; all when absent or 0."""
     return_documents: Switch | None = None
@@ -29,8 +31,6 @@ class RerankRequest(EncoderFields):
     """Cut each query with its document at so many tokens beyond the query's."""
     truncation: bool | None = None
     """Whether what is too long is cut, instead of refused."""
-    activation: bool | None = None
-    """Whether scores are 0 to 1, as the model's deployment says; false: the model's own numbers."""
     encoding_format: Literal["float"] | None = None
     """Scores are always numbers."""
 

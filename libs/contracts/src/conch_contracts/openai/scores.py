@@ -2,18 +2,16 @@
 
 from typing import Literal
 
-from conch_contracts.openai.encoders import EncoderFields, EncoderUsage, Text, TextContent, Texts
+from conch_contracts.openai.encoders import Activated, EncoderUsage, Text, TextContent, TextInput, Texts
 from conch_contracts.openai.sampling import ApiModel
 
 
-class ScoreRequest(EncoderFields):
+class ScoreRequest(Activated):
     """What a client may ask of `POST /score`: one text against each of several, or texts one by one."""
 
     text_1: Text | Texts | TextContent
     text_2: Text | Texts | TextContent
-    activation: bool | None = None
-    """Whether a reranker's scores are 0 to 1, as its deployment says; false: the model's own numbers. The cosine of two
-    embeddings is such a number, with either."""
+    """Each part of `content` is a text of its own."""
     encoding_format: Literal["float"] | None = None
     """Scores are always numbers."""
 
@@ -37,12 +35,8 @@ class ScoreList(ApiModel):
     usage: EncoderUsage
 
 
-class ClassifyRequest(EncoderFields):
+class ClassifyRequest(TextInput, Activated):
     """What a client may ask of `POST /classify`."""
-
-    input: Text | Texts
-    activation: bool | None = None
-    """Whether `probs` are probabilities; false: the model's own numbers."""
 
 
 class Classification(ApiModel):

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from conch_contracts.openai.embeddings import EmbeddingRequest, InputFields, PoolingRequest
-from conch_contracts.openai.encoders import EncoderFields
+from conch_contracts.openai.embeddings import EmbeddingRequest, PoolingRequest
+from conch_contracts.openai.encoders import EncoderFields, TextInput
 from conch_contracts.openai.rerank import RerankRequest
 from conch_contracts.openai.scores import ClassifyRequest, ScoreRequest
 from conch_contracts.records import ModelKind, Profile, Route
@@ -54,7 +54,7 @@ class EncoderEndpoint(Generic[E]):
     def understand(self, body: bytes, snapshot: Snapshot) -> Understood:
         """Return the request that the body holds; raises a ServiceError that names what is wrong with it."""
         request, unknown = typed(self.request, parse(body))
-        if isinstance(request, InputFields):
+        if isinstance(request, TextInput):
             _check_inputs(request)
             conversation.check(request.messages or ())
         route = resolve(snapshot, request.model, kinds=self.kinds)
@@ -71,7 +71,7 @@ class EncoderEndpoint(Generic[E]):
         )
 
 
-def _check_inputs(request: InputFields) -> None:
+def _check_inputs(request: TextInput) -> None:
     if request.input is None and request.messages is None:
         raise missing("input")
     if request.input is not None and request.messages is not None:

@@ -181,7 +181,7 @@ def _check_lengths(job: Job) -> None:
         param, length = names.of_first(longest, job.firsts, limit) or (names.of_row(longest), length)
         raise InvalidRequest(
             f"This model's maximum context length is {limit} tokens. However, your '{param}' has {length} tokens. "
-            "Please shorten it, or set 'truncate_prompt_tokens'.",
+            "Please reduce the length of the input prompt, or set 'truncate_prompt_tokens'.",
             param=param,
             code="context_length_exceeded",
         )

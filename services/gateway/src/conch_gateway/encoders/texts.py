@@ -7,14 +7,14 @@ from functools import partial
 from conch_contracts.encoding import PrepareRowsRequest, Task
 from conch_contracts.openai.chat import ChatMessage
 from conch_contracts.openai.embeddings import EmbeddingRequest, InputFields, PoolingRequest
-from conch_contracts.openai.encoders import EncoderFields, TextContent, plain
+from conch_contracts.openai.encoders import Activated, EncoderFields, TextContent, TextInput, plain
 from conch_contracts.openai.rerank import DocumentText, RerankRequest
 from conch_contracts.openai.scores import ClassifyRequest, ScoreRequest
 from conch_contracts.records import Activation, ModelKind, Route
 from conch_contracts.tokenization import ChatInput
 from conch_gateway.conversation import as_templates_expect
 from conch_gateway.encoders.names import Names, TextField, text_field
-from conch_gateway.mistakes import wrong
+from conch_gateway.mistakes import invalid, wrong
 from conch_gateway.preparation import check_vocabulary
 from conch_kit.errors import InvalidRequest
 
@@ -50,13 +50,14 @@ class Work:
 
 def embeddings(request: EmbeddingRequest, route: Route) -> Work:
     """Return the work of an embedding request; raises InvalidRequest."""
-    normalize = route.encoder.normalize if request.normalize is None else request.normalize
-    return _vectors(request, route, Task.EMBED, normalize=normalize)
+    asked = _either("normalize", request.normalize, request.use_activation)
+    return _vectors(request, route, Task.EMBED, normalize=route.encoder.normalize if asked is None else asked)
 
 
 def pooling(request: PoolingRequest, route: Route) -> Work:
     """Return the work of a pooling request; raises InvalidRequest."""
-    return _vectors(request, route, Task.POOL, normalize=request.normalize is True)
+    asked = _either("normalize", request.normalize, request.use_activation)
+    return _vectors(request, route, Task.POOL, normalize=asked is True)
 
 
 def rerank(request: RerankRequest, route: Route) -> Work:
@@ -69,8 +70,8 @@ def rerank(request: RerankRequest, route: Route) -> Work:
         truncate=_cut_of_pairs(request, route),
         longest=route.max_model_len,
     )
-    names = Names((text_field("documents", request.documents),), first=text_field("query", request.query))
-    return Work(rows, names, Task.SCORE, activation=_activation(request.activation, route))
+    names = Names((_field("documents", request.documents),), first=text_field("query", request.query))
+    return Work(rows, names, Task.SCORE, activation=_activation(request, route))
 
 
 def score(request: ScoreRequest, route: Route) -> Work:
@@ -84,34 +85,31 @@ def score(request: ScoreRequest, route: Route) -> Work:
         )
     rows = _rows(request, route)
     if route.kind is ModelKind.RERANK:
-        names = Names((text_field("text_2", request.text_2),), first=text_field("text_1", request.text_1))
-        activation = _activation(request.activation, route)
+        names = Names((_field("text_2", request.text_2),), first=_field("text_1", request.text_1))
+        activation = _activation(request, route)
         return Work(rows(texts=firsts, pairs=seconds), names, Task.SCORE, activation=activation)
-    names = Names((text_field("text_1", request.text_1), text_field("text_2", request.text_2)))
+    names = Names((_field("text_1", request.text_1), _field("text_2", request.text_2)))
     return Work(rows(texts=(*firsts, *seconds)), names, Task.SIMILARITY, firsts=len(firsts))
 
 
 def classify(request: ClassifyRequest, route: Route) -> Work:
-    """Return the work of a classification request."""
-    texts = (request.input,) if isinstance(request.input, str) else tuple(request.input)
-    rows = _rows(request, route)(texts=texts)
-    names = Names((text_field("input", request.input),))
-    return Work(rows, names, Task.SCORE, activation=_activation(request.activation, route))
+    """Return the work of a classification request; raises InvalidRequest."""
+    rows, names = _inputs(request, route)
+    return Work(rows, names, Task.SCORE, activation=_activation(request, route))
 
 
 def documents(request: RerankRequest) -> tuple[str, ...]:
     """Return the texts of a request's documents."""
+    if isinstance(request.documents, TextContent):
+        return _listed(request.documents)
     return tuple(item.text if isinstance(item, DocumentText) else plain(item) for item in request.documents)
 
 
-def chat_input(
-    messages: Sequence[ChatMessage], route: Route, *, generation_prompt: bool | None, continue_final: bool | None = None
-) -> ChatInput:
+def chat_input(messages: Sequence[ChatMessage], route: Route, *, generation_prompt: bool | None) -> ChatInput:
     """Return a conversation for the tokenizer to render."""
     return ChatInput(
         messages=as_templates_expect(messages),
         add_generation_prompt=generation_prompt is not False,
-        continue_final_message=bool(continue_final),
         chat_template=route.chat_template,
     )
 
@@ -128,7 +126,7 @@ def _vectors(request: InputFields, route: Route, task: Task, *, normalize: bool)
     return Work(rows, names, task, normalize, dimensions=request.dimensions, base64=base64)
 
 
-def _inputs(request: InputFields, route: Route) -> tuple[PrepareRowsRequest, Names]:
+def _inputs(request: TextInput, route: Route) -> tuple[PrepareRowsRequest, Names]:
     rows = _rows(request, route)
     if request.messages is not None:
         chat = chat_input(request.messages, route, generation_prompt=request.add_generation_prompt)
@@ -142,7 +140,7 @@ def _inputs(request: InputFields, route: Route) -> tuple[PrepareRowsRequest, Nam
     return rows(texts=texts, add_special_tokens=request.add_special_tokens is not False), names
 
 
-def _texts(request: InputFields) -> tuple[str | tuple[int, ...], ...]:
+def _texts(request: TextInput) -> tuple[str | tuple[int, ...], ...]:
     """Return the texts of a request, whichever of its four forms it has."""
     given = request.input
     if given is None or isinstance(given, str):
@@ -168,7 +166,13 @@ def _cut(request: EncoderFields, route: Route) -> int | None:
     asked = request.truncate_prompt_tokens
     if asked is None:
         return route.max_model_len if route.encoder.truncate else None
-    return route.max_model_len if asked == -1 else min(asked, route.max_model_len)
+    if asked > route.max_model_len:
+        raise invalid(
+            "truncate_prompt_tokens",
+            f"{asked} is greater than the model's maximum of {route.max_model_len}. "
+            "Please request a smaller truncation size, or -1 for the longest",
+        )
+    return route.max_model_len if asked == -1 else asked
 
 
 def _cut_of_pairs(request: RerankRequest, route: Route) -> int | None:
@@ -181,9 +185,24 @@ def _cut_of_pairs(request: RerankRequest, route: Route) -> int | None:
     return route.max_model_len if cut is None and wanted else cut
 
 
-def _activation(asked: bool | None, route: Route) -> Activation:
+def _activation(request: Activated, route: Route) -> Activation:
+    asked = _either("activation", request.activation, request.use_activation)
     return Activation.NONE if asked is False else route.encoder.activation
 
 
+def _either(name: str, asked: bool | None, renamed: bool | None) -> bool | None:
+    """Return what a switch says that has two names; raises InvalidRequest when they contradict each other."""
+    if None not in (asked, renamed) and asked != renamed:
+        raise wrong("use_activation", f"is the same as '{name}'; give only one")
+    return renamed if asked is None else asked
+
+
+def _field(name: str, texts: object) -> TextField:
+    """Return the field that holds these texts: a list, a single one, or parts of which each is one."""
+    return text_field(f"{name}.content", texts.content) if isinstance(texts, TextContent) else text_field(name, texts)
+
+
 def _listed(texts: str | list[str] | TextContent) -> tuple[str, ...]:
-    return tuple(texts) if isinstance(texts, list) else (plain(texts),)
+    if isinstance(texts, TextContent):
+        return tuple(part.text for part in texts.content)
+    return (texts,) if isinstance(texts, str) else tuple(texts)

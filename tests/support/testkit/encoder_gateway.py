@@ -1,0 +1,27 @@
+"""A gateway in this process with one model that encodes, on fakes."""
+
+from conch_contracts.names import ENCODE_PATH, PREPARE_ROWS_PATH
+from conch_contracts.records import Dialect, EncoderProfile, Engine, ModelKind
+from conch_gateway.encoders.answers import Store
+from testkit.gateway import ENGINE, Gateway, Script, gateway, route, rows, snapshot
+
+
+def serving(
+    kind: ModelKind,
+    worker: Script,
+    *lengths: int,
+    profile: EncoderProfile | None = None,
+    engines: tuple[Engine, ...] = (Engine(grpc=ENGINE),),
+    store: Store | None = None,
+    tokenizer: Script | None = None,
+) -> Gateway:
+    """Return the gateway; `lengths` are those of the rows that its tokenizer makes."""
+    model = route(
+        model_id="local/enc",
+        served_names=("enc",),
+        kind=kind,
+        dialect=Dialect.ENCODER,
+        encoder=profile or EncoderProfile(),
+    )
+    scripts = {PREPARE_ROWS_PATH: tokenizer or rows(*(lengths or (3,))), ENCODE_PATH: worker}
+    return gateway(scripts, known=snapshot(model, engines=engines), store=store)

@@ -1,0 +1,70 @@
+"""Which texts an encoder reads, in all the forms and under all the names that clients use."""
+
+from typing import Any
+
+import orjson
+import pytest
+
+from conch_contracts.names import ENCODE_PATH, PREPARE_ROWS_PATH
+from conch_contracts.records import Activation, EncoderProfile, ModelKind
+from testkit.encoder_gateway import serving
+from testkit.gateway import answered
+
+VECTORS = b'{"data":[{"object":"embedding","index":0,"embedding":[1.0,0.0]}]}'
+
+
+@pytest.mark.parametrize(
+    ("body", "texts", "special"),
+    [
+        ({"input": [5, 6]}, [[5, 6]], True),
+        ({"input": [[5], [6]]}, [[5], [6]], True),
+        ({"input": "a", "add_special_tokens": False}, ["a"], False),
+    ],
+)
+async def test_a_classifier_reads_every_form_of_input(body: dict[str, Any], texts: list[Any], special: bool) -> None:
+    served = serving(ModelKind.CLASSIFY, answered(b'{"rows":[[0.25],[0.1]]}'), 1, 1)
+    assert (await served.client.post("/classify", body)).status == 200
+    (preparation,) = served.upstream.sent(PREPARE_ROWS_PATH)
+    assert (preparation["texts"], preparation["add_special_tokens"]) == (texts, special)
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "body", "field", "value"),
+    [
+        (ModelKind.RERANK, "/rerank", {"query": "q", "documents": ["a"]}, "activation", "none"),
+        (ModelKind.RERANK, "/score", {"text_1": "q", "text_2": "a"}, "activation", "none"),
+        (ModelKind.CLASSIFY, "/classify", {"input": "a"}, "activation", "none"),
+        (ModelKind.EMBEDDING, "/v1/embeddings", {"input": "a"}, "normalize", False),
+        (ModelKind.EMBEDDING, "/pooling", {"input": "a"}, "normalize", False),
+    ],
+)
+async def test_the_newer_name_of_a_switch_is_known(
+    kind: ModelKind, path: str, body: dict[str, Any], field: str, value: object
+) -> None:
+    worker = answered(VECTORS if kind is ModelKind.EMBEDDING else b'{"rows":[[0.5]]}')
+    served = serving(kind, worker, profile=EncoderProfile(activation=Activation.SIGMOID, normalize=True))
+    assert (await served.client.post(path, {**body, "use_activation": False})).status == 200
+    assert served.upstream.sent(ENCODE_PATH)[0][field] == value
+    refused_ = await served.client.post(path, {**body, "use_activation": False, field: True})
+    assert (refused_.status, refused_.error["param"]) == (400, "use_activation")
+
+
+PARTS = {"content": [{"type": "text", "text": "b"}, {"type": "text", "text": "c"}]}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "param"),
+    [
+        ("/score", {"text_1": "a", "text_2": PARTS}, "text_2.content.1"),
+        ("/rerank", {"query": "a", "documents": PARTS}, "documents.content.1"),
+    ],
+)
+async def test_each_part_of_a_content_is_a_text_of_its_own(path: str, body: dict[str, Any], param: str) -> None:
+    served = serving(ModelKind.RERANK, answered(b'{"rows":[[0.5],[0.75]]}'), 1, 1)
+    found = orjson.loads((await served.client.post(path, body)).body)
+    assert len(found["data"]) == 2
+    (preparation,) = served.upstream.sent(PREPARE_ROWS_PATH)
+    assert (preparation["texts"], preparation["pairs"]) == (["a"], ["b", "c"])
+    told = {"rows": [{"ids": [1]}, {"ids": [1] * 70}], "firsts": []}
+    long = serving(ModelKind.RERANK, answered(b"{}"), tokenizer=answered(orjson.dumps(told)))
+    assert (await long.client.post(path, body)).error["param"] == param
