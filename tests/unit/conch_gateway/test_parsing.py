@@ -48,6 +48,14 @@ def test_a_demanded_call_becomes_a_grammar() -> None:
     assert told(request).grammar == told(request, grammar=asked).grammar == structural.structural(demanded)
 
 
+@pytest.mark.parametrize("choice", ["required", {"type": "function", "function": {"name": "now"}}])
+def test_a_demanded_call_leaves_no_text_to_be_guided(choice: Any) -> None:
+    asked = Constraint("guided_choice", Grammar(kind=GrammarKind.CHOICE, definition='["a"]'))
+    with pytest.raises(InvalidRequest, match="demands a call") as caught:
+        parsing.constraint(chat(tools=[TOOL], tool_choice=choice), MODEL, asked)
+    assert caught.value.param == "guided_choice"
+
+
 STRICT = {"type": "function", "function": {"name": "now", "strict": True}}
 
 

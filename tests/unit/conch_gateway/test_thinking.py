@@ -84,13 +84,15 @@ def test_a_budget_that_cannot_be_kept_is_refused(name: str) -> None:
 def test_a_budget_makes_the_tokenizer_spell_the_marks() -> None:
     assert preparation.chat(chat(thinking_token_budget=5), model()).marks == ("<think>", "</think>")
     assert preparation.chat(chat(), model()).marks == ()
+    assert preparation.chat(chat(thinking_token_budget=-1), model()).marks == ()
 
 
 @pytest.mark.parametrize(
     "fields",
     [
         {"reasoning_max_tokens": 1, "thinking_token_budget": 2},
-        {"thinking_token_budget": -1},
+        {"thinking_token_budget": -2},
+        {"reasoning_max_tokens": -1},
         {"reasoning_effort": "much"},
     ],
 )

@@ -8,6 +8,7 @@ from conch_contracts.parsing import THINKING_MARKS, Parsing, Thinking
 from conch_contracts.records import Route
 from conch_contracts.tokenization import PrepareResponse
 from conch_gateway import structural, thinking, tool_use
+from conch_gateway.mistakes import wrong
 from conch_gateway.structured import Constraint
 from conch_kit.errors import InvalidRequest
 
@@ -25,11 +26,14 @@ def constraint(request: SamplingFields, route: Route, asked: Constraint | None) 
 
     Without either of them, strict tools want their arguments to obey in any call that the model makes.
 
-    An answer that must be a call has no text that could look like anything. Raises InvalidRequest.
+    An answer that must be a call has no text, so a `response_format` says nothing of it, and what can only be meant for
+    this answer contradicts it. Raises InvalidRequest.
     """
     if not isinstance(request, ChatCompletionRequest):
         return asked
     if tool_use.demanded(request):
+        if asked is not None and not asked.param.startswith("response_format"):
+            raise wrong(asked.param, "cannot be together with a 'tool_choice' that demands a call")
         calls = tool_use.form(request, route)
         return None if calls is None else Constraint("tools", structural.structural(calls))
     if asked is None:

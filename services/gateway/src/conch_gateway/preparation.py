@@ -73,7 +73,9 @@ def check_vocabulary(ids: Sequence[int], route: Route, *, param: str) -> None:
     """Raise InvalidRequest for an id that the model does not have."""
     if ids and max(ids) >= route.vocab_size:
         raise InvalidRequest(
-            f"Expected token ids below {route.vocab_size}, found {max(ids)}.", param=param, code="invalid_value"
+            f"Token id {max(ids)} is out of vocabulary: expected ids below {route.vocab_size}.",
+            param=param,
+            code="invalid_value",
         )
 
 

@@ -55,7 +55,8 @@ def check_route(request: ChatCompletionRequest, route: Route) -> None:
 
 def budget(request: ChatCompletionRequest) -> int | None:
     """Return how many tokens the model may think; None: as many as it likes."""
-    return request.thinking_token_budget if request.reasoning_max_tokens is None else request.reasoning_max_tokens
+    tokens = request.thinking_token_budget if request.reasoning_max_tokens is None else request.reasoning_max_tokens
+    return None if tokens == -1 else tokens
 
 
 def marks(request: ChatCompletionRequest, route: Route) -> tuple[str, ...]:

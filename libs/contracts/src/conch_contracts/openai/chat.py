@@ -79,8 +79,8 @@ class ChatCompletionRequest(SamplingFields):
     """False: the thinking is not shown."""
     reasoning_max_tokens: int | None = Field(default=None, ge=0, le=INT32_MAX)
     """The most tokens that the model may think."""
-    thinking_token_budget: int | None = Field(default=None, ge=0, le=INT32_MAX)
-    """The same, under vLLM's name."""
+    thinking_token_budget: Literal[-1] | Annotated[int, Field(ge=0, le=INT32_MAX)] | None = None
+    """The same, under vLLM's name; -1: as many as it likes."""
     echo: bool | None = None
     """Begin the answer with the last message, if that is the assistant's."""
     chat_template: Annotated[str, Field(min_length=1, max_length=MAX_TEMPLATE_CHARS)] | None = None
