@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import aiohttp
@@ -10,6 +10,7 @@ import pytest
 
 from conch_contracts.names import Digest, bundle_key
 from conch_kit.bundles import pack
+from testkit.dialects import dialects_server
 from testkit.llm_worker import LlmWorker
 from testkit.servers.redis import RedisServer
 from testkit.servers.triton import RunningTriton, triton_server
@@ -80,6 +81,14 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
         LlmWorker(redis.url, folder) as worker,
     ):
         yield Stage(worker, triton, redis, put_bundle(redis, folder / "tokenizer"), folder / "events")
+
+
+@pytest.fixture(scope="session")
+def engines(stage: Stage, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """Give the same worker and a server with a model of every dialect and form."""
+    folder = tmp_path_factory.mktemp("dialects")
+    with dialects_server(folder, folder / "events") as triton:
+        yield replace(stage, triton=triton, events=folder / "events")
 
 
 @pytest.fixture

@@ -14,13 +14,19 @@ from conch_llm_worker.bodies import Choice, complete_body
 from conch_llm_worker.detailed_frames import DetailedFrames
 from conch_llm_worker.frames import ChatFrames, CompletionFrames, frames_for
 from conch_llm_worker.generation import Finish, Step, TokenEntry
+from conch_llm_worker.parsing.events import Content, Reasoning
 from testkit.generate_requests import generate_request
+from testkit.transcripts import thoughts
 from testkit.vocabularies import byte_level
 
 VOCABULARY = byte_level()
 CHUNKED = (Api.CHAT, Api.COMPLETION)
 USAGE = Usage(prompt_tokens=3, completion_tokens=3)
-STEPS = [Step("he", ids=[0x68, 0x65]), Step("", ids=[0x21]), Step("llo", (), Finish("stop"), ids=[0x6C, 0x02])]
+STEPS = [
+    Step("he", ids=[0x68, 0x65], tokens=2),
+    Step("", ids=[0x21], tokens=1),
+    Step("llo", (), Finish("stop"), ids=[0x6C, 0x02], tokens=2),
+]
 
 
 def detailed(api: Api = Api.CHAT, **fields: Any) -> GenerateRequest:
@@ -88,6 +94,20 @@ def test_usage_grows_from_frame_to_frame_when_asked_for() -> None:
     seen = [frame["usage"] for frame in stream(detailed(continuous_usage=True), *STEPS)]
     assert [usage["completion_tokens"] for usage in seen] == [0, 2, 5, 5]
     assert {usage["prompt_tokens"] for usage in seen} == {3}
+
+
+def test_the_thinking_so_far_is_told_where_thinking_is_looked_for() -> None:
+    request = detailed(continuous_usage=True).model_copy(update={"parsing": thoughts()})
+    steps = (
+        Step("", events=[Reasoning("hm")], tokens=3, thought=2),
+        Step("", (), Finish("stop"), [Content("a")], tokens=2),
+    )
+    seen = [frame["usage"] for frame in stream(request, *steps)]
+    assert [usage["completion_tokens_details"] for usage in seen] == [
+        {"reasoning_tokens": told} for told in (0, 2, 2, 2)
+    ]
+    denglin = request.model_copy(update={"details": Details(profile=Profile.DENGLIN)})
+    assert stream(denglin, *steps)[-1]["usage"]["completion_tokens_details"] == {"reasoning_tokens": 2}
 
 
 PROMPT = [TokenEntry(0, 0x61, None, (), ()), TokenEntry(1, 0x62, -2.0, (0x63, 0x62), (-0.5, -2.0))]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tokenizers import AddedToken
 
-from conch_contracts.generation import Usage
+from conch_contracts.generation import Details, Usage
 from conch_contracts.parsing import Parsing
 from conch_llm_worker.bodies import Choice, complete_body
 from conch_llm_worker.chunk_frames import DONE
@@ -16,6 +16,7 @@ from conch_llm_worker.frames import frames_for
 from conch_llm_worker.generation import Finish, Generation, Rules, Step
 from conch_llm_worker.parsing.reader import AnswerReader
 from conch_llm_worker.reading import Reading
+from conch_llm_worker.text_generation import TextGeneration
 from testkit.generate_requests import generate_request, sampling
 from testkit.transcripts import HERMES, MISTRAL, THINKING_HERMES, TRANSCRIPTS, Transcript, thoughts
 from testkit.vocabularies import BYTE_EOS, byte_level, byte_level_tokenizer, vocabulary_of
@@ -83,6 +84,44 @@ def test_the_tokens_between_the_marks_are_counted_however_they_are_grouped() -> 
         assert reading.reasoning_tokens == len("\nabc</think")
         assert generation.completion_tokens == len(text) + 1
         assert message(made)["message"]["reasoning"] == "abc"
+
+
+@pytest.mark.parametrize("text", ["<think>abcdefgh</think>hi", "<think>\nabcdefgh\n</think>\nhi"])
+@pytest.mark.parametrize("size", [1, 4, 12, 100])
+@pytest.mark.parametrize("told", [True, False], ids=["engine counts", "tokenizer counts"])
+@pytest.mark.parametrize("show", [True, False], ids=["shown", "hidden"])
+def test_the_thinking_of_an_engine_of_text_is_counted_by_its_text(text: str, size: int, told: bool, show: bool) -> None:
+    parsing = thoughts(show=show)
+    request = generate_request(parsing=parsing, details=Details(continuous_usage=True))
+    rules = Rules.of(request, VOCABULARY)
+    generation = TextGeneration(request, rules, VOCABULARY)
+    reading = Reading.of(generation, parsing, VOCABULARY, tally=rules.tally)
+    pieces = [text[at : at + size] for at in range(0, len(text), size)]
+    made = [reading.feed(TokenDelta((), text=piece, made=len(piece) if told else None)) for piece in pieces]
+    made.append(reading.feed(TokenDelta((), end=EngineEnd.STOP)))
+    assert reading.reasoning_tokens == len("abcdefgh")
+    assert [sum(step.thought for step in made), sum(step.tokens for step in made)] == [len("abcdefgh"), len(text)]
+    plain = Reading.of(TextGeneration(request, rules, VOCABULARY), parsing, VOCABULARY)
+    for piece in pieces:
+        plain.feed(TokenDelta((), text=piece))
+    assert plain.reasoning_tokens == len("abcdefgh")
+
+
+def test_an_answer_cut_inside_the_thinking_of_an_engine_of_text_is_all_thinking() -> None:
+    request = generate_request(parsing=thoughts(), sampling=sampling(max_tokens=13))
+    generation = TextGeneration(request, Rules.of(request, VOCABULARY), VOCABULARY)
+    reading = Reading.of(generation, thoughts(), VOCABULARY)
+    reading.feed(TokenDelta((), text="<think>abcd</", made=13))
+    reading.feed(TokenDelta((), end=EngineEnd.LENGTH))
+    assert reading.reasoning_tokens == len("abcd</")
+
+
+def test_steps_tell_the_thinking_however_their_ids_are_grouped() -> None:
+    text = "<think>abc</think>Hi."
+    for groups in (singles(text), [text.encode()], [text[:9].encode(), text[9:].encode()]):
+        made, reading, generation = steps(thoughts(), groups, details=Details(continuous_usage=True))
+        assert sum(step.thought for step in made) == reading.reasoning_tokens > 0
+        assert sum(step.tokens for step in made) == generation.completion_tokens
 
 
 def test_frames_tell_of_a_call_first_its_name_and_then_its_arguments_in_pieces() -> None:

@@ -16,8 +16,6 @@ from conch_llm_worker.answers import Answer
 from conch_llm_worker.dialects.deltas import Dispatch, Reader, TokenDelta, split
 from conch_llm_worker.engine_calls import EngineCalls, Responses
 from conch_llm_worker.generation import Finish, Generation, Rules, Step, prompt_entries
-from conch_llm_worker.parsing.ids import call_ids
-from conch_llm_worker.parsing.reader import AnswerReader
 from conch_llm_worker.reading import Reading
 from conch_llm_worker.text_generation import TextGeneration
 from conch_llm_worker.vocabulary import Vocabulary
@@ -144,7 +142,7 @@ class Choices:
         """Add one message to the answer; the opening one even if it has nothing to show."""
         for part in self._parts(delta):
             step = feed(part)
-            if step.text or step.entries or step.events or step.ids or opening or step.finish is not None:
+            if step.text or step.entries or step.events or step.tokens or opening or step.finish is not None:
                 await self._answer.add(index, step)
             if step.finish is not None:
                 return step.finish
@@ -161,7 +159,7 @@ class Choices:
         parsing = self._request.parsing
         if parsing is None:
             return generation.feed
-        reading = Reading(generation, AnswerReader(parsing, call_ids(parsing)))
+        reading = Reading.of(generation, parsing, self._vocabulary, tally=self._rules.tally)
         self._readings.append(reading)
         return reading.feed
 

@@ -53,6 +53,10 @@ class Step(NamedTuple):
     """The sum of those ids' log probabilities."""
     prompt: Sequence[TokenEntry] = ()
     """The prompt's tokens, in the first step of a choice that shows them."""
+    tokens: int = 0
+    """How many tokens the engine made, where `Rules.tally` says so: engines of text tell no ids."""
+    thought: int = 0
+    """How many tokens of thinking were found, where `Rules.tally` says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +74,7 @@ class Rules:
     spaces_between_special_tokens: bool
     logprobs: bool
     tally: bool
-    """Whether steps tell their ids."""
+    """Whether steps tell their ids and count their tokens."""
     marks: frozenset[str] = frozenset()
     """Special tokens that are part of the text all the same, because the answer is taken apart by them."""
 
@@ -130,7 +134,7 @@ class Generation:
         step = self._feed(delta)
         count = self.completion_tokens - before
         likelihood = sum(delta.logprobs.chosen[:count]) if delta.logprobs is not None else 0.0
-        return step._replace(ids=delta.ids[:count], likelihood=likelihood)
+        return step._replace(ids=delta.ids[:count], likelihood=likelihood, tokens=count)
 
     def _feed(self, delta: TokenDelta) -> Step:
         ids, finish = self._cut(delta.ids)

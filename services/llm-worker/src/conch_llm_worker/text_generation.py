@@ -55,7 +55,7 @@ class TextGeneration:
         self._echoed = echoed
         self._vocabulary = vocabulary
         self._scanner = StopScanner(stops, include=rules.include_stop) if stops else None
-        self._made = 0
+        self._made = self._told = 0
         self._count: TokenCount | None = None
 
     @property
@@ -81,11 +81,15 @@ class TextGeneration:
             finish = self._engine_finish(delta.end)
             text += self._scanner.flush() if self._scanner is not None else ""
         self.finish = finish
-        return Step(text, (), finish)
+        return Step(text, (), finish, tokens=self._new_tokens() if self._rules.tally else 0)
 
     def echo(self, prompt: Logprobs | None) -> Step:
         """Return the prompt as the beginning of the text."""
         return Step("" if self._echoed is None else self._echoed.text)
+
+    def _new_tokens(self) -> int:
+        told, self._told = self._told, self.completion_tokens
+        return self._told - told
 
     def _apart(self, delta: TokenDelta) -> tuple[str, str]:
         """Count a message's tokens, and split its text where stop strings begin to count: after `min_tokens`."""

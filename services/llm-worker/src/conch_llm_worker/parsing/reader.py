@@ -12,10 +12,14 @@ from conch_llm_worker.parsing.tape import Steps, Tape
 class AnswerReader:
     """Takes one answer apart."""
 
-    def __init__(self, parsing: Parsing, new_id: Callable[[], str]) -> None:
+    def __init__(
+        self, parsing: Parsing, new_id: Callable[[], str], heard: Callable[[str], object] | None = None
+    ) -> None:
+        """Begin an answer; `heard` takes each piece of the thinking, of one that is not shown too."""
         calls, thinking = parsing.calls, parsing.thinking
         self.plain = False
         """Whether all that follows is content, so that nothing needs to be read any more."""
+        self._heard = heard
         self._hidden = thinking is not None and not thinking.show
         self._tape = Tape(new_id, several=calls is None or calls.several)
         self._steps: Steps[None] | None = self._read(parsing)
@@ -65,6 +69,10 @@ class AnswerReader:
 
     def _found(self) -> Sequence[Event]:
         events = self._tape.found()
+        if self._heard is not None:
+            for event in events:
+                if isinstance(event, Reasoning):
+                    self._heard(event.text)
         if self._hidden and events:
             return [event for event in events if not isinstance(event, Reasoning)]
         return events

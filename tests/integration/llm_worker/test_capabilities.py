@@ -1,0 +1,104 @@
+"""Each dialect obeys or refuses what the table of capabilities says, through the real process and the real server."""
+
+from typing import Any
+
+import aiohttp
+import pytest
+
+from conch_contracts.capabilities import CAPABILITIES, Feature, Level
+from conch_contracts.generation import Api, Details
+from conch_contracts.grammar import Grammar, GrammarKind
+from conch_contracts.records import Dialect
+from testkit.dialects import PER_DIALECT, StandIn
+from testkit.generate_requests import backend
+from testkit.vocabularies import BYTE_EOS
+
+from .asking import FORMS, answer, ask, said
+from .conftest import Stage
+
+ASKED: dict[Feature, dict[str, Any]] = {
+    Feature.TEMPERATURE: {"sampling": {"temperature": 0.5}},
+    Feature.TOP_P: {"sampling": {"temperature": 1, "top_p": 0.5}},
+    Feature.TOP_K: {"sampling": {"temperature": 1, "top_k": 5}},
+    Feature.MIN_P: {"sampling": {"min_p": 0.1}},
+    Feature.SEED: {"sampling": {"seed": 7}},
+    Feature.CHOICES: {"n": 2},
+    Feature.MIN_TOKENS: {"sampling": {"min_tokens": 2}},
+    Feature.STOP: {"stop": ("lo",)},
+    Feature.STOP_IDS: {"sampling": {"stop_token_ids": (ord("o"),)}},
+    Feature.IGNORE_EOS: {"sampling": {"ignore_eos": True}},
+    Feature.REPETITION_PENALTY: {"sampling": {"repetition_penalty": 1.5}},
+    Feature.PRESENCE_PENALTY: {"sampling": {"presence_penalty": 0.5}},
+    Feature.FREQUENCY_PENALTY: {"sampling": {"frequency_penalty": 0.5}},
+    Feature.LOGIT_BIAS: {"sampling": {"logit_bias": {3: 1.0}}},
+    Feature.BAD_WORDS: {"sampling": {"bad_words": (tuple(b"bad"), tuple(b" bad"))}},
+    Feature.LOGPROBS: {"logprobs": True, "sampling": {"logprobs": 0}},
+    Feature.ALTERNATIVES: {"logprobs": True, "sampling": {"logprobs": 2}},
+    Feature.PROMPT_LOGPROBS: {"logprobs": True, "sampling": {"logprobs": 0}, "echo": True},
+    Feature.ECHO: {"echo": True, "api": Api.COMPLETION},
+    Feature.SPECIAL_TOKENS: {"skip_special_tokens": False},
+    Feature.ALLOWED_IDS: {"sampling": {"allowed_token_ids": (5,)}},
+    Feature.BEAM_SEARCH: {"n": 2, "sampling": {"beams": 2}},
+    Feature.SCALED_LOGPROBS: {"logprobs": True, "sampling": {"logprobs": 0, "temp_scaled_logprobs": True}},
+    Feature.BEST_OF: {"best_of": 2},
+    Feature.GRAMMAR: {"sampling": {"grammar": Grammar(kind=GrammarKind.JSON_OBJECT, definition="")}},
+    Feature.TOKEN_IDS: {"details": Details(token_ids=True)},
+    Feature.CACHE_SALT: {"backend": backend(end_id=BYTE_EOS, cache_salt="a")},
+    Feature.EXTRA_ARGUMENTS: {"backend": backend(end_id=BYTE_EOS, extra_arguments={"a": 1})},
+    Feature.KV_TRANSFER: {"backend": backend(end_id=BYTE_EOS, kv_transfer={"a": 1})},
+    Feature.PROMPT_IDS: {"prompts": (said("x").model_copy(update={"text_is_exact": False}),)},
+}
+"""How a message to the worker asks for a feature; the others have no part in these messages."""
+UNDECLARED = {(Dialect.FASTERTRANSFORMER, Feature.MIN_TOKENS), (Dialect.FASTERTRANSFORMER, Feature.PRESENCE_PENALTY)}
+"""What depends on the model, and the stand-in does not declare."""
+NOT_PLAYED = {(Dialect.TOKENS, Feature.PROMPT_LOGPROBS), (Dialect.TOKENS, Feature.ALTERNATIVES)}
+"""What the stand-in does not play; the cpu runtime's own tests do."""
+
+
+@pytest.mark.parametrize(
+    ("model", "feature"),
+    [
+        pytest.param(model, feature, id=f"{model.name}-{feature.name.lower()}")
+        for model in PER_DIALECT
+        for feature in ASKED
+        if (model.dialect, feature) not in NOT_PLAYED
+    ],
+)
+async def test_a_dialect_obeys_or_refuses_as_the_table_says(
+    engines: Stage, session: aiohttp.ClientSession, model: StandIn, feature: Feature
+) -> None:
+    reply = await answer(engines, session, ask(engines, model, **{"stream": False, **ASKED[feature]}))
+    lacking = CAPABILITIES[model.dialect][feature].level is Level.NO or (model.dialect, feature) in UNDECLARED
+    assert reply.status == (400 if lacking else 200), reply.body
+    if lacking:
+        assert reply.error["code"] == "unsupported_parameter"
+        assert reply.error["param"] in {*feature.params, "echo", "prompt"}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_schema_that_only_the_engine_refuses_is_named_as_the_client_calls_it(
+    engines: Stage, session: aiohttp.ClientSession, stream: bool
+) -> None:
+    schema = Grammar(kind=GrammarKind.JSON_SCHEMA, definition='{"type": "integer", "multipleOf": 3}')
+    model = next(one for one in PER_DIALECT if one.dialect is Dialect.VLLM)
+    request = ask(engines, model, stream=stream, sampling={"grammar": schema}, grammar_param="guided_json")
+    reply = await answer(engines, session, request)
+    assert (reply.status, reply.error["param"], reply.error["code"]) == (400, "guided_json", "invalid_value")
+
+
+@pytest.mark.parametrize("name", ["trt-bls", "trt-llm-api"])
+@pytest.mark.parametrize(
+    ("param", "changes"),
+    [
+        ("stop_token_ids", {"sampling": {"stop_token_ids": (5,)}}),
+        ("skip_special_tokens", {"skip_special_tokens": False}),
+        ("logprobs", {"logprobs": True, "sampling": {"logprobs": 0}}),
+        ("prompt", {"prompts": (said("x").model_copy(update={"text_is_exact": False}),)}),
+    ],
+)
+async def test_models_of_text_refuse_what_only_ids_can_say(
+    engines: Stage, session: aiohttp.ClientSession, name: str, param: str, changes: dict[str, Any]
+) -> None:
+    model = next(one for one in FORMS if one.name == name)
+    reply = await answer(engines, session, ask(engines, model, **changes))
+    assert (reply.status, reply.error["param"], reply.error["code"]) == (400, param, "unsupported_parameter")
