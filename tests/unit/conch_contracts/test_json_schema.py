@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from conch_contracts.openai.json_schema import JsonSchema
+from conch_contracts.openai.json_schema import MAX_SCHEMAS, JsonSchema
 
 SCHEMA = TypeAdapter(JsonSchema)
 NODE = {"type": "object", "properties": {"next": {"$ref": "#"}, "value": {"enum": [1, "a", None]}}}
@@ -59,3 +59,12 @@ def test_the_first_mistake_ends_the_check() -> None:
     with pytest.raises(ValidationError) as refused:
         SCHEMA.validate_python(schema)
     assert refused.value.error_count() <= 2
+
+
+def test_a_schema_holds_a_bounded_number_of_schemas() -> None:
+    def wide(count: int) -> dict[str, Any]:
+        return {"items": {"anyOf": [{"properties": {f"p{n}": True for n in range(count)}}]}}
+
+    assert SCHEMA.validate_python(wide(MAX_SCHEMAS - 3))
+    with pytest.raises(ValidationError, match="expected at most 10000 schemas"):
+        SCHEMA.validate_python(wide(MAX_SCHEMAS - 2))

@@ -1,14 +1,15 @@
 """What a JSON Schema looks like, as far as all of its drafts agree: what is none is refused where it goes wrong.
 
 Whether a schema can be enforced, and what its references point to, is another matter: see the check of grammars. The
-first mistake ends the check, so that nobody can make it long.
+first mistake ends the check, and so does one schema more than `MAX_SCHEMAS`, so that nobody can make it long.
 """
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, ValidationError
-from pydantic_core import InitErrorDetails
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from conch_contracts.openai.model import ApiModel
 
@@ -18,6 +19,9 @@ Count = Annotated[int, Field(ge=0)]
 Number = int | float
 Schemas = dict[str, Any]
 SchemaList = Annotated[list[Any], Field(min_length=1)]
+
+MAX_SCHEMAS = 10_000
+"""Schemas in a schema, itself among them."""
 
 _NAMED = ("properties", "patternProperties", "$defs", "definitions")
 _LISTED = ("anyOf", "oneOf", "allOf", "prefixItems")
@@ -56,6 +60,7 @@ class Keywords(ApiModel):
 
 def _checked(schema: dict[str, Any]) -> dict[str, Any]:
     waiting: list[tuple[Path, object]] = [((), schema)]
+    seen = 1
     while waiting:
         path, here = waiting.pop()
         if isinstance(here, bool):
@@ -65,7 +70,11 @@ def _checked(schema: dict[str, Any]) -> dict[str, Any]:
         except ValidationError as exc:
             raise _below(path, exc) from None
         if isinstance(here, dict):
-            waiting += _inner(path, here)
+            inner = list(islice(_inner(path, here), MAX_SCHEMAS - seen + 1))
+            seen += len(inner)
+            if seen > MAX_SCHEMAS:
+                raise PydanticCustomError("too_large", f"expected at most {MAX_SCHEMAS} schemas in a schema")
+            waiting += inner
     return schema
 
 
