@@ -65,8 +65,9 @@ def prompts_of(request: CompletionRequest) -> tuple[str | tuple[int, ...], ...]:
         return ()
     if isinstance(prompt, str):
         return (prompt,)
-    ids = tuple(item for item in prompt if isinstance(item, int))
-    return (ids,) if ids else tuple(_one(item) for item in prompt if not isinstance(item, int))
+    if isinstance(prompt[0], int):  # as all others are then: there may be a million of them
+        return (tuple(prompt),)
+    return tuple(_one(item) for item in prompt)
 
 
 def check_vocabulary(ids: Sequence[int], route: Route, *, param: str) -> None:

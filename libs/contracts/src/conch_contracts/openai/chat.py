@@ -1,6 +1,6 @@
 """Chat completions: `POST /v1/chat/completions`, complete or as `chat.completion.chunk` frames."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import Field
 
@@ -97,14 +97,14 @@ class ChatCompletionRequest(SamplingFields):
     @property
     def conversation(self) -> list[ChatMessage]:
         """Return the messages; none when the prompt was given as ids."""
-        return [message for message in self.messages or () if isinstance(message, ChatMessage)]
+        return [] if _are_ids(self.messages) else cast("list[ChatMessage]", self.messages or [])
 
     @property
     def given_ids(self) -> list[int] | None:
         """Return the prompt's ids, under whichever name they came; None when there are messages."""
         if self.prompt_token_ids is not None:
             return self.prompt_token_ids
-        return [item for item in self.messages or () if isinstance(item, int)] or None
+        return cast("list[int]", self.messages) if _are_ids(self.messages) else None
 
 
 class TopLogprob(ApiModel):
@@ -203,3 +203,8 @@ class ChatCompletionChunk(Origin):
     choices: list[ChatChunkChoice]
     usage: CompletionUsage | None = None
     prompt_token_ids: list[int] | None = None
+
+
+def _are_ids(messages: list[ChatMessage] | list[int] | None) -> bool:
+    """Tell by the first item, as all others are like it: there may be a million of them."""
+    return messages is not None and bool(messages) and isinstance(messages[0], int)
