@@ -23,6 +23,7 @@ _OUTPUTS = (
     (tokens.TOP_IDS, "TYPE_INT32", "-1, -1"),
     (tokens.TOP_LOGPROBS, "TYPE_FP32", "-1, -1"),
     (tokens.PROMPT_LOGPROBS, "TYPE_FP32", "-1"),
+    (tokens.PROMPT_RANKS, "TYPE_INT32", "-1"),
     (tokens.PROMPT_TOP_IDS, "TYPE_INT32", "-1, -1"),
     (tokens.PROMPT_TOP_LOGPROBS, "TYPE_FP32", "-1, -1"),
     (tokens.FINISH_REASON, "TYPE_STRING", "1"),

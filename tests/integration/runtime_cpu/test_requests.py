@@ -120,6 +120,9 @@ async def test_a_prompt_can_be_scored_without_an_answer(tiny: TokensEngine, gold
     assert answer.prompt_top_ids is not None
     assert answer.prompt_logprobs[len(item.prompt_ids) :] == pytest.approx(item.logprobs, abs=golden.tolerance_logprob)
     assert list(answer.prompt_top_ids[len(item.prompt_ids) :]) == item.output_ids
+    # The reference took the likeliest id each time; of the prompt itself nobody chose one.
+    assert set(answer.prompt_ranks[len(item.prompt_ids) :]) == {1}
+    assert max(answer.prompt_ranks) > 1
 
 
 async def test_max_tokens_is_cut_to_the_context(tiny: TokensEngine) -> None:

@@ -25,6 +25,7 @@ class Answer:
     top_ids: list[tuple[int, ...]] = field(default_factory=list)
     top_logprobs: list[tuple[float, ...]] = field(default_factory=list)
     prompt_logprobs: tuple[float, ...] | None = None
+    prompt_ranks: Sequence[int] = ()
     prompt_top_ids: tuple[int, ...] | None = None
     finish_reason: str | None = None
     stop_token: int | None = None
@@ -76,6 +77,8 @@ def _collect(answer: Answer, outputs: Outputs) -> None:
         answer.top_logprobs += _rows(outputs.floats(dialect.TOP_LOGPROBS), width)
     if outputs.has(dialect.PROMPT_LOGPROBS):
         answer.prompt_logprobs = outputs.floats(dialect.PROMPT_LOGPROBS)
+    if outputs.has(dialect.PROMPT_RANKS):
+        answer.prompt_ranks = outputs.ints(dialect.PROMPT_RANKS)
     if outputs.has(dialect.PROMPT_TOP_IDS):
         answer.prompt_top_ids = outputs.ints(dialect.PROMPT_TOP_IDS)
     if outputs.has(dialect.FINISH_REASON):

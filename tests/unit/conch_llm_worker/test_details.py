@@ -123,10 +123,11 @@ def test_the_prompts_log_probabilities_are_told_by_id() -> None:
     assert body(detailed(Api.COMPLETION, prompt_logprobs=2), *steps)["choices"][0]["prompt_logprobs"] == [None, last]
 
 
-def test_a_prompts_token_beyond_the_alternatives_is_there_without_a_rank() -> None:
-    entry = TokenEntry(1, 0x62, -2.0, (), ())
+@pytest.mark.parametrize("rank", [None, 17])
+def test_a_prompts_token_beyond_the_alternatives_has_the_rank_that_the_engine_tells(rank: int | None) -> None:
+    entry = TokenEntry(1, 0x62, -2.0, (), (), rank)
     (found,) = body(detailed(prompt_logprobs=0), Step("", prompt=[entry]))["prompt_logprobs"]
-    assert found == {"98": {"logprob": -2.0, "rank": None, "decoded_token": "b"}}
+    assert found == {"98": {"logprob": -2.0, "rank": rank, "decoded_token": "b"}}
 
 
 @pytest.mark.parametrize("api", CHUNKED)

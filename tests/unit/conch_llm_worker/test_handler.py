@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 
 from conch_contracts.generation import Api, Details, GenerateRequest
 from conch_contracts.names import Digest
-from conch_kit.errors import InvalidRequest, ServiceError, Unavailable, UpstreamTimeout
+from conch_kit.errors import InvalidRequest, ServiceError, Unavailable, UpstreamError, UpstreamTimeout
 from conch_kit.interruption import InFlight
 from conch_kit.tracing import OtlpTracer, Tracer, tracer
 from conch_kit.triton.errors import EngineLost, EngineRejected, EngineTimeout, EngineUnavailable
@@ -340,6 +340,7 @@ async def test_the_prompts_log_probabilities_come_without_an_echo() -> None:
         final=True,
         token_ids=("INT32", [1], [104]),
         prompt_logprobs=("FP32", [3], [float("nan"), -1, -2]),
+        prompt_ranks=("INT32", [3], [0, 1, 1]),
         prompt_top_ids=("INT32", [3, 2], [-1, -1, 98, 97, 99, 97]),
         prompt_top_logprobs=("FP32", [3, 2], [float("nan"), float("nan"), -1, -3, -2, -4]),
         finish_reason=("BYTES", [1], [b"length"]),
@@ -360,6 +361,7 @@ async def test_a_prompt_can_be_scored_without_making_a_token() -> None:
         final=True,
         token_ids=("INT32", [1], [104]),
         prompt_logprobs=("FP32", [3], [float("nan"), -1, -2]),
+        prompt_ranks=("INT32", [3], [0, 5, 7]),
         finish_reason=("BYTES", [1], [b"length"]),
     )
     request = ask(
@@ -372,4 +374,23 @@ async def test_a_prompt_can_be_scored_without_making_a_token() -> None:
     )
     choice = json.loads((await Worker([message]).call(request)).body)["choices"][0]
     assert (choice["text"], choice["finish_reason"]) == ("abc", "length")
-    assert len(choice["prompt_logprobs"]) == 3
+    assert [
+        entry and entry[id_]["rank"] for id_, entry in zip(("97", "98", "99"), choice["prompt_logprobs"], strict=True)
+    ] == [
+        None,
+        5,
+        7,
+    ]
+
+
+async def test_ranks_that_do_not_fit_the_prompt_are_the_engines_fault() -> None:
+    message = response(
+        final=True,
+        token_ids=("INT32", [1], [104]),
+        prompt_logprobs=("FP32", [3], [float("nan"), -1, -2]),
+        prompt_ranks=("INT32", [2], [0, 5]),
+        finish_reason=("BYTES", [1], [b"length"]),
+    )
+    request = ask(stream=False, details=Details(prompt_logprobs=0), sampling=sampling(prompt_logprobs=0))
+    with pytest.raises(UpstreamError, match="cannot be read"):
+        await Worker([message]).call(request)

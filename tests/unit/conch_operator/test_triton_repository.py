@@ -15,7 +15,7 @@ def test_triton_can_parse_the_configuration() -> None:
     assert (config.name, config.backend, config.max_batch_size) == ('od"d', "python", 0)
     assert config.model_transaction_policy.decoupled
     assert [tensor.name for tensor in config.input] == ["input_ids", "parameters"]
-    assert len(config.output) == 9
+    assert len(config.output) == 10
 
 
 def test_no_queue_policy_is_rendered() -> None:

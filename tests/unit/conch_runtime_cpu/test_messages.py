@@ -33,10 +33,11 @@ def test_without_alternatives_only_the_chosen_are_sent() -> None:
 
 
 def test_the_first_id_of_a_prompt_has_no_log_probability() -> None:
-    rows = LogprobRows(np.array([-1], np.float32), np.array([[7, 8]]), np.array([[-1, -2]], np.float32))
+    rows = LogprobRows(np.array([-1], np.float32), np.array([[7, 8]]), np.array([[-1, -2]], np.float32), np.array([3]))
     tensors = dict(pack(News([1], prompt=rows)))
     assert np.isnan(tensors["prompt_logprobs"][0])
     assert tensors["prompt_logprobs"].tolist()[1:] == [-1]
     assert tensors["prompt_top_ids"].tolist() == [[-1, -1], [7, 8]]
     assert np.isnan(tensors["prompt_top_logprobs"][0]).all()
+    assert tensors["prompt_ranks"].tolist() == [0, 3]
     assert {value.dtype.name for name, value in tensors.items() if "logprobs" in name} == {"float32"}

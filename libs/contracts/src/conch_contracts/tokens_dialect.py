@@ -13,6 +13,7 @@ Triton's final flag. Log-probability tensors are present only when the parameter
 | top_ids             | out       | INT32 [K, N]    | the N most likely ids at each position, most likely first       |
 | top_logprobs        | out       | FP32 [K, N]     | their log probabilities                                         |
 | prompt_logprobs     | out       | FP32 [P]        | first response only; position 0 is NaN                          |
+| prompt_ranks        | out       | INT32 [P]       | first response only: 1 for the most likely id; position 0 is 0  |
 | prompt_top_ids      | out       | INT32 [P, N]    | first response only; row 0 is -1                                |
 | prompt_top_logprobs | out       | FP32 [P, N]     | first response only; row 0 is NaN                               |
 | finish_reason       | out       | STRING [1]      | last response only: `stop`, `length` or `cancelled`             |
@@ -31,6 +32,7 @@ LOGPROBS = "logprobs"
 TOP_IDS = "top_ids"
 TOP_LOGPROBS = "top_logprobs"
 PROMPT_LOGPROBS = "prompt_logprobs"
+PROMPT_RANKS = "prompt_ranks"
 PROMPT_TOP_IDS = "prompt_top_ids"
 PROMPT_TOP_LOGPROBS = "prompt_top_logprobs"
 FINISH_REASON = "finish_reason"

@@ -21,6 +21,8 @@ class LogprobRows:
     """[rows, n]"""
     top_logprobs: Floats
     """[rows, n]"""
+    ranks: Integers
+    """[rows]; 1 where no id is likelier."""
 
 
 def log_probabilities(logits: Floats, tokens: Integers, alternatives: int) -> LogprobRows:
@@ -31,7 +33,8 @@ def log_probabilities(logits: Floats, tokens: Integers, alternatives: int) -> Lo
     chosen = logits[rows, tokens] - normaliser
     top_ids = _most_likely(logits, min(alternatives, logits.shape[1]))
     top_logprobs = np.take_along_axis(logits, top_ids, axis=1) - normaliser[:, None]
-    return LogprobRows(chosen, top_ids, top_logprobs)
+    ranks = (logits > logits[rows, tokens][:, None]).sum(axis=1) + 1
+    return LogprobRows(chosen, top_ids, top_logprobs, ranks)
 
 
 def within_nucleus(logits: Floats, top_p: Floats) -> NDArray[np.bool_]:

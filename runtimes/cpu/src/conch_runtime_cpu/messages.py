@@ -35,6 +35,7 @@ def _prompt(rows: LogprobRows) -> Tensors:
     """Put a row in front for the prompt's first id, of which nothing is known."""
     alternatives = rows.top_ids.shape[1]
     tensors: Tensors = [(dialect.PROMPT_LOGPROBS, np.append(np.float32(np.nan), rows.chosen).astype(np.float32))]
+    tensors.append((dialect.PROMPT_RANKS, np.append(0, rows.ranks).astype(np.int32)))
     if alternatives:
         unknown_ids = np.full((1, alternatives), -1, np.int32)
         unknown = np.full((1, alternatives), np.nan, np.float32)

@@ -247,6 +247,7 @@ class _Sequence:
             np.concatenate([rows.chosen for rows in self._found]),
             np.concatenate([rows.top_ids for rows in self._found]),
             np.concatenate([rows.top_logprobs for rows in self._found]),
+            np.concatenate([rows.ranks for rows in self._found]),
         )
 
     def prefill(self, decoder: Decoder, row: int) -> int:

@@ -68,7 +68,7 @@ def _position(entry: TokenEntry, vocabulary: Vocabulary) -> Json:
     found: dict[str, Json] = {}
     for rank, (token_id, value) in enumerate(zip(entry.top_ids, entry.top, strict=True), start=1):
         found[str(token_id)] = _candidate(token_id, value, rank, vocabulary)
-    found.setdefault(str(entry.token_id), _candidate(entry.token_id, entry.logprob, None, vocabulary))
+    found.setdefault(str(entry.token_id), _candidate(entry.token_id, entry.logprob, entry.rank, vocabulary))
     return found
 
 

@@ -37,6 +37,8 @@ class TokenEntry(NamedTuple):
     """None for a prompt's first token."""
     top_ids: Sequence[int]
     top: Sequence[float]
+    rank: int | None = None
+    """Of a prompt's token among all, from 1, where the engine tells it."""
 
 
 class Step(NamedTuple):
@@ -253,4 +255,5 @@ def _entry(offset: int, token_id: int, logprobs: Logprobs, at: int) -> TokenEntr
     if math.isnan(value):
         return TokenEntry(offset, token_id, None, (), ())
     top_ids = logprobs.top_ids[at] if logprobs.top_ids else ()
-    return TokenEntry(offset, token_id, value, top_ids, logprobs.top[at] if logprobs.top else ())
+    rank = logprobs.ranks[at] if logprobs.ranks else None
+    return TokenEntry(offset, token_id, value, top_ids, logprobs.top[at] if logprobs.top else (), rank)

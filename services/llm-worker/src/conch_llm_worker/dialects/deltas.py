@@ -24,6 +24,8 @@ class Logprobs(NamedTuple):
     top_ids: Sequence[Sequence[int]]
     """One row per token; no rows when none were asked for."""
     top: Sequence[Sequence[float]]
+    ranks: Sequence[int] = ()
+    """The place of each token among all, from 1; none where the engine does not tell it."""
 
 
 class TokenDelta(NamedTuple):

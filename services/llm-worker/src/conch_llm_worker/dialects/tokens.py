@@ -46,6 +46,8 @@ class TokensReader:
         if logprobs is not None and len(logprobs.chosen) != len(ids):
             raise MalformedResponse(f"{wire.LOGPROBS} has {len(logprobs.chosen)} values for {len(ids)} tokens.")
         prompt = _logprobs(out, wire.PROMPT_LOGPROBS, wire.PROMPT_TOP_IDS, wire.PROMPT_TOP_LOGPROBS)
+        if prompt is not None and out.has(wire.PROMPT_RANKS):
+            prompt = prompt._replace(ranks=_ranks(out, len(prompt.chosen)))
         return TokenDelta(ids, logprobs, prompt, end, stop_token_id)
 
 
@@ -66,6 +68,13 @@ def _logprobs(out: Outputs, chosen: str, top_ids: str, top: str) -> Logprobs | N
     if not values or not out.has(top_ids) or not out.has(top):
         return Logprobs(values, (), ())
     return Logprobs(values, _rows(out.ints(top_ids), len(values)), _rows(out.floats(top), len(values)))
+
+
+def _ranks(out: Outputs, count: int) -> Sequence[int]:
+    ranks = out.ints(wire.PROMPT_RANKS)
+    if len(ranks) != count:
+        raise MalformedResponse(f"{wire.PROMPT_RANKS} has {len(ranks)} values for {count} tokens.")
+    return ranks
 
 
 def _rows(flat: Sequence[T], count: int) -> Sequence[Sequence[T]]:
