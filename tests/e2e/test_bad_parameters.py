@@ -108,6 +108,11 @@ ROWS: dict[int, list[Row]] = {
         *both("best_of", 2, n=3),
         *both("best_of", 2, stream=True),
         *(Row(path, {"use_beam_search": True, "n": 2}, "use_beam_search", **UNBUILT) for path in (CHAT, TEXT)),
+        *(Row(path, {"use_beam_search": True, "stream": True}, "use_beam_search") for path in (CHAT, TEXT)),
+        *both("n", 0, 9, use_beam_search=True),
+        *both("best_of", 1, use_beam_search=True, n=2),
+        *both("top_p", 0.5, use_beam_search=True),
+        *both("top_k", 5, use_beam_search=True),
     ],
     45: [
         *both("temperature", -1, 2.0001, 1e308),

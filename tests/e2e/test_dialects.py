@@ -102,6 +102,9 @@ LACKING = [
     ("vllm", {"extra_body": {"truncate_prompt_tokens": 5}}, "truncate_prompt_tokens"),
     ("tensorrtllm", {"extra_body": {"min_p": 0.5}}, "min_p"),
     ("tensorrtllm", {"logprobs": True, "top_logprobs": 2}, "top_logprobs"),
+    ("vllm", {"n": 2, "extra_body": {"use_beam_search": True}}, "use_beam_search"),
+    ("tokens", {"n": 2, "extra_body": {"use_beam_search": True}}, "use_beam_search"),
+    ("trt-bls", {"n": 2, "extra_body": {"use_beam_search": True}}, "use_beam_search"),
     ("fastertransformer", {"frequency_penalty": 0.5}, "frequency_penalty"),
     ("fastertransformer", {"extra_body": {"ignore_eos": True}}, "ignore_eos"),
     ("fastertransformer", {"extra_body": {"min_tokens": 3}}, "min_tokens"),
@@ -120,6 +123,20 @@ def test_what_a_backend_lacks_is_a_400_at_once(
         took.append(time.monotonic() - started)
         assert (refused.value.param, refused.value.code) == (param, "unsupported_parameter")
     assert min(took) < AT_ONCE_S
+
+
+@pytest.mark.parametrize("model", ["fastertransformer", "tensorrtllm"])
+def test_a_beam_search_gives_its_beams(running: Running, model: str) -> None:
+    asked = {"use_beam_search": True, "length_penalty": 0.5}
+    found = running.client.completions.create(
+        model=model, prompt="abcdef", n=2, best_of=3, max_tokens=60, extra_body=asked
+    )
+    assert [choice.text for choice in found.choices] == ["abcdef", "bcdefa"]
+    assert found.usage is not None
+    assert found.usage.completion_tokens == 3 * 7
+    with pytest.raises(BadRequestError) as refused:
+        running.client.completions.create(model=model, prompt="a", extra_body={**asked, "length_penalty": 99})
+    assert refused.value.param == "length_penalty"
 
 
 @every_dialect

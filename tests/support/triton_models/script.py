@@ -1,8 +1,8 @@
 """What the stand-ins for language model backends answer, and how they send it: the same tokens in every dialect.
 
 A token is a byte and `END` ends an answer. The answer follows from prompt and seed: the prompt's characters, turned by
-as many places as the seed says. A prompt may hold one remark such as `@{"say": "Hello", "delay": 0.05}`, which is no
-part of it:
+as many places as the seed says. A search gives an answer for each beam, turned by as many places as its number. A
+prompt may hold one remark such as `@{"say": "Hello", "delay": 0.05}`, which is no part of it:
 
     say      the answer instead
     delay    seconds before each token
@@ -46,12 +46,15 @@ class Job:
     words: list = field(default_factory=list)
     noted: dict = field(default_factory=dict)
     """What the events file says of it."""
+    whole: bool = False
+    """Whether it is answered by one message although the model is decoupled."""
+    beams: int = 1
 
 
 class Script:
     """The answer to one request."""
 
-    def __init__(self, job):
+    def __init__(self, job, beam=0):
         found = REMARK.search(job.prompt)
         remark = json.loads(found[1]) if found else {}
         self.delay_s = remark.get("delay", 0)
@@ -60,7 +63,10 @@ class Script:
         self.silent = remark.get("silent", -1)
         text = REMARK.sub(b"", job.prompt).decode("utf-8", "replace")
         turn = 0 if job.greedy or not text else job.seed % len(text)
-        whole = [*remark.get("say", text[turn:] + text[:turn]).encode(), END]
+        said = remark.get("say", text[turn:] + text[:turn])
+        if said:
+            said = said[beam % len(said) :] + said[: beam % len(said)]
+        whole = [*said.encode(), END]
         self.tokens, self.finish = [], "length"
         for token in whole[: job.limit]:
             self.tokens.append(token)
@@ -108,7 +114,7 @@ class Stage:
             self.note("request", job)
             if self.decoupled:
                 call = (job, Script(job), request.get_response_sender(), answer)
-                threading.Thread(target=self.play, args=call, daemon=True).start()
+                threading.Thread(target=self.tell if job.whole else self.play, args=call, daemon=True).start()
             else:
                 answers.append(self.whole(job, Script(job), answer))
         return None if self.decoupled else answers
@@ -119,6 +125,13 @@ class Stage:
         if script.fail >= 0:
             return pb.InferenceResponse(error=pb.TritonError("The engine broke."))
         return answer(job, script.tokens, script.tokens, script.finish)
+
+    def tell(self, job, script, sender, answer):
+        """Send the one response of a model that is decoupled, to a request that wants no stream."""
+        response = self.whole(job, script, answer)
+        if sender.is_cancelled():
+            self.note("cancelled", job)
+        sender.send(response, flags=pb.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
 
     def play(self, job, script, sender, answer):
         """Send a script message by message; the last one carries the final flag."""

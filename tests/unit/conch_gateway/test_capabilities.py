@@ -44,7 +44,7 @@ REFUSED = [
     (chat(prompt_token_ids=[5]), {Dialect.VLLM}, "prompt_token_ids"),
     (chat(allowed_token_ids=[5]), {Dialect.FASTERTRANSFORMER, Dialect.TENSORRTLLM}, "allowed_token_ids"),
     (chat(prompt_logprobs=1), FOREIGN, "prompt_logprobs"),
-    (chat(use_beam_search=True, length_penalty=2, n=2), set(GENERATING), "use_beam_search"),
+    (chat(use_beam_search=True, length_penalty=2, n=2), {Dialect.TOKENS, Dialect.VLLM}, "use_beam_search"),
     (chat(thinking_token_budget=5), FOREIGN, "thinking_token_budget"),
     (chat(reasoning_max_tokens=5), FOREIGN, "reasoning_max_tokens"),
     (chat(vllm_xargs={"a": 1}), set(GENERATING) - {Dialect.VLLM}, "vllm_xargs"),

@@ -173,6 +173,8 @@ def test_stop_words_become_ids_only_where_the_engine_needs_them(dialect, words):
         ({"temp_scaled_logprobs": True}, {"temp_scaled_logprobs": True}),
         ({"top_p_normalized_logprobs": True}, {"top_p_normalized_logprobs": True}),
         ({"use_beam_search": True, "n": 4, "length_penalty": 1.5}, {"beams": 4, "length_penalty": 1.5}),
+        ({"use_beam_search": True, "n": 2, "best_of": 4}, {"beams": 4, "logprobs": None}),
+        ({"use_beam_search": True, "top_p": 1, "top_k": -1}, {"beams": 1}),
         ({"metadata": {"min_tokens": 3}}, {"min_tokens": 3}),
         ({"metadata": {"min_tokens": "3"}}, {"min_tokens": 3}),
         ({"metadata": {"min_tokens": 3}, "min_tokens": 1}, {"min_tokens": 1}),

@@ -24,8 +24,8 @@ PAD_ID = "pad_id"
 BAD_IDS, STOP_IDS = "bad_words_list", "stop_words_list"
 BAD_WORDS, STOP_WORDS = "bad_words", "stop_words"
 RETURN_LOGPROBS = "return_log_probs"
+LENGTH_PENALTY = ("len_penalty", "length_penalty")
 GUIDE_TYPE, GUIDE = "guided_decoding_guide_type", "guided_decoding_guide"
 
 OUTPUT_IDS = "output_ids"
-SEQUENCE_LENGTH = "sequence_length"
 OUTPUT_LOGPROBS = "output_log_probs"

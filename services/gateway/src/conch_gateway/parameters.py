@@ -120,7 +120,7 @@ def sampling(request: SamplingFields, shape: Shape, route: Route, prepared: Prep
         logit_bias={int(token): bias for token, bias in (request.logit_bias or {}).items()},
         bad_words=model.bad_words + prepared.bad_words + tuple((id_,) for id_ in request.bad_words_token_ids or ()),
         allowed_token_ids=None if request.allowed_token_ids is None else tuple(request.allowed_token_ids),
-        logprobs=0 if shape.alternatives is None and best_of(request) is not None else shape.alternatives,
+        logprobs=0 if shape.alternatives is None and _ranks(request) else shape.alternatives,
         prompt_logprobs=_prompt_logprobs(request, shape),
         temp_scaled_logprobs=bool(request.temp_scaled_logprobs),
         top_p_normalized_logprobs=bool(request.top_p_normalized_logprobs),
@@ -176,6 +176,11 @@ def best_of(request: SamplingFields) -> int | None:
     """Return how many choices are made of each prompt, where that is more than come back."""
     n = request.n or 1
     return request.best_of if request.best_of is not None and request.best_of > n else None
+
+
+def _ranks(request: SamplingFields) -> bool:
+    """Return whether the worker chooses among what was made; a beam search does so by itself."""
+    return best_of(request) is not None and not request.use_beam_search
 
 
 def output_limit(shape: Shape, route: Route, prompt_tokens: int) -> int:

@@ -100,13 +100,26 @@ def _check_together(request: SamplingFields) -> None:
             raise wrong("best_of", f"must be at least 'n', which is {request.n or 1}")
         if request.best_of > (request.n or 1) and stream:
             raise wrong("best_of", "above 'n' cannot be streamed")
-    if request.use_beam_search and stream:
-        raise wrong("use_beam_search", "cannot be streamed")
+    if request.use_beam_search:
+        _check_search(request, stream=stream)
     for key, value in (request.metadata or {}).items():
         if not isinstance(value, str) and key != "min_tokens":
             raise invalid(f"metadata.{key}", "expected a valid string")
     if request.length_penalty not in (None, 1) and not request.use_beam_search:
         raise wrong("length_penalty", "needs 'use_beam_search': true")
+
+
+def _check_search(request: SamplingFields, *, stream: bool) -> None:
+    """Raise for what has no meaning where tokens are searched for instead of drawn."""
+    if stream:
+        raise wrong("use_beam_search", "cannot be streamed")
+    for param, value, off in (
+        ("top_p", request.top_p, (None, 1)),
+        ("top_k", request.top_k, (None, 0, -1)),
+        ("min_p", request.min_p, (None, 0)),
+    ):
+        if value not in off:
+            raise wrong(param, "has no meaning with 'use_beam_search'")
 
 
 def _as_invalid(exc: ValidationError, document: object) -> InvalidRequest:

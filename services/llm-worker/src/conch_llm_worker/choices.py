@@ -3,6 +3,7 @@
 With one choice it runs in the request's own task; with several each has a task, as many run at once as the engine has
 slots for the request, and the first that fails ends the others. Nothing is queued between engine and client: a slow
 reader stops the reading of the engine's stream. An answer that has ended does not wait for the end of that stream.
+The beams of a search are choices that one call makes together.
 """
 
 import asyncio
@@ -12,6 +13,7 @@ from tritonclient.grpc.service_pb2 import ModelInferResponse
 
 from conch_contracts.generation import GenerateRequest, PreparedPrompt, Usage
 from conch_kit.triton.errors import EngineError, MalformedResponse
+from conch_kit.triton.tensors import is_final
 from conch_llm_worker.answers import Answer
 from conch_llm_worker.dialects.deltas import Dispatch, Reader, TokenDelta, split
 from conch_llm_worker.engine_calls import EngineCalls, Responses
@@ -40,20 +42,21 @@ class Choices:
         self._rules = Rules.of(request, vocabulary)
         self._engines = engines
         self._answer = answer
-        self._count = len(request.prompts) * request.candidates
+        self._width = request.sampling.beams or 1
+        self._calls = len(request.prompts) * request.candidates // self._width
         self._generations: dict[int, AnyGeneration] = {}
         self._readings: list[Reading] = []
 
     async def run(self) -> None:
         """Run every choice to its end; raise the first failure."""
-        if self._count == 1:
+        if self._calls == 1:
             await self._run(0)
             return
         try:
             async with asyncio.TaskGroup() as group:
-                slots = asyncio.Semaphore(max(1, self._request.target.slots))
-                for index in range(self._count):
-                    group.create_task(self._run_in(slots, index))
+                slots = asyncio.Semaphore(max(1, self._request.target.slots // self._width))
+                for call in range(self._calls):
+                    group.create_task(self._run_in(slots, call * self._width))
         except BaseExceptionGroup as failures:
             raise _first(failures) from None
 
@@ -72,8 +75,9 @@ class Choices:
     async def _run(self, index: int) -> None:
         request = self._request
         if request.sampling.max_tokens == 0 and not request.logprobs and request.sampling.prompt_logprobs is None:
-            echo = Generation(self._rules, self._vocabulary, self._beginning(index)).echo(None)
-            await self._answer.add(index, echo._replace(finish=Finish("length")))
+            for choice in range(index, index + self._width):
+                echo = Generation(self._rules, self._vocabulary, self._beginning(choice)).echo(None)
+                await self._answer.add(choice, echo._replace(finish=Finish("length")))
             return
         try:
             await self._generate(index)
@@ -83,6 +87,9 @@ class Choices:
 
     async def _generate(self, index: int) -> None:
         call = await self._engines.prepare(self._request, index, self._vocabulary)
+        if call.beams:
+            await self._search(index, call)
+            return
         generation = self._generations[index] = self._generation(call, index)
         responses = self._engines.responses(self._request, call)
         try:
@@ -92,6 +99,21 @@ class Choices:
             raise
         # An engine that is done must be let say so: Triton 24.10 crashes when a cancellation meets its final response.
         responses.leave(_GRACE_S if self._cut_short(call, generation, finish) else _LAST_WORD_S)
+
+    async def _search(self, first: int, call: Dispatch) -> None:
+        """Make the call of a search and write its beams as choices; nothing before its last message is certain."""
+        responses = self._engines.responses(self._request, call)
+        try:
+            with self._engines.span("wait"):
+                last = await _last(responses, streamed=call.streamed)
+            for index, reader in enumerate(call.beams, first):
+                generation = self._generations[index] = self._generation(call, index)
+                if await self._open(index, generation, self._feeding(generation), reader.read(last)) is None:
+                    raise MalformedResponse("The engine's beams ended without a reason.")
+        except BaseException:
+            await responses.aclose()
+            raise
+        responses.leave(_LAST_WORD_S)
 
     async def _answer_with(self, index: int, generation: AnyGeneration, reader: Reader, responses: Responses) -> Finish:
         with self._engines.span("wait"):
@@ -121,13 +143,8 @@ class Choices:
         self, index: int, generation: AnyGeneration, reader: Reader, opening: ModelInferResponse, responses: Responses
     ) -> Finish:
         """Add what each message brings to the answer until one of them ends it."""
-        delta, feed = reader.read(opening), self._feeding(generation)
-        if generation.echoes:
-            await self._answer.add(index, generation.echo(delta.prompt))
-        if self._details is not None and self._details.prompt_logprobs is not None:
-            entries = prompt_entries(self._prompt(index).ids, delta.prompt, self._details.prompt_logprobs)
-            await self._answer.add(index, Step("", prompt=entries))
-        finish = await self._add(index, feed, delta, opening=True)
+        feed = self._feeding(generation)
+        finish = await self._open(index, generation, feed, reader.read(opening))
         if finish is not None:
             return finish
         async for response in responses:
@@ -135,6 +152,17 @@ class Choices:
             if finish is not None:
                 return finish
         raise MalformedResponse("The engine's stream ended without a reason.")
+
+    async def _open(
+        self, index: int, generation: AnyGeneration, feed: Callable[[TokenDelta], Step], delta: TokenDelta
+    ) -> Finish | None:
+        """Add the first message to the answer, after what comes before it."""
+        if generation.echoes:
+            await self._answer.add(index, generation.echo(delta.prompt))
+        if self._details is not None and self._details.prompt_logprobs is not None:
+            entries = prompt_entries(self._prompt(index).ids, delta.prompt, self._details.prompt_logprobs)
+            await self._answer.add(index, Step("", prompt=entries))
+        return await self._add(index, feed, delta, opening=True)
 
     async def _add(
         self, index: int, feed: Callable[[TokenDelta], Step], delta: TokenDelta, *, opening: bool = False
@@ -174,6 +202,19 @@ class Choices:
         if not isinstance(finish.stop_reason, str) or generation.completion_tokens >= self._request.sampling.max_tokens:
             return False
         return not call.told_words or finish.stop_reason in self._request.stop
+
+
+async def _last(responses: Responses, *, streamed: bool) -> ModelInferResponse:
+    """Return the last message of a call that holds anything."""
+    last = None
+    async for response in responses:
+        if response.outputs:
+            last = response
+        if streamed and is_final(response):
+            break
+    if last is None:
+        raise MalformedResponse("The engine's stream is empty.")
+    return last
 
 
 def _first(failures: BaseExceptionGroup[BaseException]) -> BaseException:

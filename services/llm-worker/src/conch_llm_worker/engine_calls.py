@@ -1,4 +1,4 @@
-"""Calls an engine in the dialect of its model: one gRPC call per choice.
+"""Calls an engine in the dialect of its model: one gRPC call per choice, or for all beams of a search.
 
 All dialects but `tokens` need the model's own config; it is read once per engine and model, and again after a call
 failed, since another model may have taken its place.
@@ -133,7 +133,8 @@ class EngineCalls:
         return self._triton.stream(
             address,
             call.message,
-            first_timeout_s=min(request.first_token_timeout_s, timeout_s),
+            # The first message of a search may be the last one.
+            first_timeout_s=timeout_s if call.beams else min(request.first_token_timeout_s, timeout_s),
             inter_timeout_s=request.inter_token_timeout_s,
             timeout_s=timeout_s,
         )

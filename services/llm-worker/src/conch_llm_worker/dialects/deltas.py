@@ -73,5 +73,7 @@ class Dispatch(NamedTuple):
     streamed: bool
     text: bool = False
     """Whether the answers are text instead of ids."""
+    beams: tuple[Reader, ...] = ()
+    """One reader for each beam of a search: each finds its own in the last message, which alone counts."""
     told_words: bool = False
     """Whether the engine was told the model's own stop words, so that it ends at them by itself."""

@@ -2,7 +2,8 @@
 
 Deployments of this backend differ in what they declare, so inputs are built from the model's own config: only what it
 declares is sent, in the type found there. A parameter that the backend cannot obey is refused by name. A decoupled
-model sends the whole buffer with every token and once more at the end; one that is not answers once.
+model sends the whole buffer with every token and once more at the end; one that is not answers once. In a beam search
+what comes before the end may still change.
 """
 
 from collections.abc import Sequence
@@ -15,8 +16,9 @@ from conch_kit.errors import InvalidRequest
 from conch_kit.triton.errors import MalformedResponse
 from conch_kit.triton.layout import Layout
 from conch_kit.triton.tensors import Outputs, add_input, is_final, new_request
+from conch_llm_worker.dialects.beams import BEAM_WIDTH, check_beams, length, row
 from conch_llm_worker.dialects.deltas import Dispatch, EngineEnd, Logprobs, TokenDelta
-from conch_llm_worker.dialects.refusals import refuse, unsupported
+from conch_llm_worker.dialects.refusals import needs_likelihoods, refuse, unsupported
 from conch_llm_worker.dialects.words import word_list
 
 Value = int | float | bool
@@ -50,6 +52,7 @@ def dispatch(request: GenerateRequest, prompt: Sequence[int], sampling: Sampling
     """Return the engine call for one choice; raise `InvalidRequest` for what the engine cannot do."""
     refuse(request, sampling)
     inputs = _Inputs(layout)
+    check_beams(sampling, layout)
     _sampling(inputs, sampling)
     _backend(inputs, request, sampling)
     message = new_request(request.target.model, request.request_id)
@@ -68,8 +71,14 @@ def dispatch(request: GenerateRequest, prompt: Sequence[int], sampling: Sampling
         if words and name in types:
             rows = word_list(words)
             add_input(message, name, types[name], [*lead, 2, len(rows) // 2], rows)
-    reader = BufferReader(len(prompt), sampling.max_tokens, decoupled=layout.decoupled)
-    return Dispatch(message, reader, streamed=layout.decoupled, told_words="stop_words_list" in types)
+    size, limit = len(prompt), sampling.max_tokens
+    return Dispatch(
+        message,
+        BufferReader(size, limit, decoupled=layout.decoupled),
+        streamed=layout.decoupled,
+        beams=tuple(BufferReader(size, limit, decoupled=False, beam=beam) for beam in range(sampling.beams or 0)),
+        told_words="stop_words_list" in types,
+    )
 
 
 def _sampling(inputs: _Inputs, sampling: SamplingParameters) -> None:
@@ -81,6 +90,18 @@ def _sampling(inputs: _Inputs, sampling: SamplingParameters) -> None:
         )
     if sampling.bad_words and "bad_words_list" not in inputs.layout.datatypes:
         raise unsupported("bad_words")
+    if sampling.beams is None:
+        _drawing(inputs, sampling)
+    else:
+        _beams(inputs, sampling, sampling.beams)
+    inputs.demand("presence_penalty", sampling.presence_penalty, 0.0, "presence_penalty")
+    if sampling.presence_penalty == 0:
+        inputs.offer("repetition_penalty", sampling.repetition_penalty)
+    inputs.demand("repetition_penalty", sampling.repetition_penalty, 1.0, "repetition_penalty")
+    inputs.demand("min_length", sampling.min_tokens, 0, "min_tokens")
+
+
+def _drawing(inputs: _Inputs, sampling: SamplingParameters) -> None:
     greedy = sampling.temperature == 0
     inputs.offer("temperature", 1.0 if greedy else sampling.temperature)
     inputs.offer("runtime_top_k", 1 if greedy else sampling.top_k)
@@ -89,11 +110,18 @@ def _sampling(inputs: _Inputs, sampling: SamplingParameters) -> None:
         inputs.demand("temperature", sampling.temperature, 1.0, "temperature")
         inputs.demand("runtime_top_k", sampling.top_k, 0, "top_k")
         inputs.demand("runtime_top_p", sampling.top_p, 1.0, "top_p")
-    inputs.demand("presence_penalty", sampling.presence_penalty, 0.0, "presence_penalty")
-    if sampling.presence_penalty == 0:
-        inputs.offer("repetition_penalty", sampling.repetition_penalty)
-    inputs.demand("repetition_penalty", sampling.repetition_penalty, 1.0, "repetition_penalty")
-    inputs.demand("min_length", sampling.min_tokens, 0, "min_tokens")
+
+
+def _beams(inputs: _Inputs, sampling: SamplingParameters, beams: int) -> None:
+    inputs.offer(BEAM_WIDTH, beams)
+    if beams == 1:  # the engine would draw with one beam; to search with one is to be greedy
+        inputs.offer("runtime_top_k", 1)
+        inputs.offer("runtime_top_p", 0.0)
+    temperature = sampling.temperature or 1.0
+    inputs.offer("temperature", temperature)
+    inputs.demand("temperature", temperature, 1.0, "temperature")
+    inputs.offer("len_penalty", sampling.length_penalty)
+    inputs.demand("len_penalty", sampling.length_penalty, 1.0, "length_penalty")
 
 
 def _backend(inputs: _Inputs, request: GenerateRequest, sampling: SamplingParameters) -> None:
@@ -104,7 +132,7 @@ def _backend(inputs: _Inputs, request: GenerateRequest, sampling: SamplingParame
     if request.sampling.seed is not None and "random_seed" not in inputs.layout.datatypes:
         raise unsupported("seed")
     inputs.offer("random_seed", None if sampling.seed is None else sampling.seed % _UINT64)
-    if request.logprobs or request.best_of is not None:
+    if needs_likelihoods(request):
         param = "logprobs" if request.logprobs else "best_of"
         inputs.demand("is_return_log_probs", True, False, param)  # noqa: FBT003 - the tensor's values
 
@@ -114,11 +142,12 @@ def _natural(value: int | None) -> int | None:
 
 
 class BufferReader:
-    """Reads the buffer of one request: what is new in it since the last message."""
+    """Reads the buffer of one request or beam: what is new in it since the last message."""
 
-    __slots__ = ("_decoupled", "_known", "_max_tokens", "_prompt")
+    __slots__ = ("_beam", "_decoupled", "_known", "_max_tokens", "_prompt")
 
-    def __init__(self, prompt_tokens: int, max_tokens: int, *, decoupled: bool) -> None:
+    def __init__(self, prompt_tokens: int, max_tokens: int, *, decoupled: bool, beam: int = 0) -> None:
+        self._beam = beam
         self._prompt = self._known = prompt_tokens
         self._max_tokens = max_tokens
         self._decoupled = decoupled
@@ -131,21 +160,21 @@ class BufferReader:
             if not final:
                 raise MalformedResponse("An answer without output_ids.")
             return TokenDelta((), end=self._end())
-        buffer = out.ints("output_ids")
-        (length,) = (out.ints("sequence_length") if out.has("sequence_length") else ()) or (0,)
-        if not self._prompt <= length <= len(buffer):
+        buffer = out.ints("output_ids")[row(out, "output_ids", self._beam)]
+        end = length(out, self._beam) or 0
+        if not self._prompt <= end <= len(buffer):
             raise MalformedResponse(
-                f"sequence_length is {length} with a prompt of {self._prompt} and a buffer of {len(buffer)}."
+                f"sequence_length is {end} with a prompt of {self._prompt} and a buffer of {len(buffer)}."
             )
-        known, self._known = self._known, max(length, self._known)
+        known, self._known = self._known, max(end, self._known)
         logprobs = self._logprobs(out, known, len(buffer))
-        return TokenDelta(buffer[known:length], logprobs, end=self._end() if final else None)
+        return TokenDelta(buffer[known:end], logprobs, end=self._end() if final else None)
 
     def _logprobs(self, out: Outputs, known: int, width: int) -> Logprobs | None:
         """Return the new tokens' log probabilities; some versions count them from the prompt on, some after it."""
         if not out.has("output_log_probs"):
             return None
-        values = out.floats("output_log_probs")
+        values = out.floats("output_log_probs")[row(out, "output_log_probs", self._beam)]
         base = 0 if len(values) == width else self._prompt
         new = values[known - base : self._known - base]
         if len(new) != self._known - known:

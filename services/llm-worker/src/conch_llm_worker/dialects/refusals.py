@@ -25,6 +25,14 @@ def unsupported(param: str) -> InvalidRequest:
     return InvalidRequest(f"This model's engine does not support '{param}'.", param=param, code="unsupported_parameter")
 
 
+def needs_likelihoods(request: GenerateRequest) -> bool:
+    """Return whether the engine must tell how likely its tokens are: they are shown, or choices are ranked by them.
+
+    An engine ranks the beams of a search by itself.
+    """
+    return request.logprobs or (request.best_of is not None and request.sampling.beams is None)
+
+
 def _asked(request: GenerateRequest, sampling: SamplingParameters) -> Iterator[tuple[Feature, str]]:
     """Yield the features that a request needs, among those that some dialect lacks."""
     yield from _asked_of_tokens(sampling)

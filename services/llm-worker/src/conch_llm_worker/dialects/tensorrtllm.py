@@ -4,7 +4,7 @@ Which it is, and under which names its parameters go, is read from the config: `
 `ensemble` and `tensorrt_llm_bls` take `text_input`, and the LLM API's model takes `text_input` with parameters called
 `sampling_param_*`. Versions differ in names and types too, so each parameter goes to the first input of those that ever
 carried it. A model with ids sends the new ones in each message, without a finish reason: its last message or a full
-count is the end.
+count is the end. A beam search cannot be streamed: even a decoupled model sends its beams in one message.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,13 +14,15 @@ from tritonclient.grpc.service_pb2 import ModelInferResponse
 from conch_contracts import tensorrtllm_dialect as wire
 from conch_contracts.generation import SamplingParameters
 from conch_contracts.records import Dialect, TextOutput
+from conch_kit.errors import InvalidRequest
 from conch_kit.triton.errors import MalformedResponse
 from conch_kit.triton.layout import Inputs, Layout
 from conch_kit.triton.tensors import Outputs, Value, is_final, new_request
+from conch_llm_worker.dialects.beams import BEAM_WIDTH, check_beams, length, row
 from conch_llm_worker.dialects.deltas import Dispatch, EngineEnd, Logprobs, Reader, TokenDelta
 from conch_llm_worker.dialects.foreign_grammars import Guide, tensorrtllm_guide
 from conch_llm_worker.dialects.order import Order
-from conch_llm_worker.dialects.refusals import refuse, unsupported
+from conch_llm_worker.dialects.refusals import needs_likelihoods, refuse, unsupported
 from conch_llm_worker.dialects.texts import TextReader, refuse_ids, texts_of
 from conch_llm_worker.dialects.words import word_list
 
@@ -39,22 +41,48 @@ def dispatch(order: Order) -> Dispatch:
             raise MalformedResponse(f"The model declares none of {', '.join(names)}; it is no tensorrtllm model.")
     inputs.offer(wire.LIMIT, limit)
     _send_sampling(inputs, order)
-    inputs.offer(wire.STREAMING, value=layout.decoupled)
+    streamed = layout.decoupled and order.sampling.beams is None
+    inputs.offer(wire.STREAMING, value=streamed)
     excluded = inputs.offer(wire.EXCLUDE_INPUT, value=True) or _setting(layout, wire.EXCLUDE_INPUT[0]) in _ON
-    repeated = not layout.decoupled and not excluded  # a stream never begins with the prompt
+    repeated = not streamed and not excluded  # a stream never begins with the prompt
+    beams: tuple[Reader, ...] = ()
     if wire.INPUT_IDS in layout.datatypes:
         told = _send_ids(inputs, order)
-        reader: Reader = IdsReader(order.prompt.ids if repeated else (), limit, streamed=layout.decoupled)
+        known, width = order.prompt.ids if repeated else (), order.sampling.beams or 0
+        reader: Reader = IdsReader(known, limit, streamed=streamed)
+        beams = tuple(IdsReader(known, limit, streamed=False, beam=beam) for beam in range(width))
     else:
         told = False
         _send_text(inputs, order)
         reader = TextReader(texts_of(_text_output(order), order.prompt.text if repeated else ""))
     inputs.check_required(Dialect.TENSORRTLLM)
-    return Dispatch(message, reader, layout.decoupled, text=wire.INPUT_IDS not in layout.datatypes, told_words=told)
+    text = wire.INPUT_IDS not in layout.datatypes
+    return Dispatch(message, reader, layout.decoupled, text=text, beams=beams, told_words=told)
 
 
 def _send_sampling(inputs: Inputs, order: Order) -> None:
-    sampling, greedy = order.sampling, order.sampling.temperature == 0
+    sampling = order.sampling
+    if sampling.beams is None:
+        _send_drawing(inputs, sampling)
+    else:
+        check_beams(sampling, order.layout)
+        _send_beams(inputs, sampling)
+    seed = None if sampling.seed is None else sampling.seed % _UINT64
+    if not inputs.offer(wire.SEED, seed) and order.request.sampling.seed is not None:
+        raise unsupported("seed")
+    for param, names, value in _optional(sampling):
+        if not inputs.offer(names, value):
+            raise unsupported(param)
+    if needs_likelihoods(order.request) and (
+        wire.INPUT_IDS not in order.layout.datatypes or not inputs.offer((wire.RETURN_LOGPROBS,), value=True)
+    ):
+        raise unsupported("logprobs" if order.request.logprobs else "best_of")
+    if sampling.grammar is not None:
+        _send_guide(inputs, tensorrtllm_guide(sampling.grammar))
+
+
+def _send_drawing(inputs: Inputs, sampling: SamplingParameters) -> None:
+    greedy = sampling.temperature == 0
     # Without top_k and top_p the backend is greedy, so both are sent even when they are off.
     always: tuple[tuple[str, tuple[str, ...], float, float], ...] = (
         ("temperature", wire.TEMPERATURE, 1.0 if greedy else sampling.temperature, 1.0),
@@ -64,18 +92,21 @@ def _send_sampling(inputs: Inputs, order: Order) -> None:
     for param, names, chosen, off in always:
         if not inputs.offer(names, chosen) and chosen != off:
             raise unsupported("temperature" if greedy else param)
-    seed = None if sampling.seed is None else sampling.seed % _UINT64
-    if not inputs.offer(wire.SEED, seed) and order.request.sampling.seed is not None:
-        raise unsupported("seed")
-    for param, names, value in _optional(sampling):
-        if not inputs.offer(names, value):
-            raise unsupported(param)
-    if (order.request.logprobs or order.request.best_of is not None) and (
-        wire.INPUT_IDS not in order.layout.datatypes or not inputs.offer((wire.RETURN_LOGPROBS,), value=True)
-    ):
-        raise unsupported("logprobs" if order.request.logprobs else "best_of")
-    if sampling.grammar is not None:
-        _send_guide(inputs, tensorrtllm_guide(sampling.grammar))
+
+
+def _send_beams(inputs: Inputs, sampling: SamplingParameters) -> None:
+    inputs.offer((BEAM_WIDTH,), sampling.beams)
+    if sampling.beams == 1:
+        inputs.offer(wire.TOP_K, 1)  # the engine would draw with one beam; to search with one is to be greedy
+    temperature = sampling.temperature or 1.0
+    if not inputs.offer(wire.TEMPERATURE, temperature) and temperature != 1:
+        raise unsupported("temperature")
+    if sampling.length_penalty < 0:
+        raise InvalidRequest(
+            "This model's engine takes no 'length_penalty' below 0.", param="length_penalty", code="invalid_value"
+        )
+    if not inputs.offer(wire.LENGTH_PENALTY, sampling.length_penalty) and sampling.length_penalty != 1:
+        raise unsupported("length_penalty")
 
 
 def _send_guide(inputs: Inputs, guide: Guide) -> None:
@@ -126,6 +157,8 @@ def _send_words(inputs: Inputs, name: str, words: Sequence[Sequence[int]], layou
 
 def _send_text(inputs: Inputs, order: Order) -> None:
     layout, sampling = order.layout, order.sampling
+    if sampling.beams is not None:
+        raise unsupported("use_beam_search")
     if not order.prompt.text_is_exact:
         raise refuse_ids()
     own = {word[0] for word in order.request.backend.stop_words if len(word) == 1}
@@ -171,11 +204,12 @@ def _setting(layout: Layout, name: str) -> str:
 
 
 class IdsReader:
-    """Reads the ids of one request: the new ones in each message, or all at once after the prompt."""
+    """Reads the ids of one request or beam: the new ones in each message, or all at once after the prompt."""
 
-    __slots__ = ("_made", "_max_tokens", "_prompt", "_streamed")
+    __slots__ = ("_beam", "_made", "_max_tokens", "_prompt", "_streamed")
 
-    def __init__(self, prompt: Sequence[int], max_tokens: int, *, streamed: bool) -> None:
+    def __init__(self, prompt: Sequence[int], max_tokens: int, *, streamed: bool, beam: int = 0) -> None:
+        self._beam = beam
         self._prompt = prompt
         self._max_tokens = max_tokens
         self._streamed = streamed
@@ -189,9 +223,7 @@ class IdsReader:
             if not final:
                 raise MalformedResponse("An answer without output_ids.")
             return TokenDelta((), end=self._end())
-        ids = out.ints(wire.OUTPUT_IDS)[: _width(out, wire.OUTPUT_IDS)]  # the first beam
-        if out.has(wire.SEQUENCE_LENGTH):
-            ids = ids[: next(iter(out.ints(wire.SEQUENCE_LENGTH)), None)]
+        ids = out.ints(wire.OUTPUT_IDS)[row(out, wire.OUTPUT_IDS, self._beam)][: length(out, self._beam)]
         if tuple(ids[: len(self._prompt)]) != tuple(self._prompt):
             raise MalformedResponse("The engine's answer does not begin with the prompt.")
         ids = ids[len(self._prompt) :]
@@ -202,17 +234,11 @@ class IdsReader:
         """Return the new tokens' log probabilities; some versions repeat those of all tokens before."""
         if not out.has(wire.OUTPUT_LOGPROBS):
             return None
-        width = _width(out, wire.OUTPUT_LOGPROBS)
-        values = out.floats(wire.OUTPUT_LOGPROBS)[:width]
-        new = values[known : known + count] if width > count else values
+        values = out.floats(wire.OUTPUT_LOGPROBS)[row(out, wire.OUTPUT_LOGPROBS, self._beam)]
+        new = values[known : known + count] if len(values) > count else values
         if len(new) != count:
-            raise MalformedResponse(f"output_log_probs has {width} values, too few for the new tokens.")
+            raise MalformedResponse(f"output_log_probs has {len(values)} values, too few for the new tokens.")
         return Logprobs(new, (), ())
 
     def _end(self) -> EngineEnd:
         return EngineEnd.LENGTH if self._made >= self._max_tokens else EngineEnd.UNKNOWN
-
-
-def _width(out: Outputs, name: str) -> int:
-    """Return how many elements the first beam has."""
-    return (out.shape(name) or (0,))[-1]

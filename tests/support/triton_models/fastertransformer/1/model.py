@@ -2,8 +2,9 @@
 
 Triton itself refuses a wrong type, a missing input and an unknown one; this model refuses what the real one would
 misread. Decoupled it sends the whole buffer with each token and once more at the end; otherwise it answers once. The
-answer, its pace, and a point at which the model falls silent are parameters of its config; without an answer there, the
-prompt says it (`script`). Requests that were cancelled, and the parameters of each, are written to the `events` file.
+beams of a search change their places until the end. The answer, its pace, and a point at which the model falls silent
+are parameters of its config; without an answer there, the prompt says it (`script`). Requests that were cancelled, and
+the parameters of each, are written to the `events` file.
 """
 
 import json
@@ -20,7 +21,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 import script
 from script import Refused
 
-SCALARS = ("start_id", "end_id", "runtime_top_k", "runtime_top_p", "temperature", "repetition_penalty", "random_seed")
+SCALARS = (
+    *("start_id", "end_id", "runtime_top_k", "runtime_top_p", "temperature", "repetition_penalty", "random_seed"),
+    *("beam_width", "len_penalty"),
+)
 
 
 @dataclass
@@ -34,6 +38,11 @@ class Job:
     stop_words: list[list[int]]
     log_probs: bool
     scalars: dict[str, float]
+
+    @property
+    def beams(self):
+        """Return with how many beams it is searched."""
+        return self.scalars["beam_width"] or 1
 
 
 def value(request, name):
@@ -95,6 +104,10 @@ class TritonPythonModel:
         if limit < 1:
             raise Refused(f"request_output_len is {limit}")
         words(request, "bad_words_list")
+        if scalar(request, "beam_width", 1) > 1:
+            for name in ("runtime_top_k", "runtime_top_p"):
+                if scalar(request, name, None) is not None:
+                    raise Refused(f"{name} has no meaning in a search")
         return Job(
             id=request.request_id(),
             prompt=prompt,
@@ -105,10 +118,10 @@ class TritonPythonModel:
             scalars={name: scalar(request, name, None) for name in SCALARS},
         )
 
-    def made(self, job):
+    def made(self, job, beam=0):
         """Return the ids that the model makes: up to the limit, the end id or a stop word, each included."""
         if not self.answer:
-            return self.script(job).tokens
+            return self.script(job, beam).tokens
         made = []
         for token in self.answer[: job.limit]:
             made.append(token)
@@ -116,7 +129,7 @@ class TritonPythonModel:
                 break
         return made
 
-    def script(self, job):
+    def script(self, job, beam=0):
         """Return what the prompt says that the answer is."""
         scalars, prompt = job.scalars, bytes(id_ for id_ in job.prompt if id_ < script.END)
         return script.Script(
@@ -125,10 +138,11 @@ class TritonPythonModel:
                 prompt,
                 job.limit,
                 seed=scalars["random_seed"] or 0,
-                greedy=scalars["runtime_top_k"] == 1,
+                greedy=scalars["runtime_top_k"] == 1 or job.beams > 1,
                 endings=frozenset({job.end_id}),
                 words=job.stop_words,
-            )
+            ),
+            beam,
         )
 
     def stream(self, job, sender):
@@ -147,7 +161,7 @@ class TritonPythonModel:
             if sender.is_cancelled():
                 self.note("cancelled", job)
                 break
-            sender.send(self.response(job, made[:count]))
+            sender.send(self.response(job, made[:count], certain=False))
         time.sleep(script.LAST_STEP_S)
         sender.send(self.response(job, made), flags=pb.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
 
@@ -156,20 +170,25 @@ class TritonPythonModel:
         response = pb.InferenceResponse(error=pb.TritonError("The engine broke."))
         sender.send(response, flags=pb.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
 
-    def response(self, job, made):
-        """Return the buffer as it stands."""
+    def response(self, job, made, *, certain=True):
+        """Return the buffer as it stands, with a row for each beam; before the end, the beams are in another order."""
+        rows = [made, *(self.made(job, beam) for beam in range(1, job.beams))]
+        if not certain:
+            rows.reverse()
         width = len(job.prompt) + job.limit
-        buffer = numpy.zeros((1, 1, width), numpy.uint32)
-        buffer[0, 0, : len(job.prompt) + len(made)] = job.prompt + made
-        length = numpy.array([[len(job.prompt) + len(made)]], numpy.uint32)
+        buffer = numpy.zeros((1, len(rows), width), numpy.uint32)
+        for at, row in enumerate(rows):
+            buffer[0, at, : len(job.prompt) + len(row)] = job.prompt + row
+        length = numpy.array([[len(job.prompt) + len(row) for row in rows]], numpy.uint32)
         tensors = [
             pb.Tensor("output_ids", buffer),
             pb.Tensor("sequence_length", length),
             pb.Tensor("response_input_lengths", numpy.array([[len(job.prompt)]], numpy.int32)),
         ]
         if job.log_probs:
-            log_probs = numpy.zeros((1, 1, job.limit), numpy.float32)
-            log_probs[0, 0, : len(made)] = [-(token % 8) / 8 for token in made]
+            log_probs = numpy.zeros((1, len(rows), job.limit), numpy.float32)
+            for at, row in enumerate(rows):
+                log_probs[0, at, : len(row)] = [-(token % 8) / 8 for token in row]
             tensors.append(pb.Tensor("output_log_probs", log_probs))
             tensors.append(pb.Tensor("cum_log_probs", log_probs.sum(axis=2)))
         return pb.InferenceResponse(output_tensors=tensors)

@@ -2,8 +2,9 @@
 
 Which one it is depends on its config. Triton itself refuses a wrong type, a missing input and an unknown one; this
 model refuses what the real ones would misread. Ids come as the new ones of each message, with the prompt before them
-only when nothing is streamed and nobody has excluded it. Text comes as all of it when `accumulate_tokens` is set and
-from the LLM API's model, else each message is decoded alone, as the ensemble does; half a character is U+FFFD.
+only when nothing is streamed and nobody has excluded it. A beam search answers once with all beams, padded with -1.
+Text comes as all of it when `accumulate_tokens` is set and from the LLM API's model, else each message is decoded
+alone, as the ensemble does; half a character is U+FFFD.
 """
 
 import sys
@@ -44,6 +45,7 @@ class TritonPythonModel:
         stream = bool(self.value(request, STREAMS, 0))
         if stream and not self.stage.decoupled:
             raise script.Refused("Streaming is only supported in decoupled mode.")
+        beams = self.beams(request, stream=stream)
         temperature, top_k = self.value(request, TEMPERATURES, 1), self.value(request, TOP_KS, 0)
         if temperature <= 0:
             raise script.Refused(f"temperature is {temperature}")
@@ -64,7 +66,27 @@ class TritonPythonModel:
             endings=frozenset({end}),
             words=self.words(request, "stop_words_list"),
             noted={**scalars, "exclude": bool(self.value(request, EXCLUDES, 0))},
+            whole=not stream,
+            beams=beams,
         )
+
+    def beams(self, request, *, stream):
+        """Return with how many beams the request is searched."""
+        beams = self.value(request, ("beam_width",), 1)
+        if not 1 <= beams <= int(self.stage.parameters.get("max_beam_width", 1)):
+            raise script.Refused(f"Requested beam width {beams} is larger than configured max beam width")
+        if self.value(request, ("len_penalty",), 0) < 0:
+            raise script.Refused("[TensorRT-LLM][ERROR] Assertion failed: lengthPenalty.value() >= 0.f")
+        if beams == 1:
+            return 1
+        if stream:
+            raise script.Refused("a search with beams is not streamed")
+        if self.value(request, ("guided_decoding_guide_type",), None) is not None:
+            raise script.Refused("Guided decoding does not support with beam search.")
+        for name in (*TOP_KS, *TOP_PS):
+            if self.value(request, (name,), None) is not None:
+                raise script.Refused(f"{name} has no meaning in a search")
+        return beams
 
     def prompt(self, request):
         """Return the prompt's bytes."""
@@ -99,16 +121,9 @@ class TritonPythonModel:
 
     def answer(self, job, new, made, finish):
         """Return a message."""
-        excluded = self.stage.decoupled or job.noted["exclude"]
+        excluded = not job.whole or job.noted["exclude"]
         if self.ids:
-            ids = new if excluded else [*job.prompt, *new]
-            tensors = [
-                self.tensor("output_ids", [ids], numpy.int32),
-                self.tensor("sequence_length", [len(ids)], numpy.int32),
-            ]
-            if job.noted.get("return_log_probs"):
-                tensors.append(self.tensor("output_log_probs", [[script.log_prob(t) for t in made]], numpy.float32))
-            return pb.InferenceResponse(output_tensors=tensors)
+            return pb.InferenceResponse(output_tensors=list(self.rows(job, new, made, excluded=excluded)))
         text = bytes(token for token in (made if self.whole else new) if token < script.END).decode("utf-8", "replace")
         shown = text if excluded else job.prompt.decode() + text
         tensors = [self.tensor("text_output", [shown.encode()], numpy.object_)]
@@ -117,6 +132,20 @@ class TritonPythonModel:
         if job.noted.get("return_num_output_tokens"):
             tensors.append(self.tensor("num_output_tokens", [len(new)], numpy.int32))
         return pb.InferenceResponse(output_tensors=tensors)
+
+    def rows(self, job, new, made, *, excluded):
+        """Give the tensors of an answer of ids, with a row for each beam."""
+        answers = [new, *(script.Script(job, beam).tokens for beam in range(1, job.beams))]
+        rows = [ids if excluded else [*job.prompt, *ids] for ids in answers]
+        width = max(map(len, rows))
+        yield self.tensor("output_ids", [row + [-1] * (width - len(row)) for row in rows], numpy.int32)
+        yield self.tensor("sequence_length", [len(row) for row in rows], numpy.int32)
+        if job.noted.get("return_log_probs"):
+            values = [[script.log_prob(token) for token in ids] for ids in [made, *answers[1:]]]
+            width = max(map(len, values))
+            padded = [row + [-1] * (width - len(row)) for row in values]
+            yield self.tensor("output_log_probs", padded, numpy.float32)
+            yield self.tensor("cum_log_probs", [sum(row) for row in values], numpy.float32)
 
     def tensor(self, name, values, kind):
         """Return a tensor, with the batch dimension where the model has one."""

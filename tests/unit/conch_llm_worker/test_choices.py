@@ -1,0 +1,92 @@
+"""How the beams of one search become choices."""
+
+import json
+from typing import Any
+
+import pytest
+from tritonclient.grpc.model_config_pb2 import DataType, ModelConfig
+from tritonclient.grpc.service_pb2 import ModelInferResponse
+
+from conch_contracts.generation import Api, GenerateRequest
+from conch_contracts.records import Dialect
+from conch_kit.tracing import tracer
+from conch_kit.triton.errors import MalformedResponse
+from conch_llm_worker.answers import answer_for
+from conch_llm_worker.choices import Choices
+from conch_llm_worker.engine_calls import EngineCalls
+from testkit.engine_messages import response
+from testkit.generate_requests import generate_request, prompt, sampling, target
+from testkit.scripted_triton import Caller, Event, ScriptedTriton
+from testkit.vocabularies import BYTE_EOS, byte_level
+
+
+def searching() -> ModelConfig:
+    """Return the config of a model of TensorRT-LLM's that searches with beams."""
+    config = ModelConfig(name="m", max_batch_size=8)
+    for name in ("input_ids", "input_lengths", "request_output_len", "beam_width"):
+        config.input.add(name=name, data_type=DataType.TYPE_INT32, dims=[-1])
+    config.input.add(name="exclude_input_in_output", data_type=DataType.TYPE_BOOL, dims=[1], optional=True)
+    for name in ("output_ids", "sequence_length"):
+        config.output.add(name=name, data_type=DataType.TYPE_INT32, dims=[-1])
+    config.model_transaction_policy.decoupled = True
+    return config
+
+
+def beams(*texts: bytes, final: bool = True) -> ModelInferResponse:
+    """Return the beams of a search, padded to the same length."""
+    width = max(map(len, texts))
+    ids = [id_ for text in texts for id_ in (*text, *[-1] * (width - len(text)))]
+    lengths = ("INT32", [1, len(texts)], [len(text) for text in texts])
+    return response(final=final, output_ids=("INT32", [1, len(texts), width], ids), sequence_length=lengths)
+
+
+def search(n: int, **changes: Any) -> GenerateRequest:
+    parameters = sampling(eos_token_ids=(BYTE_EOS,), beams=changes.get("best_of") or n)
+    engine = target(Dialect.TENSORRTLLM, slots=4)
+    return generate_request(n=n, stream=False, sampling=parameters, target=engine, **changes)
+
+
+async def answered(request: GenerateRequest, *scripts: list[Event]) -> tuple[list[str], int, ScriptedTriton]:
+    """Return the texts of the choices, the tokens that count, and the server that was asked."""
+    triton, caller = ScriptedTriton(*scripts, config=searching()), Caller(b"")
+    answer = answer_for(request, byte_level(), caller.send)
+    engines = EngineCalls(triton, lambda: 42, tracer("test", None))
+    choices = Choices(request, byte_level(), engines, answer)
+    await choices.run()
+    await answer.finish(choices.usage())
+    found = json.loads(caller.body)["choices"]
+    assert [choice["index"] for choice in found] == list(range(len(found)))
+    texts = [choice["text"] if request.api is Api.COMPLETION else choice["message"]["content"] for choice in found]
+    return texts, choices.usage().completion_tokens, triton
+
+
+async def test_the_beams_of_one_search_are_choices_in_the_engines_order() -> None:
+    script: list[Event] = [beams(b"x", b"y", final=False), beams(b"hello", b"world!")]
+    texts, tokens, triton = await answered(search(2), script)
+    assert (texts, tokens) == (["hello", "world!"], 11)
+    (stream,) = triton.streams
+    assert stream.left_for is not None
+    assert not triton.cancelled
+
+
+async def test_an_empty_last_message_leaves_the_one_before() -> None:
+    texts, _, _ = await answered(search(2), [beams(b"a", b"b", final=False), response(final=True)])
+    assert texts == ["a", "b"]
+
+
+async def test_of_more_beams_than_come_back_the_first_do_and_all_count() -> None:
+    texts, tokens, _ = await answered(search(2, best_of=3), [beams(b"first", b"other", b"third")])
+    assert (texts, tokens) == (["first", "other"], 15)
+
+
+async def test_each_prompt_has_a_search_of_its_own() -> None:
+    request = search(2, prompts=(prompt(), prompt()), api=Api.COMPLETION)
+    texts, _, triton = await answered(request, [beams(b"a", b"b")], [beams(b"c", b"d")])
+    assert texts == ["a", "b", "c", "d"]
+    assert len(triton.requests) == 2
+
+
+@pytest.mark.parametrize("script", [[], [response(final=True)], [beams(b"only one")]])
+async def test_a_search_without_its_beams_breaks_the_contract(script: list[Event]) -> None:
+    with pytest.raises(MalformedResponse):
+        await answered(search(2), script)
