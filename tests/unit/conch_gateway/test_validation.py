@@ -129,6 +129,7 @@ def test_a_wrong_sampling_value_is_refused_by_both_endpoints(fields, param):
         ({"disable_chat_template": True, "messages": [1]}, "disable_chat_template", "invalid_value"),
         ({"documents": [{"text": 3}]}, "documents.0.text", "invalid_value"),
         ({"suffix": "x"}, "suffix", "unsupported_parameter"),
+        ({"prompt": "x"}, "prompt", "unsupported_parameter"),
     ],
 )
 def test_a_wrong_chat_field_is_refused(fields, param, code):
@@ -181,6 +182,9 @@ def test_a_refusal_speaks_of_the_api_and_not_of_our_types(fields, says):
 @pytest.mark.parametrize(
     "fields",
     [
+        {"messages": [{"role": "user", "content": "hi"}]},
+        {"add_generation_prompt": False},
+        {"continue_final_message": True},
         {"max_completion_tokens": 3},
         {"top_logprobs": 2},
         {"tools": [{"type": "function"}]},
@@ -220,7 +224,7 @@ UNSUPPORTED = [
 
 
 @pytest.mark.parametrize("fields", UNSUPPORTED)
-def test_what_is_not_built_yet_is_named(fields):
+def test_what_this_endpoint_does_not_have_is_named(fields):
     for validate, rest in ((validation.chat, CHAT), (validation.completion, TEXT)):
         with pytest.raises(InvalidRequest) as caught:
             validate({**rest, **fields})
@@ -235,6 +239,7 @@ def test_what_is_not_built_yet_is_named(fields):
         {"tools": [], "tool_choice": "auto", "use_beam_search": False, "length_penalty": 1.0, "priority": 0},
         {"n": 2, "best_of": 2},
         {"metadata": {"a": "b"}, "store": False, "service_tier": "auto", "reasoning_effort": "low"},
+        {"add_generation_prompt": True, "continue_final_message": False, "parallel_tool_calls": False},
         {"stream": "false"},
         {"logit_bias": {"5": -100}, "stop": [], "seed": -1, "top_k": -1},
         {"stop": ["x"] * 16, "user": None, "temperature": 0},

@@ -40,7 +40,8 @@ STATUSES: Mapping[int, str] = {
 INFERENCE = tuple(STATUSES)
 _INTRODUCTION = (
     "Conch's API, which is OpenAI's. Every answer carries `x-request-id`. Unknown fields of a request are ignored; "
-    "known ones are obeyed or refused by name. An answer that breaks after its first byte ends with an error event."
+    "known ones are obeyed or refused by name, but for those that only concern the client or its provider. An answer "
+    "that breaks after its first byte ends with an error event."
 )
 _HEADERS: Document = {
     "x-request-id": {

@@ -21,7 +21,7 @@ def wrong(param: str, why: str) -> InvalidRequest:
 
 
 def unsupported(param: str) -> InvalidRequest:
-    """Return the error for a parameter that is not built yet."""
+    """Return the error for a parameter that this endpoint does not have."""
     return InvalidRequest(f"The parameter '{param}' is not supported.", param=param, code="unsupported_parameter")
 
 

@@ -1,6 +1,6 @@
 """From a JSON object to a typed request, or one error that names the parameter; pure.
 
-The types are `conch_contracts.openai`; what they do not know is either not built yet (`unsupported.py`) or unknown.
+The types are `conch_contracts.openai`; what they do not have is refused or unknown: `unsupported.py` knows.
 """
 
 import re

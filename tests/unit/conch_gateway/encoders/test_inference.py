@@ -272,12 +272,12 @@ async def test_the_vectors_of_tokens_are_scaled_where_a_request_says_so(asked: b
     assert served.upstream.sent(ENCODE_PATH)[0]["normalize"] is scaled
 
 
-@pytest.mark.parametrize("path", ["/tokenize", "/detokenize"])
-async def test_a_client_that_hangs_up_ends_its_tokenizing(path: str) -> None:
+@pytest.mark.parametrize(("path", "body"), [("/tokenize", {"prompt": "a"}), ("/detokenize", {"tokens": [1]})])
+async def test_a_client_that_hangs_up_ends_its_tokenizing(path: str, body: dict[str, object]) -> None:
     never = asyncio.Event()
     inner = {"/tokenize": TOKENIZE_PATH, "/detokenize": DETOKENIZE_PATH}[path]
     served = gateway({inner: lambda _: FakeAnswer(pieces=(never,))})
-    asked = asyncio.create_task(served.client.post(path, {"prompt": "a", "tokens": [1]}))
+    asked = asyncio.create_task(served.client.post(path, body))
     await served.upstream.asked(inner).wait()
     served.client.hang_up()
     await asyncio.wait_for(asked, 60)

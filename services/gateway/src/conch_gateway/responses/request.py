@@ -19,7 +19,7 @@ PARTS = frozenset({"input_text", "output_text", "refusal", "reasoning_text", "su
 TOOLS = frozenset({"function"})
 CHATS_OWN = ChatCompletionRequest.model_fields.keys() - ResponsesRequest.model_fields.keys()
 """Parameters of chat that this API does not have."""
-NOT_BUILT = ("conversation", "prompt", "context_management", "moderation", "prompt_cache_options")
+REFUSED = ("conversation", "prompt", "context_management", "moderation", "prompt_cache_options")
 """Parameters of this API that Conch does not have."""
 SHARED = frozenset(
     {
@@ -39,7 +39,7 @@ RENAMED: Mapping[str, str] = {
 
 def validate(document: dict[str, object]) -> Validated[ResponsesRequest]:
     """Return the request; raises InvalidRequest for what is wrong with it and for what cannot be done."""
-    for name in (*NOT_BUILT, *sorted(CHATS_OWN)):
+    for name in (*REFUSED, *sorted(CHATS_OWN)):
         if document.get(name) is not None:
             raise unsupported(name)
     if document.get("input") is None:
