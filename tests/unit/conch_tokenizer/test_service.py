@@ -29,6 +29,10 @@ def test_what_went_wrong_in_a_child_has_one_answer(
     assert (answer.code, answer.retryable) == (code, retryable)
 
 
-def test_a_hung_template_is_named_with_its_time() -> None:
-    answer = as_service_error(ChildHung(2, Stage.BEGUN), CHAT)
-    assert (answer.param, answer.message) == ("messages", "the chat template did not finish within 2 s")
+@pytest.mark.parametrize(
+    ("told", "param"), [({}, "messages"), ({"chat_template_param": "chat_template"}, "chat_template")]
+)
+def test_a_hung_template_is_named_with_its_time(told: dict[str, str], param: str) -> None:
+    body = orjson.dumps({"digest": "x", "chat": {"messages": [], **told}})
+    answer = as_service_error(ChildHung(2, Stage.BEGUN), body)
+    assert (answer.param, answer.message) == (param, "the chat template did not finish within 2 s")

@@ -96,7 +96,8 @@ def as_service_error(exc: ChildError | BundleUnreadable, body: bytes) -> Service
 def _hung(exc: ChildHung, body: bytes) -> ServiceError:
     if exc.stage is Stage.ENCODING:
         return Unavailable(f"the text could not be encoded within {exc.limit_s:g} s")
-    if exc.stage is Stage.BEGUN and orjson.loads(body).get("chat") is not None:
+    chat = orjson.loads(body).get("chat") if exc.stage is Stage.BEGUN else None
+    if chat is not None:
         message = f"the chat template did not finish within {exc.limit_s:g} s"
-        return InvalidRequest(message, param="messages", code=TEMPLATE_ERROR)
+        return InvalidRequest(message, param=chat.get("chat_template_param", "messages"), code=TEMPLATE_ERROR)
     return Unavailable(f"the tokenizer did not answer within {exc.limit_s:g} s", retryable=True)
