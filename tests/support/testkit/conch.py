@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -52,8 +52,12 @@ def wait_until(condition: Callable[[], bool], what: str, timeout_s: float = 60.0
 class ConchUp:
     """A running `conch up` with its output kept; a context manager that always stops it."""
 
-    def __init__(self, state: Path, *files: Path, arguments: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, state: Path, *files: Path, arguments: tuple[str, ...] = (), settings: Mapping[str, str] | None = None
+    ) -> None:
+        """Take variables for the environment as `settings`; the services get them too."""
         self.state = state
+        self._settings = {**PATIENT, **(settings or {})}
         self.port = free_port()
         self.base_url = f"http://127.0.0.1:{self.port}/v1"
         self._log = state.parent / f"{state.name}.log"
@@ -82,7 +86,11 @@ class ConchUp:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("CONCH_")}  # noqa: TID251
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                self._command, stdout=log, stderr=subprocess.STDOUT, start_new_session=True, env=environment | PATIENT
+                self._command,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                env=environment | self._settings,
             )
 
     def wait_ready(self, timeout_s: float = 240.0) -> None:
