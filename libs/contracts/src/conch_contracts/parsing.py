@@ -92,6 +92,8 @@ class Calls(Message):
     """The tools that were offered."""
     several: bool = True
     """Whether more than one call may come back."""
+    demanded: bool = False
+    """Whether the engine is made to call, so that there is no text beside the calls."""
     typed_parameters: dict[str, dict[str, str]] = Field(default_factory=dict)
     """For forms that write values without quotes: tool to parameter to its type in JSON Schema."""
 

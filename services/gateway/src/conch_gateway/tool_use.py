@@ -120,6 +120,7 @@ def calls(request: ChatCompletionRequest, route: Route) -> Calls | None:
         parser=parser,
         names=tuple(tool.function.name for tool in tools),
         several=request.parallel_tool_calls is not False,
+        demanded=bool(demanded(request)),
         typed_parameters=typed,
     )
 

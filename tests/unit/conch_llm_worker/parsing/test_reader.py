@@ -153,6 +153,15 @@ def test_content_is_not_held_back_without_need() -> None:
     assert reader.feed("s>") == [Content("<tools>")]
 
 
+@pytest.mark.parametrize("text", ["<tool_call>", '<tool_call>{"na', '<tool_call>{"name": "sea'])
+@pytest.mark.parametrize("demanded", [False, True])
+def test_the_cut_beginning_of_a_demanded_call_is_no_text(text: str, demanded: bool) -> None:
+    assert HERMES.calls is not None
+    calls = HERMES.calls.model_copy(update={"demanded": demanded})
+    events = read(Parsing(calls=calls), [text], cut=True)
+    assert events == ([] if demanded else [Content(text)])
+
+
 @pytest.mark.parametrize("parsing", [HERMES, LLAMA3])
 def test_a_call_that_the_limit_cuts_stays_a_call(parsing: Parsing) -> None:
     mark = "<tool_call>" if parsing is HERMES else ""

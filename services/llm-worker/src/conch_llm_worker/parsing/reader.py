@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from conch_contracts.parsing import THINKING_MARKS, Parsing
-from conch_llm_worker.parsing.events import Event, Reasoning
+from conch_llm_worker.parsing.events import Content, Event, Reasoning
 from conch_llm_worker.parsing.families import FAMILIES, SPECIAL_MARKS
 from conch_llm_worker.parsing.reasoning import reasoning
 from conch_llm_worker.parsing.tape import Steps, Tape
@@ -20,6 +20,7 @@ class AnswerReader:
         self.plain = False
         """Whether all that follows is content, so that nothing needs to be read any more."""
         self._heard = heard
+        self._demanded = calls is not None and calls.demanded
         self._hidden = thinking is not None and not thinking.show
         self._tape = Tape(new_id, several=calls is None or calls.several)
         self._steps: Steps[None] | None = self._read(parsing)
@@ -52,7 +53,11 @@ class AnswerReader:
         self._go_on()
         if not self.calls:
             self._tape.show_space()
-        return self._found()
+        found = self._found()
+        if cut and self._demanded:
+            # What is left is the beginning of a call that was cut, and no text for anybody.
+            return [event for event in found if not isinstance(event, Content)]
+        return found
 
     def _read(self, parsing: Parsing) -> Steps[None]:
         if parsing.thinking is not None:
