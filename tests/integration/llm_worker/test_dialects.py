@@ -109,6 +109,22 @@ async def test_stop_strings_count_only_after_the_least_tokens(
 
 
 @every_dialect
+async def test_the_models_own_words_and_stop_ids_count_only_after_the_least_tokens(
+    engines: Stage, session: aiohttp.ClientSession, model: StandIn
+) -> None:
+    if model.name == "fastertransformer":
+        model = next(one for one in FORMS if one.name == "ft-least")
+    asked: dict[str, Any] = {
+        "sampling": {"min_tokens": 3, "stop_token_ids": (ord("c"),)},
+        "backend": backend(stop_words=(tuple(b"ab"),), end_id=BYTE_EOS),
+    }
+    reply = await answer(engines, session, ask(engines, model, said("ababab"), **asked))
+    assert (reply.text(), reply.finishes) == ("abab", [("stop", "ab")])
+    reply = await answer(engines, session, ask(engines, model, said("cxcxcx"), **asked))
+    assert (reply.text(), reply.finishes[0][0]) == ("cxcx", "stop")
+
+
+@every_dialect
 async def test_ids_end_the_answer(engines: Stage, session: aiohttp.ClientSession, model: StandIn) -> None:
     reply = await answer(engines, session, ask(engines, model, sampling={"stop_token_ids": (ord("o"),)}))
     assert (reply.text(), reply.finishes) == ("Hell", [("stop", None if model.name in SILENT_END else ord("o"))])
@@ -224,7 +240,9 @@ def generated(number: int) -> tuple[PreparedPrompt, dict[str, Any]]:
     }
 
 
-@pytest.mark.parametrize("model", [*PER_DIALECT, FORMS[6]], ids=lambda one: one.name)
+@pytest.mark.parametrize(
+    "model", [*PER_DIALECT, *(one for one in FORMS if one.name == "trt-bls")], ids=lambda one: one.name
+)
 async def test_streaming_text_equals_the_whole_text(
     engines: Stage, session: aiohttp.ClientSession, model: StandIn
 ) -> None:

@@ -38,6 +38,17 @@ PER_DIALECT = (
 """The usual model of each dialect."""
 
 OTHER_FORMS = (
+    StandIn(
+        "ft-least",
+        Dialect.FASTERTRANSFORMER,
+        "fastertransformer",
+        changes=_STREAMED
+        | parameter("end_id", 256)
+        | {
+            r'(\n *)(\{ name: "random_seed"[^\n]*)': r'\1\2\1{ name: "min_length" data_type: TYPE_UINT32 dims: [ 1 ]'
+            r" reshape: { shape: [ ] } optional: true },"
+        },
+    ),
     StandIn("trt-unary", Dialect.TENSORRTLLM, "tensorrt_llm", changes=_UNARY),
     StandIn(
         "trt-unary-old",

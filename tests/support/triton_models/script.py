@@ -70,8 +70,8 @@ class Script:
         self.tokens, self.finish = [], "length"
         for token in whole[: job.limit]:
             self.tokens.append(token)
-            ended = token in job.endings or any(self.tokens[-len(word) :] == word for word in job.words)
-            if ended and len(self.tokens) > job.least:
+            held = len(self.tokens) <= job.least
+            if (token in job.endings and not held) or any(self.tokens[-len(word) :] == word for word in job.words):
                 self.finish = "stop"
                 break
         else:

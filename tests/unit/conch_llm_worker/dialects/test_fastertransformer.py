@@ -7,7 +7,7 @@ from conch_contracts.records import Dialect
 from conch_kit.errors import InvalidRequest
 from conch_kit.triton.errors import MalformedResponse
 from conch_kit.triton.layout import Layout
-from conch_llm_worker.dialects.deltas import EngineEnd, Logprobs, TokenDelta
+from conch_llm_worker.dialects.deltas import Dispatch, EngineEnd, Logprobs, TokenDelta
 from conch_llm_worker.dialects.fastertransformer import BufferReader, dispatch
 from conch_llm_worker.dialects.words import word_list
 from testkit.engine_messages import inputs, response
@@ -35,10 +35,14 @@ def layout(**added: str) -> Layout:
     return Layout(datatypes=TYPES | added, batched=True, decoupled=True)
 
 
-def sent(layout: Layout = LAYOUT, **changes: Any) -> dict[str, Any]:
+def called(layout: Layout = LAYOUT, **changes: Any) -> Dispatch:
     parameters = sampling(**changes.pop("sampling", {}))
     request = generate_request(target=target(Dialect.FASTERTRANSFORMER), sampling=parameters, **changes)
-    return inputs(dispatch(request, (7, 8, 9), parameters, layout).message)
+    return dispatch(request, (7, 8, 9), parameters, layout)
+
+
+def sent(layout: Layout = LAYOUT, **changes: Any) -> dict[str, Any]:
+    return inputs(called(layout, **changes).message)
 
 
 def test_the_prompt_and_the_limit_are_sent_with_the_batch_dimension() -> None:
@@ -171,6 +175,17 @@ def test_words_are_flat_ids_and_cumulative_ends(words: list[list[int]], rows: li
 def test_stop_ids_join_the_models_stop_words() -> None:
     made = sent(sampling={"stop_token_ids": (9,)}, backend=backend(stop_words=((4, 5),)))
     assert made["stop_words_list"] == ("INT32", [1, 2, 3], [4, 5, 9, 2, 3, -1])
+
+
+def test_the_engine_stops_at_no_word_before_the_least_tokens() -> None:
+    able = layout(min_length="UINT32")
+    asked: dict[str, Any] = {"backend": backend(stop_words=((5, 6),)), "sampling": {"stop_token_ids": (9,)}}
+    assert called(able, **asked).told_words
+    asked["sampling"] = {"stop_token_ids": (9,), "min_tokens": 2}
+    made = inputs(called(able, **asked).message)
+    assert made["min_length"] == ("UINT32", [1, 1], [2])
+    assert "stop_words_list" not in made
+    assert not called(able, **asked).told_words
 
 
 def buffer(ids: list[int], length: int, width: int, *, final: bool = False, **more: Any) -> Any:

@@ -66,7 +66,8 @@ def dispatch(request: GenerateRequest, prompt: Sequence[int], sampling: Sampling
     add_input(message, "request_output_len", types["request_output_len"], [*lead, 1], [sampling.max_tokens])
     for name, value in inputs.scalars.items():
         add_input(message, name, types[name], [*lead, 1], [value])
-    stops = (*request.backend.stop_words, *((id_,) for id_ in sampling.stop_token_ids))
+    told = "stop_words_list" in types and sampling.min_tokens == 0  # `min_length` holds back the end id only
+    stops = (*request.backend.stop_words, *((id_,) for id_ in sampling.stop_token_ids)) if told else ()
     for name, words in (("stop_words_list", stops), ("bad_words_list", sampling.bad_words)):
         if words and name in types:
             rows = word_list(words)
@@ -77,7 +78,7 @@ def dispatch(request: GenerateRequest, prompt: Sequence[int], sampling: Sampling
         BufferReader(size, limit, decoupled=layout.decoupled),
         streamed=layout.decoupled,
         beams=tuple(BufferReader(size, limit, decoupled=False, beam=beam) for beam in range(sampling.beams or 0)),
-        told_words="stop_words_list" in types,
+        told_words=told,
     )
 
 

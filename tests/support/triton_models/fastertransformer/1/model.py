@@ -25,6 +25,7 @@ SCALARS = (
     *("start_id", "end_id", "runtime_top_k", "runtime_top_p", "temperature", "repetition_penalty", "random_seed"),
     *("beam_width", "len_penalty"),
 )
+LEAST = "min_length"
 
 
 @dataclass
@@ -115,17 +116,19 @@ class TritonPythonModel:
             end_id=scalar(request, "end_id", self.end_id),
             stop_words=words(request, "stop_words_list"),
             log_probs=bool(scalar(request, "is_return_log_probs", 0)),
-            scalars={name: scalar(request, name, None) for name in SCALARS},
+            scalars={name: scalar(request, name, None) for name in (*SCALARS, LEAST)},
         )
 
     def made(self, job, beam=0):
         """Return the ids that the model makes: up to the limit, the end id or a stop word, each included."""
         if not self.answer:
             return self.script(job, beam).tokens
-        made = []
+        made, least = [], job.scalars[LEAST] or 0
         for token in self.answer[: job.limit]:
             made.append(token)
-            if token == job.end_id or any(made[-len(word) :] == word for word in job.stop_words):
+            if (token == job.end_id and len(made) > least) or any(
+                made[-len(word) :] == word for word in job.stop_words
+            ):
                 break
         return made
 
@@ -137,6 +140,7 @@ class TritonPythonModel:
                 job.id,
                 prompt,
                 job.limit,
+                least=scalars[LEAST] or 0,
                 seed=scalars["random_seed"] or 0,
                 greedy=scalars["runtime_top_k"] == 1 or job.beams > 1,
                 endings=frozenset({job.end_id}),
