@@ -72,7 +72,7 @@ async def test_a_dialect_obeys_or_refuses_as_the_table_says(
     assert reply.status == (400 if lacking else 200), reply.body
     if lacking:
         assert reply.error["code"] == "unsupported_parameter"
-        assert reply.error["param"] in {*feature.params, "echo", "prompt"}
+        assert reply.error["param"] in {*feature.params, "echo", "messages"}
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -93,7 +93,7 @@ async def test_a_schema_that_only_the_engine_refuses_is_named_as_the_client_call
         ("stop_token_ids", {"sampling": {"stop_token_ids": (5,)}}),
         ("skip_special_tokens", {"skip_special_tokens": False}),
         ("logprobs", {"logprobs": True, "sampling": {"logprobs": 0}}),
-        ("prompt", {"prompts": (said("x").model_copy(update={"text_is_exact": False}),)}),
+        ("messages", {"prompts": (said("x").model_copy(update={"text_is_exact": False}),)}),
     ],
 )
 async def test_models_of_text_refuse_what_only_ids_can_say(

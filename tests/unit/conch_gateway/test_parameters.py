@@ -305,3 +305,16 @@ def test_a_suffix_that_cannot_be_filled_in_is_refused(prompt, known, code):
 def test_a_worker_is_told_which_values_nobody_but_the_model_asks_for(dialect, fields, expected):
     known = route(dialect=dialect, generation=GenerationDefaults(temperature=0.6, min_p=0.1))
     assert parameters.defaulted(chat(**fields), known) == expected
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({}, "bad_words"),
+        ({"bad_words": ["a"]}, "bad_words"),
+        ({"bad_words": ["a"], "bad_words_token_ids": [3]}, "bad_words"),
+        ({"bad_words": [], "bad_words_token_ids": [3]}, "bad_words_token_ids"),
+    ],
+)
+def test_a_worker_is_told_what_the_client_calls_the_words_that_must_not_appear(fields, param):
+    assert parameters.bad_words_param(chat(**fields)) == param

@@ -164,6 +164,8 @@ class GenerateRequest(Message):
     """Fields of `sampling` that say what the model's folder says, not the client: an engine may go without them."""
     grammar_param: str | None = None
     """Which of the client's parameters asked for `sampling.grammar`."""
+    bad_words_param: str = "bad_words"
+    """Which of the client's parameters asked for `sampling.bad_words`."""
     backend: BackendOptions = BackendOptions()
     stop: tuple[str, ...] = ()
     include_stop_str_in_output: bool = False

@@ -181,6 +181,7 @@ class Job:
                 sampling=self.sampling,
                 defaulted=parameters.defaulted(request, route),
                 grammar_param=self.understood.constraint.param if self.understood.constraint else None,
+                bad_words_param=parameters.bad_words_param(request),
                 backend=self.backend,
                 stop=preparation.stop_strings(request),
                 include_stop_str_in_output=bool(request.include_stop_str_in_output),

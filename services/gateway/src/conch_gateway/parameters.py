@@ -129,6 +129,11 @@ def sampling(request: SamplingFields, shape: Shape, route: Route, prepared: Prep
     )
 
 
+def bad_words_param(request: SamplingFields) -> str:
+    """Return which parameter the words that must not appear are to be refused as."""
+    return "bad_words_token_ids" if request.bad_words_token_ids and not request.bad_words else "bad_words"
+
+
 def defaulted(request: SamplingFields, route: Route) -> tuple[str, ...]:
     """Return which parameters only the model's defaults ask for, where its engines may lack them."""
     if route.dialect not in _DECLARING:

@@ -155,6 +155,15 @@ def test_what_this_model_does_not_declare_is_refused_only_when_asked_for(missing
         sent(lean, sampling=asked, logprobs=True)
 
 
+@pytest.mark.parametrize("param", ["bad_words", "bad_words_token_ids"])
+def test_words_that_cannot_be_banned_are_refused_as_the_client_calls_them(param: str) -> None:
+    types = {name: type_ for name, type_ in TYPES.items() if name != "bad_words_list"}
+    lean = Layout(types, batched=True, decoupled=True)
+    with pytest.raises(InvalidRequest) as refusal:
+        sent(lean, sampling={"bad_words": ((1,),)}, bad_words_param=param)
+    assert refusal.value.param == param
+
+
 def test_a_model_of_another_kind_is_told_from_this_one() -> None:
     with pytest.raises(MalformedResponse, match="input_lengths"):
         sent(Layout({"input_ids": "UINT32"}, batched=True, decoupled=True))

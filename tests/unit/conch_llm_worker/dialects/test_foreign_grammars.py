@@ -9,6 +9,9 @@ from conch_llm_worker.dialects.foreign_grammars import Guide, tensorrtllm_guide,
 
 SCHEMA = '{"type": "object"}'
 EBNF = 'root ::= "a"'
+SPACED = Grammar(kind=GrammarKind.JSON_SCHEMA, definition=SCHEMA, whitespace=" ")
+TIGHT = Grammar(kind=GrammarKind.JSON_SCHEMA, definition=SCHEMA, whitespace="")
+LARK = Grammar(kind=GrammarKind.GRAMMAR, definition='start: "a"')
 TAG = '{"type": "structural_tag", "format": {"type": "any_text"}}'
 
 
@@ -26,27 +29,30 @@ TAG = '{"type": "structural_tag", "format": {"type": "any_text"}}'
 def test_each_kind_has_its_word(kind: str, definition: str, vllm: dict[str, object], tensorrtllm: Guide) -> None:
     grammar = Grammar(kind=GrammarKind(kind), definition=definition)
     assert vllm_guidance(grammar) == vllm
-    assert tensorrtllm_guide(grammar) == tensorrtllm
+    assert tensorrtllm_guide(grammar, "guided_json") == tensorrtllm
 
 
 def test_choices_are_taken_literally() -> None:
     choices = ["a|b", "(", "é😀", "x y"]
-    guide = tensorrtllm_guide(Grammar(kind=GrammarKind.CHOICE, definition=json.dumps(choices))).guide
+    guide = tensorrtllm_guide(Grammar(kind=GrammarKind.CHOICE, definition=json.dumps(choices)), "guided_choice").guide
     assert guide is not None
     assert [choice for choice in choices if not re.fullmatch(guide, choice)] == []
     assert not re.fullmatch(guide, "a")
 
 
 @pytest.mark.parametrize(
-    ("grammar", "param"),
+    ("grammar", "asked_as", "param"),
     [
-        (Grammar(kind=GrammarKind.JSON_SCHEMA, definition=SCHEMA, whitespace=" "), "guided_whitespace_pattern"),
-        (Grammar(kind=GrammarKind.GRAMMAR, definition='start: "a"'), "guided_grammar"),
+        (SPACED, "guided_json", "guided_whitespace_pattern"),
+        (SPACED, "structured_outputs.json", "structured_outputs.whitespace_pattern"),
+        (TIGHT, "structured_outputs.json", "structured_outputs.disable_any_whitespace"),
+        (LARK, "guided_grammar", "guided_grammar"),
+        (LARK, "structured_outputs.grammar", "structured_outputs.grammar"),
     ],
 )
-def test_what_tensorrtllm_has_no_word_for_is_refused(grammar: Grammar, param: str) -> None:
+def test_what_tensorrtllm_has_no_word_for_is_refused(grammar: Grammar, asked_as: str, param: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
-        tensorrtllm_guide(grammar)
+        tensorrtllm_guide(grammar, asked_as)
     assert (refused.value.param, refused.value.code) == (param, "unsupported_parameter")
 
 

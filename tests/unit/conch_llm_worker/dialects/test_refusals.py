@@ -66,6 +66,11 @@ def test_some_dialect_refuses_what_not_all_can_send(name: str) -> None:
     assert lacking <= {param, None}
 
 
+def test_a_form_is_refused_under_the_name_that_asked_for_it() -> None:
+    _, changes = ASKED["grammar"]
+    assert refused(Dialect.FASTERTRANSFORMER, {**changes, "grammar_param": "guided_regex"}) == "guided_regex"
+
+
 @pytest.mark.parametrize("dialect", [Dialect.TOKENS, Dialect.FASTERTRANSFORMER, Dialect.TENSORRTLLM, Dialect.VLLM])
 def test_a_plain_request_is_never_refused(dialect: Dialect) -> None:
     assert refused(dialect, {"sampling": {"seed": 1, "top_p": 0.5}, "logprobs": True}) is None

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from conch_contracts.generation import Details, PreparedPrompt
+from conch_contracts.generation import Api, Details, PreparedPrompt
 from conch_contracts.grammar import Grammar, GrammarKind
 from conch_contracts.records import Dialect, TextOutput
 from conch_kit.errors import InvalidRequest
@@ -44,6 +44,10 @@ LLM_API = {
     "sampling_param_seed": "UINT64",
     "sampling_param_exclude_input_from_output": "BOOL",
 }
+
+WORDLESS = {name: kind for name, kind in IDS.items() if name != "bad_words_list"}
+BANNED_IDS = {"sampling": {"bad_words": ((1,),)}, "bad_words_param": "bad_words_token_ids"}
+INEXACT = PreparedPrompt(ids=(1,), text="a", text_is_exact=False)
 
 
 def called(types: dict[str, str] = IDS, **changes: Any) -> Dispatch:
@@ -104,6 +108,9 @@ def test_a_grammar_goes_to_the_tensors_for_it(name: str) -> None:
     with pytest.raises(InvalidRequest) as refusal:
         called(declared, sampling=asked)
     assert (refusal.value.param, refusal.value.code) == ("response_format", "unsupported_parameter")
+    with pytest.raises(InvalidRequest) as refusal:
+        called(declared, sampling=asked, grammar_param="guided_regex")
+    assert refusal.value.param == "guided_regex"
 
 
 @pytest.mark.parametrize(
@@ -192,9 +199,21 @@ def test_the_config_or_the_deployment_says_what_a_message_holds(
         (BLS, {"sampling": {"stop_token_ids": (3,)}}, "stop_token_ids"),
         (BLS, {"skip_special_tokens": False}, "skip_special_tokens"),
         (BLS, {"logprobs": True, "sampling": {"logprobs": 0}}, "logprobs"),
-        (BLS, {"prompt": PreparedPrompt(ids=(1,), text="a", text_is_exact=False)}, "prompt"),
+        (BLS, {"prompt": INEXACT}, "messages"),
+        (BLS, {"prompt": INEXACT, "api": Api.COMPLETION}, "prompt"),
+        (BLS, {"prompt": INEXACT, "api": Api.RESPONSES}, "input"),
         (LLM_API, {"sampling": {"ignore_eos": True}}, "ignore_eos"),
         (LLM_API, {"sampling": {"bad_words": (tuple(b"no"),)}}, "bad_words"),
+        (
+            LLM_API,
+            {"sampling": {"bad_words": ((1,),)}, "bad_words_param": "bad_words_token_ids"},
+            "bad_words_token_ids",
+        ),
+        (
+            WORDLESS,
+            {"sampling": {"bad_words": ((1,),)}, "bad_words_param": "bad_words_token_ids"},
+            "bad_words_token_ids",
+        ),
         (LLM_API, {"sampling": {"repetition_penalty": 2}}, "repetition_penalty"),
     ],
 )

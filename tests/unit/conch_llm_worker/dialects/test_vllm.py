@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 import pytest
 
-from conch_contracts.generation import Details, PreparedPrompt
+from conch_contracts.generation import Api, Details, PreparedPrompt
 from conch_contracts.grammar import Grammar, GrammarKind
 from conch_contracts.records import Dialect, TextOutput
 from conch_kit.errors import InvalidRequest
@@ -119,7 +119,8 @@ def test_the_deployment_says_what_a_message_holds(at: TextOutput | None, texts: 
     [
         ({"sampling": {"logit_bias": {3: 1.0}}}, "logit_bias"),
         ({"logprobs": True, "echo": True, "sampling": {"logprobs": 0}}, "echo"),
-        ({"prompt": PreparedPrompt(ids=(1,), text="a", text_is_exact=False)}, "prompt"),
+        ({"prompt": PreparedPrompt(ids=(1,), text="a", text_is_exact=False)}, "messages"),
+        ({"prompt": PreparedPrompt(ids=(1,), text="a", text_is_exact=False), "api": Api.COMPLETION}, "prompt"),
         ({"types": OLD, "logprobs": True, "sampling": {"logprobs": 0}}, "logprobs"),
         ({"types": OLD, "best_of": 2}, "best_of"),
         ({"details": Details(token_ids=True)}, "return_token_ids"),

@@ -53,7 +53,7 @@ def dispatch(request: GenerateRequest, prompt: Sequence[int], sampling: Sampling
     refuse(request, sampling)
     inputs = _Inputs(layout)
     check_beams(sampling, layout)
-    _sampling(inputs, sampling)
+    _sampling(inputs, request, sampling)
     _backend(inputs, request, sampling)
     message = new_request(request.target.model, request.request_id)
     lead = [1] if layout.batched else []
@@ -82,7 +82,7 @@ def dispatch(request: GenerateRequest, prompt: Sequence[int], sampling: Sampling
     )
 
 
-def _sampling(inputs: _Inputs, sampling: SamplingParameters) -> None:
+def _sampling(inputs: _Inputs, request: GenerateRequest, sampling: SamplingParameters) -> None:
     if sampling.repetition_penalty != 1 and sampling.presence_penalty != 0:
         raise InvalidRequest(
             "This model's engine takes either 'repetition_penalty' or 'presence_penalty', not both.",
@@ -90,7 +90,7 @@ def _sampling(inputs: _Inputs, sampling: SamplingParameters) -> None:
             code="unsupported_parameter",
         )
     if sampling.bad_words and "bad_words_list" not in inputs.layout.datatypes:
-        raise unsupported("bad_words")
+        raise unsupported(request.bad_words_param)
     if sampling.beams is None:
         _drawing(inputs, sampling)
     else:

@@ -27,10 +27,15 @@ def vllm_guidance(grammar: Grammar) -> dict[str, object]:
     return fields if grammar.whitespace is None else {**fields, "whitespace_pattern": grammar.whitespace}
 
 
-def tensorrtllm_guide(grammar: Grammar) -> Guide:
-    """Return TensorRT-LLM's guide; raises InvalidRequest for what it has no word for."""
+def tensorrtllm_guide(grammar: Grammar, param: str) -> Guide:
+    """Return TensorRT-LLM's guide; raises InvalidRequest for what it has no word for.
+
+    `param` is what the client calls the grammar.
+    """
     if grammar.whitespace is not None:
-        raise _refusal("guided_whitespace_pattern", "does not let a request choose the white space of JSON")
+        raise _refusal(
+            _whitespace_param(grammar.whitespace, param), "does not let a request choose the white space of JSON"
+        )
     match grammar.kind:
         case GrammarKind.JSON_SCHEMA:
             return Guide("json_schema", grammar.definition)
@@ -42,7 +47,7 @@ def tensorrtllm_guide(grammar: Grammar) -> Guide:
             return Guide("regex", "|".join(f"({re.escape(choice)})" for choice in json.loads(grammar.definition)))
         case GrammarKind.GRAMMAR:
             if "::=" not in grammar.definition:
-                raise _refusal("guided_grammar", "takes grammars in EBNF only")
+                raise _refusal(param, "takes grammars in EBNF only")
             return Guide("ebnf_grammar", grammar.definition)
         case GrammarKind.STRUCTURAL_TAG:
             return Guide("structural_tag", grammar.definition)
@@ -62,6 +67,12 @@ def _vllm_fields(grammar: Grammar) -> dict[str, object]:
             return {grammar.kind.value: grammar.definition}
         case _:
             assert_never(grammar.kind)
+
+
+def _whitespace_param(pattern: str, grammar_param: str) -> str:
+    if not grammar_param.startswith("structured_outputs."):
+        return "guided_whitespace_pattern"
+    return "structured_outputs." + ("whitespace_pattern" if pattern else "disable_any_whitespace")
 
 
 def _refusal(param: str, reason: str) -> InvalidRequest:

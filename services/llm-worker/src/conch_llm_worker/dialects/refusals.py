@@ -33,10 +33,17 @@ def needs_likelihoods(request: GenerateRequest) -> bool:
     return request.logprobs or (request.best_of is not None and request.sampling.beams is None)
 
 
+def grammar_param(request: GenerateRequest) -> str:
+    """Return what the client calls the form that the answer must have."""
+    return request.grammar_param or "response_format"
+
+
 def _asked(request: GenerateRequest, sampling: SamplingParameters) -> Iterator[tuple[Feature, str]]:
     """Yield the features that a request needs, among those that some dialect lacks."""
     yield from _asked_of_tokens(sampling)
     yield from _asked_of_logprobs(request, sampling)
+    if sampling.grammar is not None:
+        yield Feature.GRAMMAR, grammar_param(request)
     backend, details = request.backend, request.details
     if backend.cache_salt is not None:
         yield Feature.CACHE_SALT, "cache_salt"
@@ -63,8 +70,6 @@ def _asked_of_tokens(sampling: SamplingParameters) -> Iterator[tuple[Feature, st
         yield Feature.IGNORE_EOS, "ignore_eos"
     if sampling.beams is not None:
         yield Feature.BEAM_SEARCH, "use_beam_search"
-    if sampling.grammar is not None:
-        yield Feature.GRAMMAR, "response_format"
     if sampling.thinking is not None:
         yield Feature.THINKING_BUDGET, "thinking_token_budget"
 

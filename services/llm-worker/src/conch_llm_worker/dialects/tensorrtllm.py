@@ -22,7 +22,7 @@ from conch_llm_worker.dialects.beams import BEAM_WIDTH, check_beams, length, row
 from conch_llm_worker.dialects.deltas import Dispatch, EngineEnd, Logprobs, Reader, TokenDelta
 from conch_llm_worker.dialects.foreign_grammars import Guide, tensorrtllm_guide
 from conch_llm_worker.dialects.order import Order
-from conch_llm_worker.dialects.refusals import needs_likelihoods, refuse, unsupported
+from conch_llm_worker.dialects.refusals import grammar_param, needs_likelihoods, refuse, unsupported
 from conch_llm_worker.dialects.texts import TextReader, refuse_ids, texts_of
 from conch_llm_worker.dialects.words import word_list
 
@@ -78,7 +78,8 @@ def _send_sampling(inputs: Inputs, order: Order) -> None:
     ):
         raise unsupported("logprobs" if order.request.logprobs else "best_of")
     if sampling.grammar is not None:
-        _send_guide(inputs, tensorrtllm_guide(sampling.grammar))
+        param = grammar_param(order.request)
+        _send_guide(inputs, tensorrtllm_guide(sampling.grammar, param), param)
 
 
 def _send_drawing(inputs: Inputs, sampling: SamplingParameters) -> None:
@@ -109,10 +110,10 @@ def _send_beams(inputs: Inputs, sampling: SamplingParameters) -> None:
         raise unsupported("length_penalty")
 
 
-def _send_guide(inputs: Inputs, guide: Guide) -> None:
+def _send_guide(inputs: Inputs, guide: Guide, param: str) -> None:
     text = None if guide.guide is None else guide.guide.encode()
     if not inputs.offer((wire.GUIDE_TYPE,), guide.type.encode()) or not inputs.offer((wire.GUIDE,), text):
-        raise unsupported("response_format")
+        raise unsupported(param)
 
 
 def _optional(sampling: SamplingParameters) -> Iterator[tuple[str, tuple[str, ...], Value]]:
@@ -140,7 +141,7 @@ def _send_ids(inputs: Inputs, order: Order) -> bool:
         inputs.offer((wire.PAD_ID,), ends[0])
         inputs.offer((wire.END_ID,), None if sampling.ignore_eos else ends[0])
     if sampling.bad_words and not _send_words(inputs, wire.BAD_IDS, sampling.bad_words, layout):
-        raise unsupported("bad_words")
+        raise unsupported(order.request.bad_words_param)
     if sampling.min_tokens > 0:  # the engine would stop at a word before; the worker does not
         return False
     others = (*sampling.stop_token_ids, *(() if sampling.ignore_eos else ends[1:]))
@@ -160,7 +161,7 @@ def _send_text(inputs: Inputs, order: Order) -> None:
     if sampling.beams is not None:
         raise unsupported("use_beam_search")
     if not order.prompt.text_is_exact:
-        raise refuse_ids()
+        raise refuse_ids(order.request.api)
     own = {word[0] for word in order.request.backend.stop_words if len(word) == 1}
     if set(sampling.stop_token_ids) - own:
         raise unsupported("stop_token_ids")
@@ -176,7 +177,7 @@ def _send_text(inputs: Inputs, order: Order) -> None:
         _disable_end(inputs, layout)
     bad = order.bad_words()
     if bad and wire.BAD_WORDS not in layout.datatypes:
-        raise unsupported("bad_words")
+        raise unsupported(order.request.bad_words_param)
     for name, words in ((wire.BAD_WORDS, bad), (wire.STOP_WORDS, [])):
         if words or name in layout.required:  # the first versions want an empty word for none
             inputs.add(name, [max(1, len(words))], [word.encode() for word in words] or [b""])

@@ -10,6 +10,7 @@ from typing import Protocol
 from tritonclient.grpc.service_pb2 import ModelInferResponse
 
 from conch_contracts import vllm_dialect as wire
+from conch_contracts.generation import Api
 from conch_contracts.records import TextOutput
 from conch_kit.errors import InvalidRequest
 from conch_kit.triton.errors import MalformedResponse
@@ -25,6 +26,8 @@ _ENDS = {
     b"cancelled": EngineEnd.CANCELLED,
     b"timeout": EngineEnd.CANCELLED,
 }
+
+_PROMPTS = {Api.CHAT: "messages", Api.COMPLETION: "prompt", Api.RESPONSES: "input"}
 
 
 class Texts(Protocol):
@@ -129,11 +132,11 @@ def single_text(out: Outputs, name: str) -> bytes | None:
     return found[0]
 
 
-def refuse_ids() -> InvalidRequest:
+def refuse_ids(api: Api) -> InvalidRequest:
     """Return the refusal of a prompt of which only the ids are exact."""
     return InvalidRequest(
         "This model's backend takes text, not token ids: a prompt of ids, one that was cut, or one whose "
         "special tokens were chosen cannot be sent to it.",
-        param="prompt",
+        param=_PROMPTS[api],
         code="unsupported_parameter",
     )

@@ -43,7 +43,7 @@ def dispatch(order: Order) -> Dispatch:
     request, prompt, layout = order.request, order.prompt, order.layout
     refuse(request, order.sampling)
     if not prompt.text_is_exact:
-        raise refuse_ids()
+        raise refuse_ids(request.api)
     message = new_request(request.target.model, request.request_id)
     inputs = Inputs(message, layout)
     if not inputs.offer(wire.PROMPT, prompt.text.encode()) or not inputs.offer(
