@@ -113,6 +113,8 @@ def _no(reason: str) -> Support:
     return Support(Level.NO, reason)
 
 
+_WHOLE_BIAS = "its engine takes a bias for the whole vocabulary (embedding_bias), which Conch does not write"
+
 _FOR_ALL = {
     Feature.CHOICES: Support(Level.WORKER, "one call of the engine for each choice"),
     Feature.STOP: _WORKER,
@@ -180,8 +182,8 @@ TENSORRTLLM: Mapping[Feature, Support] = {
     Feature.REPETITION_PENALTY: _if("repetition_penalty"),
     Feature.PRESENCE_PENALTY: _if("presence_penalty or sampling_param_presence_penalty"),
     Feature.FREQUENCY_PENALTY: _if("frequency_penalty or sampling_param_frequency_penalty"),
-    Feature.LOGIT_BIAS: _no("its engine takes a bias for the whole vocabulary, not for single tokens"),
-    Feature.ALLOWED_IDS: _no(_NO_FIELD),
+    Feature.LOGIT_BIAS: _no(_WHOLE_BIAS),
+    Feature.ALLOWED_IDS: _no(_WHOLE_BIAS),
     Feature.BAD_WORDS: _if("bad_words_list or bad_words"),
     Feature.LOGPROBS: _if("input_ids and return_log_probs"),
     Feature.ALTERNATIVES: _no("its engine reports the chosen tokens' log probabilities only"),
@@ -216,7 +218,9 @@ VLLM: Mapping[Feature, Support] = {
     Feature.GRAMMAR: Support(
         Level.ENGINE, "as `structured_outputs` where the model declares embedding_request, else as `guided_decoding`"
     ),
-    Feature.THINKING_BUDGET: _no(_ENDLESS),
+    Feature.THINKING_BUDGET: _no(
+        "only its newest engines can end the thinking, where they are configured to; Conch does not ask them to"
+    ),
     Feature.FRAME_TOKENS: _no(_TEXT_ALONE),
     Feature.CACHE_SALT: _no(_OWN_CACHE),
     Feature.EXTRA_ARGUMENTS: Support(Level.ENGINE, "as `extra_args`"),
