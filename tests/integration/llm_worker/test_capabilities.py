@@ -5,8 +5,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from conch_contracts.capabilities import CAPABILITIES, Feature, Level
-from conch_contracts.generation import Api, Details
+from conch_contracts.capabilities import CAPABILITIES, TENSORRTLLM, Feature, Level
+from conch_contracts.generation import Api, Details, ThinkingLimit
 from conch_contracts.grammar import Grammar, GrammarKind
 from conch_contracts.records import Dialect
 from testkit.dialects import PER_DIALECT, StandIn
@@ -43,14 +43,52 @@ ASKED: dict[Feature, dict[str, Any]] = {
     Feature.BEST_OF: {"best_of": 2},
     Feature.GRAMMAR: {"sampling": {"grammar": Grammar(kind=GrammarKind.JSON_OBJECT, definition="")}},
     Feature.TOKEN_IDS: {"details": Details(token_ids=True)},
+    Feature.FRAME_TOKENS: {"details": Details(max_frame_tokens=2)},
+    Feature.THINKING_BUDGET: {
+        "sampling": {"thinking": ThinkingLimit(start_id=1, end_id=2, opened=True, tokens=3)},
+    },
     Feature.CACHE_SALT: {"backend": backend(end_id=BYTE_EOS, cache_salt="a")},
     Feature.EXTRA_ARGUMENTS: {"backend": backend(end_id=BYTE_EOS, extra_arguments={"a": 1})},
     Feature.KV_TRANSFER: {"backend": backend(end_id=BYTE_EOS, kv_transfer={"a": 1})},
     Feature.PROMPT_IDS: {"prompts": (said("x").model_copy(update={"text_is_exact": False}),)},
 }
-"""How a message to the worker asks for a feature; the others have no part in these messages."""
-UNDECLARED = {(Dialect.FASTERTRANSFORMER, Feature.MIN_TOKENS), (Dialect.FASTERTRANSFORMER, Feature.PRESENCE_PENALTY)}
+"""How a message to the worker asks for each feature."""
+NEEDS_IDS = {feature for feature, support in TENSORRTLLM.items() if "input_ids" in support.note}
+LLM_API_LACKS = {Feature.MIN_TOKENS, Feature.IGNORE_EOS, Feature.REPETITION_PENALTY, Feature.BAD_WORDS, Feature.GRAMMAR}
+UNDECLARED: dict[str, set[Feature]] = {
+    "fastertransformer": {Feature.MIN_TOKENS, Feature.PRESENCE_PENALTY},
+    "ft-least": {Feature.PRESENCE_PENALTY},
+    "trt-bls": NEEDS_IDS,
+    "trt-bls-old": NEEDS_IDS,
+    "trt-llm-api": NEEDS_IDS | LLM_API_LACKS,
+    "trt-llm-api-streamed": NEEDS_IDS | LLM_API_LACKS,
+    "vllm-old": {Feature.LOGPROBS, Feature.ALTERNATIVES, Feature.BEST_OF},
+}
 """What depends on the model, and the stand-in does not declare."""
+TENSORS: dict[Feature, tuple[tuple[str, ...], object]] = {
+    Feature.TEMPERATURE: (("temperature", "sampling_param_temperature"), 0.5),
+    Feature.TOP_P: (("top_p", "runtime_top_p", "sampling_param_top_p"), 0.5),
+    Feature.TOP_K: (("top_k", "runtime_top_k", "sampling_param_top_k"), 5),
+    Feature.MIN_P: (("min_p",), 0.1),
+    Feature.SEED: (("seed", "random_seed", "sampling_param_seed"), 7),
+    Feature.MIN_TOKENS: (("min_tokens", "min_length"), 2),
+    Feature.REPETITION_PENALTY: (("repetition_penalty",), 1.5),
+    Feature.PRESENCE_PENALTY: (("presence_penalty", "sampling_param_presence_penalty"), 0.5),
+    Feature.FREQUENCY_PENALTY: (("frequency_penalty", "sampling_param_frequency_penalty"), 0.5),
+    Feature.LOGIT_BIAS: (("logit_bias",), {"3": 1.0}),
+    Feature.ALLOWED_IDS: (("allowed_token_ids",), [5]),
+    Feature.SCALED_LOGPROBS: (("temp_scaled_logprobs",), True),
+    Feature.BEAM_SEARCH: (("beam_width",), 2),
+    Feature.EXTRA_ARGUMENTS: (("extra_args",), {"a": 1}),
+    Feature.KV_TRANSFER: (("extra_args",), {"kv_transfer_params": {"a": 1}}),
+}
+"""What the engine must have been told, under one of these names; the rest is seen in the answer, or no number."""
+ALSO = {
+    Feature.PROMPT_LOGPROBS: "echo",
+    Feature.PROMPT_IDS: "messages",
+    Feature.ALTERNATIVES: "logprobs",
+}
+"""What else a refusal may name."""
 NOT_PLAYED = {(Dialect.TOKENS, Feature.PROMPT_LOGPROBS), (Dialect.TOKENS, Feature.ALTERNATIVES)}
 """What the stand-in does not play; the cpu runtime's own tests do."""
 
@@ -59,7 +97,7 @@ NOT_PLAYED = {(Dialect.TOKENS, Feature.PROMPT_LOGPROBS), (Dialect.TOKENS, Featur
     ("model", "feature"),
     [
         pytest.param(model, feature, id=f"{model.name}-{feature.name.lower()}")
-        for model in PER_DIALECT
+        for model in FORMS
         for feature in ASKED
         if (model.dialect, feature) not in NOT_PLAYED
     ],
@@ -67,12 +105,25 @@ NOT_PLAYED = {(Dialect.TOKENS, Feature.PROMPT_LOGPROBS), (Dialect.TOKENS, Featur
 async def test_a_dialect_obeys_or_refuses_as_the_table_says(
     engines: Stage, session: aiohttp.ClientSession, model: StandIn, feature: Feature
 ) -> None:
-    reply = await answer(engines, session, ask(engines, model, **{"stream": False, **ASKED[feature]}))
-    lacking = CAPABILITIES[model.dialect][feature].level is Level.NO or (model.dialect, feature) in UNDECLARED
+    request = ask(engines, model, **{"stream": False, **ASKED[feature]})
+    reply = await answer(engines, session, request)
+    support = CAPABILITIES[model.dialect][feature]
+    undeclared = feature in UNDECLARED.get(model.name, ())
+    assert not undeclared or support.level is Level.DECLARED
+    lacking = support.level is Level.NO or undeclared
     assert reply.status == (400 if lacking else 200), reply.body
     if lacking:
         assert reply.error["code"] == "unsupported_parameter"
-        assert reply.error["param"] in {*feature.params, "echo", "messages"}
+        assert reply.error["param"] in {*feature.params, ALSO.get(feature)}
+    elif feature in TENSORS:
+        names, value = TENSORS[feature]
+        (told, *_) = engines.seen("request", request.request_id)
+        found = {**told, **told.get("parameters", {})}
+        assert [found[name] for name in names if found.get(name) is not None] == [value], found
+
+
+def test_each_feature_is_asked_for() -> None:
+    assert set(ASKED) == set(Feature)
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -92,6 +143,7 @@ async def test_a_schema_that_only_the_engine_refuses_is_named_as_the_client_call
     [
         ("stop_token_ids", {"sampling": {"stop_token_ids": (5,)}}),
         ("skip_special_tokens", {"skip_special_tokens": False}),
+        ("spaces_between_special_tokens", {"details": Details(spaces_between_special_tokens=False)}),
         ("logprobs", {"logprobs": True, "sampling": {"logprobs": 0}}),
         ("messages", {"prompts": (said("x").model_copy(update={"text_is_exact": False}),)}),
     ],

@@ -119,6 +119,7 @@ def test_a_grammar_goes_to_the_tensors_for_it(name: str) -> None:
         ({"best_of": 2}, "best_of"),
         ({"details": Details(token_ids=True)}, "return_token_ids"),
         ({"details": Details(max_frame_tokens=1)}, "max_streaming_response_tokens"),
+        ({"details": Details(spaces_between_special_tokens=False)}, "spaces_between_special_tokens"),
     ],
 )
 def test_what_needs_ids_is_refused_by_models_of_text(changes: dict[str, Any], param: str) -> None:

@@ -168,6 +168,8 @@ def _send_text(inputs: Inputs, order: Order) -> None:
     if not order.request.skip_special_tokens:
         raise unsupported("skip_special_tokens")
     details = order.request.details
+    if details is not None and not details.spaces_between_special_tokens:
+        raise unsupported("spaces_between_special_tokens")
     if details is not None and details.token_ids:
         raise unsupported("return_token_ids")
     if details is not None and details.max_frame_tokens is not None:
