@@ -52,7 +52,10 @@ async def test_every_operation_of_the_openapi_document_says_how_it_fails_and_str
         for operation in methods.values():
             responses = operation["responses"]
             assert "422" not in responses
-            assert all("x-request-id" in response["headers"] for response in responses.values())
+            assert all(
+                response["headers"].keys() >= {"x-request-id", "openai-processing-ms", "openai-version"}
+                for response in responses.values()
+            )
             if path in POSTS:
                 assert responses.keys() >= {"200", "400", "404", "408", "413", "415", "429", "500", "502", "503", "504"}
             streamed = "text/event-stream" in responses.get("200", {}).get("content", {})
@@ -91,5 +94,7 @@ async def test_every_answer_has_a_request_id_and_errors_their_shape(method, path
     answer = await gateway().client.call(method, path)
     assert (answer.status, answer.headers.get(b"allow")) == (status, allow)
     assert answer.headers[b"x-request-id"]
+    assert answer.headers[b"openai-processing-ms"].isdigit()
+    assert answer.headers[b"openai-version"] == b"2020-10-01"
     if status >= 400:
         assert set(answer.error) == {"message", "type", "param", "code"}

@@ -66,6 +66,7 @@ async def test_a_request_that_takes_too_long_is_a_504():
 async def test_a_stream_is_relayed_without_the_usage_comment():
     served = gateway({GENERATE_PATH: streamed(*FRAMES, USAGE)})
     answer = await served.client.post(PATH, STREAM)
+    assert answer.headers[b"openai-processing-ms"].isdigit()
     assert answer.body == b"".join(FRAMES)
     assert answer.headers[b"content-type"].startswith(b"text/event-stream")
     assert (

@@ -48,6 +48,11 @@ _HEADERS: Document = {
         "description": "The client's own id of the request, when it sent a sane one, else a new one.",
         "schema": {"type": "string"},
     },
+    "openai-processing-ms": {
+        "description": "Milliseconds from the request's head to that of the answer.",
+        "schema": {"type": "integer", "minimum": 0},
+    },
+    "openai-version": {"description": "The version of OpenAI's API.", "schema": {"const": "2020-10-01"}},
     "Retry-After": {"description": "Seconds.", "schema": {"type": "integer", "minimum": 1}},
 }
 
@@ -166,7 +171,7 @@ def _put_right(operation: Document, *, keyed: bool) -> None:
     else:
         responses.pop("401", None)
     for status, response in responses.items():
-        names = ["x-request-id", "Retry-After"] if status in ("429", "503") else ["x-request-id"]
+        names = [name for name in _HEADERS if name != "Retry-After" or status in ("429", "503")]
         response["headers"] = {name: {"$ref": f"#/components/headers/{name}"} for name in names}
         if status == "200":
             response["description"] = "The answer."

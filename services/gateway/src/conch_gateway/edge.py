@@ -66,7 +66,7 @@ class Edge:
         request_id_var.set(exchange.request_id)
         exchange.reply_headers.extend(self._cors.headers(exchange.headers))
         client = cast(ClientConnection, connection(scope))
-        reply = Reply(send, exchange, client)
+        reply = Reply(send, exchange, client, clock=self._clock)
         try:
             await self._answer(exchange, reply, scope, receive)
         except ServiceError as exc:

@@ -9,6 +9,9 @@ from conch_kit.asgi import Scope
 EXCHANGE = "conch.exchange"
 """Scope extension that holds the exchange of a request which FastAPI answers."""
 
+API_VERSION = (b"openai-version", b"2020-10-01")
+"""Of the API that this one is; OpenAI has had no other."""
+
 _SANE_ID = re.compile(rb"[A-Za-z0-9._:\-]{1,128}")
 _TRACEPARENT = re.compile(rb"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 
@@ -49,7 +52,7 @@ class Exchange:
             headers=headers,
             request_id=request_id.decode(),
             started=now,
-            reply_headers=[(b"x-request-id", request_id)],
+            reply_headers=[(b"x-request-id", request_id), API_VERSION],
         )
 
     def rename(self, request_id: str) -> None:

@@ -4,6 +4,7 @@ Status and headers go out once. Before they do an error is a status; afterwards 
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 
 from conch_gateway.client import ClientConnection
@@ -18,16 +19,25 @@ STREAM_HEADERS = (
     (b"cache-control", b"no-cache"),
     (b"x-accel-buffering", b"no"),
 )
+PROCESSING_MS = b"openai-processing-ms"
 _INTERNAL_HEADERS = (b"x-conch-retryable", b"x-request-id")
 
 
 class Reply:
     """Sends one answer, and records its status in the exchange."""
 
-    __slots__ = ("_begin_lock", "_exchange", "_send", "begun", "client", "ended", "error_frame")
+    __slots__ = ("_begin_lock", "_clock", "_exchange", "_send", "begun", "client", "ended", "error_frame")
 
-    def __init__(self, send: Send, exchange: Exchange, client: ClientConnection) -> None:
+    def __init__(
+        self,
+        send: Send,
+        exchange: Exchange,
+        client: ClientConnection,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._send = send
+        self._clock = clock
         self._exchange = exchange
         self.client = client
         """Its `push` is the fast way for `chunk`, after `begin_stream`."""
@@ -42,7 +52,7 @@ class Reply:
         self._exchange.status = status
         self.begun = self.ended = True
         length = (b"content-length", b"%d" % len(body))
-        all_headers = [*headers, length, *self._exchange.reply_headers]
+        all_headers = [*headers, length, self._time_taken(), *self._exchange.reply_headers]
         await self._send({"type": "http.response.start", "status": status, "headers": all_headers})
         await self._send({"type": "http.response.body", "body": body})
 
@@ -54,7 +64,7 @@ class Reply:
             if self.begun:
                 return
             self._exchange.status = 200
-            headers = [*STREAM_HEADERS, *self._exchange.reply_headers]
+            headers = [*STREAM_HEADERS, self._time_taken(), *self._exchange.reply_headers]
             await self._send({"type": "http.response.start", "status": 200, "headers": headers})
             self.begun = True
 
@@ -91,7 +101,12 @@ class Reply:
         if message["type"] == "http.response.start":
             self._exchange.status = message["status"]
             self.begun = True
-            message = {**message, "headers": [*message.get("headers", ()), *self._exchange.reply_headers]}
+            headers = [*message.get("headers", ()), self._time_taken(), *self._exchange.reply_headers]
+            message = {**message, "headers": headers}
         elif not message.get("more_body", False):
             self.ended = True
         await self._send(message)
+
+    def _time_taken(self) -> tuple[bytes, bytes]:
+        """Return how long the client waits for this head, as a header."""
+        return PROCESSING_MS, b"%d" % ((self._clock() - self._exchange.started) * 1000)
