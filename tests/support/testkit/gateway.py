@@ -336,6 +336,7 @@ def gateway(
     spans: Tracer | None = None,
     store: Store | None = None,
     responses: ResponseStore | None = None,
+    access_log: AccessLog | None = None,
     **settings: Any,
 ) -> Gateway:
     """Return a gateway whose tokenizer makes three ids of everything, unless `scripts` say otherwise."""
@@ -352,7 +353,7 @@ def gateway(
         admission=admission,
         keys=keys or ApiKeys(None),
         metrics=GatewayMetrics(registry),
-        access_log=AccessLog(None),
+        access_log=access_log or AccessLog(None),
         tracer=spans or tracer("test", None),
         responses=responses or MemoryResponses(),
         store=store or NoStore(),

@@ -1,6 +1,7 @@
 """One line per request, written by hand: the stdlib logger would cost more than validating the request.
 
-No line holds text of a prompt or an answer; the path is cut, and JSON escapes what a terminal would obey.
+No line holds text of a prompt or an answer; what a client says about its request stands there within bounds, and JSON
+escapes what a terminal would obey.
 """
 
 import time
@@ -12,6 +13,9 @@ import orjson
 from conch_gateway.exchange import Exchange
 
 MAX_PATH_CHARS = 128
+MAX_USER_CHARS = 128
+MAX_METADATA_BYTES = 1024
+"""Metadata above this stays out of the log."""
 
 
 class AccessLog:
@@ -25,7 +29,7 @@ class AccessLog:
         """Write the line of a request that has ended."""
         if self._stream is None:
             return
-        line = {
+        line: dict[str, object] = {
             "ts": round(self._wall_clock(), 3),
             "level": "INFO",
             "logger": "access",
@@ -41,5 +45,10 @@ class AccessLog:
             "completion_tokens": exchange.completion_tokens,
             "request_id": exchange.request_id,
         }
+        if exchange.user is not None:
+            line["user"] = exchange.user[:MAX_USER_CHARS]
+        if exchange.metadata:
+            metadata = orjson.dumps(exchange.metadata)
+            line["metadata"] = orjson.Fragment(metadata) if len(metadata) <= MAX_METADATA_BYTES else None
         self._stream.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
         self._stream.flush()

@@ -1,6 +1,7 @@
 """One request as the edge sees it, from its head to its line in the access log."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from os import urandom
 
@@ -36,6 +37,10 @@ class Exchange:
     outcome: str = "ok"
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    user: str | None = None
+    """Whom the client says that it asks for."""
+    metadata: Mapping[str, object] | None = None
+    """What the client notes about its request."""
     reply_headers: list[tuple[bytes, bytes]] = field(default_factory=list)
     """Headers that every answer to this request carries."""
 

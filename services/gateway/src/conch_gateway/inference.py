@@ -65,6 +65,7 @@ class Inference:
         exchange.endpoint = endpoint.name
         understand = partial(endpoint.understand, policy=self._policy)
         understood = await self._front.understand(exchange, receive, understand)
+        exchange.user, exchange.metadata = understood.request.user, understood.request.metadata
         if understood.request.request_id is not None:
             exchange.rename(understood.request.request_id)
         await self.answer(understood, understood.answer_id(urandom(16).hex()), exchange, reply)

@@ -35,6 +35,7 @@ class Understood:
     shape: Shape
     request_id: str | None
     """The client's own name for the request."""
+    user: str | None
     priority: int
     unknown_fields: int
 
@@ -66,6 +67,7 @@ class EncoderEndpoint(Generic[E]):
             preparation=encode(work.rows),
             shape=self.shape(request, route),
             request_id=request.request_id,
+            user=request.user,
             priority=request.priority or 0,
             unknown_fields=unknown,
         )

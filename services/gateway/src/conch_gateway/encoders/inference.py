@@ -109,6 +109,7 @@ class EncoderInference:
         endpoint = ENCODER_PATHS[exchange.path]
         exchange.endpoint = endpoint.name
         understood = await self._front.understand(exchange, receive, endpoint.understand)
+        exchange.user = understood.user
         if understood.request_id is not None:
             exchange.rename(understood.request_id)
         deadline = time.monotonic() + understood.route.routing.timeout_s

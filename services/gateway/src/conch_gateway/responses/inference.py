@@ -40,6 +40,7 @@ class ResponsesInference:
         reply.error_frame = lambda error: error_event(error, b"")
         raw = await self._front.read(exchange, receive)
         validated = await off_loop(len(raw), _validated, raw)
+        exchange.user, exchange.metadata = validated.request.user, validated.request.metadata
         owner = owner_of(exchange.key, exchange.headers)
         items = [*await self._earlier(validated.request, owner), *_given(validated.request)]
         wanted = validated.request.store is not False
