@@ -49,6 +49,9 @@ def flat(*messages: dict[str, Any], calls: ToolCallParser = ToolCallParser.HERME
         ([result(), calling(call())], "messages.1.tool_call_id"),
         ([calling(call()), result(content=None)], "messages.2.content"),
         ([{"role": "function", "content": "x"}], "messages.1.name"),
+        ([{"role": "user", "content": [{"type": "refusal", "refusal": "No."}]}], "messages.1.content.0.type"),
+        ([{"role": "assistant", "content": [{"type": "text"}]}], "messages.1.content.0.text"),
+        ([{"role": "assistant", "content": [{"type": "input_audio"}]}], "messages.1.content.0.type"),
     ],
 )
 def test_what_is_no_conversation_is_refused(messages: list[dict[str, Any]], param: str) -> None:
@@ -101,3 +104,15 @@ def test_thinking_and_text_parts_are_kept() -> None:
     assert flat({"role": "assistant", "content": parts, "reasoning_content": "hm", "tool_calls": []}) == [
         {"role": "assistant", "content": "a\nb", "reasoning_content": "hm"}
     ]
+
+
+@pytest.mark.parametrize("given", [{"reasoning": "hm"}, {"reasoning": "hm", "reasoning_content": "hm"}])
+def test_thinking_comes_back_under_either_name(given: dict[str, str]) -> None:
+    assert flat({"role": "assistant", "content": "a", **given}) == [
+        {"role": "assistant", "content": "a", "reasoning_content": "hm"}
+    ]
+
+
+def test_what_the_assistant_refused_is_part_of_what_it_said() -> None:
+    parts = [{"type": "text", "text": "Hm."}, {"type": "refusal", "refusal": "No."}]
+    assert flat({"role": "assistant", "content": parts}) == [{"role": "assistant", "content": "Hm.\nNo."}]

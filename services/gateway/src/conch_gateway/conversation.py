@@ -24,6 +24,10 @@ def check(messages: Sequence[ChatMessage]) -> None:
         if message.role != "assistant" and (message.tool_calls or message.function_call):
             field = "tool_calls" if message.tool_calls else "function_call"
             raise invalid(f"{where}.{field}", f"only the assistant calls tools, found the role '{message.role}'")
+        if message.role != "assistant" and isinstance(message.content, list):
+            for at, part in enumerate(message.content):
+                if part.type == "refusal":
+                    raise invalid(f"{where}.content.{at}.type", "only the assistant refuses")
         if message.content is None and not message.tool_calls and not message.function_call:
             if "content" not in message.model_fields_set:
                 raise missing(f"{where}.content")
@@ -67,8 +71,9 @@ def _flattened(messages: Sequence[ChatMessage], *, short_ids: bool) -> Iterator[
             flat["name"] = message.name or names.get(call_id, "")
         elif message.name is not None:
             flat["name"] = message.name
-        if message.reasoning_content is not None:
-            flat["reasoning_content"] = message.reasoning_content
+        thought = message.reasoning if message.reasoning_content is None else message.reasoning_content
+        if thought is not None:
+            flat["reasoning_content"] = thought
         if calls:
             flat["tool_calls"] = [_call(call, short_ids=short_ids) for call in calls]
         yield flat

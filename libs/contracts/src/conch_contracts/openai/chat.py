@@ -33,14 +33,33 @@ class TextPart(ApiModel):
     text: str
 
 
+class RefusalPart(ApiModel):
+    """What the assistant said where it would not answer."""
+
+    type: Literal["refusal"]
+    refusal: str
+
+    @property
+    def text(self) -> str:
+        """Return the words."""
+        return self.refusal
+
+
+MessagePart = Annotated[TextPart | RefusalPart, Field(union_mode="left_to_right")]
+
+
 class ChatMessage(ApiModel):
     """One turn of the conversation."""
 
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
-    content: str | Annotated[list[TextPart], Field(min_length=1, max_length=MAX_PARTS, fail_fast=True)] | None = None
-    """Null or absent only where the assistant calls tools instead."""
+    """Who speaks."""
+    content: str | Annotated[list[MessagePart], Field(min_length=1, max_length=MAX_PARTS, fail_fast=True)] | None = None
+    """Null or absent only where the assistant calls tools instead; parts of the type `refusal` are the assistant's."""
     name: Annotated[str, Field(max_length=MAX_PARTS)] | None = None
     reasoning_content: str | None = None
+    """Of the assistant: what it thought before."""
+    reasoning: str | None = None
+    """The same as `reasoning_content`, which wins; clients are divided over the name."""
     tool_calls: Annotated[list[ToolCall], Field(max_length=MAX_CALLS, fail_fast=True)] | None = None
     """Of the assistant: what it called."""
     tool_call_id: Annotated[str, Field(max_length=MAX_ID_CHARS)] | None = None
