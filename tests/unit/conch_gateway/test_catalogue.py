@@ -62,6 +62,24 @@ async def test_every_operation_of_the_openapi_document_says_how_it_fails_and_str
             assert streamed == (path in PATHS or path == "/v1/responses")
 
 
+@pytest.mark.parametrize("name", ["ChatCompletionRequest", "CompletionRequest", "ResponsesRequest", "ChatMessage"])
+async def test_the_openapi_document_says_what_each_field_of_a_request_means(name):
+    fields = (await described())["components"]["schemas"][name]["properties"]
+    assert [field for field, told in fields.items() if not told.get("description")] == []
+
+
+async def test_the_bounds_of_integers_in_the_openapi_document_are_those_that_hold():
+    document = await described()
+    for name in ("ChatCompletionRequest", "CompletionRequest", "ResponsesRequest"):
+        (seed,) = [
+            kind
+            for kind in document["components"]["schemas"][name]["properties"]["seed"]["anyOf"]
+            if kind["type"] == "integer"
+        ]
+        assert (seed["minimum"], seed["maximum"]) == (-(2**63), 2**63 - 1)
+        assert not {type(seed["minimum"]), type(seed["maximum"])} & {float}
+
+
 async def test_the_openapi_document_asks_for_a_key_where_one_is_needed(tmp_path):
     (tmp_path / "keys").write_text("sk-a\n")
     without, keyed = await described(), await described(api_keys_file=tmp_path / "keys")

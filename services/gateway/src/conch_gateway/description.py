@@ -19,6 +19,7 @@ from conch_contracts.openai.errors import ErrorResponse
 from conch_contracts.openai.response_events import ResponseStreamEvent
 from conch_contracts.openai.responses import Response as ResponseObject
 from conch_contracts.openai.responses import ResponsesRequest
+from conch_contracts.openai.sampling import INT64_MAX
 from conch_gateway.auth import OPEN_PATHS
 
 Document = dict[str, Any]
@@ -147,6 +148,7 @@ def document(app: FastAPI, *, keyed: bool) -> Document:
     for path, operations in made["paths"].items():
         for operation in operations.values():
             _put_right(operation, keyed=keyed and path not in OPEN_PATHS)
+    _restore_integers(schemas)
     made["components"]["headers"] = _HEADERS
     if keyed:
         made["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
@@ -161,6 +163,17 @@ def _add_schema(schemas: Document, stream: Stream) -> None:
     )
     schemas.update({name: found for name, found in schema.pop("$defs", {}).items() if name not in schemas})
     schemas.setdefault(stream.name, schema)
+
+
+def _restore_integers(part: object) -> None:
+    """Make the bounds of integers integers again: FastAPI makes floats of them, and of the last of 64 bits one more."""
+    if isinstance(part, dict):
+        if part.get("type") == "integer":
+            bounds = {name: part[name] for name in ("minimum", "maximum") if isinstance(part.get(name), float)}
+            part.update({name: min(int(bound), INT64_MAX) for name, bound in bounds.items()})
+        part = list(part.values())
+    for inner in part if isinstance(part, list) else ():
+        _restore_integers(inner)
 
 
 def _put_right(operation: Document, *, keyed: bool) -> None:

@@ -21,6 +21,7 @@ from conch_contracts.openai.usage import CompletionUsage
 
 MAX_MESSAGES = 4096
 MAX_PARTS = 256
+MAX_NAME_CHARS = 256
 MAX_TEMPLATE_CHARS = 65_536
 MAX_TEMPLATE_ARGUMENTS = 16
 MAX_DOCUMENTS = 256
@@ -55,7 +56,8 @@ class ChatMessage(ApiModel):
     """Who speaks."""
     content: str | Annotated[list[MessagePart], Field(min_length=1, max_length=MAX_PARTS, fail_fast=True)] | None = None
     """Null or absent only where the assistant calls tools instead; parts of the type `refusal` are the assistant's."""
-    name: Annotated[str, Field(max_length=MAX_PARTS)] | None = None
+    name: Annotated[str, Field(max_length=MAX_NAME_CHARS)] | None = None
+    """Who of several with this role speaks, or which function answers."""
     reasoning_content: str | None = None
     """Of the assistant: what it thought before."""
     reasoning: str | None = None
@@ -76,12 +78,17 @@ class ChatCompletionRequest(SamplingFields):
     ) = Field(default=None, union_mode="left_to_right")
     """A conversation, or a prompt as token ids; required unless `prompt_token_ids` is given."""
     max_tokens: int | None = Field(default=None, ge=1, le=INT32_MAX)
+    """The older name of `max_completion_tokens`."""
     max_completion_tokens: int | None = Field(default=None, ge=1, le=INT32_MAX)
-    """Wins over `max_tokens`; without either, the rest of the context."""
+    """The most tokens of an answer; wins over `max_tokens`. Without either, the rest of the context."""
     logprobs: bool | None = None
+    """Report the log probability of each token of the answer."""
     top_logprobs: int | None = Field(default=None, ge=0, le=MAX_ALTERNATIVES)
+    """Alternatives to report for each token; only with `logprobs`."""
     add_generation_prompt: bool | None = None
+    """False: the prompt does not begin a message of the assistant."""
     continue_final_message: bool | None = None
+    """The answer goes on in the last message; only with `add_generation_prompt` false."""
     tools: Annotated[list[Tool], Field(max_length=MAX_TOOLS, fail_fast=True)] | None = None
     """Functions that the model may call."""
     tool_choice: (

@@ -25,11 +25,13 @@ class CompletionRequest(SamplingFields):
     ) = None
     """A text, texts, token ids, or several lists of them; required unless `prompt_token_ids` is given."""
     max_tokens: int | None = Field(default=None, ge=0, le=INT32_MAX)
-    """16 when absent; 0 only together with `echo`."""
+    """The most tokens of an answer: 16 when absent; 0 only together with `echo`."""
     echo: bool | None = None
+    """Begin the answer with the prompt."""
     suffix: str | None = None
     """What comes behind the text to fill in; for models with a fill-in template."""
     logprobs: int | None = Field(default=None, ge=0, le=MAX_ALTERNATIVES)
+    """Report the log probability of each token, and so many alternatives."""
 
 
 class CompletionLogprobs(ApiModel):

@@ -13,17 +13,11 @@ from conch_contracts.openai.model import Metadata
 from conch_contracts.openai.response_items import InputItem, OutputItem, StoredItem
 from conch_contracts.openai.sampling import (
     INT32_MAX,
-    INT64_MAX,
-    INT64_MIN,
     MAX_ALTERNATIVES,
-    MAX_LISTED,
-    MAX_STOP_STRINGS,
     MAX_USER_CHARS,
     ApiModel,
-    Penalty,
+    DrawingFields,
     Switch,
-    TokenId,
-    Word,
 )
 
 MAX_ITEMS = 4096
@@ -101,7 +95,7 @@ class ResponseStreamOptions(ApiModel):
     """Only false: no padding is sent."""
 
 
-class ResponsesRequest(ApiModel):
+class ResponsesRequest(DrawingFields):
     """What a client may ask of `POST /v1/responses`."""
 
     model: Annotated[str, Field(max_length=10_240)] | None = None
@@ -115,25 +109,31 @@ class ResponsesRequest(ApiModel):
     store: bool | None = None
     """Whether the answer is kept for `previous_response_id` and for retrieval; true when absent."""
     stream: Switch | None = None
+    """Send the answer as typed events."""
     stream_options: ResponseStreamOptions | None = None
+    """Only with `stream`."""
     max_output_tokens: int | None = Field(default=None, ge=1, le=INT32_MAX)
     """Without it the rest of the context."""
     max_tool_calls: int | None = Field(default=None, ge=1, le=INT32_MAX)
     """Bounds the calls of tools that the server runs; there are none."""
-    temperature: float | None = Field(default=None, ge=0, le=2)
-    top_p: float | None = Field(default=None, gt=0, le=1)
     top_logprobs: int | None = Field(default=None, ge=0, le=MAX_ALTERNATIVES)
+    """Alternatives to report for each token."""
     include: Annotated[list[Includable], Field(max_length=16)] | None = None
     """`message.output_text.logprobs` shows log probabilities. Reasoning comes in the clear, so nothing is encrypted."""
     text: TextOptions | None = None
+    """The form of the answer."""
     reasoning: ReasoningOptions | None = None
+    """How much the model thinks."""
     tools: Annotated[list[FunctionTool], Field(max_length=MAX_TOOLS)] | None = None
+    """Functions that the model may call."""
     tool_choice: (
         Literal["none", "auto", "required"]
         | Annotated[ChosenFunction | AllowedTools, Field(discriminator="type")]
         | None
     ) = None
+    """Whether it may call them, must, or must call a certain one; `auto` when there are tools."""
     parallel_tool_calls: bool | None = None
+    """False: at most one call comes back."""
     truncation: Literal["auto", "disabled"] | None = None
     """Only `disabled`: a conversation that is too long is refused."""
     background: bool | None = None
@@ -141,21 +141,15 @@ class ResponsesRequest(ApiModel):
     metadata: Metadata | None = None
     """Comes back with the answer."""
     user: Annotated[str, Field(max_length=MAX_USER_CHARS)] | None = None
+    """Whom the client asks for: a note for the access log."""
     safety_identifier: Annotated[str, Field(max_length=64)] | None = None
+    """Comes back with the answer."""
     prompt_cache_key: Annotated[str, Field(max_length=MAX_USER_CHARS)] | None = None
+    """Comes back with the answer."""
     prompt_cache_retention: Literal["in_memory", "24h"] | None = None
+    """Comes back with the answer."""
     service_tier: ServiceTier | None = None
     """Accepted; there is one tier."""
-    top_k: int | None = Field(default=None, ge=-1, le=INT32_MAX)
-    min_p: float | None = Field(default=None, ge=0, le=1)
-    frequency_penalty: Penalty | None = None
-    presence_penalty: Penalty | None = None
-    repetition_penalty: float | None = Field(default=None, gt=0, le=100)
-    seed: int | None = Field(default=None, ge=INT64_MIN, le=INT64_MAX)
-    stop: Word | Annotated[list[Word], Field(max_length=MAX_STOP_STRINGS, fail_fast=True)] | None = None
-    stop_token_ids: Annotated[list[TokenId], Field(max_length=MAX_LISTED, fail_fast=True)] | None = None
-    ignore_eos: bool | None = None
-    min_tokens: int | None = Field(default=None, ge=0, le=INT32_MAX)
 
 
 class InputTokensDetails(ApiModel):

@@ -14,6 +14,7 @@ MAX_ALTERNATIVES = 20
 MAX_LISTED = 1024
 MAX_ALLOWED = 262_144
 MAX_WORD_CHARS = 256
+MAX_SALT_CHARS = 256
 MAX_USER_CHARS = 512
 MAX_ARGUMENTS = 64
 INT32_MAX = 2**31 - 1
@@ -34,6 +35,35 @@ def is_on(value: Switch | None) -> bool:
     return value is True or value == "true"
 
 
+class DrawingFields(ApiModel):
+    """How tokens are drawn, and when they end; the same in each API that generates."""
+
+    temperature: float | None = Field(default=None, ge=0, le=2)
+    """0 is greedy."""
+    top_p: float | None = Field(default=None, gt=0, le=1)
+    """Draw among the likeliest tokens that have this much of the probability together."""
+    top_k: int | None = Field(default=None, ge=-1, le=INT32_MAX)
+    """Draw among so many of the likeliest tokens; -1 and 0 switch it off."""
+    min_p: float | None = Field(default=None, ge=0, le=1)
+    """Draw among tokens that are at least so likely, compared to the likeliest."""
+    frequency_penalty: Penalty | None = None
+    """Above 0 makes a token less likely each time that it has been written."""
+    presence_penalty: Penalty | None = None
+    """Above 0 makes a token less likely once it has been written."""
+    repetition_penalty: float | None = Field(default=None, gt=0, le=100)
+    """Above 1 makes tokens of the prompt and of the answer less likely, by this factor."""
+    seed: int | None = Field(default=None, ge=INT64_MIN, le=INT64_MAX)
+    """The same request with the same seed has the same answer."""
+    stop: Word | Annotated[list[Word], Field(max_length=MAX_STOP_STRINGS, fail_fast=True)] | None = None
+    """The answer ends before the first of these texts."""
+    stop_token_ids: Annotated[list[TokenId], Field(max_length=MAX_LISTED, fail_fast=True)] | None = None
+    """The answer ends at the first of these ids."""
+    ignore_eos: bool | None = None
+    """Go on behind an end-of-sequence token."""
+    min_tokens: int | None = Field(default=None, ge=0, le=INT32_MAX)
+    """The answer does not end or stop before it has so many tokens."""
+
+
 class StreamOptions(ApiModel):
     """What a stream carries beside the text."""
 
@@ -43,36 +73,27 @@ class StreamOptions(ApiModel):
     """The tokens used so far in every frame."""
 
 
-class SamplingFields(StructuredFields):
+class SamplingFields(StructuredFields, DrawingFields):
     """Parameters that chat and text completions share."""
 
     model: Annotated[str, Field(max_length=10_240)] | None = None
     """A served name; absent, empty or `default` asks for the default model."""
     stream: Switch | None = None
+    """Send the answer piece by piece, as server-sent events."""
     stream_options: StreamOptions | None = None
+    """Only with `stream`."""
     n: int | None = Field(default=None, ge=1, le=MAX_CHOICES)
+    """How many answers to make; 1 when absent."""
     best_of: int | None = Field(default=None, ge=1, le=MAX_CHOICES)
     """Makes so many choices and returns the `n` whose tokens are likeliest on average; not with `stream`."""
     use_beam_search: bool | None = None
     """Searches for the likeliest answers with `best_of` or `n` beams; not with `stream`."""
     length_penalty: float | None = Field(default=None, ge=-10, le=10)
     """For beam search: above 1 favours longer answers."""
-    temperature: float | None = Field(default=None, ge=0, le=2)
-    """0 is greedy."""
-    top_p: float | None = Field(default=None, gt=0, le=1)
-    top_k: int | None = Field(default=None, ge=-1, le=INT32_MAX)
-    """-1 and 0 switch it off."""
-    min_p: float | None = Field(default=None, ge=0, le=1)
-    frequency_penalty: Penalty | None = None
-    presence_penalty: Penalty | None = None
-    repetition_penalty: float | None = Field(default=None, gt=0, le=100)
-    seed: int | None = Field(default=None, ge=INT64_MIN, le=INT64_MAX)
-    stop: Word | Annotated[list[Word], Field(max_length=MAX_STOP_STRINGS, fail_fast=True)] | None = None
-    stop_token_ids: Annotated[list[TokenId], Field(max_length=MAX_LISTED, fail_fast=True)] | None = None
     include_stop_str_in_output: bool | None = None
-    ignore_eos: bool | None = None
-    min_tokens: int | None = Field(default=None, ge=0, le=INT32_MAX)
+    """Leave the text of `stop` that ended the answer at its end."""
     bad_words: Annotated[list[Word], Field(max_length=MAX_LISTED, fail_fast=True)] | None = None
+    """Texts that must not appear, with or without a space before them."""
     bad_words_token_ids: Annotated[list[TokenId], Field(max_length=MAX_LISTED, fail_fast=True)] | None = None
     """Ids that must not appear."""
     allowed_token_ids: Annotated[list[TokenId], Field(min_length=1, max_length=MAX_ALLOWED, fail_fast=True)] | None = (
@@ -100,8 +121,12 @@ class SamplingFields(StructuredFields):
     max_streaming_response_tokens: int | None = Field(default=None, ge=1, le=INT32_MAX)
     """The most tokens in one frame of a stream."""
     skip_special_tokens: bool | None = None
+    """False: special tokens are shown in the text."""
     spaces_between_special_tokens: bool | None = None
+    """False: no spaces between special tokens that are shown."""
     add_special_tokens: bool | None = None
+    """Whether the tokenizer adds special tokens to the prompt, such as that of the beginning: false for chat, whose
+    template writes them, else true."""
     truncate_prompt_tokens: Literal[-1] | Annotated[int, Field(ge=1, le=INT32_MAX)] | None = None
     """Keep only the last so many tokens of the prompt; -1: as many as leave room for the answer."""
     prompt_token_ids: TokenIds | None = None
@@ -110,14 +135,16 @@ class SamplingFields(StructuredFields):
     """Of the requests that wait for an engine, those with a lower number go first."""
     request_id: RequestName | None = None
     """The end of the answer's `id`, and its `x-request-id` where the request has no such header."""
-    cache_salt: Annotated[str, Field(min_length=1, max_length=MAX_WORD_CHARS)] | None = None
+    cache_salt: Annotated[str, Field(min_length=1, max_length=MAX_SALT_CHARS)] | None = None
     """Only requests with the same salt share cached prefixes."""
     kv_transfer_params: Annotated[dict[str, Any], Field(max_length=MAX_ARGUMENTS)] | None = None
+    """Where an engine finds cached prefixes, for engines that hand them over; comes back with the answer."""
     vllm_xargs: Annotated[dict[str, str | int | float], Field(max_length=MAX_ARGUMENTS)] | None = None
     """For engines that take arguments of their own."""
     service_tier: Annotated[str, Field(max_length=64)] | None = None
     """There is one tier; the answer says `default`."""
     user: Annotated[str, Field(max_length=MAX_USER_CHARS)] | None = None
+    """Whom the client asks for: a note for the access log."""
     metadata: Annotated[dict[MetadataKey, MetadataText | int], Field(max_length=16)] | None = None
     """Texts, which come back with an answer that is not streamed; only `min_tokens`, of FastDeploy's clients, may be a
     number."""

@@ -12,6 +12,7 @@ MAX_REGEX_CHARS = 16 * 1024
 MAX_GRAMMAR_CHARS = 64 * 1024
 MAX_JSON_CHARS = 256 * 1024
 MAX_WHITESPACE_CHARS = 256
+MAX_BACKEND_CHARS = 256
 
 JsonDocument = dict[str, object]
 JsonText = Annotated[str, Field(min_length=1, max_length=MAX_JSON_CHARS)]
@@ -88,15 +89,20 @@ class StructuredFields(ApiModel):
     """What the answer must look like, in each of the words that clients have for it."""
 
     response_format: ResponseFormat | None = None
+    """The form of the answer, in OpenAI's words."""
     structured_outputs: StructuredOutputs | None = None
+    """The form of the answer, in vLLM's words."""
     structural_tag: JsonDocument | JsonText | None = None
+    """What `response_format` has under the type `structural_tag`, as an object or as text."""
     guided_json: JsonDocument | JsonText | None = None
     """A JSON Schema, as an object or as text."""
     guided_regex: Regex | None = None
+    """A regular expression that the whole answer matches."""
     guided_choice: Choices | None = None
+    """The answer is one of these."""
     guided_grammar: GrammarText | None = None
     """A grammar in Lark or EBNF notation."""
     guided_whitespace_pattern: Whitespace | None = None
     """A regular expression for the white space between JSON tokens."""
-    guided_decoding_backend: Annotated[str, Field(max_length=MAX_WHITESPACE_CHARS)] | None = None
+    guided_decoding_backend: Annotated[str, Field(max_length=MAX_BACKEND_CHARS)] | None = None
     """Which of vLLM's engines is meant; each is served by the engine that the model has."""

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from conch_contracts.openai.chat import ChatCompletionRequest
 from conch_contracts.openai.responses import AllowedTools, ChosenFunction, FunctionTool, PlainFormat, ResponsesRequest
-from conch_contracts.openai.sampling import is_on
+from conch_contracts.openai.sampling import DrawingFields, is_on
 from conch_gateway.mistakes import missing, unsupported, wrong
 from conch_gateway.validation import Validated, typed
 from conch_kit.errors import InvalidRequest
@@ -21,12 +21,7 @@ CHATS_OWN = ChatCompletionRequest.model_fields.keys() - ResponsesRequest.model_f
 """Parameters of chat that this API does not have."""
 REFUSED = ("conversation", "prompt", "context_management", "moderation", "prompt_cache_options")
 """Parameters of this API that Conch does not have."""
-SHARED = frozenset(
-    {
-        *("model", "temperature", "top_p", "user", "parallel_tool_calls", "top_k", "min_p", "seed", "stop"),
-        *("frequency_penalty", "presence_penalty", "repetition_penalty", "stop_token_ids", "ignore_eos", "min_tokens"),
-    }
-)
+SHARED = frozenset({"model", "user", "parallel_tool_calls", *DrawingFields.model_fields})
 """Parameters that mean the same in chat."""
 RENAMED: Mapping[str, str] = {
     "messages": "input",
