@@ -8,7 +8,7 @@ from conch_kit.triton.errors import (
     EngineUnavailable,
     MalformedResponse,
 )
-from conch_llm_worker.faults import overdue, service_error, shutting_down
+from conch_llm_worker.faults import service_error
 
 BEFORE = [
     (EngineUnavailable("connect failed"), 503, "overloaded", True),
@@ -80,8 +80,3 @@ def test_a_grammar_that_vllm_refuses_is_the_clients_to_change(
     error = service_error(fault, begun=False, grammar_param=grammar_param)
     assert (error.status, error.param) == (status, grammar_param if status == 400 else None)
     assert ".cc" not in error.message
-
-
-def test_the_ends_from_outside_have_codes_of_their_own() -> None:
-    assert (shutting_down().status, shutting_down().code) == (503, "server_shutting_down")
-    assert (overdue().status, overdue().code) == (504, "timeout")

@@ -1,4 +1,4 @@
-"""What may end a request from outside: the client that goes away, and the end of the drain.
+"""What may end a request from outside: the client that goes away, the end of the drain, and its deadline.
 
 A `RequestScope` surrounds the work on one request, in the request's own task, much as `asyncio.timeout` does: the work
 sees a cancellation, which the scope swallows and remembers as its reason. It cancels the work itself when the client
@@ -10,7 +10,9 @@ from enum import StrEnum
 from types import TracebackType
 from typing import Self
 
+from conch_contracts.names import SERVER_SHUTTING_DOWN
 from conch_kit.connection import Connection
+from conch_kit.errors import ServiceError, Unavailable, UpstreamTimeout
 
 
 class Reason(StrEnum):
@@ -64,3 +66,13 @@ class RequestScope:
     def _gone(self) -> None:
         self.reason = Reason.CLIENT_GONE
         self._task.cancel()
+
+
+def shutting_down() -> ServiceError:
+    """Return the error of a request that the end of the drain cut short."""
+    return Unavailable("The server is shutting down.", code=SERVER_SHUTTING_DOWN, retryable=True)
+
+
+def overdue() -> ServiceError:
+    """Return the error of a request whose whole time is over."""
+    return UpstreamTimeout("The answer was not complete in the request's time.")

@@ -1,7 +1,6 @@
 """What an engine's failure is to the client; the one place where engine errors become API errors."""
 
 from conch_contracts.encoder_dialect import INVALID_PREFIX
-from conch_contracts.names import SERVER_SHUTTING_DOWN
 from conch_kit.errors import InvalidRequest, ServiceError, Unavailable, UpstreamError, UpstreamTimeout
 from conch_kit.triton.encoder_layout import UnknownTensors
 from conch_kit.triton.errors import EngineError, EngineLost, EngineRejected, EngineTimeout, EngineUnavailable
@@ -22,13 +21,3 @@ def service_error(fault: EngineError | UnknownTensors) -> ServiceError:
             return UpstreamError("The model's engine does not have the tensors of an encoder.")
         case _:
             return UpstreamError("The model's engine gave an answer that cannot be read.")
-
-
-def shutting_down() -> ServiceError:
-    """Return the error of a request that the end of the drain cut short."""
-    return Unavailable("The server is shutting down.", code=SERVER_SHUTTING_DOWN, retryable=True)
-
-
-def overdue() -> ServiceError:
-    """Return the error of a request whose whole time is over."""
-    return UpstreamTimeout("The answer was not complete in the request's time.")

@@ -12,7 +12,7 @@ from conch_embed_worker.metrics import Metrics
 from conch_kit.asgi import ClientGone, Receive, Scope, Send, json_response
 from conch_kit.connection import Connection, connection
 from conch_kit.errors import InvalidRequest, ServiceError
-from conch_kit.interruption import InFlight, Reason
+from conch_kit.interruption import InFlight, Reason, overdue, shutting_down
 from conch_kit.message import read_message
 from conch_kit.triton.encoder_layout import UnknownTensors
 from conch_kit.triton.errors import EngineError
@@ -53,7 +53,7 @@ class EncodeHandler:
         request = await read_message(receive, EncodeRequest, limit=self._max_body_bytes)
         if not request.rows or not all(row.ids for row in request.rows):
             raise InvalidRequest("The EncodeRequest is not valid: rows: must hold at least one id each", param="rows")
-        outcome: bytes | ServiceError = faults.shutting_down()
+        outcome: bytes | ServiceError = shutting_down()
         async with self._in_flight.scope(caller) as work:
             outcome = await self._attempt(request)
         if work.reason is Reason.CLIENT_GONE:
@@ -71,7 +71,7 @@ class EncodeHandler:
                 results = await self._lanes.run(target, request.rows, pooling, request.timeout_s)
                 return await _write(request, results)
         except TimeoutError:
-            return faults.overdue()
+            return overdue()
         except ServiceError as error:
             return error
         except (EngineError, UnknownTensors) as fault:

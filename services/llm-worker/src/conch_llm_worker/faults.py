@@ -6,7 +6,6 @@ this one never began, or was lost before the client had a byte.
 
 import re
 
-from conch_contracts.names import SERVER_SHUTTING_DOWN
 from conch_contracts.tokens_dialect import INVALID_PREFIX
 from conch_kit.errors import InvalidRequest, ServiceError, Unavailable, UpstreamError, UpstreamTimeout
 from conch_kit.triton.errors import EngineError, EngineLost, EngineRejected, EngineTimeout, EngineUnavailable
@@ -43,16 +42,6 @@ def service_error(fault: EngineError, *, begun: bool, grammar_param: str | None 
             return UpstreamError("The model's engine was lost.", code="upstream_lost", retryable=True)
         case _:
             return UpstreamError("The model's engine gave an answer that cannot be read.")
-
-
-def shutting_down() -> ServiceError:
-    """Return the error of a request that the end of the drain cut short."""
-    return Unavailable("The server is shutting down.", code=SERVER_SHUTTING_DOWN, retryable=True)
-
-
-def overdue() -> ServiceError:
-    """Return the error of a request whose whole time is over."""
-    return UpstreamTimeout("The answer was not complete in the request's time.")
 
 
 def _refusal(message: str, grammar_param: str | None) -> ServiceError:

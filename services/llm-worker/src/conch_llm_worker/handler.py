@@ -9,7 +9,7 @@ from conch_contracts.names import Digest
 from conch_kit.asgi import ClientGone, Receive, Scope, Send
 from conch_kit.connection import connection
 from conch_kit.errors import ServiceError
-from conch_kit.interruption import InFlight, Reason
+from conch_kit.interruption import InFlight, Reason, overdue, shutting_down
 from conch_kit.message import read_message
 from conch_kit.triton.errors import EngineError
 from conch_llm_worker import faults
@@ -59,7 +59,7 @@ class GenerateHandler:
         async with self._in_flight.scope(connection(scope)) as work:
             error = await _attempt(choices, answer, request)
         if work.reason is Reason.SHUTTING_DOWN:
-            error = faults.shutting_down()
+            error = shutting_down()
         usage = choices.usage()
         if work.reason is Reason.CLIENT_GONE:
             self._metrics.finished("client_gone", usage)
@@ -80,7 +80,7 @@ async def _attempt(choices: Choices, answer: Answer, request: GenerateRequest) -
         async with asyncio.timeout(request.timeout_s):
             await choices.run()
     except TimeoutError:
-        return faults.overdue()
+        return overdue()
     except ServiceError as error:
         return error
     except EngineError as fault:
