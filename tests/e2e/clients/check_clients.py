@@ -3,6 +3,7 @@
 OPENAI_BASE_URL names the Conch, as for the SDK.
 """
 
+import json
 import os
 
 import cohere
@@ -51,6 +52,49 @@ def test_cohere_v2_reranks() -> None:
     assert answer.meta is not None
     assert answer.meta.billed_units is not None
     assert answer.meta.billed_units.search_units == 1
+
+
+LITELLM = {"model": "openai/tiny-chat", "api_base": BASE_URL, "api_key": "x", "temperature": 0}
+KIND = {
+    "type": "object",
+    "properties": {"kind": {"enum": ["a", "b"]}},
+    "required": ["kind"],
+    "additionalProperties": False,
+}
+TOOLS = [{"type": "function", "function": {"name": "choose", "parameters": KIND}}]
+
+
+@pytest.fixture(scope="module")
+def said() -> str:
+    """Return what the SDK gets for the question."""
+    answer = OpenAI(base_url=BASE_URL, api_key="x").chat.completions.create(
+        model="tiny-chat", messages=[{"role": "user", "content": "Hello!"}], temperature=0
+    )
+    return answer.choices[0].message.content or ""
+
+
+def test_litellm_chats(said: str) -> None:
+    messages = [{"role": "user", "content": "Hello!"}]
+    whole = litellm.completion(messages=messages, **LITELLM)
+    assert (whole.choices[0].message.content, whole.choices[0].finish_reason) == (said, "stop")
+    assert whole.usage.total_tokens == whole.usage.prompt_tokens + whole.usage.completion_tokens > 0
+    chunks = list(litellm.completion(messages=messages, stream=True, **LITELLM))
+    assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == said
+    assert chunks[-1].choices[0].finish_reason == "stop"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_litellm_gets_calls_of_tools_and_gives_their_results(stream: bool) -> None:
+    messages: list[object] = [{"role": "user", "content": "Choose!"}]
+    answer = litellm.completion(messages=messages, tools=TOOLS, tool_choice="required", stream=stream, **LITELLM)
+    choice = (litellm.stream_chunk_builder(list(answer)) if stream else answer).choices[0]
+    assert choice.finish_reason == "tool_calls"
+    (call,) = choice.message.tool_calls
+    assert call.function.name == "choose"
+    assert json.loads(call.function.arguments)["kind"] in ("a", "b")
+    results = [*messages, choice.message, {"role": "tool", "tool_call_id": call.id, "content": "done"}]
+    last = litellm.completion(messages=results, tools=TOOLS, tool_choice="none", max_tokens=8, **LITELLM)
+    assert last.choices[0].message.content
 
 
 @pytest.mark.parametrize(("provider", "base"), [("jina_ai", BASE_URL), ("hosted_vllm", ROOT_URL)])
