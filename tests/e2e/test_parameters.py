@@ -74,6 +74,45 @@ def test_only_allowed_ids_appear_and_bad_ones_do_not(base_url: str) -> None:
     }
 
 
+def test_bad_words_given_as_text_do_not_appear(base_url: str) -> None:
+    plain = text(chat(base_url))
+    words = plain.split()
+    others = text(chat(base_url, bad_words=words[1:]))
+    assert others != plain
+    assert not any(word in others for word in words[1:])
+
+
+def test_the_stop_string_is_shown_where_it_is_asked_for(base_url: str) -> None:
+    plain = text(chat(base_url))
+    word = plain.split()[2]
+    head = plain.partition(word)[0]
+    assert text(chat(base_url, stop=word)) == head
+    assert text(chat(base_url, stop=word, include_stop_str_in_output=True)) == head + word
+    frames_ = streamed(base_url, stop=word, include_stop_str_in_output=True)
+    assert "".join(frame["choices"][0]["delta"].get("content", "") for frame in frames_) == head + word
+
+
+@pytest.mark.parametrize("pattern", ["", " "])
+def test_the_white_space_of_json_is_what_was_asked_for(base_url: str, pattern: str) -> None:
+    schema = {"type": "object", "properties": {"a": {"enum": [1]}, "b": {"enum": [2]}}, "required": ["a", "b"]}
+    closed = {**schema, "additionalProperties": False}
+    found = text(chat(base_url, guided_json=closed, guided_whitespace_pattern=pattern, max_tokens=40))
+    assert found.replace(" ", "") == '{"a":1,"b":2}'
+    assert (found.count('": '), found.count(", ")) == (2 * len(pattern), len(pattern))
+
+
+def test_an_echo_with_log_probabilities_streams_as_it_comes_whole(base_url: str) -> None:
+    asked = {"echo": True, "logprobs": 1, "max_tokens": 4, "ignore_eos": True}
+    whole = complete(base_url, **asked).body["choices"][0]
+    assert whole["text"].startswith("Once upon")
+    body = {"model": "tiny-chat", "prompt": "Once upon", "temperature": 0, "stream": True, **asked}
+    choices = [frame["choices"][0] for frame in frames(read_raw(f"{base_url}/completions", body))]
+    assert "".join(choice["text"] for choice in choices) == whole["text"]
+    for name in ("tokens", "token_logprobs", "text_offset"):
+        parts = [part for choice in choices if choice["logprobs"] for part in choice["logprobs"][name]]
+        assert parts == whole["logprobs"][name]
+
+
 @pytest.mark.parametrize("count", [0, 3])
 def test_the_prompts_log_probabilities_are_shown(base_url: str, count: int) -> None:
     prompts = ["Once upon", "The capital"]
@@ -198,6 +237,10 @@ def test_what_changes_nothing_here_is_accepted(base_url: str, fields: dict[str, 
         ({"prompt_embeds": "x"}, "prompt_embeds"),
         ({"lora_adapter": "x"}, "lora_adapter"),
         ({"chat_template": "{{ 1 }}"}, "chat_template"),
+        ({"modalities": ["text", "audio"]}, "modalities"),
+        ({"audio": {"voice": "alloy", "format": "wav"}}, "audio"),
+        ({"web_search_options": {}}, "web_search_options"),
+        ({"mm_processor_kwargs": {"num_crops": 4}}, "mm_processor_kwargs"),
     ],
 )
 def test_what_this_model_cannot_do_is_refused_by_name(base_url: str, fields: dict[str, Any], param: str) -> None:
