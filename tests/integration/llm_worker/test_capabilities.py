@@ -9,7 +9,7 @@ from conch_contracts.capabilities import CAPABILITIES, TENSORRTLLM, Feature, Lev
 from conch_contracts.generation import Api, Details, ThinkingLimit
 from conch_contracts.grammar import Grammar, GrammarKind
 from conch_contracts.records import Dialect
-from testkit.dialects import PER_DIALECT, StandIn
+from testkit.dialects import NARROW, PER_DIALECT, StandIn
 from testkit.generate_requests import backend
 from testkit.vocabularies import BYTE_EOS
 
@@ -135,6 +135,30 @@ async def test_a_schema_that_only_the_engine_refuses_is_named_as_the_client_call
     request = ask(engines, model, stream=stream, sampling={"grammar": schema}, grammar_param="guided_json")
     reply = await answer(engines, session, request)
     assert (reply.status, reply.error["param"], reply.error["code"]) == (400, "guided_json", "invalid_value")
+
+
+REFUSED_BY_TENSORRTLLM = [
+    (NARROW, {"n": 2, "sampling": {"beams": 2}}, "use_beam_search", "invalid_value"),
+    (
+        PER_DIALECT[2],
+        {
+            "sampling": {"grammar": Grammar(kind=GrammarKind.REGEX, definition="a(?=b)b")},
+            "grammar_param": "structured_outputs.regex",
+        },
+        "structured_outputs.regex",
+        "invalid_value",
+    ),
+    (PER_DIALECT[2], {"prompts": (said("x" * 20_000),)}, "messages", "context_length_exceeded"),
+]
+
+
+@pytest.mark.parametrize(("model", "changes", "param", "code"), REFUSED_BY_TENSORRTLLM)
+async def test_what_only_tensorrtllm_itself_refuses_is_a_400_too(
+    engines: Stage, session: aiohttp.ClientSession, model: StandIn, changes: dict[str, Any], param: str, code: str
+) -> None:
+    reply = await answer(engines, session, ask(engines, model, **{"stream": False, **changes}))
+    assert (reply.status, reply.error["param"], reply.error["code"]) == (400, param, code)
+    assert (await answer(engines, session, ask(engines, model))).status == 200
 
 
 @pytest.mark.parametrize("name", ["trt-bls", "trt-llm-api"])

@@ -97,7 +97,10 @@ ENSEMBLE = StandIn(
 )
 """Decodes each message alone, so characters of several tokens are lost in it."""
 
-ALL = (*PER_DIALECT, *OTHER_FORMS, ENSEMBLE)
+NARROW = StandIn("trt-narrow", Dialect.TENSORRTLLM, "tensorrt_llm", changes={r'[^\n]*"max_beam_width"[^\n]*\n': ""})
+"""Does not say that it searches with one beam only."""
+
+ALL = (*PER_DIALECT, *OTHER_FORMS, ENSEMBLE, NARROW)
 
 
 @contextmanager

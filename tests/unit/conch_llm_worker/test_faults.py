@@ -8,6 +8,7 @@ from conch_kit.triton.errors import (
     EngineUnavailable,
     MalformedResponse,
 )
+from conch_llm_worker.engine_refusals import Names
 from conch_llm_worker.faults import service_error
 
 BEFORE = [
@@ -56,27 +57,13 @@ def test_clients_read_the_engines_words_only_where_they_are_meant_for_them() -> 
 def test_a_parameter_that_the_engine_refuses_has_the_clients_name(
     said: str, asked_as: str | None, param: str, begun: bool
 ) -> None:
-    error = service_error(EngineRejected(f"INVALID: {said}"), begun=begun, grammar_param=asked_as)
+    error = service_error(EngineRejected(f"INVALID: {said}"), begun=begun, names=Names(grammar=asked_as))
     assert (error.param, error.code) == (param, "invalid_value")
     assert error.message == f"Invalid value for '{param}': it is too large."
 
 
-@pytest.mark.parametrize(
-    ("said", "grammar_param", "status"),
-    [
-        ("The provided JSON schema contains features not supported by xgrammar.", "guided_json", 400),
-        ("Failed to transform regex into a grammar: /src/regex.cc:7: no", "guided_regex", 400),
-        ("Invalid grammar specification: x", "guided_grammar", 400),
-        ("Invalid structural tag specification.", "tools", 400),
-        ("Grammar error: x", "guided_grammar", 400),
-        ("Grammar error: x", None, 502),
-        ("CUDA error in apply_grammar_bitmask", "guided_json", 502),
-    ],
-)
-def test_a_grammar_that_vllm_refuses_is_the_clients_to_change(
-    said: str, grammar_param: str | None, status: int
-) -> None:
-    fault = EngineRejected(f"Error generating stream: {said}")
-    error = service_error(fault, begun=False, grammar_param=grammar_param)
-    assert (error.status, error.param) == (status, grammar_param if status == 400 else None)
-    assert ".cc" not in error.message
+def test_an_engines_own_refusal_is_the_clients_to_change_unless_the_answer_has_begun() -> None:
+    refused = EngineRejected("Encountered an error: Regex parsing error at position 1: x")
+    assert service_error(refused, begun=False, names=Names(grammar="guided_regex")).status == 400
+    assert service_error(refused, begun=True, names=Names(grammar="guided_regex")).code == "upstream_lost"
+    assert service_error(refused, begun=False).status == 502

@@ -4,38 +4,30 @@ The one place where engine errors become API errors. `retryable` says that anoth
 this one never began, or was lost before the client had a byte.
 """
 
-import re
-
 from conch_contracts.tokens_dialect import INVALID_PREFIX
 from conch_kit.errors import InvalidRequest, ServiceError, Unavailable, UpstreamError, UpstreamTimeout
 from conch_kit.triton.errors import EngineError, EngineLost, EngineRejected, EngineTimeout, EngineUnavailable
+from conch_llm_worker.engine_refusals import UNNAMED, Names, refusal_of
 
 _GRAMMAR = "grammar"
 _QUEUE_TIMEOUT = "Request timeout expired"
-_GRAMMAR_REFUSED = re.compile(
-    r"Failed to transform (?:regex|choices|json schema) into a grammar|not supported by xgrammar|Grammar error: "
-    r"|Invalid (?:JSON grammar|grammar|structural tag) specification|structured_outputs\.regex must not"
-)
-"""What vLLM says of a grammar that its own engine of grammars cannot obey, in `vllm.v1.structured_output`."""
 
 
-def service_error(fault: EngineError, *, begun: bool, grammar_param: str | None = None) -> ServiceError:
+def service_error(fault: EngineError, *, begun: bool, names: Names = UNNAMED) -> ServiceError:
     """Return the API error of a fault; `begun` tells whether the client already has part of the answer.
 
-    `grammar_param` is what the client calls the grammar.
+    Then the engine did not refuse this request: a grammar that it cannot compile ends the others too.
     """
     if isinstance(fault, EngineTimeout):
         what = "first token" if fault.first else "next token"
         return UpstreamTimeout(f"The model's engine did not send the {what} in time.")
     if isinstance(fault, EngineRejected) and fault.message.startswith(INVALID_PREFIX):
-        return _refusal(fault.message.removeprefix(INVALID_PREFIX), grammar_param)
-    if isinstance(fault, EngineRejected) and grammar_param is not None and _GRAMMAR_REFUSED.search(fault.message):
-        return _refusal(f"{_GRAMMAR}: the model's engine cannot keep an answer to it", grammar_param)
+        return _refusal(fault.message.removeprefix(INVALID_PREFIX), names.grammar)
     if begun:
         return UpstreamError("The model's engine was lost in the middle of the answer.", code="upstream_lost")
     match fault:
         case EngineRejected():
-            return _rejection(fault.message)
+            return refusal_of(fault.message, names) or _rejection(fault.message)
         case EngineUnavailable():
             return Unavailable("The model's engine cannot take the request.", retryable=True)
         case EngineLost():

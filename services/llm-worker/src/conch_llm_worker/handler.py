@@ -4,7 +4,7 @@ import asyncio
 import logging
 from typing import Protocol
 
-from conch_contracts.generation import GenerateRequest
+from conch_contracts.generation import Api, GenerateRequest
 from conch_contracts.names import Digest
 from conch_kit.asgi import ClientGone, Receive, Scope, Send
 from conch_kit.connection import connection
@@ -16,11 +16,13 @@ from conch_llm_worker import faults
 from conch_llm_worker.answers import Answer, answer_for
 from conch_llm_worker.choices import Choices
 from conch_llm_worker.engine_calls import EngineCalls
+from conch_llm_worker.engine_refusals import Names
 from conch_llm_worker.metrics import Metrics
 from conch_llm_worker.vocabulary import Vocabulary
 
 log = logging.getLogger(__name__)
 
+_PROMPTS = {Api.CHAT: "messages", Api.COMPLETION: "prompt", Api.RESPONSES: "input"}
 _END_S = 30.0
 """How long a reader that has fallen behind may take for the last bytes."""
 
@@ -86,5 +88,9 @@ async def _attempt(choices: Choices, answer: Answer, request: GenerateRequest) -
     except EngineError as fault:
         place = {"engine": request.target.grpc, "engine_model": request.target.model}
         log.warning("An engine call failed.", extra={**place, "error": repr(fault), "begun": answer.started})
-        return faults.service_error(fault, begun=answer.started, grammar_param=request.grammar_param)
+        return faults.service_error(fault, begun=answer.started, names=_names(request))
     return None
+
+
+def _names(request: GenerateRequest) -> Names:
+    return Names(_PROMPTS[request.api], request.grammar_param)

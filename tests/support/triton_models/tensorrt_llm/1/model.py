@@ -22,6 +22,14 @@ TOP_KS = ("runtime_top_k", "top_k", "sampling_param_top_k")
 TOP_PS = ("runtime_top_p", "top_p", "sampling_param_top_p")
 LEASTS = ("min_tokens", "min_length")
 TEMPERATURES = ("temperature", "sampling_param_temperature")
+FETCHING = (
+    "Executor failed process requestId 1 due to the following error: Encountered an error when fetching new request: "
+)
+STEPPING = (
+    "Executor failed process requestId 1 due to the following error: Encountered an error in forwardAsync function: "
+)
+MOST_TOKENS = 16384
+"""How long a prompt may be."""
 STREAMS = ("streaming", "stream")
 EXCLUDES = ("exclude_input_in_output", "sampling_param_exclude_input_from_output")
 
@@ -46,6 +54,7 @@ class TritonPythonModel:
         if stream and not self.stage.decoupled:
             raise script.Refused("Streaming is only supported in decoupled mode.")
         beams = self.beams(request, stream=stream)
+        self.check_guide(request)
         temperature, top_k = self.value(request, TEMPERATURES, 1), self.value(request, TOP_KS, 0)
         if temperature <= 0:
             raise script.Refused(f"temperature is {temperature}")
@@ -70,18 +79,36 @@ class TritonPythonModel:
             beams=beams,
         )
 
+    def check_guide(self, request):
+        """Refuse a guide of a type that the backend would ignore, and one that its compiler cannot obey."""
+        kind, guide = (self.texts(request, f"guided_decoding_{name}") for name in ("guide_type", "guide"))
+        if not kind:
+            return
+        if kind[0] not in {b"json", b"json_schema", b"regex", b"ebnf_grammar"}:
+            raise script.Refused(f"a guide of the type {kind[0]} would be ignored")
+        if b"(?=" in b"".join(guide):
+            told = "Regex parsing error at position 4: Lookahead is not supported yet."
+            raise script.Refused(f"{STEPPING}[10:52:27] /b/xgrammar-src/cpp/regex_converter.cc:73: {told}")
+
+    def texts(self, request, name):
+        """Return the elements of an input of text; none when it was not sent."""
+        found = script.array(request, name, batched=not self.llm_api)
+        return [] if found is None else found.reshape(-1).tolist()
+
     def beams(self, request, *, stream):
         """Return with how many beams the request is searched."""
         beams = self.value(request, ("beam_width",), 1)
         if not 1 <= beams <= int(self.stage.parameters.get("max_beam_width", 1)):
-            raise script.Refused(f"Requested beam width {beams} is larger than configured max beam width")
+            most = self.stage.parameters.get("max_beam_width", 1)
+            told = f"Requested beam width {beams} is larger than configured max beam width {most}"
+            raise script.Refused(f"{STEPPING}[TensorRT-LLM][ERROR] Assertion failed: {told}")
         if self.value(request, ("len_penalty",), 0) < 0:
             raise script.Refused("[TensorRT-LLM][ERROR] Assertion failed: lengthPenalty.value() >= 0.f")
         if beams == 1:
             return 1
         if stream:
             raise script.Refused("a search with beams is not streamed")
-        if self.value(request, ("guided_decoding_guide_type",), None) is not None:
+        if self.texts(request, "guided_decoding_guide_type"):
             raise script.Refused("Guided decoding does not support with beam search.")
         for name in (*TOP_KS, *TOP_PS):
             if self.value(request, (name,), None) is not None:
@@ -98,6 +125,8 @@ class TritonPythonModel:
         ids = script.array(request, "input_ids", batched=True).tolist()
         if self.value(request, ("input_lengths",), None) != len(ids):
             raise script.Refused(f"input_lengths is not {len(ids)}")
+        if len(ids) > MOST_TOKENS:
+            raise script.Refused(f"{FETCHING}Prompt length ({len(ids)}) exceeds maximum input length ({MOST_TOKENS}).")
         self.words(request, "bad_words_list")
         return bytes(id_ for id_ in ids if id_ < script.END)
 
