@@ -148,12 +148,21 @@ REFUSED_BY_TENSORRTLLM = [
         "structured_outputs.regex",
         "invalid_value",
     ),
+    (
+        PER_DIALECT[2],
+        {
+            "sampling": {"grammar": Grammar(kind=GrammarKind.STRUCTURAL_TAG, definition="{}")},
+            "grammar_param": "tool_choice",
+        },
+        "tool_choice",
+        "unsupported_parameter",
+    ),
     (PER_DIALECT[2], {"prompts": (said("x" * 20_000),)}, "messages", "context_length_exceeded"),
 ]
 
 
 @pytest.mark.parametrize(("model", "changes", "param", "code"), REFUSED_BY_TENSORRTLLM)
-async def test_what_only_tensorrtllm_itself_refuses_is_a_400_too(
+async def test_what_tensorrtllm_alone_refuses_is_a_400_too(
     engines: Stage, session: aiohttp.ClientSession, model: StandIn, changes: dict[str, Any], param: str, code: str
 ) -> None:
     reply = await answer(engines, session, ask(engines, model, **{"stream": False, **changes}))

@@ -194,7 +194,10 @@ TENSORRTLLM: Mapping[Feature, Support] = {
     Feature.BEAM_SEARCH: _if("input_ids and beam_width; length_penalty with len_penalty"),
     Feature.SCALED_LOGPROBS: _no(_NO_FIELD),
     Feature.BEST_OF: _if("input_ids and return_log_probs"),
-    Feature.GRAMMAR: _if("guided_decoding_guide_type and guided_decoding_guide"),
+    Feature.GRAMMAR: _if(
+        "guided_decoding_guide_type and guided_decoding_guide; its backend knows no structural_tag, nor a tool_choice"
+        " or strict tools, which are made of one"
+    ),
     Feature.THINKING_BUDGET: _no(_ENDLESS),
     Feature.FRAME_TOKENS: _if("input_ids"),
     Feature.CACHE_SALT: _no(_OWN_CACHE),

@@ -23,13 +23,20 @@ TAG = '{"type": "structural_tag", "format": {"type": "any_text"}}'
         ("regex", "a+", {"regex": "a+"}, Guide("regex", "a+")),
         ("choice", '["a", "b.c"]', {"choice": ["a", "b.c"]}, Guide("regex", r"(a)|(b\.c)")),
         ("grammar", EBNF, {"grammar": EBNF}, Guide("ebnf_grammar", EBNF)),
-        ("structural_tag", TAG, {"structural_tag": TAG}, Guide("structural_tag", TAG)),
     ],
 )
 def test_each_kind_has_its_word(kind: str, definition: str, vllm: dict[str, object], tensorrtllm: Guide) -> None:
     grammar = Grammar(kind=GrammarKind(kind), definition=definition)
     assert vllm_guidance(grammar) == vllm
     assert tensorrtllm_guide(grammar, "guided_json") == tensorrtllm
+
+
+def test_structural_tags_are_vllms_alone() -> None:
+    grammar = Grammar(kind=GrammarKind.STRUCTURAL_TAG, definition=TAG)
+    assert vllm_guidance(grammar) == {"structural_tag": TAG}
+    with pytest.raises(InvalidRequest) as refused:
+        tensorrtllm_guide(grammar, "tool_choice")
+    assert (refused.value.param, refused.value.code) == ("tool_choice", "unsupported_parameter")
 
 
 def test_choices_are_taken_literally() -> None:

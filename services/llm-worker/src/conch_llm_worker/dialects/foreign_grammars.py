@@ -30,7 +30,7 @@ def vllm_guidance(grammar: Grammar) -> dict[str, object]:
 def tensorrtllm_guide(grammar: Grammar, param: str) -> Guide:
     """Return TensorRT-LLM's guide; raises InvalidRequest for what it has no word for.
 
-    `param` is what the client calls the grammar.
+    `param` is what the client calls the grammar. The Triton backend ignores a guide of a type that it does not know.
     """
     if grammar.whitespace is not None:
         raise _refusal(
@@ -50,7 +50,7 @@ def tensorrtllm_guide(grammar: Grammar, param: str) -> Guide:
                 raise _refusal(param, "takes grammars in EBNF only")
             return Guide("ebnf_grammar", grammar.definition)
         case GrammarKind.STRUCTURAL_TAG:
-            return Guide("structural_tag", grammar.definition)
+            raise _refusal(param, "takes no structural tags, which this needs")
         case _:
             assert_never(grammar.kind)
 
