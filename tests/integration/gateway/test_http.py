@@ -118,6 +118,20 @@ class TestOneProcess:
         answer = await shared.raw(request() + request(CHAT, "connection: close"))
         assert answer.count(b'{"id":"x"}') == 2
 
+    async def test_to_a_client_of_http_1_0_the_end_of_the_connection_is_the_end_of_a_stream(self, shared):
+        answer = await shared.raw(request(STREAM).replace(b"HTTP/1.1", b"HTTP/1.0", 1))
+        head, _, body = answer.partition(b"\r\n\r\n")
+        assert status_of(answer) == 200
+        assert b"transfer-encoding" not in head.lower()
+        assert body == b"".join(FRAMES)
+
+    @pytest.mark.parametrize("method", ["GET", "HEAD"])
+    async def test_a_client_of_http_1_0_gets_whole_answers_too(self, shared, method):
+        asked = b"%b /v1/models HTTP/1.0\r\n\r\n" % method.encode()
+        head, _, body = (await shared.raw(asked)).partition(b"\r\n\r\n")
+        assert b"transfer-encoding" not in head.lower()
+        assert (b"tiny-chat" in body) == (method == "GET")
+
     async def test_an_abort_at_any_byte_harms_nobody(self, shared):
         data = request(STREAM)
         for cut in range(0, len(data), 16):

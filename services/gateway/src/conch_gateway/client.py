@@ -5,6 +5,7 @@
 
 from typing import Protocol
 
+from conch_kit.asgi import Send
 from conch_kit.connection import Connection
 
 
@@ -17,8 +18,14 @@ class ClientConnection(Connection, Protocol):
     def linger(self) -> None:
         """Let the answer to this request end the connection gently, since the body is not read to its end."""
 
+    def open_ended(self, send: Send) -> Send:
+        """Return a `send` for a client of HTTP/1.0, which knows no chunks (RFC 9112, section 6.1).
+
+        Where an answer has no length, the end of the connection is its end.
+        """
+
     def push(self, data: bytes) -> bool:
-        """Write a piece of a chunked answer now; False, and nothing written, while the client's buffer is full.
+        """Write a piece of the answer now; False, and nothing written, while the client's buffer is full.
 
         Only for an answer whose start went out without a length. An empty piece only asks.
         """

@@ -66,6 +66,8 @@ class Edge:
         request_id_var.set(exchange.request_id)
         exchange.reply_headers.extend(self._cors.headers(exchange.headers))
         client = cast(ClientConnection, connection(scope))
+        if scope["http_version"] == "1.0":
+            send = client.open_ended(send)
         reply = Reply(send, exchange, client, clock=self._clock)
         try:
             await self._answer(exchange, reply, scope, receive)

@@ -11,6 +11,7 @@ from typing import Any
 
 import orjson
 
+from conch_kit.asgi import Message, Send
 from conch_kit.connection import NoticingProtocol
 
 MAX_HEADERS = 128
@@ -45,6 +46,7 @@ class GuardedProtocol(NoticingProtocol):
         self._head_timer: asyncio.TimerHandle | None = None
         self._head_bytes = 0
         self._refused = False
+        self._open_ended = False
         self._linger_timer: asyncio.TimerHandle | None = None
         self._linger_bytes = LINGER_BYTES
 
@@ -120,8 +122,28 @@ class GuardedProtocol(NoticingProtocol):
         if self.flow.write_paused or self.transport.is_closing():
             return False
         if data:
-            self.transport.write(b"%x\r\n%b\r\n" % (len(data), data))
+            self.transport.write(data if self._open_ended else b"%x\r\n%b\r\n" % (len(data), data))
         return True
+
+    def open_ended(self, send: Send) -> Send:
+        """Return a `send` whose answers of unknown length end with the connection; see `ClientConnection`."""
+
+        async def send_on(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                names = {name.lower() for name, _ in message.get("headers", ())}
+                self._open_ended = b"content-length" not in names and self.scope["method"] != "HEAD"
+                if self._open_ended:
+                    self.cycle.chunked_encoding = False
+            elif self._open_ended:
+                if self.flow.write_paused:
+                    await self.flow.drain()
+                self.transport.write(message.get("body", b""))
+                if message.get("more_body", False):
+                    return
+                message = {"type": message["type"]}
+            await send(message)
+
+        return send_on
 
     def send_400_response(self, msg: str) -> None:
         """Answer what is not HTTP in the one shape of errors."""
