@@ -60,8 +60,12 @@ def edit(file: Path, before: str, after: str) -> None:
 def test_it_answers_and_says_how_to_ask(conch: ConchUp) -> None:
     assert conch.models() == ["tiny-chat"]
     assert ask(conch)
-    assert f"curl http://127.0.0.1:{conch.port}/v1/chat/completions" in conch.output()
-    assert 'model="tiny-chat"' in conch.output()
+    examples = conch.output().partition(f"Conch serves at http://127.0.0.1:{conch.port}/v1\n")[2].partition("Ctrl-C")[0]
+    curl, sdk = examples.strip().split("\n\n")
+    printed = subprocess.run(["bash", "-ec", curl], capture_output=True, text=True, check=True, timeout=60).stdout
+    streamed = subprocess.run(["bash", "-ec", sdk], capture_output=True, text=True, check=True, timeout=60).stdout
+    assert streamed
+    assert json.loads(printed)["choices"][0]["message"]["content"]
 
 
 def test_an_edit_applies_without_a_restart_of_what_did_not_change(conch: ConchUp, models_file: Path) -> None:

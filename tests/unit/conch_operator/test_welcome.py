@@ -24,7 +24,7 @@ def test_each_kind_has_one_example_and_language_models_come_first() -> None:
 def test_examples_say_whose_sdk_it_is_and_which_key_is_needed() -> None:
     models = [(kind, ServedName(kind.lower())) for kind in ModelKind]
     plain = welcome("http://localhost:8000", models, OPEN)
-    assert "# .venv/bin/python has the SDK" in plain
+    assert "\n.venv/bin/python - <<'P'\n" in plain
     assert 'api_key="x"' in plain
     assert "Authorization" not in plain
     keyed = welcome("http://localhost:8000", models, Caller(OPEN.python, "keys.txt"))

@@ -1,4 +1,4 @@
-"""Pure: how to call what `conch up` serves, ready to be copied."""
+"""Pure: how to call what `conch up` serves, ready to be copied into a shell."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,29 +8,30 @@ from conch_contracts.names import ServedName
 from conch_contracts.records import ModelKind
 
 _CHAT = """
-  curl {url}/v1/chat/completions {auth}-H 'Content-Type: application/json' \\
-    -d '{{"model": "{model}", "messages": [{{"role": "user", "content": "Hello"}}]}}'
+curl {url}/v1/chat/completions {auth}-H 'Content-Type: application/json' \\
+  -d '{{"model": "{model}", "messages": [{{"role": "user", "content": "Hello"}}]}}'
 
-  # {python} has the SDK
-  from openai import OpenAI
-  client = OpenAI(base_url="{url}/v1", api_key="{key}")
-  stream = client.chat.completions.create(
-      model="{model}", messages=[{{"role": "user", "content": "Hello"}}], stream=True
-  )
-  for event in stream:
-      print(event.choices[0].delta.content or "", end="")
+{python} - <<'P'
+from openai import OpenAI
+client = OpenAI(base_url="{url}/v1", api_key="{key}")
+stream = client.chat.completions.create(
+    model="{model}", messages=[{{"role": "user", "content": "Hello"}}], stream=True
+)
+for event in stream:
+    print(event.choices[0].delta.content or "", end="")
+P
 """
 _EMBEDDING = """
-  curl {url}/v1/embeddings {auth}-H 'Content-Type: application/json' \\
-    -d '{{"model": "{model}", "input": "Hello"}}'
+curl {url}/v1/embeddings {auth}-H 'Content-Type: application/json' \\
+  -d '{{"model": "{model}", "input": "Hello"}}'
 """
 _RERANK = """
-  curl {url}/v1/rerank {auth}-H 'Content-Type: application/json' \\
-    -d '{{"model": "{model}", "query": "What do cats eat?", "documents": ["Cats eat fish.", "Tax is due in May."]}}'
+curl {url}/v1/rerank {auth}-H 'Content-Type: application/json' \\
+  -d '{{"model": "{model}", "query": "What do cats eat?", "documents": ["Cats eat fish.", "Tax is due in May."]}}'
 """
 _CLASSIFY = """
-  curl {url}/classify {auth}-H 'Content-Type: application/json' \\
-    -d '{{"model": "{model}", "input": "What a delightful evening."}}'
+curl {url}/classify {auth}-H 'Content-Type: application/json' \\
+  -d '{{"model": "{model}", "input": "What a delightful evening."}}'
 """
 _EXAMPLES = {
     ModelKind.LLM: _CHAT,
