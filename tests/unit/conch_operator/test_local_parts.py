@@ -28,6 +28,8 @@ ERROR = {"level": "ERROR", "message": "The process ends.", "exception": "Traceba
         ),
         ([json.dumps(ERROR), *[json.dumps({"level": "INFO", "message": "x"})] * 50], "The process ends. TypeError: no"),
         (["Traceback", "ValueError: no weights", "  in the folder", "Bye."], "ValueError: no weights"),
+        (["E1122 05:00:00 shm.cc] CudaDriverHelper has not been initialized.", "Started."], "Started."),
+        ([json.dumps({"level": "INFO", "message": "x" * 1000})] * 100, ""),
         (["# Fatal error, can't open config file", "# Bye."], "# Fatal error, can't open config file"),
         (
             [

@@ -6,6 +6,7 @@ what our services log in passing says nothing.
 """
 
 import json
+import os
 import re
 from pathlib import Path
 
@@ -13,22 +14,24 @@ _TAIL_BYTES = 64 * 1024
 _LONGEST = 400
 _SEVERE = frozenset({"ERROR", "CRITICAL"})
 _TRITON_ERROR = re.compile(r"[EF]\d{4} ")
+_HARMLESS = re.compile(r"CudaDriverHelper has not been initialized")
+"""An error that tritonserver reports at each start on a machine without a GPU."""
 _ERROR = re.compile(r"\b(error|fatal|failed|cannot|can't|could not)\b|\w(Error|Exception)\b", re.IGNORECASE)
 
 
 def last_words(log: Path) -> str:
     """Return one line that says why the process ended, empty when it wrote nothing."""
     try:
-        lines = [line for line in log.read_bytes()[-_TAIL_BYTES:].decode(errors="replace").splitlines() if line.strip()]
+        lines = _tail(log)
     except OSError:
         return ""
     records = [_record(line) for line in lines]
     plain = [line for line, record in zip(lines, records, strict=True) if record is None]
     ranked = (
         [text for record in records if record is not None and (text := _logged_error(record))],
-        [line for line in plain if _TRITON_ERROR.match(line)],
+        [line for line in plain if _TRITON_ERROR.match(line) and not _HARMLESS.search(line)],
         [line for line in plain if _ERROR.search(line)],
-        plain,
+        [line for line in plain if not _HARMLESS.search(line)],
     )
     return one_line(next((found[-1] for found in ranked if found), ""))
 
@@ -37,6 +40,16 @@ def one_line(text: str) -> str:
     """Return a text without line breaks, cut to a length that a terminal can show."""
     flat = " ".join(text.split())
     return flat if len(flat) <= _LONGEST else flat[:_LONGEST] + "…"
+
+
+def _tail(log: Path) -> list[str]:
+    """Return the last whole lines of a file, without empty ones."""
+    with log.open("rb") as file:
+        start = max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES)
+        file.seek(start)
+        if start:
+            file.readline()
+        return [line for line in file.read().decode(errors="replace").splitlines() if line.strip()]
 
 
 def _record(line: str) -> dict[str, object] | None:
