@@ -24,6 +24,14 @@ spec:
   engine:
     cpu: {{maxBatchSize: {slots}, tokensPerSecond: {pace}}}
 """
+THINKING = {
+    "messages": [{"role": "user", "content": "What is 5 + 6?"}, {"role": "assistant", "content": "<think>\n"}],
+    "continue_final_message": True,
+    "add_generation_prompt": False,
+    "logit_bias": {"279": 100},
+    "include_reasoning": False,
+}
+"""A prompt over which a model thinks until it is cut, and shows nothing of it."""
 COUNT = "Count from 1 to 50."
 HANGS_S = 60
 NOTICED_S = 20
@@ -42,6 +50,9 @@ def conch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConchUp]:
         PACED.format(name="paced", folder=model, slots=32, pace=10)
         + "---\n"
         + PACED.format(name="single", folder=model, slots=1, pace=5)
+        + "---\n"
+        + PACED.format(name="impatient", folder=model, slots=4, pace=20)
+        + "  routing: {interTokenTimeout: 1s}\n"
     )
     with ConchUp(folder / "state", EXAMPLE, paced) as running:
         yield running
@@ -86,6 +97,17 @@ async def test_each_token_of_a_paced_stream_arrives_while_the_next_is_made(
         if early and result.frames > 15:  # for the role, each token and the end, but for a rare pair
             return
     pytest.fail("No stream came token by token.")
+
+
+async def test_a_stream_lives_as_long_as_its_engine_works_on_what_nobody_sees(
+    conch: ConchUp, session: aiohttp.ClientSession
+) -> None:
+    body = chat_body("impatient", "", max_tokens=320, stream_options={"include_usage": True}) | THINKING
+    result = await asyncio.wait_for(stream_chat(session, conch.base_url, body), HANGS_S)
+    assert (result.error, result.broken, result.done) == (None, None, True)
+    assert (result.text, result.finish_reason) == ("", "length")
+    assert result.usage is not None
+    assert result.usage["completion_tokens"] == 320
 
 
 async def test_a_client_that_goes_frees_the_engine_within_a_second(

@@ -21,9 +21,21 @@ def test_however_the_bytes_are_cut_the_client_gets_the_frames_and_we_the_usage(s
     assert relay.done
 
 
+WORKING = b": working\n\n"
+WORKED = WORKING + FRAMES[:15] + WORKING * 2 + FRAMES[15:] + WORKING + USAGE
+
+
+@pytest.mark.parametrize("size", [*range(1, 30), len(WORKED)])
+def test_signs_of_work_stay_here_wherever_they_come_and_however_they_are_cut(size):
+    relay = FrameRelay()
+    pieces = [relay.feed(WORKED[at : at + size]) for at in range(0, len(WORKED), size)]
+    assert b"".join(pieces) == FRAMES
+    assert (relay.usage(), relay.done) == (Usage(prompt_tokens=3, completion_tokens=2), True)
+
+
 def test_other_comments_and_text_that_looks_like_one_pass():
     relay = FrameRelay()
-    data = b': keep-alive\n\ndata: {"a":"\\n\\n: usage x"}\n\n'
+    data = b': keep-alive\n\ndata: {"a":"\\n\\n: usage x"}\n\n: working hard\n\n'
     assert relay.feed(data) == data
     assert (relay.usage(), relay.done) == (None, False)
 

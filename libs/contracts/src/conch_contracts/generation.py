@@ -3,8 +3,9 @@
 The gateway validates and fills in every default, so nothing here is optional by accident: a worker never guesses.
 The answer of `POST /internal/v1/generate` is what the client gets, ready-made: an OpenAI JSON body with the usage in
 the `x-conch-usage` header, or SSE frames that end with one comment `: usage {...}`. A stream of the Responses API has
-the comment `: response {...}` before its last event: the gateway keeps the object, and lets the event go then. The HTTP
-status is held back until the engine's first message, so whatever fails before it is a status.
+the comment `: response {...}` before its last event: the gateway keeps the object, and lets the event go then. While
+an engine makes tokens that show nothing, hidden thinking for instance, the comment `: working` says now and then that
+it goes on. The HTTP status is held back until the engine's first message, so whatever fails before it is a status.
 """
 
 from enum import StrEnum

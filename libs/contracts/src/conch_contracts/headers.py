@@ -15,6 +15,11 @@ USAGE = "x-conch-usage"
 USAGE_COMMENT = ": usage "
 """How the last SSE frame of an internal stream begins; the gateway reads and strips it."""
 
+WORK_COMMENT = ": working"
+"""A whole SSE comment of an internal stream: the engine goes on, though it has made nothing that the client sees.
+
+The gateway takes it as a sign of life and strips it; clients of a gateway that does not know it yet skip it."""
+
 RESPONSE_COMMENT = ": response "
 """How the end of an internal stream of the Responses API begins: the whole answer comes before its last event."""
 

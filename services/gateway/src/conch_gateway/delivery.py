@@ -51,6 +51,8 @@ class Delivery:
         self._clock = clock
         self._last = b""
         """The frames that went to the client last."""
+        self._shown = 0.0
+        """When they came; a worker may be heard without having anything to show."""
 
     async def whole(self, answer: Answer) -> None:
         """Send a complete answer; raises UpstreamError when it is not one."""
@@ -68,6 +70,8 @@ class Delivery:
         relay = FrameRelay() if self._keeper is None else ResponseRelay(MAX_ANSWER_BYTES)
         if self._keeper is not None:
             self._reply.error_frame = lambda error: error_event(error, self._last)
+        # The status comes with the engine's first message, though that may show nothing yet.
+        self._progress.asked, self._progress.patience_s = self._clock(), self._patience_s
         try:
             await self._relay(answer, relay)
         except AnswerLost as exc:
@@ -95,18 +99,17 @@ class Delivery:
         progress, clock, sink = self._progress, self._clock, self._sink(relay)
         observe_gap = self._metrics.gap.observe
         while chunk := await answer.read():
-            heard, now = progress.asked, clock()
+            now = clock()
             progress.asked = now
             frames = relay.feed(chunk)
             if not frames:
                 continue
             if self._last:
-                observe_gap(now - heard)
+                observe_gap(now - self._shown)
             else:
                 self._metrics.first_token.observe(now - self._exchange.started)
-                progress.patience_s = self._patience_s
                 await self._reply.begin_stream()
-            self._last = frames
+            self._last, self._shown = frames, now
             progress.sending = now
             await self._reply.chunk(frames)
             progress.sending = 0.0
@@ -136,12 +139,13 @@ class Delivery:
         def take(chunk: bytes) -> bool:
             if not push(b"") or relay.overlong(chunk):
                 return False
-            heard, now = progress.asked, clock()
+            now = clock()
             progress.asked = now
             frames = feed(chunk)
             if frames:
-                observe_gap(now - heard)
+                observe_gap(now - self._shown)
                 self._last = frames
+                self._shown = now
                 progress.sent = now
                 push(frames)
             return True

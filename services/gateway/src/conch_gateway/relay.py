@@ -1,8 +1,9 @@
 """What happens to a stream's bytes between worker and client; pure.
 
 Frames pass untouched and only whole, so that a broken worker never leaves half a frame with a client and an error
-frame can always follow. The one thing that is looked for is the comment that the end begins with: the usage, which
-stays here, and in the Responses API the answer, which somebody may want to keep before the client has the last event.
+frame can always follow. The one thing that is looked for are comments. One begins the end: the usage, which stays
+here, and in the Responses API the answer, which somebody may want to keep before the client has the last event. Another
+says that the engine works on what nobody sees; it stays here too.
 """
 
 import re
@@ -12,7 +13,7 @@ import orjson
 from pydantic import ValidationError
 
 from conch_contracts.generation import Usage
-from conch_contracts.headers import RESPONSE_COMMENT, USAGE_COMMENT
+from conch_contracts.headers import RESPONSE_COMMENT, USAGE_COMMENT, WORK_COMMENT
 from conch_kit.errors import ServiceError
 
 FRAME_END = b"\n\n"
@@ -20,7 +21,10 @@ DONE = b"data: [DONE]\n\n"
 KEEP_ALIVE = b": keep-alive\n\n"
 MAX_FRAME_BYTES = 4 * 1024 * 1024
 
+_ANY_COMMENT = b": "
+_LATER_COMMENT = FRAME_END + _ANY_COMMENT
 _COMMENT = USAGE_COMMENT.encode()
+_WORKING = WORK_COMMENT.encode()
 _RESPONSE = RESPONSE_COMMENT.encode()
 _NUMBER = re.compile(rb'"sequence_number":(\d+)')
 
@@ -52,13 +56,8 @@ class FrameRelay:
         if self._comment is not None:
             self._comment = self._bounded(self._comment + chunk)
             return b""
-        if chunk.startswith(self._marker):
-            self._comment = chunk
-            return b""
-        at = chunk.find(self._later)
-        if at >= 0:
-            self._comment = chunk[at + 2 :]
-            chunk = chunk[: at + 2]
+        if chunk.startswith(_ANY_COMMENT) or chunk.find(_LATER_COMMENT) >= 0:  # faster here than `in`
+            chunk = self._without_comments(chunk)
         elif not chunk.endswith(FRAME_END):
             chunk = self._hold_back(chunk)
         if chunk.endswith(DONE):
@@ -78,6 +77,19 @@ class FrameRelay:
         first, _, rest = (self._comment or b"").partition(FRAME_END)
         frames, usage, _ = rest.rpartition(_COMMENT)
         return Tail(first.removeprefix(_RESPONSE), frames) if usage else None
+
+    def _without_comments(self, chunk: bytes) -> bytes:
+        """Return the whole frames that are for the client, and keep the end once it begins."""
+        if chunk.startswith(self._marker):
+            self._comment = chunk
+            return b""
+        at = chunk.find(self._later)
+        if at >= 0:
+            self._comment = chunk[at + 2 :]
+            chunk = chunk[: at + 2]
+        elif not chunk.endswith(FRAME_END):
+            chunk = self._hold_back(chunk)
+        return FRAME_END.join(frame for frame in chunk.split(FRAME_END) if frame != _WORKING)
 
     def _hold_back(self, chunk: bytes) -> bytes:
         whole = chunk.rfind(FRAME_END) + 2

@@ -4,10 +4,12 @@ The status goes out with the first thing that is sent: until then whatever fails
 """
 
 import asyncio
+import time
+from collections.abc import Callable
 from typing import Protocol
 
 from conch_contracts.generation import Api, GenerateRequest, Usage
-from conch_contracts.headers import USAGE
+from conch_contracts.headers import USAGE, WORK_COMMENT
 from conch_kit.asgi import Send, json_response
 from conch_kit.errors import ServiceError
 from conch_llm_worker.bodies import Choice, complete_body
@@ -16,6 +18,10 @@ from conch_llm_worker.generation import Step
 from conch_llm_worker.ranking import best
 from conch_llm_worker.responses.whole import ResponseWhole
 from conch_llm_worker.vocabulary import Vocabulary
+
+_WORKING = WORK_COMMENT.encode() + b"\n\n"
+_LONGEST_QUIET_S = 1.0
+"""How long the engine may work unseen before the gateway is told; well below its grace."""
 
 
 class Answer(Protocol):
@@ -28,6 +34,10 @@ class Answer(Protocol):
 
     async def add(self, index: int, step: Step) -> None:
         """Add what one engine message brought to a choice; waits while the reader is slow."""
+        ...
+
+    async def working(self) -> None:
+        """Note an engine message that brought nothing to a choice which has begun."""
         ...
 
     async def finish(self, usage: Usage) -> None:
@@ -51,10 +61,20 @@ def answer_for(request: GenerateRequest, vocabulary: Vocabulary, send: Send) -> 
 class StreamedAnswer:
     """Server-sent events."""
 
-    def __init__(self, request: GenerateRequest, vocabulary: Vocabulary, send: Send) -> None:
+    def __init__(
+        self,
+        request: GenerateRequest,
+        vocabulary: Vocabulary,
+        send: Send,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.started = False
         self._frames = frames_for(request, vocabulary)
         self._send = send
+        self._clock = clock
+        self._quiet_s = min(_LONGEST_QUIET_S, request.inter_token_timeout_s / 4)
+        self._told = clock()
+        """When the gateway was last told that the engine works; what is shown is told anyway."""
         self._opened: set[int] = set()
         self._starting = asyncio.Lock()
 
@@ -69,6 +89,15 @@ class StreamedAnswer:
         body += self._frames.step(index, step)
         if body:
             await self._send({"type": "http.response.body", "body": body, "more_body": True})
+        else:
+            await self.working()
+
+    async def working(self) -> None:
+        """Tell the gateway that the engine works, unless it was told a moment ago."""
+        now = self._clock()
+        if now - self._told >= self._quiet_s:
+            self._told = now
+            await self._send({"type": "http.response.body", "body": _WORKING, "more_body": True})
 
     async def finish(self, usage: Usage) -> None:
         """Send what the stream ends with, and the comment for the gateway."""
@@ -103,6 +132,9 @@ class CompleteAnswer:
         """Collect one step."""
         self._choices[index].add(step)
 
+    async def working(self) -> None:
+        """Do nothing: whoever waits for a whole body expects nothing before it."""
+
     async def finish(self, usage: Usage) -> None:
         """Send the body, and the usage in its header."""
         body = complete_body(self._request, best(self._request, self._choices), usage, self._vocabulary)
@@ -125,6 +157,9 @@ class CompleteResponse:
     async def add(self, index: int, step: Step) -> None:
         """Collect one step."""
         self._whole.add(step)
+
+    async def working(self) -> None:
+        """Do nothing: whoever waits for a whole body expects nothing before it."""
 
     async def finish(self, usage: Usage) -> None:
         """Send the object, and the usage in its header."""

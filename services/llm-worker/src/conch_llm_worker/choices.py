@@ -172,6 +172,8 @@ class Choices:
             step = feed(part)
             if step.text or step.entries or step.events or step.tokens or opening or step.finish is not None:
                 await self._answer.add(index, step)
+            else:
+                await self._answer.working()
             if step.finish is not None:
                 return step.finish
         return None
