@@ -122,6 +122,11 @@ class Api(StrEnum):
     COMPLETION = "completion"
     RESPONSES = "responses"
 
+    @property
+    def prompt_param(self) -> str:
+        """Return the name of the parameter that holds the prompt."""
+        return {Api.CHAT: "messages", Api.COMPLETION: "prompt", Api.RESPONSES: "input"}[self]
+
 
 class Details(Message):
     """What an answer shows beside its text, and how; a plain request has none of it."""

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from typing import Protocol
 
-from conch_contracts.generation import Api, GenerateRequest
+from conch_contracts.generation import GenerateRequest
 from conch_contracts.names import Digest
 from conch_kit.asgi import ClientGone, Receive, Scope, Send
 from conch_kit.connection import connection
@@ -22,7 +22,6 @@ from conch_llm_worker.vocabulary import Vocabulary
 
 log = logging.getLogger(__name__)
 
-_PROMPTS = {Api.CHAT: "messages", Api.COMPLETION: "prompt", Api.RESPONSES: "input"}
 _END_S = 30.0
 """How long a reader that has fallen behind may take for the last bytes."""
 
@@ -93,4 +92,4 @@ async def _attempt(choices: Choices, answer: Answer, request: GenerateRequest) -
 
 
 def _names(request: GenerateRequest) -> Names:
-    return Names(_PROMPTS[request.api], request.grammar_param)
+    return Names(request.api.prompt_param, request.grammar_param)

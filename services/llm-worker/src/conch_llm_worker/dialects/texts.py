@@ -27,8 +27,6 @@ _ENDS = {
     b"timeout": EngineEnd.CANCELLED,
 }
 
-_PROMPTS = {Api.CHAT: "messages", Api.COMPLETION: "prompt", Api.RESPONSES: "input"}
-
 
 class Texts(Protocol):
     """One answer's text in the making."""
@@ -137,6 +135,6 @@ def refuse_ids(api: Api) -> InvalidRequest:
     return InvalidRequest(
         "This model's backend takes text, not token ids: a prompt of ids, one that was cut, or one whose "
         "special tokens were chosen cannot be sent to it.",
-        param=_PROMPTS[api],
+        param=api.prompt_param,
         code="unsupported_parameter",
     )
