@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from cluster.delivery import ROOT, deliver
+from cluster.delivery import ROOT, deliver, prepare
 from cluster.errors import ClusterError
 from cluster.provider import Access, Provider
 from cluster.shell import Shell, say
@@ -22,6 +22,7 @@ _KEYS_SECRET = "conch-api-keys"
 def bring_up(provider: Provider, shell: Shell) -> str:
     """Do all of it and return three lines of shell with what a client needs."""
     began = time.monotonic()
+    prepare(provider, shell)
     access = provider.up()
     if access.ingress_url is None:
         raise ClusterError("Set CONCH_TEST_INGRESS_URL to where the ingress of CONCH_TEST_KUBECONFIG answers.")

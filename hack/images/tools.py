@@ -11,6 +11,9 @@ from typing import ClassVar
 
 from images.names import Image
 
+TOOLS = ("docker", "podman", "buildah")
+"""What builds images, in the order in which it is looked for."""
+
 
 class BuildFailed(Exception):
     """No image came of it; the message says what to do."""
@@ -109,7 +112,7 @@ def find_tool(wanted: str | None) -> Tool:
         if shutil.which(name) and (name != "docker" or has_docker_daemon()):
             return tools[name]()
     raise BuildFailed(
-        "No docker with a daemon, no podman and no buildah is here. On Debian: apt-get install -y buildah"
+        "No docker with a daemon, no podman and no buildah is here. On Debian: apt-get install -y buildah debootstrap"
     )
 
 
