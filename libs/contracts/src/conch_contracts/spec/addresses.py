@@ -15,6 +15,7 @@ _HOST = (
     r"(([A-Za-z0-9]([A-Za-z0-9_-]*[A-Za-z0-9])?\.)*[A-Za-z]([A-Za-z0-9_-]*[A-Za-z0-9])?"
     r"|[0-9]{1,3}(\.[0-9]{1,3}){3}|\[[0-9A-Fa-f:]+\])"
 )
+_PORT = r"([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
 _METADATA = (
     r"^(https?://)?(169\.254\.|(100\.100\.100\.200|192\.0\.0\.192|168\.63\.129\.16)(:|/|$)"
     r"|\[(?i:fe[89ab]|fd00:0?ec2:|fd20:0{0,2}ce:|0{0,2}64:ff9b:[0:]*(a9fe:|6464:64c8\]|c000:c0\]|a83f:8110\])|.*ffff:)"
@@ -32,7 +33,10 @@ _NO_METADATA = Obeys(
 Address = Annotated[
     str,
     Field(max_length=300),
-    matching(rf"{_HOST}:[0-9]{{1,5}}", "must be host:port without a scheme, such as triton.example.com:8001"),
+    matching(
+        rf"{_HOST}:{_PORT}",
+        "must be host:port without a scheme, such as triton.example.com:8001; the port is 1 to 65535",
+    ),
     _NO_METADATA,
 ]
 """host:port."""
@@ -41,8 +45,9 @@ HttpUrl = Annotated[
     str,
     Field(max_length=1024),
     matching(
-        rf"https?://{_HOST}(:[0-9]{{1,5}})?(/[A-Za-z0-9._~/-]*)?",
-        "must be a URL of scheme http or https without user, query or fragment, such as https://minio.example.com:9000",
+        rf"https?://{_HOST}(:{_PORT})?(/[A-Za-z0-9._~/-]*)?",
+        "must be a URL of scheme http or https without user, query or fragment, such as https://minio.example.com:9000"
+        "; a port is 1 to 65535",
     ),
     _NO_METADATA,
 ]
