@@ -8,8 +8,10 @@ from cluster.errors import ClusterError
 from cluster.local.layout import BRIDGE, COMPONENTS, NODE, NODE_IP, POD_CIDR, PORTS, RUN, Layout
 from cluster.local.machine import Machine
 
-# The kubelet sets these and does not set them back.
+_FORWARDING = ("net.ipv4.ip_forward", "net.bridge.bridge-nf-call-iptables")
+# The kubelet and we set these; they are set back when the node is taken down.
 _KERNEL = (
+    *_FORWARDING,
     "vm.overcommit_memory",
     "vm.panic_on_oom",
     "kernel.panic",
@@ -17,7 +19,6 @@ _KERNEL = (
     "kernel.keys.root_maxkeys",
     "kernel.keys.root_maxbytes",
 )
-_FORWARDING = ("net.ipv4.ip_forward", "net.bridge.bridge-nf-call-iptables")
 FORWARD_RULES = (("-i", BRIDGE, "-j", "ACCEPT"), ("-o", BRIDGE, "-j", "ACCEPT"))
 _NAT = f"""
 table ip conch
@@ -34,7 +35,7 @@ table ip conch {{
 def start_containerd(machine: Machine) -> None:
     """Set the kernel and the network up, then start containerd and wait for it."""
     shell = machine.shell
-    _remember_kernel(machine.layout)
+    remember_kernel(machine.layout)
     if shell.has("modprobe"):
         shell.ask("modprobe", "-a", "br_netfilter", "overlay")
     shell.run("ip", "addr", "replace", f"{NODE_IP}/32", "dev", "lo")
@@ -74,6 +75,13 @@ def mounts(layout: Layout) -> list[Path]:
     return [Path(point) for point in reversed(points) if point.startswith((f"{layout.home}/", f"{RUN}/"))]
 
 
+def remember_kernel(layout: Layout) -> None:
+    """Write down how the kernel is set before anything of ours changes it; what is written already stays."""
+    if not _remembered(layout).exists():
+        values = {key: path.read_text() for key in _KERNEL if (path := _kernel_file(key)).exists()}
+        _remembered(layout).write_text(json.dumps(values))
+
+
 def kernel_restored(layout: Layout) -> bool:
     """Set the kernel back to what it was; False when no kubelet ran here, so that nothing else of it is ours."""
     remembered = _remembered(layout)
@@ -82,12 +90,6 @@ def kernel_restored(layout: Layout) -> bool:
     for key, value in json.loads(remembered.read_text()).items():
         _kernel_file(key).write_text(value)
     return True
-
-
-def _remember_kernel(layout: Layout) -> None:
-    if not _remembered(layout).exists():
-        values = {key: path.read_text() for key in _KERNEL if (path := _kernel_file(key)).exists()}
-        _remembered(layout).write_text(json.dumps(values))
 
 
 def _remembered(layout: Layout) -> Path:

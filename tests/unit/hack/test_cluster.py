@@ -1,3 +1,4 @@
+import json
 import os
 import shlex
 from collections.abc import Sequence
@@ -11,6 +12,8 @@ from cluster.errors import ClusterError, ClusterUnavailable
 from cluster.given import Given
 from cluster.local.addons import traefik_manifest
 from cluster.local.cluster import LocalCluster
+from cluster.local.layout import Layout
+from cluster.local.node import remember_kernel
 from cluster.provider import Access
 from cluster.settings import Settings
 from cluster.shell import Shell
@@ -136,3 +139,14 @@ def test_a_builder_is_asked_for_before_a_cluster_is_started_and_not_where_one_ru
     with pytest.raises(ClusterUnavailable, match="apt-get install -y buildah debootstrap"):
         prepare(_Stopped(None), shell)
     prepare(_Stopped(Access(tmp_path / "config")), shell)
+
+
+def test_the_kernel_is_remembered_once_with_its_forwarding(tmp_path: Path) -> None:
+    layout, forwarding = Layout(tmp_path), Path("/proc/sys/net/ipv4/ip_forward")
+    remember_kernel(layout)
+    remembered = json.loads((tmp_path / "kernel.json").read_text())
+    assert remembered["net.ipv4.ip_forward"] == forwarding.read_text()
+    assert remembered["vm.overcommit_memory"] == Path("/proc/sys/vm/overcommit_memory").read_text()
+    (tmp_path / "kernel.json").write_text("{}")
+    remember_kernel(layout)
+    assert (tmp_path / "kernel.json").read_text() == "{}"
