@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from conch_contracts.spec.source import CLIMBS
 from testkit.bad_models import CASES, NAMES_ACCEPTED, NAMES_REFUSED, Case, model
 from testkit.kubernetes import Cluster, Namespace, definition, fresh_namespace
 
@@ -78,6 +79,16 @@ def test_what_is_no_short_label_is_no_name(api: Api, name: str) -> None:
     refused = api.dry_run(model({}, name))
     assert refused.status == 422
     assert "metadata.name" in refused.message
+
+
+@pytest.mark.parametrize(
+    ("accepted", "refused"), [("a..b/c", "../a"), ("/models/...", "/models/.."), ("..a", "a/../../b")]
+)
+def test_a_path_on_a_cluster_does_not_lead_up(api: Api, accepted: str, refused: str) -> None:
+    assert api.dry_run(model({"source": {"path": accepted}})).status == 201
+    answer = api.dry_run(model({"source": {"path": refused}}))
+    assert answer.status == 422
+    assert CLIMBS in answer.message
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from conch_contracts.names import ServedName
+from conch_contracts.spec.source import CLIMBS
 from conch_operator.errors import SourceError
 from conch_operator.manifests import Manifest, read
 from conch_operator.plan import is_served
@@ -57,6 +58,8 @@ def _faults(manifest: Manifest, *, on_cluster: bool) -> Iterator[str]:
     spec = manifest.deployment.spec
     template = spec.tokenizer.chat_template
     model = DesiredModel(manifest.deployment, manifest.file.resolve().parent, created=0)
+    if on_cluster and spec.source.climbs:
+        yield f"{place}: spec.source.{CLIMBS}"
     if not on_cluster and spec.source.path is not None and is_served(model):
         if isinstance(found := read_source(model), SourceFault):
             yield f"{place}: {found.message}"

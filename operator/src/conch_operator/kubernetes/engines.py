@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 from conch_contracts.conditions import Reason
 from conch_contracts.names import MODEL_LABEL, SERVING_GATE, ModelId
+from conch_contracts.spec.source import CLIMBS
 from conch_operator.kubernetes.agents import Agents, AgentUnavailable
 from conch_operator.kubernetes.api import ApiError, KubernetesApi
 from conch_operator.kubernetes.children import Children, Key, Refused, key_of
@@ -117,12 +118,16 @@ class KubernetesEngines:
         self, steps: Plan, refused: dict[ModelId, Fault]
     ) -> Iterator[tuple[Sequence[DesiredModel], Sequence[Object]]]:
         """Yield what is to be there, with the models that need it; say what this installation cannot make."""
-        for model in steps.serve:
+        climbing = [model for model in (*steps.serve, *steps.external) if model.deployment.spec.source.climbs]
+        refused |= {model.id: Fault(Reason.NOT_HERE, f"spec.source.{CLIMBS}.") for model in climbing}
+        for model in (model for model in steps.serve if model not in climbing):
             try:
                 yield [model], make_engine_objects(model, self._settings)
             except NotSupported as error:
                 refused[model.id] = Fault(Reason.NOT_HERE, str(error))
-        for reader, models in make_readers(steps.external, self._settings):
+        for reader, models in make_readers(
+            [model for model in steps.external if model not in climbing], self._settings
+        ):
             yield models, reader
         for model_id, pods in pods_of(steps.external, list(self.pods.values())).items():
             if pods and (fault := self._told.get(pod_name(pods[0])) or pod_fault(pods[0])) is not None:

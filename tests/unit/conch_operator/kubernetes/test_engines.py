@@ -2,13 +2,17 @@ from typing import Any
 
 import pytest
 
+from conch_contracts.conditions import Reason
 from conch_contracts.names import SERVING_GATE
+from conch_contracts.spec.source import CLIMBS
 from conch_operator.kubernetes.agents import Agents
 from conch_operator.kubernetes.api import KubernetesApi
 from conch_operator.kubernetes.engines import ALONE_S, LONGEST_HOLD_S, KubernetesEngines
 from conch_operator.kubernetes.kinds import POD, Kind, Object
+from conch_operator.plan import Plan
 from conch_operator.settings import EngineSettings
 from conch_operator.state import EnginePhase
+from testkit.models import desired_model
 
 CONTRACT = '{"triton_model": "model", "dialect": "tokens", "slots": 1}'
 
@@ -84,3 +88,29 @@ async def test_a_pod_that_was_evicted_is_forgotten_once_another_serves(gate: str
     engines = KubernetesEngines(api, Agents(), EngineSettings(agent_image="a"), [None])
     await engines.observe()
     assert sorted(engine.name for engine in await engines.engines()) == seen
+
+
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [
+        ("../models/tiny", CLIMBS),
+        ("tiny/../../etc", CLIMBS),
+        ("/..", CLIMBS),
+        ("tiny..1/...", "No image for the runtime cpu is configured"),  # the next thing that is asked
+    ],
+)
+async def test_a_path_that_leads_up_is_not_read_on_a_cluster(path: str, says: str) -> None:
+    engines = KubernetesEngines(Pods(), Agents(), EngineSettings(agent_image="a"), [None])
+    await engines.observe()
+    model = desired_model(source={"path": path})
+    refused = await engines.act(Plan(models=(model,), serve=(model,)))
+    assert refused[model.id].reason is Reason.NOT_HERE
+    assert says in refused[model.id].message
+
+
+async def test_no_reader_is_made_for_a_path_that_leads_up() -> None:
+    engines = KubernetesEngines(Pods(), Agents(), EngineSettings(agent_image="a"), [None])
+    await engines.observe()
+    model = desired_model(source={"path": "../etc"}, engine={"external": {"grpc": "triton:8001", "dialect": "tokens"}})
+    refused = await engines.act(Plan(models=(model,), external=(model,)))
+    assert CLIMBS in refused[model.id].message

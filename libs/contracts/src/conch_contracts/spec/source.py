@@ -9,6 +9,8 @@ from conch_contracts.spec.container import ImageReference
 from conch_contracts.spec.fields import DataKey, ObjectName, Quantity, RelativePath, SpecPart
 from conch_contracts.spec.rules import Rule, fields_set_in, matching, one_of, rule
 
+CLIMBS = "path must stay below /models of the engine's image on a cluster: remove the parts that are two dots"
+
 PathString = Annotated[str, Field(min_length=1, max_length=4096)]
 RepositoryId = Annotated[
     str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?$", max_length=193)
@@ -134,6 +136,18 @@ class SourceSpec(SpecPart):
     cluster. With an external engine only its tokenizer and config files are read."""
 
     one_source: ClassVar[Rule] = one_of("huggingFace", "s3", "pvc", "oci", "path")
+
+    @rule(
+        cel=r"!has(self.path) || !self.path.matches(r'(^|/)\.\.(/|$)')",
+        message=CLIMBS,
+    )
+    def _stays_below_models(self) -> bool:
+        return True  # On a laptop a path may lead anywhere; the operator on a cluster asks `climbs`.
+
+    @property
+    def climbs(self) -> bool:
+        """Return whether the path has a part that leads up."""
+        return ".." in (self.path or "").split("/")
 
     @property
     def downloaded(self) -> HuggingFaceSource | S3Source | None:
