@@ -9,6 +9,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import astuple, dataclass, field
 
+from conch_contracts.conditions import Reason
 from conch_contracts.names import Digest, EngineAddress, ModelId
 from conch_contracts.records import Engine, Route
 from conch_operator.contracts import contract_of, encoder_output
@@ -96,7 +97,8 @@ def plan_workloads(desired: Desired, observed: Observed) -> Plan:
         if engine.engine.phase in (EnginePhase.LEAVING, EnginePhase.STOPPING) and engine.name not in needed
     ]
     leaving = frozenset(engine.name for engine in ending)
-    dead = [engine for engine in observed.engines if _is_dead(engine)]
+    serving = {engine.engine.model for engine in observed.engines if engine.ready}
+    dead = [engine for engine in observed.engines if _is_dead(engine, others_serve=engine.engine.model in serving)]
     return Plan(
         models=desired.models,
         serve=tuple(model for model in served if model.deployment.spec.engine.external is None),
@@ -240,7 +242,8 @@ def _plan_engines(model: DesiredModel, observed: Observed) -> _ModelPlan:
     old = [engine for engine in staying if engine.engine.spec_hash != current_hash]
     successors = [] if observed.lacks_tokenizer(model.id, facts) else current
     remove = (*_surplus(current, wanted), *_replaceable(old, successors, wanted))
-    restart = tuple(engine for engine in current if _is_dead(engine) and engine not in remove)
+    serving = any(engine.ready for engine in present)
+    restart = tuple(engine for engine in current if _is_dead(engine, others_serve=serving) and engine not in remove)
     room = wanted + SURGE - len(staying) if old else wanted
     start = _missing(model, spec, facts.digest, present, min(wanted - len(current), room)) if spec else ()
     return _ModelPlan(start, restart, remove, _why(start, restart, remove, old))
@@ -314,8 +317,10 @@ def _may_serve(probe: Probe, served_before: bool) -> bool:
     return probe.verdict is ProbeVerdict.READY or (probe.verdict is ProbeVerdict.PENDING and served_before)
 
 
-def _is_dead(engine: ObservedEngine) -> bool:
-    return engine.engine.phase is EnginePhase.RUNNING and engine.probe.verdict is ProbeVerdict.DEAD
+def _is_dead(engine: ObservedEngine, *, others_serve: bool) -> bool:
+    """Return whether to start an engine again; loading in vain once more must not burden others that serve."""
+    dead = engine.engine.phase is EnginePhase.RUNNING and engine.probe.verdict is ProbeVerdict.DEAD
+    return dead and not (others_serve and engine.probe.reason is Reason.ENGINE_LOAD_FAILED)
 
 
 def _why(

@@ -112,7 +112,9 @@ def engine_answers(given: Input) -> Fault | None:
 
 def failing_engine(given: Input) -> Fault | None:
     """Return what is wrong with the first engine that fails, while others may serve."""
-    faults = (_of_engine(engine) for engine in _staying(given) if not engine.ready)
+    staying = _staying(given)
+    serving = any(engine.ready for engine in staying)
+    faults = (_of_engine(engine, others_serve=serving) for engine in staying if not engine.ready)
     return next((fault for fault in faults if fault.reason is not Reason.ENGINE_STARTING), None)
 
 
@@ -187,7 +189,7 @@ def _no_engine_is_wanted(given: Input) -> Fault | None:
     return Fault(Reason.NO_REPLICAS, "spec.replicas is 0; set it to 1 or more to serve the model.")
 
 
-def _of_engine(engine: ObservedEngine) -> Fault:
+def _of_engine(engine: ObservedEngine, *, others_serve: bool = False) -> Fault:
     if engine.engine.fault is not None:
         return engine.engine.fault
     if engine.engine.phase is EnginePhase.EXITED:
@@ -195,7 +197,11 @@ def _of_engine(engine: ObservedEngine) -> Fault:
     fault = _of_probe(engine.probe)
     if fault is None or not fault.message or fault.reason is Reason.ENGINE_UNREACHABLE:
         return Fault(Reason.ENGINE_STARTING, f"{engine.name} is starting.")
-    return Fault(fault.reason, f"{engine.name}: {fault.message}")
+    message = f"{engine.name}: {fault.message}"
+    if fault.reason is not Reason.ENGINE_LOAD_FAILED:
+        return Fault(fault.reason, message)
+    when = "when no other engine of the model serves" if others_serve else "by itself, until it loads"
+    return Fault(fault.reason, f"{message.rstrip('.')}. Mend the cause; the engine is started again {when}.")
 
 
 def _of_external(probe: Probe) -> Fault | None:

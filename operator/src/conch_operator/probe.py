@@ -5,6 +5,7 @@ is the engine's liveness. Each target has a task of its own, so a silent engine 
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
@@ -57,6 +58,8 @@ class Cadence:
     serving_s: float = 3.0
     patience: int = 2
     """Silences in a row after which an engine that has answered before counts as dead."""
+    reload_s: float = 30.0
+    """How long a server stays that could not load its model: it never tries again by itself, so a new one must."""
 
 
 class Prober:
@@ -99,20 +102,29 @@ class Prober:
         return self._verdicts.get(key, Probe())
 
     async def _follow(self, key: Hashable, target: Target) -> None:
-        answered, silences = False, 0
+        answered, silences, unloaded_at = False, 0, None
         while True:
             try:
                 await self._asker.ask(target)
-                answered, silences = True, 0
+                answered, silences, unloaded_at = True, 0, None
                 verdict = Probe(ProbeVerdict.READY, Reason.READY)
             except NoAnswer as error:
                 silences = silences + 1 if error.silent else 0
-                verdict = self._judge(error, answered=answered, silences=silences)
+                if error.reason is not Reason.ENGINE_LOAD_FAILED:
+                    unloaded_at = None
+                    verdict = self._judge(error, answered=answered, silences=silences)
+                else:
+                    unloaded_at = unloaded_at or time.monotonic()
+                    verdict = self._unloaded(error, time.monotonic() - unloaded_at)
             if verdict != self._verdicts.get(key):
                 self._verdicts[key] = verdict
                 self._changed()
             ready = verdict.verdict is ProbeVerdict.READY
             await asyncio.sleep(self._cadence.serving_s if ready else self._cadence.starting_s)
+
+    def _unloaded(self, error: NoAnswer, since_s: float) -> Probe:
+        verdict = ProbeVerdict.DEAD if since_s >= self._cadence.reload_s else ProbeVerdict.FAILING
+        return Probe(verdict, error.reason, str(error))
 
     def _judge(self, error: NoAnswer, *, answered: bool, silences: int) -> Probe:
         if answered and error.silent:

@@ -3,7 +3,7 @@ from collections.abc import Sequence
 import pytest
 
 from conch_contracts.conditions import Reason
-from conch_operator.plan import Plan, plan_processes
+from conch_operator.plan import Plan, Planner, plan_processes, plan_workloads
 from conch_operator.state import (
     Desired,
     DesiredModel,
@@ -18,6 +18,7 @@ from testkit.models import FACTS, READY, desired_model, engine
 
 PENDING = Probe()
 DEAD = Probe(ProbeVerdict.DEAD, Reason.ENGINE_PROBE_FAILED, "silent")
+UNLOADED = Probe(ProbeVerdict.DEAD, Reason.ENGINE_LOAD_FAILED, "no such layer")
 ON_GPU = {"vllm": {}, "resources": {"limits": {"nvidia.com/gpu": "1"}}}
 ONE = desired_model(replicas=1)
 TWO = desired_model(replicas=2)
@@ -75,6 +76,19 @@ def test_a_dead_engine_is_restarted_once(phase: EnginePhase, restarted: bool) ->
     result = planned(ONE, [dead])
     assert result.restart == ((dead.name,) if restarted else ())
     assert result.routes[ONE.id][1] == ()
+
+
+@pytest.mark.parametrize("plan", [plan_processes, plan_workloads])
+@pytest.mark.parametrize(
+    ("probe", "other", "restarted"),
+    [(UNLOADED, PENDING, True), (UNLOADED, UNLOADED, True), (UNLOADED, READY, False), (DEAD, READY, True)],
+)
+def test_a_model_is_loaded_again_only_while_nobody_serves_it(
+    plan: Planner, probe: Probe, other: Probe, restarted: bool
+) -> None:
+    engines = (engine(TWO, 0, probe=probe), engine(TWO, 1, probe=other))
+    steps = plan(Desired((TWO,)), Observed(sources={TWO.id: FACTS}, engines=engines))
+    assert (engines[0].name in steps.restart) == restarted
 
 
 def test_a_route_lists_only_engines_that_answer_and_stay() -> None:

@@ -57,7 +57,12 @@ def failing(reason: Reason, message: str) -> Probe:
         (
             MODEL,
             observed(engines=(engine(MODEL, probe=failing(Reason.ENGINE_LOAD_FAILED, "no such layer")),)),
-            *(PUBLISHED, "EngineReady", "EngineLoadFailed", "no such layer"),
+            *(
+                PUBLISHED,
+                "EngineReady",
+                "EngineLoadFailed",
+                "no such layer. Mend the cause; the engine is started again by itself",
+            ),
         ),
         (
             EXTERNAL,
@@ -103,7 +108,8 @@ def test_one_ready_engine_of_two_is_enough() -> None:
         (engine(MODEL, 1, phase=EnginePhase.STOPPING), ""),
         (
             engine(MODEL, 1, probe=failing(Reason.ENGINE_LOAD_FAILED, "no such layer")),
-            f"One engine fails while others serve: {engine(MODEL, 1).name}: no such layer",
+            f"One engine fails while others serve: {engine(MODEL, 1).name}: no such layer. Mend the cause; "
+            "the engine is started again when no other engine of the model serves.",
         ),
     ],
 )

@@ -55,6 +55,14 @@ async def test_the_verdict_follows_the_answers(answers: list[NoAnswer | None], v
         assert prober.verdict("key").verdict is verdict
 
 
+async def test_a_server_that_could_not_load_its_model_has_to_go_after_a_while() -> None:
+    engine = ScriptedEngine(None, REFUSED)
+    async with Prober(engine, lambda: None, Cadence(starting_s=0, serving_s=0, reload_s=0)) as prober:
+        prober.watch({"key": TARGET})
+        await engine.finished.wait()
+        assert prober.verdict("key") == Probe(ProbeVerdict.DEAD, Reason.ENGINE_LOAD_FAILED, "no such layer")
+
+
 async def test_a_new_incarnation_starts_without_a_verdict() -> None:
     engine = ScriptedEngine(None)
     async with Prober(engine, lambda: None, AT_ONCE) as prober:
