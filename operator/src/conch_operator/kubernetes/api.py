@@ -119,6 +119,15 @@ class KubernetesApi:
         path = kind.path(namespace, name, subresource)
         return await self._write("PATCH", path, change, {"fieldManager": FIELD_MANAGER}, headers)
 
+    async def reset(self, kind: Kind, made: Object) -> Object:
+        """Throw away what an existing object holds beside its metadata, and put what is described in its place."""
+        meta = made["metadata"]
+        headers = {"Content-Type": "application/json-patch+json"}
+        fields = [name for name in made if name not in ("apiVersion", "kind", "metadata")]
+        change = [{"op": "add", "path": f"/{name}", "value": made[name]} for name in fields]
+        path = kind.path(meta["namespace"], meta["name"])
+        return await self._write("PATCH", path, change, {"fieldManager": FIELD_MANAGER}, headers)
+
     async def create(self, kind: Kind, made: Object) -> Object:
         """Make a new object."""
         return await self._write("POST", kind.path(made["metadata"]["namespace"]), made, {}, {})
@@ -139,7 +148,7 @@ class KubernetesApi:
                 raise
 
     async def _write(
-        self, method: str, path: str, body: Object, query: Mapping[str, str], headers: Mapping[str, str]
+        self, method: str, path: str, body: Object | list[Object], query: Mapping[str, str], headers: Mapping[str, str]
     ) -> Object:
         if not self._may_write():
             raise NotLeading(f"{method} {path} was not sent: this process does not hold the Lease any more.")
@@ -162,7 +171,7 @@ class KubernetesApi:
         method: str,
         path: str,
         *,
-        body: Object | None = None,
+        body: Object | list[Object] | None = None,
         query: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Object:
@@ -177,7 +186,12 @@ class KubernetesApi:
         return answer
 
     async def _send(
-        self, method: str, path: str, body: Object | None, query: Mapping[str, str], headers: Mapping[str, str]
+        self,
+        method: str,
+        path: str,
+        body: Object | list[Object] | None,
+        query: Mapping[str, str],
+        headers: Mapping[str, str],
     ) -> tuple[int, str, float]:
         """Return status, text and how long to wait before trying again."""
         assert self._client is not None

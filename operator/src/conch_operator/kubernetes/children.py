@@ -3,6 +3,9 @@
 A difference is a missing object, another hash label, or a change that somebody else made since our last write: of the
 generation, or of the resourceVersion for kinds that have none. The first round after a start writes everything once,
 which changes nothing on objects that are right. What the server refuses for one object holds up no other.
+
+Other people's fields are left alone, unless ours are invalid beside them (two ports of one name, for instance): then
+everything that they changed is thrown away, once for each change, and the next round writes the object as usual.
 """
 
 import logging
@@ -13,6 +16,8 @@ from conch_operator.kubernetes.api import ApiError, KubernetesApi
 from conch_operator.kubernetes.kinds import Kind, Object, kind_of
 
 log = logging.getLogger(__name__)
+
+_INVALID = 422
 
 SELECTOR = f"{MANAGED_BY_LABEL}={OPERATOR},{MODEL_LABEL}"
 
@@ -40,6 +45,7 @@ class Children:
         self._labels = labels
         self._found: dict[Key, Object] = {}
         self._written: dict[Key, str] = {}
+        self._reset: dict[Key, str] = {}
 
     async def observe(self) -> None:
         """Read what is there: a complete list."""
@@ -50,6 +56,7 @@ class Children:
                     found[_key(kind, item)] = item
         self._found = found
         self._written = {key: mark for key, mark in self._written.items() if key in found}
+        self._reset = {key: mark for key, mark in self._reset.items() if key in found}
 
     async def ensure(self, made: Object) -> None:
         """Make one object be as it was planned; raises Refused, and ApiError when no answer comes."""
@@ -63,7 +70,9 @@ class Children:
         except ApiError as error:
             if not error.answered:
                 raise
-            raise Refused(str(error)) from error
+            if error.status == _INVALID and await self._is_reset(kind, made):
+                return
+            raise Refused(f"{kind.name} {made['metadata']['name']}: {error}") from error
         self._found[key] = live
         self._written[key] = _mark(live)
 
@@ -78,9 +87,33 @@ class Children:
         for key in [key for key in self._found if key not in wanted]:
             await self._delete(key)
 
+    def has(self, made: Object) -> bool:
+        """Return whether an object is there, in whatever shape."""
+        return key_of(made) in self._found
+
     def has_any(self, label: str, value: str) -> bool:
         """Return whether an object with this label is there."""
         return any(item["metadata"].get("labels", {}).get(label) == value for item in self._found.values())
+
+    async def _is_reset(self, kind: Kind, made: Object) -> bool:
+        """Put an object back that cannot be merged; return whether that changed something, so that the next may."""
+        key = _key(kind, made)
+        item = self._found.get(key)
+        if item is None or "deletionTimestamp" in item["metadata"] or self._reset.get(key) == _mark(item):
+            return False
+        try:
+            live = await self._api.reset(kind, made)
+        except ApiError as error:
+            if not error.answered:
+                raise
+            return False
+        self._reset[key] = _mark(live)
+        changed = _mark(live) != _mark(item)
+        if changed:
+            log.warning(
+                "An object was reset, since ours is invalid beside what somebody changed.", extra={"object": key}
+            )
+        return changed
 
     async def _delete(self, key: Key) -> None:
         item = self._found[key]

@@ -11,7 +11,7 @@ from conch_contracts.spec.source import CLIMBS
 from conch_operator.kubernetes.agents import Agents, AgentUnavailable
 from conch_operator.kubernetes.api import ApiError, KubernetesApi
 from conch_operator.kubernetes.children import Children, Key, Refused, key_of
-from conch_operator.kubernetes.kinds import POD, Object, children_of
+from conch_operator.kubernetes.kinds import CONFIG_MAP, NETWORK_POLICY, POD, Object, children_of, kind_of
 from conch_operator.kubernetes.pod_events import PodEvents
 from conch_operator.kubernetes.pods import agent_host, pod_fault, pod_name, read_engine, serves
 from conch_operator.plan import Plan
@@ -27,6 +27,10 @@ LONGEST_HOLD_S = 30.0
 """How long a pod that is to end goes on serving while its replacement starts; the agent holds it longer than that."""
 ALONE_S = 10.0
 """How long it is held when no replacement comes at all, because its namespace goes for instance."""
+
+_NEEDED_FIRST = (NETWORK_POLICY, CONFIG_MAP)
+"""Without these no engine may start: one would be open to everybody, or lack its repository."""
+_NEXT_STEP = "Correct what it names in the spec, or ask whoever runs the cluster; it is tried again."
 
 
 class KubernetesEngines:
@@ -52,6 +56,7 @@ class KubernetesEngines:
         self._released: set[EngineName] = set()
         self._events = PodEvents(api, clock)
         self._told: Mapping[EngineName, Fault] = {}
+        self._refused: Mapping[ModelId, Fault] = {}
         self.pods: Mapping[EngineName, Object] = {}
 
     async def observe(self) -> None:
@@ -82,19 +87,36 @@ class KubernetesEngines:
         wanted: set[Key] = set()
         for models, made in self._made(steps, refused):
             wanted.update(key_of(one) for one in made)
-            try:
-                for one in made:
-                    await self._children.ensure(one)
-            except Refused as error:
-                fault = Fault(Reason.REJECTED, f"The API server refused an object of the model: {error}")
-                refused |= {model.id: fault for model in models}
+            if said := await self._ensure(made):
+                message = f"The API server refused an object of the model: {said.rstrip('.')}. {_NEXT_STEP}"
+                refused |= {model.id: Fault(Reason.REJECTED, message) for model in models}
         await self._children.prune(wanted, {model.uid for model in steps.models})
         for name in steps.restart:
             await self._tell(name, self._agents.condemn)
         for name in steps.stop:
             if name not in self._released and await self._tell(name, self._agents.release):
                 self._released.add(name)
+        self._log_news(refused)
         return refused
+
+    async def _ensure(self, made: Sequence[Object]) -> str:
+        """Make each object be there, whatever became of the others; return what was refused, empty when nothing was."""
+        refused: list[str] = []
+        for one in made:
+            try:
+                await self._children.ensure(one)
+            except Refused as error:
+                refused.append(str(error))
+                if kind_of(one) in _NEEDED_FIRST and not self._children.has(one):
+                    break
+        return " ".join(refused)
+
+    def _log_news(self, refused: Mapping[ModelId, Fault]) -> None:
+        """Log each refusal once."""
+        for model, fault in refused.items():
+            if self._refused.get(model) != fault:
+                log.warning("A model cannot be run as it is wanted.", extra={"model": model, "error": fault.message})
+        self._refused = dict(refused)
 
     async def mark_serving(self, names: frozenset[EngineName]) -> None:
         """Open the readiness gate of pods that requests reach, and close that of others."""

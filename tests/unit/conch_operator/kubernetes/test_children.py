@@ -17,6 +17,7 @@ class Server(KubernetesApi):
         self.objects: dict[tuple[str, str], Object] = {}
         self.writes: list[str] = []
         self.error: ApiError | None = None
+        self.unmergeable: set[str] = set()
 
     async def list_all(
         self, kind: Kind, namespace: str | None, *, labels: str | None = None, metadata_only: bool = False
@@ -27,6 +28,8 @@ class Server(KubernetesApi):
         self.writes.append(f"apply {made['metadata']['name']}")
         if self.error is not None:
             raise self.error
+        if made["metadata"]["name"] in self.unmergeable:
+            raise ApiError(422, "Duplicate value")
         key = (kind.plural, made["metadata"]["name"])
         before = self.objects.get(key)
         version = int(before["metadata"]["resourceVersion"]) if before else 0
@@ -34,6 +37,17 @@ class Server(KubernetesApi):
         meta = {**made["metadata"], "uid": "u", "resourceVersion": str(version if same else version + 1)}
         self.objects[key] = {"metadata": meta, "made": made}
         return copy.deepcopy(self.objects[key])
+
+    async def reset(self, kind: Kind, made: Object) -> Object:
+        name = made["metadata"]["name"]
+        self.writes.append(f"reset {name}")
+        if self.error is not None:
+            raise self.error
+        item = self.objects[(kind.plural, name)]
+        if name in self.unmergeable:
+            self.unmergeable.remove(name)
+            item["metadata"]["resourceVersion"] += "1"
+        return copy.deepcopy(item)
 
     async def delete(self, kind: Kind, found: Object) -> None:
         self.writes.append(f"delete {found['metadata']['name']}")
@@ -108,6 +122,41 @@ async def test_what_the_server_says_of_one_object_is_a_refusal_of_that_object(wo
         await world.children.ensure(config_map())
     world.server.error = None
     assert await world.round(config_map()) == ["apply a"]
+
+
+async def test_what_cannot_be_merged_with_a_change_by_hand_is_reset_and_written(world: World) -> None:
+    await world.round(config_map())
+    world.server.unmergeable = {"a"}
+    world.server.objects[("configmaps", "a")]["metadata"]["resourceVersion"] = "9"
+    assert await world.round(config_map()) == ["apply a", "reset a"]
+    assert await world.round(config_map()) == ["apply a"]
+    assert await world.round(config_map()) == []
+
+
+async def test_what_is_invalid_in_itself_is_reset_in_vain_and_refused(world: World) -> None:
+    await world.round(config_map())
+    world.server.error = ApiError(422, "spec is wrong")
+    with pytest.raises(Refused, match="ConfigMap a: spec is wrong"):
+        await world.round(config_map(content="y"))
+    assert world.server.writes == ["apply a", "reset a"]
+
+
+async def test_an_object_that_a_reset_does_not_change_is_not_reset_again(world: World) -> None:
+    await world.round(config_map())
+
+    class Picky(Server):
+        async def apply(self, kind: Kind, made: Object) -> Object:
+            self.writes.append("apply")
+            raise ApiError(422, "a policy says no")
+
+    picky = Picky()
+    picky.objects = world.server.objects
+    children = Children(picky, [None], (CONFIG_MAP, DEPLOYMENT), SELECTOR)
+    for _ in range(3):
+        await children.observe()
+        with pytest.raises(Refused, match="a policy says no"):
+            await children.ensure(config_map(content="y"))
+    assert picky.writes == ["apply", "reset a", "apply", "apply"]
 
 
 @pytest.mark.parametrize("status", [0, 401, 429])

@@ -6,7 +6,7 @@ from conch_contracts.conditions import Reason
 from conch_contracts.names import SERVING_GATE
 from conch_contracts.spec.source import CLIMBS
 from conch_operator.kubernetes.agents import Agents
-from conch_operator.kubernetes.api import KubernetesApi
+from conch_operator.kubernetes.api import ApiError, KubernetesApi
 from conch_operator.kubernetes.engines import ALONE_S, LONGEST_HOLD_S, KubernetesEngines
 from conch_operator.kubernetes.kinds import POD, Kind, Object
 from conch_operator.plan import Plan
@@ -114,3 +114,43 @@ async def test_no_reader_is_made_for_a_path_that_leads_up() -> None:
     model = desired_model(source={"path": "../etc"}, engine={"external": {"grpc": "triton:8001", "dialect": "tokens"}})
     refused = await engines.act(Plan(models=(model,), external=(model,)))
     assert CLIMBS in refused[model.id].message
+
+
+class Refusing(Pods):
+    """An API server that keeps what is applied, but refuses objects by their kind."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.refused = kind
+        self.kinds: list[str] = []
+
+    async def apply(self, kind: Kind, made: Object) -> Object:
+        if kind.name == self.refused:
+            raise ApiError(403, "quota says no")
+        self.kinds.append(kind.name)
+        return {**made, "metadata": {**made["metadata"], "uid": "u", "resourceVersion": "1"}}
+
+
+@pytest.mark.parametrize(
+    ("refused", "made"),
+    [
+        ("Service", ["ConfigMap", "PodDisruptionBudget", "Deployment"]),
+        ("PodDisruptionBudget", ["ConfigMap", "Service", "Deployment"]),
+        ("Deployment", ["ConfigMap", "Service", "PodDisruptionBudget"]),
+        ("ConfigMap", []),
+    ],
+)
+async def test_a_refused_object_holds_up_only_those_that_need_it(
+    refused: str, made: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    api, model = Refusing(refused), desired_model(source={"oci": {"image": "example.com/model:1"}})
+    engines = KubernetesEngines(api, Agents(), EngineSettings(agent_image="a", images={"cpu": "c"}), [None])
+    for _ in range(2):
+        api.kinds.clear()
+        await engines.observe()
+        faults = await engines.act(Plan(serve=(model,), models=(model,)))
+        assert api.kinds == made
+        assert faults[model.id].reason is Reason.REJECTED
+        assert f"{refused} tiny-" in faults[model.id].message
+        assert "quota says no. Correct what it names" in faults[model.id].message
+    assert [record.message for record in caplog.records] == ["A model cannot be run as it is wanted."]

@@ -1,0 +1,52 @@
+"""What the API server refuses: told in the status, cured where it can be, and no obstacle to anything else."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from testkit.kubernetes import Cluster, Images, definition, fresh_namespace
+from testkit.operators import Plane, Process, bare_plane
+from testkit.waiting import eventually
+
+DRIFT_S = 30
+
+
+@pytest.fixture(scope="module")
+def world(cluster: Cluster, images: Images, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
+    folder = tmp_path_factory.mktemp("plane")
+    with definition(cluster), fresh_namespace(cluster) as namespace, bare_plane(namespace, images, folder) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def operator(world: Plane) -> Iterator[Process]:
+    with world.operator(round_s=1) as process:
+        yield process
+        world.clear()
+
+
+@pytest.mark.parametrize(
+    ("kind", "change"),
+    [
+        pytest.param("service", {"spec": {"ports": [{"name": "grpc", "port": 9999}]}}, id="ports"),
+        pytest.param("pdb", {"spec": {"maxUnavailable": None, "minAvailable": 1}}, id="budget"),
+    ],
+)
+async def test_a_child_that_cannot_be_merged_any_more_comes_back(
+    world: Plane, operator: Process, kind: str, change: dict[str, object]
+) -> None:
+    name = f"edited-{kind}"
+    world.namespace.apply(world.unschedulable(name))
+    await eventually(lambda: world.condition(name).get("reason") == "Unschedulable", "the model", timeout_s=60)
+    before = world.namespace.get(kind, f"{name}-engine")
+    world.namespace.kubectl("patch", kind, f"{name}-engine", "--type=merge", "-p", json.dumps(change))
+    world.namespace.kubectl("scale", "mdep", name, "--replicas=2")
+
+    def is_right() -> bool:
+        found = world.namespace.get(kind, f"{name}-engine")
+        replicas = world.namespace.get("deployment", f"{name}-engine")["spec"]["replicas"]
+        return found["spec"] == before["spec"] and replicas == 2
+
+    await eventually(is_right, "the object and the replicas", timeout_s=DRIFT_S)
+    assert world.namespace.get(kind, f"{name}-engine")["metadata"]["uid"] == before["metadata"]["uid"]
