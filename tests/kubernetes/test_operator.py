@@ -64,7 +64,7 @@ def test_the_status_says_what_there_is(world: Plane, tiny: str) -> None:
     assert len(status["tokenizerDigest"]) == 64
     conditions = {one["type"]: one["status"] for one in status["conditions"]}
     assert conditions == dict.fromkeys(
-        ("SourceReady", "TokenizerReady", "EngineReady", "RoutePublished", "WorkersReady", "Ready"), "True"
+        ("SourceReady", "TokenizerReady", "EngineReady", "RoutePublished", "WorkersReady", "Applied", "Ready"), "True"
     )
     pods = json.loads(world.namespace.kubectl("get", "pods", "-l", status["selector"], "-o", "json"))
     assert len(pods["items"]) == 1

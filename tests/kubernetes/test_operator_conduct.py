@@ -17,7 +17,7 @@ from testkit.waiting import eventually
 
 FIRST_WORD_S = 2
 CHILDREN = ("configmap", "deployment", "poddisruptionbudget", "service")
-CONDITIONS = {"SourceReady", "TokenizerReady", "EngineReady", "RoutePublished", "WorkersReady", "Ready"}
+CONDITIONS = {"SourceReady", "TokenizerReady", "EngineReady", "RoutePublished", "WorkersReady", "Applied", "Ready"}
 
 
 @pytest.fixture(scope="module")

@@ -50,3 +50,26 @@ async def test_a_child_that_cannot_be_merged_any_more_comes_back(
 
     await eventually(is_right, "the object and the replicas", timeout_s=DRIFT_S)
     assert world.namespace.get(kind, f"{name}-engine")["metadata"]["uid"] == before["metadata"]["uid"]
+
+
+@pytest.mark.parametrize(
+    ("name", "engine", "says"),
+    [
+        pytest.param("selecting", {"nodeSelector": {"a b": "x"}}, "a b", id="Deployment"),
+    ],
+)
+async def test_a_refused_edit_is_told_while_the_model_goes_on_serving(
+    world: Plane, operator: Process, name: str, engine: dict[str, object], says: str
+) -> None:
+    world.namespace.apply(world.model(name))
+    world.wait_ready(name, timeout_s=180)
+    world.namespace.kubectl("patch", "mdep", name, "--type=merge", "-p", json.dumps({"spec": {"engine": engine}}))
+    await eventually(lambda: world.condition(name, "Applied").get("status") == "False", "the refusal", timeout_s=60)
+    ready, applied = world.condition(name), world.condition(name, "Applied")
+    assert (ready["status"], ready["reason"], applied["reason"]) == ("True", "Rejected", "Rejected")
+    assert says in applied["message"]
+    assert says in ready["message"]
+    cured = json.dumps({"spec": {"engine": dict.fromkeys(engine)}})
+    world.namespace.kubectl("patch", "mdep", name, "--type=merge", "-p", cured)
+    await eventually(lambda: world.condition(name, "Applied").get("status") == "True", "the cure", timeout_s=60)
+    assert world.condition(name)["reason"] == "Ready"

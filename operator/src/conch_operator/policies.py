@@ -118,6 +118,12 @@ def failing_engine(given: Input) -> Fault | None:
     return next((fault for fault in faults if fault.reason is not Reason.ENGINE_STARTING), None)
 
 
+def is_applied(given: Input) -> Fault | None:
+    """Object while the cluster refuses what is made for the model, whether older engines serve or not."""
+    refused = given.observed.rejected.get(given.model.id)
+    return refused if refused is not None and refused.reason in (Reason.REJECTED, Reason.NOT_HERE) else None
+
+
 def route_is_published(given: Input) -> Fault | None:
     """Object until the data plane can read the route."""
     if given.published.error is not None:

@@ -14,7 +14,7 @@ from conch_contracts.conditions import (
     set_condition,
 )
 from conch_contracts.names import Digest, ModelId, ServedName
-from conch_operator.policies import Input, failing_engine, judge
+from conch_operator.policies import Input, failing_engine, is_applied, judge
 from conch_operator.routes import claims_of, unused_defaults
 from conch_operator.state import (
     Desired,
@@ -114,8 +114,13 @@ def _conditions(given: Input, conditions: tuple[Condition, ...], now: str) -> tu
     generation = given.model.generation
     for kind, fault in judge(given).items():
         conditions = set_condition(conditions, _condition(kind, fault, now, generation))
+    refused = is_applied(given)
+    conditions = set_condition(conditions, _condition(ConditionType.APPLIED, refused, now, generation))
     status, reason, message = derive_ready(conditions)
-    message = message or " ".join(filter(None, (_lost_names(given), _unused_defaults(given), _failing_engine(given))))
+    if status is ConditionStatus.TRUE:
+        reason = refused.reason if refused else reason
+        said = (_refused(refused), _lost_names(given), _unused_defaults(given), _failing_engine(given))
+        message = " ".join(filter(None, said))
     ready = Condition(
         type=ConditionType.READY,
         status=status,
@@ -157,6 +162,10 @@ def _unused_defaults(given: Input) -> str:
     facts = given.observed.sources.get(given.model.id)
     unused = ", ".join(unused_defaults(given.model, facts)) if isinstance(facts, SourceFacts) else ""
     return f"Serves without defaults of generation_config.json that its engine cannot obey: {unused}." if unused else ""
+
+
+def _refused(fault: Fault | None) -> str:
+    return f"Serves while a change is refused: {fault.message}" if fault else ""
 
 
 def _failing_engine(given: Input) -> str:

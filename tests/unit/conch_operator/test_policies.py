@@ -9,6 +9,7 @@ from conch_operator.state import (
     Desired,
     DesiredModel,
     EnginePhase,
+    Fault,
     GenerationFacts,
     Observed,
     ObservedEngine,
@@ -118,6 +119,29 @@ def test_an_engine_that_fails_beside_one_that_serves_is_told(other: ObservedEngi
     ready = status.condition(ConditionType.READY)
     assert ready is not None
     assert (ready.status, ready.message) == (ConditionStatus.TRUE, says)
+
+
+@pytest.mark.parametrize("reason", [Reason.REJECTED, Reason.NOT_HERE])
+def test_a_refused_change_is_told_while_the_model_serves_and_forgotten_when_it_is_taken(reason: Reason) -> None:
+    seen = observed(rejected={MODEL.id: Fault(reason, "Bad nodeSelector.")})
+    refused = describe(Desired((MODEL,)), seen, PUBLISHED, {}, "now")
+    ready, applied = (refused[MODEL.id].condition(kind) for kind in (ConditionType.READY, ConditionType.APPLIED))
+    assert ready is not None
+    assert applied is not None
+    assert (ready.status, ready.reason) == (ConditionStatus.TRUE, reason)
+    assert ready.message == "Serves while a change is refused: Bad nodeSelector."
+    assert (applied.status, applied.reason, applied.message) == (ConditionStatus.FALSE, reason, "Bad nodeSelector.")
+    cured = describe(Desired((MODEL,)), observed(), PUBLISHED, refused, "later")[MODEL.id]
+    assert {(one.status, one.reason, one.message) for one in cured.conditions} == {("True", Reason.READY, "")}
+
+
+def test_a_refused_model_without_an_engine_is_not_ready() -> None:
+    seen = observed(engines=(), rejected={MODEL.id: Fault(Reason.REJECTED, "A quota.")})
+    status = describe(Desired((MODEL,)), seen, PUBLISHED, {}, "now")[MODEL.id]
+    found = {one.type: (one.status, one.reason) for one in status.conditions}
+    assert found[ConditionType.ENGINE_READY] == (ConditionStatus.FALSE, Reason.REJECTED)
+    assert found[ConditionType.APPLIED] == (ConditionStatus.FALSE, Reason.REJECTED)
+    assert found[ConditionType.READY] == (ConditionStatus.FALSE, Reason.REJECTED)
 
 
 def test_an_external_engine_that_answers_makes_ready() -> None:

@@ -19,6 +19,8 @@ class ConditionType(StrEnum):
     ENGINE_READY = "EngineReady"
     ROUTE_PUBLISHED = "RoutePublished"
     WORKERS_READY = "WorkersReady"
+    APPLIED = "Applied"
+    """Whether the cluster takes what is made for the model. Ready does not need it: older engines may serve."""
     READY = "Ready"
 
 
@@ -145,8 +147,9 @@ def set_condition(conditions: Sequence[Condition], new: Condition) -> tuple[Cond
 
 
 def derive_ready(conditions: Sequence[Condition]) -> tuple[ConditionStatus, Reason, str]:
-    """Return status, reason and message of Ready: those of the first condition that does not hold."""
-    order: list[ConditionType] = [kind for kind in ConditionType if kind is not ConditionType.READY]
+    """Return status, reason and message of Ready: those of the first condition that does not hold, Applied aside."""
+    aside = (ConditionType.APPLIED, ConditionType.READY)
+    order: list[ConditionType] = [kind for kind in ConditionType if kind not in aside]
     for condition in sorted((c for c in conditions if c.type in order), key=lambda c: order.index(c.type)):
         if condition.status is not ConditionStatus.TRUE:
             return condition.status, condition.reason, condition.message

@@ -21,6 +21,8 @@ log = logging.getLogger(__name__)
 
 _LONGEST_NOTE = 1000
 _ON_THE_WAY = (Reason.WAITING, Reason.DOWNLOADING, Reason.ENGINE_STARTING, Reason.ROUTE_PENDING, Reason.NO_REPLICAS)
+_REFUSED = (Reason.REJECTED, Reason.NOT_HERE)
+"""With these a model can be ready, as it was before the change that is refused."""
 
 
 class Telling:
@@ -113,8 +115,9 @@ def status_body(status: ModelStatus, item: Object) -> Object:
 def event_body(item: Object, ready: Condition, instance: str) -> Object:
     """Return the Event that says how a model's readiness has changed; its name stands for this very transition."""
     meta = item["metadata"]
-    normal = ready.status is not ConditionStatus.FALSE or ready.reason in _ON_THE_WAY
-    key = f"{meta['uid']} {ready.status} {ready.reason} {ready.last_transition_time}"
+    fails = ready.status is ConditionStatus.FALSE or ready.reason in _REFUSED
+    normal = not fails or ready.reason in _ON_THE_WAY
+    key = f"{meta['uid']} {ready.status} {ready.reason} {ready.last_transition_time} {ready.observed_generation}"
     return {
         "apiVersion": EVENT.api_version,
         "kind": EVENT.name,

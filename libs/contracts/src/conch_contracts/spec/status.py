@@ -35,5 +35,6 @@ class ModelDeploymentStatus(BaseModel):
             json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
         ),
     ] = ()
-    """SourceReady, TokenizerReady, EngineReady, RoutePublished, WorkersReady, and Ready, which is True when all others
-    are; the first that is not gives its reason and message."""
+    """SourceReady, TokenizerReady, EngineReady, RoutePublished, WorkersReady, and Ready, which is True when all of
+    these are; the first that is not gives its reason and message. Applied is False while the cluster refuses a change,
+    also of a model that serves as before."""
