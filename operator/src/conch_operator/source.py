@@ -178,9 +178,9 @@ def _check_is_local(model: DesiredModel) -> None:
 
 def _check_folder(folder: Path) -> None:
     if not folder.exists():
-        raise SourceError(Reason.FOLDER_MISSING, f"The folder {folder} does not exist. Check spec.source.path.")
+        raise SourceError(Reason.FOLDER_MISSING, f"The folder {folder} does not exist. Check spec.source.")
     if not folder.is_dir():
-        raise SourceError(Reason.FOLDER_MISSING, f"{folder} is not a folder. Check spec.source.path.")
+        raise SourceError(Reason.FOLDER_MISSING, f"{folder} is not a folder. Check spec.source.")
 
 
 def _check_weights(folder: Path, needs: FolderNeeds) -> None:

@@ -25,6 +25,9 @@ from conch_operator.state import ClusterEngine, EngineContract, EngineName, Engi
 
 _IMAGE_REASONS = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
 _CREATION_REASONS = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
+_WHAT_DECIDES = "Check resources, nodeSelector, tolerations and affinity in spec.engine, or add a node."
+_OPTION = re.compile(r"^[ \t]+--[a-z0-9-]+(?: <[^>\n]*>)?$", re.MULTILINE)
+"""How Triton lists an option in its usage; the description comes in lines of its own."""
 _MISSING = (
     (re.compile(r'persistentvolumeclaim "(?P<name>[^"]+)" not found'), Reason.CLAIM_NOT_FOUND, "PersistentVolumeClaim"),
     (re.compile(r'secret "(?P<name>[^"]+)" not found'), Reason.SECRET_NOT_FOUND, "Secret"),
@@ -149,7 +152,8 @@ def _unschedulable(conditions: Iterable[Object]) -> Fault | None:
         if condition["type"] == "PodScheduled" and condition.get("reason") == "Unschedulable":
             if (missing := missing_object(one_line(condition.get("message", "")))) is not None:
                 return missing
-            return Fault(Reason.UNSCHEDULABLE, f"No node can run the engine: {one_line(condition.get('message', ''))}")
+            cause = one_line(condition.get("message", "")).rstrip(".")
+            return Fault(Reason.UNSCHEDULABLE, f"No node can run the engine: {cause}. {_WHAT_DECIDES}")
     return None
 
 
@@ -178,9 +182,18 @@ def _last_line(ended: Object) -> str:
     return one_line(lines[-1]) if lines else ""
 
 
+def _printed_its_options(message: str) -> bool:
+    """Tell whether the end of a log is Triton's usage: what is wrong stood before it, too far up to be kept."""
+    return _OPTION.search(message) is not None
+
+
 def _ending(ended: Object) -> str:
     how = f"ended with exit code {ended.get('exitCode')}"
     reason = ended.get("reason")
     why = f" ({reason})" if reason not in (None, "Error", "Completed") else ""
+    if _printed_its_options(str(ended.get("message", ""))):
+        return (
+            f"{how}{why}: Triton printed its list of options, as for one that it cannot read. Check spec.engine.args."
+        )
     last = _last_line(ended).rstrip(".")
     return f"{how}{why}{': ' + last if last else ''}."

@@ -113,13 +113,20 @@ class AgentSources:
     async def _with_template(self, model: DesiredModel, answer: Answer) -> Answer:
         """Add the chat template that the ModelDeployment sets instead of the folder's."""
         if isinstance(answer, SourceFault):
-            return answer
+            return _explained(model, answer)
         template = await self._templates.of(model)
         return template if isinstance(template, SourceFault) else replace(answer, chat_template=template)
 
 
 def _is_on_its_way(answer: Answer) -> bool:
     return isinstance(answer, SourceFault) and answer.reason in _ON_THE_WAY
+
+
+def _explained(model: DesiredModel, fault: SourceFault) -> SourceFault:
+    """Name what else keeps an image's folder away: a node that cannot mount images leaves it out without a word."""
+    if fault.reason is not Reason.FOLDER_MISSING or model.deployment.spec.source.oci is None:
+        return fault
+    return replace(fault, message=f"{fault.message.removesuffix('.')}.oci, and that its nodes mount images as volumes.")
 
 
 def _answer(report: SourceReport) -> Answer:

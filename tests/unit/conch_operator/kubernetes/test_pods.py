@@ -114,6 +114,20 @@ def test_the_last_line_of_an_engine_ends_with_one_full_stop() -> None:
     assert engine.detail == "ended with exit code 1: Default is 0."
 
 
+@pytest.mark.parametrize(
+    ("end", "says"),
+    [
+        ("  --log-format <string>\n\tSet the log format.\n\tDefault is 0.\n", "list of options, as for one"),
+        ("usage: python --model m\nerror: unknown --option\n", "exit code 1: error: unknown --option."),
+    ],
+)
+def test_an_engine_that_printed_its_options_says_where_to_look(end: str, says: str) -> None:
+    found = pod(container("triton", {"waiting": {"reason": "CrashLoopBackOff"}}, lastState=ended(1, end)))
+    engine = read_engine(found, held=False)
+    assert engine is not None
+    assert says in engine.detail
+
+
 def test_an_engine_is_reached_at_its_pods_address() -> None:
     found = pod(container("triton", RUNNING))
     found["status"]["podIP"] = "fd00::7"
@@ -168,7 +182,11 @@ def _download(*, now: dict[str, Any], last: dict[str, Any] | None = None) -> dic
             Reason.SECRET_NOT_FOUND,
             "The key token in Secret models/hub is missing",
         ),
-        (pod(conditions=[UNSCHEDULABLE]), Reason.UNSCHEDULABLE, "No node can run the engine: 0/3 nodes fit."),
+        (
+            pod(conditions=[UNSCHEDULABLE]),
+            Reason.UNSCHEDULABLE,
+            "No node can run the engine: 0/3 nodes fit. Check resources, nodeSelector, tolerations",
+        ),
         (
             pod(conditions=[UNSCHEDULABLE | {"message": '0/1 nodes: persistentvolumeclaim "models" not found.'}]),
             Reason.CLAIM_NOT_FOUND,

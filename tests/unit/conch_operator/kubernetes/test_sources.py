@@ -1,12 +1,15 @@
 from typing import Any
 
+import pytest
+
+from conch_contracts.conditions import Reason
 from conch_contracts.names import Digest
-from conch_operator.agent.report import FolderReport, SourceReport
+from conch_operator.agent.report import FaultReport, FolderReport, SourceReport
 from conch_operator.kubernetes.agents import Agents, AgentUnavailable
 from conch_operator.kubernetes.api import KubernetesApi
 from conch_operator.kubernetes.kinds import Object
 from conch_operator.kubernetes.sources import AgentSources
-from conch_operator.state import DesiredModel, EngineName, SourceFacts
+from conch_operator.state import DesiredModel, EngineName, SourceFacts, SourceFault
 from testkit.models import desired_model
 
 OLD, NEW = Digest("a" * 64), Digest("b" * 64)
@@ -53,3 +56,30 @@ async def test_the_newest_pod_tells_what_the_folder_says_and_each_its_own_tokeni
     del pods[0]
     await facts_of(sources, MODEL)
     assert sources.tokenizer_of(EngineName("local/old")) is None
+
+
+class Missing(Agents):
+    """Agents whose folder is not there."""
+
+    async def source(self, host: str) -> SourceReport:
+        reason = Reason.FOLDER_MISSING
+        return SourceReport(
+            fault=FaultReport(reason=reason, message=f"The folder /{host} does not exist. Check spec.source.")
+        )
+
+
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        ({"oci": {"image": "r.io/m"}}, "Check spec.source.oci, and that its nodes mount images as volumes."),
+        ({"path": "m"}, "Check spec.source."),
+    ],
+)
+async def test_a_folder_that_an_image_should_bring_is_missing_for_one_more_reason(
+    source: dict[str, Any], says: str
+) -> None:
+    model = desired_model("m", source=source)
+    sources = AgentSources(KubernetesApi(), Missing(), lambda: [pod("new", 1)])
+    found = (await sources.read_all([model]))[model.id]
+    assert isinstance(found, SourceFault)
+    assert found.message == f"The folder /new does not exist. {says}"
