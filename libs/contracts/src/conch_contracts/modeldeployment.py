@@ -20,12 +20,19 @@ from conch_contracts.spec.engine import EngineSpec, Quantization
 from conch_contracts.spec.fields import Flag, Integer, SpecPart
 from conch_contracts.spec.generation import GenerationSpec
 from conch_contracts.spec.routing import RoutingSpec
-from conch_contracts.spec.rules import Obeys, Rule, Transition, fields_set_in, rule
+from conch_contracts.spec.rules import Obeys, Rule, Transition, fields_set_in, matching, rule
 from conch_contracts.spec.source import SourceSpec, TokenizerSpec
 
 MAX_NAME = 40
 NAME_PATTERN = r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$"
-ServedNameString = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/@+-]*$", max_length=253)]
+ServedNameString = Annotated[
+    str,
+    Field(max_length=253),
+    matching(
+        "[A-Za-z0-9][A-Za-z0-9._:/@+-]*",
+        "must be a name of letters, digits and . _ : / @ + -, beginning with a letter or digit, such as team/chat-7b",
+    ),
+]
 
 _DIFFERENT_NAMES = Obeys(
     Rule(

@@ -93,6 +93,9 @@ _ALLOWED_OPTIONS = Obeys(
         holds=lambda args: not any(denied.startswith(_option(arg)) for arg in args for denied in DENIED_OPTIONS),
     )
 )
+_NAME_OF_A_VARIABLE = matching(
+    "[A-Za-z_][A-Za-z0-9_]*", "must be a variable's name of letters, digits and _, not beginning with a digit"
+)
 _ALLOWED_VARIABLE = Obeys(
     Rule(
         cel=f"!(self in {_in_cel(DENIED_VARIABLES)}) && !{_in_cel(DENIED_PREFIXES)}.exists(p, self.startsWith(p))",
@@ -138,7 +141,7 @@ Arguments = Annotated[tuple[Argument, ...], Field(max_length=32), _ALLOWED_OPTIO
 class EnvVar(SpecPart):
     """One environment variable of the engine's container."""
 
-    name: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=128), _ALLOWED_VARIABLE, _NO_SECRET_NAME]
+    name: Annotated[str, Field(max_length=128), _NAME_OF_A_VARIABLE, _ALLOWED_VARIABLE, _NO_SECRET_NAME]
     """The variable's name. Variables that load code, undo Conch's settings or name a secret are refused."""
     value: Annotated[str, Field(max_length=4096), _NO_SECRET] = ""
     """Its value, which anybody who may read ModelDeployments can read. Default: empty."""

@@ -13,7 +13,7 @@ from conch_contracts.spec.container import (
     ResourcesSpec,
 )
 from conch_contracts.spec.fields import ObjectName, SpecPart, quantity_value
-from conch_contracts.spec.placement import AffinitySpec, Labels, Toleration
+from conch_contracts.spec.placement import AffinitySpec, NodeLabels, Toleration
 from conch_contracts.spec.rules import Rule, Transition, fields_set_in, one_of, rule
 from conch_contracts.spec.runtimes import (
     CpuEngineSpec,
@@ -85,7 +85,7 @@ class EngineSpec(SpecPart):
     """Secrets to pull the images with. On a cluster only. Default: none."""
     resources: ResourcesSpec | None = None
     """What each engine's container gets. On a cluster only."""
-    node_selector: Labels | None = None
+    node_selector: NodeLabels | None = None
     """Labels that a node must have. On a cluster only. Default: none."""
     tolerations: Annotated[tuple[Toleration, ...], Field(max_length=16)] = ()
     """Taints that the engines tolerate. On a cluster only. Default: none."""

@@ -30,7 +30,8 @@ _DURATION = re.compile(r"(?:([0-9]{1,4})h)?(?:([0-9]{1,6})m(?!s))?(?:([0-9]{1,7}
 _UNIT_SECONDS = (3600.0, 60.0, 1.0, 0.001)
 _DECIMAL_PATTERN = r"^[0-9]+(\.[0-9]+)?$"
 _MAX_DECIMAL = 32
-_QUANTITY_PATTERN = r"^[0-9]{1,18}(\.[0-9]{1,9})?([KMGTPE]i|[munkMGTPE])?$"
+_QUANTITY_PATTERN = r"^[0-9]{1,18}([.][0-9]{1,9})?([KMGTPE]i|[munkMGTPE])?$"
+_QUANTITY_MESSAGE = "must be a quantity that is not negative, such as 500m, 2 or 16Gi"
 _QUANTITY = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)([KMGTPE]i|[munkMGTPE])?")
 _QUANTITY_UNITS = {
     "": Decimal(1),
@@ -107,7 +108,7 @@ def parse_quantity(value: object) -> str:
     """Return a quantity of Kubernetes (`500m`, `2`, `16Gi`) as the string that it was written as."""
     text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
     if not isinstance(text, str) or not _QUANTITY.fullmatch(text):
-        raise ValueError(f'must be a quantity that is not negative, such as 500m, 2 or 16Gi, found "{value}"')
+        raise ValueError(f'{_QUANTITY_MESSAGE}, found "{value}"')
     return text
 
 
@@ -168,8 +169,10 @@ Quantity = Annotated[
             "x-kubernetes-int-or-string": True,
             "minimum": 0,
             "maximum": 10**18 - 1,
-            "pattern": _QUANTITY_PATTERN,
             "maxLength": 32,
+            "x-kubernetes-validations": [
+                {"rule": f"string(self).matches('{_QUANTITY_PATTERN}')", "message": _QUANTITY_MESSAGE}
+            ],
         }
     ),
 ]

@@ -1,5 +1,6 @@
 """Which nodes an engine's pods may run on; the fields and their meanings are those of a Pod."""
 
+import re
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated
@@ -7,14 +8,20 @@ from typing import Annotated
 from pydantic import Field
 
 from conch_contracts.spec.fields import Integer, SpecPart
-from conch_contracts.spec.rules import rule
+from conch_contracts.spec.rules import Obeys, Rule, rule
 
-LabelKey = Annotated[
-    str,
-    Field(pattern=r"^([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$", max_length=317),
-]
+_LABEL_KEY = r"^([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$"
+_LABEL_KEYS = Obeys(
+    Rule(
+        cel=f"self.all(key, key.matches('{_LABEL_KEY}'))",
+        message="must have labels for keys, such as kubernetes.io/arch",
+        holds=lambda labels: all(re.fullmatch(_LABEL_KEY, key) for key in labels),
+    )
+)
+LabelKey = Annotated[str, Field(pattern=_LABEL_KEY, max_length=317)]
 LabelValue = Annotated[str, Field(pattern=r"^([A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?)?$", max_length=63)]
 Labels = Annotated[Mapping[str, LabelValue], Field(max_length=32)]
+NodeLabels = Annotated[Labels, _LABEL_KEYS]
 Weight = Annotated[Integer, Field(ge=1, le=100)]
 
 

@@ -13,9 +13,18 @@ CLIMBS = "path must stay below /models of the engine's image on a cluster: remov
 
 PathString = Annotated[str, Field(min_length=1, max_length=4096)]
 RepositoryId = Annotated[
-    str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?$", max_length=193)
+    str,
+    Field(max_length=193),
+    matching(
+        r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?",
+        "must be a repository as owner/name, such as Qwen/Qwen3-0.6B, without the Hub's address",
+    ),
 ]
-Revision = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]*$", max_length=200)]
+Revision = Annotated[
+    str,
+    Field(max_length=200),
+    matching("[A-Za-z0-9][A-Za-z0-9._/-]*", "must be a branch, a tag or a commit, such as main"),
+]
 BucketUri = Annotated[
     str,
     Field(max_length=1024),
