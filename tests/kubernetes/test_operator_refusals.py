@@ -52,10 +52,20 @@ async def test_a_child_that_cannot_be_merged_any_more_comes_back(
     assert world.namespace.get(kind, f"{name}-engine")["metadata"]["uid"] == before["metadata"]["uid"]
 
 
+async def test_pods_that_are_refused_are_told_until_they_may_be_made(world: Plane, operator: Process) -> None:
+    world.namespace.kubectl("create", "quota", "none", "--hard=pods=0")
+    world.namespace.apply(world.unschedulable("quota"))
+    await eventually(lambda: world.condition("quota").get("reason") == "Rejected", "the reason", timeout_s=60)
+    assert "exceeded quota: none" in world.condition("quota")["message"]
+    world.namespace.kubectl("delete", "quota", "none")
+    await eventually(lambda: world.condition("quota").get("reason") == "Unschedulable", "the pod", timeout_s=120)
+
+
 @pytest.mark.parametrize(
     ("name", "engine", "says"),
     [
         pytest.param("selecting", {"nodeSelector": {"a b": "x"}}, "a b", id="Deployment"),
+        pytest.param("classed", {"runtimeClassName": "none"}, 'RuntimeClass "none" not found', id="pods"),
     ],
 )
 async def test_a_refused_edit_is_told_while_the_model_goes_on_serving(

@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
@@ -11,8 +12,9 @@ from conch_contracts.spec.source import CLIMBS
 from conch_operator.kubernetes.agents import Agents, AgentUnavailable
 from conch_operator.kubernetes.api import ApiError, KubernetesApi
 from conch_operator.kubernetes.children import Children, Key, Refused, key_of
-from conch_operator.kubernetes.kinds import CONFIG_MAP, NETWORK_POLICY, POD, Object, children_of, kind_of
+from conch_operator.kubernetes.kinds import CONFIG_MAP, DEPLOYMENT, NETWORK_POLICY, POD, Object, children_of, kind_of
 from conch_operator.kubernetes.pod_events import PodEvents
+from conch_operator.kubernetes.pod_refusals import PodRefusals
 from conch_operator.kubernetes.pods import agent_host, pod_fault, pod_name, read_engine, serves
 from conch_operator.plan import Plan
 from conch_operator.resources.images import NotSupported
@@ -52,9 +54,10 @@ class KubernetesEngines:
         kinds = children_of(network_policies=settings.network_policy.enabled)
         self._children = Children(api, namespaces, kinds)
         self._leaving_since: dict[EngineName, float] = {}
-        self._staying: set[tuple[str, str]] = set()
+        self._staying: Counter[tuple[str, str]] = Counter()
         self._released: set[EngineName] = set()
         self._events = PodEvents(api, clock)
+        self._refusals = PodRefusals(api, clock)
         self._told: Mapping[EngineName, Fault] = {}
         self._refused: Mapping[ModelId, Fault] = {}
         self.pods: Mapping[EngineName, Object] = {}
@@ -70,7 +73,7 @@ class KubernetesEngines:
         now = self._clock()
         leaving = [name for name, pod in pods.items() if "deletionTimestamp" in pod["metadata"]]
         self._leaving_since = {name: self._leaving_since.get(name, now) for name in leaving}
-        self._staying = {_model(pod) for name, pod in pods.items() if name not in self._leaving_since}
+        self._staying = Counter(_model(pod) for name, pod in pods.items() if name not in self._leaving_since)
         self._released &= pods.keys()
         self.pods = pods
         self._told = await self._events.faults(pods)
@@ -87,10 +90,10 @@ class KubernetesEngines:
         wanted: set[Key] = set()
         for models, made in self._made(steps, refused):
             wanted.update(key_of(one) for one in made)
-            if said := await self._ensure(made):
-                message = f"The API server refused an object of the model: {said.rstrip('.')}. {_NEXT_STEP}"
-                refused |= {model.id: Fault(Reason.REJECTED, message) for model in models}
+            if (fault := await self._ensure(made)) is not None:
+                refused |= {model.id: fault for model in models}
         await self._children.prune(wanted, {model.uid for model in steps.models})
+        self._refusals.forget({(namespace, name) for _, namespace, name in wanted})
         for name in steps.restart:
             await self._tell(name, self._agents.condemn)
         for name in steps.stop:
@@ -99,8 +102,8 @@ class KubernetesEngines:
         self._log_news(refused)
         return refused
 
-    async def _ensure(self, made: Sequence[Object]) -> str:
-        """Make each object be there, whatever became of the others; return what was refused, empty when nothing was."""
+    async def _ensure(self, made: Sequence[Object]) -> Fault | None:
+        """Make each object be there, whatever became of the others; return why one of them or of the pods is not."""
         refused: list[str] = []
         for one in made:
             try:
@@ -109,7 +112,12 @@ class KubernetesEngines:
                 refused.append(str(error))
                 if kind_of(one) in _NEEDED_FIRST and not self._children.has(one):
                     break
-        return " ".join(refused)
+        if refused:
+            said = " ".join(refused).rstrip(".")
+            message = f"The API server refused an object of the model: {said}. {_NEXT_STEP}"
+            return Fault(Reason.REJECTED, message)
+        deployment = next(one for one in made if kind_of(one) is DEPLOYMENT)
+        return await self._refusals.fault(deployment, self._staying[_model(deployment)])
 
     def _log_news(self, refused: Mapping[ModelId, Fault]) -> None:
         """Log each refusal once."""
@@ -187,5 +195,5 @@ def _has_ended(pod: Object) -> bool:
     return pod["status"].get("phase") in ("Failed", "Succeeded")
 
 
-def _model(pod: Object) -> tuple[str, str]:
-    return pod["metadata"]["namespace"], pod["metadata"]["labels"][MODEL_LABEL]
+def _model(item: Object) -> tuple[str, str]:
+    return item["metadata"]["namespace"], item["metadata"]["labels"][MODEL_LABEL]

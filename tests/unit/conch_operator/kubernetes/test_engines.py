@@ -154,3 +154,24 @@ async def test_a_refused_object_holds_up_only_those_that_need_it(
         assert f"{refused} tiny-" in faults[model.id].message
         assert "quota says no. Correct what it names" in faults[model.id].message
     assert [record.message for record in caplog.records] == ["A model cannot be run as it is wanted."]
+
+
+class Scarce(Refusing):
+    """An API server that takes every object, but no pod of a Deployment."""
+
+    def __init__(self) -> None:
+        super().__init__("none")
+
+    async def get(self, kind: Kind, namespace: str, name: str) -> Object | None:
+        failure = {"type": "ReplicaFailure", "status": "True", "message": "exceeded quota: q"}
+        status = {"observedGeneration": 1, "conditions": [failure]}
+        return {"metadata": {"generation": 1}, "spec": {"replicas": 1}, "status": status}
+
+
+async def test_pods_that_are_refused_are_told_as_an_object_is() -> None:
+    model = desired_model(source={"oci": {"image": "example.com/model:1"}})
+    engines = KubernetesEngines(Scarce(), Agents(), EngineSettings(agent_image="a", images={"cpu": "c"}), [None])
+    await engines.observe()
+    faults = await engines.act(Plan(serve=(model,), models=(model,)))
+    assert faults[model.id].reason is Reason.REJECTED
+    assert "pods: exceeded quota: q." in faults[model.id].message
