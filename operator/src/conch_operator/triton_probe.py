@@ -118,7 +118,7 @@ class TritonAsker:
             return NoAnswer(Reason.ENGINE_UNREACHABLE, message)
         row = next((row for row in index if row.name == target.model), None)
         if row is None:
-            held = ", ".join(row.name for row in index) or "none"
+            held = ", ".join(row.name for row in index if not row.name.startswith(".")) or "none"
             message = f"The server holds no model called {target.model} (it holds: {held}). Check modelName."
             return NoAnswer(Reason.ENGINE_PROBE_FAILED, message)
         if row.state != "READY" and row.reason:

@@ -3,11 +3,16 @@
 from typing import Any
 
 import pytest
+from tritonclient.grpc.model_config_pb2 import ModelConfig
 
+from conch_contracts.names import EngineAddress
 from conch_contracts.records import Dialect
-from conch_kit.triton.errors import MalformedResponse
+from conch_kit.triton.client import ModelStatus, TritonClient
+from conch_kit.triton.errors import EngineRejected, MalformedResponse
+from conch_kit.triton.http_client import TritonHttp
 from conch_kit.triton.layout import Layout
-from conch_operator.triton_probe import load_cause, one_token_request
+from conch_operator.probe import NoAnswer, Target
+from conch_operator.triton_probe import TritonAsker, load_cause, one_token_request
 from testkit.engine_messages import inputs
 
 IDS = {"input_ids": "INT32", "input_lengths": "INT32", "request_output_len": "UINT32"}
@@ -73,3 +78,30 @@ def test_a_model_of_another_kind_is_told_by_what_it_lacks() -> None:
 )
 def test_a_load_error_is_told_without_its_stack(reason: str, cause: str) -> None:
     assert load_cause(reason) == cause
+
+
+class Holding(TritonClient):
+    """A server that holds other models than the one that is asked for."""
+
+    def __init__(self, *names: str) -> None:
+        super().__init__()
+        self._names = names
+
+    async def model_config(self, address: EngineAddress, model: str, *, timeout_s: float = 5.0) -> ModelConfig:
+        raise EngineRejected("unknown model")
+
+    async def repository_index(self, address: EngineAddress, *, timeout_s: float = 5.0) -> list[ModelStatus]:
+        return [ModelStatus(name, "1", "READY", "") for name in self._names]
+
+
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [
+        (("..2026_01_01", "..data", "bert", "gpt"), "it holds: bert, gpt"),
+        (("..2026_01_01", "..data"), "it holds: none"),
+    ],
+)
+async def test_a_folder_that_kubernetes_makes_in_a_volume_is_no_model(names: tuple[str, ...], told: str) -> None:
+    asker = TritonAsker(Holding(*names), TritonHttp())
+    with pytest.raises(NoAnswer, match=told):
+        await asker.ask(Target(EngineAddress("engine:8001"), "tiny", Dialect.VLLM))

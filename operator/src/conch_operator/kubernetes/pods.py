@@ -34,6 +34,8 @@ _MISSING = (
     (re.compile(r"find key (?P<name>\S+ in Secret \S+)"), Reason.SECRET_NOT_FOUND, "key"),
     (re.compile(r'configmap "(?P<name>[^"]+)" not found'), Reason.CONFIG_MAP_NOT_FOUND, "ConfigMap"),
 )
+_TWICE = re.compile(r"not found(\.? not found)+")
+"""As the scheduler says it of a claim."""
 _POD_HASH = "pod-template-hash"
 _LONGEST = 400
 
@@ -100,7 +102,8 @@ def missing_object(cause: str) -> Fault | None:
     """Return what is missing where Kubernetes says that an object was not found; None where it says something else."""
     for pattern, reason, kind in _MISSING:
         if (found := pattern.search(cause)) is not None:
-            return Fault(reason, f"The {kind} {found['name']} is missing ({cause.rstrip('.')}). Create it.")
+            said = _TWICE.sub("not found", cause).rstrip(".")
+            return Fault(reason, f"The {kind} {found['name']} is missing ({said}). Create it.")
     return None
 
 

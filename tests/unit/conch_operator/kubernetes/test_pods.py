@@ -192,6 +192,11 @@ def _download(*, now: dict[str, Any], last: dict[str, Any] | None = None) -> dic
             Reason.CLAIM_NOT_FOUND,
             "The PersistentVolumeClaim models is missing",
         ),
+        (
+            pod(conditions=[UNSCHEDULABLE | {"message": '0/1: persistentvolumeclaim "models" not found. not found'}]),
+            Reason.CLAIM_NOT_FOUND,
+            'The PersistentVolumeClaim models is missing (0/1: persistentvolumeclaim "models" not found). Create it.',
+        ),
     ],
 )
 def test_rows_12_26_28_what_is_missing_or_failed_is_named(found: dict[str, Any], reason: Reason, says: str) -> None:
