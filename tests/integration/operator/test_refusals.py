@@ -178,6 +178,12 @@ def test_validate_leaves_a_clusters_folders_alone(tmp_path: Path) -> None:
     assert (result.returncode, result.stderr) == (0, "")
 
 
+def test_validate_refuses_a_path_that_leads_up_on_a_cluster(tmp_path: Path) -> None:
+    result = conch("validate", "--cluster", example(tmp_path, str(EXAMPLE.parent), "../nowhere"), cwd=tmp_path)
+    assert result.returncode == 1
+    assert "spec.source.path must stay below /models" in result.stderr
+
+
 def test_an_older_file_is_converted_to_what_validates(tmp_path: Path) -> None:
     older = tmp_path / "model_config.json"
     entry = {"name": "chatglm2-6b", "url": f"127.0.0.1:{free_port()}", "path": "chatglm2"}
