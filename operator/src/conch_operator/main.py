@@ -38,7 +38,7 @@ from conch_operator.kubernetes.watch_health import WatchHealth
 from conch_operator.kubernetes.work import Parts, Work
 from conch_operator.metrics import OperatorMetrics
 from conch_operator.plan import plan_workloads
-from conch_operator.probe import Prober
+from conch_operator.probe import ON_CLUSTER, Prober
 from conch_operator.reconcile import Ports, Reconciler
 from conch_operator.settings import OperatorSettings, ReleaseFile, read_release
 from conch_operator.triton_probe import TritonAsker
@@ -129,7 +129,7 @@ class Operator:
             reader = await enter(RegistryReader(redis, pools=tuple(Pool)))
             triton = await enter(TritonClient())
             changed = asyncio.Event()
-            prober = await enter(Prober(TritonAsker(triton, await enter(TritonHttp())), changed.set))
+            prober = await enter(Prober(TritonAsker(triton, await enter(TritonHttp())), changed.set, ON_CLUSTER))
             engines = KubernetesEngines(api, agents, release.engines, namespaces)
             sources = AgentSources(api, agents, lambda: tuple(engines.pods.values()))
             writer = RegistryWriter(redis, fence=leadership.fence)

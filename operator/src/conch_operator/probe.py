@@ -62,6 +62,10 @@ class Cadence:
     """How long a server stays that could not load its model: it never tries again by itself, so a new one must."""
 
 
+ON_CLUSTER = Cadence(reload_s=660.0)
+"""The kubelet forgets earlier ends of a container that ran for ten minutes, so reloads make no crash loop."""
+
+
 class Prober:
     """Keeps a verdict on every target that it is told of."""
 
