@@ -64,7 +64,6 @@ async def test_pods_that_are_refused_are_told_until_they_may_be_made(world: Plan
 @pytest.mark.parametrize(
     ("name", "engine", "says"),
     [
-        pytest.param("selecting", {"nodeSelector": {"a b": "x"}}, "a b", id="Deployment"),
         pytest.param("classed", {"runtimeClassName": "none"}, 'RuntimeClass "none" not found', id="pods"),
     ],
 )

@@ -117,7 +117,9 @@ def event_body(item: Object, ready: Condition, instance: str) -> Object:
     meta = item["metadata"]
     fails = ready.status is ConditionStatus.FALSE or ready.reason in _REFUSED
     normal = not fails or ready.reason in _ON_THE_WAY
-    key = f"{meta['uid']} {ready.status} {ready.reason} {ready.last_transition_time} {ready.observed_generation}"
+    key = f"{meta['uid']} {ready.status} {ready.reason} {ready.last_transition_time}"
+    if ready.status is ConditionStatus.TRUE:  # a refused edit changes the reason of a model that stays ready
+        key += f" {ready.observed_generation}"
     return {
         "apiVersion": EVENT.api_version,
         "kind": EVENT.name,
