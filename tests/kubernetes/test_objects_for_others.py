@@ -53,10 +53,7 @@ def _defined(cluster: Cluster, path: Path) -> Iterator[None]:
         yield
         return
     try:
-        cluster.kubectl("apply", "--server-side", "-f", path)
-        cluster.kubectl(
-            "wait", "--for=condition=Established", f"crd/{name}", f"--timeout={KNOWN_S}s", timeout_s=2 * KNOWN_S
-        )
+        cluster.establish(path, name)
         wait_until(lambda: cluster.try_kubectl("get", name).returncode == 0, f"{name} to be served", KNOWN_S, 0.5)
         yield
     finally:

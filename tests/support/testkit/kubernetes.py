@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from images.names import NAMES
+from testkit.conch import wait_until
 
 _ROOT = Path(__file__).resolve().parents[3]
 _SCRIPT = _ROOT / "hack" / "cluster" / "cluster"
 _CRD = _ROOT / "crds" / "modeldeployments.conch.dev.yaml"
 _UNAVAILABLE = 3
 _BUILD_S = 1800
+_KNOWN_S = 120
 _RESTRICTED = "pod-security.kubernetes.io/enforce=restricted"
 
 
@@ -44,6 +46,17 @@ class Cluster:
         """Run a kubectl whose failure is an answer."""
         command = [self.tool("kubectl"), f"--kubeconfig={self.kubeconfig}", *map(str, words)]
         return subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=timeout_s, check=False)
+
+    def establish(self, definition: Path, name: str, *options: str) -> None:
+        """Apply a definition and wait until its objects are taken.
+
+        `kubectl wait` fails on a definition that has no conditions yet, which an API server says as null.
+        """
+        self.kubectl("apply", "--server-side", *options, "-f", definition)
+        query = '-o=jsonpath={.status.conditions[?(@.type=="Established")].status}'
+        wait_until(
+            lambda: self.try_kubectl("get", "crd", name, query).stdout == "True", f"{name} established", _KNOWN_S
+        )
 
     def tool(self, name: str) -> str:
         """Return the command that starts kubectl or helm."""
@@ -111,8 +124,7 @@ def running_cluster() -> Iterator[Cluster]:
 def definition(cluster: Cluster) -> Iterator[None]:
     """Give a cluster with our definition; one that was not there goes again, unless somebody uses it by then."""
     there = _is_defined(cluster)
-    cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", _CRD)
-    cluster.kubectl("wait", "--for=condition=Established", f"crd/{_CRD.stem}", "--timeout=30s")
+    cluster.establish(_CRD, _CRD.stem, "--force-conflicts")
     try:
         yield
     finally:
