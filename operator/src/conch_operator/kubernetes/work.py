@@ -118,10 +118,11 @@ class Work:
 
     async def _round(self) -> Statuses:
         parts = self._parts
-        items = await self._list()
-        wanted = read_wanted(items)
-        await parts.telling.greet(wanted)
+        # Objects before models: an object whose owner went in between would be written again as that owner's, and a
+        # model that is deleted with --cascade=orphan would take it along after all.
         await parts.engines.observe()
+        wanted = read_wanted(await self._list())
+        await parts.telling.greet(wanted)
         self._say_unknown(wanted)
         await parts.pools.ensure(wanted.kinds, parts.loads())
         statuses = await parts.reconciler.reconcile(wanted.desired, wanted.statuses)
