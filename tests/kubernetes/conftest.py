@@ -5,7 +5,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from testkit.kubernetes import Cluster, Images, Namespace, NoCluster, fresh_namespace, running_cluster
+from testkit.kubernetes import Cluster, Images, Namespace, NoCluster, definition, fresh_namespace, running_cluster
+from testkit.operators import Plane, Process, bare_plane
 
 
 @pytest.fixture(scope="session")
@@ -30,3 +31,19 @@ def namespace(cluster: Cluster) -> Iterator[Namespace]:
     """Give a fresh namespace; it and all in it are deleted afterwards."""
     with fresh_namespace(cluster) as fresh:
         yield fresh
+
+
+@pytest.fixture(scope="module")
+def world(cluster: Cluster, images: Images, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
+    """Give what is around the operators of one module; a module that needs more has one of its own."""
+    folder = tmp_path_factory.mktemp("plane")
+    with definition(cluster), fresh_namespace(cluster) as namespace, bare_plane(namespace, images, folder) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def operator(world: Plane) -> Iterator[Process]:
+    """Give an operator that runs for the whole module."""
+    with world.operator(round_s=1) as process:
+        yield process
+        world.clear()

@@ -27,13 +27,6 @@ def world(cluster: Cluster, images: Images, tmp_path_factory: pytest.TempPathFac
 
 
 @pytest.fixture(scope="module")
-def operator(world: Plane) -> Iterator[Process]:
-    with world.operator(round_s=1) as process:
-        yield process
-        world.clear()
-
-
-@pytest.fixture(scope="module")
 def tiny(world: Plane, operator: Process) -> str:
     """Give the name of a model that serves."""
     world.namespace.apply(world.model())

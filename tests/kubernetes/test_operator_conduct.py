@@ -10,8 +10,7 @@ import pytest
 
 from testkit.external_engine import external_engine
 from testkit.history import History, history
-from testkit.kubernetes import Cluster, Images, definition, fresh_namespace
-from testkit.operators import Plane, Process, bare_plane
+from testkit.operators import Plane, Process
 from testkit.servers.triton import RunningTriton
 from testkit.waiting import eventually
 
@@ -24,20 +23,6 @@ CONDITIONS = {"SourceReady", "TokenizerReady", "EngineReady", "RoutePublished", 
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningTriton]:
     with external_engine(tmp_path_factory.mktemp("engine")) as found:
         yield found
-
-
-@pytest.fixture(scope="module")
-def world(cluster: Cluster, images: Images, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
-    folder = tmp_path_factory.mktemp("plane")
-    with definition(cluster), fresh_namespace(cluster) as namespace, bare_plane(namespace, images, folder) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def operator(world: Plane) -> Iterator[Process]:
-    with world.operator(round_s=1) as process:
-        yield process
-        world.clear()
 
 
 @pytest.fixture(scope="module")

@@ -1,29 +1,13 @@
 """What the API server refuses: told in the status, cured where it can be, and no obstacle to anything else."""
 
 import json
-from collections.abc import Iterator
 
 import pytest
 
-from testkit.kubernetes import Cluster, Images, definition, fresh_namespace
-from testkit.operators import Plane, Process, bare_plane
+from testkit.operators import Plane, Process
 from testkit.waiting import eventually
 
 DRIFT_S = 30
-
-
-@pytest.fixture(scope="module")
-def world(cluster: Cluster, images: Images, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
-    folder = tmp_path_factory.mktemp("plane")
-    with definition(cluster), fresh_namespace(cluster) as namespace, bare_plane(namespace, images, folder) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def operator(world: Plane) -> Iterator[Process]:
-    with world.operator(round_s=1) as process:
-        yield process
-        world.clear()
 
 
 @pytest.mark.parametrize(
