@@ -50,6 +50,10 @@ def flat(*messages: dict[str, Any], calls: ToolCallParser = ToolCallParser.HERME
         ([calling(call()), result(content=None)], "messages.2.content"),
         ([{"role": "function", "content": "x"}], "messages.1.name"),
         ([{"role": "user", "content": [{"type": "refusal", "refusal": "No."}]}], "messages.1.content.0.type"),
+        ([{**USER, "refusal": "No."}], "messages.1.refusal"),
+        ([{"role": "assistant", "content": None, "refusal": 3}], "messages.1.refusal"),
+        ([{"role": "assistant", "content": None, "refusal": None}], "messages.1.content"),
+        ([{"role": "assistant", "content": None, "refusal": ""}], "messages.1.content"),
         ([{"role": "assistant", "content": [{"type": "text"}]}], "messages.1.content.0.text"),
         ([{"role": "assistant", "content": [{"type": "input_audio"}]}], "messages.1.content.0.type"),
     ],
@@ -116,3 +120,24 @@ def test_thinking_comes_back_under_either_name(given: dict[str, str]) -> None:
 def test_what_the_assistant_refused_is_part_of_what_it_said() -> None:
     parts = [{"type": "text", "text": "Hm."}, {"type": "refusal", "refusal": "No."}]
     assert flat({"role": "assistant", "content": parts}) == [{"role": "assistant", "content": "Hm.\nNo."}]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"refusal": "No."}, "No."),
+        ({"content": None, "refusal": "No."}, "No."),
+        ({"content": "", "refusal": "No."}, "No."),
+        ({"content": "Hm.", "refusal": "No."}, "Hm.\nNo."),
+        ({"content": [{"type": "text", "text": "Hm."}], "refusal": "No."}, "Hm.\nNo."),
+        ({"content": "Yes.", "refusal": None}, "Yes."),
+        ({"content": "Yes.", "refusal": ""}, "Yes."),
+    ],
+)
+def test_a_refusal_beside_the_content_is_what_the_assistant_said(given: dict[str, Any], said: str) -> None:
+    assert flat({"role": "assistant", **given}) == [{"role": "assistant", "content": said}]
+
+
+def test_a_refusal_stands_beside_calls() -> None:
+    (message,) = flat(calling(call(), refusal="Not that."))
+    assert (message["content"], len(message["tool_calls"])) == ("Not that.", 1)

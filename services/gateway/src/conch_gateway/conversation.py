@@ -1,7 +1,7 @@
 """Messages: whether they make a conversation, and how chat templates expect them; pure.
 
 What a type cannot say is checked here: a tool's result must be the answer to a call, and only a message that calls
-tools may have no content. The older `function_call` and the role `function` become calls and results of tools.
+tools or refuses may have no content. The older `function_call` and the role `function` become calls and results of tools.
 """
 
 import json
@@ -24,11 +24,13 @@ def check(messages: Sequence[ChatMessage]) -> None:
         if message.role != "assistant" and (message.tool_calls or message.function_call):
             field = "tool_calls" if message.tool_calls else "function_call"
             raise invalid(f"{where}.{field}", f"only the assistant calls tools, found the role '{message.role}'")
+        if message.role != "assistant" and message.refusal:
+            raise invalid(f"{where}.refusal", f"only the assistant refuses, found the role '{message.role}'")
         if message.role != "assistant" and isinstance(message.content, list):
             for at, part in enumerate(message.content):
                 if part.type == "refusal":
                     raise invalid(f"{where}.content.{at}.type", "only the assistant refuses")
-        if message.content is None and not message.tool_calls and not message.function_call:
+        if message.content is None and not (message.refusal or message.tool_calls or message.function_call):
             if "content" not in message.model_fields_set:
                 raise missing(f"{where}.content")
             raise invalid(f"{where}.content", "expected a text or a list of parts, found null")
@@ -49,11 +51,10 @@ def as_templates_expect(
 
 
 def plain_text(message: ChatMessage) -> str:
-    """Return a message's text, its parts joined."""
-    content = message.content
-    if content is None:
-        return ""
-    return content if isinstance(content, str) else "\n".join(part.text for part in content)
+    """Return a message's text, its parts joined, and what it refused behind them."""
+    content = message.content or ""
+    text = content if isinstance(content, str) else "\n".join(part.text for part in content)
+    return "\n".join(said for said in (text, message.refusal) if said)
 
 
 def _flattened(messages: Sequence[ChatMessage], *, short_ids: bool) -> Iterator[dict[str, object]]:
@@ -63,7 +64,7 @@ def _flattened(messages: Sequence[ChatMessage], *, short_ids: bool) -> Iterator[
         names.update((call.id, call.function.name) for call in calls)
         flat: dict[str, object] = {
             "role": "tool" if message.role == "function" else message.role,
-            "content": None if message.content is None else plain_text(message),
+            "content": None if message.content is None and not message.refusal else plain_text(message),
         }
         if message.role in ("tool", "function"):
             call_id = message.tool_call_id or _old_id(message.name or "")
