@@ -1,7 +1,8 @@
 """Messages: whether they make a conversation, and how chat templates expect them; pure.
 
 What a type cannot say is checked here: a tool's result must be the answer to a call, and only a message that calls
-tools or refuses may have no content. The older `function_call` and the role `function` become calls and results of tools.
+tools or refuses may have no content. The older `function_call` and the role `function` become calls and results of
+tools.
 """
 
 import json

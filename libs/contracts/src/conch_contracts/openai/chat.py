@@ -55,7 +55,7 @@ class ChatMessage(ApiModel):
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
     """Who speaks."""
     content: str | Annotated[list[MessagePart], Field(min_length=1, max_length=MAX_PARTS, fail_fast=True)] | None = None
-    """Null or absent only where the assistant calls tools or refuses; parts of the type `refusal` are the assistant's."""
+    """Null or absent only where the assistant calls tools or refuses; parts of the type `refusal` are its own."""
     refusal: str | None = None
     """Of the assistant: what it said where it would not answer; comes behind `content`, where there is both."""
     name: Annotated[str, Field(max_length=MAX_NAME_CHARS)] | None = None
