@@ -14,29 +14,32 @@ from testkit.openai_schemas import frames
 MODEL = """\
 apiVersion: conch.dev/v1alpha1
 kind: ModelDeployment
-metadata: {{name: {profile}}}
+metadata: {{name: {name}}}
 spec:
   kind: LLM
   default: {default}
   source: {{path: {folder}}}
   engine: {{cpu: {{}}}}
-  compatProfile: {profile}
+  {habit}
   generation: {{temperature: "0", fillIn: "<tool_call>{{prefix}}<tool_response>{{suffix}}</tool_response>"}}
 """
 HELLO = [{"role": "user", "content": "Hello!"}]
 PROFILES = ("openai", "denglin", "fastdeploy")
+HABITS = {profile: f"compatProfile: {profile}" for profile in PROFILES} | {
+    usage: f"streamUsage: {usage}" for usage in ("always", "final-chunk")
+}
 
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Run a Conch that serves one model under each profile; the one with FastDeploy's habits is the default."""
+    """Run a Conch that serves one model with each habit; the one with FastDeploy's profile is the default."""
     folder = tmp_path_factory.mktemp("profiles")
     file = folder / "models.yaml"
     model = EXAMPLE.parent / "tiny-chat"
     file.write_text(
         "---\n".join(
-            MODEL.format(profile=profile, folder=model, default=str(profile == "fastdeploy").lower())
-            for profile in PROFILES
+            MODEL.format(name=name, habit=habit, folder=model, default=str(name == "fastdeploy").lower())
+            for name, habit in HABITS.items()
         )
     )
     with ConchUp(folder / "state", file) as running:
@@ -86,6 +89,22 @@ def test_a_completion_in_denglins_way_ends_twice(served: str) -> None:
     assert text["choices"][0]["text"]
     assert text["choices"][0]["finish_reason"] == last["choices"][0]["finish_reason"] == "length"
     assert (last["choices"][0]["text"], last["usage"]["completion_tokens"]) == ("", 4)
+
+
+@pytest.mark.parametrize("path", ["chat/completions", "completions"])
+def test_a_deployment_may_tell_the_usage_of_every_stream(served: str, path: str) -> None:
+    asked, always, final = (
+        stream(served, name, path, **options)
+        for name, options in (
+            ("openai", {"stream_options": {"include_usage": True}}),
+            ("always", {}),
+            ("final-chunk", {}),
+        )
+    )
+    assert (asked[-1]["choices"], always[-1]["choices"]) == ([], [])
+    assert asked[-1]["usage"] == always[-1]["usage"] == final[-1]["usage"]
+    assert final[-1]["choices"][0]["finish_reason"]
+    assert not any(frame.get("usage") for frame in [*always[:-1], *final[:-1]])
 
 
 def test_an_answer_in_fastdeploys_way(served: str) -> None:

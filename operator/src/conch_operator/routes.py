@@ -88,6 +88,7 @@ def make_route(model: DesiredModel, facts: SourceFacts, names: tuple[ServedName,
         created=model.created,
         fingerprint=_fingerprint(model, facts),
         profile=spec.compat_profile,
+        stream_usage=spec.stream_usage,
         generation=_defaults(spec.generation, facts.generation).model_copy(
             update=dict.fromkeys(unused_defaults(model, facts))
         ),

@@ -152,6 +152,18 @@ def test_the_fingerprint_is_in_every_frame_and_body(details: Details | None) -> 
     assert json.loads(frame.removeprefix(b"data: "))["system_fingerprint"] == "fp_1"
 
 
+@pytest.mark.parametrize("profile", [Profile.OPENAI, Profile.DENGLIN])
+@pytest.mark.parametrize("api", CHUNKED)
+@pytest.mark.parametrize("told", [False, True])
+def test_the_finishing_frame_tells_the_usage_where_the_deployment_says_so(
+    api: Api, profile: Profile, told: bool
+) -> None:
+    *others, last = stream(detailed(api, profile=profile, final_usage=told), *STEPS)
+    assert last["choices"][0]["finish_reason"] == "stop"
+    assert last.get("usage") == ({"prompt_tokens": 3, "completion_tokens": 5, "total_tokens": 8} if told else None)
+    assert not any("usage" in frame for frame in others)
+
+
 class TestTheDenglinProfile:
     def test_usage_comes_with_the_end_of_a_chat_unasked(self) -> None:
         *others, last = stream(detailed(profile=Profile.DENGLIN), *STEPS)

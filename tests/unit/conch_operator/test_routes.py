@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from conch_contracts.names import Digest
-from conch_contracts.records import Dialect
+from conch_contracts.records import Dialect, StreamUsage
 from conch_operator.contracts import contract_of
 from conch_operator.routes import claim_names, make_route, unused_defaults
 from conch_operator.state import GenerationFacts, SourceFacts
@@ -34,6 +34,7 @@ def test_generation_settings_reach_the_route() -> None:
         },
         routing={"queue": {"max": 3, "wait": "1s"}, "timeout": "2m"},
         default=True,
+        streamUsage="final-chunk",
     )
     route = make_route(model, FACTS, model.deployment.served_names)
     assert route.generation.start_id is None
@@ -45,6 +46,7 @@ def test_generation_settings_reach_the_route() -> None:
     assert route.generation.mask_positions == 1
     assert (route.routing.queue_max, route.routing.queue_wait_s, route.routing.timeout_s) == (3, 1.0, 120.0)
     assert route.default
+    assert route.stream_usage is StreamUsage.FINAL_CHUNK
     assert (route.dialect, route.vocab_size) == (Dialect.TOKENS, 100)
 
 

@@ -147,6 +147,8 @@ class Details(Message):
     service_tier: str | None = None
     metadata: dict[str, str | int] | None = None
     profile: Profile = Profile.OPENAI
+    final_usage: bool | None = None
+    """Whether the finishing frame of each choice tells the usage; None: as the profile has it."""
 
 
 class GenerateRequest(Message):

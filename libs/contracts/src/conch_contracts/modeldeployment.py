@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from conch_contracts.names import API_VERSION, KIND, LOCAL_NAMESPACE, ModelId, ServedName
-from conch_contracts.records import Dialect, ModelKind, Profile
+from conch_contracts.records import Dialect, ModelKind, Profile, StreamUsage
 from conch_contracts.spec.encoder import AnswerCacheSpec, EmbeddingSpec, TensorsSpec
 from conch_contracts.spec.engine import EngineSpec, Quantization
 from conch_contracts.spec.fields import Flag, Integer, SpecPart
@@ -85,6 +85,10 @@ class ModelSpec(SpecPart):
     compat_profile: Profile = Profile.OPENAI
     """Whose habits its answers follow where servers of this API differ: openai, denglin or fastdeploy.
     Default: openai."""
+    stream_usage: StreamUsage | None = None
+    """For kind LLM: where streams of chat and text completions tell the tokens used. asked: in a last frame, for
+    requests with include_usage; always: in a last frame, for every request; final-chunk: in the finishing frame of each
+    choice, and in a last frame too when asked for. Default: final-chunk in the profile denglin, else asked."""
     routing: RoutingSpec = RoutingSpec()
     """How requests reach its engines."""
 
@@ -136,6 +140,13 @@ class ModelSpec(SpecPart):
     )
     def _generation_is_for_llms(self) -> bool:
         return self.kind is ModelKind.LLM or "generation" not in self.model_fields_set
+
+    @rule(
+        cel="self.kind == 'LLM' || !has(self.streamUsage)",
+        message="streamUsage belongs to kind LLM: remove it",
+    )
+    def _stream_usage_is_for_llms(self) -> bool:
+        return self.kind is ModelKind.LLM or self.stream_usage is None
 
     @rule(
         cel="!has(self.generation) || !has(self.generation.minP) || double(self.generation.minP) == 0.0 || "

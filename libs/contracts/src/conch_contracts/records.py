@@ -86,6 +86,17 @@ class Profile(StrEnum):
     FASTDEPLOY = "fastdeploy"
 
 
+class StreamUsage(StrEnum):
+    """Where the streams of a model tell the tokens used."""
+
+    ASKED = "asked"
+    """In a last frame of its own, for requests that ask for it."""
+    ALWAYS = "always"
+    """In a last frame of its own, for every request."""
+    FINAL_CHUNK = "final-chunk"
+    """In the finishing frame of each choice, and in a last frame too for requests that ask for it."""
+
+
 class Record(BaseModel):
     """A frozen record that tolerates fields it does not know."""
 
@@ -187,6 +198,8 @@ class Route(Record):
     fingerprint: str | None = None
     """Changes with whatever may change the model's answers; clients see it as `system_fingerprint`."""
     profile: Profile = Profile.OPENAI
+    stream_usage: StreamUsage | None = None
+    """None: as the profile has it."""
     generation: GenerationDefaults = GenerationDefaults()
     chat: ChatProfile = ChatProfile()
     encoder: EncoderProfile = EncoderProfile()

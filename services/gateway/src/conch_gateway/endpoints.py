@@ -159,7 +159,6 @@ class Job:
     def message(self, engine: Engine, *, timeout_s: float) -> bytes:
         """Return the message that asks a worker to run this job on `engine`."""
         request, shape, route = self.understood.request, self.understood.shape, self.understood.route
-        options = request.stream_options
         return encode(
             GenerateRequest(
                 request_id=self.request_id,
@@ -191,7 +190,7 @@ class Job:
                 logprobs=shape.alternatives is not None,
                 parsing=self.parsing,
                 stream=self.understood.stream,
-                include_usage=bool(options and options.include_usage),
+                include_usage=parameters.includes_usage(request, route),
                 response_fields=self._response_fields(),
                 fingerprint=route.fingerprint,
                 details=self.details,

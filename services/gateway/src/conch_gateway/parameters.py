@@ -11,7 +11,7 @@ from conch_contracts.generation import Api, BackendOptions, Details, SamplingPar
 from conch_contracts.openai.chat import ChatCompletionRequest
 from conch_contracts.openai.completions import CompletionRequest
 from conch_contracts.openai.sampling import INT64_MAX, SamplingFields, is_on
-from conch_contracts.records import Dialect, Profile, Route
+from conch_contracts.records import Dialect, Profile, Route, StreamUsage
 from conch_contracts.tokenization import PrepareResponse
 from conch_gateway.conversation import plain_text
 from conch_gateway.mistakes import invalid
@@ -158,7 +158,9 @@ def backend_options(request: SamplingFields, route: Route, prepared: PrepareResp
 
 def details(request: SamplingFields, shape: Shape, route: Route) -> Details | None:
     """Return what the answer shows beside its text; None for a plain one."""
-    if route.profile is Profile.OPENAI and not shape.prefix and request.model_fields_set.isdisjoint(_OF_DETAILS):
+    at_end = route.stream_usage is StreamUsage.FINAL_CHUNK
+    plain = route.profile is Profile.OPENAI and not at_end and not shape.prefix
+    if plain and request.model_fields_set.isdisjoint(_OF_DETAILS):
         return None
     stream = is_on(request.stream)
     options = request.stream_options
@@ -173,8 +175,15 @@ def details(request: SamplingFields, shape: Shape, route: Route) -> Details | No
         service_tier=None if request.service_tier is None else "default",
         metadata=None if stream else request.metadata,
         profile=route.profile,
+        final_usage=at_end if stream and route.stream_usage is not None else None,
     )
     return None if made == _PLAIN else made
+
+
+def includes_usage(request: SamplingFields, route: Route) -> bool:
+    """Return whether a stream ends with a frame that tells the usage."""
+    options = request.stream_options
+    return bool(options and options.include_usage) or route.stream_usage is StreamUsage.ALWAYS
 
 
 def best_of(request: SamplingFields) -> int | None:

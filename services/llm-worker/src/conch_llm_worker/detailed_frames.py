@@ -100,7 +100,7 @@ class DetailedFrames(ChunkEnds):
             return self._frame([self._choice(index, shown)])
         end = ending(step.finish, self._details)
         if self._details.profile is not Profile.DENGLIN:
-            return self._frame([self._choice(index, shown | end)])
+            return self._frame([self._choice(index, shown | end)], self._last_usage())
         first = self._frame([self._choice(index, shown | end)])
         return first + self._frame([self._choice(index, {"text": "", **end})], self._last_usage())
 
@@ -114,8 +114,11 @@ class DetailedFrames(ChunkEnds):
         return list(step.ids) if self._details.token_ids else []
 
     def _last_usage(self) -> Fields:
-        """Return the usage that this profile tells with a choice's end."""
-        return {"usage": self._usage_so_far()} if self._details.profile is Profile.DENGLIN else {}
+        """Return the usage that this deployment tells with a choice's end."""
+        told = self._details.final_usage
+        if told is None:
+            told = self._details.profile is Profile.DENGLIN
+        return {"usage": self._usage_so_far()} if told else {}
 
     def _usage_so_far(self) -> Json:
         return usage_fields(

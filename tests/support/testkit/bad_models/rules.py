@@ -300,6 +300,21 @@ RULE_CASES = (
     ),
     Case(
         3,
+        "usage in the streams of an encoder",
+        {"kind": "Embedding", "streamUsage": "always"},
+        "spec",
+        {"streamUsage": "always"},
+        "streamUsage belongs to kind LLM",
+    ),
+    Case(
+        19,
+        "an unknown place for the usage of a stream",
+        {"streamUsage": "final_chunk"},
+        "spec.streamUsage",
+        {"streamUsage": "final-chunk"},
+    ),
+    Case(
+        3,
         "an embedding model that generates",
         {"kind": "Embedding", **generation(maxLength=512)},
         "spec",
