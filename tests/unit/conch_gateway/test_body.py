@@ -54,6 +54,7 @@ def test_a_body_that_two_parsers_could_read_differently_is_refused_without_echo(
         b'{"a":"\\u0000\\u202e"}',
         b'{"a":18446744073709551616}',
         b'{"a":1e308,"b":"1e999"}',
+        b'{"a":1e-999,"b":0e999,"c":' + b"1" * 300 + b"}",
         '{"a":"é"}'.encode(),
     ],
 )
@@ -67,6 +68,8 @@ def test_an_unusual_but_plain_body_is_read(body):
         (b'{"a":1e999}', "a"),
         (b'{"a":[{"b":-1E+400}]}', "a.0.b"),
         (b'{"a":{"b":[0,1.5e0309]}}', "a.b.1"),
+        (b'{"a":"E","b":2E999}', "b"),
+        (b'{"a":9e+0000000000400}', "a"),
         (b'{"a":' + b"1" * 400 + b".5}", "a"),
         (b'{"a":' + b"1" * 250 + b"e99}", "a"),
     ],

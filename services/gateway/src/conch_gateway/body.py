@@ -26,8 +26,13 @@ MAX_CONTAINERS = 200_000
 """Opening brackets, and names, in a body; each costs a parser several times what a number does."""
 MAX_MESSAGE_CHARS = 160
 
-_MAY_OVERFLOW = re.compile(rb"[0-9](?:[eE]\+?[0-9]{3}|[0-9]{200})")
-"""Every number that is too large for a float has this in it, and hardly anything else does."""
+_ALIKE = bytes.maketrans(b"123456789E", b"000000000e")
+_LARGE_EXPONENT = re.compile(rb"e(?<=0e)\+?000")
+_MANY_DIGITS = b"0" * 200
+"""Every number that is too large for a float has one of these in it when its digits are alike; hardly any text does.
+
+A search for one fixed text is many times faster than one for any digits: there may be a million numbers.
+"""
 
 
 def check_media_type(headers: Mapping[bytes, bytes]) -> None:
@@ -80,8 +85,9 @@ async def _collect(receive: Receive, limit: int) -> bytes:
 
 def parse(body: bytes) -> dict[str, object]:
     """Return the JSON object that the body holds; raises InvalidRequest with the position of what is wrong."""
+    brackets = _count(body, b"[{")
     if len(body) > MAX_CONTAINERS:
-        _check_complexity(body)
+        _check_complexity(body, brackets)
     try:
         document = jiter.from_json(body, allow_inf_nan=False, catch_duplicate_keys=True, cache_mode="none")
     except ValueError as exc:
@@ -93,18 +99,27 @@ def parse(body: bytes) -> dict[str, object]:
     if len(body) > MAX_KEY_CHARS and any(len(key) > MAX_KEY_CHARS for key in document):
         raise InvalidRequest(f"Expected keys of at most {MAX_KEY_CHARS} characters.")
     # A body with few brackets cannot be deep; that spares the walk for nearly every request.
-    if body.count(b"[") + body.count(b"{") > MAX_DEPTH and _deeper_than(document, MAX_DEPTH):
+    if brackets > MAX_DEPTH and _deeper_than(document, MAX_DEPTH):
         raise InvalidRequest(f"Expected at most {MAX_DEPTH} nested levels.", code="too_deep")
-    if _MAY_OVERFLOW.search(body):
+    if _may_overflow(body):
         _check_finite(document)
     return document
 
 
-def _check_complexity(body: bytes) -> None:
+def _count(body: bytes, signs: bytes) -> int:
+    """Return how many of these characters there are; to leave them out is faster than to count each of them."""
+    return len(body) - len(body.translate(None, signs))
+
+
+def _check_complexity(body: bytes, brackets: int) -> None:
     """Refuse what would take a parser a second; counting what stands in texts too is far above any real text."""
-    containers = max(body.count(b"[") + body.count(b"{"), body.count(b'":'))
-    if containers > MAX_CONTAINERS or body.count(b",") > MAX_VALUES:
+    if max(brackets, body.count(b'":')) > MAX_CONTAINERS or _count(body, b",") > MAX_VALUES:
         raise InvalidRequest("The body holds too many values.", code="too_complex")
+
+
+def _may_overflow(body: bytes) -> bool:
+    alike = body.translate(_ALIKE)
+    return _MANY_DIGITS in alike or _LARGE_EXPONENT.search(alike) is not None
 
 
 def _check_finite(document: dict[str, object]) -> None:
