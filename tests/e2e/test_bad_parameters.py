@@ -86,8 +86,8 @@ ROWS: dict[int, list[Row]] = {
         *(Row(path, {"prompt_token_ids": [id_]}, "prompt_token_ids.0") for path in (CHAT, TEXT) for id_ in (-1, 2**63)),
         *both("bad_words_token_ids", [VOCABULARY]),
         Row(CHAT, {"messages": [VOCABULARY]}, "messages"),
-        Row(TEXT, {"prompt": [5] * MILLION}, "prompt", **LONG),
-        *(Row(CHAT, {name: [5] * MILLION}, "messages", **LONG) for name in ("messages", "prompt_token_ids")),
+        Row(TEXT, {"prompt": [1999] * MILLION}, "prompt", **LONG),
+        *(Row(CHAT, {name: [1999] * MILLION}, "messages", **LONG) for name in ("messages", "prompt_token_ids")),
     ],
     42: [
         Row(CHAT, {"messages": [{"role": "user", "content": "word " * 2000}]}, "messages", **LONG),

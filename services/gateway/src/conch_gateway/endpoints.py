@@ -20,7 +20,7 @@ from conch_contracts.openai.sampling import SamplingFields, is_on
 from conch_contracts.parsing import Parsing
 from conch_contracts.records import Engine, ModelKind, Profile, Route
 from conch_contracts.tokenization import PrepareRequest, PrepareResponse
-from conch_gateway import capabilities, parameters, parsing, preparation, validation
+from conch_gateway import capabilities, lengths, parameters, parsing, preparation, validation
 from conch_gateway.admission import places
 from conch_gateway.body import parse
 from conch_gateway.parameters import Shape
@@ -70,13 +70,17 @@ class Endpoint(Generic[R]):
 
     name: str
     id_prefix: str
+    prompt_param: str
+    """Which parameter holds the prompt."""
     validate: Callable[[dict[str, object]], Validated[R]]
     shape: Callable[[R, Profile], Shape]
     prepare: Callable[[R, Route], PrepareRequest]
 
     def understand(self, body: bytes, snapshot: Snapshot, policy: TemplatePolicy = DEFAULT_POLICY) -> Understood:
         """Return the request that the body holds; raises a ServiceError that names what is wrong with it."""
-        return self.place(self.validate(parse(body)), snapshot, policy)
+        document = parse(body)
+        lengths.check_number(document, self.prompt_param, snapshot)
+        return self.place(self.validate(document), snapshot, policy)
 
     def place(self, validated: Validated[R], snapshot: Snapshot, policy: TemplatePolicy = DEFAULT_POLICY) -> Understood:
         """Return where a valid request goes and what the tokenizer must do for it; raises a ServiceError."""
@@ -105,10 +109,10 @@ class Endpoint(Generic[R]):
 
 
 CHAT: Endpoint[ChatCompletionRequest] = Endpoint(
-    "chat", "chatcmpl-", validation.chat, parameters.chat_shape, preparation.chat
+    "chat", "chatcmpl-", "messages", validation.chat, parameters.chat_shape, preparation.chat
 )
 COMPLETIONS: Endpoint[CompletionRequest] = Endpoint(
-    "completions", "cmpl-", validation.completion, parameters.completion_shape, preparation.completion
+    "completions", "cmpl-", "prompt", validation.completion, parameters.completion_shape, preparation.completion
 )
 
 

@@ -209,11 +209,16 @@ def output_limit(shape: Shape, route: Route, prompt_tokens: int) -> int:
     if asked is not None and asked <= rest:
         return asked
     if rest < 1:
-        found = f"your {prompt} resulted in {prompt_tokens} tokens. Please reduce the length of the {prompt}"
-        raise _too_long(context, found, param=prompt)
+        raise prompt_too_long(context, prompt_tokens, param=prompt)
     parts = f"({prompt_tokens} in the {prompt}, {asked} in the completion)" if prompt_tokens else "in the completion"
     found = f"you requested {prompt_tokens + (asked or 0)} tokens {parts}. Please reduce '{shape.limit_param}'"
     raise _too_long(context, found, param=shape.limit_param)
+
+
+def prompt_too_long(context: int, tokens: int, *, param: str) -> InvalidRequest:
+    """Return the error for a prompt of so many tokens."""
+    found = f"your {param} resulted in {tokens} tokens. Please reduce the length of the {param}"
+    return _too_long(context, found, param=param)
 
 
 def _too_long(context: int, found: str, *, param: str) -> InvalidRequest:

@@ -21,7 +21,9 @@ def _shape(request: ChatCompletionRequest, profile: Profile) -> Shape:
     return replace(shape, api=Api.RESPONSES, prompt_param="input", limit_param="max_output_tokens")
 
 
-RESPONSES: Endpoint[ChatCompletionRequest] = Endpoint("responses", "resp_", validation.chat, _shape, preparation.chat)
+RESPONSES: Endpoint[ChatCompletionRequest] = Endpoint(
+    "responses", "resp_", "input", validation.chat, _shape, preparation.chat
+)
 
 
 def understand(validated: Validated[ResponsesRequest], items: list[Item], snapshot: Snapshot) -> Understood:
