@@ -7,7 +7,7 @@ import pytest
 from conch_contracts.openai.chat import ChatCompletionRequest
 from conch_contracts.parsing import ToolCallParser
 from conch_gateway import validation
-from conch_gateway.conversation import as_templates_expect
+from conch_gateway.conversation import as_templates_expect, part_lengths
 from conch_kit.errors import InvalidRequest
 
 USER = {"role": "user", "content": "Weather?"}
@@ -141,3 +141,31 @@ def test_a_refusal_beside_the_content_is_what_the_assistant_said(given: dict[str
 def test_a_refusal_stands_beside_calls() -> None:
     (message,) = flat(calling(call(), refusal="Not that."))
     assert (message["content"], len(message["tool_calls"])) == ("Not that.", 1)
+
+
+def test_how_long_the_parts_are_is_known_of_messages_with_several() -> None:
+    said = [{"type": "text", "text": "Hm 😀"}, {"type": "text", "text": ""}, {"type": "refusal", "refusal": "No.\n"}]
+    asked = request(
+        {"role": "user", "content": [{"type": "text", "text": "one"}]},
+        {"role": "assistant", "content": said},
+        calling(call()),
+        result(content=[{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]),
+    )
+    assert part_lengths(asked.messages or ()) == {2: (4, 0, 4), 4: (1, 1)}
+
+
+@pytest.mark.parametrize(
+    ("given", "parts"),
+    [
+        ({"content": "Hm.", "refusal": "No!!"}, ["Hm.", "No!!"]),
+        ({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": ""}], "refusal": "No"}, ["a", "", "No"]),
+        ({"content": None, "refusal": "No!!"}, ["No!!"]),
+        ({"content": "", "refusal": "No!!"}, ["No!!"]),
+        ({"content": [{"type": "text", "text": ""}], "refusal": "No!!"}, ["No!!"]),
+    ],
+)
+def test_a_refusal_is_the_last_part(given: dict[str, Any], parts: list[str]) -> None:
+    message = {"role": "assistant", **given}
+    assert flat(message)[0]["content"] == "\n".join(parts)
+    lengths = {1: tuple(map(len, parts))} if len(parts) > 1 else {}
+    assert part_lengths(request(message).conversation) == lengths

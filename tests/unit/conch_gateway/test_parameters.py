@@ -5,7 +5,14 @@ import pytest
 from conch_contracts.generation import Details, PreparedPrompt
 from conch_contracts.openai.chat import ChatCompletionRequest
 from conch_contracts.openai.completions import CompletionRequest
-from conch_contracts.records import Dialect, GenerationDefaults, Profile, StreamUsage
+from conch_contracts.records import (
+    ChatProfile,
+    ContentFormat,
+    Dialect,
+    GenerationDefaults,
+    Profile,
+    StreamUsage,
+)
 from conch_contracts.tokenization import PrepareResponse
 from conch_gateway import parameters, preparation
 from conch_kit.errors import InvalidRequest
@@ -120,7 +127,18 @@ def test_a_chat_is_prepared_from_flat_messages():
     asked = preparation.chat(chat(messages=[{"role": "user", "content": parts, "name": "ann"}]), route())
     assert asked.chat is not None
     assert asked.chat.messages == ({"role": "user", "content": "a\nb", "name": "ann"},)
+    assert asked.chat.part_lengths == {0: (1, 1)}
     assert not asked.add_special_tokens
+
+
+@pytest.mark.parametrize("said", ContentFormat)
+def test_the_form_of_content_is_the_deployments_unless_the_request_brings_a_template(said):
+    model = route(chat=ChatProfile(content_format=said))
+    own = preparation.chat(chat(chat_template="{{ messages }}"), model).chat
+    asked = preparation.chat(chat(), model).chat
+    assert asked is not None
+    assert own is not None
+    assert (asked.content_format, own.content_format) == (said, ContentFormat.AUTO)
 
 
 @pytest.mark.parametrize(

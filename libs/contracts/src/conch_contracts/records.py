@@ -41,6 +41,17 @@ class TextOutput(StrEnum):
     """The whole answer so far."""
 
 
+class ContentFormat(StrEnum):
+    """In which form a chat template gets what a message says."""
+
+    AUTO = "auto"
+    """A list of parts if the template goes through them, else one text."""
+    STRING = "string"
+    """One text; parts are joined by line breaks."""
+    OPENAI = "openai"
+    """A list of parts, `{"type": "text", "text": …}`; what a tool answers stays one text."""
+
+
 class Pool(StrEnum):
     """The kinds of process that announce themselves with a heartbeat."""
 
@@ -139,12 +150,14 @@ class GenerationDefaults(Record):
 
 
 class ChatProfile(Record):
-    """In which forms a model thinks and calls tools."""
+    """In which forms a model reads messages, thinks and calls tools."""
 
     reasoning: ReasoningParser = ReasoningParser.NONE
     tool_calls: ToolCallParser = ToolCallParser.NONE
     takes_tools: bool = False
     """Whether the chat template has a place for tools."""
+    content_format: ContentFormat = ContentFormat.AUTO
+    """Of the model's chat template; one that a request brings is always looked at."""
 
 
 class EncoderProfile(Record):

@@ -7,13 +7,19 @@ from pydantic import Field
 from conch_contracts.generation import PreparedPrompt
 from conch_contracts.grammar import Grammar
 from conch_contracts.message import Message
-from conch_contracts.records import BundleDigest
+from conch_contracts.records import BundleDigest, ContentFormat
 
 
 class ChatInput(Message):
     """Messages to render with the chat template."""
 
     messages: tuple[dict[str, Any], ...]
+    """The content of each is one text or null."""
+    part_lengths: dict[int, tuple[int, ...]] = Field(default_factory=dict)
+    """Of each message whose content came as several parts, how many characters these have: in the text they stand one
+    behind the other with a line break between them."""
+    content_format: ContentFormat = ContentFormat.STRING
+    """Whether the template gets the texts as they are, or lists of parts."""
     tools: tuple[dict[str, Any], ...] | None = None
     documents: tuple[dict[str, Any], ...] | None = None
     add_generation_prompt: bool = True

@@ -51,11 +51,26 @@ def as_templates_expect(
     return tuple(_flattened(messages, short_ids=calls is ToolCallParser.MISTRAL))
 
 
+def part_lengths(messages: Sequence[ChatMessage]) -> dict[int, tuple[int, ...]]:
+    """Return how long the parts are of each message that has several, for templates that take them one by one."""
+    return {
+        index: tuple(map(len, texts))
+        for index, message in enumerate(messages)
+        if (message.refusal or isinstance(message.content, list)) and len(texts := _texts(message)) > 1
+    }
+
+
 def plain_text(message: ChatMessage) -> str:
     """Return a message's text, its parts joined, and what it refused behind them."""
+    return "\n".join(_texts(message))
+
+
+def _texts(message: ChatMessage) -> list[str]:
     content = message.content or ""
-    text = content if isinstance(content, str) else "\n".join(part.text for part in content)
-    return "\n".join(said for said in (text, message.refusal) if said)
+    texts = [content] if isinstance(content, str) else [part.text for part in content]
+    if not message.refusal:
+        return texts
+    return [message.refusal] if texts == [""] else [*texts, message.refusal]
 
 
 def _flattened(messages: Sequence[ChatMessage], *, short_ids: bool) -> Iterator[dict[str, object]]:

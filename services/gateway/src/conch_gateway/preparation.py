@@ -2,15 +2,16 @@
 
 import re
 from collections.abc import Sequence
+from functools import partial
 
-from conch_contracts.openai.chat import ChatCompletionRequest
+from conch_contracts.openai.chat import ChatCompletionRequest, ChatMessage
 from conch_contracts.openai.completions import CompletionRequest
 from conch_contracts.openai.sampling import SamplingFields
-from conch_contracts.records import Dialect, Route
+from conch_contracts.records import ContentFormat, Dialect, Route
 from conch_contracts.spec.generation import PREFIX, SUFFIX
 from conch_contracts.tokenization import ChatInput, PrepareRequest
 from conch_gateway import thinking, tool_use
-from conch_gateway.conversation import as_templates_expect, plain_text
+from conch_gateway.conversation import as_templates_expect, part_lengths, plain_text
 from conch_kit.errors import InvalidRequest
 
 ANSWER_TOKENS = 16
@@ -53,6 +54,18 @@ def completion(request: CompletionRequest, route: Route) -> PrepareRequest:
         context=route.max_model_len,
         bad_words=tuple(request.bad_words or ()),
         stop_words=_stop_words(request, route),
+    )
+
+
+def rendering(messages: Sequence[ChatMessage], route: Route, template: str | None = None) -> partial[ChatInput]:
+    """Return what asks for a conversation in the model's template, or in one that the request brings."""
+    return partial(
+        ChatInput,
+        messages=as_templates_expect(messages, route.chat.tool_calls),
+        part_lengths=part_lengths(messages),
+        content_format=ContentFormat.AUTO if template else route.chat.content_format,
+        chat_template=template or route.chat_template,
+        chat_template_param="chat_template" if template else "messages",
     )
 
 
@@ -113,15 +126,12 @@ def _raw_prompt(request: ChatCompletionRequest) -> str | tuple[int, ...] | None:
 
 
 def _chat_input(request: ChatCompletionRequest, route: Route) -> ChatInput:
-    return ChatInput(
-        messages=as_templates_expect(request.conversation, route.chat.tool_calls),
+    return rendering(request.conversation, route, request.chat_template)(
         tools=tool_use.for_template(request),
         documents=None if request.documents is None else tuple(request.documents),
         add_generation_prompt=request.add_generation_prompt is not False,
         continue_final_message=bool(request.continue_final_message),
         template_kwargs={**thinking.template_variables(request), **(request.chat_template_kwargs or {})},
-        chat_template=request.chat_template or route.chat_template,
-        chat_template_param="chat_template" if request.chat_template else "messages",
     )
 
 

@@ -49,6 +49,16 @@ async def test_the_newer_name_of_a_switch_is_known(
     assert (refused_.status, refused_.error["param"]) == (400, "use_activation")
 
 
+async def test_a_conversation_is_rendered_with_its_parts() -> None:
+    served = serving(ModelKind.EMBEDDING, answered(VECTORS))
+    parts = [{"type": "text", "text": "ab"}, {"type": "text", "text": "c"}]
+    body = {"messages": [{"role": "user", "content": parts}]}
+    assert (await served.client.post("/v1/embeddings", body)).status == 200
+    chat = served.upstream.sent(PREPARE_ROWS_PATH)[0]["chat"]
+    assert chat["messages"] == [{"role": "user", "content": "ab\nc"}]
+    assert (chat["part_lengths"], chat["content_format"]) == ({"0": [2, 1]}, "auto")
+
+
 PARTS = {"content": [{"type": "text", "text": "b"}, {"type": "text", "text": "c"}]}
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from conch_contracts.names import TOKENIZE_PATH
 from conch_contracts.parsing import ToolCallParser
-from conch_contracts.records import ChatProfile
+from conch_contracts.records import ChatProfile, ContentFormat
 from testkit.gateway import answered, gateway, route, snapshot
 
 
@@ -26,6 +26,16 @@ async def test_a_conversations_tokens_are_counted_with_its_tools_and_variables()
     chat = served.upstream.sent(TOKENIZE_PATH)[0]["chat"]
     assert chat["tools"] == [{"type": "function", "function": {"name": "now", "parameters": {"type": "object"}}}]
     assert chat["template_kwargs"] == {"enable_thinking": True}
+
+
+async def test_the_tokenizer_knows_how_long_the_parts_of_a_message_are() -> None:
+    model = route(chat=ChatProfile(content_format=ContentFormat.OPENAI))
+    served = gateway({TOKENIZE_PATH: answered(b'{"tokens":[1,2]}')}, known=snapshot(model))
+    parts = [{"type": "text", "text": "ab"}, {"type": "text", "text": "c"}]
+    assert (await served.client.post("/tokenize", {"messages": [{"role": "user", "content": parts}]})).status == 200
+    chat = served.upstream.sent(TOKENIZE_PATH)[0]["chat"]
+    assert chat["messages"] == [{"role": "user", "content": "ab\nc"}]
+    assert (chat["part_lengths"], chat["content_format"]) == ({"0": [2, 1]}, "openai")
 
 
 @pytest.mark.parametrize(

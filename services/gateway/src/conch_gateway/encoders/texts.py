@@ -12,10 +12,9 @@ from conch_contracts.openai.rerank import DocumentText, RerankRequest
 from conch_contracts.openai.scores import ClassifyRequest, ScoreRequest
 from conch_contracts.records import Activation, ModelKind, Route
 from conch_contracts.tokenization import ChatInput
-from conch_gateway.conversation import as_templates_expect
 from conch_gateway.encoders.names import Names, TextField, text_field
 from conch_gateway.mistakes import invalid, wrong
-from conch_gateway.preparation import check_vocabulary
+from conch_gateway.preparation import check_vocabulary, rendering
 from conch_kit.errors import InvalidRequest
 
 
@@ -107,11 +106,7 @@ def documents(request: RerankRequest) -> tuple[str, ...]:
 
 def chat_input(messages: Sequence[ChatMessage], route: Route, *, generation_prompt: bool | None) -> ChatInput:
     """Return a conversation for the tokenizer to render."""
-    return ChatInput(
-        messages=as_templates_expect(messages),
-        add_generation_prompt=generation_prompt is not False,
-        chat_template=route.chat_template,
-    )
+    return rendering(messages, route)(add_generation_prompt=generation_prompt is not False)
 
 
 def _vectors(request: InputFields, route: Route, task: Task, *, normalize: bool) -> Work:

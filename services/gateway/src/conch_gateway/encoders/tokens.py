@@ -17,7 +17,7 @@ from conch_gateway.endpoints import encode
 from conch_gateway.exchange import Exchange
 from conch_gateway.front import Front, off_loop
 from conch_gateway.mistakes import missing, wrong
-from conch_gateway.preparation import check_vocabulary
+from conch_gateway.preparation import check_vocabulary, rendering
 from conch_gateway.reply import Reply
 from conch_gateway.resolve import resolve
 from conch_gateway.templates import TemplatePolicy
@@ -83,14 +83,11 @@ def read_ids(body: bytes, snapshot: Snapshot) -> Understood:
 
 
 def _chat_input(request: TokenizeRequest, messages: Sequence[ChatMessage], route: Route) -> tokenization.ChatInput:
-    return tokenization.ChatInput(
-        messages=conversation.as_templates_expect(messages, route.chat.tool_calls),
+    return rendering(messages, route, request.chat_template)(
         tools=tool_use.shown(request.tools or ()),
         add_generation_prompt=request.add_generation_prompt is not False,
         continue_final_message=bool(request.continue_final_message),
         template_kwargs=request.chat_template_kwargs or {},
-        chat_template=request.chat_template or route.chat_template,
-        chat_template_param="chat_template" if request.chat_template else "messages",
     )
 
 
