@@ -6,14 +6,17 @@ becomes a 400 that repeats what the template said.
 """
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import cast
 
 import jinja2
 
+from conch_contracts.records import ContentFormat
 from conch_contracts.tokenization import ChatInput
 from conch_kit.errors import InvalidRequest
+from conch_tokenizer.content import format_of, in_parts
 from conch_tokenizer.control_tokens import ControlTokens
 from conch_tokenizer.errors import TEMPLATE_ERROR
 from conch_tokenizer.model import ModelTokenizer
@@ -60,6 +63,7 @@ class ChatRenderer:
     def render(self, chat: ChatInput, *, add_special_tokens: bool) -> RenderedChat:
         """Render a chat; raises InvalidRequest with the template's own words."""
         self._check(chat)
+        chat = self._as_the_template_takes_it(chat)
         if not self._control.found_in([getattr(chat, name) for name in _WRITTEN_BY_USERS]):
             plain = self._apply(chat)
             return RenderedChat(plain, lambda: self._model.encode(plain, add_special_tokens=add_special_tokens))
@@ -82,8 +86,16 @@ class ChatRenderer:
                 "this model has no chat template; use /v1/completions", param="messages", code=TEMPLATE_ERROR
             )
 
+    def _as_the_template_takes_it(self, chat: ChatInput) -> ChatInput:
+        with _blamed_on_the_request(chat):
+            wanted = chat.content_format
+            if wanted is ContentFormat.AUTO:
+                tools = list(chat.tools) if chat.tools else None
+                wanted = format_of(self._model.transformers.get_chat_template(chat.chat_template, tools))
+            return in_parts(chat, self._control) if wanted is ContentFormat.OPENAI else chat
+
     def _apply(self, chat: ChatInput) -> str:
-        try:
+        with _blamed_on_the_request(chat):
             text = self._model.transformers.apply_chat_template(
                 list(chat.messages),
                 tools=list(chat.tools) if chat.tools else None,
@@ -94,8 +106,6 @@ class ChatRenderer:
                 tokenize=False,
                 **chat.template_kwargs,
             )
-        except _TEMPLATE_FAILURES as exc:
-            raise InvalidRequest(_sentence(exc), param=chat.chat_template_param, code=TEMPLATE_ERROR) from exc
         return cast(str, text)  # tokenize=False
 
     def _encode_marked(self, marked: str, *, add_special_tokens: bool) -> list[int]:
@@ -106,6 +116,14 @@ class ChatRenderer:
                 f"a control token in a message cannot be encoded as text: {_quote(exc)}", param="messages"
             ) from exc
         return self._model.surround(ids) if add_special_tokens else ids
+
+
+@contextmanager
+def _blamed_on_the_request(chat: ChatInput) -> Iterator[None]:
+    try:
+        yield
+    except _TEMPLATE_FAILURES as exc:
+        raise InvalidRequest(_sentence(exc), param=chat.chat_template_param, code=TEMPLATE_ERROR) from exc
 
 
 def _sentence(exc: Exception) -> str:

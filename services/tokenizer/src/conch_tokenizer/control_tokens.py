@@ -13,6 +13,7 @@ tokens, and those that `chat_control_tokens` in tokenizer_config.json adds. Othe
 """
 
 import re
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from transformers import PreTrainedTokenizerBase
@@ -41,6 +42,13 @@ class ControlTokens:
         if isinstance(value, dict):
             return any(self.found_in(item) for item in value.values())
         return isinstance(value, list | tuple) and any(self.found_in(item) for item in value)
+
+    def found_across(self, texts: Sequence[str]) -> bool:
+        """Tell whether texts that are written side by side, trimmed or not, make a control token that none holds."""
+        if len(texts) < 2:
+            return False
+        others = [self._pattern.sub("\0", text) for text in texts]
+        return self.found_in("".join(others)) or self.found_in("".join(text.strip() for text in others))
 
     def mark(self, value: T) -> T:
         """Return the value with every control token in its strings marked as words."""

@@ -1,0 +1,173 @@
+"""Whether a chat template goes through the parts of what a message says, seen in its syntax tree; pure.
+
+A name in a template may stand for the messages, for one of them, or for what it says. From `messages` on this is
+followed through `for`, `set`, `with`, namespaces and the arguments of macros. Which branch is taken when is not known
+here, so what may be counts. A template is somebody else's program, so the work is in proportion to its length, and
+nothing here calls itself.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+from types import MappingProxyType
+from typing import NamedTuple, TypeAlias
+
+from jinja2 import nodes
+
+
+class _Thing(Enum):
+    """What a name may stand for."""
+
+    MESSAGES = auto()
+    MESSAGE = auto()
+    CONTENT = auto()
+
+
+Step: TypeAlias = Mapping[_Thing, _Thing]
+"""What an expression makes of what the name in it stands for."""
+
+_SAME: Step = MappingProxyType({thing: thing for thing in _Thing})
+_ONE_OF: Step = MappingProxyType({_Thing.MESSAGES: _Thing.MESSAGE})
+_CONTENT_OF: Step = MappingProxyType({_Thing.MESSAGE: _Thing.CONTENT})
+
+
+class _Symbol(NamedTuple):
+    """A name; those of a macro's parameters belong to the macro, all others to the template."""
+
+    name: str
+    macro: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """A macro, and the one around it."""
+
+    macro: str
+    parameters: frozenset[str]
+    outer: "_Scope | None"
+
+
+class _Flow(NamedTuple):
+    """That a name gets its value from another one, or that there is a loop over it."""
+
+    source: _Symbol
+    step: Step
+    target: _Symbol | None
+    """None: a loop over the value."""
+
+
+Scoped: TypeAlias = tuple[nodes.Node, _Scope | None]
+
+
+def goes_through_parts(template: nodes.Template) -> bool:
+    """Tell whether there is a loop over the content of a message."""
+    flows: defaultdict[_Symbol, list[_Flow]] = defaultdict(list)
+    for flow in _flows(template):
+        flows[flow.source].append(flow)
+    beginning = (_Symbol("messages"), _Thing.MESSAGES)
+    known, waiting = {beginning}, [beginning]
+    while waiting:
+        symbol, thing = waiting.pop()
+        for flow in flows[symbol]:
+            found = flow.step.get(thing)
+            if flow.target is None:
+                if found is _Thing.CONTENT:
+                    return True
+            elif found is not None and (state := (flow.target, found)) not in known:
+                known.add(state)
+                waiting.append(state)
+    return False
+
+
+def _flows(template: nodes.Template) -> Iterator[_Flow]:
+    scoped = list(_scoped(template))
+    macros = {node.name: node for node, _ in scoped if isinstance(node, nodes.Macro)}
+    for node, scope in scoped:
+        match node:
+            case nodes.For():
+                for source, step in _sources(node.iter, scope):
+                    yield _Flow(source, step, None)
+                    yield from _to(node.target, source, _behind(step, _ONE_OF), scope)
+            case nodes.Assign():
+                for source, step in _sources(node.node, scope):
+                    yield from _to(node.target, source, step, scope)
+            case nodes.With():
+                for target, value in zip(node.targets, node.values, strict=True):
+                    for source, step in _sources(value, scope):
+                        yield from _to(target, source, step, scope)
+            case nodes.Call(node=nodes.Name(name=name)) if name in macros:
+                for parameter, value in _arguments(node, macros[name]):
+                    for source, step in _sources(value, scope):
+                        yield _Flow(source, step, _Symbol(parameter, name))
+
+
+def _scoped(template: nodes.Template) -> Iterator[Scoped]:
+    """Return all nodes, each with the macro that it is in."""
+    waiting: list[Scoped] = [(template, None)]
+    while waiting:
+        node, scope = waiting.pop()
+        yield node, scope
+        if isinstance(node, nodes.Macro):
+            scope = _Scope(node.name, frozenset(parameter.name for parameter in node.args), scope)
+        waiting.extend((child, scope) for child in node.iter_child_nodes())
+
+
+def _sources(expression: nodes.Node, scope: _Scope | None) -> Iterator[tuple[_Symbol, Step]]:
+    """Return the names that an expression's value may come from, and what the expression makes of it."""
+    waiting: list[tuple[nodes.Node, Step]] = [(expression, _SAME)]
+    while waiting:
+        node, step = waiting.pop()
+        match node:
+            case nodes.Name(name=name):
+                yield _symbol(name, scope), step
+            case nodes.Filter(node=nodes.Expr() as filtered):
+                waiting.append((filtered, step))
+            case nodes.CondExpr(expr1=one, expr2=other):
+                waiting.extend((choice, step) for choice in (one, other) if choice is not None)
+            case nodes.And(left=one, right=other) | nodes.Or(left=one, right=other):
+                waiting.extend(((one, step), (other, step)))
+            case nodes.Getitem(node=whole, arg=nodes.Slice()):
+                waiting.append((whole, step))
+            case (
+                nodes.Getitem(node=whole, arg=nodes.Const(value="content"))
+                | nodes.Call(node=nodes.Getattr(node=whole, attr="get"), args=[nodes.Const(value="content"), *_])
+            ):
+                waiting.append((whole, _behind(_CONTENT_OF, step)))
+            case nodes.Getitem(node=whole):
+                waiting.append((whole, _behind(_ONE_OF, step)))
+            case nodes.Getattr(node=whole, attr=attribute):
+                if isinstance(whole, nodes.Name):
+                    yield _attribute(whole.name, attribute), step
+                if attribute == "content":
+                    waiting.append((whole, _behind(_CONTENT_OF, step)))
+
+
+def _to(target: nodes.Node, source: _Symbol, step: Step, scope: _Scope | None) -> Iterator[_Flow]:
+    match target:
+        case nodes.Name(name=name):
+            yield _Flow(source, step, _symbol(name, scope))
+        case nodes.NSRef(name=name, attr=attribute):
+            yield _Flow(source, step, _attribute(name, attribute))
+
+
+def _arguments(call: nodes.Call, macro: nodes.Macro) -> Iterator[tuple[str, nodes.Expr]]:
+    yield from zip((parameter.name for parameter in macro.args), call.args, strict=False)
+    yield from ((argument.key, argument.value) for argument in call.kwargs if isinstance(argument, nodes.Keyword))
+
+
+def _symbol(name: str, scope: _Scope | None) -> _Symbol:
+    while scope is not None:
+        if name in scope.parameters:
+            return _Symbol(name, scope.macro)
+        scope = scope.outer
+    return _Symbol(name)
+
+
+def _attribute(namespace: str, name: str) -> _Symbol:
+    return _Symbol(f"{namespace}.{name}")
+
+
+def _behind(first: Step, then: Step) -> Step:
+    """Return both steps as one."""
+    return {thing: then[found] for thing, found in first.items() if found in then}
