@@ -2,6 +2,8 @@
 
 A chat template writes earlier turns as the model itself wrote them, so it holds the marks that the model was trained
 to use. A template whose marks nobody here knows shows nothing, and the model's words stay content.
+
+In which form the template takes messages is only passed on: where nothing is said, the tokenizer sees it.
 """
 
 import re
@@ -33,14 +35,16 @@ _THINKING: tuple[tuple[str, ReasoningParser], ...] = (
 
 
 def chat_profile(spec: ModelSpec, facts: SourceFacts) -> ChatProfile:
-    """Return the profile that goes into a model's route; that of an encoder says nothing."""
+    """Return the profile that goes into a model's route; that of an encoder says only how it reads messages."""
+    content_format = spec.tokenizer.content_format
     if spec.kind is not ModelKind.LLM:
-        return ChatProfile()
+        return ChatProfile(content_format=content_format)
     shown, said = facts.chat if facts.chat_template is None else shown_by(facts.chat_template), spec.generation
     return ChatProfile(
         reasoning=shown.reasoning if said.reasoning_parser is None else said.reasoning_parser,
         tool_calls=shown.tool_calls if said.tool_call_parser is None else said.tool_call_parser,
         takes_tools=shown.takes_tools,
+        content_format=content_format,
     )
 
 

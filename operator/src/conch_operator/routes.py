@@ -174,6 +174,7 @@ def _fingerprint(model: DesiredModel, facts: SourceFacts) -> str:
     shaping = (
         facts.digest,
         facts.chat_template,
+        spec.tokenizer.content_format,
         spec.source.model_dump_json(),
         spec.engine.runtime,
         quantization,

@@ -56,6 +56,11 @@ def test_the_smallest_object_gets_every_default() -> None:
             {"tokenizer": {"chatTemplate": {"inline": "x", "file": "y"}}},
             "spec.tokenizer.chatTemplate: set exactly one of inline, file",
         ),
+        (
+            {"tokenizer": {"contentFormat": "openai"}},
+            {"tokenizer": {"contentFormat": "parts"}},
+            "spec.tokenizer.contentFormat",
+        ),
     ],
 )
 def test_each_rule_has_an_accepted_and_a_rejected_twin(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from conch_contracts.parsing import ReasoningParser, ToolCallParser
-from conch_contracts.records import ChatProfile
+from conch_contracts.records import ChatProfile, ContentFormat, ModelKind
 from conch_operator.chat_profile import chat_profile, shown_by
 from conch_operator.source import FolderNeeds, read_folder
 from testkit.conch import ROOT
@@ -64,6 +64,13 @@ def test_what_the_deployment_says_wins() -> None:
     assert found == ChatProfile(reasoning=ReasoningParser.THINK, takes_tools=True)
     found = chat_profile(desired_model(generation={"reasoningParser": "deepseek-r1"}).deployment.spec, facts)
     assert (found.reasoning, found.tool_calls) == (ReasoningParser.DEEPSEEK_R1, ToolCallParser.HERMES)
+
+
+@pytest.mark.parametrize("kind", [ModelKind.LLM, ModelKind.EMBEDDING])
+def test_the_form_of_content_is_told_of_models_of_every_kind(kind: ModelKind) -> None:
+    said = desired_model(kind=kind.value, tokenizer={"contentFormat": "openai"}).deployment.spec
+    assert chat_profile(said, FACTS) == ChatProfile(content_format=ContentFormat.OPENAI)
+    assert chat_profile(desired_model(kind=kind.value).deployment.spec, FACTS) == ChatProfile()
 
 
 def test_a_template_of_the_deployment_is_looked_at_instead_of_the_folders() -> None:

@@ -95,6 +95,7 @@ def test_the_fingerprint_changes_with_what_shapes_answers_and_with_nothing_else(
     assert first != fingerprint(engine={"cpu": {"quantization": "int8"}})
     assert first != fingerprint(replace(FACTS, digest=Digest("e" * 64)))
     assert first != fingerprint(generation={"temperature": "0.5"})
+    assert first != fingerprint(tokenizer={"contentFormat": "string"})
 
 
 def test_row_9_the_oldest_model_keeps_a_served_name() -> None:

@@ -4,6 +4,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
+from conch_contracts.records import ContentFormat
 from conch_contracts.spec.addresses import HttpUrl
 from conch_contracts.spec.container import ImageReference
 from conch_contracts.spec.fields import DataKey, ObjectName, Quantity, RelativePath, SpecPart
@@ -187,3 +188,6 @@ class TokenizerSpec(SpecPart):
 
     chat_template: ChatTemplateSpec | None = None
     """The chat template to use. Default: the one in the model's folder."""
+    content_format: ContentFormat = ContentFormat.AUTO
+    """What the chat template gets as the content of a message: string, one text with the parts joined by line breaks;
+    openai, a list of parts; auto, a list if the template goes through parts in a loop, else one text. Default: auto."""
