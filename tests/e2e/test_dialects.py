@@ -100,6 +100,8 @@ def test_choices_stop_strings_and_seeds(running: Running, model: str) -> None:
 LACKING = [
     ("vllm", {"logit_bias": {"3": 1}}, "logit_bias"),
     ("vllm", {"extra_body": {"truncate_prompt_tokens": 5}}, "truncate_prompt_tokens"),
+    ("vllm", {"extra_body": {"kv_transfer_params": {"do_remote_decode": True}}}, "kv_transfer_params.do_remote_decode"),
+    ("tensorrtllm", {"extra_body": {"kv_transfer_params": {"a": 1}}}, "kv_transfer_params"),
     ("tensorrtllm", {"extra_body": {"min_p": 0.5}}, "min_p"),
     ("tensorrtllm", {"logprobs": True, "top_logprobs": 2}, "top_logprobs"),
     ("vllm", {"n": 2, "extra_body": {"use_beam_search": True}}, "use_beam_search"),
@@ -123,6 +125,14 @@ def test_what_a_backend_lacks_is_a_400_at_once(
         took.append(time.monotonic() - started)
         assert (refused.value.param, refused.value.code) == (param, "unsupported_parameter")
     assert min(took) < AT_ONCE_S
+
+
+def test_what_vllm_is_told_of_other_engines_comes_back(running: Running) -> None:
+    told = {"do_remote_prefill": True, "remote_block_ids": [1, 2]}
+    asked = {"model": "vllm", "max_tokens": 4, "extra_body": {"kv_transfer_params": told}}
+    chat = running.client.chat.completions.create(messages=messages("hi"), **asked)  # type: ignore[call-overload]
+    text = running.client.completions.create(prompt="hi", **asked)  # type: ignore[call-overload]
+    assert chat.model_extra["kv_transfer_params"] == text.model_extra["kv_transfer_params"] == told
 
 
 @pytest.mark.parametrize("model", ["fastertransformer", "tensorrtllm"])

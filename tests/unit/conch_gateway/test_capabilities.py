@@ -49,6 +49,8 @@ REFUSED = [
     (chat(reasoning_max_tokens=5), FOREIGN, "reasoning_max_tokens"),
     (chat(vllm_xargs={"a": 1}), set(GENERATING) - {Dialect.VLLM}, "vllm_xargs"),
     (chat(kv_transfer_params={"a": 1}), set(GENERATING) - {Dialect.VLLM}, "kv_transfer_params"),
+    (chat(kv_transfer_params={"do_remote_decode": False}), set(GENERATING) - {Dialect.VLLM}, "kv_transfer_params"),
+    (chat(kv_transfer_params={}), set(), "kv_transfer_params"),
     (chat(cache_salt="a"), {Dialect.TENSORRTLLM, Dialect.VLLM}, "cache_salt"),
     (chat(logprobs=True, temp_scaled_logprobs=True), FOREIGN, "temp_scaled_logprobs"),
     (chat(return_token_ids=True), {Dialect.VLLM}, "return_token_ids"),
@@ -73,6 +75,13 @@ def test_a_lack_is_a_400_that_names_the_parameter_and_the_reason(asked, lacking,
         capabilities.check(*asked, dialect)
     assert (caught.value.param, caught.value.code) == (param, "unsupported_parameter")
     assert f"This model's backend ({dialect}) cannot obey '{param}': " in caught.value.message
+
+
+def test_a_cache_that_nobody_could_find_is_not_made():
+    with pytest.raises(InvalidRequest, match="does not tell where another engine would find the cache") as caught:
+        capabilities.check(*chat(kv_transfer_params={"do_remote_decode": True}), Dialect.VLLM)
+    assert caught.value.param == "kv_transfer_params.do_remote_decode"
+    assert caught.value.code == "unsupported_parameter"
 
 
 @pytest.mark.parametrize("dialect", GENERATING)

@@ -226,6 +226,8 @@ def test_a_least_length_in_the_metadata_is_checked_too(said):
         ({"service_tier": "auto"}, {"service_tier": "default"}),
         ({"metadata": {"a": "b"}}, {"metadata": {"a": "b"}}),
         ({"metadata": {"a": "b"}, "stream": True}, None),
+        ({"kv_transfer_params": {"a": [1]}}, {"kv_transfer": {"a": [1]}}),
+        ({"kv_transfer_params": {"a": [1]}, "stream": True}, None),
         ({"max_streaming_response_tokens": 4}, None),
         ({"max_streaming_response_tokens": 4, "stream": True}, {"max_frame_tokens": 4}),
         ({"stream_options": {"continuous_usage_stats": True}, "stream": True}, {"continuous_usage": True}),

@@ -144,6 +144,13 @@ def test_what_a_client_sent_along_comes_back() -> None:
     assert stream(detailed(service_tier="default"), *STEPS)[0]["service_tier"] == "default"
 
 
+@pytest.mark.parametrize("api", CHUNKED)
+def test_what_engines_are_told_of_each_other_comes_back(api: Api) -> None:
+    told = {"do_remote_prefill": True, "remote_block_ids": [1, 2]}
+    assert body(detailed(api, kv_transfer=told), *STEPS)["kv_transfer_params"] == told
+    assert "kv_transfer_params" not in body(detailed(api), *STEPS)
+
+
 @pytest.mark.parametrize("details", [None, Details()])
 def test_the_fingerprint_is_in_every_frame_and_body(details: Details | None) -> None:
     request = generate_request(fingerprint="fp_1", details=details)
@@ -197,6 +204,7 @@ EVERYTHING: dict[str, Any] = {
     "prompt_logprobs": 2,
     "service_tier": "default",
     "metadata": {"a": "b"},
+    "kv_transfer": {"a": 1},
     "continuous_usage": True,
     "profile": Profile.FASTDEPLOY,
 }

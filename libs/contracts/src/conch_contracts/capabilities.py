@@ -96,6 +96,7 @@ HARMLESS: Mapping[str, tuple[object, ...]] = {
     "temp_scaled_logprobs": (False,),
     "top_p_normalized_logprobs": (False,),
     "vllm_xargs": ({},),
+    "kv_transfer_params": ({},),
 }
 """The values of a parameter, beside null, that ask for nothing."""
 
@@ -227,7 +228,10 @@ VLLM: Mapping[Feature, Support] = {
     Feature.FRAME_TOKENS: _no(_TEXT_ALONE),
     Feature.CACHE_SALT: _no(_OWN_CACHE),
     Feature.EXTRA_ARGUMENTS: Support(Level.ENGINE, "as `extra_args`"),
-    Feature.KV_TRANSFER: Support(Level.ENGINE, "in `extra_args`"),
+    Feature.KV_TRANSFER: Support(
+        Level.ENGINE,
+        "in `extra_args`; not `do_remote_decode`, because the backend does not tell where the cache is then",
+    ),
 }
 
 CAPABILITIES: Mapping[Dialect, Mapping[Feature, Support]] = {

@@ -146,6 +146,8 @@ class Details(Message):
     """Whether every frame of a stream tells the usage so far."""
     service_tier: str | None = None
     metadata: dict[str, str | int] | None = None
+    kv_transfer: dict[str, Any] | None = None
+    """`kv_transfer_params`, as they were sent."""
     profile: Profile = Profile.OPENAI
     final_usage: bool | None = None
     """Whether the finishing frame of each choice tells the usage; None: as the profile has it."""

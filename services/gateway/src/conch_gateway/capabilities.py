@@ -14,6 +14,9 @@ from conch_gateway.preparation import prompts_of
 from conch_gateway.structured import Constraint
 from conch_kit.errors import InvalidRequest
 
+_REMOTE_DECODE = "kv_transfer_params.do_remote_decode"
+_NOT_TOLD = "it does not tell where another engine would find the cache"
+
 
 def check(request: SamplingFields, shape: Shape, dialect: Dialect) -> None:
     """Raise InvalidRequest for the first parameter that the dialect can never obey."""
@@ -21,6 +24,8 @@ def check(request: SamplingFields, shape: Shape, dialect: Dialect) -> None:
     for param, reason in LACKS[dialect].items():
         if param in given and not asks_for_nothing(param, getattr(request, param)):
             raise _refused(refusal(param, dialect, reason), param)
+    if request.kv_transfer_params and request.kv_transfer_params.get("do_remote_decode"):
+        raise _refused(refusal(_REMOTE_DECODE, dialect, _NOT_TOLD), _REMOTE_DECODE)
     if _has_ids(request):
         _need(Feature.PROMPT_IDS, shape.prompt_param, dialect)
     if shape.alternatives is None:

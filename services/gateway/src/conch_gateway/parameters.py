@@ -30,6 +30,7 @@ _OF_DETAILS = frozenset(
         "stream_options",
         "service_tier",
         "metadata",
+        "kv_transfer_params",
     }
 )
 """Parameters that can make an answer more than plain; most requests have none of them."""
@@ -174,6 +175,7 @@ def details(request: SamplingFields, shape: Shape, route: Route) -> Details | No
         continuous_usage=bool(options and options.continuous_usage_stats),
         service_tier=None if request.service_tier is None else "default",
         metadata=None if stream else request.metadata,
+        kv_transfer=None if stream else request.kv_transfer_params,
         profile=route.profile,
         final_usage=at_end if stream and route.stream_usage is not None else None,
     )

@@ -35,6 +35,8 @@ def body_fields(request: GenerateRequest, prompt: Sequence[TokenEntry], vocabula
         fields["service_tier"] = details.service_tier
     if details.metadata is not None:
         fields["metadata"] = dict(details.metadata)
+    if details.kv_transfer is not None:
+        fields["kv_transfer_params"] = details.kv_transfer
     if request.api is Api.CHAT and details.token_ids:
         fields["prompt_token_ids"] = list(request.prompts[0].ids)
     if request.api is Api.CHAT and details.prompt_logprobs is not None:

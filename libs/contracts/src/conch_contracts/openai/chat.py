@@ -192,6 +192,7 @@ class ChatCompletion(Origin):
     choices: list[ChatChoice]
     usage: CompletionUsage
     metadata: dict[str, str | int] | None = None
+    kv_transfer_params: dict[str, Any] | None = None
     prompt_logprobs: PromptLogprobs | None = None
     prompt_token_ids: list[int] | None = None
 

@@ -1,6 +1,6 @@
 """Text completions: `POST /v1/completions`, complete or streamed; both have the object `text_completion`."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -69,3 +69,4 @@ class Completion(Origin):
     choices: list[CompletionChoice]
     usage: CompletionUsage | None = None
     metadata: dict[str, str | int] | None = None
+    kv_transfer_params: dict[str, Any] | None = None

@@ -138,7 +138,8 @@ class SamplingFields(StructuredFields, DrawingFields):
     cache_salt: Annotated[str, Field(min_length=1, max_length=MAX_SALT_CHARS)] | None = None
     """Only requests with the same salt share cached prefixes."""
     kv_transfer_params: Annotated[dict[str, Any], Field(max_length=MAX_ARGUMENTS)] | None = None
-    """Where an engine finds cached prefixes, for engines that hand them over; comes back with the answer."""
+    """Where an engine finds cached prefixes, for engines that hand them over; comes back as it was sent, with an answer
+    that is not streamed. `do_remote_decode` is refused: no backend tells where it leaves the cache."""
     vllm_xargs: Annotated[dict[str, str | int | float], Field(max_length=MAX_ARGUMENTS)] | None = None
     """For engines that take arguments of their own."""
     service_tier: Annotated[str, Field(max_length=64)] | None = None
