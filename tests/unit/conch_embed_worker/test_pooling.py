@@ -24,6 +24,22 @@ def test_a_shortened_vector_is_scaled_anew() -> None:
     np.testing.assert_allclose(pooling.normalize(pooling.shorten(vectors, 2)), [[0.6, 0.8], [0, 0]], atol=1e-7)
 
 
+@pytest.mark.parametrize("vector", [[3, 4], [0, 0], [1e-20, 0]])
+def test_a_vector_is_scaled_alone_as_among_others(vector: list[float]) -> None:
+    alone = np.array(vector, np.float32)
+    unit = pooling.normalize(alone)
+    assert unit.dtype == np.float32
+    np.testing.assert_allclose(unit, pooling.normalize(alone[np.newaxis])[0], atol=1e-7)
+
+
+@pytest.mark.parametrize("shape", [(4,), (2, 2)])
+@pytest.mark.parametrize(
+    ("number", "expected"), [(0, True), (-3e38, True), (np.nan, False), (np.inf, False), (-np.inf, False)]
+)
+def test_one_number_that_is_not_finite_is_found(shape: tuple[int, ...], number: float, expected: bool) -> None:
+    assert pooling.finite(np.array([1, 2, number, 4], np.float32).reshape(shape)) is expected
+
+
 @pytest.mark.parametrize(
     ("activation", "expected"),
     [

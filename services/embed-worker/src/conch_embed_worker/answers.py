@@ -22,8 +22,8 @@ def answer(request: EncodeRequest, results: Sequence[Numbers]) -> bytes:
     """Return the answer; raises InvalidRequest and UpstreamError for numbers that cannot be what was asked for."""
     match request.task:
         case Task.EMBED:
-            vectors = _finish(request, _shortened(request, _together(results)))
-            return _vectors(request, list(vectors), "embedding", "embedding")
+            vectors = [_finish(request, _shortened(request, _finite(result))) for result in results]
+            return _vectors(request, vectors, "embedding", "embedding")
         case Task.POOL:
             if results[0].ndim != 2:
                 raise UpstreamError("The model gives the vector of a text, not one for each token.")
@@ -45,7 +45,7 @@ def _together(results: Sequence[Numbers]) -> Numbers:
 
 
 def _finite(numbers: Numbers) -> Numbers:
-    if not np.isfinite(numbers).all():
+    if not pooling.finite(numbers):
         raise UpstreamError("The model's answer holds numbers that are not finite.")
     return numbers
 
@@ -72,12 +72,12 @@ def _shortened(request: EncodeRequest, vectors: Numbers) -> Numbers:
 
 
 def _finish(request: EncodeRequest, vectors: Numbers) -> Numbers:
-    return np.ascontiguousarray(pooling.normalize(vectors) if request.normalize else vectors)
+    return pooling.normalize(vectors) if request.normalize else vectors
 
 
 def _vectors(request: EncodeRequest, vectors: Sequence[Numbers], kind: str, key: str) -> bytes:
     data = [
-        {"object": kind, "index": index, key: _base64(vector) if request.base64 else vector}
+        {"object": kind, "index": index, key: _base64(vector) if request.base64 else np.ascontiguousarray(vector)}
         for index, vector in enumerate(vectors)
     ]
     return orjson.dumps({"data": data}, option=orjson.OPT_SERIALIZE_NUMPY)
@@ -88,4 +88,4 @@ def _rows(numbers: Numbers) -> bytes:
 
 
 def _base64(vector: Numbers) -> str:
-    return base64.b64encode(vector.astype("<f4", copy=False).data).decode()
+    return base64.b64encode(vector.tobytes()).decode()

@@ -13,7 +13,7 @@ from conch_kit.triton.errors import MalformedResponse
 
 Numbers = NDArray[np.float32]
 
-_IDS = ("INT64", "INT32", "UINT32", "UINT64")
+_ONES = {datatype: tensors.pack(datatype, (1,)) for datatype in ("INT64", "INT32", "UINT32", "UINT64")}
 _FLOATS = {"FP32": "<f4", "FP16": "<f2", "FP64": "<f8"}
 
 
@@ -26,11 +26,11 @@ def pack(rows: Sequence[Row], layout: Layout) -> list[tuple[str, str, tuple[int,
     sent = (len(rows), width) if layout.batched else (width,)
     packed: list[tuple[str, str, tuple[int, ...], bytes]] = []
     for logical, name, datatype in layout.inputs:
-        if datatype not in _IDS:
+        if datatype not in _ONES:
             raise MalformedResponse(f"The model takes its input {name} as {datatype}, which holds no ids.")
-        one = tensors.pack(datatype, (1,))
-        filled = (_filled(row, logical, datatype, one).ljust(width * len(one), b"\0") for row in rows)
-        packed.append((name, datatype, sent, b"".join(filled)))
+        one = _ONES[datatype]
+        filled = [_filled(row, logical, datatype, one).ljust(width * len(one), b"\0") for row in rows]
+        packed.append((name, datatype, sent, filled[0] if len(filled) == 1 else b"".join(filled)))
     return packed
 
 
@@ -51,9 +51,11 @@ def unpack(datatype: str, shape: Sequence[int], raw: bytes, lengths: Sequence[in
     if datatype not in _FLOATS:
         raise MalformedResponse(f"The engine's output is of type {datatype}, expected one of {', '.join(_FLOATS)}.")
     try:
-        numbers = np.frombuffer(raw, _FLOATS[datatype]).reshape(shape).astype(np.float32, copy=False)
+        numbers = np.frombuffer(raw, _FLOATS[datatype]).reshape(shape)
     except ValueError as error:
         raise MalformedResponse(f"The engine's output has {len(raw)} bytes, which is not {list(shape)}.") from error
+    if datatype != "FP32":
+        numbers = numbers.astype(np.float32)
     if len(lengths) == 1 and (numbers.ndim < 2 or numbers.shape[0] != 1):
         numbers = numbers[np.newaxis]
     if numbers.ndim not in (2, 3) or len(numbers) != len(lengths):

@@ -1,5 +1,6 @@
 """Pure: from an encoder's numbers to vectors, scores and similarities."""
 
+import math
 from collections.abc import Sequence
 from typing import assert_never
 
@@ -47,9 +48,18 @@ def shorten(vectors: Numbers, dimensions: int | None) -> Numbers:
 
 def normalize(vectors: Numbers) -> Numbers:
     """Return the vectors with length 1; one that is all zeros stays so."""
+    if vectors.ndim == 1:  # the answer to a single text, which waits for each call of numpy
+        unit: Numbers = vectors / max(math.sqrt(vectors.dot(vectors)), _SHORTEST)
+        return unit
     lengths = np.sqrt(np.einsum("...i,...i->...", vectors, vectors))[..., np.newaxis]
     scaled: Numbers = vectors / np.maximum(lengths, _SHORTEST)
     return scaled
+
+
+def finite(numbers: Numbers) -> bool:
+    """Return whether all numbers are finite; of a vector its square says so, unless it is too large itself."""
+    square = numbers.dot(numbers) if numbers.ndim == 1 else math.nan
+    return math.isfinite(square) or bool(np.isfinite(numbers).all())
 
 
 def activate(logits: Numbers, activation: Activation) -> Numbers:
