@@ -161,6 +161,18 @@ async def test_a_fault_fails_its_batch_and_is_logged_once(
     assert await run(lanes, (1,)) == [[1, 1]]
 
 
+async def test_a_request_whose_time_is_over_leaves_the_queue(lanes: Lanes, engines: FakeEngines) -> None:
+    engines.open.clear()
+    async with asyncio.TaskGroup() as group:
+        for number in (1, 2):
+            group.create_task(run(lanes, (number,)))
+        await eventually(lambda: len(engines.batches) == 2, "two calls of the engine")
+        with pytest.raises(TimeoutError):
+            await lanes.run(TARGET, [Row(ids=(3,))], Pooling.MEAN, 0.01)
+        engines.open.set()
+    assert engines.batches == [[(1,)], [(2,)]]
+
+
 async def test_a_request_that_is_cancelled_leaves_the_queue(lanes: Lanes, engines: FakeEngines) -> None:
     engines.open.clear()
     async with asyncio.TaskGroup() as group:

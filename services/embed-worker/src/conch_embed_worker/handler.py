@@ -66,10 +66,9 @@ class EncodeHandler:
         """Return the answer or what went wrong, in the API's words; the engine's own words go to the log."""
         target = request.target
         try:
-            async with asyncio.timeout(request.timeout_s):
-                pooling = request.pooling if request.task in _POOLED else None
-                results = await self._lanes.run(target, request.rows, pooling, request.timeout_s)
-                return await _write(request, results)
+            pooling = request.pooling if request.task in _POOLED else None
+            results = await self._lanes.run(target, request.rows, pooling, request.timeout_s)
+            return await _write(request, results)
         except TimeoutError:
             return overdue()
         except ServiceError as error:

@@ -7,11 +7,11 @@ is there; while it works, requests gather. So the batches grow with the load, an
 import asyncio
 import logging
 from collections import OrderedDict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -48,7 +48,7 @@ class Request:
     results: list[Numbers | None] = field(default_factory=list)
     missing: int = 0
 
-    def fail(self, error: EngineError | ServiceError) -> None:
+    def fail(self, error: EngineError | ServiceError | TimeoutError) -> None:
         """End the request with an error."""
         if not self.done.done():
             self.done.set_exception(error)
@@ -70,33 +70,40 @@ class Lane:
         layout: Layout,
         pooling: Pooling | None,
         limits: BatchLimits,
-        compute: Callable[["Lane", list[Member]], asyncio.Task[None]],
+        compute: Callable[["Lane", list[Member]], Coroutine[object, object, None]],
+        spawn: Callable[[Coroutine[object, object, None]], asyncio.Task[None]],
     ) -> None:
         self.target = target
         self.layout = layout
         self.pooling = pooling
         self._limits = limits
         self._compute = compute
+        self._spawn = spawn
         self._queue: deque[Waiting] = deque()
         self.requests: dict[Waiting, Request] = {}
-        self._batches: dict[asyncio.Task[None], list[Member]] = {}
+        self._batches: dict[asyncio.Task[Any], list[Member]] = {}
 
     @property
     def idle(self) -> bool:
         """Whether nothing waits and nothing runs."""
         return not self.requests and not self._batches
 
-    async def run(self, rows: Sequence[Row], timeout_s: float) -> list[Numbers]:
-        """Return the result of each row, in order; raises EngineError and InternalError."""
+    async def run(self, rows: Sequence[Row], deadline: float) -> list[Numbers]:
+        """Return the result of each row, in order; raises EngineError, InternalError and TimeoutError."""
         loop = asyncio.get_running_loop()
         waiting = Waiting(rows)
-        request = Request(waiting, loop.time() + timeout_s, loop.create_future(), [None] * len(rows), missing=len(rows))
+        request = Request(waiting, deadline, loop.create_future(), [None] * len(rows), missing=len(rows))
         self.requests[waiting] = request
-        self._queue.append(waiting)
-        self.dispatch()
+        overdue = loop.call_at(deadline, request.fail, TimeoutError())
         try:
+            if len(rows) == 1 and not self._queue and self._free:
+                await self._compute_here([Member(waiting, 0)])
+            else:
+                self._queue.append(waiting)
+                self._dispatch()
             return await request.done
         finally:
+            overdue.cancel()
             del self.requests[waiting]
             if waiting in self._queue:
                 self._queue.remove(waiting)
@@ -108,17 +115,32 @@ class Lane:
             if not any(member.owner in self.requests for member in members):
                 task.cancel()
 
-    def dispatch(self) -> None:
+    @property
+    def _free(self) -> bool:
+        """Whether the engine can take one more batch."""
+        return len(self._batches) < self.layout.parallel
+
+    async def _compute_here(self, members: list[Member]) -> None:
+        """Compute a single row in its request's own task: another one would cost more than all that is done to it."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._batches[task] = members
+        try:
+            await self._compute(self, members)
+        finally:
+            self._finished(task)
+
+    def _dispatch(self) -> None:
         """Send batches as long as the engine can take them."""
-        while len(self._batches) < self.layout.parallel and (members := next_batch(self._queue, self._limits)):
-            task = self._compute(self, members)
+        while self._free and (members := next_batch(self._queue, self._limits)):
+            task = self._spawn(self._compute(self, members))
             self._batches[task] = members
             task.add_done_callback(self._finished)
 
-    def _finished(self, task: asyncio.Task[None]) -> None:
+    def _finished(self, task: asyncio.Task[Any]) -> None:
         """Note that a batch has ended, also before it began, and send the next."""
         del self._batches[task]
-        self.dispatch()
+        self._dispatch()
 
     def deadline(self, members: Sequence[Member]) -> float:
         """Return when the last of these rows' requests must be done."""
@@ -172,14 +194,15 @@ class Lanes:
     ) -> list[Numbers]:
         """Return the result of each row: one vector with a pooling, without one all that the model gives.
 
-        Raises EngineError, InternalError, and UnknownTensors for a model that is no encoder.
+        Raises EngineError, InternalError, TimeoutError, and UnknownTensors for a model that is no encoder.
         """
+        deadline = asyncio.get_running_loop().time() + timeout_s
         names = tuple(sorted(target.inputs.items()))
         key = (target.address, target.model, names, target.output, target.patience_s, pooling)
         lane = self._lanes.get(key) or await self._open(key, target, pooling)
         self._lanes.move_to_end(key)
         try:
-            return await lane.run(rows, timeout_s)
+            return await lane.run(rows, deadline)
         except EngineError:
             if self._lanes.get(key) is lane:
                 del self._lanes[key]  # another model may be there: its config is read again
@@ -191,14 +214,14 @@ class Lanes:
             return self._lanes[key]
         layout = read_layout(config, target.inputs, target.output)
         limits = BatchLimits(layout.max_rows, _tokens(layout, self._max_batch_tokens))
-        lane = self._lanes[key] = Lane(target, layout, pooling, limits, self._start)
+        lane = self._lanes[key] = Lane(target, layout, pooling, limits, self._compute, self._spawn)
         oldest = next(iter(self._lanes))
         if len(self._lanes) > MAX_LANES and self._lanes[oldest].idle:
             del self._lanes[oldest]
         return lane
 
-    def _start(self, lane: Lane, members: list[Member]) -> asyncio.Task[None]:
-        task = self._group.create_task(self._compute(lane, members))
+    def _spawn(self, batch: Coroutine[object, object, None]) -> asyncio.Task[None]:
+        task = self._group.create_task(batch)
         self._batches.add(task)
         task.add_done_callback(self._batches.discard)
         return task
@@ -236,4 +259,4 @@ def _deliver(lane: Lane, members: Sequence[Member], lengths: Sequence[int], numb
     for member, length, row in zip(members, lengths, numbers, strict=True):
         request = lane.requests.get(member.owner)
         if request is not None:
-            request.put(member.index, np.asarray(row[:length] if row.ndim == 2 else row))
+            request.put(member.index, row[:length] if row.ndim == 2 else row)
