@@ -6,6 +6,7 @@ import orjson
 import pytest
 
 from conch_contracts.names import ENCODE_PATH, PREPARE_ROWS_PATH
+from conch_contracts.openai.scores import SIDES
 from conch_contracts.records import Activation, EncoderProfile, ModelKind
 from testkit.encoder_gateway import serving
 from testkit.gateway import answered
@@ -47,6 +48,40 @@ async def test_the_newer_name_of_a_switch_is_known(
     assert served.upstream.sent(ENCODE_PATH)[0][field] == value
     refused_ = await served.client.post(path, {**body, "use_activation": False, field: True})
     assert (refused_.status, refused_.error["param"]) == (400, "use_activation")
+
+
+@pytest.mark.parametrize("first", [["q"], "q"])
+@pytest.mark.parametrize(("one", "other"), SIDES)
+async def test_the_sides_of_pairs_have_several_names(one: str, other: str, first: Any) -> None:
+    served = serving(ModelKind.RERANK, answered(b'{"rows":[[0.5],[0.75]]}'), 1, 1)
+    found = orjson.loads((await served.client.post("/score", {one: first, other: ["a", "b"]})).body)
+    assert [item["score"] for item in found["data"]] == [0.5, 0.75]
+    (preparation,) = served.upstream.sent(PREPARE_ROWS_PATH)
+    assert (preparation["texts"], preparation["pairs"]) == (["q"], ["a", "b"])
+    told = {"rows": [{"ids": [1]}, {"ids": [1] * 70}], "firsts": []}
+    long = serving(ModelKind.RERANK, answered(b"{}"), tokenizer=answered(orjson.dumps(told)))
+    assert (await long.client.post("/score", {one: first, other: ["a", "b"]})).error["param"] == f"{other}.1"
+    uneven = await served.client.post("/score", {one: ["q", "r", "s"], other: ["a", "b"]})
+    assert (uneven.status, uneven.error["param"]) == (400, one)
+
+
+@pytest.mark.parametrize(
+    ("given", "param", "code"),
+    [
+        ([], "text_1", "missing_required_parameter"),
+        (["text_1"], "text_2", "missing_required_parameter"),
+        (["data_2"], "data_1", "missing_required_parameter"),
+        (["queries"], "documents", "missing_required_parameter"),
+        (["items"], "queries", "missing_required_parameter"),
+        (["text_1", "data_2"], "data_2", "invalid_value"),
+        (["queries", "documents", "items"], "items", "invalid_value"),
+        (["text_1", "text_2", "items"], "items", "invalid_value"),
+    ],
+)
+async def test_the_sides_of_pairs_belong_together(given: list[str], param: str, code: str) -> None:
+    served = serving(ModelKind.RERANK, answered(b"{}"), 1, 1)
+    answer = await served.client.post("/score", dict.fromkeys(given, "a"))
+    assert (answer.status, answer.error["param"], answer.error["code"]) == (400, param, code)
 
 
 async def test_a_conversation_is_rendered_with_its_parts() -> None:

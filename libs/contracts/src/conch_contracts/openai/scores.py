@@ -5,15 +5,36 @@ from typing import Literal
 from conch_contracts.openai.encoders import Activated, EncoderUsage, Text, TextContent, TextInput, Texts
 from conch_contracts.openai.sampling import ApiModel
 
+Side = Text | Texts | TextContent
+SIDES = (("text_1", "text_2"), ("data_1", "data_2"), ("queries", "documents"), ("queries", "items"))
+"""What the two sides of the pairs may be called."""
+
 
 class ScoreRequest(Activated):
     """What a client may ask of `POST /score`: one text against each of several, or texts one by one."""
 
-    text_1: Text | Texts | TextContent
-    text_2: Text | Texts | TextContent
+    text_1: Side | None = None
+    """Required, unless another pair of fields has the texts."""
+    text_2: Side | None = None
     """Each part of `content` is a text of its own."""
+    data_1: Side | None = None
+    """`text_1` under vLLM's newer name."""
+    data_2: Side | None = None
+    """`text_2` under vLLM's newer name."""
+    queries: Side | None = None
+    """`text_1` once more; goes together with `documents` or `items`."""
+    documents: Side | None = None
+    """`text_2`, where `queries` stands for `text_1`."""
+    items: Side | None = None
+    """The same."""
     encoding_format: Literal["float"] | None = None
     """Scores are always numbers."""
+
+    @property
+    def given(self) -> dict[str, Side]:
+        """Return the texts of either side by the names under which they came."""
+        named = {name: getattr(self, name) for sides in SIDES for name in sides}
+        return {name: texts for name, texts in named.items() if texts is not None}
 
 
 class Score(ApiModel):

@@ -58,6 +58,8 @@ class EncoderEndpoint(Generic[E]):
         if isinstance(request, TextInput):
             _check_inputs(request)
             conversation.check(request.messages or ())
+        if isinstance(request, ScoreRequest):
+            texts.sides(request)
         route = resolve(snapshot, request.model, kinds=self.kinds)
         work = self.work(request, route)
         return Understood(

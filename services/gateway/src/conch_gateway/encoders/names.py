@@ -1,7 +1,7 @@
 """Pure: what a client calls the texts of its request, for errors that must name one of them.
 
-Behind the gateway the texts are rows that are counted. A request has `input`, `documents`, `text_1` and `text_2`, each
-with one text or with a list of them.
+Behind the gateway the texts are rows that are counted. A request has `input`, or `documents`, or `text_1` and
+`text_2`, and so on, each with one text or with a list of them.
 """
 
 from collections.abc import Sequence

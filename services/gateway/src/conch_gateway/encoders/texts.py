@@ -9,11 +9,11 @@ from conch_contracts.openai.chat import ChatMessage
 from conch_contracts.openai.embeddings import EmbeddingRequest, InputFields, PoolingRequest
 from conch_contracts.openai.encoders import Activated, EncoderFields, TextContent, TextInput, plain
 from conch_contracts.openai.rerank import DocumentText, RerankRequest
-from conch_contracts.openai.scores import ClassifyRequest, ScoreRequest
+from conch_contracts.openai.scores import SIDES, ClassifyRequest, ScoreRequest, Side
 from conch_contracts.records import Activation, ModelKind, Route
 from conch_contracts.tokenization import ChatInput
 from conch_gateway.encoders.names import Names, TextField, text_field
-from conch_gateway.mistakes import invalid, wrong
+from conch_gateway.mistakes import invalid, missing, wrong
 from conch_gateway.preparation import check_vocabulary, rendering
 from conch_kit.errors import InvalidRequest
 
@@ -75,20 +75,35 @@ def rerank(request: RerankRequest, route: Route) -> Work:
 
 def score(request: ScoreRequest, route: Route) -> Work:
     """Return the work of a score request: a reranker reads pairs, an embedding model texts to be compared."""
-    firsts, seconds = _listed(request.text_1), _listed(request.text_2)
+    (first, first_texts), (second, second_texts) = sides(request)
+    firsts, seconds = _listed(first_texts), _listed(second_texts)
     if len(firsts) not in (1, len(seconds)):
         raise InvalidRequest(
-            f"Expected one text in 'text_1', or as many as in 'text_2' ({len(seconds)}), found {len(firsts)}.",
-            param="text_1",
+            f"Expected one text in '{first}', or as many as in '{second}' ({len(seconds)}), found {len(firsts)}.",
+            param=first,
             code="invalid_value",
         )
     rows = _rows(request, route)
     if route.kind is ModelKind.RERANK:
-        names = Names((_field("text_2", request.text_2),), first=_field("text_1", request.text_1))
+        names = Names((_field(second, second_texts),), first=_field(first, first_texts))
         activation = _activation(request, route)
         return Work(rows(texts=firsts, pairs=seconds), names, Task.SCORE, activation=activation)
-    names = Names((_field("text_1", request.text_1), _field("text_2", request.text_2)))
+    names = Names((_field(first, first_texts), _field(second, second_texts)))
     return Work(rows(texts=(*firsts, *seconds)), names, Task.SIMILARITY, firsts=len(firsts))
+
+
+def sides(request: ScoreRequest) -> tuple[tuple[str, Side], tuple[str, Side]]:
+    """Return both sides of the pairs, each with the name that the request gives it; raises InvalidRequest."""
+    given = request.given
+    for first, second in SIDES:
+        if given.keys() == {first, second}:
+            return (first, given[first]), (second, given[second])
+    name, *others = given or ("text_1",)
+    if not others:
+        pair = next(pair for pair in SIDES if name in pair)
+        raise missing(next(side for side in pair if side not in given))
+    pairs = " or ".join(f"'{first}' and '{second}'" for first, second in SIDES)
+    raise wrong(others[-1], f"does not go together with '{name}': expected {pairs}")
 
 
 def classify(request: ClassifyRequest, route: Route) -> Work:
