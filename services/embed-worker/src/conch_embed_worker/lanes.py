@@ -13,8 +13,6 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
-import numpy as np
-
 from conch_contracts.encoding import EncoderTarget, Row
 from conch_contracts.records import Pooling
 from conch_embed_worker.arrays import Numbers

@@ -9,7 +9,7 @@ import numpy as np
 from conch_contracts.records import Activation, Pooling
 from conch_embed_worker.arrays import Numbers
 
-_SHORTEST = np.finfo(np.float32).tiny
+_SHORTEST = float(np.finfo(np.float32).tiny)
 """Below any length that a vector can have, but for one that is all zeros."""
 
 
