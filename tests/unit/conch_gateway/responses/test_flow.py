@@ -213,6 +213,9 @@ ODD_ITEMS = (1, "a", [1], None, True)
         ({"reasoning": {"summary": "detailed"}}, "reasoning.summary", None),
         ({"messages": []}, "messages", None),
         ({"n": 2}, "n", None),
+        ({"n": True}, "n", None),
+        ({"logprobs": True}, "logprobs", None),
+        ({"response_format": {"type": "json_object"}}, "response_format", None),
         ({"max_tokens": 2}, "max_tokens", None),
         ({"conversation": {"id": "x"}}, "conversation", None),
         ({"prompt": {"id": "x"}}, "prompt", None),
@@ -241,6 +244,9 @@ async def test_what_cannot_be_done_is_refused_by_name(asked, param, code):
         {"include": ["reasoning.encrypted_content"], "reasoning": {"summary": "auto"}, "text": {"verbosity": "low"}},
         {"prompt": None, "conversation": None, "tools": [], "tool_choice": "auto", "parallel_tool_calls": True},
         {"nobody_knows_this": 1},
+        {"n": 1, "best_of": 1, "logprobs": False, "echo": False, "response_format": {"type": "text"}, "logit_bias": {}},
+        {"max_tokens": None, "messages": None, "skip_special_tokens": True, "priority": 0, "use_beam_search": False},
+        {"add_generation_prompt": True, "continue_final_message": False, "include_reasoning": True},
     ],
 )
 async def test_what_asks_for_nothing_passes(asked):

@@ -7,9 +7,11 @@ What this API names differently is named so in errors too.
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+from conch_contracts import capabilities
 from conch_contracts.openai.chat import ChatCompletionRequest
 from conch_contracts.openai.responses import AllowedTools, ChosenFunction, FunctionTool, PlainFormat, ResponsesRequest
 from conch_contracts.openai.sampling import DrawingFields, is_on
+from conch_gateway import unsupported as unsupported_fields
 from conch_gateway.mistakes import missing, unsupported, wrong
 from conch_gateway.validation import Validated, typed
 from conch_kit.errors import InvalidRequest
@@ -19,6 +21,18 @@ PARTS = frozenset({"input_text", "output_text", "refusal", "reasoning_text", "su
 TOOLS = frozenset({"function"})
 CHATS_OWN = ChatCompletionRequest.model_fields.keys() - ResponsesRequest.model_fields.keys()
 """Parameters of chat that this API does not have."""
+ASKS_FOR_NOTHING: Mapping[str, tuple[object, ...]] = {
+    **capabilities.HARMLESS,
+    **unsupported_fields.HARMLESS,
+    "add_special_tokens": (False,),
+    "best_of": (1,),
+    "echo": (False,),
+    "include_stop_str_in_output": (False,),
+    "n": (1,),
+    "priority": (0,),
+    "response_format": ({"type": "text"},),
+}
+"""Values of chat's own parameters, beside null, that change nothing: some clients send them to either API."""
 REFUSED = ("conversation", "prompt", "context_management", "moderation", "prompt_cache_options")
 """Parameters of this API that Conch does not have."""
 SHARED = frozenset({"model", "user", "parallel_tool_calls", *DrawingFields.model_fields})
@@ -35,7 +49,7 @@ RENAMED: Mapping[str, str] = {
 def validate(document: dict[str, object]) -> Validated[ResponsesRequest]:
     """Return the request; raises InvalidRequest for what is wrong with it and for what cannot be done."""
     for name in (*REFUSED, *sorted(CHATS_OWN)):
-        if document.get(name) is not None:
+        if not capabilities.is_harmless(document.get(name), ASKS_FOR_NOTHING.get(name, ())):
             raise unsupported(name)
     if document.get("input") is None:
         raise missing("input")
