@@ -166,6 +166,22 @@ def test_a_model_of_the_wrong_kind_is_told_which_kinds_would_do(
     assert kinds in error["message"]
 
 
+@pytest.mark.parametrize(
+    ("path", "model", "advice"),
+    [
+        ("/v1/embeddings", "minilm", "send texts as 'input'"),
+        ("/classify", "tiny-classifier", "send texts as 'input'"),
+        ("/tokenize", "minilm", "send a text as 'prompt'"),
+    ],
+)
+def test_a_conversation_for_a_model_without_a_template_is_told_what_to_send(
+    base_url: str, path: str, model: str, advice: str
+) -> None:
+    status, error = refused(base_url, path, {"model": model, "messages": [{"role": "user", "content": "a"}]})
+    assert (status, error["param"], error["code"]) == (400, "messages", "template_error")
+    assert advice in error["message"]
+
+
 @pytest.mark.parametrize("path", GOOD)
 def test_an_unknown_model_is_a_404(base_url: str, path: str) -> None:
     status, error = refused(base_url, path, GOOD[path] | {"model": "nobody"})

@@ -29,6 +29,8 @@ class ChatInput(Message):
     """Overrides the bundle's own template."""
     chat_template_param: str = "messages"
     """Which of the client's parameters is at fault when the template fails."""
+    without_template: str = "use /v1/completions"
+    """What a client should do whose model has no template."""
 
 
 class PrepareRequest(Message):

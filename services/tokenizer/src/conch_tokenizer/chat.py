@@ -83,7 +83,7 @@ class ChatRenderer:
             )
         if chat.chat_template is None and not self._model.transformers.chat_template:
             raise InvalidRequest(
-                "this model has no chat template; use /v1/completions", param="messages", code=TEMPLATE_ERROR
+                f"this model has no chat template; {chat.without_template}", param="messages", code=TEMPLATE_ERROR
             )
 
     def _as_the_template_takes_it(self, chat: ChatInput) -> ChatInput:

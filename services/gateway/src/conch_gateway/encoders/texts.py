@@ -121,7 +121,10 @@ def documents(request: RerankRequest) -> tuple[str, ...]:
 
 def chat_input(messages: Sequence[ChatMessage], route: Route, *, generation_prompt: bool | None) -> ChatInput:
     """Return a conversation for the tokenizer to render."""
-    return rendering(messages, route)(add_generation_prompt=generation_prompt is not False)
+    render = rendering(messages, route)
+    return render(
+        add_generation_prompt=generation_prompt is not False, without_template="send texts as 'input', without messages"
+    )
 
 
 def _vectors(request: InputFields, route: Route, task: Task, *, normalize: bool) -> Work:

@@ -88,6 +88,7 @@ def _chat_input(request: TokenizeRequest, messages: Sequence[ChatMessage], route
         add_generation_prompt=request.add_generation_prompt is not False,
         continue_final_message=bool(request.continue_final_message),
         template_kwargs=request.chat_template_kwargs or {},
+        without_template="send a text as 'prompt'",
     )
 
 
