@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from conch_contracts.encoder_dialect import INPUTS
+from conch_contracts.modeldeployment import Problem
 from conch_contracts.names import API_VERSION, KIND
 from conch_contracts.records import Dialect, ModelKind
 
@@ -33,6 +34,21 @@ _DECIMALS = frozenset({"temperature", "repetition_penalty"})
 _ENTRY_KEYS = frozenset({"name", "url", "path", "model_name"})
 _LLM_KEYS = frozenset({"chat_template"})
 _ENCODER_KEYS = frozenset({"max_tokens", "input_config", "output_config"})
+
+
+_KEYS: Mapping[tuple[str, ...], str] = {
+    ("servedNames",): "name",
+    ("source", "path"): "path",
+    ("engine", "external", "grpc"): "url",
+    ("engine", "external", "http"): "url",
+    ("engine", "external", "modelName"): "model_name",
+    ("tokenizer", "chatTemplate", "file"): "chat_template",
+    ("maxTokens",): "max_tokens",
+    ("tensors", "inputs"): "input_config",
+    ("tensors", "output"): "output_config",
+    **{("generation", field): key for key, field in _GENERATION_FIELDS.items()},
+}
+"""Which key of an entry became a field of the spec."""
 
 
 class ModelConfigError(Exception):
@@ -65,6 +81,19 @@ def convert(data: object) -> Conversion:
     if not objects:
         raise ModelConfigError(f"no model in any of {', '.join(SECTIONS)}")
     return Conversion(tuple(objects), tuple(warnings))
+
+
+def place(data: Json, problem: Problem) -> str:
+    """Return what the file's author calls the place of a problem with a converted object: the entry, and its key."""
+    spec = data["spec"]
+    assert isinstance(spec, Mapping)
+    section = next(section for section, kind in SECTIONS.items() if kind.value == spec["kind"])
+    name, path = spec["servedNames"][0], problem.path[1:]
+    for field, key in _KEYS.items():
+        if path[: len(field)] == field:
+            within = Problem((key, *path[len(field) :]), "").field if key != "name" else key
+            return f"{'model_infos' if field[0] == 'generation' else section} {name}: {within}"
+    return f"{section} {name}: {problem.field}"
 
 
 def _model(kind: ModelKind, entry: Json, info: Json, object_name: str) -> dict[str, object]:

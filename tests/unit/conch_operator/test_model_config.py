@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
-from conch_contracts.modeldeployment import parse
-from conch_operator.model_config import ModelConfigError, convert
+from conch_contracts.modeldeployment import InvalidModelDeployment, parse
+from conch_operator.model_config import ModelConfigError, convert, place
 
 LLM = {"name": "ChatGLM2-6B", "url": "10.28.31.48:8001", "path": "/models/chatglm2-6b"}
 INFO = {
@@ -17,6 +17,9 @@ INFO = {
     "repetition_penalty": 1.05,
     "mask_positions": 1,
 }
+
+
+RERANK = {"name": "bge-reranker", "url": "10.28.31.48:8000", "path": "/models/bge"}
 
 
 def test_an_llm_entry_becomes_an_external_fastertransformer_model() -> None:
@@ -138,3 +141,25 @@ def test_a_file_that_cannot_be_read_says_why(data: object, says: str | None) -> 
         return
     with pytest.raises(ModelConfigError, match=says):
         convert(data)
+
+
+@pytest.mark.parametrize(
+    ("file", "places"),
+    [
+        ({"llm": [LLM | {"name": "bad name"}]}, ["llm bad name: name"]),
+        ({"llm": [LLM | {"url": "nohost"}]}, ["llm ChatGLM2-6B: url"]),
+        ({"llm": [LLM], "model_infos": [INFO | {"temperature": 5}]}, ["model_infos ChatGLM2-6B: temperature"]),
+        ({"llm": [LLM], "model_infos": [INFO | {"bad_words": [["x"]]}]}, ["model_infos ChatGLM2-6B: bad_words[0][0]"]),
+        (
+            {"rerank": [RERANK | {"max_tokens": 0, "output_config": {"name": "l", "process": "x"}}]},
+            ["rerank bge-reranker: max_tokens", "rerank bge-reranker: output_config.process"],
+        ),
+        ({"embedding": [RERANK | {"url": "h"}]}, ["embedding bge-reranker: url"]),
+        ({"embedding": [RERANK | {"model_name": 7}]}, ["embedding bge-reranker: model_name"]),
+    ],
+)
+def test_a_problem_is_named_as_the_file_has_it(file: dict[str, Any], places: list[str]) -> None:
+    (data,) = convert(file).objects
+    with pytest.raises(InvalidModelDeployment) as caught:
+        parse(data)
+    assert [place(data, problem) for problem in caught.value.problems] == places

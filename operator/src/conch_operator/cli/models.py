@@ -7,7 +7,7 @@ from pathlib import Path
 from conch_contracts.modeldeployment import InvalidModelDeployment, parse
 from conch_operator.cli.errors import CommandError
 from conch_operator.manifests import Manifest, ManifestError, load
-from conch_operator.model_config import Conversion, ModelConfigError, convert
+from conch_operator.model_config import Conversion, ModelConfigError, convert, place
 
 
 def load_models(files: Sequence[Path], config_file: Path | None) -> tuple[tuple[Manifest, ...], tuple[str, ...]]:
@@ -45,7 +45,7 @@ def parse_conversion(file: Path, conversion: Conversion) -> tuple[Manifest, ...]
         try:
             manifests.append(Manifest(parse(data), file, 1))
         except InvalidModelDeployment as error:
-            faults += [f"{file}: {data['metadata']}: {problem.field}: {problem.message}" for problem in error.problems]
+            faults += [f"{file}: {place(data, problem)}: {problem.message}" for problem in error.problems]
     if faults:
         raise CommandError(faults)
     return tuple(manifests)
