@@ -26,6 +26,8 @@ the model declares are sent, under the name and in the type found there, so old 
 _CELLS = """## Parameters
 
 "If declared" means that the model's config must have the input named there; if it has not, the parameter is a 400 too.
+TensorRT-LLM takes `embedding_bias` for exactly the ids that its engine was built with: `vocab_size` in the folder's
+`config.json` must say the same number.
 """
 
 _NOTES = """## Text

@@ -11,7 +11,7 @@ from conch_contracts.grammar import Grammar, GrammarKind
 from conch_contracts.records import Dialect
 from testkit.dialects import NARROW, PER_DIALECT, StandIn
 from testkit.generate_requests import backend
-from testkit.vocabularies import BYTE_EOS
+from testkit.vocabularies import BYTE_EOS, BYTE_VOCABULARY
 
 from .asking import FORMS, answer, ask, said
 from .conftest import Stage
@@ -30,14 +30,20 @@ ASKED: dict[Feature, dict[str, Any]] = {
     Feature.REPETITION_PENALTY: {"sampling": {"repetition_penalty": 1.5}},
     Feature.PRESENCE_PENALTY: {"sampling": {"presence_penalty": 0.5}},
     Feature.FREQUENCY_PENALTY: {"sampling": {"frequency_penalty": 0.5}},
-    Feature.LOGIT_BIAS: {"sampling": {"logit_bias": {3: 1.0}}},
+    Feature.LOGIT_BIAS: {
+        "sampling": {"logit_bias": {3: 1.0}},
+        "backend": backend(end_id=BYTE_EOS, vocab_size=BYTE_VOCABULARY),
+    },
     Feature.BAD_WORDS: {"sampling": {"bad_words": (tuple(b"bad"), tuple(b" bad"))}},
     Feature.LOGPROBS: {"logprobs": True, "sampling": {"logprobs": 0}},
     Feature.ALTERNATIVES: {"logprobs": True, "sampling": {"logprobs": 2}},
     Feature.PROMPT_LOGPROBS: {"logprobs": True, "sampling": {"logprobs": 0}, "echo": True},
     Feature.ECHO: {"echo": True, "api": Api.COMPLETION},
     Feature.SPECIAL_TOKENS: {"skip_special_tokens": False},
-    Feature.ALLOWED_IDS: {"sampling": {"allowed_token_ids": (5,)}},
+    Feature.ALLOWED_IDS: {
+        "sampling": {"allowed_token_ids": (5,)},
+        "backend": backend(end_id=BYTE_EOS, vocab_size=BYTE_VOCABULARY),
+    },
     Feature.BEAM_SEARCH: {"n": 2, "sampling": {"beams": 2}},
     Feature.SCALED_LOGPROBS: {"logprobs": True, "sampling": {"logprobs": 0, "temp_scaled_logprobs": True}},
     Feature.BEST_OF: {"best_of": 2},
@@ -54,14 +60,15 @@ ASKED: dict[Feature, dict[str, Any]] = {
 }
 """How a message to the worker asks for each feature."""
 NEEDS_IDS = {feature for feature, support in TENSORRTLLM.items() if "input_ids" in support.note}
+BIASES = {Feature.LOGIT_BIAS, Feature.ALLOWED_IDS}
 LLM_API_LACKS = {Feature.MIN_TOKENS, Feature.IGNORE_EOS, Feature.REPETITION_PENALTY, Feature.BAD_WORDS, Feature.GRAMMAR}
 UNDECLARED: dict[str, set[Feature]] = {
     "fastertransformer": {Feature.MIN_TOKENS, Feature.PRESENCE_PENALTY},
     "ft-least": {Feature.PRESENCE_PENALTY},
-    "trt-bls": NEEDS_IDS,
-    "trt-bls-old": NEEDS_IDS,
-    "trt-llm-api": NEEDS_IDS | LLM_API_LACKS,
-    "trt-llm-api-streamed": NEEDS_IDS | LLM_API_LACKS,
+    "trt-bls": NEEDS_IDS | BIASES,
+    "trt-bls-old": NEEDS_IDS | BIASES,
+    "trt-llm-api": NEEDS_IDS | BIASES | LLM_API_LACKS,
+    "trt-llm-api-streamed": NEEDS_IDS | BIASES | LLM_API_LACKS,
     "vllm-old": {Feature.LOGPROBS, Feature.ALTERNATIVES, Feature.BEST_OF},
 }
 """What depends on the model, and the stand-in does not declare."""

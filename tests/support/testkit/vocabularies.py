@@ -8,6 +8,8 @@ BYTE_EOS = 256
 """The id of `<|end|>` in the byte-level tokenizer, whose id b is byte b for all others."""
 BYTE_ADDED = 257
 """The id of `<tool>`, an added token that is not special."""
+BYTE_VOCABULARY = 258
+"""How many ids the byte-level tokenizer has."""
 
 
 def byte_level_tokenizer() -> Tokenizer:

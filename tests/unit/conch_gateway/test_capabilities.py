@@ -27,7 +27,7 @@ def completion(**fields):
 
 REFUSED = [
     (chat(min_p=0.1), {Dialect.FASTERTRANSFORMER, Dialect.TENSORRTLLM}, "min_p"),
-    (chat(logit_bias={"3": 1.0}), {Dialect.FASTERTRANSFORMER, Dialect.TENSORRTLLM, Dialect.VLLM}, "logit_bias"),
+    (chat(logit_bias={"3": 1.0}), {Dialect.FASTERTRANSFORMER, Dialect.VLLM}, "logit_bias"),
     (chat(ignore_eos=True), {Dialect.FASTERTRANSFORMER}, "ignore_eos"),
     (chat(frequency_penalty=0.5), {Dialect.FASTERTRANSFORMER}, "frequency_penalty"),
     (chat(logprobs=True, top_logprobs=2), {Dialect.FASTERTRANSFORMER, Dialect.TENSORRTLLM}, "top_logprobs"),
@@ -42,7 +42,7 @@ REFUSED = [
     (completion(prompt=[5, 6]), {Dialect.VLLM}, "prompt"),
     (completion(prompt=[[5], [6]]), {Dialect.VLLM}, "prompt"),
     (chat(prompt_token_ids=[5]), {Dialect.VLLM}, "prompt_token_ids"),
-    (chat(allowed_token_ids=[5]), {Dialect.FASTERTRANSFORMER, Dialect.TENSORRTLLM}, "allowed_token_ids"),
+    (chat(allowed_token_ids=[5]), {Dialect.FASTERTRANSFORMER}, "allowed_token_ids"),
     (chat(prompt_logprobs=1), FOREIGN, "prompt_logprobs"),
     (chat(use_beam_search=True, length_penalty=2, n=2), {Dialect.TOKENS, Dialect.VLLM}, "use_beam_search"),
     (chat(thinking_token_budget=5), FOREIGN, "thinking_token_budget"),

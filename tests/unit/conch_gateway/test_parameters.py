@@ -373,3 +373,11 @@ def test_a_worker_is_told_which_values_nobody_but_the_model_asks_for(dialect, fi
 )
 def test_a_worker_is_told_what_the_client_calls_the_words_that_must_not_appear(fields, param):
     assert parameters.bad_words_param(chat(**fields)) == param
+
+
+@pytest.mark.parametrize(
+    ("fields", "size"), [({}, None), ({"logit_bias": {"3": 1}}, 2048), ({"allowed_token_ids": [3]}, 2048)]
+)
+def test_an_engine_is_told_the_vocabulary_where_single_ids_are_asked_for(fields, size):
+    made = parameters.backend_options(chat(**fields), route(vocab_size=2048), PrepareResponse(prompts=()))
+    assert made.vocab_size == size

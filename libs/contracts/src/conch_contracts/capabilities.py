@@ -114,8 +114,6 @@ def _no(reason: str) -> Support:
     return Support(Level.NO, reason)
 
 
-_WHOLE_BIAS = "its engine takes a bias for the whole vocabulary (embedding_bias), which Conch does not write"
-
 _FOR_ALL = {
     Feature.CHOICES: Support(Level.WORKER, "one call of the engine for each choice"),
     Feature.STOP: _WORKER,
@@ -183,8 +181,8 @@ TENSORRTLLM: Mapping[Feature, Support] = {
     Feature.REPETITION_PENALTY: _if("repetition_penalty"),
     Feature.PRESENCE_PENALTY: _if("presence_penalty or sampling_param_presence_penalty"),
     Feature.FREQUENCY_PENALTY: _if("frequency_penalty or sampling_param_frequency_penalty"),
-    Feature.LOGIT_BIAS: _no(_WHOLE_BIAS),
-    Feature.ALLOWED_IDS: _no(_WHOLE_BIAS),
+    Feature.LOGIT_BIAS: _if("embedding_bias"),
+    Feature.ALLOWED_IDS: _if("embedding_bias"),
     Feature.BAD_WORDS: _if("bad_words_list or bad_words"),
     Feature.LOGPROBS: _if("input_ids and return_log_probs"),
     Feature.ALTERNATIVES: _no("its engine reports the chosen tokens' log probabilities only"),

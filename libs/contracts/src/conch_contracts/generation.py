@@ -84,6 +84,8 @@ class BackendOptions(Message):
     """Only requests with the same salt may share cached prefixes, in engines that have such a cache."""
     extra_arguments: dict[str, str | int | float] = Field(default_factory=dict)
     """`vllm_xargs`: what only the engine understands."""
+    vocab_size: int | None = None
+    """How many ids the model has, for engines that take a bias for each; set where a request asks for one."""
     kv_transfer: dict[str, Any] | None = None
     """`kv_transfer_params`: where an engine that splits prefill and decode finds the key-value cache."""
 

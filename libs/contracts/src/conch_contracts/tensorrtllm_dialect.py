@@ -23,6 +23,8 @@ END_ID = "end_id"
 PAD_ID = "pad_id"
 BAD_IDS, STOP_IDS = "bad_words_list", "stop_words_list"
 BAD_WORDS, STOP_WORDS = "bad_words", "stop_words"
+BIAS = "embedding_bias"
+"""FP32, one number for each id of the engine's vocabulary; any other count is an error."""
 RETURN_LOGPROBS = "return_log_probs"
 LENGTH_PENALTY = ("len_penalty", "length_penalty")
 GUIDE_TYPE, GUIDE = "guided_decoding_guide_type", "guided_decoding_guide"

@@ -153,6 +153,7 @@ def backend_options(request: SamplingFields, route: Route, prepared: PrepareResp
         stop_words=model.stop_words + prepared.stop_words,
         cache_salt=request.cache_salt,
         extra_arguments=request.vllm_xargs or {},
+        vocab_size=route.vocab_size if request.logit_bias or request.allowed_token_ids else None,
         kv_transfer=request.kv_transfer_params,
     )
 

@@ -14,7 +14,7 @@ from testkit.generate_requests import backend, generate_request, sampling, targe
 SENT = (
     {"max_tokens", "min_tokens", "temperature", "top_p", "top_k", "seed", "eos_token_ids", "stop_token_ids"}
     | {"repetition_penalty", "presence_penalty", "bad_words"}
-    | {"start_id", "end_id", "mask_positions", "stop_words"}
+    | {"start_id", "end_id", "mask_positions", "stop_words", "vocab_size"}
 )
 """What every dialect sends where the model declares it."""
 ASKED: dict[str, tuple[str, dict[str, Any]]] = {

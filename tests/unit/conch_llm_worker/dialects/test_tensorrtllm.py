@@ -1,5 +1,6 @@
 """What TensorRT-LLM's models are sent, by what their configs declare, and how ids are read."""
 
+import math
 from typing import Any
 
 import pytest
@@ -127,6 +128,33 @@ def test_what_needs_ids_is_refused_by_models_of_text(changes: dict[str, Any], pa
     with pytest.raises(InvalidRequest) as refusal:
         called(BLS, **changes)
     assert (refusal.value.param, refusal.value.code) == (param, "unsupported_parameter")
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        ({"logit_bias": {1: 5.0, 3: -100.0}}, [0.0, 5.0, 0.0, -100.0]),
+        ({"allowed_token_ids": (0, 2)}, [0.0, -math.inf, 0.0, -math.inf]),
+        ({"allowed_token_ids": (0, 2), "logit_bias": {1: 5.0, 2: -1.5}}, [0.0, -math.inf, -1.5, -math.inf]),
+    ],
+)
+def test_what_is_asked_of_single_ids_is_a_bias_of_the_whole_vocabulary(
+    asked: dict[str, Any], expected: list[float]
+) -> None:
+    made = inputs(called({**IDS, "embedding_bias": "FP32"}, sampling=asked, backend=backend(vocab_size=4)).message)
+    assert made["embedding_bias"] == ("FP32", [1, 4], expected)
+
+
+@pytest.mark.parametrize("types", [IDS, BLS, LLM_API, {**IDS, "embedding_bias": "FP16"}])
+@pytest.mark.parametrize(
+    ("param", "asked"), [("logit_bias", {"logit_bias": {1: 5.0}}), ("allowed_token_ids", {"allowed_token_ids": (1,)})]
+)
+def test_nothing_is_asked_of_single_ids_where_no_bias_is_taken(
+    types: dict[str, str], param: str, asked: dict[str, Any]
+) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        called(types, sampling=asked, backend=backend(vocab_size=4))
+    assert (caught.value.param, caught.value.code) == (param, "unsupported_parameter")
 
 
 def test_what_does_nothing_is_not_sent() -> None:

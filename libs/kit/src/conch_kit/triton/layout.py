@@ -12,7 +12,7 @@ from tritonclient.grpc.service_pb2 import ModelInferRequest
 
 from conch_contracts.records import Dialect
 from conch_kit.triton.errors import MalformedResponse
-from conch_kit.triton.tensors import Value, add_input
+from conch_kit.triton.tensors import Value, add_input, add_raw
 
 _SIGNED = frozenset({"INT8", "INT16", "INT32", "INT64"})
 
@@ -68,6 +68,11 @@ class Inputs:
     def add(self, name: str, shape: Sequence[int], values: Sequence[Value]) -> None:
         """Add one tensor of an input that the model declares; `shape` is without the batch dimension."""
         add_input(self._message, name, self._layout.datatypes[name], [*self._lead, *shape], values)
+        self._sent.add(name)
+
+    def add_packed(self, name: str, shape: Sequence[int], raw: bytes) -> None:
+        """Add one tensor whose elements are packed already."""
+        add_raw(self._message, name, self._layout.datatypes[name], [*self._lead, *shape], raw)
         self._sent.add(name)
 
     def offer(self, names: Sequence[str], value: Value | None) -> bool:

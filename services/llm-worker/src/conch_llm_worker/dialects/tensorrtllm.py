@@ -19,6 +19,7 @@ from conch_kit.triton.errors import MalformedResponse
 from conch_kit.triton.layout import Inputs, Layout
 from conch_kit.triton.tensors import Outputs, Value, is_final, new_request
 from conch_llm_worker.dialects.beams import BEAM_WIDTH, check_beams, length, row
+from conch_llm_worker.dialects.biases import whole_bias
 from conch_llm_worker.dialects.deltas import Dispatch, EngineEnd, Logprobs, Reader, TokenDelta
 from conch_llm_worker.dialects.foreign_grammars import Guide, tensorrtllm_guide
 from conch_llm_worker.dialects.order import Order
@@ -73,6 +74,7 @@ def _send_sampling(inputs: Inputs, order: Order) -> None:
     for param, names, value in _optional(sampling):
         if not inputs.offer(names, value):
             raise unsupported(param)
+    _send_bias(inputs, order)
     if needs_likelihoods(order.request) and (
         wire.INPUT_IDS not in order.layout.datatypes or not inputs.offer((wire.RETURN_LOGPROBS,), value=True)
     ):
@@ -108,6 +110,15 @@ def _send_beams(inputs: Inputs, sampling: SamplingParameters) -> None:
         )
     if not inputs.offer(wire.LENGTH_PENALTY, sampling.length_penalty) and sampling.length_penalty != 1:
         raise unsupported("length_penalty")
+
+
+def _send_bias(inputs: Inputs, order: Order) -> None:
+    sampling, size = order.sampling, order.request.backend.vocab_size
+    if not sampling.logit_bias and sampling.allowed_token_ids is None:
+        return
+    if size is None or order.layout.datatypes.get(wire.BIAS) != "FP32":
+        raise unsupported("logit_bias" if sampling.logit_bias else "allowed_token_ids")
+    inputs.add_packed(wire.BIAS, [size], whole_bias(sampling, size))
 
 
 def _send_guide(inputs: Inputs, guide: Guide, param: str) -> None:

@@ -28,6 +28,8 @@ FETCHING = (
 STEPPING = (
     "Executor failed process requestId 1 due to the following error: Encountered an error in forwardAsync function: "
 )
+VOCABULARY = 258
+"""Bytes, their end, and one more."""
 MOST_TOKENS = 16384
 """How long a prompt may be."""
 STREAMS = ("streaming", "stream")
@@ -74,7 +76,7 @@ class TritonPythonModel:
             greedy=top_k == 1,
             endings=frozenset({end}),
             words=self.words(request, "stop_words_list"),
-            noted={**scalars, "exclude": bool(self.value(request, EXCLUDES, 0))},
+            noted={**scalars, **self.bias(request), "exclude": bool(self.value(request, EXCLUDES, 0))},
             whole=not stream,
             beams=beams,
         )
@@ -89,6 +91,21 @@ class TritonPythonModel:
         if b"(?=" in b"".join(guide):
             told = "Regex parsing error at position 4: Lookahead is not supported yet."
             raise script.Refused(f"{STEPPING}[10:52:27] /b/xgrammar-src/cpp/regex_converter.cc:73: {told}")
+
+    def bias(self, request):
+        """Return what is asked of single ids; a bias is one number for each id of the vocabulary."""
+        found = script.array(request, "embedding_bias", batched=True) if self.ids else None
+        if found is None:
+            return {}
+        if found.shape != (VOCABULARY,):
+            told = "The embedding bias shape is not as expected. Expected last dimension to be same as vocab size: "
+            raise script.Refused(f"{FETCHING}[TensorRT-LLM][ERROR] Assertion failed: {told}{VOCABULARY}.")
+        allowed = numpy.isfinite(found)
+        biases = {str(id_): float(found[id_]) for id_ in numpy.flatnonzero(allowed & (found != 0))}
+        return {
+            "logit_bias": biases or None,
+            "allowed_token_ids": None if allowed.all() else numpy.flatnonzero(allowed).tolist(),
+        }
 
     def texts(self, request, name):
         """Return the elements of an input of text; none when it was not sent."""
@@ -132,7 +149,7 @@ class TritonPythonModel:
 
     def plain(self, name):
         """Tell whether an input holds one number."""
-        return not name.endswith(("_list", "_words", "_ids", "_input", "_stop", "guide", "guide_type"))
+        return not name.endswith(("_list", "_words", "_ids", "_input", "_stop", "guide", "guide_type", "_bias"))
 
     def words(self, request, name):
         """Return a word list of a model with ids."""
