@@ -56,18 +56,11 @@ OF_TEXTS = {
     "no template at all": "Hello!",
 }
 OF_PARTS = {
+    "a test elsewhere": (
+        "{%- if messages[0]['content'] is string %}{%- endif %}"
+        "{%- for m in messages %}{%- for part in m['content'] %}{{- part['text'] }}{%- endfor %}{%- endfor %}"
+    ),
     "smolvlm": EVERY_MESSAGE,
-    "qwen 2 vl": (
-        "{% for message in messages %}{{ message['role'] }}{% if message['content'] is string %}"
-        "{{ message['content'] }}{% else %}{% for content in message['content'] %}{% if content['type'] == 'image' %}"
-        "<image>{% elif 'text' in content %}{{ content['text'] }}{% endif %}{% endfor %}{% endif %}{% endfor %}"
-    ),
-    "llama 4": (
-        "{%- if messages[0]['role'] == 'system' %}{%- set system_message = messages[0]['content'] %}"
-        "{%- set messages = messages[1:] %}{%- endif %}{%- for message in messages %}"
-        "{%- if message['content'] is string %}{{- message['content'] }}{%- else %}"
-        "{%- for content in message['content'] %}{{- content['text'] | trim }}{%- endfor %}{%- endif %}{%- endfor %}"
-    ),
     "mistral small 3.1": (
         "{%- set loop_messages = messages[1:] %}{%- for message in loop_messages %}"
         "{%- if message['role'] == 'user' %}{%- for block in message['content'] %}{{- block['text'] }}{%- endfor %}"
@@ -79,20 +72,9 @@ OF_PARTS = {
         "{% for content in message['content'] | selectattr('type', 'equalto', 'text') %}{{ content['text'] + ' ' }}"
         "{% endfor %}{% endfor %}"
     ),
-    "qwen 3.5": (
-        "{%- macro render_content(content, count) %}{%- if content is string %}{{- content }}{%- else %}"
-        "{%- for item in content %}{{- item.text }}{%- endfor %}{%- endif %}{%- endmacro %}"
-        "{%- for message in messages %}{%- set content = render_content(message.content, true) | trim %}{{ content }}"
-        "{% endfor %}"
-    ),
     "a macro with named arguments": (
         "{% macro show(count, said) %}{% for part in said %}{{ part.text }}{% endfor %}{% endmacro %}"
         "{% for message in messages %}{{ show(1, said=message.content) }}{% endfor %}"
-    ),
-    "kimi k2": (
-        "{% macro render_content(msg) -%}{%- set c = msg.get('content') -%}{%- if c is string -%}{{ c }}{%- else -%}"
-        "{%- for content in c -%}{{ content['text'] }}{%- endfor -%}{%- endif -%}{%- endmacro -%}"
-        "{%- for message in messages -%}{{ render_content(message) }}{%- endfor -%}"
     ),
     "a variable for the content": (
         "{% for m in messages %}{% set content = m['content'] %}{% for part in content %}{{ part.text }}{% endfor %}"
@@ -109,5 +91,46 @@ OF_PARTS = {
     "what the assistant says": (
         "{% for m in messages %}{% generation %}{% for part in m.content %}{{ part.text }}{% endfor %}"
         "{% endgeneration %}{% endfor %}"
+    ),
+}
+OF_EITHER = {
+    "qwen 2 vl": (
+        "{% for message in messages %}{{ message['role'] }}{% if message['content'] is string %}"
+        "{{ message['content'] }}{% else %}{% for content in message['content'] %}{% if content['type'] == 'image' %}"
+        "<image>{% elif 'text' in content %}{{ content['text'] }}{% endif %}{% endfor %}{% endif %}{% endfor %}"
+    ),
+    "llama 4": (
+        "{%- if messages[0]['role'] == 'system' %}{%- set system_message = messages[0]['content'] %}"
+        "{%- set messages = messages[1:] %}{%- endif %}{%- for message in messages %}"
+        "{%- if message['content'] is string %}{{- message['content'] }}{%- else %}"
+        "{%- for content in message['content'] %}{{- content['text'] | trim }}{%- endfor %}{%- endif %}{%- endfor %}"
+    ),
+    "qwen 3.5": (
+        "{%- macro render_content(content, count) %}{%- if content is string %}{{- content }}{%- else %}"
+        "{%- for item in content %}{{- item.text }}{%- endfor %}{%- endif %}{%- endmacro %}"
+        "{%- for message in messages %}{%- set content = render_content(message.content, true) | trim %}{{ content }}"
+        "{% endfor %}"
+    ),
+    "kimi k2": (
+        "{% macro render_content(msg) -%}{%- set c = msg.get('content') -%}{%- if c is string -%}{{ c }}{%- else -%}"
+        "{%- for content in c -%}{{ content['text'] }}{%- endfor -%}{%- endif -%}{%- endmacro -%}"
+        "{%- for message in messages -%}{{ render_content(message) }}{%- endfor -%}"
+    ),
+    "gemma 4": (
+        "{%- if messages[0]['role'] in ['system', 'developer'] -%}{{- messages[0]['content'] | trim -}}"
+        "{%- set loop_messages = messages[1:] -%}{%- else -%}{%- set loop_messages = messages -%}{%- endif -%}"
+        "{%- for message in loop_messages -%}{%- if message['content'] is string -%}{{- message['content'] | trim -}}"
+        "{%- elif message['content'] is sequence -%}{%- for item in message['content'] -%}{{- item['text'] | trim -}}"
+        "{%- endfor -%}{%- endif -%}{%- endfor -%}"
+    ),
+    "ministral 3": (
+        "{%- for message in messages %}{%- if message['content'] is string %}{{- message['content'] }}"
+        "{%- elif message['content'] | length > 0 %}{%- set blocks = message['content'] | sort(attribute='type') %}"
+        "{%- for block in blocks %}{{- block['text'] }}{%- endfor %}{%- endif %}{%- endfor %}"
+    ),
+    "devstral": (
+        "{%- for message in messages %}{%- if message['content'] is not string %}"
+        "{%- for block in message['content'] %}{{- block['text'] }}{%- endfor %}"
+        "{%- else %}{{- message['content'] }}{%- endif %}{%- endfor %}"
     ),
 }

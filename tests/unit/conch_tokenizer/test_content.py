@@ -11,9 +11,10 @@ from conch_contracts.records import ContentFormat
 from conch_contracts.tokenization import ChatInput
 from conch_kit.errors import InvalidRequest
 from conch_tokenizer.chat import ChatRenderer
-from conch_tokenizer.content import format_of
+from conch_tokenizer.content import taken
 from conch_tokenizer.model import ModelTokenizer
-from testkit.content_templates import CHATML, EVERY_MESSAGE, OF_PARTS, OF_TEXTS
+from conch_tokenizer.part_loops import Takes
+from testkit.content_templates import CHATML, EVERY_MESSAGE, OF_EITHER, OF_PARTS, OF_TEXTS
 
 IN_PROPORTION_S = 30
 """A guard against work that grows with the square of a template's length: what it needs is less than a second."""
@@ -46,14 +47,11 @@ def rendered(renderer: ChatRenderer, chat: ChatInput) -> str:
     return renderer.render(chat, add_special_tokens=False).text
 
 
-@pytest.mark.parametrize("template", OF_TEXTS.values(), ids=OF_TEXTS)
-def test_a_template_without_a_loop_over_content_takes_texts(template: str) -> None:
-    assert format_of(template) is ContentFormat.STRING
-
-
-@pytest.mark.parametrize("template", OF_PARTS.values(), ids=OF_PARTS)
-def test_a_template_with_a_loop_over_content_takes_parts(template: str) -> None:
-    assert format_of(template) is ContentFormat.OPENAI
+@pytest.mark.parametrize(
+    ("templates", "found"), [(OF_TEXTS, Takes.TEXTS), (OF_PARTS, Takes.PARTS), (OF_EITHER, Takes.EITHER)]
+)
+def test_a_loop_over_content_shows_and_so_does_the_question_before_it(templates: dict[str, str], found: Takes) -> None:
+    assert {name: taken(template) for name, template in templates.items()} == dict.fromkeys(templates, found)
 
 
 @pytest.mark.parametrize(
@@ -70,22 +68,24 @@ def test_a_template_with_a_loop_over_content_takes_parts(template: str) -> None:
 def test_the_work_is_in_proportion_to_the_template(template: str) -> None:
     began = time.process_time()
     with suppress(RecursionError):  # Jinja's own, as rendering would raise it
-        assert format_of(template) is ContentFormat.STRING
+        assert taken(template) is Takes.TEXTS
     assert time.process_time() - began < IN_PROPORTION_S
 
 
 def test_what_does_not_compile_has_no_format() -> None:
     with pytest.raises(jinja2.TemplateSyntaxError):
-        format_of("{% for message in messages %}")
+        taken("{% for message in messages %}")
 
 
-@pytest.mark.parametrize("template", OF_PARTS.values(), ids=OF_PARTS)
+@pytest.mark.parametrize("template", [*OF_PARTS.values(), *OF_EITHER.values()], ids=[*OF_PARTS, *OF_EITHER])
 def test_parts_are_rendered_as_transformers_renders_them(
     template: str, renderer: ChatRenderer, model: ModelTokenizer
 ) -> None:
     texts = ("What is ", " this?\n", "é😀")
-    turns = [("system", ("Be", "good.")), ("user", ("Hi",)), ("assistant", ("Yes?",)), ("user", texts)]
-    written = [{"role": role, "content": as_clients_write(*parts)} for role, parts in turns]
+    turns = [("system", ("Be good.",)), ("user", ("Hi",)), ("assistant", ("Yes?",)), ("user", texts)]
+    written: list[dict[str, Any]] = [{"role": role, "content": as_clients_write(*parts)} for role, parts in turns]
+    if template in OF_EITHER.values():
+        written[0]["content"] = "Be good."
     expected = model.transformers.apply_chat_template(
         written, chat_template=template, tokenize=False, add_generation_prompt=True
     )
@@ -99,6 +99,28 @@ def test_texts_are_rendered_as_before(template: str, renderer: ChatRenderer) -> 
     sent = said(user("Be", "good."), user("Hi"), chat_template=template)
     before = sent.model_copy(update={"content_format": ContentFormat.STRING, "part_lengths": {}})
     assert rendered(renderer, sent) == rendered(renderer, before)
+
+
+@pytest.mark.parametrize("template", OF_EITHER.values(), ids=OF_EITHER)
+def test_a_template_that_takes_either_gets_texts_where_there_are_texts(template: str, renderer: ChatRenderer) -> None:
+    turns = said(user("Be good.") | {"role": "system"}, user("Hi"), chat_template=template)
+    as_texts = turns.model_copy(update={"content_format": ContentFormat.STRING})
+    assert rendered(renderer, turns) == rendered(renderer, as_texts)
+    assert "Hi" in rendered(renderer, turns)
+
+
+@pytest.mark.parametrize("role", ["system", "developer"])
+def test_a_template_that_takes_either_gets_one_text_of_the_system(role: str, renderer: ChatRenderer) -> None:
+    turns = said(user("Be", "good.") | {"role": role}, user("H", "i"), chat_template=OF_EITHER["gemma 4"])
+    assert rendered(renderer, turns) == "Be\ngood.Hi"
+
+
+def test_a_template_that_takes_either_gets_an_empty_text_for_null(renderer: ChatRenderer) -> None:
+    called = {"role": "assistant", "content": None, "tool_calls": []}
+    turns = said(user("Hi"), called, chat_template=OF_EITHER["devstral"] + ";{{ messages[1].content is string }}")
+    assert rendered(renderer, turns) == "Hi;True"
+    with pytest.raises(InvalidRequest, match="continue_final_message"):
+        rendered(renderer, turns.model_copy(update={"continue_final_message": True, "add_generation_prompt": False}))
 
 
 def test_a_text_is_one_part_and_nothing_is_none(renderer: ChatRenderer) -> None:

@@ -45,7 +45,7 @@ class ContentFormat(StrEnum):
     """In which form a chat template gets what a message says."""
 
     AUTO = "auto"
-    """A list of parts if the template goes through them, else one text."""
+    """As the template takes it."""
     STRING = "string"
     """One text; parts are joined by line breaks."""
     OPENAI = "openai"

@@ -16,10 +16,11 @@ import jinja2
 from conch_contracts.records import ContentFormat
 from conch_contracts.tokenization import ChatInput
 from conch_kit.errors import InvalidRequest
-from conch_tokenizer.content import format_of, in_parts
+from conch_tokenizer.content import fitted, taken
 from conch_tokenizer.control_tokens import ControlTokens
 from conch_tokenizer.errors import TEMPLATE_ERROR
 from conch_tokenizer.model import ModelTokenizer
+from conch_tokenizer.part_loops import Takes
 
 _MAX_QUOTE = 200
 _OPEN_ARGUMENTS = frozenset({"kwargs"})
@@ -88,11 +89,17 @@ class ChatRenderer:
 
     def _as_the_template_takes_it(self, chat: ChatInput) -> ChatInput:
         with _blamed_on_the_request(chat):
-            wanted = chat.content_format
-            if wanted is ContentFormat.AUTO:
+            return fitted(chat, self._taken(chat), self._control)
+
+    def _taken(self, chat: ChatInput) -> Takes:
+        match chat.content_format:
+            case ContentFormat.STRING:
+                return Takes.TEXTS
+            case ContentFormat.OPENAI:
+                return Takes.PARTS
+            case ContentFormat.AUTO:
                 tools = list(chat.tools) if chat.tools else None
-                wanted = format_of(self._model.transformers.get_chat_template(chat.chat_template, tools))
-            return in_parts(chat, self._control) if wanted is ContentFormat.OPENAI else chat
+                return taken(self._model.transformers.get_chat_template(chat.chat_template, tools))
 
     def _apply(self, chat: ChatInput) -> str:
         with _blamed_on_the_request(chat):

@@ -1,4 +1,4 @@
-"""Whether a chat template goes through the parts of what a message says, seen in its syntax tree; pure.
+"""Whether a chat template takes what messages say as texts or in parts, seen in its syntax tree; pure.
 
 A name in a template may stand for the messages, for one of them, or for what it says. From `messages` on this is
 followed through `for`, `set`, `with`, namespaces and the arguments of macros. Which branch is taken when is not known
@@ -7,13 +7,24 @@ nothing here calls itself.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
 from jinja2 import nodes
+
+
+class Takes(Enum):
+    """What a template can make something of."""
+
+    TEXTS = auto()
+    """It has no loop over the content of a message."""
+    PARTS = auto()
+    """It has one that may meet a text, of which it would get single letters."""
+    EITHER = auto()
+    """It asks first whether the content is a text."""
 
 
 class _Thing(Enum):
@@ -48,36 +59,60 @@ class _Scope:
     outer: "_Scope | None"
 
 
+class _Use(Enum):
+    """What is done with a value beside naming it."""
+
+    LOOP = auto()
+    TEST = auto()
+    """Whether it is a text."""
+
+
 class _Flow(NamedTuple):
-    """That a name gets its value from another one, or that there is a loop over it."""
+    """That a name gets its value from another one, or what is done with that value."""
 
     source: _Symbol
     step: Step
-    target: _Symbol | None
-    """None: a loop over the value."""
+    target: _Symbol | _Use
 
 
 Scoped: TypeAlias = tuple[nodes.Node, _Scope | None]
 
 
-def goes_through_parts(template: nodes.Template) -> bool:
-    """Tell whether there is a loop over the content of a message."""
+def taken_by(template: nodes.Template) -> Takes:
+    """Return what a template takes as the content of messages."""
     flows: defaultdict[_Symbol, list[_Flow]] = defaultdict(list)
     for flow in _flows(template):
         flows[flow.source].append(flow)
+    looped, tested, passed_on = set[_Symbol](), set[_Symbol](), defaultdict[_Symbol, set[_Symbol]](set)
     beginning = (_Symbol("messages"), _Thing.MESSAGES)
     known, waiting = {beginning}, [beginning]
     while waiting:
         symbol, thing = waiting.pop()
-        for flow in flows[symbol]:
-            found = flow.step.get(thing)
-            if flow.target is None:
+        for _, step, target in flows[symbol]:
+            found = step.get(thing)
+            if found is None:
+                continue
+            if isinstance(target, _Symbol):
                 if found is _Thing.CONTENT:
-                    return True
-            elif found is not None and (state := (flow.target, found)) not in known:
-                known.add(state)
-                waiting.append(state)
-    return False
+                    passed_on[symbol].add(target)
+                if (state := (target, found)) not in known:
+                    known.add(state)
+                    waiting.append(state)
+            elif found is _Thing.CONTENT:
+                (looped if target is _Use.LOOP else tested).add(symbol)
+    if not looped:
+        return Takes.TEXTS
+    return Takes.EITHER if looped <= _reached(tested, passed_on) else Takes.PARTS
+
+
+def _reached(symbols: Iterable[_Symbol], passed_on: Mapping[_Symbol, Iterable[_Symbol]]) -> set[_Symbol]:
+    """Return these names, and those that get the content of messages from them."""
+    reached, waiting = set[_Symbol](), list(symbols)
+    while waiting:
+        if (symbol := waiting.pop()) not in reached:
+            reached.add(symbol)
+            waiting.extend(passed_on.get(symbol, ()))
+    return reached
 
 
 def _flows(template: nodes.Template) -> Iterator[_Flow]:
@@ -87,8 +122,10 @@ def _flows(template: nodes.Template) -> Iterator[_Flow]:
         match node:
             case nodes.For():
                 for source, step in _sources(node.iter, scope):
-                    yield _Flow(source, step, None)
+                    yield _Flow(source, step, _Use.LOOP)
                     yield from _to(node.target, source, _behind(step, _ONE_OF), scope)
+            case nodes.Test(name="string"):
+                yield from (_Flow(source, step, _Use.TEST) for source, step in _sources(node.node, scope))
             case nodes.Assign():
                 for source, step in _sources(node.node, scope):
                     yield from _to(node.target, source, step, scope)

@@ -190,4 +190,4 @@ class TokenizerSpec(SpecPart):
     """The chat template to use. Default: the one in the model's folder."""
     content_format: ContentFormat = ContentFormat.AUTO
     """What the chat template gets as the content of a message: string, one text with the parts joined by line breaks;
-    openai, a list of parts; auto, a list if the template goes through parts in a loop, else one text. Default: auto."""
+    openai, a list of parts; auto, what the template takes, which its loops over the content show. Default: auto."""
