@@ -28,7 +28,7 @@ def answer(request: EncodeRequest, results: Sequence[Numbers]) -> bytes:
             if results[0].ndim != 2:
                 raise UpstreamError("The model gives the vector of a text, not one for each token.")
             results = [_shortened(request, result) for result in results]
-            _check_size(request, results)
+            check_pooled(request, sum(result.size for result in results))
             tokens = [_finish(request, _finite(result)) for result in results]
             return _vectors(request, tokens, "pooling", "data")
         case Task.SIMILARITY:
@@ -50,8 +50,8 @@ def _finite(numbers: Numbers) -> Numbers:
     return numbers
 
 
-def _check_size(request: EncodeRequest, results: Sequence[Numbers]) -> None:
-    numbers = sum(result.size for result in results)
+def check_pooled(request: EncodeRequest, numbers: int) -> None:
+    """Raise InvalidRequest where the vectors of all tokens are so many numbers that their answer is too long."""
     most = int(MAX_POOLED_BYTES / (_IN_BASE64 if request.base64 else _IN_A_LIST))
     if numbers > most:
         raise InvalidRequest(

@@ -5,7 +5,7 @@ import logging
 
 from conch_contracts.encoding import EncodeRequest, Task
 from conch_embed_worker import faults
-from conch_embed_worker.answers import answer
+from conch_embed_worker.answers import answer, check_pooled
 from conch_embed_worker.arrays import Numbers
 from conch_embed_worker.lanes import Lanes
 from conch_embed_worker.metrics import Metrics
@@ -67,6 +67,8 @@ class EncodeHandler:
         target = request.target
         try:
             pooling = request.pooling if request.task in _POOLED else None
+            if request.task is Task.POOL:
+                await self._check_pooled(request)
             results = await self._lanes.run(target, request.rows, pooling, request.timeout_s)
             return await _write(request, results)
         except TimeoutError:
@@ -77,6 +79,12 @@ class EncodeHandler:
             place = {"engine": target.address, "engine_model": target.model}
             log.warning("An engine call failed.", extra={**place, "error": repr(fault)})
             return faults.service_error(fault)
+
+    async def _check_pooled(self, request: EncodeRequest) -> None:
+        """Refuse what could not be answered before it is computed, where the model's config says how much it is."""
+        size = await self._lanes.token_numbers(request.target)
+        if size is not None:
+            check_pooled(request, sum(len(row.ids) for row in request.rows) * min(size, request.dimensions or size))
 
 
 async def _write(request: EncodeRequest, results: list[Numbers]) -> bytes:

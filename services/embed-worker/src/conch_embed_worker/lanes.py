@@ -195,8 +195,7 @@ class Lanes:
         Raises EngineError, InternalError, TimeoutError, and UnknownTensors for a model that is no encoder.
         """
         deadline = asyncio.get_running_loop().time() + timeout_s
-        names = tuple(sorted(target.inputs.items()))
-        key = (target.address, target.model, names, target.output, target.patience_s, pooling)
+        key = _key(target, pooling)
         lane = self._lanes.get(key) or await self._open(key, target, pooling)
         self._lanes.move_to_end(key)
         try:
@@ -205,6 +204,12 @@ class Lanes:
             if self._lanes.get(key) is lane:
                 del self._lanes[key]  # another model may be there: its config is read again
             raise
+
+    async def token_numbers(self, target: EncoderTarget) -> int | None:
+        """Return how many numbers a model gives for each token, where its config says so; raises as `run` does."""
+        key = _key(target, None)
+        lane = self._lanes.get(key) or await self._open(key, target, None)
+        return lane.layout.token_numbers
 
     async def _open(self, key: LaneKey, target: EncoderTarget, pooling: Pooling | None) -> Lane:
         config = await self._engines.model_config(target.address, target.model)
@@ -242,6 +247,11 @@ class Lanes:
         else:
             record = partial(self._metrics.batch, rows=len(rows), tokens=sum(lengths), width=max(lengths))
             asyncio.get_running_loop().call_soon(record)  # behind the answers, which wait for nothing else
+
+
+def _key(target: EncoderTarget, pooling: Pooling | None) -> LaneKey:
+    names = tuple(sorted(target.inputs.items()))
+    return target.address, target.model, names, target.output, target.patience_s, pooling
 
 
 def _tokens(layout: Layout, at_most: int) -> int:

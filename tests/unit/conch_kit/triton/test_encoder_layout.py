@@ -68,7 +68,8 @@ def test_the_size_of_a_tokens_output_is_known_where_the_config_says_it(
 ) -> None:
     made = config(batch=batch, outputs=())
     made.output.add(name="last_hidden_state", data_type=datatype, dims=dims)
-    assert read_layout(made, {}, None).token_bytes == size
+    layout = read_layout(made, {}, None)
+    assert (layout.token_bytes, layout.token_numbers) == (size, size and 1024)
 
 
 def test_each_instance_has_a_call_and_one_more_waits() -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tritonclient.grpc.model_config_pb2 import DataType, ModelConfig, ModelInput
+from tritonclient.grpc.model_config_pb2 import DataType, ModelConfig, ModelInput, ModelOutput
 
 from conch_contracts import encoder_dialect as dialect
 
@@ -34,6 +34,8 @@ class Layout:
     """Whether the first dimension of each tensor is the batch."""
     parallel: int
     """Calls that keep the model's instances busy."""
+    token_numbers: int | None = None
+    """How many numbers the output has for each token, where the config says so."""
 
 
 def read_layout(config: ModelConfig, inputs: Mapping[str, str], output: str | None) -> Layout:
@@ -45,13 +47,15 @@ def read_layout(config: ModelConfig, inputs: Mapping[str, str], output: str | No
     batched = config.max_batch_size > 0 or all(len(item.dims) > 1 for item in config.input)
     chosen = _output(config, output)
     limit = config.max_batch_size or (ROWS_WITHOUT_A_LIMIT if batched else 1)
+    numbers = _token_numbers(config, chosen)
     return Layout(
         inputs=tuple(_input(item, names) for item in config.input if item.name in names or not item.optional),
         output=chosen,
-        token_bytes=_token_bytes(config, chosen),
+        token_bytes=None if numbers is None else numbers * _bytes(config, chosen),
         max_rows=min(MAX_ROWS, limit),
         batched=batched,
         parallel=1 + max(1, sum(group.count for group in config.instance_group)),
+        token_numbers=numbers,
     )
 
 
@@ -64,13 +68,19 @@ def _input(item: ModelInput, names: Mapping[str, str]) -> tuple[str, str, str]:
     return names[item.name], item.name, DataType.Name(item.data_type).removeprefix("TYPE_")
 
 
-def _token_bytes(config: ModelConfig, name: str) -> int | None:
+def _token_numbers(config: ModelConfig, name: str) -> int | None:
     """Return nothing also for an output that is one vector for each row."""
-    found = next(item for item in config.output if item.name == name)
-    dims = ([-1] if config.max_batch_size else []) + list(found.dims)
-    if len(dims) != _TOKENS_RANK or dims[-1] < 1:
-        return None
-    return int(dims[-1]) * (8 if found.data_type == DataType.TYPE_FP64 else 4)
+    dims = ([-1] if config.max_batch_size else []) + list(_output_of(config, name).dims)
+    return int(dims[-1]) if len(dims) == _TOKENS_RANK and dims[-1] > 0 else None
+
+
+def _bytes(config: ModelConfig, name: str) -> int:
+    """Return how many bytes one number of an output takes at most."""
+    return 8 if _output_of(config, name).data_type == DataType.TYPE_FP64 else 4
+
+
+def _output_of(config: ModelConfig, name: str) -> ModelOutput:
+    return next(item for item in config.output if item.name == name)
 
 
 def _output(config: ModelConfig, wanted: str | None) -> str:

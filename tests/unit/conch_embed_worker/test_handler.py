@@ -1,0 +1,66 @@
+"""The endpoint as a whole: what is refused before an engine is asked."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from prometheus_client import CollectorRegistry
+from tritonclient.grpc.model_config_pb2 import ModelConfig
+
+from conch_contracts.encoding import EncodeRequest, EncoderTarget, Row, Task
+from conch_contracts.names import EngineAddress
+from conch_embed_worker.arrays import Numbers
+from conch_embed_worker.handler import EncodeHandler
+from conch_embed_worker.lanes import Lanes
+from conch_embed_worker.metrics import Metrics
+from conch_kit.errors import InvalidRequest
+from conch_kit.interruption import InFlight
+from conch_kit.triton.encoder_layout import Layout
+from testkit.scripted_triton import Caller
+
+SIZE = 1024
+TARGET = EncoderTarget(address=EngineAddress("127.0.0.1:1"), model="m")
+
+
+class Ones:
+    """An encoder whose vectors hold ones."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+
+    async def model_config(self, address: EngineAddress, model: str) -> ModelConfig:
+        config = ModelConfig(max_batch_size=64)
+        config.input.add(name="input_ids", data_type=9, dims=[-1])
+        config.output.add(name="last_hidden_state", data_type=11, dims=[-1, SIZE])
+        return config
+
+    async def compute(
+        self, address: EngineAddress, model: str, rows: Sequence[Row], layout: Layout, *, timeout_s: float
+    ) -> Numbers:
+        self.rows += len(rows)
+        return np.ones((len(rows), max(len(row.ids) for row in rows), SIZE), np.float32)
+
+
+async def ask(engines: Ones, tokens: int, task: Task = Task.POOL, dimensions: int | None = None) -> Caller:
+    rows = tuple(Row(ids=(1,) * 100) for _ in range(tokens // 100))
+    request = EncodeRequest(request_id="r", target=TARGET, task=task, rows=rows, dimensions=dimensions)
+    metrics = Metrics.register(CollectorRegistry())
+    caller = Caller(request.model_dump_json().encode())
+    async with Lanes(engines, metrics, 10_000) as lanes:  # type: ignore[arg-type]
+        handler = EncodeHandler(lanes, InFlight(), metrics, max_body_bytes=10_000_000)
+        await handler(caller.scope, caller.receive, caller.send)  # type: ignore[arg-type]
+    return caller
+
+
+async def test_the_vectors_of_too_many_tokens_are_refused_before_they_are_computed() -> None:
+    engines = Ones()
+    with pytest.raises(InvalidRequest, match="found 4096000") as caught:
+        await ask(engines, 4000)
+    assert (caught.value.param, caught.value.code, engines.rows) == ("input", "too_complex", 0)
+
+
+@pytest.mark.parametrize(("task", "dimensions"), [(Task.POOL, 8), (Task.EMBED, None)])
+async def test_what_is_answered_counts_and_not_what_is_computed(task: Task, dimensions: int | None) -> None:
+    engines = Ones()
+    assert (await ask(engines, 4000, task, dimensions)).status == 200
+    assert engines.rows == 40
