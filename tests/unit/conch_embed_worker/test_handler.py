@@ -54,9 +54,10 @@ async def ask(engines: Ones, tokens: int, task: Task = Task.POOL, dimensions: in
 
 async def test_the_vectors_of_too_many_tokens_are_refused_before_they_are_computed() -> None:
     engines = Ones()
-    with pytest.raises(InvalidRequest, match="found 4096000") as caught:
+    with pytest.RaisesGroup(InvalidRequest) as caught:
         await ask(engines, 4000)
-    assert (caught.value.param, caught.value.code, engines.rows) == ("input", "too_complex", 0)
+    (refusal,) = caught.value.exceptions
+    assert (refusal.param, refusal.code, engines.rows) == ("input", "too_complex", 0)
 
 
 @pytest.mark.parametrize(("task", "dimensions"), [(Task.POOL, 8), (Task.EMBED, None)])
