@@ -31,7 +31,7 @@ CONFIG = schemathesis.Config.from_dict(
 
 described = schemathesis.openapi.from_url(f"{ROOT_URL}/openapi.json", config=CONFIG)
 # Other paths of the same endpoints would only cost time.
-schema = described.exclude(path_regex=r"^/(v2/rerank|rerank|score|classify|pooling|tokenize|detokenize)$")
+schema = described.exclude(path_regex=r"^/(v2/rerank|rerank|score|classify|pooling|tokenize|detokenize|invocations)$")
 
 
 @schema.parametrize()

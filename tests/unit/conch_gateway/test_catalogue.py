@@ -9,7 +9,7 @@ from conch_gateway.encoders.tokens import DETOKENIZE_PATHS, TOKENIZE_PATHS
 from conch_gateway.inference import PATHS
 from testkit.gateway import gateway
 
-POSTS = {*PATHS, *ENCODER_PATHS, *TOKENIZE_PATHS, *DETOKENIZE_PATHS, "/v1/responses"}
+POSTS = {*PATHS, *ENCODER_PATHS, *TOKENIZE_PATHS, *DETOKENIZE_PATHS, "/v1/responses", "/invocations"}
 
 
 async def described(**settings):
@@ -59,7 +59,7 @@ async def test_every_operation_of_the_openapi_document_says_how_it_fails_and_str
             if path in POSTS:
                 assert responses.keys() >= {"200", "400", "404", "408", "413", "415", "429", "500", "502", "503", "504"}
             streamed = "text/event-stream" in responses.get("200", {}).get("content", {})
-            assert streamed == (path in PATHS or path == "/v1/responses")
+            assert streamed == (path in PATHS or path in ("/v1/responses", "/invocations"))
 
 
 @pytest.mark.parametrize("name", ["ChatCompletionRequest", "CompletionRequest", "ResponsesRequest", "ChatMessage"])

@@ -26,6 +26,8 @@ from conch_gateway.encoders.tokens import DETOKENIZE_PATHS, TOKENIZE_PATHS, Toke
 from conch_gateway.front import Bounds, Front
 from conch_gateway.grammar_checks import GrammarChecks
 from conch_gateway.inference import PATHS, Inference
+from conch_gateway.invocations import PATH as INVOCATIONS_PATH
+from conch_gateway.invocations import Invocations
 from conch_gateway.metrics import GatewayMetrics
 from conch_gateway.responses.inference import PATH as RESPONSES_PATH
 from conch_gateway.responses.inference import ResponsesInference
@@ -101,6 +103,7 @@ def create_app(deps: Deps, settings: GatewaySettings) -> ASGIApp:
     responses = ResponsesInference(front, inference, deps.responses)
     posts: dict[str, Serving] = {**dict.fromkeys(PATHS, inference), RESPONSES_PATH: responses}
     posts |= encoder_posts(deps, front, tokenizers, workers, policy)
+    posts[INVOCATIONS_PATH] = Invocations(front, posts)
     rest = catalogue(
         deps.snapshot,
         deps.not_ready,

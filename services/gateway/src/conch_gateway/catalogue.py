@@ -15,6 +15,7 @@ from conch_contracts.openai.models import Model, ModelList, ModelPermission
 from conch_contracts.records import Profile, Route
 from conch_gateway.description import describe_inference, errors, serve_document
 from conch_gateway.encoders.description import describe_encoders
+from conch_gateway.invocations import describe_invocations
 from conch_gateway.mistakes import invalid
 from conch_gateway.resolve import not_found
 from conch_gateway.responses.store import ResponseStore
@@ -53,6 +54,7 @@ def catalogue(
     app.add_exception_handler(Exception, _on_bug)
     describe_inference(app)
     describe_encoders(app)
+    describe_invocations(app)
     _add_models(app, snapshot, owned_by)
     add_stored_responses(app, responses)
     _add_health(app, not_ready)

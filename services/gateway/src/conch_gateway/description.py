@@ -91,6 +91,13 @@ STREAMS = (
     Stream("ResponseStreamEvent", ResponseStreamEvent, "The last one holds the whole response, or an error."),
 )
 _CHUNKS, _TEXTS, _EVENTS = STREAMS
+CHUNKS_OR_TEXTS = Stream(
+    "ChatCompletionChunk",
+    ChatCompletionChunk,
+    f"Of a text completion each is a `Completion`. {_DONE}",
+    (_json_text("Completion"), *_LAST),
+)
+"""What a path streams that serves chats and text completions."""
 
 
 def errors(statuses: Sequence[int] = INFERENCE) -> Responses:
