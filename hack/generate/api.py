@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from conch_gateway.catalogue import catalogue
 from conch_gateway.description import STATUSES, document
+from conch_gateway.load import Load
 from conch_gateway.responses.store import Record
 
 _INTRODUCTION = """# Every endpoint of the API
@@ -34,7 +35,7 @@ class _NoStore:
 
 def api_page() -> str:
     """Return the page as Markdown."""
-    app = catalogue(lambda: None, lambda: None, _NoStore(), owned_by="conch", openapi=True, keyed=True)
+    app = catalogue(lambda: None, lambda: None, _NoStore(), Load(), owned_by="conch", openapi=True, keyed=True)
     described = document(app, keyed=True)
     schemas = _part(_part(described["components"])["schemas"])
     sections = [_INTRODUCTION, *_endpoints(_part(described["paths"])), _errors(), "## Types\n"]

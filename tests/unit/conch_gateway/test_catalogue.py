@@ -31,7 +31,7 @@ async def test_the_openapi_document_describes_every_endpoint_and_names_no_model(
         *POSTS,
         "/v1/responses/{response_id}/cancel",
     }
-    assert {"/v1/models", "/v1/models/{name}", "/health", "/health/ready", "/ping", "/version"} <= document[
+    assert {"/v1/models", "/v1/models/{name}", "/health", "/health/ready", "/ping", "/version", "/load"} <= document[
         "paths"
     ].keys()
     assert b"tiny-chat" not in orjson.dumps(document)
@@ -100,6 +100,7 @@ async def test_the_openapi_document_can_be_switched_off():
         ("GET", "/health/ready", 200, None),
         ("GET", "/ping", 200, None),
         ("GET", "/version", 200, None),
+        ("GET", "/load", 200, None),
         ("GET", "/v1/models", 200, None),
         ("POST", "/v1/models", 405, b"GET"),
         ("DELETE", "/v1/completions", 405, b"POST"),

@@ -28,6 +28,7 @@ from conch_gateway.grammar_checks import GrammarChecks
 from conch_gateway.inference import PATHS, Inference
 from conch_gateway.invocations import PATH as INVOCATIONS_PATH
 from conch_gateway.invocations import Invocations
+from conch_gateway.load import Load
 from conch_gateway.metrics import GatewayMetrics
 from conch_gateway.responses.inference import PATH as RESPONSES_PATH
 from conch_gateway.responses.inference import ResponsesInference
@@ -104,16 +105,18 @@ def create_app(deps: Deps, settings: GatewaySettings) -> ASGIApp:
     posts: dict[str, Serving] = {**dict.fromkeys(PATHS, inference), RESPONSES_PATH: responses}
     posts |= encoder_posts(deps, front, tokenizers, workers, policy)
     posts[INVOCATIONS_PATH] = Invocations(front, posts)
+    load = Load()
     rest = catalogue(
         deps.snapshot,
         deps.not_ready,
         deps.responses,
+        load,
         owned_by=settings.owned_by,
         openapi=settings.openapi,
         keyed=settings.api_keys_file is not None,
     )
     cors = Cors.of(settings.cors_origins)
-    return Edge(posts, rest, deps.keys, cors, deps.metrics, deps.access_log)
+    return Edge(posts, rest, deps.keys, cors, deps.metrics, deps.access_log, load)
 
 
 def encoder_posts(

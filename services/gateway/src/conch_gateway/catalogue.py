@@ -16,6 +16,7 @@ from conch_contracts.records import Profile, Route
 from conch_gateway.description import describe_inference, errors, serve_document
 from conch_gateway.encoders.description import describe_encoders
 from conch_gateway.invocations import describe_invocations
+from conch_gateway.load import Load
 from conch_gateway.mistakes import invalid
 from conch_gateway.resolve import not_found
 from conch_gateway.responses.store import ResponseStore
@@ -31,6 +32,7 @@ def catalogue(
     snapshot: Callable[[], Snapshot | None],
     not_ready: Callable[[], str | None],
     responses: ResponseStore,
+    load: Load,
     *,
     owned_by: str,
     openapi: bool,
@@ -57,7 +59,7 @@ def catalogue(
     describe_invocations(app)
     _add_models(app, snapshot, owned_by)
     add_stored_responses(app, responses)
-    _add_health(app, not_ready)
+    _add_health(app, not_ready, load)
     if openapi:
         serve_document(app, keyed=keyed)
     return app
@@ -99,7 +101,7 @@ def _add_models(app: FastAPI, snapshot: Callable[[], Snapshot | None], owned_by:
         return describe(name, route, owned_by)
 
 
-def _add_health(app: FastAPI, not_ready: Callable[[], str | None]) -> None:
+def _add_health(app: FastAPI, not_ready: Callable[[], str | None], load: Load) -> None:
     async def health() -> dict[str, str]:
         """Say that the process lives."""
         return {"status": "ok"}
@@ -113,12 +115,17 @@ def _add_health(app: FastAPI, not_ready: Callable[[], str | None]) -> None:
         """Name the version."""
         return {"version": VERSION}
 
+    async def show_load() -> dict[str, int]:
+        """Tell how many requests this gateway works on, those that wait for an engine included."""
+        return {"server_load": load.requests}
+
     app.get("/health", tags=["health"])(health)
     app.get("/ping", tags=["health"])(health)
     app.get(
         "/health/ready", response_model=dict[str, str], responses={503: {"model": dict[str, str]}}, tags=["health"]
     )(ready)
     app.get("/version", responses=errors((401,)), tags=["health"])(show_version)
+    app.get("/load", responses=errors((401,)), tags=["health"])(show_load)
 
 
 async def _on_service_error(request: Request, exc: Exception) -> Response:

@@ -15,6 +15,7 @@ from conch_gateway.auth import ApiKeys
 from conch_gateway.client import ClientConnection
 from conch_gateway.cors import Cors
 from conch_gateway.exchange import EXCHANGE, Exchange
+from conch_gateway.load import Load
 from conch_gateway.metrics import GatewayMetrics
 from conch_gateway.reply import Reply
 from conch_gateway.watch import ClientStalled
@@ -47,6 +48,7 @@ class Edge:
         cors: Cors,
         metrics: GatewayMetrics,
         access_log: AccessLog,
+        load: Load,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -56,6 +58,7 @@ class Edge:
         self._cors = cors
         self._metrics = metrics
         self._access_log = access_log
+        self._load = load
         self._clock = clock
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -96,7 +99,8 @@ class Edge:
         repeated = len(exchange.headers) != len(scope["headers"]) and _says_twice(scope, b"authorization")
         exchange.key = self._keys.check(exchange.path, exchange.headers, repeated=repeated)
         if exchange.method == "POST" and exchange.path in self._posts:
-            await self._posts[exchange.path].serve(exchange, receive, reply)
+            with self._load:
+                await self._posts[exchange.path].serve(exchange, receive, reply)
         else:
             scope["extensions"][EXCHANGE] = exchange
             await self._catalogue(scope, receive, reply.passed_on)
