@@ -236,24 +236,6 @@ async def test_a_client_that_hangs_up_frees_worker_and_slot():
     assert served.registry.get_sample_value("conch_gateway_requests_total", labels) == 1
 
 
-async def test_the_load_counts_requests_until_they_end_in_whatever_way():
-    never = asyncio.Event()
-    served = gateway({GENERATE_PATH: streamed(FRAMES[0], never)})
-
-    async def load():
-        return orjson.loads((await served.client.get("/load")).body)
-
-    assert await load() == {"server_load": 0}
-    task = asyncio.create_task(served.client.post(PATH, STREAM))
-    await asyncio.wait_for(served.upstream.asked(GENERATE_PATH).wait(), 60)
-    assert await load() == {"server_load": 1}
-    assert (await served.client.post(PATH, {})).status == 400
-    assert await load() == {"server_load": 1}
-    served.client.hang_up()
-    await asyncio.wait_for(task, 60)
-    assert await load() == {"server_load": 0}
-
-
 async def test_a_silent_prefill_is_bridged_with_comments_and_errors_become_frames():
     release = asyncio.Event()
 
