@@ -102,6 +102,7 @@ class Delivery:
             now = clock()
             progress.asked = now
             frames = relay.feed(chunk)
+            del chunk  # a client that never reads shall cost one piece, not two
             if not frames:
                 continue
             if self._last:
