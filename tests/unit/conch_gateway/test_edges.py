@@ -7,7 +7,7 @@ import pytest
 from conch_contracts.names import WorkerUrl
 from conch_contracts.records import Heartbeat, ModelKind
 from conch_gateway.auth import parse_keys
-from conch_gateway.balancing import InFlight, choose
+from conch_gateway.balancing import PASSED_OVER_S, InFlight, choose
 from conch_gateway.cors import Cors
 from conch_gateway.refusal import as_error
 from conch_gateway.resolve import canonical_name, resolve
@@ -49,6 +49,20 @@ def test_draining_and_tried_processes_are_passed_over():
     pool = [Heartbeat(url=url, sequence=1, draining=url == urls[0]) for url in urls]
     assert InFlight().pick(pool, without=frozenset({urls[1]})) == urls[2]
     assert InFlight().pick(pool[:1]) is None
+
+
+def test_a_process_that_took_no_connection_is_passed_over_for_a_while():
+    now = [100.0]
+    flight = InFlight(clock=lambda: now[0])
+    dead, other = (WorkerUrl(f"http://{name}:1") for name in "ab")
+    pool = [Heartbeat(url=dead, sequence=1), Heartbeat(url=other, sequence=1, in_flight=9)]
+    assert flight.pick(pool) == dead
+    flight.pass_over(dead)
+    assert {flight.pick(pool) for _ in range(4)} == {other}
+    assert flight.pick(pool, without=frozenset({other})) == dead
+    assert flight.pick(pool[:1]) == dead
+    now[0] += PASSED_OVER_S
+    assert flight.pick(pool) == dead
 
 
 CHAT, OTHER = route(served_names=("chat", "alias")), route(model_id="local/b", served_names=("b",))

@@ -1,15 +1,21 @@
 """Who gets the next request: least load among those that may, counted here and reported by them.
 
-`choose` is pure. `InFlight` counts what this gateway has given out; a lease gives its place back on every exit.
+`choose` is pure. `InFlight` counts what this gateway has given out; a lease gives its place back on every exit. A
+process that is dead has the least load of all until its heartbeat expires, so one that takes no connection is passed
+over for a while.
 """
 
+import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 
 from conch_contracts.names import WorkerUrl
 from conch_contracts.records import Heartbeat
+
+PASSED_OVER_S = 2.0
+"""How long a process that took no connection is asked only when there is nobody else: a beat of the heart."""
 
 
 def choose(loads: Sequence[float], *, start: int = 0) -> int:
@@ -38,14 +44,22 @@ class Lease:
 
 @dataclass(slots=True)
 class InFlight:
-    """Requests that this gateway has given to each process, and a turn counter."""
+    """Requests that this gateway has given to each process, a turn counter, and who took no connection until when."""
 
     counts: Counter[str] = field(default_factory=Counter)
     turn: int = 0
+    clock: Callable[[], float] = time.monotonic
+    _absent: dict[WorkerUrl, float] = field(default_factory=dict)
 
     def lease(self, key: str) -> Lease:
         """Return a context that counts one request at `key`."""
         return Lease(self.counts, key)
+
+    def pass_over(self, url: WorkerUrl) -> None:
+        """Note that a process took no connection."""
+        now = self.clock()
+        self._absent = {known: until for known, until in self._absent.items() if until > now}
+        self._absent[url] = now + PASSED_OVER_S
 
     def pick(
         self,
@@ -60,6 +74,9 @@ class InFlight:
             candidates = [beat for beat in pool if not beat.draining and beat.url in at_last]
         if not candidates:
             return None
+        if self._absent and len(candidates) > 1:
+            now = self.clock()
+            candidates = [beat for beat in candidates if self._absent.get(beat.url, 0.0) <= now] or candidates
         if len(candidates) == 1:
             return candidates[0].url
         self.turn += 1

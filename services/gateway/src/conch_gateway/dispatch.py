@@ -125,6 +125,7 @@ class Dispatch:
                     await _check(answer, worker, engine, tried)
                     return await deliver(answer)
         except ConnectFailed as exc:
+            self._in_flight.pass_over(worker)
             failure: ServiceError = Unavailable("No worker answered.", retry_after_s=RETRY_AFTER_S)
             slow = tried.slow | {worker} if isinstance(exc, ConnectTimedOut) else tried.slow - {worker}
             raise _Again(replace(tried, workers=tried.workers | {worker}, slow=slow, failure=failure)) from None

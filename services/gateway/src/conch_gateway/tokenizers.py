@@ -8,7 +8,15 @@ from conch_contracts.records import Heartbeat
 from conch_gateway.balancing import InFlight
 from conch_gateway.refusal import as_error
 from conch_gateway.retries import RetryBudget
-from conch_gateway.upstream.port import ConnectTimedOut, Header, Post, Upstream, UpstreamFailure, read_all
+from conch_gateway.upstream.port import (
+    ConnectFailed,
+    ConnectTimedOut,
+    Header,
+    Post,
+    Upstream,
+    UpstreamFailure,
+    read_all,
+)
 from conch_kit.errors import ServiceError, Unavailable
 
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
@@ -64,6 +72,8 @@ class Tokenizers:
                 with self._in_flight.lease(url):
                     return await self._ask(Post(url, self._path, headers, body))
             except UpstreamFailure as exc:
+                if isinstance(exc, ConnectFailed):
+                    self._in_flight.pass_over(url)
                 slow = slow | {url} if isinstance(exc, ConnectTimedOut) else slow - {url}
                 failure = Unavailable("No tokenizer answered.", retry_after_s=RETRY_AFTER_S)
             except ServiceError as exc:
