@@ -160,9 +160,10 @@ def test_a_prompt_can_be_given_as_ids_under_three_names(base_url: str, golden: G
     answers = [
         chat(base_url, messages=item.prompt_ids),
         chat(base_url, messages=None, prompt_token_ids=item.prompt_ids),
+        chat(base_url, messages=[], prompt_token_ids=item.prompt_ids, disable_chat_template=True),
         complete(base_url, prompt=item.prompt_ids, max_tokens=100),
     ]
-    assert [text(answer) for answer in answers] == [item.text] * 3
+    assert [text(answer) for answer in answers] == [item.text] * 4
 
 
 def test_a_chat_can_go_without_its_template(base_url: str) -> None:

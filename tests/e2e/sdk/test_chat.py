@@ -143,3 +143,11 @@ def test_too_long_a_prompt_is_refused_with_the_known_code(client: OpenAI, words:
         client.chat.completions.create(model="tiny-chat", messages=[{"role": "user", "content": "word " * words}])
     assert refused.value.code == "context_length_exceeded"
     assert refused.value.param == "messages"
+
+
+def test_ids_stand_in_for_messages(client: OpenAI, golden: Golden) -> None:
+    item = golden.chats()[0]
+    answer = client.chat.completions.create(
+        model="tiny-chat", messages=[], temperature=0, extra_body={"prompt_token_ids": item.prompt_ids}
+    )
+    assert answer.choices[0].message.content == item.text

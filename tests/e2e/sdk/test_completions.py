@@ -79,3 +79,16 @@ def test_a_parameter_that_is_not_built_is_refused_by_name(client: OpenAI) -> Non
         )
     assert refused.value.param == "lora_adapter"
     assert refused.value.code == "unsupported_parameter"
+
+
+@pytest.mark.parametrize("prompt", ["", []])
+def test_ids_stand_in_for_the_prompt(client: OpenAI, golden: Golden, prompt: str | list[str]) -> None:
+    item = golden.chats()[0]
+    answer = client.completions.create(
+        model="tiny-chat",
+        prompt=prompt,
+        temperature=0,
+        max_tokens=200,
+        extra_body={"prompt_token_ids": item.prompt_ids},
+    )
+    assert answer.choices[0].text == item.text

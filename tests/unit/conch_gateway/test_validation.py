@@ -205,6 +205,36 @@ def test_all_four_forms_of_a_prompt_are_accepted(prompt):
     assert validation.completion({"prompt": prompt}).request.prompt == prompt
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [{"messages": []}, {}, {"disable_chat_template": True}, {"disable_chat_template": True, "messages": []}],
+)
+def test_a_chat_of_ids_needs_no_messages(fields):
+    request = validation.chat({"prompt_token_ids": [5, 6], **fields}).request
+    assert (request.given_ids, request.conversation) == ([5, 6], [])
+
+
+@pytest.mark.parametrize("fields", [{"prompt": ""}, {"prompt": []}, {"prompt": None}, {}])
+def test_a_completion_of_ids_needs_no_prompt(fields):
+    request = validation.completion({"prompt_token_ids": [5, 6], **fields}).request
+    assert (request.prompt_token_ids, request.prompt) == ([5, 6], None)
+
+
+@pytest.mark.parametrize("ids", [{}, {"prompt_token_ids": None}])
+@pytest.mark.parametrize(
+    ("validate", "fields"),
+    [
+        (validation.chat, {"messages": []}),
+        (validation.completion, {"prompt": ""}),
+        (validation.completion, {"prompt": []}),
+    ],
+)
+def test_an_empty_prompt_without_ids_is_refused(validate, fields, ids):
+    with pytest.raises(InvalidRequest) as caught:
+        validate({**fields, **ids})
+    assert (caught.value.param, caught.value.code) == (next(iter(fields)), "invalid_value")
+
+
 def test_nothing_to_echo_means_no_zero_tokens():
     assert validation.completion({**TEXT, "max_tokens": 0, "echo": True}).request.max_tokens == 0
     with pytest.raises(InvalidRequest):

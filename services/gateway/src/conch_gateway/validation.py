@@ -42,7 +42,7 @@ class Validated(Generic[M]):
 
 def chat(document: dict[str, object]) -> Validated[ChatCompletionRequest]:
     """Validate a chat request."""
-    validated = _validate(ChatCompletionRequest, document)
+    validated = _validate(ChatCompletionRequest, _without_empty("messages", document))
     request = validated.request
     if request.messages is None and request.prompt_token_ids is None:
         raise missing("messages")
@@ -53,7 +53,7 @@ def chat(document: dict[str, object]) -> Validated[ChatCompletionRequest]:
     if request.disable_chat_template:
         if request.chat_template is not None:
             raise wrong("disable_chat_template", "cannot be together with 'chat_template'")
-        if not request.conversation:
+        if not request.conversation and request.prompt_token_ids is None:
             raise wrong("disable_chat_template", "needs 'messages' with a text")
     conversation.check(request.conversation)
     tool_use.check(request)
@@ -63,7 +63,7 @@ def chat(document: dict[str, object]) -> Validated[ChatCompletionRequest]:
 
 def completion(document: dict[str, object]) -> Validated[CompletionRequest]:
     """Validate a completion request."""
-    validated = _validate(CompletionRequest, document)
+    validated = _validate(CompletionRequest, _without_empty("prompt", document))
     request = validated.request
     if request.prompt is None and request.prompt_token_ids is None:
         raise missing("prompt")
@@ -86,6 +86,16 @@ def _validate(kind: type[R], document: dict[str, object]) -> Validated[R]:
     request, unknown = typed(kind, document)
     _check_together(request)
     return Validated(request, unknown)
+
+
+def _without_empty(prompt: str, document: dict[str, object]) -> dict[str, object]:
+    """Return the document without a prompt that is empty because the request has its ids instead.
+
+    Clients that cannot leave the prompt out send it like this.
+    """
+    if document.get("prompt_token_ids") is None or document.get(prompt) not in ("", []):
+        return document
+    return {**document, prompt: None}
 
 
 def _check_together(request: SamplingFields) -> None:

@@ -78,7 +78,8 @@ class ChatCompletionRequest(SamplingFields):
     messages: (
         Annotated[list[ChatMessage], Field(min_length=1, max_length=MAX_MESSAGES, fail_fast=True)] | TokenIds | None
     ) = Field(default=None, union_mode="left_to_right")
-    """A conversation, or a prompt as token ids; required unless `prompt_token_ids` is given."""
+    """A conversation, or a prompt as token ids; required unless `prompt_token_ids` is given, beside
+    which it may be empty."""
     max_tokens: int | None = Field(default=None, ge=1, le=INT32_MAX)
     """The older name of `max_completion_tokens`."""
     max_completion_tokens: int | None = Field(default=None, ge=1, le=INT32_MAX)

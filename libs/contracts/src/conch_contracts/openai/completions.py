@@ -23,7 +23,8 @@ class CompletionRequest(SamplingFields):
         | Annotated[list[TokenIds], Field(min_length=1, max_length=MAX_PROMPTS, fail_fast=True)]
         | None
     ) = None
-    """A text, texts, token ids, or several lists of them; required unless `prompt_token_ids` is given."""
+    """A text, texts, token ids, or several lists of them; required unless `prompt_token_ids` is given,
+    beside which it may be empty."""
     max_tokens: int | None = Field(default=None, ge=0, le=INT32_MAX)
     """The most tokens of an answer: 16 when absent; 0 only together with `echo`."""
     echo: bool | None = None
