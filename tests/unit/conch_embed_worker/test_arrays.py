@@ -10,7 +10,7 @@ from conch_kit.triton.errors import MalformedResponse
 
 def layout(datatype: str, *, batched: bool = True) -> Layout:
     inputs = tuple((name, name.upper(), datatype) for name in (INPUT_IDS, ATTENTION_MASK, TOKEN_TYPE_IDS))
-    return Layout(inputs, "out", None, max_rows=8, batched=batched, parallel=1)
+    return Layout(inputs, "out", max_rows=8, batched=batched, parallel=1)
 
 
 @pytest.mark.parametrize(

@@ -19,25 +19,30 @@ from conch_kit.triton.encoder_layout import Layout
 from testkit.scripted_triton import Caller
 
 SIZE = 1024
+WIDTH = 128
+"""Of a row of 100 tokens, with its padding."""
+TOGETHER = 48 * 2**20 // (4096 * 4) // WIDTH
+"""Rows whose answer fits into a message even if each token has 4,096 numbers."""
 TARGET = EncoderTarget(address=EngineAddress("127.0.0.1:1"), model="m")
 
 
 class Ones:
     """An encoder whose vectors hold ones."""
 
-    def __init__(self) -> None:
-        self.rows = 0
+    def __init__(self, *, says_its_size: bool = True) -> None:
+        self._size = SIZE if says_its_size else -1
+        self.batches: list[int] = []
 
     async def model_config(self, address: EngineAddress, model: str) -> ModelConfig:
         config = ModelConfig(max_batch_size=64)
         config.input.add(name="input_ids", data_type=9, dims=[-1])
-        config.output.add(name="last_hidden_state", data_type=11, dims=[-1, SIZE])
+        config.output.add(name="last_hidden_state", data_type=11, dims=[-1, self._size])
         return config
 
     async def compute(
         self, address: EngineAddress, model: str, rows: Sequence[Row], layout: Layout, *, timeout_s: float
     ) -> Numbers:
-        self.rows += len(rows)
+        self.batches.append(len(rows))
         return np.ones((len(rows), max(len(row.ids) for row in rows), SIZE), np.float32)
 
 
@@ -52,16 +57,28 @@ async def ask(engines: Ones, tokens: int, task: Task = Task.POOL, dimensions: in
     return caller
 
 
-async def test_the_vectors_of_too_many_tokens_are_refused_before_they_are_computed() -> None:
-    engines = Ones()
+@pytest.mark.parametrize(("says_its_size", "computed"), [(True, []), (False, [TOGETHER])])
+async def test_the_vectors_of_too_many_tokens_are_refused_as_soon_as_their_size_is_known(
+    says_its_size: bool, computed: list[int]
+) -> None:
+    engines = Ones(says_its_size=says_its_size)
     with pytest.RaisesGroup(InvalidRequest) as caught:
         await ask(engines, 4000)
     (refusal,) = caught.value.exceptions
-    assert (refusal.param, refusal.code, engines.rows) == ("input", "too_complex", 0)
+    assert (refusal.param, refusal.code) == ("input", "too_complex")
+    assert engines.batches[:1] == computed
+    assert len(engines.batches) <= 2
 
 
 @pytest.mark.parametrize(("task", "dimensions"), [(Task.POOL, 8), (Task.EMBED, None)])
 async def test_what_is_answered_counts_and_not_what_is_computed(task: Task, dimensions: int | None) -> None:
     engines = Ones()
     assert (await ask(engines, 4000, task, dimensions)).status == 200
-    assert engines.rows == 40
+    assert engines.batches == [40]
+
+
+async def test_until_an_answer_shows_its_size_a_batch_is_small_enough_for_any() -> None:
+    engines = Ones(says_its_size=False)
+    assert (await ask(engines, 20_000, Task.EMBED)).status == 200
+    assert sum(engines.batches) == 200
+    assert engines.batches[0] == TOGETHER < max(engines.batches) == 64

@@ -7,7 +7,7 @@ from conch_contracts.encoding import EncodeRequest, Task
 from conch_embed_worker import faults
 from conch_embed_worker.answers import answer, check_pooled
 from conch_embed_worker.arrays import Numbers
-from conch_embed_worker.lanes import Lanes
+from conch_embed_worker.lanes import Accept, Lanes
 from conch_embed_worker.metrics import Metrics
 from conch_kit.asgi import ClientGone, Receive, Scope, Send, json_response
 from conch_kit.connection import Connection, connection
@@ -67,9 +67,8 @@ class EncodeHandler:
         target = request.target
         try:
             pooling = request.pooling if request.task in _POOLED else None
-            if request.task is Task.POOL:
-                await self._check_pooled(request)
-            results = await self._lanes.run(target, request.rows, pooling, request.timeout_s)
+            accept = _pooled(request) if request.task is Task.POOL else None
+            results = await self._lanes.run(target, request.rows, pooling, request.timeout_s, accept)
             return await _write(request, results)
         except TimeoutError:
             return overdue()
@@ -80,11 +79,15 @@ class EncodeHandler:
             log.warning("An engine call failed.", extra={**place, "error": repr(fault)})
             return faults.service_error(fault)
 
-    async def _check_pooled(self, request: EncodeRequest) -> None:
-        """Refuse what could not be answered before it is computed, where the model's config says how much it is."""
-        size = await self._lanes.token_numbers(request.target)
-        if size is not None:
-            check_pooled(request, sum(len(row.ids) for row in request.rows) * min(size, request.dimensions or size))
+
+def _pooled(request: EncodeRequest) -> Accept:
+    """Return what refuses an answer that would be too long before all of it is computed."""
+
+    def accept(token_numbers: int) -> None:
+        tokens = sum(len(row.ids) for row in request.rows)
+        check_pooled(request, tokens * min(token_numbers, request.dimensions or token_numbers))
+
+    return accept
 
 
 async def _write(request: EncodeRequest, results: list[Numbers]) -> bytes:

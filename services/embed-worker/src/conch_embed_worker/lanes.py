@@ -32,7 +32,14 @@ MAX_LANES = 512
 MAX_OUTPUT_BYTES = 48 * 1024 * 1024
 """Of one batch; well below what a gRPC message may hold."""
 
+_WIDE = 4096
+"""Numbers that a token may have before an answer has shown how many it has."""
+
 LaneKey = tuple[str, str, tuple[tuple[str, str], ...], str | None, float, Pooling | None]
+
+
+Accept = Callable[[int], None]
+"""Called with how many numbers the model gives for each token, when that is known; raises InvalidRequest."""
 
 
 @dataclass(slots=True, eq=False)
@@ -45,6 +52,15 @@ class Request:
     done: asyncio.Future[list[Numbers]]
     results: list[Numbers | None] = field(default_factory=list)
     missing: int = 0
+    accept: Accept | None = None
+
+    def told(self, token_numbers: int) -> None:
+        """End the request where so many numbers for each token are too many for it."""
+        try:
+            if self.accept is not None:
+                self.accept(token_numbers)
+        except ServiceError as error:
+            self.fail(error)
 
     def fail(self, error: EngineError | ServiceError | TimeoutError) -> None:
         """End the request with an error."""
@@ -67,14 +83,16 @@ class Lane:
         target: EncoderTarget,
         layout: Layout,
         pooling: Pooling | None,
-        limits: BatchLimits,
+        most_tokens: int,
         compute: Callable[["Lane", list[Member]], Coroutine[object, object, None]],
         spawn: Callable[[Coroutine[object, object, None]], asyncio.Task[None]],
     ) -> None:
         self.target = target
         self.layout = layout
         self.pooling = pooling
-        self._limits = limits
+        self._most_tokens = most_tokens
+        self._token_numbers = layout.token_numbers
+        self._limits = self._bounds()
         self._compute = compute
         self._spawn = spawn
         self._queue: deque[Waiting] = deque()
@@ -86,11 +104,16 @@ class Lane:
         """Whether nothing waits and nothing runs."""
         return not self.requests and not self._batches
 
-    async def run(self, rows: Sequence[Row], deadline: float) -> list[Numbers]:
-        """Return the result of each row, in order; raises EngineError, InternalError and TimeoutError."""
+    async def run(self, rows: Sequence[Row], deadline: float, accept: Accept | None) -> list[Numbers]:
+        """Return the result of each row, in order.
+
+        Raises EngineError, InternalError, TimeoutError and what `accept` raises.
+        """
+        if accept is not None and self._token_numbers is not None:
+            accept(self._token_numbers)
         loop = asyncio.get_running_loop()
         waiting = Waiting(rows)
-        request = Request(waiting, deadline, loop.create_future(), [None] * len(rows), missing=len(rows))
+        request = Request(waiting, deadline, loop.create_future(), [None] * len(rows), len(rows), accept)
         self.requests[waiting] = request
         overdue = loop.call_at(deadline, request.fail, TimeoutError())
         try:
@@ -140,6 +163,23 @@ class Lane:
         del self._batches[task]
         self._dispatch()
 
+    def learn(self, numbers: Numbers) -> None:
+        """See in an answer how many numbers each token has, where the model's config does not say so."""
+        if self._token_numbers is not None:
+            return
+        self._token_numbers = numbers.shape[-1] if numbers.ndim == 3 else 0
+        self._limits = self._bounds()
+        for request in self.requests.values():
+            request.told(self._token_numbers)
+
+    def _bounds(self) -> BatchLimits:
+        """Return what a batch may hold so that its output is a message that can be received."""
+        numbers = _WIDE if self._token_numbers is None else self._token_numbers
+        if numbers == 0:
+            return BatchLimits(self.layout.max_rows, self._most_tokens)
+        fitting = MAX_OUTPUT_BYTES // (numbers * self.layout.number_bytes)
+        return BatchLimits(self.layout.max_rows, max(1, min(self._most_tokens, fitting)))
+
     def deadline(self, members: Sequence[Member]) -> float:
         """Return when the last of these rows' requests must be done."""
         known = (self.requests.get(member.owner) for member in members)
@@ -188,36 +228,37 @@ class Lanes:
         await self._group.__aexit__(kind, error, trace)
 
     async def run(
-        self, target: EncoderTarget, rows: Sequence[Row], pooling: Pooling | None, timeout_s: float
+        self,
+        target: EncoderTarget,
+        rows: Sequence[Row],
+        pooling: Pooling | None,
+        timeout_s: float,
+        accept: Accept | None = None,
     ) -> list[Numbers]:
         """Return the result of each row: one vector with a pooling, without one all that the model gives.
 
-        Raises EngineError, InternalError, TimeoutError, and UnknownTensors for a model that is no encoder.
+        Raises EngineError, InternalError, TimeoutError, UnknownTensors for a model that is no encoder, and what
+        `accept` raises.
         """
         deadline = asyncio.get_running_loop().time() + timeout_s
-        key = _key(target, pooling)
+        names = tuple(sorted(target.inputs.items()))
+        key = (target.address, target.model, names, target.output, target.patience_s, pooling)
         lane = self._lanes.get(key) or await self._open(key, target, pooling)
         self._lanes.move_to_end(key)
         try:
-            return await lane.run(rows, deadline)
+            return await lane.run(rows, deadline, accept)
         except EngineError:
             if self._lanes.get(key) is lane:
                 del self._lanes[key]  # another model may be there: its config is read again
             raise
-
-    async def token_numbers(self, target: EncoderTarget) -> int | None:
-        """Return how many numbers a model gives for each token, where its config says so; raises as `run` does."""
-        key = _key(target, None)
-        lane = self._lanes.get(key) or await self._open(key, target, None)
-        return lane.layout.token_numbers
 
     async def _open(self, key: LaneKey, target: EncoderTarget, pooling: Pooling | None) -> Lane:
         config = await self._engines.model_config(target.address, target.model)
         if key in self._lanes:
             return self._lanes[key]
         layout = read_layout(config, target.inputs, target.output)
-        limits = BatchLimits(layout.max_rows, _tokens(layout, self._max_batch_tokens))
-        lane = self._lanes[key] = Lane(target, layout, pooling, limits, self._compute, self._spawn)
+        lane = Lane(target, layout, pooling, self._max_batch_tokens, self._compute, self._spawn)
+        self._lanes[key] = lane
         oldest = next(iter(self._lanes))
         if len(self._lanes) > MAX_LANES and self._lanes[oldest].idle:
             del self._lanes[oldest]
@@ -249,19 +290,8 @@ class Lanes:
             asyncio.get_running_loop().call_soon(record)  # behind the answers, which wait for nothing else
 
 
-def _key(target: EncoderTarget, pooling: Pooling | None) -> LaneKey:
-    names = tuple(sorted(target.inputs.items()))
-    return target.address, target.model, names, target.output, target.patience_s, pooling
-
-
-def _tokens(layout: Layout, at_most: int) -> int:
-    """Return how many tokens a batch may hold so that its output is a message that can be received."""
-    if layout.token_bytes is None:
-        return at_most
-    return max(1, min(at_most, MAX_OUTPUT_BYTES // layout.token_bytes))
-
-
 def _deliver(lane: Lane, members: Sequence[Member], lengths: Sequence[int], numbers: Numbers) -> None:
+    lane.learn(numbers)
     if lane.pooling is not None:
         numbers = pool(numbers, lengths, lane.pooling)
     for member, length, row in zip(members, lengths, numbers, strict=True):

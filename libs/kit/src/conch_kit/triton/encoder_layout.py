@@ -27,15 +27,15 @@ class Layout:
     inputs: tuple[tuple[str, str, str], ...]
     """What each holds (a name of `encoder_dialect`), its name, and its datatype on the wire."""
     output: str
-    token_bytes: int | None
-    """How many bytes the output has for each token, where the config says so."""
     max_rows: int
     batched: bool
     """Whether the first dimension of each tensor is the batch."""
     parallel: int
     """Calls that keep the model's instances busy."""
     token_numbers: int | None = None
-    """How many numbers the output has for each token, where the config says so."""
+    """How many numbers the output has for each token, 0 where it is of whole rows; None: the config does not say."""
+    number_bytes: int = 4
+    """How many bytes one of them takes at most."""
 
 
 def read_layout(config: ModelConfig, inputs: Mapping[str, str], output: str | None) -> Layout:
@@ -47,15 +47,14 @@ def read_layout(config: ModelConfig, inputs: Mapping[str, str], output: str | No
     batched = config.max_batch_size > 0 or all(len(item.dims) > 1 for item in config.input)
     chosen = _output(config, output)
     limit = config.max_batch_size or (ROWS_WITHOUT_A_LIMIT if batched else 1)
-    numbers = _token_numbers(config, chosen)
     return Layout(
         inputs=tuple(_input(item, names) for item in config.input if item.name in names or not item.optional),
         output=chosen,
-        token_bytes=None if numbers is None else numbers * _bytes(config, chosen),
         max_rows=min(MAX_ROWS, limit),
         batched=batched,
         parallel=1 + max(1, sum(group.count for group in config.instance_group)),
-        token_numbers=numbers,
+        token_numbers=_token_numbers(config, chosen),
+        number_bytes=8 if _output_of(config, chosen).data_type == DataType.TYPE_FP64 else 4,
     )
 
 
@@ -69,14 +68,10 @@ def _input(item: ModelInput, names: Mapping[str, str]) -> tuple[str, str, str]:
 
 
 def _token_numbers(config: ModelConfig, name: str) -> int | None:
-    """Return nothing also for an output that is one vector for each row."""
     dims = ([-1] if config.max_batch_size else []) + list(_output_of(config, name).dims)
-    return int(dims[-1]) if len(dims) == _TOKENS_RANK and dims[-1] > 0 else None
-
-
-def _bytes(config: ModelConfig, name: str) -> int:
-    """Return how many bytes one number of an output takes at most."""
-    return 8 if _output_of(config, name).data_type == DataType.TYPE_FP64 else 4
+    if len(dims) != _TOKENS_RANK:
+        return 0
+    return int(dims[-1]) if dims[-1] > 0 else None
 
 
 def _output_of(config: ModelConfig, name: str) -> ModelOutput:
