@@ -35,6 +35,7 @@ def nested(depth: int) -> bytes:
         b"[" * 100_000,
         nested(MAX_DEPTH + 1),
         nested(990),
+        b'{"a":[1,{"b":0},{"b":' + nested(MAX_DEPTH - 2) + b'}],"c":[1,2]}',
         b"{" + b",".join(b'"k%d":1' % n for n in range(100_000)) + b"}",
         b'{"' + b"k" * 1_000_000 + b'":1,"' + b"k" * 1_000_000 + b'":1}',
         '{"a":1}'.encode("utf-16"),
@@ -51,6 +52,7 @@ def test_a_body_that_two_parsers_could_read_differently_is_refused_without_echo(
     [
         b"{}",
         nested(MAX_DEPTH),
+        b'{"a":[1,{"b":0},{"b":' + nested(MAX_DEPTH - 3) + b'}],"c":[1,2]}',
         b'{"a":"\\u0000\\u202e"}',
         b'{"a":18446744073709551616}',
         b'{"a":1e308,"b":"1e999"}',

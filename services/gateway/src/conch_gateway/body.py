@@ -7,7 +7,7 @@ integers, lone surrogates) is refused, so that no two parts of Conch can disagre
 import asyncio
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 import jiter
 
@@ -26,6 +26,7 @@ MAX_CONTAINERS = 200_000
 """Opening brackets, and names, in a body; each costs a parser several times what a number does."""
 MAX_MESSAGE_CHARS = 160
 
+_CONTAINERS = frozenset((dict, list))
 _ALIKE = bytes.maketrans(b"123456789E", b"000000000e")
 _LARGE_EXPONENT = re.compile(rb"e(?<=0e)\+?000")
 _MANY_DIGITS = b"0" * 200
@@ -150,13 +151,15 @@ def _position(message: str) -> str:
     return f"{reason[:60]}... at line {position}"
 
 
-def _deeper_than(document: object, limit: int) -> bool:
-    level: Sequence[object] = [document]
+def _deeper_than(document: dict[str, object], limit: int) -> bool:
+    level: list[dict[str, object] | list[object]] = [document]
     for _ in range(limit):
-        below: list[object] = []
+        below: list[dict[str, object] | list[object]] = []
         for item in level:
-            children = item.values() if isinstance(item, dict) else item if isinstance(item, list) else ()
-            below.extend(child for child in children if isinstance(child, dict | list))
+            children = item.values() if isinstance(item, dict) else item
+            # Most lists hold none, and this is the fastest way to find out: there may be a million numbers.
+            if not _CONTAINERS.isdisjoint(map(type, children)):
+                below += [child for child in children if isinstance(child, dict | list)]
         if not below:
             return False
         level = below
