@@ -109,6 +109,8 @@ HUGE: dict[str, tuple[str, dict[str, Any]]] = {
     "a million texts": ("/v1/embeddings", {"input": MILLION}),
     "a million lists of ids": ("/pooling", {"input": [[1]] * 1_000_000}),
     "a text of 9 MB": ("/v1/embeddings", {"input": "a b " * 2_250_000}),
+    "a million ids": ("/v1/embeddings", {"input": [101] * 1_000_000}),
+    "a million ids to classify": ("/classify", {"input": [[101] * 500] * 2000}),
     "too many ids in all": ("/v1/embeddings", {"input": [[101] * 600] * 2048, "truncate_prompt_tokens": -1}),
     "a million documents": ("/v1/rerank", {"documents": MILLION, "top_n": -1}),
     "a document of 9 MB": ("/v1/rerank", {"documents": ["a b " * 2_250_000]}),

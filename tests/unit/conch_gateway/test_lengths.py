@@ -37,6 +37,14 @@ def test_a_prompt_of_too_many_ids_is_refused(param: str, fields: dict[str, Any])
     assert (caught.value.param, caught.value.code) == (param, "context_length_exceeded")
 
 
+def test_several_prompts_are_many_together() -> None:
+    several = [[5] * 60] * (MANY // 60)
+    narrow = snapshot(route(max_model_len=60))
+    check("prompt", narrow, prompt=[*several, [5] * 30])
+    with pytest.raises(InvalidRequest, match="your prompt resulted in 62 tokens"):
+        check("prompt", narrow, prompt=[*several, [5] * 61, [5] * 62])
+
+
 @pytest.mark.parametrize(
     ("param", "known", "fields"),
     [

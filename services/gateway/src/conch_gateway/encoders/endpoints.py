@@ -11,7 +11,7 @@ from conch_contracts.openai.scores import ClassifyRequest, ScoreRequest
 from conch_contracts.records import ModelKind, Profile, Route
 from conch_gateway import conversation
 from conch_gateway.body import parse
-from conch_gateway.encoders import shapes, texts
+from conch_gateway.encoders import lengths, shapes, texts
 from conch_gateway.encoders.texts import Shape, Work
 from conch_gateway.endpoints import encode
 from conch_gateway.mistakes import missing
@@ -54,7 +54,10 @@ class EncoderEndpoint(Generic[E]):
 
     def understand(self, body: bytes, snapshot: Snapshot) -> Understood:
         """Return the request that the body holds; raises a ServiceError that names what is wrong with it."""
-        request, unknown = typed(self.request, parse(body))
+        document = parse(body)
+        if issubclass(self.request, TextInput):
+            lengths.check_number(document, snapshot, self.kinds)
+        request, unknown = typed(self.request, document)
         if isinstance(request, TextInput):
             _check_inputs(request)
             conversation.check(request.messages or ())

@@ -19,6 +19,7 @@ from conch_gateway.admission import Claim
 from conch_gateway.dispatch import Dispatch
 from conch_gateway.encoders.answers import SharedAnswers
 from conch_gateway.encoders.endpoints import ENCODER_PATHS, Understood
+from conch_gateway.encoders.lengths import too_long
 from conch_gateway.encoders.texts import Head
 from conch_gateway.exchange import Exchange
 from conch_gateway.front import Front, off_loop
@@ -180,12 +181,7 @@ def _check_lengths(job: Job) -> None:
     length = len(job.rows[longest].ids)
     if length > limit:
         param, length = names.of_first(longest, job.firsts, limit) or (names.of_row(longest), length)
-        raise InvalidRequest(
-            f"This model's maximum context length is {limit} tokens. However, your '{param}' has {length} tokens. "
-            "Please reduce the length of the input prompt, or set 'truncate_prompt_tokens'.",
-            param=param,
-            code="context_length_exceeded",
-        )
+        raise too_long(limit, length, param=param)
     if job.tokens > MAX_TOKENS:
         raise InvalidRequest(
             f"Expected at most {MAX_TOKENS} tokens in one request, found {job.tokens}.",
