@@ -54,6 +54,7 @@ def test_the_good_twin_is_served(base_url: str, path: str) -> None:
         ({"input": LONG}, "input"),
         ({"input": ["a", LONG]}, "input.1"),
         ({"input": ["a", ""], "add_special_tokens": False}, "input.1"),
+        ({"input": ["a", " "], "add_special_tokens": False}, "input.1"),
         ({"dimensions": 0}, "dimensions"),
         ({"dimensions": 10**9}, "dimensions"),
         ({"encoding_format": "x"}, "encoding_format"),

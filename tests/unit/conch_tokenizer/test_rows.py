@@ -95,6 +95,12 @@ def test_what_cannot_be_rows_is_refused_by_its_row(
     assert refused.value.param == param
 
 
+def test_a_text_without_tokens_is_an_invalid_value(bench: Workbench) -> None:
+    with pytest.raises(InvalidRequest, match="at least one token") as refused:
+        ask(bench, texts=("",), add_special_tokens=False)
+    assert (refused.value.param, refused.value.code) == ("rows.0", "invalid_value")
+
+
 @pytest.mark.parametrize(
     ("fields", "param"),
     [

@@ -22,7 +22,8 @@ def prepare_rows(bench: Workbench, request: PrepareRowsRequest) -> PrepareRowsRe
         rows = _from_texts(bench, request)
     if not all(row.ids for row in rows):
         index = next(index for index, row in enumerate(rows) if not row.ids)
-        raise InvalidRequest("expected a text with at least one token, found none", param=f"rows.{index}")
+        message = "expected a text with at least one token, found none"
+        raise InvalidRequest(message, param=f"rows.{index}", code="invalid_value")
     return PrepareRowsResponse(rows=tuple(rows), firsts=_firsts(bench, request, rows))
 
 

@@ -224,6 +224,14 @@ async def test_what_the_tokenizer_refuses_has_the_name_that_the_client_gave_it(
     assert (answer.status, answer.error["param"], answer.error["message"]) == (400, param, "No.")
 
 
+async def test_what_the_tokenizer_says_of_a_value_is_told_with_the_name_of_the_value() -> None:
+    without = refused(400, "expected more", param="rows.1", code="invalid_value")
+    served = serving(ModelKind.CLASSIFY, answered(VECTORS), tokenizer=lambda _: without)
+    answer = await served.client.post("/classify", {"input": ["a", "b"]})
+    assert (answer.status, answer.error["param"], answer.error["code"]) == (400, "input.1", "invalid_value")
+    assert answer.error["message"] == "Invalid value for 'input.1': expected more."
+
+
 @pytest.mark.parametrize(
     ("path", "kind", "changes"),
     [

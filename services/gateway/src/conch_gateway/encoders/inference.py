@@ -20,9 +20,11 @@ from conch_gateway.dispatch import Dispatch
 from conch_gateway.encoders.answers import SharedAnswers
 from conch_gateway.encoders.endpoints import ENCODER_PATHS, Understood
 from conch_gateway.encoders.lengths import too_long
+from conch_gateway.encoders.names import Names
 from conch_gateway.encoders.texts import Head
 from conch_gateway.exchange import Exchange
 from conch_gateway.front import Front, off_loop
+from conch_gateway.mistakes import invalid
 from conch_gateway.reply import JSON, Reply
 from conch_gateway.stages import Stages
 from conch_gateway.tokenizers import Tokenizers
@@ -138,7 +140,7 @@ class EncoderInference:
             with stages.tokenizing() as headers:
                 prepared = await self._tokenizers.prepare(understood.preparation, headers)
         except InvalidRequest as error:
-            raise InvalidRequest(error.message, param=work.names.of(error.param), code=error.code) from None
+            raise _in_clients_words(error, work.names) from None
         job = await off_loop(len(prepared), Job.of, understood, prepared, exchange.request_id)
         _check_lengths(job)
         return job
@@ -172,6 +174,14 @@ class EncoderInference:
         claim = Claim(places, job.understood.priority)
         await self._dispatch.run(job.understood.route, stages, claim, message, deliver)
         return answers[0]
+
+
+def _in_clients_words(error: InvalidRequest, names: Names) -> InvalidRequest:
+    """Return the tokenizer's error with the client's name of what is wrong."""
+    param = names.of(error.param)
+    if param is not None and error.code == "invalid_value":
+        return invalid(param, error.message)
+    return InvalidRequest(error.message, param=param, code=error.code)
 
 
 def _check_lengths(job: Job) -> None:
