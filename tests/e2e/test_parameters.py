@@ -199,6 +199,11 @@ def test_frames_hold_as_few_tokens_as_asked_for_and_tell_the_usage_so_far(base_u
     assert counts[-1] == counts[-2] == sum(len(c.get("token_ids", ())) for f in seen for c in f["choices"])
 
 
+def test_a_stream_that_wants_no_usage_has_none_in_any_frame(base_url: str) -> None:
+    options = {"include_usage": False, "continuous_usage_stats": True}
+    assert not any(frame.get("usage") for frame in streamed(base_url, max_tokens=4, stream_options=options))
+
+
 def test_what_a_client_sends_along_comes_back(base_url: str) -> None:
     answer = chat(base_url, metadata={"job": "7"}, service_tier="auto", request_id="job-7", user="someone")
     assert (answer.body["metadata"], answer.body["service_tier"]) == ({"job": "7"}, "default")

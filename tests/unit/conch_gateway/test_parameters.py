@@ -11,7 +11,6 @@ from conch_contracts.records import (
     Dialect,
     GenerationDefaults,
     Profile,
-    StreamUsage,
 )
 from conch_contracts.tokenization import PrepareResponse
 from conch_gateway import parameters, preparation
@@ -242,41 +241,6 @@ def test_the_deployments_profile_is_a_detail():
     made = parameters.details(chat(), parameters.chat_shape(chat()), route(profile=Profile.DENGLIN))
     assert made == Details(profile=Profile.DENGLIN)
     assert parameters.chat_shape(chat(), Profile.DENGLIN).role == "user"
-
-
-STREAMED = {"stream": True}
-ASKED = {**STREAMED, "stream_options": {"include_usage": True}}
-
-
-@pytest.mark.parametrize(
-    ("told", "fields", "last_frame", "details"),
-    [
-        (None, STREAMED, False, None),
-        (None, ASKED, True, None),
-        (StreamUsage.ASKED, STREAMED, False, None),
-        (StreamUsage.ALWAYS, STREAMED, True, None),
-        (
-            StreamUsage.ALWAYS,
-            {**STREAMED, "stream_options": {"include_usage": False}},
-            True,
-            Details(final_usage=False),
-        ),
-        (StreamUsage.FINAL_CHUNK, STREAMED, False, Details(final_usage=True)),
-        (StreamUsage.FINAL_CHUNK, ASKED, True, Details(final_usage=True)),
-        (StreamUsage.FINAL_CHUNK, {}, False, None),
-    ],
-)
-def test_the_deployment_says_where_streams_tell_their_usage(told, fields, last_frame, details):
-    request, model = chat(**fields), route(stream_usage=told)
-    assert parameters.includes_usage(request, model) is last_frame
-    made = parameters.details(request, parameters.chat_shape(request), model)
-    assert (made or Details()) == (details or Details())
-
-
-def test_what_the_deployment_says_of_usage_wins_over_its_profile():
-    model = route(profile=Profile.DENGLIN, stream_usage=StreamUsage.ASKED)
-    made = parameters.details(chat(**STREAMED), parameters.chat_shape(chat(**STREAMED)), model)
-    assert made == Details(profile=Profile.DENGLIN, final_usage=False)
 
 
 LAST = [{"role": "user", "content": "Say"}, {"role": "assistant", "content": "Well, "}]

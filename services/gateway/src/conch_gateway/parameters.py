@@ -165,7 +165,6 @@ def details(request: SamplingFields, shape: Shape, route: Route) -> Details | No
     if plain and request.model_fields_set.isdisjoint(_OF_DETAILS):
         return None
     stream = is_on(request.stream)
-    options = request.stream_options
     made = Details(
         prefix=shape.prefix,
         prompt_logprobs=request.prompt_logprobs,
@@ -173,7 +172,7 @@ def details(request: SamplingFields, shape: Shape, route: Route) -> Details | No
         tokens_as_ids=bool(request.return_tokens_as_token_ids),
         spaces_between_special_tokens=request.spaces_between_special_tokens is not False,
         max_frame_tokens=request.max_streaming_response_tokens if stream else None,
-        continuous_usage=bool(options and options.continuous_usage_stats),
+        continuous_usage=_counts_on(request, route),
         service_tier=None if request.service_tier is None else "default",
         metadata=None if stream else request.metadata,
         kv_transfer=None if stream else request.kv_transfer_params,
@@ -187,6 +186,14 @@ def includes_usage(request: SamplingFields, route: Route) -> bool:
     """Return whether a stream ends with a frame that tells the usage."""
     options = request.stream_options
     return bool(options and options.include_usage) or route.stream_usage is StreamUsage.ALWAYS
+
+
+def _counts_on(request: SamplingFields, route: Route) -> bool:
+    """Return whether every frame tells the usage so far: never where neither request nor deployment want any."""
+    options = request.stream_options
+    if options is None or not options.continuous_usage_stats:
+        return False
+    return options.include_usage is not False or route.stream_usage is StreamUsage.ALWAYS
 
 
 def best_of(request: SamplingFields) -> int | None:

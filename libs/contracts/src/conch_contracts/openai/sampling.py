@@ -70,7 +70,7 @@ class StreamOptions(ApiModel):
     include_usage: bool | None = None
     """One more frame before the end, with the tokens used and no choices."""
     continuous_usage_stats: bool | None = None
-    """The tokens used so far in every frame."""
+    """The tokens used so far in every frame, unless `include_usage` is false."""
 
 
 class SamplingFields(StructuredFields, DrawingFields):
