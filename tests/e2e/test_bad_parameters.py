@@ -190,6 +190,7 @@ ACCEPTED: list[tuple[str, dict[str, Any]]] = [
     (CHAT, {"max_tokens": None, "max_completion_tokens": 4}),
     (CHAT, {"max_tokens": 900, "max_completion_tokens": 4}),
     (TEXT, {"echo": True, "logprobs": 1, "max_tokens": 4}),
+    (CHAT, {"top_logprobs": 0, "logprobs": False, "max_tokens": 4}),
     *((path, {"foo": {"bar": []}, "max_tokens": 4}) for path in (CHAT, TEXT)),
     *((path, {"seed": seed, "max_tokens": 2}) for path in (CHAT, TEXT) for seed in (-(2**63), -1, 2**63 - 1)),
 ]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from conch_gateway import validation
+from conch_gateway import parameters, validation
 from conch_kit.errors import InvalidRequest
 
 CHAT = {"messages": [{"role": "user", "content": "hi"}]}
@@ -235,6 +235,13 @@ def test_an_empty_prompt_without_ids_is_refused(validate, fields, ids):
     assert (caught.value.param, caught.value.code) == (next(iter(fields)), "invalid_value")
 
 
+def test_no_alternatives_are_taken_without_log_probabilities():
+    for logprobs in ({}, {"logprobs": None}, {"logprobs": False}):
+        assert (
+            parameters.chat_shape(validation.chat({**CHAT, **logprobs, "top_logprobs": 0}).request).alternatives is None
+        )
+
+
 def test_nothing_to_echo_means_no_zero_tokens():
     assert validation.completion({**TEXT, "max_tokens": 0, "echo": True}).request.max_tokens == 0
     with pytest.raises(InvalidRequest):
@@ -268,6 +275,7 @@ def test_what_this_endpoint_does_not_have_is_named(fields):
         {"tools": None, "tool_choice": "none", "response_format": {"type": "text"}, "best_of": 1, "suffix": None},
         {"tools": [], "tool_choice": "auto", "use_beam_search": False, "length_penalty": 1.0, "priority": 0},
         {"n": 2, "best_of": 2},
+        {"top_logprobs": 0},
         {"metadata": {"a": "b"}, "store": False, "service_tier": "auto", "reasoning_effort": "low"},
         {"add_generation_prompt": True, "continue_final_message": False, "parallel_tool_calls": False},
         {"stream": "false"},

@@ -46,7 +46,7 @@ def chat(document: dict[str, object]) -> Validated[ChatCompletionRequest]:
     request = validated.request
     if request.messages is None and request.prompt_token_ids is None:
         raise missing("messages")
-    if request.top_logprobs is not None and not request.logprobs:
+    if request.top_logprobs and not request.logprobs:
         raise wrong("top_logprobs", "needs 'logprobs': true")
     if request.continue_final_message and request.add_generation_prompt is not False:
         raise wrong("continue_final_message", "needs 'add_generation_prompt': false")

@@ -87,7 +87,7 @@ class ChatCompletionRequest(SamplingFields):
     logprobs: bool | None = None
     """Report the log probability of each token of the answer."""
     top_logprobs: int | None = Field(default=None, ge=0, le=MAX_ALTERNATIVES)
-    """Alternatives to report for each token; only with `logprobs`."""
+    """Alternatives to report for each token; above 0 only with `logprobs`."""
     add_generation_prompt: bool | None = None
     """False: the prompt does not begin a message of the assistant."""
     continue_final_message: bool | None = None
