@@ -165,7 +165,7 @@ ROWS: dict[int, list[Row]] = {
             {"tools": [tool({})], "tool_choice": {"type": "function", "function": {"name": "g"}}},
             "tool_choice.function.name",
         ),
-        Row(CHAT, {"tool_choice": "required"}, "tool_choice"),
+        *(Row(CHAT, {"tool_choice": choice}, "tool_choice") for choice in ("auto", "required")),
         Row(
             CHAT,
             {"messages": [*HELLO, {"role": "tool", "tool_call_id": "1", "content": "x"}]},

@@ -63,6 +63,8 @@ def model(parser: ToolCallParser = ToolCallParser.HERMES, *, takes_tools: bool =
         ),
         ({"tools": [tool()], "tool_choice": allowed("always", "get_weather")}, "tool_choice.allowed_tools.mode"),
         ({"tools": [tool()], "tool_choice": allowed("auto")}, "tool_choice.allowed_tools.tools"),
+        ({"tool_choice": "auto"}, "tool_choice"),
+        ({"tools": None, "tool_choice": "auto"}, "tool_choice"),
         ({"tool_choice": "required"}, "tool_choice"),
         ({"tools": [], "tool_choice": "required"}, "tool_choice"),
         ({"tool_choice": named("search")}, "tool_choice.function.name"),
@@ -109,7 +111,13 @@ def test_tools_that_a_model_cannot_use_are_refused(fields: dict[str, Any], known
 
 @pytest.mark.parametrize(
     "fields",
-    [{"tool_choice": "auto"}, {"tool_choice": "none"}, {"tools": []}, {"tools": [tool()], "tool_choice": "none"}],
+    [
+        {"tool_choice": None},
+        {"tool_choice": "none"},
+        {"tools": []},
+        {"tools": [], "tool_choice": "auto"},
+        {"tools": [tool()], "tool_choice": "none"},
+    ],
 )
 def test_a_model_without_tools_serves_requests_that_offer_none(fields: dict[str, Any]) -> None:
     request, known = chat(**fields), model(ToolCallParser.NONE, takes_tools=False)

@@ -28,6 +28,8 @@ def check(request: ChatCompletionRequest) -> None:
             raise invalid(param, f"the name '{tool.function.name}' is there twice")
         names.add(tool.function.name)
     match request.tool_choice:
+        case "auto" if request.tools is None:
+            raise invalid("tool_choice", "'auto' needs 'tools'")
         case "required" if not names:
             raise invalid("tool_choice", "'required' needs 'tools'")
         case NamedToolChoice(function=chosen) if chosen.name not in names:

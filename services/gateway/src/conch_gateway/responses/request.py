@@ -159,6 +159,8 @@ def _tools(request: ResponsesRequest) -> dict[str, object]:
     elif isinstance(choice, AllowedTools):
         names = {tool.name for tool in choice.tools}
         tools, chosen = [tool for tool in tools if tool.name in names], choice.mode
+    if chosen == "auto" and not tools:  # chat refuses what this API takes
+        chosen = None
     return {"tools": [_tool(tool) for tool in tools] or None, "tool_choice": chosen}
 
 
