@@ -114,6 +114,15 @@ def test_an_answer_in_fastdeploys_way(served: str) -> None:
     assert (anyone.status, anyone.body["model"]) == (200, "fastdeploy")
 
 
+def test_a_top_p_of_0_is_greedy_in_fastdeploys_way_alone(served: str) -> None:
+    drawn = {"temperature": 2, "top_p": 0}
+    greedy = chat(served, "fastdeploy", temperature=0).body["choices"][0]["message"]
+    assert chat(served, "fastdeploy", **drawn).body["choices"][0]["message"] == greedy
+    for profile in ("openai", "denglin"):
+        refused = chat(served, profile, **drawn)
+        assert (refused.status, refused.body["error"]["param"]) == (400, "top_p")
+
+
 def test_who_owns_a_model_depends_on_the_profile(served: str) -> None:
     owners = {name: model_of(served, name)["owned_by"] for name in PROFILES}
     assert owners == {"openai": "conch", "denglin": "openai_api", "fastdeploy": "conch"}

@@ -81,6 +81,22 @@ def test_a_value_comes_from_the_request_else_the_model_else_the_api():
     assert (plain.temperature, plain.top_p, plain.top_k, plain.repetition_penalty) == (1.0, 1.0, 0, 1.0)
 
 
+@pytest.mark.parametrize("fields", [{}, {"temperature": 1.5}])
+def test_the_likeliest_tokens_without_any_probability_are_the_likeliest_of_all(fields):
+    known = route(generation=GenerationDefaults(temperature=0.3, top_p=0.9))
+    made = sampled(chat(top_p=0, **fields), parameters.chat_shape, known=known)
+    assert (made.temperature, made.top_p) == (0, 1)
+
+
+@pytest.mark.parametrize("request_", [chat(top_p=0), completion(top_p=0.0)])
+def test_a_top_p_of_0_is_for_fastdeploys_clients(request_):
+    parameters.check_habits(request_, Profile.FASTDEPLOY)
+    for profile in (Profile.OPENAI, Profile.DENGLIN):
+        with pytest.raises(InvalidRequest) as caught:
+            parameters.check_habits(request_, profile)
+        assert (caught.value.param, caught.value.code) == ("top_p", "invalid_value")
+
+
 def test_more_minimum_than_maximum_is_refused():
     with pytest.raises(InvalidRequest, match="min_tokens"):
         sampled(chat(min_tokens=6, max_tokens=5), parameters.chat_shape)

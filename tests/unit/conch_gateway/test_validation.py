@@ -24,7 +24,6 @@ BAD_SAMPLING = [
     ({"temperature": float("inf")}, "temperature"),
     ({"temperature": True}, "temperature"),
     ({"temperature": "1"}, "temperature"),
-    ({"top_p": 0}, "top_p"),
     ({"top_p": -1}, "top_p"),
     ({"top_p": 1.1}, "top_p"),
     ({"top_k": -2}, "top_k"),

@@ -88,6 +88,7 @@ class Endpoint(Generic[R]):
         if isinstance(request, ChatCompletionRequest):
             policy.check(request)
         route = resolve(snapshot, request.model, kinds=(ModelKind.LLM,))
+        parameters.check_habits(request, route.profile)
         preparation.check_ids(request, route)
         shape = self.shape(request, route.profile)
         capabilities.check(request, shape, route.dialect)

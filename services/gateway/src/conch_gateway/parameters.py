@@ -97,6 +97,7 @@ def sampling(request: SamplingFields, shape: Shape, route: Route, prepared: Prep
     longest = max((len(prompt.ids) for prompt in prepared.prompts), default=0)
     max_tokens = output_limit(shape, route, longest)
     min_tokens = _min_tokens(request)
+    likeliest = request.top_p == 0  # which engines know as a temperature of 0
     if min_tokens > max_tokens:
         raise InvalidRequest(
             f"'min_tokens' ({min_tokens}) is above the limit of {max_tokens} output tokens.",
@@ -106,8 +107,8 @@ def sampling(request: SamplingFields, shape: Shape, route: Route, prepared: Prep
     return SamplingParameters(
         max_tokens=max_tokens,
         min_tokens=min_tokens,
-        temperature=_first(request.temperature, model.temperature, 1.0),
-        top_p=_first(request.top_p, model.top_p, 1.0),
+        temperature=0.0 if likeliest else _first(request.temperature, model.temperature, 1.0),
+        top_p=1.0 if likeliest else _first(request.top_p, model.top_p, 1.0),
         top_k=max(0, _first(request.top_k, model.top_k, 0)),
         min_p=_first(request.min_p, model.min_p, 0.0),
         repetition_penalty=_first(request.repetition_penalty, model.repetition_penalty, 1.0),
@@ -128,6 +129,12 @@ def sampling(request: SamplingFields, shape: Shape, route: Route, prepared: Prep
         beams=(request.best_of or request.n or 1) if request.use_beam_search else None,
         length_penalty=1.0 if request.length_penalty is None else request.length_penalty,
     )
+
+
+def check_habits(request: SamplingFields, profile: Profile) -> None:
+    """Raise InvalidRequest for a value that only servers with other habits take."""
+    if request.top_p == 0 and profile is not Profile.FASTDEPLOY:
+        raise invalid("top_p", "expected a number above 0")
 
 
 def bad_words_param(request: SamplingFields) -> str:

@@ -40,8 +40,9 @@ class DrawingFields(ApiModel):
 
     temperature: float | None = Field(default=None, ge=0, le=2)
     """0 is greedy."""
-    top_p: float | None = Field(default=None, gt=0, le=1)
-    """Draw among the likeliest tokens that have this much of the probability together."""
+    top_p: float | None = Field(default=None, ge=0, le=1)
+    """Draw among the likeliest tokens that have this much of the probability together; 0, only the likeliest of all, is
+    for deployments with the profile `fastdeploy`."""
     top_k: int | None = Field(default=None, ge=-1, le=INT32_MAX)
     """Draw among so many of the likeliest tokens; -1 and 0 switch it off."""
     min_p: float | None = Field(default=None, ge=0, le=1)
