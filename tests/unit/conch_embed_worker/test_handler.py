@@ -11,7 +11,7 @@ from conch_contracts.encoding import EncodeRequest, EncoderTarget, Row, Task
 from conch_contracts.names import EngineAddress
 from conch_embed_worker.arrays import Numbers
 from conch_embed_worker.handler import EncodeHandler
-from conch_embed_worker.lanes import Lanes
+from conch_embed_worker.lanes import MAX_OUTPUT_BYTES, WIDE, Lanes
 from conch_embed_worker.metrics import Metrics
 from conch_kit.errors import InvalidRequest
 from conch_kit.interruption import InFlight
@@ -21,7 +21,7 @@ from testkit.scripted_triton import Caller
 SIZE = 1024
 WIDTH = 128
 """Of a row of 100 tokens, with its padding."""
-TOGETHER = 48 * 2**20 // (4096 * 4) // WIDTH
+TOGETHER = MAX_OUTPUT_BYTES // (WIDE * 4) // WIDTH
 """Rows whose answer fits into a message even if each token has 4,096 numbers."""
 TARGET = EncoderTarget(address=EngineAddress("127.0.0.1:1"), model="m")
 

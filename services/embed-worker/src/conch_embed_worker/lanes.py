@@ -32,7 +32,7 @@ MAX_LANES = 512
 MAX_OUTPUT_BYTES = 48 * 1024 * 1024
 """Of one batch; well below what a gRPC message may hold."""
 
-_WIDE = 4096
+WIDE = 4096
 """Numbers that a token may have before an answer has shown how many it has."""
 
 LaneKey = tuple[str, str, tuple[tuple[str, str], ...], str | None, float, Pooling | None]
@@ -174,7 +174,7 @@ class Lane:
 
     def _bounds(self) -> BatchLimits:
         """Return what a batch may hold so that its output is a message that can be received."""
-        numbers = _WIDE if self._token_numbers is None else self._token_numbers
+        numbers = WIDE if self._token_numbers is None else self._token_numbers
         if numbers == 0:
             return BatchLimits(self.layout.max_rows, self._most_tokens)
         fitting = MAX_OUTPUT_BYTES // (numbers * self.layout.number_bytes)
@@ -243,7 +243,7 @@ class Lanes:
         deadline = asyncio.get_running_loop().time() + timeout_s
         names = tuple(sorted(target.inputs.items()))
         key = (target.address, target.model, names, target.output, target.patience_s, pooling)
-        lane = self._lanes.get(key) or await self._open(key, target, pooling)
+        lane = self._lanes.get(key) or await self._open(key, target, pooling, deadline)
         self._lanes.move_to_end(key)
         try:
             return await lane.run(rows, deadline, accept)
@@ -252,8 +252,9 @@ class Lanes:
                 del self._lanes[key]  # another model may be there: its config is read again
             raise
 
-    async def _open(self, key: LaneKey, target: EncoderTarget, pooling: Pooling | None) -> Lane:
-        config = await self._engines.model_config(target.address, target.model)
+    async def _open(self, key: LaneKey, target: EncoderTarget, pooling: Pooling | None, deadline: float) -> Lane:
+        async with asyncio.timeout_at(deadline):
+            config = await self._engines.model_config(target.address, target.model)
         if key in self._lanes:
             return self._lanes[key]
         layout = read_layout(config, target.inputs, target.output)

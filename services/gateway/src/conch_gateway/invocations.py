@@ -96,9 +96,11 @@ class Invocations:
         exchange.endpoint = "invocations"
         raw = await self._front.read(exchange, receive)
         meant = await self._front.place(exchange, len(raw), partial(understand, raw))
+        once = [raw]
+        del raw  # a stream lasts long, and needs it no more
 
         async def again() -> Message:
-            return {"type": "http.request", "body": raw, "more_body": False}
+            return {"type": "http.request", "body": once.pop(), "more_body": False}
 
         exchange.path = meant.path
         try:

@@ -89,7 +89,8 @@ class ChatRenderer:
 
     def _as_the_template_takes_it(self, chat: ChatInput) -> ChatInput:
         with _blamed_on_the_request(chat):
-            return fitted(chat, self._taken(chat), self._control)
+            takes = self._taken(chat)
+        return fitted(chat, takes, self._control)
 
     def _taken(self, chat: ChatInput) -> Takes:
         match chat.content_format:

@@ -19,7 +19,8 @@ from conch_tokenizer.control_tokens import ControlTokens
 from conch_tokenizer.part_loops import Takes, taken_by
 
 Message: TypeAlias = dict[str, Any]
-_KNOWN = 32
+_KNOWN = 128
+"""Templates, as many as transformers keeps compiled."""
 _OF_ONE_TEXT = ("system", "developer")
 
 

@@ -26,7 +26,7 @@ class ScoreRequest(Activated):
     documents: Side | None = None
     """`text_2`, where `queries` stands for `text_1`."""
     items: Side | None = None
-    """The same."""
+    """`text_2` likewise, under another name."""
     encoding_format: Literal["float"] | None = None
     """Scores are always numbers."""
 

@@ -33,7 +33,7 @@ class Layout:
     parallel: int
     """Calls that keep the model's instances busy."""
     token_numbers: int | None = None
-    """How many numbers the output has for each token, 0 where it is of whole rows; None: the config does not say."""
+    """How many numbers the output has for each token, 0 where it has no tokens; None: the config does not say."""
     number_bytes: int = 4
     """How many bytes one of them takes at most."""
 
