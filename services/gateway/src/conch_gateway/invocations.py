@@ -7,7 +7,6 @@ again and serves the request as if it had come on its own path.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
 
 from fastapi import FastAPI
 
@@ -19,6 +18,7 @@ from conch_contracts.openai.scores import SIDES, ClassificationList, ClassifyReq
 from conch_contracts.records import ModelKind, Route
 from conch_gateway.body import parse
 from conch_gateway.description import CHUNKS_OR_TEXTS, errors
+from conch_gateway.edge import Serving
 from conch_gateway.exchange import Exchange
 from conch_gateway.front import Front
 from conch_gateway.reply import Reply
@@ -75,13 +75,6 @@ def understand(body: bytes, snapshot: Snapshot) -> Meant:
     kinds = tuple(dict.fromkeys(kind for one in possible for kind in one.kinds))
     route = resolve(snapshot, model if isinstance(model, str) else None, kinds=kinds)
     return Meant(next(one.path for one in possible if route.kind in one.kinds), route)
-
-
-class Serving(Protocol):
-    """Answers the POSTs on some paths."""
-
-    async def serve(self, exchange: Exchange, receive: Receive, reply: Reply) -> None:
-        """Answer one request."""
 
 
 class Invocations:

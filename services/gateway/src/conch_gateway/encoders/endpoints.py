@@ -62,7 +62,7 @@ class EncoderEndpoint(Generic[E]):
             _check_inputs(request)
             conversation.check(request.messages or ())
         if isinstance(request, ScoreRequest):
-            texts.sides(request)
+            texts.sides(request)  # what is wrong with a request is told before that there is no such model
         route = resolve(snapshot, request.model, kinds=self.kinds)
         work = self.work(request, route)
         return Understood(
