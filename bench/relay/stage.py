@@ -21,7 +21,7 @@ from conch_kit.bundle_store import BundleStore
 from conch_kit.bundles import pack
 from conch_kit.heartbeat import HeartbeatWriter
 from conch_kit.redis_client import RedisClient
-from conch_kit.registry import RegistryWriter
+from conch_kit.registry_writer import RegistryWriter
 
 NGINX, GATEWAY, TOKENIZER, WORKER, REDIS = "nginx", "gateway", "tokenizer", "scripted worker", "redis"
 API_KEY = "bench"

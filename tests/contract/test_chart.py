@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from conch_contracts.records import ModelKind
-from conch_contracts.spec.engine import Runtime
+from conch_contracts.spec.runtimes import Runtime
 from conch_gateway.settings import GatewaySettings
 from conch_kit.settings import ServiceSettings
 from conch_llm_worker.settings import Settings as WorkerSettings

@@ -19,11 +19,13 @@ from conch_contracts.names import (
     workers_key,
 )
 from conch_contracts.records import Pool
+from conch_kit.bundle_store import BundleStore
 from conch_kit.bundles import digest
 from conch_kit.heartbeat import GatewayBeatWriter, HeartbeatWriter
 from conch_kit.redis_client import RedisClient
 from conch_kit.redis_connection import RegistryError
-from conch_kit.registry import BundleStore, RegistryReader, RegistryWriter
+from conch_kit.registry_reader import RegistryReader
+from conch_kit.registry_writer import RegistryWriter
 from testkit.chart import Rendered
 from testkit.patient_redis import patient_redis
 from testkit.records import engine, listing, route

@@ -2,7 +2,7 @@
 
 from conch_contracts.encoder_dialect import LAST_HIDDEN_STATE, LOGITS
 from conch_contracts.records import Dialect, Engine, ModelKind
-from conch_contracts.spec.engine import Runtime
+from conch_contracts.spec.runtimes import Runtime
 from conch_operator.state import DesiredModel, EngineContract
 
 MODEL = "model"

@@ -16,9 +16,10 @@ from conch_kit import logs
 from conch_kit import metrics as kit_metrics
 from conch_kit.admin import Health
 from conch_kit.asgi import Receive, Scope, Send, respond
+from conch_kit.bundle_store import BundleStore
 from conch_kit.redis_client import RedisClient
-from conch_kit.registry import BundleStore, RegistryReader, RegistryWriter
-from conch_kit.registry_writer import Fenced
+from conch_kit.registry_reader import RegistryReader
+from conch_kit.registry_writer import Fenced, RegistryWriter
 from conch_kit.service import run, serve
 from conch_kit.settings import StartupError, load, redacted
 from conch_kit.snapshot import Snapshot

@@ -17,7 +17,7 @@ from conch_contracts.modeldeployment import ModelSpec
 from conch_contracts.names import Digest, EngineAddress, ModelId
 from conch_contracts.records import GatewayBeat, Pool
 from conch_kit.bundles import BundleError
-from conch_kit.redis_client import RegistryError, RegistryUnavailable
+from conch_kit.redis_connection import RegistryError, RegistryUnavailable
 from conch_kit.snapshot import Snapshot
 from conch_operator.cluster import Cluster
 from conch_operator.contracts import contract_of

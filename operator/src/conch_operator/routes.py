@@ -13,9 +13,9 @@ from conch_contracts.capabilities import LACKS, asks_for_nothing
 from conch_contracts.modeldeployment import ModelSpec
 from conch_contracts.names import EngineAddress, ModelId, ServedName
 from conch_contracts.records import Engine, GenerationDefaults, ModelKind, Route, RoutingPolicy
-from conch_contracts.spec.engine import ExternalEngineSpec
 from conch_contracts.spec.generation import GenerationSpec
 from conch_contracts.spec.routing import RoutingSpec
+from conch_contracts.spec.runtimes import ExternalEngineSpec
 from conch_contracts.words import parse_words
 from conch_operator.chat_profile import chat_profile
 from conch_operator.contracts import contract_of

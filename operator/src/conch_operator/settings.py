@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
 from conch_contracts.records import ModelKind
-from conch_contracts.spec.engine import Runtime
+from conch_contracts.spec.runtimes import Runtime
 from conch_kit.settings import ServiceSettings, SettingsError
 
 

@@ -6,9 +6,12 @@ from contextlib import suppress
 import pytest
 
 from conch_contracts.names import CHANGES_CHANNEL, ModelId
+from conch_kit.bundle_store import BundleStore
 from conch_kit.bundles import digest
-from conch_kit.redis_client import RedisClient, RegistryError, RegistryUnavailable
-from conch_kit.registry import BundleStore, RegistryReader, RegistryWriter
+from conch_kit.redis_client import RedisClient
+from conch_kit.redis_connection import RegistryError, RegistryUnavailable
+from conch_kit.registry_reader import RegistryReader
+from conch_kit.registry_writer import RegistryWriter
 from testkit.records import engine, listing, route
 from testkit.servers.redis import RedisServer
 from testkit.waiting import eventually

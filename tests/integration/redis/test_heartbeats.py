@@ -4,8 +4,10 @@ import pytest
 
 from conch_contracts.names import workers_key
 from conch_contracts.records import Pool
+from conch_kit.heartbeat import GatewayBeatWriter, HeartbeatWriter
 from conch_kit.redis_client import RedisClient
-from conch_kit.registry import GatewayBeatWriter, HeartbeatWriter, RegistryReader, RegistryWriter
+from conch_kit.registry_reader import RegistryReader
+from conch_kit.registry_writer import RegistryWriter
 from testkit.clock import FakeClock
 from testkit.servers.redis import RedisServer
 from testkit.waiting import eventually

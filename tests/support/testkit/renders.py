@@ -6,7 +6,7 @@ from typing import Any
 import yaml
 
 from conch_contracts.modeldeployment import parse
-from conch_contracts.spec.engine import Runtime
+from conch_contracts.spec.runtimes import Runtime
 from conch_operator.resources.model import make_engine_objects
 from conch_operator.resources.reader import make_readers
 from conch_operator.settings import DownloadSettings, EngineSettings, NetworkPolicySettings

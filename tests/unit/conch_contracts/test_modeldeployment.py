@@ -6,7 +6,7 @@ import pytest
 
 from conch_contracts.modeldeployment import InvalidModelDeployment, ModelDeployment, parse
 from conch_contracts.records import Dialect, ModelKind
-from conch_contracts.spec.engine import Runtime
+from conch_contracts.spec.runtimes import Runtime
 
 EXTERNAL = {"external": {"grpc": "10.0.0.1:8001", "dialect": "fastertransformer"}}
 

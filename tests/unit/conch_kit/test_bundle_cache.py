@@ -8,7 +8,7 @@ from conch_contracts.names import Digest
 from conch_kit.bundle_cache import BundleCache
 from conch_kit.bundles import pack
 from conch_kit.errors import Unavailable
-from conch_kit.redis_client import RegistryUnavailable
+from conch_kit.redis_connection import RegistryUnavailable
 
 DIGEST = Digest("0" * 64)
 

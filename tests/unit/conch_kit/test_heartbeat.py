@@ -5,7 +5,7 @@ import pytest
 from conch_contracts.names import workers_key
 from conch_contracts.records import Pool
 from conch_kit.heartbeat import HeartbeatWriter
-from conch_kit.redis_client import Command, RegistryError, RegistryUnavailable
+from conch_kit.redis_connection import Command, RegistryError, RegistryUnavailable
 
 URL = "http://127.0.0.1:7002"
 

@@ -8,7 +8,7 @@ from conch_contracts.names import Digest
 from conch_kit.bundle_cache import BundleCache
 from conch_kit.bundles import pack
 from conch_kit.errors import InternalError, Unavailable
-from conch_kit.registry import RegistryUnavailable
+from conch_kit.redis_connection import RegistryUnavailable
 from conch_llm_worker.metrics import Metrics
 from conch_llm_worker.vocabularies import VocabularyCache
 from testkit.vocabularies import byte_level_tokenizer

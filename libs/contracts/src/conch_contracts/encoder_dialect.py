@@ -9,20 +9,6 @@
 | logits            | FP32 [B, L]     | a reranker's or classifier's output                            |
 """
 
-from conch_contracts.tokens_dialect import INVALID_PREFIX
-
-__all__ = [
-    "ATTENTION_MASK",
-    "INPUTS",
-    "INPUT_IDS",
-    "INVALID_PREFIX",
-    "LAST_HIDDEN_STATE",
-    "LOGITS",
-    "ONNX_FILES",
-    "OUTPUTS",
-    "TOKEN_TYPE_IDS",
-]
-
 INPUT_IDS = "input_ids"
 ATTENTION_MASK = "attention_mask"
 TOKEN_TYPE_IDS = "token_type_ids"

@@ -5,7 +5,8 @@ import logging
 
 from conch_contracts.names import MAX_BUNDLE_BYTES, Digest, bundle_key
 from conch_kit.bundles import BundleError, digest
-from conch_kit.redis_client import RedisClient, RegistryError, RegistryUnavailable
+from conch_kit.redis_client import RedisClient
+from conch_kit.redis_connection import RegistryError, RegistryUnavailable
 
 log = logging.getLogger(__name__)
 

@@ -16,7 +16,8 @@ from pydantic import BaseModel
 
 from conch_contracts.names import CHANGES_CHANNEL, GATEWAYS_KEY, WorkerUrl, workers_key
 from conch_contracts.records import GatewayBeat, Heartbeat, Pool
-from conch_kit.redis_client import RedisClient, RegistryError, RegistryUnavailable
+from conch_kit.redis_client import RedisClient
+from conch_kit.redis_connection import RegistryError, RegistryUnavailable
 
 log = logging.getLogger(__name__)
 

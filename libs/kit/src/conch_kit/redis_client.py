@@ -15,8 +15,6 @@ from typing import Any, Self
 from conch_kit.breaker import Breaker
 from conch_kit.redis_connection import Argument, Command, RedisConnection, RegistryError, RegistryUnavailable
 
-__all__ = ["Argument", "RedisClient", "RegistryError", "RegistryUnavailable", "Subscription"]
-
 log = logging.getLogger(__name__)
 
 _CONNECTIONS = 4

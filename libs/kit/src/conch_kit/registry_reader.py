@@ -16,7 +16,8 @@ from typing import Self
 from conch_contracts.names import CHANGES_CHANNEL, META_KEY, ROUTES_KEY, ModelId, WorkerUrl, engines_key, workers_key
 from conch_contracts.records import Heartbeat, Pool
 from conch_kit.liveness import PoolLiveness
-from conch_kit.redis_client import RedisClient, RegistryUnavailable
+from conch_kit.redis_client import RedisClient
+from conch_kit.redis_connection import RegistryUnavailable
 from conch_kit.registry_reply import Damaged, Missing, RawList, Unchanged, interpret
 from conch_kit.registry_scripts import READ
 from conch_kit.snapshot import Parser, Snapshot, merge, replace_workers

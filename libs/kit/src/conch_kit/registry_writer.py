@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from conch_contracts.names import CHANGES_CHANNEL, GATEWAYS_KEY, META_KEY, ROUTES_KEY, ModelId, engines_key
 from conch_contracts.records import Engine, GatewayBeat, Route
-from conch_kit.redis_client import Argument, RedisClient, RegistryError, RegistryUnavailable
+from conch_kit.redis_client import RedisClient
+from conch_kit.redis_connection import Argument, RegistryError, RegistryUnavailable
 from conch_kit.registry_scripts import PUBLISH
 from conch_kit.snapshot import Parser
 

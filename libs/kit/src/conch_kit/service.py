@@ -26,37 +26,12 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from conch_kit.admin import Health, admin_app
 from conch_kit.asgi import (
     ASGIApp,
-    ClientGone,
-    Handler,
     Receive,
     Scope,
     Send,
-    header,
-    json_response,
-    read_body,
-    respond,
 )
 from conch_kit.connection import NoticingProtocol
-from conch_kit.internal import internal_app
 from conch_kit.settings import ServiceSettings, StartupError
-
-__all__ = [
-    "ASGIApp",
-    "ClientGone",
-    "Handler",
-    "Health",
-    "HttpOptions",
-    "Receive",
-    "Scope",
-    "Send",
-    "header",
-    "internal_app",
-    "json_response",
-    "read_body",
-    "respond",
-    "run",
-    "serve",
-]
 
 log = logging.getLogger(__name__)
 

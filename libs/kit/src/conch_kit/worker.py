@@ -8,11 +8,13 @@ from prometheus_client import CollectorRegistry
 
 from conch_contracts.records import Pool
 from conch_kit import metrics
+from conch_kit.admin import Health
 from conch_kit.announcement import Announcement
 from conch_kit.asgi import Handler
+from conch_kit.internal import internal_app
 from conch_kit.interruption import InFlight
 from conch_kit.redis_client import RedisClient
-from conch_kit.service import Health, internal_app, serve
+from conch_kit.service import serve
 from conch_kit.settings import ServiceSettings
 from conch_kit.tracing import Tracer, tracer
 from conch_kit.triton.client import TritonClient

@@ -16,7 +16,7 @@ from conch_contracts.names import (
     READER_COMPONENT,
     ModelId,
 )
-from conch_contracts.spec.engine import Runtime
+from conch_contracts.spec.runtimes import Runtime
 from conch_operator.resources.agent import agent_container
 from conch_operator.resources.download import download_container
 from conch_operator.resources.metadata import digest, owner_reference, selector, with_hash

@@ -13,6 +13,7 @@ import triton_python_backend_utils as triton
 from numpy.typing import NDArray
 
 from conch_contracts import encoder_dialect as dialect
+from conch_contracts.tokens_dialect import INVALID_PREFIX
 from conch_runtime_cpu.encoder import Encoder, load_encoder
 from conch_runtime_cpu.errors import InvalidRequest
 from conch_runtime_cpu.settings import parse_encoder_settings
@@ -40,7 +41,7 @@ class TritonPythonModel:
         try:
             output = self._encoder.run(_tensors(request))
         except InvalidRequest as error:
-            return triton.InferenceResponse(error=triton.TritonError(f"{dialect.INVALID_PREFIX}{error}"))
+            return triton.InferenceResponse(error=triton.TritonError(f"{INVALID_PREFIX}{error}"))
         return triton.InferenceResponse([triton.Tensor(self._output, output)])
 
 

@@ -9,11 +9,14 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from conch_contracts.names import CHECK_GRAMMAR_PATH
 from conch_contracts.records import Pool
 from conch_kit import metrics
+from conch_kit.admin import Health
 from conch_kit.bundle_cache import BundleCache
+from conch_kit.bundle_store import BundleStore
 from conch_kit.cache_folder import cache_folder
+from conch_kit.heartbeat import HeartbeatWriter
+from conch_kit.internal import internal_app
 from conch_kit.redis_client import RedisClient
-from conch_kit.registry import BundleStore, HeartbeatWriter
-from conch_kit.service import Health, HttpOptions, internal_app, serve
+from conch_kit.service import HttpOptions, serve
 from conch_kit.settings import StartupError
 from conch_kit.tracing import tracer
 from conch_tokenizer.bounds import TimeLimits

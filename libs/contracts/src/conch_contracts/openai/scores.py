@@ -3,7 +3,7 @@
 from typing import Literal
 
 from conch_contracts.openai.encoders import Activated, EncoderUsage, Text, TextContent, TextInput, Texts
-from conch_contracts.openai.sampling import ApiModel
+from conch_contracts.openai.model import ApiModel
 
 Side = Text | Texts | TextContent
 SIDES = (("text_1", "text_2"), ("data_1", "data_2"), ("queries", "documents"), ("queries", "items"))

@@ -22,13 +22,10 @@ from conch_contracts.spec.runtimes import (
     GpuEngineSpec,
     OnnxRuntimeEngineSpec,
     PythonEngineSpec,
-    Quantization,
     Runtime,
     TensorRtLlmEngineSpec,
     VllmEngineSpec,
 )
-
-__all__ = ["EngineSpec", "ExternalEngineSpec", "Quantization", "Runtime"]
 
 GPU_PREFIX = "nvidia.com/"
 """Resources whose names begin so are GPUs, or parts of one."""
