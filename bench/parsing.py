@@ -12,15 +12,9 @@ from tokenizers import Tokenizer
 
 from bench.options import Effort
 from bench.report import Comparison, Goal, Row, Section, Unit
-from conch_contracts.generation import (
-    Api,
-    EngineTarget,
-    GenerateRequest,
-    PreparedPrompt,
-    SamplingParameters,
-)
+from conch_contracts.messages.answer_form import Calls, Parsing, ReasoningParser, Thinking, ToolCallParser
+from conch_contracts.messages.generation import Api, EngineTarget, GenerateRequest, PreparedPrompt, SamplingParameters
 from conch_contracts.names import Digest, EngineAddress
-from conch_contracts.parsing import Calls, Parsing, ReasoningParser, Thinking, ToolCallParser
 from conch_contracts.records import Dialect
 from conch_llm_worker.dialects.deltas import EngineEnd, TokenDelta
 from conch_llm_worker.frames import frames_for

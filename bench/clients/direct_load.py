@@ -11,8 +11,8 @@ from tritonclient.grpc import service_pb2, service_pb2_grpc
 from bench import conversations
 from bench.clients.messages import Load, LoadResult
 from bench.clients.server import ClosedLoop, RequestFailed, Sample, serve
-from conch_contracts.generation import SamplingParameters
-from conch_contracts.tokens_dialect import INPUT_IDS, PARAMETERS, TOKEN_IDS
+from conch_contracts.dialects.tokens import INPUT_IDS, PARAMETERS, TOKEN_IDS
+from conch_contracts.messages.generation import SamplingParameters
 
 _INT32_BYTES = 4
 _REQUEST_TIMEOUT_S = 120.0

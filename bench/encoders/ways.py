@@ -11,7 +11,7 @@ import orjson
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
 from bench.clients.connection import Connection, EventTally
-from conch_contracts.encoder_dialect import INPUTS, LAST_HIDDEN_STATE
+from conch_contracts.dialects.encoder import INPUTS, LAST_HIDDEN_STATE
 from conch_contracts.names import ENCODE_PATH
 
 _TIMEOUT_S = 120.0

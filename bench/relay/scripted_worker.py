@@ -1,8 +1,8 @@
 """An llm-worker without a model: answers every request at once with a fixed body, or with events at a fixed pace.
 
-It speaks the internal contract of `conch_contracts.generation` as far as a relay can see it, on any path, so that the
-gateway and nginx have the same upstream. Streams go on until the other side hangs up. Each event is one chunk in one
-write, so that what is measured per event is the cost of a single one.
+It speaks the internal contract of `conch_contracts.messages.generation` as far as a relay can see it, on any path, so
+that the gateway and nginx have the same upstream. Streams go on until the other side hangs up. Each event is one
+chunk in one write, so that what is measured per event is the cost of a single one.
 """
 
 import asyncio
@@ -14,8 +14,8 @@ from typing import cast
 import orjson
 import uvloop
 
-from conch_contracts.generation import Usage
 from conch_contracts.headers import USAGE
+from conch_contracts.messages.generation import Usage
 
 COMPLETION_TOKENS = 16
 _STREAMED = re.compile(rb'"stream":\s*true')

@@ -9,10 +9,10 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 import conch_contracts
-from conch_contracts.encoding import EncodeRequest, PrepareRowsRequest, PrepareRowsResponse
-from conch_contracts.generation import GenerateRequest, SamplingParameters, Usage
-from conch_contracts.message import Message
-from conch_contracts.tokenization import (
+from conch_contracts.messages.encoding import EncodeRequest, PrepareRowsRequest, PrepareRowsResponse
+from conch_contracts.messages.generation import GenerateRequest, SamplingParameters, Usage
+from conch_contracts.messages.message import Message
+from conch_contracts.messages.tokenization import (
     CheckGrammarRequest,
     DetokenizeRequest,
     DetokenizeResponse,

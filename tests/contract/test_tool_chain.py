@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from conch_contracts.generation import GenerateRequest, Usage
-from conch_contracts.parsing import ReasoningParser, ToolCallParser
+from conch_contracts.messages.answer_form import ReasoningParser, ToolCallParser
+from conch_contracts.messages.generation import GenerateRequest, Usage
+from conch_contracts.messages.tokenization import PrepareRequest
 from conch_contracts.records import ChatProfile, Engine
-from conch_contracts.tokenization import PrepareRequest
 from conch_gateway.endpoints import CHAT, Job
 from conch_llm_worker.bodies import Choice, complete_body
 from conch_llm_worker.dialects.deltas import TokenDelta

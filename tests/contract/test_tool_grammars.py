@@ -11,12 +11,12 @@ import pytest
 from jsonschema import Draft202012Validator
 from tokenizers import Tokenizer
 
-from conch_contracts.generation import PreparedPrompt, SamplingParameters
-from conch_contracts.grammar import Grammar
+from conch_contracts.messages.answer_form import ReasoningParser, ToolCallParser
+from conch_contracts.messages.generation import PreparedPrompt, SamplingParameters
+from conch_contracts.messages.grammar import Grammar
+from conch_contracts.messages.tokenization import PrepareResponse
 from conch_contracts.openai.chat import ChatCompletionRequest
-from conch_contracts.parsing import ReasoningParser, ToolCallParser
 from conch_contracts.records import ChatProfile, Route
-from conch_contracts.tokenization import PrepareResponse
 from conch_gateway import parsing, validation
 from conch_gateway.structured import constraint_of
 from conch_guidance.compiler import GrammarCompiler

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from openai import OpenAI
 
-from conch_contracts.parsing import Parsing, ReasoningParser, ToolCallParser
+from conch_contracts.messages.answer_form import Parsing, ReasoningParser, ToolCallParser
 from testkit.conch import EXAMPLE, ROOT, ConchUp
 from testkit.servers.triton import triton_server
 from testkit.transcripts import TEMPLATE, TOOLS, TRANSCRIPTS, Transcript

@@ -8,8 +8,8 @@ In which form the template takes messages is only passed on: where nothing is sa
 
 import re
 
+from conch_contracts.messages.answer_form import ReasoningParser, ToolCallParser
 from conch_contracts.modeldeployment import ModelSpec
-from conch_contracts.parsing import ReasoningParser, ToolCallParser
 from conch_contracts.records import ChatProfile, ModelKind
 from conch_operator.state import SourceFacts
 

@@ -1,6 +1,6 @@
 """Pure: how requests reach the model inside an engine: its name in Triton, its dialect, how many it takes at once."""
 
-from conch_contracts.encoder_dialect import LAST_HIDDEN_STATE, LOGITS
+from conch_contracts.dialects.encoder import LAST_HIDDEN_STATE, LOGITS
 from conch_contracts.records import Dialect, Engine, ModelKind
 from conch_contracts.spec.runtimes import Runtime
 from conch_operator.state import DesiredModel, EngineContract

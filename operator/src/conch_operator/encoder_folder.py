@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from conch_contracts.conditions import Reason
-from conch_contracts.encoder_dialect import ONNX_FILES
+from conch_contracts.dialects.encoder import ONNX_FILES
 from conch_contracts.records import Pooling
 from conch_operator.errors import SourceError
 from conch_operator.folder_json import Json, read_object, read_objects

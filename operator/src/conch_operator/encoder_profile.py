@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from conch_contracts import encoder_dialect as dialect
+from conch_contracts.dialects import encoder as dialect
 from conch_contracts.modeldeployment import ModelSpec
 from conch_contracts.records import Activation, EncoderProfile, ModelKind, Pooling
 from conch_contracts.spec.encoder import EmbeddingSpec, Process, TensorsSpec

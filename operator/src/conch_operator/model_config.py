@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from conch_contracts.encoder_dialect import INPUTS
+from conch_contracts.dialects.encoder import INPUTS
 from conch_contracts.modeldeployment import Problem
 from conch_contracts.names import API_VERSION, KIND
 from conch_contracts.records import Dialect, ModelKind

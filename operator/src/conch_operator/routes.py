@@ -16,7 +16,7 @@ from conch_contracts.records import Engine, GenerationDefaults, ModelKind, Route
 from conch_contracts.spec.generation import GenerationSpec
 from conch_contracts.spec.routing import RoutingSpec
 from conch_contracts.spec.runtimes import ExternalEngineSpec
-from conch_contracts.words import parse_words
+from conch_contracts.token_words import parse_words
 from conch_operator.chat_profile import chat_profile
 from conch_operator.contracts import contract_of
 from conch_operator.encoder_profile import encoder_profile

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from conch_contracts.conditions import Reason
-from conch_contracts.encoder_dialect import ONNX_FILES
+from conch_contracts.dialects.encoder import ONNX_FILES
 from conch_contracts.modeldeployment import ModelSpec
 from conch_contracts.names import Digest, ModelId
 from conch_contracts.records import ModelKind

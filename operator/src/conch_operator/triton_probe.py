@@ -7,11 +7,11 @@ from collections.abc import Mapping
 
 from tritonclient.grpc.service_pb2 import ModelInferRequest
 
-from conch_contracts import encoder_dialect, tensorrtllm_dialect, vllm_dialect
 from conch_contracts.conditions import Reason
-from conch_contracts.generation import SamplingParameters
+from conch_contracts.dialects import encoder, tensorrtllm, vllm
+from conch_contracts.dialects.tokens import INPUT_IDS, PARAMETERS
+from conch_contracts.messages.generation import SamplingParameters
 from conch_contracts.records import Dialect
-from conch_contracts.tokens_dialect import INPUT_IDS, PARAMETERS
 from conch_kit.triton.client import TritonClient
 from conch_kit.triton.encoder_layout import UnknownTensors
 from conch_kit.triton.encoder_layout import read_layout as read_encoder_layout
@@ -31,12 +31,12 @@ _REQUEST_ID = "probe"
 _TOKEN = 0
 _TEXT = b"Hello"
 _STACK = "\n\nAt:\n"
-_STREAM = (*tensorrtllm_dialect.STREAMING, *vllm_dialect.STREAM)
+_STREAM = (*tensorrtllm.STREAMING, *vllm.STREAM)
 _IDS: Mapping[tuple[str, ...], int | bytes] = {("input_ids",): _TOKEN, ("input_lengths",): 1}
 _ONE_TOKEN: Mapping[Dialect, Mapping[tuple[str, ...], int | bytes]] = {
     Dialect.FASTERTRANSFORMER: {**_IDS, ("request_output_len",): 1},
-    Dialect.TENSORRTLLM: {**_IDS, (tensorrtllm_dialect.TEXT_INPUT,): _TEXT, tensorrtllm_dialect.LIMIT: 1},
-    Dialect.VLLM: {vllm_dialect.PROMPT: _TEXT, vllm_dialect.PARAMETERS: b'{"max_tokens": 1, "temperature": 0.0}'},
+    Dialect.TENSORRTLLM: {**_IDS, (tensorrtllm.TEXT_INPUT,): _TEXT, tensorrtllm.LIMIT: 1},
+    Dialect.VLLM: {vllm.PROMPT: _TEXT, vllm.PARAMETERS: b'{"max_tokens": 1, "temperature": 0.0}'},
 }
 """The inputs of a one-token request, each under the first of its names that the model declares."""
 
@@ -143,7 +143,7 @@ def one_token_request(dialect: Dialect, model: str, layout: Layout) -> ModelInfe
     for names, value in _ONE_TOKEN[dialect].items():
         inputs.offer(names, value)
     inputs.offer(_STREAM, value=layout.decoupled)
-    for name in layout.required & {tensorrtllm_dialect.BAD_WORDS, tensorrtllm_dialect.STOP_WORDS}:
+    for name in layout.required & {tensorrtllm.BAD_WORDS, tensorrtllm.STOP_WORDS}:
         inputs.offer((name,), b"")
     inputs.check_required(dialect)
     return request
@@ -156,4 +156,4 @@ def load_cause(reason: str) -> str:
 
 def _element(datatype: str, logical: str) -> bytes:
     """Return the one element of an encoder's input: any token, which is there, of the first text."""
-    return pack(datatype, [1 if logical == encoder_dialect.ATTENTION_MASK else _TOKEN])
+    return pack(datatype, [1 if logical == encoder.ATTENTION_MASK else _TOKEN])

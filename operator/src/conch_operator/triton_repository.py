@@ -1,7 +1,7 @@
 """Renders the Triton model repository of a cpu engine, as text; nothing is written here.
 
 Whoever runs the engine writes the files: the local cluster into its state folder, Kubernetes through a ConfigMap.
-The tensors are those of `conch_contracts.tokens_dialect` and `encoder_dialect`. No queue policy is rendered: admission
+The tensors are those of `conch_contracts.dialects.tokens` and `encoder_dialect`. No queue policy is rendered: admission
 is the gateway's, and Triton's own policies stall. A language model is decoupled, so `execute` never blocks and the
 engine batches by itself.
 """
@@ -11,8 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from conch_contracts import cpu_runtime
-from conch_contracts import encoder_dialect as encoder
-from conch_contracts import tokens_dialect as tokens
+from conch_contracts.dialects import encoder, tokens
 
 DEFAULT_KV_CACHE_BYTES = 4 * 1024**3
 

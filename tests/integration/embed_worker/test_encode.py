@@ -11,8 +11,8 @@ from urllib.request import urlopen
 
 import pytest
 
-from conch_contracts.encoder_dialect import LOGITS
-from conch_contracts.encoding import EncodeRequest, EncoderTarget, Row, Task
+from conch_contracts.dialects.encoder import LOGITS
+from conch_contracts.messages.encoding import EncodeRequest, EncoderTarget, Row, Task
 from conch_contracts.names import ENCODE_PATH, EngineAddress, workers_key
 from conch_contracts.records import Activation
 from conch_operator.triton_repository import CpuModel, render_cpu_repository

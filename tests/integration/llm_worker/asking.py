@@ -7,7 +7,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from conch_contracts.generation import GenerateRequest, PreparedPrompt
+from conch_contracts.messages.generation import GenerateRequest, PreparedPrompt
 from conch_contracts.records import Dialect
 from testkit.dialects import OTHER_FORMS, PER_DIALECT, StandIn
 from testkit.generate_requests import backend, generate_request, sampling, target

@@ -6,8 +6,8 @@ import aiohttp
 import pytest
 
 from conch_contracts.capabilities import CAPABILITIES, TENSORRTLLM, Feature, Level
-from conch_contracts.generation import Api, Details, ThinkingLimit
-from conch_contracts.grammar import Grammar, GrammarKind
+from conch_contracts.messages.generation import Api, Details, ThinkingLimit
+from conch_contracts.messages.grammar import Grammar, GrammarKind
 from conch_contracts.records import Dialect
 from testkit.dialects import NARROW, PER_DIALECT, StandIn
 from testkit.generate_requests import backend

@@ -8,7 +8,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from conch_contracts.generation import Api, PreparedPrompt
+from conch_contracts.messages.generation import Api, PreparedPrompt
 from testkit.dialects import ENSEMBLE, PER_DIALECT, StandIn
 from testkit.generate_requests import backend
 from testkit.vocabularies import BYTE_EOS

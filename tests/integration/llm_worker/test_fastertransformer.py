@@ -7,7 +7,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from conch_contracts.generation import Api, GenerateRequest
+from conch_contracts.messages.generation import Api, GenerateRequest
 from conch_contracts.records import Dialect
 from testkit.generate_requests import backend, generate_request, prompt, sampling, target
 from testkit.vocabularies import BYTE_EOS

@@ -10,7 +10,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from conch_contracts.generation import GenerateRequest
+from conch_contracts.messages.generation import GenerateRequest
 from conch_contracts.names import GENERATE_PATH, Digest, workers_key
 from conch_contracts.records import Dialect
 from testkit.conch import wait_until

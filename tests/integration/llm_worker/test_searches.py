@@ -5,7 +5,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from conch_contracts.generation import PreparedPrompt
+from conch_contracts.messages.generation import PreparedPrompt
 from testkit.dialects import StandIn
 
 from .asking import FORMS, ask, said

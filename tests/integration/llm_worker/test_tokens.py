@@ -8,7 +8,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from conch_contracts.generation import Api, GenerateRequest
+from conch_contracts.messages.generation import Api, GenerateRequest
 from conch_contracts.names import bundle_key
 from conch_kit.bundles import pack
 from conch_operator.triton_repository import CpuModel, render_cpu_repository

@@ -3,8 +3,8 @@
 import aiohttp
 import pytest
 
-from conch_contracts.generation import Api, Details
-from conch_contracts.parsing import Parsing
+from conch_contracts.messages.answer_form import Parsing
+from conch_contracts.messages.generation import Api, Details
 from conch_contracts.records import Profile
 from testkit.dialects import StandIn
 from testkit.transcripts import thoughts

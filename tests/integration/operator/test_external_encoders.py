@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from conch_contracts.encoder_dialect import LOGITS
+from conch_contracts.dialects.encoder import LOGITS
 from conch_operator.triton_repository import CpuModel, render_cpu_repository
 from testkit.asking import post
 from testkit.conch import ROOT, ConchUp

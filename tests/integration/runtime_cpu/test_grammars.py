@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 from tokenizers import Tokenizer
 
-from conch_contracts.grammar import Grammar, GrammarKind
+from conch_contracts.messages.grammar import Grammar, GrammarKind
 from conch_kit.triton.errors import EngineRejected
 from testkit.golden import FOLDER, Golden
 from testkit.tokens import Answer, TokensEngine

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from conch_contracts.encoding import EncodeRequest
+from conch_contracts.messages.encoding import EncodeRequest
 from conch_contracts.names import ENCODE_PATH
 from testkit.asking import Answered, post
 from testkit.worker_process import WorkerProcess

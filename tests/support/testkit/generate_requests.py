@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from conch_contracts.generation import (
+from conch_contracts.messages.generation import (
     Api,
     BackendOptions,
     EngineTarget,

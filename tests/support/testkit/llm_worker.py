@@ -7,7 +7,7 @@ from typing import Any
 
 import aiohttp
 
-from conch_contracts.generation import GenerateRequest
+from conch_contracts.messages.generation import GenerateRequest
 from conch_contracts.names import GENERATE_PATH
 from testkit.worker_process import WorkerProcess
 

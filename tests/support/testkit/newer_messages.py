@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from conch_contracts.message import Message
+from conch_contracts.messages.message import Message
 
 
 def of_a_newer_version(message: Message) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from tritonclient.grpc.service_pb2 import ModelInferRequest
 
-from conch_contracts import tokens_dialect as dialect
+from conch_contracts.dialects import tokens as dialect
 from conch_contracts.names import EngineAddress
 from conch_kit.triton.client import TritonClient
 from conch_kit.triton.tensors import Outputs, add_input, new_request

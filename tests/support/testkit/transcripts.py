@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from conch_contracts.parsing import Calls, Parsing, ReasoningParser, Thinking, ToolCallParser
+from conch_contracts.messages.answer_form import Calls, Parsing, ReasoningParser, Thinking, ToolCallParser
 
 NAMES = ("get_weather", "search", "add", "now")
 TYPES = {"get_weather": {"city": "string", "days": "integer"}, "search": {"filters": "object", "exact": "boolean"}}

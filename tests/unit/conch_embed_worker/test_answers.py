@@ -6,7 +6,7 @@ import numpy as np
 import orjson
 import pytest
 
-from conch_contracts.encoding import EncodeRequest, EncoderTarget, Row, Task
+from conch_contracts.messages.encoding import EncodeRequest, EncoderTarget, Row, Task
 from conch_contracts.names import EngineAddress
 from conch_contracts.records import Activation
 from conch_embed_worker.answers import answer

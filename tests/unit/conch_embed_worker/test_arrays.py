@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from conch_contracts.encoder_dialect import ATTENTION_MASK, INPUT_IDS, TOKEN_TYPE_IDS
-from conch_contracts.encoding import Row
+from conch_contracts.dialects.encoder import ATTENTION_MASK, INPUT_IDS, TOKEN_TYPE_IDS
+from conch_contracts.messages.encoding import Row
 from conch_embed_worker.arrays import pack, unpack
 from conch_kit.triton.encoder_layout import Layout
 from conch_kit.triton.errors import MalformedResponse

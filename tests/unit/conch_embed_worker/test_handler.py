@@ -7,7 +7,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
-from conch_contracts.encoding import EncodeRequest, EncoderTarget, Row, Task
+from conch_contracts.messages.encoding import EncodeRequest, EncoderTarget, Row, Task
 from conch_contracts.names import EngineAddress
 from conch_embed_worker.arrays import Numbers
 from conch_embed_worker.handler import EncodeHandler

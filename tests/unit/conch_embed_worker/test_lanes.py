@@ -6,7 +6,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
-from conch_contracts.encoding import EncoderTarget, Row
+from conch_contracts.messages.encoding import EncoderTarget, Row
 from conch_contracts.names import EngineAddress
 from conch_contracts.records import Pooling
 from conch_embed_worker.arrays import Numbers

@@ -3,7 +3,7 @@
 import pytest
 
 from conch_contracts.capabilities import CAPABILITIES, LACKS, Feature
-from conch_contracts.grammar import Grammar, GrammarKind
+from conch_contracts.messages.grammar import Grammar, GrammarKind
 from conch_contracts.openai.chat import ChatCompletionRequest
 from conch_contracts.openai.completions import CompletionRequest
 from conch_contracts.records import Dialect

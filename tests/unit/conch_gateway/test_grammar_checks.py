@@ -1,6 +1,6 @@
 """The way of a grammar through the ASGI application, on fakes."""
 
-from conch_contracts.generation import GenerateRequest
+from conch_contracts.messages.generation import GenerateRequest
 from conch_contracts.names import CHECK_GRAMMAR_PATH, GENERATE_PATH, PREPARE_PATH
 from testkit.gateway import gateway, refused, route, snapshot
 

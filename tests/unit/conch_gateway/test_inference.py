@@ -9,10 +9,10 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from conch_contracts.generation import GenerateRequest
+from conch_contracts.messages.generation import GenerateRequest
+from conch_contracts.messages.tokenization import PrepareRequest
 from conch_contracts.names import GENERATE_PATH, PREPARE_PATH, EngineAddress, WorkerUrl
 from conch_contracts.records import Engine, Profile, RoutingPolicy
-from conch_contracts.tokenization import PrepareRequest
 from conch_gateway.upstream.port import ConnectFailed, ConnectTimedOut
 from conch_kit.tracing import OtlpTracer
 from testkit.gateway import ENGINE, FakeAnswer, answered, gateway, lost, prepared, refused, route, snapshot, streamed

@@ -2,7 +2,8 @@
 
 import pytest
 
-from conch_contracts.generation import Details, PreparedPrompt
+from conch_contracts.messages.generation import Details, PreparedPrompt
+from conch_contracts.messages.tokenization import PrepareResponse
 from conch_contracts.openai.chat import ChatCompletionRequest
 from conch_contracts.openai.completions import CompletionRequest
 from conch_contracts.records import (
@@ -12,7 +13,6 @@ from conch_contracts.records import (
     GenerationDefaults,
     Profile,
 )
-from conch_contracts.tokenization import PrepareResponse
 from conch_gateway import parameters, preparation
 from conch_kit.errors import InvalidRequest
 from testkit.gateway import route

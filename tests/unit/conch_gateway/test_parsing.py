@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from conch_contracts.generation import PreparedPrompt, SamplingParameters, ThinkingLimit
-from conch_contracts.grammar import Grammar, GrammarKind
+from conch_contracts.messages.answer_form import THINKING_MARKS, ReasoningParser, ToolCallParser
+from conch_contracts.messages.generation import PreparedPrompt, SamplingParameters, ThinkingLimit
+from conch_contracts.messages.grammar import Grammar, GrammarKind
+from conch_contracts.messages.tokenization import PrepareResponse
 from conch_contracts.openai.chat import ChatCompletionRequest
-from conch_contracts.parsing import THINKING_MARKS, ReasoningParser, ToolCallParser
 from conch_contracts.records import ChatProfile
-from conch_contracts.tokenization import PrepareResponse
 from conch_gateway import parsing, structural, tool_use, validation
 from conch_gateway.structured import Constraint
 from conch_kit.errors import InvalidRequest

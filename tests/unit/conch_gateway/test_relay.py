@@ -2,7 +2,7 @@
 
 import pytest
 
-from conch_contracts.generation import Usage
+from conch_contracts.messages.generation import Usage
 from conch_gateway.relay import FrameRelay, FrameTooLong, error_frame, parse_usage
 from conch_kit.errors import UpstreamError
 

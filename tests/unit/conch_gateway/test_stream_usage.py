@@ -2,7 +2,7 @@
 
 import pytest
 
-from conch_contracts.generation import Details
+from conch_contracts.messages.generation import Details
 from conch_contracts.openai.chat import ChatCompletionRequest
 from conch_contracts.records import Profile, StreamUsage
 from conch_gateway import parameters

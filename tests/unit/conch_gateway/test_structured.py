@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from conch_contracts.grammar import GrammarKind
+from conch_contracts.messages.grammar import GrammarKind
 from conch_gateway import validation
 from conch_gateway.structured import constraint_of
 from conch_kit.errors import InvalidRequest

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from conch_contracts.generation import PreparedPrompt
+from conch_contracts.messages.answer_form import ReasoningParser, Thinking, ToolCallParser
+from conch_contracts.messages.generation import PreparedPrompt
+from conch_contracts.messages.tokenization import PrepareResponse
 from conch_contracts.openai.chat import ChatCompletionRequest
-from conch_contracts.parsing import ReasoningParser, Thinking, ToolCallParser
 from conch_contracts.records import ChatProfile, Route
-from conch_contracts.tokenization import PrepareResponse
 from conch_gateway import parsing, preparation, thinking, validation
 from conch_kit.errors import InvalidRequest
 from testkit.gateway import route

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from conch_contracts.messages.answer_form import ToolCallParser
 from conch_contracts.openai.chat import ChatCompletionRequest
-from conch_contracts.parsing import ToolCallParser
 from conch_contracts.records import ChatProfile, Dialect, Route
 from conch_gateway import preparation, tool_use, validation
 from conch_kit.errors import InvalidRequest

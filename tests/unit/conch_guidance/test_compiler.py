@@ -5,7 +5,7 @@ import json
 import pytest
 from tokenizers import Tokenizer
 
-from conch_contracts.grammar import Grammar, GrammarKind
+from conch_contracts.messages.grammar import Grammar, GrammarKind
 from conch_guidance.compiler import GrammarCompiler
 from conch_guidance.errors import UnusableGrammar
 from testkit.golden import FOLDER

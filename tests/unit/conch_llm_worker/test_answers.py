@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from conch_contracts.generation import Usage
+from conch_contracts.messages.generation import Usage
 from conch_kit.tracing import tracer
 from conch_llm_worker.answers import StreamedAnswer, answer_for
 from conch_llm_worker.choices import Choices

@@ -1,6 +1,6 @@
 import json
 
-from conch_contracts.generation import Api, Usage
+from conch_contracts.messages.generation import Api, Usage
 from conch_llm_worker.bodies import Choice, complete_body
 from conch_llm_worker.generation import Finish, Step, TokenEntry
 from testkit.generate_requests import generate_request

@@ -7,7 +7,7 @@ import pytest
 from tritonclient.grpc.model_config_pb2 import DataType, ModelConfig
 from tritonclient.grpc.service_pb2 import ModelInferResponse
 
-from conch_contracts.generation import Api, GenerateRequest
+from conch_contracts.messages.generation import Api, GenerateRequest
 from conch_contracts.records import Dialect
 from conch_kit.tracing import tracer
 from conch_kit.triton.errors import MalformedResponse

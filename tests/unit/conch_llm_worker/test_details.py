@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from conch_contracts.generation import Api, Details, GenerateRequest, Usage
+from conch_contracts.messages.generation import Api, Details, GenerateRequest, Usage
 from conch_contracts.openai.chat import ChatCompletion, ChatCompletionChunk
 from conch_contracts.openai.completions import Completion
 from conch_contracts.records import Profile

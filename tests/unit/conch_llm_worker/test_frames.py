@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from conch_contracts.generation import Api, Usage
+from conch_contracts.messages.generation import Api, Usage
 from conch_kit.errors import ServiceError
 from conch_llm_worker.chunk_frames import DONE
 from conch_llm_worker.frames import frames_for, usage_comment

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from conch_contracts.generation import GenerateRequest
+from conch_contracts.messages.generation import GenerateRequest
 from conch_kit.triton.errors import MalformedResponse
 from conch_llm_worker.dialects.deltas import EngineEnd, Logprobs, TokenDelta
 from conch_llm_worker.generation import Finish, Generation, Rules, Step

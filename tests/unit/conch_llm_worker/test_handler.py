@@ -10,7 +10,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from prometheus_client import CollectorRegistry
 
-from conch_contracts.generation import Api, Details, GenerateRequest
+from conch_contracts.messages.generation import Api, Details, GenerateRequest
 from conch_contracts.names import Digest
 from conch_kit.errors import InvalidRequest, ServiceError, Unavailable, UpstreamError, UpstreamTimeout
 from conch_kit.interruption import InFlight

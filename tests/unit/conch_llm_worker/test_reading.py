@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from tokenizers import AddedToken
 
-from conch_contracts.generation import Details, Usage
-from conch_contracts.parsing import Parsing
+from conch_contracts.messages.answer_form import Parsing
+from conch_contracts.messages.generation import Details, Usage
 from conch_llm_worker.bodies import Choice, complete_body
 from conch_llm_worker.chunk_frames import DONE
 from conch_llm_worker.dialects.deltas import EngineEnd, Logprobs, TokenDelta

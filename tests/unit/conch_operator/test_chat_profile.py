@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from conch_contracts.parsing import ReasoningParser, ToolCallParser
+from conch_contracts.messages.answer_form import ReasoningParser, ToolCallParser
 from conch_contracts.records import ChatProfile, ContentFormat, ModelKind
 from conch_operator.chat_profile import chat_profile, shown_by
 from conch_operator.source import FolderNeeds, read_folder

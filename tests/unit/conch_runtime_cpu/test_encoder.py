@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from conch_contracts import encoder_dialect as dialect
+from conch_contracts.dialects import encoder as dialect
 from conch_runtime_cpu.encoder import Encoder, load_encoder
 from conch_runtime_cpu.encoder_architecture import parse_encoder_architecture
 from conch_runtime_cpu.errors import InvalidRequest, UnusableModel

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from conch_contracts.generation import SamplingParameters
+from conch_contracts.messages.generation import SamplingParameters
 from conch_runtime_cpu.engine_thread import Engine
 from conch_runtime_cpu.errors import ChannelClosed, EngineStopped
 from conch_runtime_cpu.outbox import News

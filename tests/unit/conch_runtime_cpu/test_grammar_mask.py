@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer
 
-from conch_contracts.generation import SamplingParameters
-from conch_contracts.grammar import Grammar, GrammarKind
+from conch_contracts.messages.generation import SamplingParameters
+from conch_contracts.messages.grammar import Grammar, GrammarKind
 from conch_guidance.compiler import GrammarCompiler
 from conch_runtime_cpu.grammar_mask import GrammarMask
 from testkit.golden import FOLDER

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from conch_contracts.generation import SamplingParameters
+from conch_contracts.messages.generation import SamplingParameters
 from conch_runtime_cpu.requests import GenerationRequest
 from conch_runtime_cpu.scheduler import PREFILL_CHUNK, Event, FinishReason, RequestKey, Scheduler
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from conch_contracts.generation import SamplingParameters, ThinkingLimit
+from conch_contracts.messages.generation import SamplingParameters, ThinkingLimit
 from conch_runtime_cpu.thinking_mask import ThinkingMask, thinking_mask
 
 START, END, WORD, SIZE = 1, 2, 3, 5

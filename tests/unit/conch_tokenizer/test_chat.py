@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from conch_contracts.tokenization import ChatInput
+from conch_contracts.messages.tokenization import ChatInput
 from conch_kit.errors import InvalidRequest
 from conch_tokenizer.chat import ChatRenderer
 from conch_tokenizer.model import ModelTokenizer

@@ -6,8 +6,8 @@ from typing import Any
 import jinja2
 import pytest
 
+from conch_contracts.messages.tokenization import ChatInput
 from conch_contracts.records import ContentFormat
-from conch_contracts.tokenization import ChatInput
 from conch_kit.errors import InvalidRequest
 from conch_tokenizer.chat import ChatRenderer
 from conch_tokenizer.content import taken

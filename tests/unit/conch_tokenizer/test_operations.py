@@ -3,8 +3,8 @@ from typing import Any
 
 import pytest
 
+from conch_contracts.messages.tokenization import DetokenizeRequest, PrepareRequest, TokenizeRequest
 from conch_contracts.names import Digest
-from conch_contracts.tokenization import DetokenizeRequest, PrepareRequest, TokenizeRequest
 from conch_kit.errors import InvalidRequest
 from conch_tokenizer import operations
 from conch_tokenizer.model import ModelTokenizer

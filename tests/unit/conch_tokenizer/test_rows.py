@@ -1,6 +1,6 @@
 import pytest
 
-from conch_contracts.encoding import PrepareRowsRequest
+from conch_contracts.messages.encoding import PrepareRowsRequest
 from conch_contracts.names import Digest
 from conch_kit.errors import InvalidRequest
 from conch_tokenizer.chat import ChatRenderer

@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, StringConstraints
 
+from conch_contracts.messages.answer_form import ReasoningParser, ToolCallParser
 from conch_contracts.names import SCHEMA_VERSION, Digest, EngineAddress, ModelId, ServedName, WorkerUrl
-from conch_contracts.parsing import ReasoningParser, ToolCallParser
 
 
 class ModelKind(StrEnum):

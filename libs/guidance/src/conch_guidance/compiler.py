@@ -12,7 +12,7 @@ from random import Random
 
 from llguidance import LLMatcher, LLParserLimits, LLTokenizer
 
-from conch_contracts.grammar import Grammar, GrammarKind
+from conch_contracts.messages.grammar import Grammar, GrammarKind
 from conch_guidance.errors import UnusableGrammar
 from conch_guidance.inspection import inspect
 from conch_guidance.translation import translated

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 
-from conch_contracts.grammar import Grammar, GrammarKind
+from conch_contracts.messages.grammar import Grammar, GrammarKind
 from conch_guidance.errors import UnusableGrammar
 from conch_guidance.expressions import inspect_expression
 from conch_guidance.rules import inspect_rules

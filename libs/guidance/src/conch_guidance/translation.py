@@ -7,7 +7,7 @@ from typing import assert_never
 from llguidance import LLMatcher
 from llguidance.gbnf_to_lark import any_to_lark
 
-from conch_contracts.grammar import Grammar, GrammarKind
+from conch_contracts.messages.grammar import Grammar, GrammarKind
 from conch_guidance.errors import UnusableGrammar
 from conch_guidance.structural_tags import lark_of_tags
 

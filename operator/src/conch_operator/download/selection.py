@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 
 from conch_contracts.conditions import Reason
-from conch_contracts.encoder_dialect import ONNX_FILES
+from conch_contracts.dialects.encoder import ONNX_FILES
 from conch_contracts.modeldeployment import ModelSpec
 from conch_contracts.records import ModelKind
 from conch_kit.bundles import TOKENIZER_FILES

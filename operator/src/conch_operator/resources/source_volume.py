@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any
 
-from conch_contracts.encoder_dialect import ONNX_FILES
+from conch_contracts.dialects.encoder import ONNX_FILES
 from conch_contracts.modeldeployment import ModelSpec
 from conch_contracts.spec.fields import quantity_value
 from conch_contracts.spec.source import DownloadCacheSpec, SourceSpec

@@ -1,7 +1,7 @@
 """Runs an encoder: whole batches in, hidden states or logits out.
 
 The model is the folder's own ONNX file where there is one, else one that is built from its weights. Whatever the file
-calls its tensors, this module speaks the names of `conch_contracts.encoder_dialect`.
+calls its tensors, this module speaks the names of `conch_contracts.dialects.encoder`.
 """
 
 import os
@@ -12,7 +12,7 @@ import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
 
-from conch_contracts import encoder_dialect as dialect
+from conch_contracts.dialects import encoder as dialect
 from conch_runtime_cpu.conversion import converted_encoder
 from conch_runtime_cpu.errors import InvalidRequest, UnusableModel
 from conch_runtime_cpu.settings import EncoderSettings

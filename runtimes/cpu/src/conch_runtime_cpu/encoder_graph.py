@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import ModelProto, TensorProto, helper
 
-from conch_contracts import encoder_dialect as dialect
+from conch_contracts.dialects import encoder as dialect
 from conch_runtime_cpu.encoder_architecture import EncoderArchitecture
 from conch_runtime_cpu.errors import UnusableModel
 from conch_runtime_cpu.nodes import Nodes

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from conch_contracts import tokens_dialect as dialect
+from conch_contracts.dialects import tokens as dialect
 from conch_runtime_cpu.logprobs import LogprobRows
 from conch_runtime_cpu.outbox import News
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from conch_contracts.generation import SamplingParameters
+from conch_contracts.messages.generation import SamplingParameters
 from conch_runtime_cpu.errors import InvalidRequest
 from conch_runtime_cpu.logits_mask import LogitsMask
 from conch_runtime_cpu.thinking_mask import thinking_mask

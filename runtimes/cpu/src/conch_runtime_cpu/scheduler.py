@@ -16,7 +16,7 @@ from typing import NewType, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from conch_contracts import tokens_dialect
+from conch_contracts.dialects import tokens as tokens_dialect
 from conch_runtime_cpu.logprobs import LogprobRows, log_probabilities
 from conch_runtime_cpu.requests import GenerationRequest
 from conch_runtime_cpu.sampler import NO_TOKEN, Sampler, TokenLogprobs

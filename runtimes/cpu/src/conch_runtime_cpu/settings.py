@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from conch_contracts import cpu_runtime, encoder_dialect
+from conch_contracts import cpu_runtime
+from conch_contracts.dialects import encoder
 from conch_runtime_cpu.errors import UnusableModel
 from conch_runtime_cpu.quantization import Quantization
 
@@ -36,8 +37,8 @@ def parse_encoder_settings(model_config: str) -> EncoderSettings:
     """Read an encoder's settings from Triton's model configuration, as JSON; raises UnusableModel."""
     parameters = json.loads(model_config)["parameters"]
     output = _text(parameters, cpu_runtime.OUTPUT)
-    if output not in encoder_dialect.OUTPUTS:
-        choices = ", ".join(encoder_dialect.OUTPUTS)
+    if output not in encoder.OUTPUTS:
+        choices = ", ".join(encoder.OUTPUTS)
         raise UnusableModel(f"config.pbtxt: output must be one of {choices}; found {output!r}.")
     return EncoderSettings(
         model_folder=Path(_text(parameters, cpu_runtime.MODEL_FOLDER)),

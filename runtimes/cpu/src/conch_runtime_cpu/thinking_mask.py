@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from conch_contracts.generation import SamplingParameters, ThinkingLimit
+from conch_contracts.messages.generation import SamplingParameters, ThinkingLimit
 from conch_runtime_cpu.logits_mask import LogitsMask
 
 

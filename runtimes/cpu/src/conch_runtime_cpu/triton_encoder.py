@@ -12,8 +12,8 @@ import numpy as np
 import triton_python_backend_utils as triton
 from numpy.typing import NDArray
 
-from conch_contracts import encoder_dialect as dialect
-from conch_contracts.tokens_dialect import INVALID_PREFIX
+from conch_contracts.dialects import encoder as dialect
+from conch_contracts.dialects.tokens import INVALID_PREFIX
 from conch_runtime_cpu.encoder import Encoder, load_encoder
 from conch_runtime_cpu.errors import InvalidRequest
 from conch_runtime_cpu.settings import parse_encoder_settings

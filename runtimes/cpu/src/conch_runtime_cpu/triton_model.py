@@ -14,7 +14,7 @@ import numpy as np
 import triton_python_backend_utils as triton
 from numpy.typing import NDArray
 
-from conch_contracts import tokens_dialect as dialect
+from conch_contracts.dialects import tokens as dialect
 from conch_runtime_cpu.errors import ChannelClosed, EngineStopped, InvalidRequest
 from conch_runtime_cpu.loading import LoadedModel, load
 from conch_runtime_cpu.messages import pack

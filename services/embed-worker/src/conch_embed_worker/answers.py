@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 import orjson
 
-from conch_contracts.encoding import EncodeRequest, Task
+from conch_contracts.messages.encoding import EncodeRequest, Task
 from conch_embed_worker import pooling
 from conch_embed_worker.arrays import Numbers
 from conch_kit.errors import InvalidRequest, UpstreamError

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from conch_contracts import encoder_dialect as dialect
-from conch_contracts.encoding import Row
+from conch_contracts.dialects import encoder as dialect
+from conch_contracts.messages.encoding import Row
 from conch_kit.triton import tensors
 from conch_kit.triton.encoder_layout import Layout
 from conch_kit.triton.errors import MalformedResponse

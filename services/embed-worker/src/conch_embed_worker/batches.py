@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from conch_contracts.encoding import Row
+from conch_contracts.messages.encoding import Row
 
 _FINEST = 8
 _NARROWEST_COMPANION = 0.75

@@ -6,7 +6,7 @@ from typing import Protocol
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 from tritonclient.grpc.service_pb2 import ModelInferRequest, ModelInferResponse
 
-from conch_contracts.encoding import Row
+from conch_contracts.messages.encoding import Row
 from conch_contracts.names import EngineAddress
 from conch_embed_worker.arrays import Numbers, pack, unpack
 from conch_kit.triton.encoder_layout import Layout

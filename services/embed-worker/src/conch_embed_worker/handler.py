@@ -3,7 +3,7 @@
 import asyncio
 import logging
 
-from conch_contracts.encoding import EncodeRequest, Task
+from conch_contracts.messages.encoding import EncodeRequest, Task
 from conch_embed_worker import faults
 from conch_embed_worker.answers import answer, check_pooled
 from conch_embed_worker.arrays import Numbers

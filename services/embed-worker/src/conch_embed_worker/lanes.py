@@ -13,7 +13,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
-from conch_contracts.encoding import EncoderTarget, Row
+from conch_contracts.messages.encoding import EncoderTarget, Row
 from conch_contracts.records import Pooling
 from conch_embed_worker.arrays import Numbers
 from conch_embed_worker.batches import BatchLimits, Member, Waiting, next_batch

@@ -4,7 +4,7 @@ The table is `conch_contracts.capabilities`. What depends on the tensors that a 
 """
 
 from conch_contracts.capabilities import LACKS, Feature, asks_for_nothing, lack, refusal
-from conch_contracts.generation import Api
+from conch_contracts.messages.generation import Api
 from conch_contracts.openai.chat import ChatCompletionRequest
 from conch_contracts.openai.completions import CompletionRequest
 from conch_contracts.openai.sampling import SamplingFields

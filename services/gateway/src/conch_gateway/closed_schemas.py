@@ -4,7 +4,7 @@ JSON Schema lets an object have any further properties, which is right for judgi
 a model that may go on inventing properties does.
 """
 
-from conch_contracts.openai.structured import JsonDocument
+from conch_contracts.openai.structured_output import JsonDocument
 
 _OPEN = frozenset(
     {"patternProperties", "unevaluatedProperties", "allOf", "anyOf", "oneOf", "$ref", "if", "dependentSchemas"}

@@ -4,8 +4,8 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from conch_contracts.generation import Usage
 from conch_contracts.headers import USAGE
+from conch_contracts.messages.generation import Usage
 from conch_gateway.exchange import Exchange
 from conch_gateway.metrics import ModelMetrics
 from conch_gateway.relay import FrameRelay, FrameTooLong, ResponseRelay, error_event, parse_usage

@@ -16,9 +16,9 @@ from pydantic import TypeAdapter
 from conch_contracts.openai.chat import ChatCompletion, ChatCompletionChunk, ChatCompletionRequest
 from conch_contracts.openai.completions import Completion, CompletionRequest
 from conch_contracts.openai.errors import ErrorResponse
-from conch_contracts.openai.response_events import ResponseStreamEvent
-from conch_contracts.openai.responses import Response as ResponseObject
-from conch_contracts.openai.responses import ResponsesRequest
+from conch_contracts.openai.responses.events import ResponseStreamEvent
+from conch_contracts.openai.responses.response import Response as ResponseObject
+from conch_contracts.openai.responses.response import ResponsesRequest
 from conch_contracts.openai.sampling import INT64_MAX
 from conch_gateway.auth import OPEN_PATHS
 

@@ -6,20 +6,20 @@ from typing import Generic
 
 import orjson
 
-from conch_contracts.generation import (
+from conch_contracts.messages.answer_form import Parsing
+from conch_contracts.messages.generation import (
     BackendOptions,
     Details,
     EngineTarget,
     GenerateRequest,
     SamplingParameters,
 )
-from conch_contracts.message import Message
+from conch_contracts.messages.message import Message
+from conch_contracts.messages.tokenization import PrepareRequest, PrepareResponse
 from conch_contracts.openai.chat import ChatCompletionRequest
 from conch_contracts.openai.completions import CompletionRequest
 from conch_contracts.openai.sampling import SamplingFields, is_on
-from conch_contracts.parsing import Parsing
 from conch_contracts.records import Engine, ModelKind, Profile, Route
-from conch_contracts.tokenization import PrepareRequest, PrepareResponse
 from conch_gateway import capabilities, lengths, parameters, parsing, preparation, validation
 from conch_gateway.admission import places
 from conch_gateway.body import parse

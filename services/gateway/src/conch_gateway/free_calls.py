@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Protocol
 
-from conch_contracts import call_marks as marks
+from conch_contracts import tool_call_marks as marks
+from conch_contracts.messages.answer_form import ToolCallParser
 from conch_contracts.openai.tools import Tool
-from conch_contracts.parsing import ToolCallParser
 from conch_gateway import unquoted_calls
 from conch_gateway.structural import Format, either, fixed, in_order, matching, separated, tag, text_with
 from conch_gateway.tool_grammar import HERMES, JSON_LIST, Form, arguments_of, call_in, calls_in, calls_of

@@ -3,8 +3,8 @@
 The service compiles it in a process that may die of it; the gateway itself never looks into a grammar.
 """
 
+from conch_contracts.messages.tokenization import CheckGrammarRequest
 from conch_contracts.records import Dialect, Route
-from conch_contracts.tokenization import CheckGrammarRequest
 from conch_gateway.endpoints import encode
 from conch_gateway.mistakes import invalid
 from conch_gateway.structured import Constraint

@@ -12,9 +12,9 @@ from fastapi import FastAPI
 
 from conch_contracts.openai.chat import ChatCompletion, ChatCompletionRequest
 from conch_contracts.openai.completions import Completion, CompletionRequest
-from conch_contracts.openai.embeddings import EmbeddingList, EmbeddingRequest
-from conch_contracts.openai.rerank import RerankAnswer, RerankRequest
-from conch_contracts.openai.scores import SIDES, ClassificationList, ClassifyRequest, ScoreList, ScoreRequest
+from conch_contracts.openai.encoders.embeddings import EmbeddingList, EmbeddingRequest
+from conch_contracts.openai.encoders.rerank import RerankAnswer, RerankRequest
+from conch_contracts.openai.encoders.scores import SIDES, ClassificationList, ClassifyRequest, ScoreList, ScoreRequest
 from conch_contracts.records import ModelKind, Route
 from conch_gateway.body import parse
 from conch_gateway.description import CHUNKS_OR_TEXTS, errors

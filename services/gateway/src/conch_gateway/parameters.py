@@ -7,12 +7,12 @@ asked before that is in `preparation.py`.
 from dataclasses import dataclass
 from typing import TypeVar
 
-from conch_contracts.generation import Api, BackendOptions, Details, SamplingParameters
+from conch_contracts.messages.generation import Api, BackendOptions, Details, SamplingParameters
+from conch_contracts.messages.tokenization import PrepareResponse
 from conch_contracts.openai.chat import ChatCompletionRequest
 from conch_contracts.openai.completions import CompletionRequest
 from conch_contracts.openai.sampling import INT64_MAX, SamplingFields, is_on
 from conch_contracts.records import Dialect, Profile, Route, StreamUsage
-from conch_contracts.tokenization import PrepareResponse
 from conch_gateway.conversation import plain_text
 from conch_gateway.mistakes import invalid
 from conch_kit.errors import InvalidRequest

@@ -1,12 +1,12 @@
 """How the answer to a request is to be taken apart, and what the engine must be told for it; pure."""
 
-from conch_contracts.generation import SamplingParameters, ThinkingLimit
-from conch_contracts.grammar import Grammar
+from conch_contracts.messages.answer_form import THINKING_MARKS, Parsing, Thinking
+from conch_contracts.messages.generation import SamplingParameters, ThinkingLimit
+from conch_contracts.messages.grammar import Grammar
+from conch_contracts.messages.tokenization import PrepareResponse
 from conch_contracts.openai.chat import ChatCompletionRequest
 from conch_contracts.openai.sampling import SamplingFields
-from conch_contracts.parsing import THINKING_MARKS, Parsing, Thinking
 from conch_contracts.records import Route
-from conch_contracts.tokenization import PrepareResponse
 from conch_gateway import structural, thinking, tool_use
 from conch_gateway.mistakes import wrong
 from conch_gateway.structured import Constraint

@@ -4,12 +4,12 @@ import re
 from collections.abc import Sequence
 from functools import partial
 
+from conch_contracts.messages.tokenization import ChatInput, PrepareRequest
 from conch_contracts.openai.chat import ChatCompletionRequest, ChatMessage
 from conch_contracts.openai.completions import CompletionRequest
 from conch_contracts.openai.sampling import SamplingFields
 from conch_contracts.records import ContentFormat, Dialect, Route
 from conch_contracts.spec.generation import PREFIX, SUFFIX
-from conch_contracts.tokenization import ChatInput, PrepareRequest
 from conch_gateway import thinking, tool_use
 from conch_gateway.conversation import as_templates_expect, part_lengths, plain_text
 from conch_kit.errors import InvalidRequest

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import orjson
 from pydantic import ValidationError
 
-from conch_contracts.generation import Usage
 from conch_contracts.headers import RESPONSE_COMMENT, USAGE_COMMENT, WORK_COMMENT
+from conch_contracts.messages.generation import Usage
 from conch_kit.errors import ServiceError
 
 FRAME_END = b"\n\n"

@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from conch_contracts.grammar import Grammar, GrammarKind
-from conch_contracts.openai.structured import (
+from conch_contracts.messages.grammar import Grammar, GrammarKind
+from conch_contracts.openai.structured_output import (
     JsonDocument,
     JsonObjectFormat,
     JsonSchemaFormat,

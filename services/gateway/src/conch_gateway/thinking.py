@@ -6,10 +6,10 @@ it there, and templates that switch it off close it there.
 
 from collections.abc import Sequence
 
+from conch_contracts.messages.answer_form import THINKING_MARKS, ReasoningParser, Thinking, ThinkingMarks
+from conch_contracts.messages.tokenization import PrepareResponse
 from conch_contracts.openai.chat import ChatCompletionRequest
-from conch_contracts.parsing import THINKING_MARKS, ReasoningParser, Thinking, ThinkingMarks
 from conch_contracts.records import Route
-from conch_contracts.tokenization import PrepareResponse
 from conch_gateway import tool_use
 from conch_gateway.mistakes import unusable
 from conch_kit.errors import InvalidRequest

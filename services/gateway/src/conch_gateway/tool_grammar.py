@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from conch_contracts import call_marks as marks
+from conch_contracts import tool_call_marks as marks
+from conch_contracts.messages.answer_form import ToolCallParser
 from conch_contracts.openai.tools import Tool
-from conch_contracts.parsing import ToolCallParser
 from conch_gateway.closed_schemas import closed
 from conch_gateway.structural import Format, fixed, in_order, obeying, separated, tag
 

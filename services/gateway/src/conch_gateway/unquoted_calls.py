@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from conch_contracts import call_marks as marks
+from conch_contracts import tool_call_marks as marks
 from conch_contracts.openai.tools import Tool
 from conch_gateway.closed_schemas import closed
 from conch_gateway.mistakes import unusable

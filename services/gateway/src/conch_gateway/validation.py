@@ -11,9 +11,9 @@ from typing import Generic, TypeVar
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from conch_contracts.openai.api_model import ApiModel
 from conch_contracts.openai.chat import ChatCompletionRequest
 from conch_contracts.openai.completions import CompletionRequest
-from conch_contracts.openai.model import ApiModel
 from conch_contracts.openai.sampling import SamplingFields, is_on
 from conch_gateway import conversation, thinking, tool_use, unsupported
 from conch_gateway.mistakes import MAX_PARAM_CHARS, invalid, missing, wrong

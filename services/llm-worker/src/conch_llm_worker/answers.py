@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from conch_contracts.generation import Api, GenerateRequest, Usage
 from conch_contracts.headers import USAGE, WORK_COMMENT
+from conch_contracts.messages.generation import Api, GenerateRequest, Usage
 from conch_kit.asgi import Send, json_response
 from conch_kit.errors import ServiceError
 from conch_llm_worker.bodies import Choice, complete_body

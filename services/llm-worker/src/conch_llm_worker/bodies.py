@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import orjson
 
-from conch_contracts.generation import Api, GenerateRequest, Usage
+from conch_contracts.messages.generation import Api, GenerateRequest, Usage
 from conch_llm_worker.details import body_fields, ending, prompt_ids, prompt_logprobs, usage_fields
 from conch_llm_worker.generation import Finish, Step, TokenEntry
 from conch_llm_worker.logprobs import Json, chat_logprobs, completion_logprobs

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from tritonclient.grpc.service_pb2 import ModelInferResponse
 
-from conch_contracts.generation import GenerateRequest, PreparedPrompt, Usage
+from conch_contracts.messages.generation import GenerateRequest, PreparedPrompt, Usage
 from conch_kit.triton.errors import EngineError, MalformedResponse
 from conch_kit.triton.tensors import is_final
 from conch_llm_worker.answers import Answer

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 
-from conch_contracts.generation import Usage
+from conch_contracts.messages.generation import Usage
 from conch_kit.errors import ServiceError
 
 DONE = b"data: [DONE]\n\n"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import orjson
 
-from conch_contracts.generation import Api, Details, GenerateRequest, Usage
+from conch_contracts.messages.generation import Api, Details, GenerateRequest, Usage
 from conch_contracts.records import Profile
 from conch_llm_worker.chunk_frames import ChunkEnds
 from conch_llm_worker.details import ending, prompt_ids, usage_fields

@@ -6,7 +6,7 @@ here is called for it.
 
 from collections.abc import Sequence
 
-from conch_contracts.generation import Api, Details, GenerateRequest, Usage
+from conch_contracts.messages.generation import Api, Details, GenerateRequest, Usage
 from conch_contracts.records import Profile
 from conch_llm_worker.generation import Finish, TokenEntry
 from conch_llm_worker.logprobs import Json, finite

@@ -13,7 +13,7 @@ from typing import Protocol
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 from tritonclient.grpc.service_pb2 import ModelInferRequest, ModelInferResponse
 
-from conch_contracts.generation import GenerateRequest, PreparedPrompt, SamplingParameters
+from conch_contracts.messages.generation import GenerateRequest, PreparedPrompt, SamplingParameters
 from conch_contracts.names import EngineAddress
 from conch_contracts.records import Dialect
 from conch_kit.errors import InvalidRequest, UpstreamError

@@ -11,8 +11,8 @@ from typing import Protocol, assert_never
 
 import orjson
 
-from conch_contracts.generation import Api, GenerateRequest, Usage
 from conch_contracts.headers import USAGE_COMMENT
+from conch_contracts.messages.generation import Api, GenerateRequest, Usage
 from conch_kit.errors import ServiceError
 from conch_llm_worker.chunk_frames import ChunkEnds
 from conch_llm_worker.detailed_frames import DetailedFrames

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from conch_contracts.generation import GenerateRequest, PreparedPrompt
+from conch_contracts.messages.generation import GenerateRequest, PreparedPrompt
 from conch_kit.triton.errors import MalformedResponse
 from conch_llm_worker.detokenizer import Detokenizer
 from conch_llm_worker.dialects.deltas import EngineEnd, Logprobs, TokenDelta

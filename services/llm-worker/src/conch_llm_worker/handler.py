@@ -4,7 +4,7 @@ import asyncio
 import logging
 from typing import Protocol
 
-from conch_contracts.generation import GenerateRequest
+from conch_contracts.messages.generation import GenerateRequest
 from conch_contracts.names import Digest
 from conch_kit.asgi import ClientGone, Receive, Scope, Send
 from conch_kit.connection import connection

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from conch_contracts.generation import Usage
+from conch_contracts.messages.generation import Usage
 from conch_kit.metrics import outcomes
 
 

@@ -5,7 +5,7 @@ An engine that searches with beams has put them in their order by itself.
 
 from collections.abc import Sequence
 
-from conch_contracts.generation import GenerateRequest
+from conch_contracts.messages.generation import GenerateRequest
 from conch_llm_worker.bodies import Choice
 
 

@@ -4,7 +4,7 @@ The engine itself ends at its limit and at ending ids; stop strings are found he
 own numbers where it says them, else by the model's tokenizer, which is off by the tokens that have no text.
 """
 
-from conch_contracts.generation import GenerateRequest, PreparedPrompt
+from conch_contracts.messages.generation import GenerateRequest, PreparedPrompt
 from conch_kit.triton.errors import MalformedResponse
 from conch_llm_worker.dialects.deltas import EngineEnd, Logprobs, TokenDelta
 from conch_llm_worker.generation import Finish, Rules, Step

@@ -13,8 +13,8 @@ from typing import cast
 
 import jinja2
 
+from conch_contracts.messages.tokenization import ChatInput
 from conch_contracts.records import ContentFormat
-from conch_contracts.tokenization import ChatInput
 from conch_kit.errors import InvalidRequest
 from conch_tokenizer.content import fitted, taken
 from conch_tokenizer.control_tokens import ControlTokens

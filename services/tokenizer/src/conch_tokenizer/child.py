@@ -14,9 +14,14 @@ from typing import assert_never
 import orjson
 from pydantic import BaseModel, ValidationError
 
-from conch_contracts.encoding import PrepareRowsRequest
+from conch_contracts.messages.encoding import PrepareRowsRequest
+from conch_contracts.messages.tokenization import (
+    CheckGrammarRequest,
+    DetokenizeRequest,
+    PrepareRequest,
+    TokenizeRequest,
+)
 from conch_contracts.names import Digest
-from conch_contracts.tokenization import CheckGrammarRequest, DetokenizeRequest, PrepareRequest, TokenizeRequest
 from conch_kit.errors import InvalidRequest
 from conch_tokenizer import frames, operations, rows
 from conch_tokenizer.chat import ChatRenderer

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from jinja2 import nodes
 from transformers.utils.chat_template_utils import _compile_jinja_template
 
-from conch_contracts.tokenization import ChatInput
+from conch_contracts.messages.tokenization import ChatInput
 from conch_tokenizer.control_tokens import ControlTokens
 from conch_tokenizer.part_loops import Takes, taken_by
 

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from conch_contracts.messages.tokenization import CheckGrammarRequest
 from conch_contracts.names import Digest
-from conch_contracts.tokenization import CheckGrammarRequest
 from conch_guidance.compiler import GrammarCompiler
 from conch_guidance.errors import UnusableGrammar
 from conch_kit.errors import InvalidRequest

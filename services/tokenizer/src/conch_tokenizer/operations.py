@@ -7,8 +7,8 @@ reads them. `Workbench` is what they need besides the message.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from conch_contracts.generation import PreparedPrompt
-from conch_contracts.tokenization import (
+from conch_contracts.messages.generation import PreparedPrompt
+from conch_contracts.messages.tokenization import (
     ChatInput,
     DetokenizeRequest,
     DetokenizeResponse,

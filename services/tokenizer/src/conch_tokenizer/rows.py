@@ -5,7 +5,7 @@ Many short texts come at once, so they are encoded together.
 
 from collections.abc import Sequence
 
-from conch_contracts.encoding import PrepareRowsRequest, PrepareRowsResponse, Row
+from conch_contracts.messages.encoding import PrepareRowsRequest, PrepareRowsResponse, Row
 from conch_kit.errors import InvalidRequest
 from conch_tokenizer.operations import Workbench
 

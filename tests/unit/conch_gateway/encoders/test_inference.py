@@ -9,7 +9,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from conch_contracts.encoding import EncodeRequest, PrepareRowsRequest
+from conch_contracts.messages.encoding import EncodeRequest, PrepareRowsRequest
 from conch_contracts.names import DETOKENIZE_PATH, ENCODE_PATH, PREPARE_ROWS_PATH, TOKENIZE_PATH, EngineAddress
 from conch_contracts.records import (
     Activation,

@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
-from conch_contracts.openai.encoders import MAX_INPUTS
+from conch_contracts.openai.encoders.fields import MAX_INPUTS
 from conch_contracts.records import EncoderProfile, ModelKind
 from conch_gateway.lengths import MANY
 from testkit.encoder_gateway import serving

@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from conch_contracts.names import ENCODE_PATH, PREPARE_ROWS_PATH
-from conch_contracts.openai.scores import SIDES
+from conch_contracts.openai.encoders.scores import SIDES
 from conch_contracts.records import Activation, EncoderProfile, ModelKind
 from testkit.encoder_gateway import serving
 from testkit.gateway import answered

@@ -5,8 +5,8 @@ from typing import Any
 import orjson
 import pytest
 
+from conch_contracts.messages.answer_form import ToolCallParser
 from conch_contracts.names import TOKENIZE_PATH
-from conch_contracts.parsing import ToolCallParser
 from conch_contracts.records import ChatProfile, ContentFormat
 from testkit.gateway import answered, gateway, route, snapshot
 

@@ -5,7 +5,7 @@ from itertools import count
 import pytest
 from pydantic import TypeAdapter
 
-from conch_contracts.openai.response_items import InputItem, StoredItem
+from conch_contracts.openai.responses.items import InputItem, StoredItem
 from conch_gateway.responses.conversation import kept, messages
 
 ITEMS: TypeAdapter[list[InputItem]] = TypeAdapter(list[InputItem])

@@ -5,9 +5,9 @@ import re
 import orjson
 import pytest
 
-from conch_contracts.generation import GenerateRequest
+from conch_contracts.messages.answer_form import ToolCallParser
+from conch_contracts.messages.generation import GenerateRequest
 from conch_contracts.names import CHECK_GRAMMAR_PATH, GENERATE_PATH, PREPARE_PATH
-from conch_contracts.parsing import ToolCallParser
 from conch_contracts.records import ChatProfile
 from conch_gateway.auth import ApiKeys
 from testkit.gateway import FakeAnswer, MemoryResponses, answered, gateway, lost, route, snapshot, streamed

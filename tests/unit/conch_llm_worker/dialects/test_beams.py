@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from conch_contracts.generation import GenerateRequest, SamplingParameters
-from conch_contracts.grammar import Grammar, GrammarKind
+from conch_contracts.messages.generation import GenerateRequest, SamplingParameters
+from conch_contracts.messages.grammar import Grammar, GrammarKind
 from conch_contracts.records import Dialect
 from conch_kit.errors import InvalidRequest
 from conch_kit.triton.errors import MalformedResponse

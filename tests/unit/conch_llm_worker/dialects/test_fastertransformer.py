@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from conch_contracts.generation import Api, Details
+from conch_contracts.messages.generation import Api, Details
 from conch_contracts.records import Dialect
 from conch_kit.errors import InvalidRequest
 from conch_kit.triton.errors import MalformedResponse

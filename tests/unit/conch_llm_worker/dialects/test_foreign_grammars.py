@@ -3,7 +3,7 @@ import re
 
 import pytest
 
-from conch_contracts.grammar import Grammar, GrammarKind
+from conch_contracts.messages.grammar import Grammar, GrammarKind
 from conch_kit.errors import InvalidRequest
 from conch_llm_worker.dialects.foreign_grammars import Guide, tensorrtllm_guide, vllm_guidance
 

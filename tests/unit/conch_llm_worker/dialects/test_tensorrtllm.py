@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from conch_contracts.generation import Api, Details, PreparedPrompt
-from conch_contracts.grammar import Grammar, GrammarKind
+from conch_contracts.messages.generation import Api, Details, PreparedPrompt
+from conch_contracts.messages.grammar import Grammar, GrammarKind
 from conch_contracts.records import Dialect, TextOutput
 from conch_kit.errors import InvalidRequest
 from conch_kit.triton.errors import MalformedResponse

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from conch_contracts.generation import SamplingParameters
+from conch_contracts.messages.generation import SamplingParameters
 from conch_kit.errors import InvalidRequest
 from conch_kit.triton.errors import MalformedResponse
 from conch_llm_worker.dialects import tokens

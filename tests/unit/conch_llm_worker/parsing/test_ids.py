@@ -2,7 +2,7 @@ import re
 
 import pytest
 
-from conch_contracts.parsing import Parsing, ToolCallParser
+from conch_contracts.messages.answer_form import Parsing, ToolCallParser
 from conch_llm_worker.parsing.ids import call_ids
 from testkit.transcripts import thoughts, tools
 

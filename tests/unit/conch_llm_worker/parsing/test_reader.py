@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conch_contracts.parsing import Parsing, ToolCallParser
+from conch_contracts.messages.answer_form import Parsing, ToolCallParser
 from conch_llm_worker.parsing.events import (
     CallArguments,
     CallBegin,

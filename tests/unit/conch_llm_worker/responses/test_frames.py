@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from conch_contracts.generation import Api, GenerateRequest, Usage
+from conch_contracts.messages.generation import Api, GenerateRequest, Usage
 from conch_kit.errors import RateLimited, ServiceError, UpstreamError
 from conch_llm_worker.frames import frames_for
 from conch_llm_worker.generation import Finish, Step, TokenEntry

@@ -4,8 +4,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from conch_contracts.openai.answers import Origin, PromptLogprobs
-from conch_contracts.openai.model import ApiModel
+from conch_contracts.openai.answer_fields import Origin, PromptLogprobs
+from conch_contracts.openai.api_model import ApiModel
 from conch_contracts.openai.sampling import INT32_MAX, MAX_ALTERNATIVES, SamplingFields, TokenIds
 from conch_contracts.openai.usage import CompletionUsage
 

@@ -1,6 +1,6 @@
 """The one shape of every error."""
 
-from conch_contracts.openai.model import ApiModel
+from conch_contracts.openai.api_model import ApiModel
 
 
 class ErrorDetail(ApiModel):

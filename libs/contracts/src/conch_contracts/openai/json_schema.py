@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from conch_contracts.openai.model import ApiModel
+from conch_contracts.openai.api_model import ApiModel
 
 Path = tuple[str | int, ...]
 Kind = Literal["string", "number", "integer", "boolean", "object", "array", "null"]

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from conch_contracts.openai.model import ApiModel
+from conch_contracts.openai.api_model import ApiModel
 
 
 class ModelPermission(ApiModel):

@@ -4,9 +4,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from conch_contracts.openai.model import ApiModel as ApiModel
-from conch_contracts.openai.model import MetadataKey, MetadataText
-from conch_contracts.openai.structured import StructuredFields
+from conch_contracts.openai.api_model import ApiModel as ApiModel
+from conch_contracts.openai.api_model import MetadataKey, MetadataText
+from conch_contracts.openai.structured_output import StructuredFields
 
 MAX_CHOICES = 8
 MAX_STOP_STRINGS = 16

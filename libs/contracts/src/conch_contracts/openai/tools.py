@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from conch_contracts.openai.api_model import ApiModel
 from conch_contracts.openai.json_schema import JsonSchema
-from conch_contracts.openai.model import ApiModel
 
 MAX_TOOLS = 128
 MAX_CALLS = 128

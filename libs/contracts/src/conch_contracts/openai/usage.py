@@ -1,6 +1,6 @@
 """Tokens that a request used, as clients see them."""
 
-from conch_contracts.openai.model import ApiModel
+from conch_contracts.openai.api_model import ApiModel
 
 
 class CompletionDetails(ApiModel):

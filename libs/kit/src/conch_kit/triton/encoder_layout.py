@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from tritonclient.grpc.model_config_pb2 import DataType, ModelConfig, ModelInput, ModelOutput
 
-from conch_contracts import encoder_dialect as dialect
+from conch_contracts.dialects import encoder as dialect
 
 MAX_ROWS = 256
 ROWS_WITHOUT_A_LIMIT = 32

@@ -2,10 +2,10 @@
 
 from fastapi import FastAPI
 
-from conch_contracts.openai.embeddings import EmbeddingList, EmbeddingRequest, PooledList, PoolingRequest
-from conch_contracts.openai.rerank import RerankAnswer, RerankRequest
-from conch_contracts.openai.scores import ClassificationList, ClassifyRequest, ScoreList, ScoreRequest
-from conch_contracts.openai.tokens import DetokenizeAnswer, DetokenizeRequest, TokenizeAnswer, TokenizeRequest
+from conch_contracts.openai.encoders.embeddings import EmbeddingList, EmbeddingRequest, PooledList, PoolingRequest
+from conch_contracts.openai.encoders.rerank import RerankAnswer, RerankRequest
+from conch_contracts.openai.encoders.scores import ClassificationList, ClassifyRequest, ScoreList, ScoreRequest
+from conch_contracts.openai.tokenizing import DetokenizeAnswer, DetokenizeRequest, TokenizeAnswer, TokenizeRequest
 from conch_gateway.description import errors
 from conch_gateway.encoders.tokens import DETOKENIZE_PATHS, TOKENIZE_PATHS
 

@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from conch_contracts.openai.embeddings import EmbeddingRequest, PoolingRequest
-from conch_contracts.openai.encoders import EncoderFields, TextInput
-from conch_contracts.openai.rerank import RerankRequest
-from conch_contracts.openai.scores import ClassifyRequest, ScoreRequest
+from conch_contracts.openai.encoders.embeddings import EmbeddingRequest, PoolingRequest
+from conch_contracts.openai.encoders.fields import EncoderFields, TextInput
+from conch_contracts.openai.encoders.rerank import RerankRequest
+from conch_contracts.openai.encoders.scores import ClassifyRequest, ScoreRequest
 from conch_contracts.records import ModelKind, Profile, Route
 from conch_gateway import conversation
 from conch_gateway.body import parse

@@ -12,8 +12,8 @@ from os import urandom
 
 import orjson
 
-from conch_contracts.encoding import EncodeRequest, EncoderTarget, PrepareRowsResponse, Row
 from conch_contracts.headers import CACHE
+from conch_contracts.messages.encoding import EncodeRequest, EncoderTarget, PrepareRowsResponse, Row
 from conch_contracts.records import Engine
 from conch_gateway.admission import Claim
 from conch_gateway.dispatch import Dispatch

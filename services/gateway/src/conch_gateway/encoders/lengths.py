@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from conch_contracts.openai.encoders import MAX_INPUTS
+from conch_contracts.openai.encoders.fields import MAX_INPUTS
 from conch_contracts.records import ModelKind
 from conch_gateway.lengths import excess
 from conch_kit.errors import InvalidRequest

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import orjson
 
-from conch_contracts.openai.rerank import RerankRequest
+from conch_contracts.openai.encoders.rerank import RerankRequest
 from conch_contracts.openai.sampling import is_on
 from conch_contracts.records import Route
 from conch_gateway.encoders.texts import Head, Shape, documents

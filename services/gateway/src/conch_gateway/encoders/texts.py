@@ -4,14 +4,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from conch_contracts.encoding import PrepareRowsRequest, Task
+from conch_contracts.messages.encoding import PrepareRowsRequest, Task
+from conch_contracts.messages.tokenization import ChatInput
 from conch_contracts.openai.chat import ChatMessage
-from conch_contracts.openai.embeddings import EmbeddingRequest, InputFields, PoolingRequest
-from conch_contracts.openai.encoders import Activated, EncoderFields, TextContent, TextInput, plain
-from conch_contracts.openai.rerank import DocumentText, RerankRequest
-from conch_contracts.openai.scores import SIDES, ClassifyRequest, ScoreRequest, Side
+from conch_contracts.openai.encoders.embeddings import EmbeddingRequest, InputFields, PoolingRequest
+from conch_contracts.openai.encoders.fields import Activated, EncoderFields, TextContent, TextInput, plain
+from conch_contracts.openai.encoders.rerank import DocumentText, RerankRequest
+from conch_contracts.openai.encoders.scores import SIDES, ClassifyRequest, ScoreRequest, Side
 from conch_contracts.records import Activation, ModelKind, Route
-from conch_contracts.tokenization import ChatInput
 from conch_gateway.encoders.names import Names, TextField, text_field
 from conch_gateway.mistakes import invalid, missing, wrong
 from conch_gateway.preparation import check_vocabulary, rendering

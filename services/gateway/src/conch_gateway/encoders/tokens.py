@@ -7,9 +7,9 @@ from functools import partial
 
 import orjson
 
-from conch_contracts import tokenization
+from conch_contracts.messages import tokenization
 from conch_contracts.openai.chat import ChatMessage
-from conch_contracts.openai.tokens import DetokenizeRequest, TokenizeRequest
+from conch_contracts.openai.tokenizing import DetokenizeRequest, TokenizeRequest
 from conch_contracts.records import ModelKind, Route
 from conch_gateway import conversation, tool_use
 from conch_gateway.body import parse

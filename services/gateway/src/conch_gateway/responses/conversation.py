@@ -6,7 +6,7 @@ Kept items are plain JSON objects in the form of `StoredItem`: what was validate
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, assert_never
 
-from conch_contracts.openai.response_items import (
+from conch_contracts.openai.responses.items import (
     CallItem,
     CallOutputItem,
     InputItem,

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from conch_contracts.generation import Api
+from conch_contracts.messages.generation import Api
 from conch_contracts.openai.chat import ChatCompletionRequest
-from conch_contracts.openai.responses import ResponsesRequest
+from conch_contracts.openai.responses.response import ResponsesRequest
 from conch_contracts.records import Profile
 from conch_gateway import parameters, preparation, validation
 from conch_gateway.endpoints import Endpoint, Understood

@@ -6,7 +6,7 @@ read → validate → restore the conversation → … → keep → tell that th
 from functools import partial
 from os import urandom
 
-from conch_contracts.openai.responses import ResponsesRequest
+from conch_contracts.openai.responses.response import ResponsesRequest
 from conch_gateway.body import parse
 from conch_gateway.exchange import Exchange
 from conch_gateway.front import Front, off_loop

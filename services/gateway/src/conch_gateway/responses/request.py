@@ -9,7 +9,13 @@ from contextlib import contextmanager
 
 from conch_contracts import capabilities
 from conch_contracts.openai.chat import ChatCompletionRequest
-from conch_contracts.openai.responses import AllowedTools, ChosenFunction, FunctionTool, PlainFormat, ResponsesRequest
+from conch_contracts.openai.responses.response import (
+    AllowedTools,
+    ChosenFunction,
+    FunctionTool,
+    PlainFormat,
+    ResponsesRequest,
+)
 from conch_contracts.openai.sampling import DrawingFields, is_on
 from conch_gateway import unsupported as unsupported_fields
 from conch_gateway.mistakes import missing, unsupported, wrong

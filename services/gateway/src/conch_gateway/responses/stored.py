@@ -6,7 +6,7 @@ import orjson
 from fastapi import FastAPI, Query, Request
 from fastapi import Response as HttpResponse
 
-from conch_contracts.openai.responses import DeletedResponse, Includable, Response, StoredItemList
+from conch_contracts.openai.responses.response import DeletedResponse, Includable, Response, StoredItemList
 from conch_gateway.description import errors
 from conch_gateway.exchange import EXCHANGE, Exchange
 from conch_gateway.mistakes import unsupported

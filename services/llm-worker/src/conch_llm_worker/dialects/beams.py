@@ -4,7 +4,7 @@ One call searches with all beams. The last message holds them, the best first, p
 how long each is. Searching is not drawing: the seed changes nothing, and `top_k` and `top_p` are not sent.
 """
 
-from conch_contracts.generation import SamplingParameters
+from conch_contracts.messages.generation import SamplingParameters
 from conch_kit.errors import InvalidRequest
 from conch_kit.triton.errors import MalformedResponse
 from conch_kit.triton.layout import Layout

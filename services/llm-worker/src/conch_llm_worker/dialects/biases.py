@@ -3,7 +3,7 @@
 import math
 from array import array
 
-from conch_contracts.generation import SamplingParameters
+from conch_contracts.messages.generation import SamplingParameters
 
 
 def whole_bias(sampling: SamplingParameters, size: int) -> bytes:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from tritonclient.grpc.service_pb2 import ModelInferResponse
 
-from conch_contracts.generation import GenerateRequest, SamplingParameters
+from conch_contracts.messages.generation import GenerateRequest, SamplingParameters
 from conch_kit.errors import InvalidRequest
 from conch_kit.triton.errors import MalformedResponse
 from conch_kit.triton.layout import Layout

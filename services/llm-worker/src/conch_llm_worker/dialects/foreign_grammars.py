@@ -9,7 +9,7 @@ import json
 import re
 from typing import NamedTuple, assert_never
 
-from conch_contracts.grammar import Grammar, GrammarKind
+from conch_contracts.messages.grammar import Grammar, GrammarKind
 from conch_kit.errors import InvalidRequest
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from conch_contracts.generation import GenerateRequest, PreparedPrompt, SamplingParameters
+from conch_contracts.messages.generation import GenerateRequest, PreparedPrompt, SamplingParameters
 from conch_kit.triton.layout import Layout
 
 

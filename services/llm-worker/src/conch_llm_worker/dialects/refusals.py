@@ -7,7 +7,7 @@ model lacks, because it declares no tensor for it, is refused by its dialect wit
 from collections.abc import Iterator
 
 from conch_contracts.capabilities import Feature, lack
-from conch_contracts.generation import Api, GenerateRequest, SamplingParameters
+from conch_contracts.messages.generation import Api, GenerateRequest, SamplingParameters
 from conch_kit.errors import InvalidRequest
 
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 
 from tritonclient.grpc.service_pb2 import ModelInferResponse
 
-from conch_contracts import tensorrtllm_dialect as wire
-from conch_contracts.generation import SamplingParameters
+from conch_contracts.dialects import tensorrtllm as wire
+from conch_contracts.messages.generation import SamplingParameters
 from conch_contracts.records import Dialect, TextOutput
 from conch_kit.errors import InvalidRequest
 from conch_kit.triton.errors import MalformedResponse

@@ -9,8 +9,8 @@ from typing import Protocol
 
 from tritonclient.grpc.service_pb2 import ModelInferResponse
 
-from conch_contracts import vllm_dialect as wire
-from conch_contracts.generation import Api
+from conch_contracts.dialects import vllm as wire
+from conch_contracts.messages.generation import Api
 from conch_contracts.records import TextOutput
 from conch_kit.errors import InvalidRequest
 from conch_kit.triton.errors import MalformedResponse

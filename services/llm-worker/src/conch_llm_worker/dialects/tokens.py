@@ -1,12 +1,12 @@
-"""The `tokens` dialect (`conch_contracts.tokens_dialect`): ids and JSON parameters in, ids out."""
+"""The `tokens` dialect (`conch_contracts.dialects.tokens`): ids and JSON parameters in, ids out."""
 
 from collections.abc import Sequence
 from typing import TypeVar
 
 from tritonclient.grpc.service_pb2 import ModelInferResponse
 
-from conch_contracts import tokens_dialect as wire
-from conch_contracts.generation import GenerateRequest, SamplingParameters
+from conch_contracts.dialects import tokens as wire
+from conch_contracts.messages.generation import GenerateRequest, SamplingParameters
 from conch_kit.triton.errors import MalformedResponse
 from conch_kit.triton.tensors import Outputs, add_input, new_request
 from conch_llm_worker.dialects.deltas import Dispatch, EngineEnd, Logprobs, TokenDelta

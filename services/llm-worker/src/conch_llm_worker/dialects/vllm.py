@@ -11,8 +11,8 @@ from collections.abc import Mapping
 import orjson
 from tritonclient.grpc.service_pb2 import ModelInferResponse
 
-from conch_contracts import vllm_dialect as wire
-from conch_contracts.generation import BackendOptions
+from conch_contracts.dialects import vllm as wire
+from conch_contracts.messages.generation import BackendOptions
 from conch_contracts.records import Dialect, TextOutput
 from conch_kit.triton.errors import MalformedResponse
 from conch_kit.triton.layout import Inputs

@@ -12,8 +12,8 @@ import re
 
 import orjson
 
-from conch_contracts import call_marks as marks
-from conch_contracts.parsing import Calls
+from conch_contracts import tool_call_marks as marks
+from conch_contracts.messages.answer_form import Calls
 from conch_llm_worker.parsing.tagged_values import Tags, tagged_value
 from conch_llm_worker.parsing.tape import NoCall, Steps, Tape, attempt, expect, skip_space, text_until, until, until_any
 from conch_llm_worker.partials import Words

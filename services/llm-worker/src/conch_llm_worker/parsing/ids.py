@@ -4,7 +4,7 @@ import secrets
 import string
 from collections.abc import Callable
 
-from conch_contracts.parsing import Parsing, ToolCallParser
+from conch_contracts.messages.answer_form import Parsing, ToolCallParser
 
 _MISTRAL_CHARS = string.ascii_letters + string.digits
 _MISTRAL_LENGTH = 9

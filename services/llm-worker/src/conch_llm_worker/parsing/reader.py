@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from conch_contracts.parsing import THINKING_MARKS, Parsing
+from conch_contracts.messages.answer_form import THINKING_MARKS, Parsing
 from conch_llm_worker.parsing.events import Content, Event, Reasoning
 from conch_llm_worker.parsing.families import FAMILIES, SPECIAL_MARKS
 from conch_llm_worker.parsing.reasoning import reasoning

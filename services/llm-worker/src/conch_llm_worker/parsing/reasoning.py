@@ -4,7 +4,7 @@ The opening mark counts only there: a model that writes about the mark further o
 around the marks belong to neither part.
 """
 
-from conch_contracts.parsing import THINKING_MARKS, Thinking
+from conch_contracts.messages.answer_form import THINKING_MARKS, Thinking
 from conch_llm_worker.parsing.tape import Steps, Tape, text_until, word_ahead
 from conch_llm_worker.partials import Words
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 import orjson
 
-from conch_contracts.generation import GenerateRequest, Usage
+from conch_contracts.messages.generation import GenerateRequest, Usage
 from conch_kit.errors import RateLimited, ServiceError
 from conch_llm_worker.generation import Finish
 from conch_llm_worker.logprobs import Json

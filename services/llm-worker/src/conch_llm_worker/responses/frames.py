@@ -1,7 +1,7 @@
 """The stream of an answer: what `frames.py` is to the other two APIs."""
 
-from conch_contracts.generation import GenerateRequest, Usage
 from conch_contracts.headers import RESPONSE_COMMENT
+from conch_contracts.messages.generation import GenerateRequest, Usage
 from conch_kit.errors import ServiceError
 from conch_llm_worker.generation import Finish, Step
 from conch_llm_worker.responses.body import ResponseBody, item_status

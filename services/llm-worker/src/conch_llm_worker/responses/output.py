@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import assert_never
 
-from conch_contracts.generation import GenerateRequest
+from conch_contracts.messages.generation import GenerateRequest
 from conch_llm_worker.generation import Step, TokenEntry
 from conch_llm_worker.logprobs import Json
 from conch_llm_worker.parsing.events import (

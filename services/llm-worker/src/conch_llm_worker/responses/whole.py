@@ -1,6 +1,6 @@
 """The answer in one piece: what `bodies.py` is to the other two APIs."""
 
-from conch_contracts.generation import GenerateRequest, Usage
+from conch_contracts.messages.generation import GenerateRequest, Usage
 from conch_llm_worker.generation import Finish, Step
 from conch_llm_worker.responses.body import ResponseBody, item_status
 from conch_llm_worker.responses.output import Output

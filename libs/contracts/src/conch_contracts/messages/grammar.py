@@ -6,7 +6,7 @@ engine that can mask logits obeys it, a dialect with fields of its own translate
 
 from enum import StrEnum
 
-from conch_contracts.message import Message
+from conch_contracts.messages.message import Message
 
 
 class GrammarKind(StrEnum):

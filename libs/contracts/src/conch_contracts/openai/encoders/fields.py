@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from conch_contracts.openai.api_model import ApiModel, Metadata
 from conch_contracts.openai.chat import MAX_MESSAGES, MAX_PARTS, ChatMessage, TextPart
-from conch_contracts.openai.model import ApiModel, Metadata
 from conch_contracts.openai.sampling import INT32_MAX, MAX_USER_CHARS, Priority, RequestName, TokenIds
 
 MAX_INPUTS = 2048

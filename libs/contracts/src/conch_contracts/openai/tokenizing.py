@@ -4,8 +4,8 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from conch_contracts.openai.api_model import ApiModel
 from conch_contracts.openai.chat import MAX_MESSAGES, MAX_TEMPLATE_ARGUMENTS, MAX_TEMPLATE_CHARS, ChatMessage
-from conch_contracts.openai.model import ApiModel
 from conch_contracts.openai.sampling import TokenId
 from conch_contracts.openai.tools import MAX_TOOLS, Tool
 

@@ -13,10 +13,10 @@ from typing import Any
 
 from pydantic import Field
 
-from conch_contracts.grammar import Grammar
-from conch_contracts.message import Message
+from conch_contracts.messages.answer_form import Parsing
+from conch_contracts.messages.grammar import Grammar
+from conch_contracts.messages.message import Message
 from conch_contracts.names import EngineAddress
-from conch_contracts.parsing import Parsing
 from conch_contracts.records import BundleDigest, Dialect, Profile, TextOutput
 
 

@@ -9,10 +9,10 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from conch_contracts.message import Message
+from conch_contracts.messages.message import Message
+from conch_contracts.messages.tokenization import ChatInput
 from conch_contracts.names import EngineAddress
 from conch_contracts.records import Activation, BundleDigest, Pooling
-from conch_contracts.tokenization import ChatInput
 
 
 class Row(Message):

@@ -4,8 +4,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from conch_contracts.openai.encoders import EncoderUsage, TextInput
-from conch_contracts.openai.model import ApiModel
+from conch_contracts.openai.api_model import ApiModel
+from conch_contracts.openai.encoders.fields import EncoderUsage, TextInput
 from conch_contracts.openai.sampling import INT32_MAX
 
 

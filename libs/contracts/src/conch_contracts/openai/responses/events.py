@@ -4,10 +4,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from conch_contracts.openai.api_model import ApiModel
 from conch_contracts.openai.chat import TokenLogprob
-from conch_contracts.openai.model import ApiModel
-from conch_contracts.openai.response_items import AnswerText, OutputItem, ReasoningText
-from conch_contracts.openai.responses import Response
+from conch_contracts.openai.responses.items import AnswerText, OutputItem, ReasoningText
+from conch_contracts.openai.responses.response import Response
 
 
 class NumberedEvent(ApiModel):

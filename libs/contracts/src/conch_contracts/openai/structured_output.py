@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from conch_contracts.openai.model import ApiModel
+from conch_contracts.openai.api_model import ApiModel
 
 MAX_CHOICE_CHARS = 1024
 MAX_CHOICES_LISTED = 1024

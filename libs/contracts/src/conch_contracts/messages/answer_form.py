@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from pydantic import Field
 
-from conch_contracts.message import Message
+from conch_contracts.messages.message import Message
 
 
 class ReasoningParser(StrEnum):

@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, Tag
 
+from conch_contracts.openai.api_model import ApiModel
 from conch_contracts.openai.chat import MAX_PARTS, TokenLogprob
-from conch_contracts.openai.model import ApiModel
 
 ItemStatus = Literal["in_progress", "completed", "incomplete"]
 ItemId = Annotated[str, Field(max_length=128)]

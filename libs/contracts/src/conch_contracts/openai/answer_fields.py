@@ -1,6 +1,6 @@
 """What answers of chats and of text completions have in common."""
 
-from conch_contracts.openai.model import ApiModel
+from conch_contracts.openai.api_model import ApiModel
 
 
 class PromptToken(ApiModel):

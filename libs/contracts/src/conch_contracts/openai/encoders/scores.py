@@ -2,8 +2,8 @@
 
 from typing import Literal
 
-from conch_contracts.openai.encoders import Activated, EncoderUsage, Text, TextContent, TextInput, Texts
-from conch_contracts.openai.model import ApiModel
+from conch_contracts.openai.api_model import ApiModel
+from conch_contracts.openai.encoders.fields import Activated, EncoderUsage, Text, TextContent, TextInput, Texts
 
 Side = Text | Texts | TextContent
 SIDES = (("text_1", "text_2"), ("data_1", "data_2"), ("queries", "documents"), ("queries", "items"))

@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from conch_contracts.openai.encoders import MAX_INPUTS, Activated, EncoderUsage, Text, TextContent
-from conch_contracts.openai.model import ApiModel
+from conch_contracts.openai.api_model import ApiModel
+from conch_contracts.openai.encoders.fields import MAX_INPUTS, Activated, EncoderUsage, Text, TextContent
 from conch_contracts.openai.sampling import INT32_MAX, Switch
 
 

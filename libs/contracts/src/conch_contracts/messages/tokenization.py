@@ -4,9 +4,9 @@ from typing import Any
 
 from pydantic import Field
 
-from conch_contracts.generation import PreparedPrompt
-from conch_contracts.grammar import Grammar
-from conch_contracts.message import Message
+from conch_contracts.messages.generation import PreparedPrompt
+from conch_contracts.messages.grammar import Grammar
+from conch_contracts.messages.message import Message
 from conch_contracts.records import BundleDigest, ContentFormat
 
 

@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from conch_contracts.openai.api_model import ApiModel, Metadata
 from conch_contracts.openai.json_schema import JsonSchema
-from conch_contracts.openai.model import ApiModel, Metadata
-from conch_contracts.openai.response_items import InputItem, OutputItem, StoredItem
+from conch_contracts.openai.responses.items import InputItem, OutputItem, StoredItem
 from conch_contracts.openai.sampling import INT32_MAX, MAX_ALTERNATIVES, MAX_USER_CHARS, DrawingFields, Switch
 
 MAX_ITEMS = 4096

@@ -1,0 +1,1 @@
+"""The tensors that workers and engines exchange: one module a dialect, names and shapes only."""

@@ -1,0 +1,1 @@
+"""What Conch's own processes send each other over HTTP; clients never see these types."""
