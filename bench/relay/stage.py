@@ -16,12 +16,12 @@ from bench.processes import PYTHON, CannotMeasure, below, free_port, running, ta
 from bench.relay.nginx import proxy
 from conch_contracts.names import LOCAL_NAMESPACE, Digest, EngineAddress, ModelId, ServedName, WorkerUrl
 from conch_contracts.records import Dialect, Engine, ModelKind, Pool, Route
-from conch_kit import redis_binary
-from conch_kit.bundle_store import BundleStore
-from conch_kit.bundles import pack
-from conch_kit.heartbeat import HeartbeatWriter
-from conch_kit.redis_client import RedisClient
-from conch_kit.registry_writer import RegistryWriter
+from conch_kit.bundles.archive import pack
+from conch_kit.bundles.store import BundleStore
+from conch_kit.redis.client import RedisClient
+from conch_kit.registry.heartbeat import HeartbeatWriter
+from conch_kit.registry.writer import RegistryWriter
+from conch_operator.local import redis_binary
 
 NGINX, GATEWAY, TOKENIZER, WORKER, REDIS = "nginx", "gateway", "tokenizer", "scripted worker", "redis"
 API_KEY = "bench"

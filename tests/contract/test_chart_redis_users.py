@@ -19,13 +19,13 @@ from conch_contracts.names import (
     workers_key,
 )
 from conch_contracts.records import Pool
-from conch_kit.bundle_store import BundleStore
-from conch_kit.bundles import digest
-from conch_kit.heartbeat import GatewayBeatWriter, HeartbeatWriter
-from conch_kit.redis_client import RedisClient
-from conch_kit.redis_connection import RegistryError
-from conch_kit.registry_reader import RegistryReader
-from conch_kit.registry_writer import RegistryWriter
+from conch_kit.bundles.archive import digest
+from conch_kit.bundles.store import BundleStore
+from conch_kit.redis.client import RedisClient
+from conch_kit.redis.connection import RegistryError
+from conch_kit.registry.heartbeat import GatewayBeatWriter, HeartbeatWriter
+from conch_kit.registry.reader import RegistryReader
+from conch_kit.registry.writer import RegistryWriter
 from testkit.chart import Rendered
 from testkit.patient_redis import patient_redis
 from testkit.records import engine, listing, route

@@ -14,15 +14,15 @@ from contextlib import AsyncExitStack
 from conch_contracts.records import Pool
 from conch_kit import logs
 from conch_kit import metrics as kit_metrics
-from conch_kit.admin import Health
-from conch_kit.asgi import Receive, Scope, Send, respond
-from conch_kit.bundle_store import BundleStore
-from conch_kit.redis_client import RedisClient
-from conch_kit.registry_reader import RegistryReader
-from conch_kit.registry_writer import Fenced, RegistryWriter
-from conch_kit.service import run, serve
+from conch_kit.bundles.store import BundleStore
+from conch_kit.http.admin import Health
+from conch_kit.http.asgi import Receive, Scope, Send, respond
+from conch_kit.redis.client import RedisClient
+from conch_kit.registry.reader import RegistryReader
+from conch_kit.registry.snapshot import Snapshot
+from conch_kit.registry.writer import Fenced, RegistryWriter
+from conch_kit.service.serve import run, serve
 from conch_kit.settings import StartupError, load, redacted
-from conch_kit.snapshot import Snapshot
 from conch_kit.triton.client import TritonClient
 from conch_kit.triton.http_client import TritonHttp
 from conch_operator.handlers import Ears, watching

@@ -16,9 +16,9 @@ from typing import Protocol, TypeVar
 from conch_contracts.modeldeployment import ModelSpec
 from conch_contracts.names import Digest, EngineAddress, ModelId
 from conch_contracts.records import GatewayBeat, Pool
-from conch_kit.bundles import BundleError
-from conch_kit.redis_connection import RegistryError, RegistryUnavailable
-from conch_kit.snapshot import Snapshot
+from conch_kit.bundles.archive import BundleError
+from conch_kit.redis.connection import RegistryError, RegistryUnavailable
+from conch_kit.registry.snapshot import Snapshot
 from conch_operator.cluster import Cluster
 from conch_operator.contracts import contract_of
 from conch_operator.encoder_profile import tensor_inputs, tensor_output

@@ -16,7 +16,7 @@ from conch_contracts.modeldeployment import ModelSpec
 from conch_contracts.names import Digest, ModelId
 from conch_contracts.records import ModelKind
 from conch_contracts.spec.runtimes import Runtime
-from conch_kit.bundles import TOKENIZER_FILES, BundleError, pack
+from conch_kit.bundles.archive import TOKENIZER_FILES, BundleError, pack
 from conch_operator.chat_profile import shown_by
 from conch_operator.encoder_folder import SENTENCE_FILES, onnx_files, read_encoder
 from conch_operator.errors import SourceError, TemplateUnchecked

@@ -13,11 +13,11 @@ from conch_contracts.dialects.tokens import INPUT_IDS, PARAMETERS
 from conch_contracts.messages.generation import SamplingParameters
 from conch_contracts.records import Dialect
 from conch_kit.triton.client import TritonClient
-from conch_kit.triton.encoder_layout import UnknownTensors
-from conch_kit.triton.encoder_layout import read_layout as read_encoder_layout
+from conch_kit.triton.declared_tensors import Inputs, Layout, read_layout
+from conch_kit.triton.encoder_tensors import UnknownTensors
+from conch_kit.triton.encoder_tensors import read_layout as read_encoder_layout
 from conch_kit.triton.errors import EngineError, EngineRejected, EngineTimeout, EngineUnavailable
 from conch_kit.triton.http_client import HTTP, TritonHttp
-from conch_kit.triton.layout import Inputs, Layout, read_layout
 from conch_kit.triton.tensors import add_input, add_raw, new_request, pack
 from conch_operator.probe import NoAnswer, Target
 

@@ -14,7 +14,7 @@ from conch_contracts.records import ModelKind
 from conch_gateway.silent_workers import SilentWorkers
 from conch_gateway.upstream.pool import ConnectionPool
 from conch_gateway.upstream.port import AnswerLost, Post, read_all
-from conch_kit.snapshot import Snapshot
+from conch_kit.registry.snapshot import Snapshot
 from testkit.embed_worker import EmbedWorker
 from testkit.gateway import route, snapshot
 from testkit.gateway_process import Process, gateway_process

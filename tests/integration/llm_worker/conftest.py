@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 
 from conch_contracts.names import Digest, bundle_key
-from conch_kit.bundles import pack
+from conch_kit.bundles.archive import pack
 from testkit.dialects import dialects_server
 from testkit.llm_worker import LlmWorker
 from testkit.servers.redis import RedisServer

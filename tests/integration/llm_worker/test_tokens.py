@@ -10,7 +10,7 @@ import pytest
 
 from conch_contracts.messages.generation import Api, GenerateRequest
 from conch_contracts.names import bundle_key
-from conch_kit.bundles import pack
+from conch_kit.bundles.archive import pack
 from conch_operator.triton_repository import CpuModel, render_cpu_repository
 from testkit.generate_requests import generate_request, prompt, sampling, target
 from testkit.golden import FOLDER, Item, load_golden

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from conch_kit.redis_client import RedisClient
+from conch_kit.redis.client import RedisClient
 from testkit.patient_redis import patient_redis
 from testkit.servers.redis import RedisServer
 

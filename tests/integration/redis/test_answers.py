@@ -10,7 +10,7 @@ import pytest
 
 from conch_contracts.names import CACHE_PREFIX
 from conch_gateway.encoders.answers import RedisStore
-from conch_kit.redis_client import RedisClient
+from conch_kit.redis.client import RedisClient
 
 ANSWER = b'{"rows":[[0.5]]}'
 

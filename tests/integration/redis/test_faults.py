@@ -6,12 +6,12 @@ from contextlib import suppress
 import pytest
 
 from conch_contracts.names import CHANGES_CHANNEL, ModelId
-from conch_kit.bundle_store import BundleStore
-from conch_kit.bundles import digest
-from conch_kit.redis_client import RedisClient
-from conch_kit.redis_connection import RegistryError, RegistryUnavailable
-from conch_kit.registry_reader import RegistryReader
-from conch_kit.registry_writer import RegistryWriter
+from conch_kit.bundles.archive import digest
+from conch_kit.bundles.store import BundleStore
+from conch_kit.redis.client import RedisClient
+from conch_kit.redis.connection import RegistryError, RegistryUnavailable
+from conch_kit.registry.reader import RegistryReader
+from conch_kit.registry.writer import RegistryWriter
 from testkit.records import engine, listing, route
 from testkit.servers.redis import RedisServer
 from testkit.waiting import eventually

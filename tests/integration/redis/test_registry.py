@@ -6,13 +6,13 @@ import pytest
 
 from conch_contracts.names import META_KEY, ROUTES_KEY, ModelId, bundle_key, engines_key
 from conch_contracts.records import Engine, Route
-from conch_kit.bundle_store import BundleStore
-from conch_kit.bundles import BundleError, digest
-from conch_kit.redis_client import RedisClient
-from conch_kit.redis_connection import RegistryUnavailable
-from conch_kit.registry_reader import RegistryReader
-from conch_kit.registry_writer import Fenced, RegistryWriter
-from conch_kit.snapshot import Snapshot
+from conch_kit.bundles.archive import BundleError, digest
+from conch_kit.bundles.store import BundleStore
+from conch_kit.redis.client import RedisClient
+from conch_kit.redis.connection import RegistryUnavailable
+from conch_kit.registry.reader import RegistryReader
+from conch_kit.registry.snapshot import Snapshot
+from conch_kit.registry.writer import Fenced, RegistryWriter
 from testkit.records import engine, listing, route
 from testkit.servers.redis import RedisServer
 from testkit.waiting import eventually

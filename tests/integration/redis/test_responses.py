@@ -8,7 +8,7 @@ import pytest
 from conch_contracts.names import RESPONSE_PREFIX
 from conch_gateway.responses.store import RedisResponses
 from conch_kit.errors import Unavailable
-from conch_kit.redis_client import RedisClient
+from conch_kit.redis.client import RedisClient
 from testkit.servers.redis import RedisServer
 from testkit.waiting import eventually
 

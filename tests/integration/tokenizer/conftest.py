@@ -8,7 +8,7 @@ import pytest
 
 from conch_contracts import names
 from conch_contracts.names import Digest
-from conch_kit import bundles
+from conch_kit.bundles import archive
 from testkit.golden import FOLDER
 from testkit.servers.redis import RedisServer
 from testkit.servers.tokenizer import RunningTokenizer, run_tokenizer
@@ -19,7 +19,7 @@ PATIENT = dict.fromkeys(("CONCH_GRAMMAR_TIMEOUT_S", "CONCH_ENCODE_TIMEOUT_S", "C
 
 @pytest.fixture(scope="session")
 def bundle() -> tuple[Digest, bytes]:
-    return bundles.pack(FOLDER)
+    return archive.pack(FOLDER)
 
 
 @pytest.fixture(scope="module")

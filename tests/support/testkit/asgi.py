@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from conch_kit.asgi import ASGIApp, Message
+from conch_kit.http.asgi import ASGIApp, Message
 
 
 @dataclass(slots=True)

@@ -29,10 +29,10 @@ from conch_gateway.metrics import GatewayMetrics
 from conch_gateway.responses.store import Record, ResponseStore
 from conch_gateway.settings import GatewaySettings
 from conch_gateway.upstream.port import AnswerLost, Post
-from conch_kit.asgi import ASGIApp, Message
-from conch_kit.connection import CONNECTION
 from conch_kit.errors import Unavailable
-from conch_kit.snapshot import Snapshot
+from conch_kit.http.asgi import ASGIApp, Message
+from conch_kit.http.caller_connection import CONNECTION
+from conch_kit.registry.snapshot import Snapshot
 from conch_kit.tracing import Tracer, tracer
 
 DIGEST = Digest("0" * 64)

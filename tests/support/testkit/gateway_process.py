@@ -20,8 +20,8 @@ from conch_contracts.names import (
     WorkerUrl,
 )
 from conch_contracts.records import Engine, Pool, Route
-from conch_kit.heartbeat import HeartbeatWriter
-from conch_kit.registry_writer import RegistryWriter
+from conch_kit.registry.heartbeat import HeartbeatWriter
+from conch_kit.registry.writer import RegistryWriter
 from testkit.gateway import route
 from testkit.patient_gateway import PATIENT
 from testkit.patient_redis import patient_redis

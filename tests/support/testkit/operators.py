@@ -23,7 +23,7 @@ from urllib.request import urlopen
 import psutil
 
 from conch_contracts.records import Pool
-from conch_kit.heartbeat import HeartbeatWriter
+from conch_kit.registry.heartbeat import HeartbeatWriter
 from testkit.conch import free_port, wait_until
 from testkit.external_engine import MODEL
 from testkit.kubernetes import Images, Namespace

@@ -1,6 +1,6 @@
 """A Redis client for tests that are not about its time-outs: it waits as long as a busy machine needs."""
 
-from conch_kit.redis_client import RedisClient
+from conch_kit.redis.client import RedisClient
 
 _PATIENCE_S = 10.0
 

@@ -8,7 +8,7 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 from tritonclient.grpc.service_pb2 import ModelInferRequest, ModelInferResponse
 
 from conch_contracts.names import EngineAddress
-from conch_kit.connection import CONNECTION
+from conch_kit.http.caller_connection import CONNECTION
 
 Event: TypeAlias = ModelInferResponse | Exception | asyncio.Event
 """A message, an error that ends the call, or a gate at which the script waits."""

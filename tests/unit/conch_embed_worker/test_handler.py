@@ -14,8 +14,8 @@ from conch_embed_worker.handler import EncodeHandler
 from conch_embed_worker.lanes import MAX_OUTPUT_BYTES, WIDE, Lanes
 from conch_embed_worker.metrics import Metrics
 from conch_kit.errors import InvalidRequest
-from conch_kit.interruption import InFlight
-from conch_kit.triton.encoder_layout import Layout
+from conch_kit.http.request_scope import InFlight
+from conch_kit.triton.encoder_tensors import Layout
 from testkit.scripted_triton import Caller
 
 SIZE = 1024

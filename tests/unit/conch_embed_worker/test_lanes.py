@@ -13,7 +13,7 @@ from conch_embed_worker.arrays import Numbers
 from conch_embed_worker.lanes import Lanes
 from conch_embed_worker.metrics import Metrics
 from conch_kit.errors import InternalError
-from conch_kit.triton.encoder_layout import Layout
+from conch_kit.triton.encoder_tensors import Layout
 from conch_kit.triton.errors import EngineError, EngineRejected, EngineUnavailable
 from testkit.waiting import eventually
 

@@ -3,8 +3,8 @@
 import pytest
 
 from conch_gateway.body import MAX_DEPTH, check_media_type, parse, read
-from conch_kit.asgi import ClientGone
 from conch_kit.errors import BodyTooLarge, InvalidRequest, RequestTimeout, UnsupportedMediaType
+from conch_kit.http.asgi import ClientGone
 
 
 def nested(depth: int) -> bytes:

@@ -13,7 +13,7 @@ from conch_gateway.refusal import as_error
 from conch_gateway.resolve import canonical_name, resolve
 from conch_gateway.watch import Beat, Limits, Progress, decide
 from conch_kit.errors import InvalidRequest, ModelNotFound, Unavailable
-from conch_kit.snapshot import Snapshot
+from conch_kit.registry.snapshot import Snapshot
 from testkit.gateway import route, snapshot
 
 KEYS = parse_keys("# comment\n\nsk-plain\nann:sk-a\nbob   sk-b\n  carol: sk-c  \n")

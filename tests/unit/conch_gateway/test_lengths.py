@@ -9,7 +9,7 @@ from conch_gateway import lengths
 from conch_gateway.endpoints import CHAT, COMPLETIONS
 from conch_gateway.lengths import MANY
 from conch_kit.errors import InvalidRequest, ModelNotFound
-from conch_kit.snapshot import Snapshot
+from conch_kit.registry.snapshot import Snapshot
 from testkit.gateway import route, snapshot
 
 LONG = [5] * (MANY + 1)

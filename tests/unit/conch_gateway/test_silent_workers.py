@@ -7,7 +7,7 @@ import pytest
 from conch_contracts.names import WorkerUrl
 from conch_gateway.silent_workers import SilentWorkers
 from conch_gateway.upstream.port import Answer, ConnectTimedOut, Post
-from conch_kit.snapshot import Snapshot
+from conch_kit.registry.snapshot import Snapshot
 from testkit.gateway import FakeAnswer
 
 URL = WorkerUrl("http://127.0.0.1:9001")

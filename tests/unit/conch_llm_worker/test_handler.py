@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 from conch_contracts.messages.generation import Api, Details, GenerateRequest
 from conch_contracts.names import Digest
 from conch_kit.errors import InvalidRequest, ServiceError, Unavailable, UpstreamError, UpstreamTimeout
-from conch_kit.interruption import InFlight
+from conch_kit.http.request_scope import InFlight
 from conch_kit.tracing import OtlpTracer, Tracer, tracer
 from conch_kit.triton.errors import EngineLost, EngineRejected, EngineTimeout, EngineUnavailable
 from conch_llm_worker.engine_calls import EngineCalls

@@ -5,10 +5,10 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from conch_contracts.names import Digest
-from conch_kit.bundle_cache import BundleCache
-from conch_kit.bundles import pack
+from conch_kit.bundles.archive import pack
+from conch_kit.bundles.disk_cache import BundleCache
 from conch_kit.errors import InternalError, Unavailable
-from conch_kit.redis_connection import RegistryUnavailable
+from conch_kit.redis.connection import RegistryUnavailable
 from conch_llm_worker.metrics import Metrics
 from conch_llm_worker.vocabularies import VocabularyCache
 from testkit.vocabularies import byte_level_tokenizer

@@ -12,9 +12,9 @@ import pytest
 from conch_contracts.conditions import ConditionStatus, ConditionType, Reason
 from conch_contracts.names import Digest, EngineAddress, ModelId
 from conch_contracts.records import GatewayBeat, Heartbeat, Pool
-from conch_kit.bundles import BundleError
-from conch_kit.redis_connection import RegistryUnavailable
-from conch_kit.snapshot import Snapshot
+from conch_kit.bundles.archive import BundleError
+from conch_kit.redis.connection import RegistryUnavailable
+from conch_kit.registry.snapshot import Snapshot
 from conch_operator.plan import Plan, plan_processes, plan_workloads
 from conch_operator.probe import Cadence, Prober, Target
 from conch_operator.reconcile import Ports, Reconciler

@@ -8,9 +8,9 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 from conch_contracts.names import EngineAddress
 from conch_contracts.records import Dialect
 from conch_kit.triton.client import ModelStatus, TritonClient
+from conch_kit.triton.declared_tensors import Layout
 from conch_kit.triton.errors import EngineRejected, MalformedResponse
 from conch_kit.triton.http_client import TritonHttp
-from conch_kit.triton.layout import Layout
 from conch_operator.probe import NoAnswer, Target
 from conch_operator.triton_probe import TritonAsker, load_cause, one_token_request
 from testkit.engine_messages import inputs

@@ -15,8 +15,8 @@ import asyncio
 from contextlib import suppress
 
 from conch_contracts.names import TRITON_HTTP_PORT
-from conch_kit.asgi import ASGIApp, Receive, Scope, Send, respond
-from conch_kit.bundles import BundleError
+from conch_kit.bundles.archive import BundleError
+from conch_kit.http.asgi import ASGIApp, Receive, Scope, Send, respond
 from conch_operator.agent import report
 from conch_operator.agent.folder import Folder
 from conch_operator.agent.hold import Hold

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from conch_contracts.conditions import Reason
 from conch_contracts.names import Digest
-from conch_kit.bundles import pack
+from conch_kit.bundles.archive import pack
 from conch_operator.agent.report import FaultReport, FolderReport, SourceReport
 from conch_operator.download.folder import Progress, progress_of
 from conch_operator.errors import SourceError

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from conch_contracts.names import GATEWAY_PORT
 from conch_kit import logs
-from conch_kit.redis_binary import RedisBinaryMissing, find
 from conch_operator.cli.errors import CommandError, UsageError
 from conch_operator.cli.models import load_models
 from conch_operator.cli.status import DEFAULT_STATE
@@ -20,6 +19,7 @@ from conch_operator.local.desired import DesiredModels, InvalidFiles
 from conch_operator.local.engines import EngineServer
 from conch_operator.local.ports import CannotListen, check_free, free_ports
 from conch_operator.local.progress import Progress
+from conch_operator.local.redis_binary import RedisBinaryMissing, find
 from conch_operator.local.services import ServiceOptions
 from conch_operator.local.session import GatewayRefused, Session, SessionOptions
 from conch_operator.local.state_folder import StateFolder, StateInUse, StateUnusable

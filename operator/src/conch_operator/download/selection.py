@@ -7,7 +7,7 @@ from conch_contracts.conditions import Reason
 from conch_contracts.dialects.encoder import ONNX_FILES
 from conch_contracts.modeldeployment import ModelSpec
 from conch_contracts.records import ModelKind
-from conch_kit.bundles import TOKENIZER_FILES
+from conch_kit.bundles.archive import TOKENIZER_FILES
 from conch_operator.download.errors import DownloadError
 from conch_operator.download.remote import RemoteFile
 from conch_operator.encoder_folder import SENTENCE_FILES

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from conch_contracts.records import Pool
-from conch_kit.bundle_store import BundleStore
-from conch_kit.redis_client import RedisClient
-from conch_kit.redis_connection import RegistryError, RegistryUnavailable
-from conch_kit.registry_reader import RegistryReader
-from conch_kit.registry_writer import RegistryWriter
+from conch_kit.bundles.store import BundleStore
+from conch_kit.redis.client import RedisClient
+from conch_kit.redis.connection import RegistryError, RegistryUnavailable
+from conch_kit.registry.reader import RegistryReader
+from conch_kit.registry.writer import RegistryWriter
 from conch_kit.triton.client import TritonClient
 from conch_kit.triton.http_client import TritonHttp
 from conch_operator.local.desired import DesiredModels

@@ -12,7 +12,7 @@ from conch_contracts.dialects.encoder import ONNX_FILES
 from conch_contracts.modeldeployment import ModelSpec
 from conch_contracts.spec.fields import quantity_value
 from conch_contracts.spec.source import DownloadCacheSpec, SourceSpec
-from conch_kit.bundles import TOKENIZER_FILES
+from conch_kit.bundles.archive import TOKENIZER_FILES
 from conch_operator.download.place import folder_name
 from conch_operator.encoder_folder import SENTENCE_FILES
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from conch_contracts.dialects import encoder as dialect
 from conch_contracts.messages.encoding import Row
 from conch_kit.triton import tensors
-from conch_kit.triton.encoder_layout import Layout
+from conch_kit.triton.encoder_tensors import Layout
 from conch_kit.triton.errors import MalformedResponse
 
 Numbers = NDArray[np.float32]

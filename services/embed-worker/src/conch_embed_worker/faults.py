@@ -2,7 +2,7 @@
 
 from conch_contracts.dialects.tokens import INVALID_PREFIX
 from conch_kit.errors import InvalidRequest, ServiceError, Unavailable, UpstreamError, UpstreamTimeout
-from conch_kit.triton.encoder_layout import UnknownTensors
+from conch_kit.triton.encoder_tensors import UnknownTensors
 from conch_kit.triton.errors import EngineError, EngineLost, EngineRejected, EngineTimeout, EngineUnavailable
 
 

@@ -9,12 +9,12 @@ from conch_embed_worker.answers import answer, check_pooled
 from conch_embed_worker.arrays import Numbers
 from conch_embed_worker.lanes import Accept, Lanes
 from conch_embed_worker.metrics import Metrics
-from conch_kit.asgi import ClientGone, Receive, Scope, Send, json_response
-from conch_kit.connection import Connection, connection
 from conch_kit.errors import InvalidRequest, ServiceError
-from conch_kit.interruption import InFlight, Reason, overdue, shutting_down
-from conch_kit.message import read_message
-from conch_kit.triton.encoder_layout import UnknownTensors
+from conch_kit.http.asgi import ClientGone, Receive, Scope, Send, json_response
+from conch_kit.http.caller_connection import Connection, connection
+from conch_kit.http.message_body import read_message
+from conch_kit.http.request_scope import InFlight, Reason, overdue, shutting_down
+from conch_kit.triton.encoder_tensors import UnknownTensors
 from conch_kit.triton.errors import EngineError
 
 log = logging.getLogger(__name__)

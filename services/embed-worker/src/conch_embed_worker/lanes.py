@@ -21,7 +21,7 @@ from conch_embed_worker.engines import Engines
 from conch_embed_worker.metrics import Metrics
 from conch_embed_worker.pooling import pool
 from conch_kit.errors import InternalError, ServiceError
-from conch_kit.triton.encoder_layout import Layout, read_layout
+from conch_kit.triton.encoder_tensors import Layout, read_layout
 from conch_kit.triton.errors import EngineError, EngineRejected
 
 log = logging.getLogger(__name__)

@@ -5,7 +5,7 @@ import sys
 
 from conch_embed_worker.process import serve_worker
 from conch_embed_worker.settings import Settings
-from conch_kit.entry import enter
+from conch_kit.service.entry import enter
 
 
 def main() -> int:

@@ -7,8 +7,8 @@ from conch_embed_worker.handler import EncodeHandler
 from conch_embed_worker.lanes import Lanes
 from conch_embed_worker.metrics import Metrics
 from conch_embed_worker.settings import Settings
+from conch_kit.service.worker import worker
 from conch_kit.triton.http_client import TritonHttp
-from conch_kit.worker import worker
 
 
 async def serve_worker(settings: Settings) -> None:

@@ -15,7 +15,7 @@ from conch_contracts.names import EngineAddress, ModelId
 from conch_contracts.records import Engine, EngineState, RoutingPolicy
 from conch_gateway.balancing import choose
 from conch_kit.errors import RateLimited, Unavailable
-from conch_kit.snapshot import Snapshot
+from conch_kit.registry.snapshot import Snapshot
 
 NO_ENGINE_RETRY_S = 5.0
 QUEUE_RETRY_S = 1.0

@@ -38,8 +38,8 @@ from conch_gateway.settings import GatewaySettings
 from conch_gateway.templates import TemplatePolicy
 from conch_gateway.tokenizers import Tokenizers
 from conch_gateway.upstream.port import Upstream
-from conch_kit.asgi import ASGIApp
-from conch_kit.snapshot import Snapshot
+from conch_kit.http.asgi import ASGIApp
+from conch_kit.registry.snapshot import Snapshot
 from conch_kit.tracing import Tracer
 
 

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 import jiter
 
 from conch_gateway.mistakes import MAX_PARAM_CHARS, invalid
-from conch_kit.asgi import ClientGone, Message, Receive
 from conch_kit.errors import BodyTooLarge, InvalidRequest, RequestTimeout, UnsupportedMediaType
+from conch_kit.http.asgi import ClientGone, Message, Receive
 
 MAX_DEPTH = 64
 MAX_KEYS = 256

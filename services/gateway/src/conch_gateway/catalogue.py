@@ -22,7 +22,7 @@ from conch_gateway.resolve import not_found
 from conch_gateway.responses.store import ResponseStore
 from conch_gateway.responses.stored import add_stored_responses
 from conch_kit.errors import InternalError, MethodNotAllowed, NotFound, ServiceError, Unavailable
-from conch_kit.snapshot import Snapshot
+from conch_kit.registry.snapshot import Snapshot
 
 VERSION = version("conch-gateway")
 DENGLIN_OWNER = "openai_api"

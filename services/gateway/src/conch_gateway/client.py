@@ -5,8 +5,8 @@
 
 from typing import Protocol
 
-from conch_kit.asgi import Send
-from conch_kit.connection import Connection
+from conch_kit.http.asgi import Send
+from conch_kit.http.caller_connection import Connection
 
 
 class ClientConnection(Connection, Protocol):

@@ -19,9 +19,9 @@ from conch_gateway.load import Load
 from conch_gateway.metrics import GatewayMetrics
 from conch_gateway.reply import Reply
 from conch_gateway.watch import ClientStalled
-from conch_kit.asgi import ASGIApp, ClientGone, Receive, Scope, Send
-from conch_kit.connection import connection
 from conch_kit.errors import InternalError, ServiceError, Unavailable
+from conch_kit.http.asgi import ASGIApp, ClientGone, Receive, Scope, Send
+from conch_kit.http.caller_connection import connection
 from conch_kit.logs import request_id_var
 
 log = logging.getLogger(__name__)

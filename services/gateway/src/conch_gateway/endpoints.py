@@ -28,7 +28,7 @@ from conch_gateway.resolve import canonical_name, resolve
 from conch_gateway.structured import Constraint, constraint_of
 from conch_gateway.templates import DEFAULT_POLICY, TemplatePolicy
 from conch_gateway.validation import R, Validated
-from conch_kit.snapshot import Snapshot
+from conch_kit.registry.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)

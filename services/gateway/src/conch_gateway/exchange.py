@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from os import urandom
 
-from conch_kit.asgi import Scope
+from conch_kit.http.asgi import Scope
 
 EXCHANGE = "conch.exchange"
 """Scope extension that holds the exchange of a request which FastAPI answers."""

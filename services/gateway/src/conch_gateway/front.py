@@ -19,9 +19,9 @@ from conch_gateway.metrics import GatewayMetrics
 from conch_gateway.stages import Stages
 from conch_gateway.upstream.port import Header
 from conch_gateway.watch import Limits, Watch
-from conch_kit.asgi import Receive
 from conch_kit.errors import Unavailable
-from conch_kit.snapshot import Snapshot
+from conch_kit.http.asgi import Receive
+from conch_kit.registry.snapshot import Snapshot
 from conch_kit.tracing import Span, Tracer
 
 LARGE_BYTES = 64 * 1024

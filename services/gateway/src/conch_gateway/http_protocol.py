@@ -11,8 +11,8 @@ from typing import Any
 
 import orjson
 
-from conch_kit.asgi import Message, Send
-from conch_kit.connection import NoticingProtocol
+from conch_kit.http.asgi import Message, Send
+from conch_kit.http.caller_connection import NoticingProtocol
 
 MAX_HEADERS = 128
 LINGER_S = 2.0

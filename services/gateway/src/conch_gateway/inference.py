@@ -24,7 +24,7 @@ from conch_gateway.stages import Stages
 from conch_gateway.templates import DEFAULT_POLICY, TemplatePolicy
 from conch_gateway.tokenizers import Tokenizers
 from conch_gateway.watch import Watch
-from conch_kit.asgi import Receive
+from conch_kit.http.asgi import Receive
 
 PATHS: Mapping[str, Endpoint[Any]] = {"/v1/chat/completions": CHAT, "/v1/completions": COMPLETIONS}
 """What this module serves, by POST."""

@@ -23,9 +23,9 @@ from conch_gateway.exchange import Exchange
 from conch_gateway.front import Front
 from conch_gateway.reply import Reply
 from conch_gateway.resolve import resolve
-from conch_kit.asgi import Message, Receive
 from conch_kit.errors import InvalidRequest
-from conch_kit.snapshot import Snapshot
+from conch_kit.http.asgi import Message, Receive
+from conch_kit.registry.snapshot import Snapshot
 
 PATH = "/invocations"
 

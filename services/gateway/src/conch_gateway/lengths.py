@@ -10,7 +10,7 @@ from conch_contracts.openai.completions import MAX_PROMPTS
 from conch_contracts.records import ModelKind, Route
 from conch_gateway.parameters import prompt_too_long
 from conch_gateway.resolve import resolve
-from conch_kit.snapshot import Snapshot
+from conch_kit.registry.snapshot import Snapshot
 
 MANY = 10_000
 """Fewer ids, all prompts together, are validated with the rest of their request, which costs half a millisecond."""

@@ -5,7 +5,7 @@ import sys
 
 from conch_gateway.process import run_gateway
 from conch_gateway.settings import GatewaySettings
-from conch_kit.entry import enter
+from conch_kit.service.entry import enter
 
 
 def main() -> int:

@@ -20,13 +20,13 @@ from conch_gateway.silent_workers import SilentWorkers
 from conch_gateway.upstream.pool import ConnectionPool
 from conch_gateway.upstream.port import Upstream
 from conch_kit import metrics
-from conch_kit.admin import Health
-from conch_kit.heartbeat import GatewayBeatWriter
-from conch_kit.redis_client import RedisClient
-from conch_kit.registry_metrics import RegistryCollector
-from conch_kit.registry_reader import RegistryReader
-from conch_kit.service import HttpOptions, serve
-from conch_kit.snapshot import Snapshot
+from conch_kit.http.admin import Health
+from conch_kit.redis.client import RedisClient
+from conch_kit.registry.heartbeat import GatewayBeatWriter
+from conch_kit.registry.metrics import RegistryCollector
+from conch_kit.registry.reader import RegistryReader
+from conch_kit.registry.snapshot import Snapshot
+from conch_kit.service.serve import HttpOptions, serve
 from conch_kit.tracing import Tracer, tracer
 
 

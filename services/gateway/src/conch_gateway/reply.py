@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from conch_gateway.client import ClientConnection
 from conch_gateway.exchange import Exchange
 from conch_gateway.relay import KEEP_ALIVE, error_frame
-from conch_kit.asgi import Message, Send
 from conch_kit.errors import BodyTooLarge, RequestTimeout, ServiceError
+from conch_kit.http.asgi import Message, Send
 
 JSON = (b"content-type", b"application/json")
 STREAM_HEADERS = (

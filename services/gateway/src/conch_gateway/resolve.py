@@ -6,7 +6,7 @@ A name that does not exist and a name of another kind of model are told apart on
 from conch_contracts.names import ServedName
 from conch_contracts.records import ModelKind, Profile, Route
 from conch_kit.errors import InvalidRequest, ModelNotFound, Unavailable
-from conch_kit.snapshot import Snapshot
+from conch_kit.registry.snapshot import Snapshot
 
 DEFAULT_NAMES = (None, "", "default")
 MAX_NAME_CHARS = 128

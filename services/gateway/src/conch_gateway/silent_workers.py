@@ -14,7 +14,7 @@ from typing import Protocol, Self
 
 from conch_contracts.names import WorkerUrl
 from conch_gateway.upstream.port import ConnectTimedOut, Post, Upstream, UpstreamFailure
-from conch_kit.snapshot import Snapshot
+from conch_kit.registry.snapshot import Snapshot
 
 log = logging.getLogger(__name__)
 

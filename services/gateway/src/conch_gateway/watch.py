@@ -13,8 +13,8 @@ from types import TracebackType
 from typing import Self, assert_never
 
 from conch_gateway.client import ClientConnection
-from conch_kit.asgi import ClientGone
 from conch_kit.errors import UpstreamTimeout
+from conch_kit.http.asgi import ClientGone
 
 
 class ClientStalled(Exception):

@@ -10,8 +10,8 @@ from typing import Protocol
 
 from conch_contracts.headers import USAGE, WORK_COMMENT
 from conch_contracts.messages.generation import Api, GenerateRequest, Usage
-from conch_kit.asgi import Send, json_response
 from conch_kit.errors import ServiceError
+from conch_kit.http.asgi import Send, json_response
 from conch_llm_worker.bodies import Choice, complete_body
 from conch_llm_worker.frames import frames_for, usage_comment
 from conch_llm_worker.generation import Step

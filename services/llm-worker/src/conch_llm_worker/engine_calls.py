@@ -18,7 +18,7 @@ from conch_contracts.names import EngineAddress
 from conch_contracts.records import Dialect
 from conch_kit.errors import InvalidRequest, UpstreamError
 from conch_kit.tracing import Span, Tracer
-from conch_kit.triton.layout import Layout, read_layout
+from conch_kit.triton.declared_tensors import Layout, read_layout
 from conch_llm_worker.dialects import fastertransformer, tensorrtllm, tokens, vllm
 from conch_llm_worker.dialects.deltas import Dispatch
 from conch_llm_worker.dialects.order import Order

@@ -6,11 +6,11 @@ from typing import Protocol
 
 from conch_contracts.messages.generation import GenerateRequest
 from conch_contracts.names import Digest
-from conch_kit.asgi import ClientGone, Receive, Scope, Send
-from conch_kit.connection import connection
 from conch_kit.errors import ServiceError
-from conch_kit.interruption import InFlight, Reason, overdue, shutting_down
-from conch_kit.message import read_message
+from conch_kit.http.asgi import ClientGone, Receive, Scope, Send
+from conch_kit.http.caller_connection import connection
+from conch_kit.http.message_body import read_message
+from conch_kit.http.request_scope import InFlight, Reason, overdue, shutting_down
 from conch_kit.triton.errors import EngineError
 from conch_llm_worker import faults
 from conch_llm_worker.answers import Answer, answer_for

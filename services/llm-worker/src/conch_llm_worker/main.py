@@ -3,7 +3,7 @@
 import os
 import sys
 
-from conch_kit.entry import enter
+from conch_kit.service.entry import enter
 from conch_llm_worker.process import serve_worker
 from conch_llm_worker.settings import Settings
 

@@ -4,10 +4,10 @@ import random
 
 from conch_contracts.names import GENERATE_PATH
 from conch_contracts.records import Pool
-from conch_kit.bundle_cache import BundleCache
-from conch_kit.bundle_store import BundleStore
-from conch_kit.cache_folder import cache_folder
-from conch_kit.worker import worker
+from conch_kit.bundles.cache_folder import cache_folder
+from conch_kit.bundles.disk_cache import BundleCache
+from conch_kit.bundles.store import BundleStore
+from conch_kit.service.worker import worker
 from conch_llm_worker.engine_calls import EngineCalls
 from conch_llm_worker.handler import GenerateHandler
 from conch_llm_worker.metrics import Metrics

@@ -17,7 +17,7 @@ from typing import Protocol, Self
 import orjson
 
 from conch_contracts.names import Digest
-from conch_kit.bundle_cache import BundleCache
+from conch_kit.bundles.disk_cache import BundleCache
 from conch_kit.errors import InvalidRequest, Unavailable
 from conch_kit.tracing import Tracer
 from conch_tokenizer import frames

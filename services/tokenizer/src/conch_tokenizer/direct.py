@@ -12,7 +12,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from conch_contracts.headers import INTERNAL_TOKEN, REQUEST_ID
 from conch_kit.errors import InternalError, ServiceError
-from conch_kit.internal import error_headers, is_trusted, note_request_id
+from conch_kit.http.internal_app import error_headers, is_trusted, note_request_id
 from conch_tokenizer.errors import ChildError
 from conch_tokenizer.frames import Frame, Operation, Reply
 from conch_tokenizer.lanes import SMALL_BYTES

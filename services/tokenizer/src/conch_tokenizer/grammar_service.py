@@ -9,9 +9,9 @@ import hashlib
 from collections import OrderedDict
 from functools import partial
 
-from conch_kit.asgi import Receive, Scope, Send, json_response, read_body
-from conch_kit.bundle_cache import BundleCache
+from conch_kit.bundles.disk_cache import BundleCache
 from conch_kit.errors import InvalidRequest, Unavailable
+from conch_kit.http.asgi import Receive, Scope, Send, json_response, read_body
 from conch_tokenizer.children import ChildPool, with_missing_bundle
 from conch_tokenizer.counting import RequestCount
 from conch_tokenizer.errors import BundleUnreadable, ChildError, ChildHung, ChildLost

@@ -3,7 +3,7 @@
 import os
 import sys
 
-from conch_kit.entry import enter
+from conch_kit.service.entry import enter
 from conch_tokenizer.process import serve_tokenizer
 from conch_tokenizer.settings import Settings
 

@@ -9,14 +9,14 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from conch_contracts.names import CHECK_GRAMMAR_PATH
 from conch_contracts.records import Pool
 from conch_kit import metrics
-from conch_kit.admin import Health
-from conch_kit.bundle_cache import BundleCache
-from conch_kit.bundle_store import BundleStore
-from conch_kit.cache_folder import cache_folder
-from conch_kit.heartbeat import HeartbeatWriter
-from conch_kit.internal import internal_app
-from conch_kit.redis_client import RedisClient
-from conch_kit.service import HttpOptions, serve
+from conch_kit.bundles.cache_folder import cache_folder
+from conch_kit.bundles.disk_cache import BundleCache
+from conch_kit.bundles.store import BundleStore
+from conch_kit.http.admin import Health
+from conch_kit.http.internal_app import internal_app
+from conch_kit.redis.client import RedisClient
+from conch_kit.registry.heartbeat import HeartbeatWriter
+from conch_kit.service.serve import HttpOptions, serve
 from conch_kit.settings import StartupError
 from conch_kit.tracing import tracer
 from conch_tokenizer.bounds import TimeLimits

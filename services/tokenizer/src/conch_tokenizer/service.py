@@ -11,9 +11,9 @@ from functools import partial
 import orjson
 
 from conch_contracts.names import DETOKENIZE_PATH, PREPARE_PATH, PREPARE_ROWS_PATH, TOKENIZE_PATH
-from conch_kit.asgi import Handler, Receive, Scope, Send, json_response, read_body
-from conch_kit.bundle_cache import BundleCache
+from conch_kit.bundles.disk_cache import BundleCache
 from conch_kit.errors import InternalError, InvalidRequest, ServiceError, Unavailable
+from conch_kit.http.asgi import Handler, Receive, Scope, Send, json_response, read_body
 from conch_tokenizer.children import ChildPool, with_missing_bundle
 from conch_tokenizer.connection import Ended
 from conch_tokenizer.counting import RequestCount

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from conch_kit import redis_binary
+from conch_operator.local import redis_binary
 from conch_operator.local.ports import free_ports
 
 _START_S = 60.0

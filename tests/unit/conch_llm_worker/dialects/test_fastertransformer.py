@@ -5,8 +5,8 @@ import pytest
 from conch_contracts.messages.generation import Api, Details
 from conch_contracts.records import Dialect
 from conch_kit.errors import InvalidRequest
+from conch_kit.triton.declared_tensors import Layout
 from conch_kit.triton.errors import MalformedResponse
-from conch_kit.triton.layout import Layout
 from conch_llm_worker.dialects.deltas import Dispatch, EngineEnd, Logprobs, TokenDelta
 from conch_llm_worker.dialects.fastertransformer import BufferReader, dispatch
 from conch_llm_worker.dialects.words import word_list

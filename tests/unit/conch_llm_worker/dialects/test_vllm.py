@@ -10,8 +10,8 @@ from conch_contracts.messages.generation import Api, Details, PreparedPrompt
 from conch_contracts.messages.grammar import Grammar, GrammarKind
 from conch_contracts.records import Dialect, TextOutput
 from conch_kit.errors import InvalidRequest
+from conch_kit.triton.declared_tensors import Layout
 from conch_kit.triton.errors import MalformedResponse
-from conch_kit.triton.layout import Layout
 from conch_llm_worker.dialects.deltas import Dispatch, EngineEnd, Logprobs
 from conch_llm_worker.dialects.order import Order
 from conch_llm_worker.dialects.vllm import LogprobsReader, dispatch

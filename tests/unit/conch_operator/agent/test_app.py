@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from conch_kit.bundles import digest
+from conch_kit.bundles.archive import digest
 from conch_operator.agent.app import make_app
 from conch_operator.agent.folder import Folder
 from conch_operator.agent.hold import CONDEMNED_S, Hold

@@ -18,7 +18,7 @@ from conch_gateway.mistakes import missing
 from conch_gateway.resolve import canonical_name, resolve
 from conch_gateway.validation import typed
 from conch_kit.errors import InvalidRequest
-from conch_kit.snapshot import Snapshot
+from conch_kit.registry.snapshot import Snapshot
 
 E = TypeVar("E", bound=EncoderFields)
 

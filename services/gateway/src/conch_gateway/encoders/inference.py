@@ -29,8 +29,8 @@ from conch_gateway.reply import JSON, Reply
 from conch_gateway.stages import Stages
 from conch_gateway.tokenizers import Tokenizers
 from conch_gateway.upstream.port import Answer, Header, read_all
-from conch_kit.asgi import Receive
 from conch_kit.errors import InvalidRequest, UpstreamError
+from conch_kit.http.asgi import Receive
 
 MAX_TOKENS = 1_000_000
 """Of one request, all its rows together."""

@@ -6,7 +6,7 @@ from conch_contracts.openai.encoders.fields import MAX_INPUTS
 from conch_contracts.records import ModelKind
 from conch_gateway.lengths import excess
 from conch_kit.errors import InvalidRequest
-from conch_kit.snapshot import Snapshot
+from conch_kit.registry.snapshot import Snapshot
 
 
 def check_number(document: Mapping[str, object], snapshot: Snapshot, kinds: tuple[ModelKind, ...]) -> None:

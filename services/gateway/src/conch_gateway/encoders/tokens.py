@@ -23,9 +23,9 @@ from conch_gateway.resolve import resolve
 from conch_gateway.templates import TemplatePolicy
 from conch_gateway.tokenizers import Tokenizers
 from conch_gateway.validation import typed
-from conch_kit.asgi import Receive
 from conch_kit.errors import InvalidRequest
-from conch_kit.snapshot import Snapshot
+from conch_kit.http.asgi import Receive
+from conch_kit.registry.snapshot import Snapshot
 
 TOKENIZE_PATHS = ("/tokenize", "/v1/tokenize")
 DETOKENIZE_PATHS = ("/detokenize", "/v1/detokenize")

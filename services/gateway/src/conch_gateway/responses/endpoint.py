@@ -13,7 +13,7 @@ from conch_gateway.responses import conversation
 from conch_gateway.responses.conversation import Item
 from conch_gateway.responses.request import chat_document
 from conch_gateway.validation import Validated
-from conch_kit.snapshot import Snapshot
+from conch_kit.registry.snapshot import Snapshot
 
 
 def _shape(request: ChatCompletionRequest, profile: Profile) -> Shape:

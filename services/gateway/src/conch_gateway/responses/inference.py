@@ -20,8 +20,8 @@ from conch_gateway.responses.keeping import ResponseKeeper
 from conch_gateway.responses.request import in_our_names, validate
 from conch_gateway.responses.store import ResponseStore, owner_of
 from conch_gateway.validation import Validated
-from conch_kit.asgi import Receive
 from conch_kit.errors import InvalidRequest
+from conch_kit.http.asgi import Receive
 
 PATH = "/v1/responses"
 

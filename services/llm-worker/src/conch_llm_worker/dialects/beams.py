@@ -6,8 +6,8 @@ how long each is. Searching is not drawing: the seed changes nothing, and `top_k
 
 from conch_contracts.messages.generation import SamplingParameters
 from conch_kit.errors import InvalidRequest
+from conch_kit.triton.declared_tensors import Layout
 from conch_kit.triton.errors import MalformedResponse
-from conch_kit.triton.layout import Layout
 from conch_kit.triton.tensors import Outputs
 from conch_llm_worker.dialects.refusals import unsupported
 

@@ -13,8 +13,8 @@ from tritonclient.grpc.service_pb2 import ModelInferResponse
 
 from conch_contracts.messages.generation import GenerateRequest, SamplingParameters
 from conch_kit.errors import InvalidRequest
+from conch_kit.triton.declared_tensors import Layout
 from conch_kit.triton.errors import MalformedResponse
-from conch_kit.triton.layout import Layout
 from conch_kit.triton.tensors import Outputs, add_input, is_final, new_request
 from conch_llm_worker.dialects.beams import BEAM_WIDTH, check_beams, length, row
 from conch_llm_worker.dialects.deltas import Dispatch, EngineEnd, Logprobs, TokenDelta

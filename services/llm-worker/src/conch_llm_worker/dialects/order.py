@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from conch_contracts.messages.generation import GenerateRequest, PreparedPrompt, SamplingParameters
-from conch_kit.triton.layout import Layout
+from conch_kit.triton.declared_tensors import Layout
 
 
 @dataclass(frozen=True, slots=True)

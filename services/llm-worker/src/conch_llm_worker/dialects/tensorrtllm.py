@@ -15,8 +15,8 @@ from conch_contracts.dialects import tensorrtllm as wire
 from conch_contracts.messages.generation import SamplingParameters
 from conch_contracts.records import Dialect, TextOutput
 from conch_kit.errors import InvalidRequest
+from conch_kit.triton.declared_tensors import Inputs, Layout
 from conch_kit.triton.errors import MalformedResponse
-from conch_kit.triton.layout import Inputs, Layout
 from conch_kit.triton.tensors import Outputs, Value, is_final, new_request
 from conch_llm_worker.dialects.beams import BEAM_WIDTH, check_beams, length, row
 from conch_llm_worker.dialects.biases import whole_bias

@@ -14,8 +14,8 @@ from tritonclient.grpc.service_pb2 import ModelInferResponse
 from conch_contracts.dialects import vllm as wire
 from conch_contracts.messages.generation import BackendOptions
 from conch_contracts.records import Dialect, TextOutput
+from conch_kit.triton.declared_tensors import Inputs
 from conch_kit.triton.errors import MalformedResponse
-from conch_kit.triton.layout import Inputs
 from conch_kit.triton.tensors import Outputs, is_final, new_request
 from conch_llm_worker.dialects.deltas import Dispatch, Logprobs, TokenDelta
 from conch_llm_worker.dialects.foreign_grammars import vllm_guidance

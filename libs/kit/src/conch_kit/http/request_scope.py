@@ -1,0 +1,78 @@
+"""What may end a request from outside: the client that goes away, the end of the drain, and its deadline.
+
+A `RequestScope` surrounds the work on one request, in the request's own task, much as `asyncio.timeout` does: the work
+sees a cancellation, which the scope swallows and remembers as its reason. It cancels the work itself when the client
+goes; any other cancellation of a request's task is the server's, at the end of its drain.
+"""
+
+import asyncio
+from enum import StrEnum
+from types import TracebackType
+from typing import Self
+
+from conch_contracts.names import SERVER_SHUTTING_DOWN
+from conch_kit.errors import ServiceError, Unavailable, UpstreamTimeout
+from conch_kit.http.caller_connection import Connection
+
+
+class Reason(StrEnum):
+    """Why a request was interrupted."""
+
+    CLIENT_GONE = "client_gone"
+    SHUTTING_DOWN = "shutting_down"
+
+
+class InFlight:
+    """How many requests are being worked on."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def scope(self, caller: Connection) -> "RequestScope":
+        """Return the scope for one more request."""
+        return RequestScope(caller, self)
+
+
+class RequestScope:
+    """Cancels the work inside it when the client goes, and swallows the cancellation."""
+
+    def __init__(self, caller: Connection, in_flight: InFlight) -> None:
+        self.reason: Reason | None = None
+        self._caller = caller
+        self._in_flight = in_flight
+
+    async def __aenter__(self) -> Self:
+        task = asyncio.current_task()
+        assert task is not None
+        self._task = task
+        self._in_flight.count += 1
+        self._caller.on_gone = self._gone
+        if self._caller.gone:
+            self._gone()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        self._caller.on_gone = None
+        self._in_flight.count -= 1
+        if kind is not asyncio.CancelledError:
+            return False
+        self._task.uncancel()
+        if self.reason is None:
+            self.reason = Reason.SHUTTING_DOWN
+        return True
+
+    def _gone(self) -> None:
+        self.reason = Reason.CLIENT_GONE
+        self._task.cancel()
+
+
+def shutting_down() -> ServiceError:
+    """Return the error of a request that the end of the drain cut short."""
+    return Unavailable("The server is shutting down.", code=SERVER_SHUTTING_DOWN, retryable=True)
+
+
+def overdue() -> ServiceError:
+    """Return the error of a request whose whole time is over."""
+    return UpstreamTimeout("The answer was not complete in the request's time.")

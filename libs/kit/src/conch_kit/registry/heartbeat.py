@@ -1,0 +1,118 @@
+"""Announces a process to the others: every 2 s a record with a sequence number, removed when the process ends.
+
+Redis' absence stops nothing: the next beat after its return announces the process again. Coming and going are also
+published as a change, so that readers need not find out at their next look.
+"""
+
+import asyncio
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import suppress
+from types import TracebackType
+from typing import Self
+
+from pydantic import BaseModel
+
+from conch_contracts.names import CHANGES_CHANNEL, GATEWAYS_KEY, WorkerUrl, workers_key
+from conch_contracts.records import GatewayBeat, Heartbeat, Pool
+from conch_kit.redis.client import RedisClient
+from conch_kit.redis.connection import RegistryError, RegistryUnavailable
+
+log = logging.getLogger(__name__)
+
+_FAREWELLS = 3
+"""How often a process that ends tells so: who misses it sends requests to nobody until the record has expired."""
+
+
+class _Announcer(ABC):
+    """Writes one field of one hash again and again, as an async context manager."""
+
+    def __init__(self, redis: RedisClient, key: str, field: str, interval_s: float) -> None:
+        self._redis = redis
+        self._key = key
+        self._field = field
+        self._interval_s = interval_s
+        self._sequence = 0
+        self._announced = False
+        self._task: asyncio.Task[None] | None = None
+
+    @abstractmethod
+    def record(self, sequence: int) -> BaseModel:
+        """Return what to announce now."""
+
+    async def __aenter__(self) -> Self:
+        self._task = asyncio.create_task(self._run())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+        farewell = [("HDEL", self._key, self._field), ("PUBLISH", CHANGES_CHANNEL, self._key)]
+        with suppress(RegistryError):
+            for _ in range(_FAREWELLS):
+                with suppress(RegistryUnavailable):
+                    await self._redis.pipeline(farewell)
+                    return
+
+    async def beat(self) -> None:
+        """Announce once, at once."""
+        self._sequence += 1
+        record = self.record(self._sequence).model_dump_json()
+        try:
+            await self._redis.execute("HSET", self._key, self._field, record)
+            if not self._announced:
+                await self._redis.execute("PUBLISH", CHANGES_CHANNEL, self._key)
+            self._announced = True
+        except RegistryUnavailable:
+            self._announced = False
+            log.debug("A heartbeat was not written.")
+        except RegistryError as error:
+            log.warning("Redis refuses a heartbeat.", extra={"error": str(error), "key": self._key})
+
+    async def _run(self) -> None:
+        while True:
+            await self.beat()
+            await asyncio.sleep(self._interval_s)
+
+
+class HeartbeatWriter(_Announcer):
+    """Announces a process of a pool with its load."""
+
+    def __init__(
+        self,
+        redis: RedisClient,
+        pool: Pool,
+        url: str,
+        *,
+        in_flight: Callable[[], int],
+        draining: Callable[[], bool],
+        interval_s: float = 2.0,
+    ) -> None:
+        super().__init__(redis, workers_key(pool), url, interval_s)
+        self._url = WorkerUrl(url)
+        self._in_flight = in_flight
+        self._draining = draining
+
+    def record(self, sequence: int) -> Heartbeat:
+        """Return the process's state."""
+        return Heartbeat(url=self._url, sequence=sequence, in_flight=self._in_flight(), draining=self._draining())
+
+
+class GatewayBeatWriter(_Announcer):
+    """Announces which revision a gateway has applied."""
+
+    def __init__(
+        self, redis: RedisClient, gateway_id: str, *, revision: Callable[[], int], interval_s: float = 2.0
+    ) -> None:
+        super().__init__(redis, GATEWAYS_KEY, gateway_id, interval_s)
+        self._id = gateway_id
+        self._revision = revision
+
+    def record(self, sequence: int) -> GatewayBeat:
+        """Return the gateway's state."""
+        return GatewayBeat(id=self._id, sequence=sequence, revision=self._revision())

@@ -1,0 +1,188 @@
+"""Keeps a complete local snapshot of the registry; readers are always answered from memory.
+
+One task listens for notices, another reads: at once after a notice, every 2 s the heartbeats and whether the revision
+has moved, every 15 s the whole list whatever the revision says. What Redis cannot tell (it is away, empty, older than
+the snapshot, or holds fewer routes than it says) changes nothing.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from types import TracebackType
+from typing import Self
+
+from conch_contracts.names import CHANGES_CHANNEL, META_KEY, ROUTES_KEY, ModelId, WorkerUrl, engines_key, workers_key
+from conch_contracts.records import Heartbeat, Pool
+from conch_kit.redis.client import RedisClient
+from conch_kit.redis.connection import RegistryUnavailable
+from conch_kit.registry.liveness import PoolLiveness
+from conch_kit.registry.read_reply import Damaged, Missing, RawList, Unchanged, interpret
+from conch_kit.registry.scripts import READ
+from conch_kit.registry.snapshot import Parser, Snapshot, merge, replace_workers
+
+log = logging.getLogger(__name__)
+
+_BEAT_S = 2.0
+_RESUBSCRIBE_S = 0.5
+
+
+class RegistryReader:
+    """A live copy of the registry, as an async context manager."""
+
+    def __init__(
+        self,
+        redis: RedisClient,
+        *,
+        pools: Collection[Pool] = (),
+        clock: Callable[[], float] = time.monotonic,
+        relist_s: float = 15.0,
+    ) -> None:
+        self._redis = redis
+        self._clock = clock
+        self._relist_s = relist_s
+        self._pools = {pool: PoolLiveness(clock) for pool in pools}
+        self._snapshot = Snapshot.EMPTY
+        self._parser = Parser()
+        self._callbacks: list[Callable[[Snapshot], None]] = []
+        self._loaded = asyncio.Event()
+        self._answered = asyncio.Event()
+        self._wake = asyncio.Event()
+        self._epoch = ""
+        self._reachable = True
+        self._relist_at = clock()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """What is known now; never waits."""
+        return self._snapshot
+
+    @property
+    def loaded(self) -> bool:
+        """Whether a complete list has been read since the start."""
+        return self._loaded.is_set()
+
+    @property
+    def answered(self) -> bool:
+        """Whether Redis has answered since the start, and be it that it holds no list."""
+        return self._answered.is_set()
+
+    @property
+    def ignored(self) -> int:
+        """How many values could not be read so far."""
+        return self._parser.ignored
+
+    async def wait_loaded(self, timeout_s: float) -> bool:
+        """Wait for the first complete list and return whether it came in time."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await self._loaded.wait()
+        return self.loaded
+
+    async def wait_answered(self, timeout_s: float) -> bool:
+        """Wait for the first answer, whatever it is, and return whether it came in time."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await self._answered.wait()
+        return self.answered
+
+    def subscribe(self, callback: Callable[[Snapshot], None]) -> None:
+        """Call back on the event loop with each new snapshot."""
+        self._callbacks.append(callback)
+
+    async def __aenter__(self) -> Self:
+        self._tasks = [asyncio.create_task(self._poll()), asyncio.create_task(self._listen())]
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _listen(self) -> None:
+        while True:
+            try:
+                async with self._redis.pubsub(CHANGES_CHANNEL) as notices:
+                    self._wake.set()  # what was published before the subscription
+                    async for _ in notices:
+                        self._wake.set()
+            except RegistryUnavailable as error:
+                log.debug("No change notices.", extra={"error": str(error)})
+            await asyncio.sleep(_RESUBSCRIBE_S)
+
+    async def _poll(self) -> None:
+        while True:
+            self._wake.clear()
+            await self.refresh()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_BEAT_S):
+                    await self._wake.wait()
+
+    async def refresh(self) -> None:
+        """Read once what has changed; what cannot be read leaves the snapshot as it is."""
+        try:
+            replies = await self._redis.pipeline([self._read_command(), *self._worker_commands()])
+        except RegistryUnavailable:
+            self._reachable = False
+            return
+        if not self._reachable:
+            self._reachable = True
+            for liveness in self._pools.values():
+                liveness.forgive()
+        before = self._snapshot
+        emptied = self._take_list(replies[0])
+        workers = {
+            pool: liveness.observe(self._beats(reply), emptied=emptied)
+            for (pool, liveness), reply in zip(self._pools.items(), replies[1:], strict=True)
+        }
+        self._snapshot = replace_workers(self._snapshot, workers)
+        if self._snapshot is not before:
+            for callback in self._callbacks:
+                callback(self._snapshot)
+
+    def _read_command(self) -> list[str | int]:
+        have = ["", ""]
+        if self._clock() < self._relist_at and self.loaded:
+            have = [self._snapshot.epoch, str(self._snapshot.revision)]
+        return ["EVAL", READ, 2, META_KEY, ROUTES_KEY, engines_key(ModelId("")), *have]
+
+    def _worker_commands(self) -> list[list[str | int]]:
+        return [["HGETALL", workers_key(pool)] for pool in self._pools]
+
+    def _take_list(self, reply: object) -> bool:
+        """Take what the script answered and return whether Redis has lost what it held before."""
+        answer = interpret(reply)
+        self._answered.set()
+        match answer:
+            case RawList() as raw:
+                emptied = self._epoch not in ("", raw.epoch)
+                self._epoch = raw.epoch
+                self._merge(raw)
+                return emptied
+            case Missing():
+                return self._epoch != ""
+            case Damaged():
+                self._parser.ignored += 1
+                return False
+            case Unchanged():
+                return False
+
+    def _merge(self, raw: RawList) -> None:
+        self._relist_at = self._clock() + self._relist_s
+        if raw.epoch == self._snapshot.epoch and raw.revision < self._snapshot.revision:
+            return
+        merged = merge(self._snapshot, raw, self._parser)
+        if merged != self._snapshot:
+            self._snapshot = merged
+        self._loaded.set()
+
+    def _beats(self, reply: object) -> Mapping[WorkerUrl, Heartbeat]:
+        if not isinstance(reply, list):
+            self._parser.ignored += 1
+            return {}
+        beats = (self._parser.record(Heartbeat, value) for value in reply[1::2])
+        return {beat.url: beat for beat in beats if beat is not None}

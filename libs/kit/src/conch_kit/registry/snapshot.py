@@ -1,0 +1,101 @@
+"""What a process knows of the registry at one moment, and how raw Redis values become that. Pure.
+
+A value that cannot be parsed is counted and treated as if it had not been written: the record that was there before
+stays in force.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from conch_contracts.names import ModelId
+from conch_contracts.records import Engine, Heartbeat, Pool, Route
+from conch_kit.registry.read_reply import RawList
+
+R = TypeVar("R", bound=BaseModel)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Routes, engines and live processes, all of one moment."""
+
+    revision: int = 0
+    routes: Mapping[ModelId, Route] = field(default_factory=dict)
+    engines: Mapping[ModelId, tuple[Engine, ...]] = field(default_factory=dict)
+    workers: Mapping[Pool, tuple[Heartbeat, ...]] = field(default_factory=dict)
+    by_name: Mapping[str, Route] = field(default_factory=dict)
+    """Served name or alias to route; of two routes with one name the oldest has it."""
+    epoch: str = ""
+    """Which life of the registry this is of; empty before the first list."""
+
+    EMPTY: ClassVar["Snapshot"]
+
+
+Snapshot.EMPTY = Snapshot()
+
+
+@dataclass(slots=True)
+class Parser:
+    """Turns raw values into records and counts those that it had to ignore."""
+
+    ignored: int = 0
+
+    def record(self, kind: type[R], raw: bytes) -> R | None:
+        """Return the record, or None when the value is no such record."""
+        try:
+            return kind.model_validate_json(raw)
+        except ValidationError:
+            self.ignored += 1
+            return None
+
+    def key(self, raw: bytes) -> str | None:
+        """Return a key as text, or None when it is none."""
+        try:
+            return raw.decode()
+        except UnicodeDecodeError:
+            self.ignored += 1
+            return None
+
+
+def merge(old: Snapshot, raw: RawList, parser: Parser) -> Snapshot:
+    """Return the snapshot after a complete list was read; values that cannot be parsed leave what was known."""
+    routes: dict[ModelId, Route] = {}
+    engines: dict[ModelId, tuple[Engine, ...]] = {}
+    for item in raw.models:
+        key = parser.key(item.model)
+        if key is None:
+            continue
+        model = ModelId(key)
+        route = parser.record(Route, item.route) or old.routes.get(model)
+        if route is not None:
+            routes[model] = route
+            engines[model] = _engines(item.engines, old.engines.get(model, ()), parser)
+    return Snapshot(raw.revision, routes, engines, old.workers, by_name(routes.values()), raw.epoch)
+
+
+def by_name(routes: Iterable[Route]) -> dict[str, Route]:
+    """Return each served name with the route that has it: the oldest, then the one with the smallest model id."""
+    names: dict[str, Route] = {}
+    for route in sorted(routes, key=lambda route: (route.created, route.model_id)):
+        for name in route.served_names:
+            names.setdefault(name, route)
+    return names
+
+
+def _engines(raw: Mapping[bytes, bytes], known: tuple[Engine, ...], parser: Parser) -> tuple[Engine, ...]:
+    before = {engine.grpc.encode(): engine for engine in known}
+    found = (parser.record(Engine, value) or before.get(address) for address, value in sorted(raw.items()))
+    return tuple(engine for engine in found if engine is not None)
+
+
+def replace_workers(old: Snapshot, workers: Mapping[Pool, tuple[Heartbeat, ...]]) -> Snapshot:
+    """Return the snapshot with these processes; the same object when nothing but sequence numbers has moved."""
+    if {pool: _shape(beats) for pool, beats in workers.items()} == {p: _shape(b) for p, b in old.workers.items()}:
+        return old
+    return replace(old, workers=workers)
+
+
+def _shape(beats: Iterable[Heartbeat]) -> tuple[tuple[object, ...], ...]:
+    return tuple((beat.url, beat.in_flight, beat.draining, beat.version) for beat in beats)

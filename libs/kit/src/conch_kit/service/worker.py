@@ -1,0 +1,54 @@
+"""What the processes that ask engines have in common: Redis, Triton, traces, requests that count, an announcement."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, closing
+from dataclasses import dataclass
+
+from prometheus_client import CollectorRegistry
+
+from conch_contracts.records import Pool
+from conch_kit import metrics
+from conch_kit.http.admin import Health
+from conch_kit.http.asgi import Handler
+from conch_kit.http.internal_app import internal_app
+from conch_kit.http.request_scope import InFlight
+from conch_kit.redis.client import RedisClient
+from conch_kit.registry.announcement import Announcement
+from conch_kit.service.serve import serve
+from conch_kit.settings import ServiceSettings
+from conch_kit.tracing import Tracer, tracer
+from conch_kit.triton.client import TritonClient
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """One worker process before it serves: what its handler is built of."""
+
+    name: str
+    settings: ServiceSettings
+    registry: CollectorRegistry
+    spans: Tracer
+    redis: RedisClient
+    triton: TritonClient
+    in_flight: InFlight
+
+    async def serve(self, pool: Pool, path: str, handler: Handler) -> None:
+        """Serve until told to stop, announcing the process in its pool all the while."""
+        async with AsyncExitStack() as stack:
+            announced = Announcement(self.redis, pool, lambda: self.in_flight.count, stack)
+            await serve(
+                internal_app({path: handler}, self.settings.internal_token, self.spans),
+                self.settings,
+                health=Health(live=lambda: True, ready=lambda: None),
+                metrics=self.registry,
+                on_bound=announced.begin,
+                on_drain=announced.drain,
+            )
+
+
+@asynccontextmanager
+async def worker(name: str, settings: ServiceSettings) -> AsyncIterator[Worker]:
+    """Build the parts of a worker, and take them down when it has served."""
+    with closing(tracer(name, settings.otlp_endpoint)) as spans:
+        async with RedisClient(settings.redis_url) as redis, TritonClient() as triton:
+            yield Worker(name, settings, metrics.registry(), spans, redis, triton, InFlight())

@@ -1,0 +1,102 @@
+import io
+import tarfile
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from conch_kit.bundles.archive import BundleError, digest, pack, unpack
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "tokenizer.json").write_text('{"a": 1}')
+    (folder / "chat_template.jinja").write_text("{{ messages }}")
+    (folder / "model.safetensors").write_bytes(b"weights")
+    return folder
+
+
+def _bundle(*entries: tarfile.TarInfo, content: bytes = b"x") -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for entry in entries:
+            entry.size = len(content) if entry.isreg() else 0
+            archive.addfile(entry, io.BytesIO(content))
+    return zstandard.compress(buffer.getvalue())
+
+
+def _entry(name: str, kind: bytes = tarfile.REGTYPE, link: str = "") -> tarfile.TarInfo:
+    entry = tarfile.TarInfo(name)
+    entry.type = kind
+    entry.linkname = link
+    return entry
+
+
+def test_only_tokenizer_files_travel(model: Path, tmp_path: Path) -> None:
+    name, data = pack(model)
+    assert name == digest(data)
+    unpack(data, tmp_path / "out")
+    assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == {
+        "tokenizer.json": b'{"a": 1}',
+        "chat_template.jinja": b"{{ messages }}",
+    }
+
+
+def test_the_same_files_always_have_the_same_digest(model: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    copy.mkdir(mode=0o700)
+    (copy / "chat_template.jinja").write_text("{{ messages }}")
+    (copy / "tokenizer.json").write_text('{"a": 1}')
+    assert pack(copy) == pack(model)
+    (copy / "tokenizer.json").write_text('{"a": 2}')
+    assert pack(copy)[0] != pack(model)[0]
+
+
+def test_links_in_a_model_folder_are_followed(model: Path, tmp_path: Path) -> None:
+    linked = tmp_path / "linked"
+    linked.mkdir()
+    for name in ("tokenizer.json", "chat_template.jinja"):
+        (linked / name).symlink_to(model / name)
+    assert pack(linked) == pack(model)
+
+
+def test_a_folder_without_tokenizer_files_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BundleError, match="holds no tokenizer files"):
+        pack(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "tar"),
+        (b"garbage", "zstd"),
+        (zstandard.compress(b"garbage" * 100), "tar"),
+        (_bundle(_entry("../tokenizer.json")), "no tokenizer file"),
+        (_bundle(_entry("/etc/passwd")), "no tokenizer file"),
+        (_bundle(_entry("model.py")), "no tokenizer file"),
+        (_bundle(_entry("tokenizer.json", tarfile.SYMTYPE, "/etc/passwd")), "no tokenizer file"),
+        (_bundle(_entry("tokenizer.json", tarfile.LNKTYPE, "config.json")), "no tokenizer file"),
+        (_bundle(_entry("tokenizer.json", tarfile.DIRTYPE)), "no tokenizer file"),
+        (_bundle(_entry("tokenizer.json"), _entry("tokenizer.json")), "twice"),
+        (_bundle(_entry("tokenizer.json"))[:-20], "zstd|tar"),
+    ],
+)
+def test_a_bundle_that_is_not_ours_leaves_nothing_behind(data: bytes, message: str, tmp_path: Path) -> None:
+    with pytest.raises(BundleError, match=message):
+        unpack(data, tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_size_bomb_is_refused(tmp_path: Path) -> None:
+    bomb = _bundle(_entry("tokenizer.json"), content=bytes(100_000))
+    with pytest.raises(BundleError, match="more than 1000 bytes"):
+        unpack(bomb, tmp_path / "out", max_bytes=1000)
+
+
+def test_a_folder_that_is_there_stays_as_it_is(model: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    unpack(pack(model)[1], out)
+    assert list(out.iterdir()) == []

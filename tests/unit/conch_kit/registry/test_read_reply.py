@@ -1,0 +1,34 @@
+import pytest
+
+from conch_kit.redis.connection import RegistryError
+from conch_kit.registry.read_reply import Damaged, Missing, RawList, RawModel, Unchanged, interpret
+
+MODEL = [b"local/a", b"{}", [b"1:1", b"{}"]]
+
+
+@pytest.mark.parametrize(
+    ("reply", "kind"),
+    [
+        ([[b"", b"", b""], []], Missing),
+        ([[b"", b"", b""], [MODEL]], Missing),
+        ([[b"e", b"1", b"1"]], Unchanged),
+        ([[b"e", b"1", b"1"], [MODEL]], RawList),
+        ([[b"e", b"1", b"0"], []], RawList),
+        ([[b"e", b"1", b"1"], []], Damaged),
+        ([[b"e", b"1", b"0"], [MODEL]], Damaged),
+        ([[b"e", b"one", b"0"], []], Damaged),
+        ([[b"e", b"9" * 5000, b"0"], []], Damaged),
+        ([[b"\xff", b"1", b"0"], []], Damaged),
+        ([[b"", b"1", b"0"], []], Damaged),
+        ([[b"e", b"1", b"garbage"], []], Damaged),
+        (RegistryError("WRONGTYPE"), Damaged),
+        (None, Damaged),
+    ],
+)
+def test_only_a_whole_list_is_a_list(reply: object, kind: type) -> None:
+    assert isinstance(interpret(reply), kind)
+
+
+def test_a_list_keeps_every_value_as_it_is() -> None:
+    found = interpret([[b"e", b"7", b"1"], [MODEL]])
+    assert found == RawList("e", 7, (RawModel(b"local/a", b"{}", {b"1:1": b"{}"}),))

@@ -1,0 +1,76 @@
+import pytest
+
+from conch_contracts.names import ModelId, WorkerUrl
+from conch_contracts.records import Engine, Heartbeat, Pool, Route
+from conch_kit.registry.read_reply import RawList, RawModel
+from conch_kit.registry.snapshot import Parser, Snapshot, by_name, merge, replace_workers
+from testkit.records import engine, route
+
+A = ModelId("local/a")
+
+
+def _raw(model: Route, *engines: Engine, revision: int = 1) -> RawList:
+    found = {item.grpc.encode(): item.model_dump_json().encode() for item in engines}
+    return RawList("e", revision, (RawModel(model.model_id.encode(), model.model_dump_json().encode(), found),))
+
+
+def test_a_list_replaces_what_was_known() -> None:
+    before = merge(Snapshot.EMPTY, _raw(route("a"), engine(1)), Parser())
+    after = merge(before, _raw(route("b"), engine(2), revision=2), Parser())
+    assert after.routes == {"local/b": route("b")}
+    assert after.engines == {"local/b": (engine(2),)}
+    assert (after.epoch, after.revision) == ("e", 2)
+
+
+def test_a_field_of_a_newer_writer_is_tolerated() -> None:
+    text = route("a").model_dump_json()[:-1] + ',"from_the_future":1}'
+    raw = RawList("e", 1, (RawModel(b"local/a", text.encode(), {}),))
+    parser = Parser()
+    assert merge(Snapshot.EMPTY, raw, parser).routes[A] == route("a")
+    assert parser.ignored == 0
+
+
+@pytest.mark.parametrize(
+    ("route_value", "engine_value", "ignored"),
+    [(b"garbage", None, 1), (None, b"{}", 1), (b"\xff", b"[]", 2), (b'{"schema_version":2}', None, 1)],
+)
+def test_a_value_that_cannot_be_read_leaves_the_record_that_was_there(
+    route_value: bytes | None, engine_value: bytes | None, ignored: int
+) -> None:
+    before = merge(Snapshot.EMPTY, _raw(route("a"), engine(1)), Parser())
+    engines = {engine(1).grpc.encode(): engine_value or engine(1).model_dump_json().encode()}
+    value = route_value or route("a").model_dump_json().encode()
+    parser = Parser()
+    after = merge(before, RawList("e", 2, (RawModel(b"local/a", value, engines),)), parser)
+    assert (after.routes, after.engines) == (before.routes, before.engines)
+    assert parser.ignored == ignored
+
+
+def test_a_model_that_was_never_readable_is_left_out() -> None:
+    models = (RawModel(b"local/a", b"garbage", {}), RawModel(b"\xff", b"{}", {}))
+    parser = Parser()
+    assert merge(Snapshot.EMPTY, RawList("e", 1, models), parser).routes == {}
+    assert parser.ignored == 2
+
+
+def test_the_oldest_model_keeps_a_name_that_two_want() -> None:
+    old = route("z", served=("shared", "z"), created=1)
+    young = route("a", served=("shared", "a"), created=2)
+    twin = route("b", served=("a",), created=2)
+    names = by_name([twin, young, old])
+    assert {name: found.model_id for name, found in names.items()} == {
+        "shared": "local/z",
+        "z": "local/z",
+        "a": "local/a",
+    }
+
+
+def _beat(sequence: int, in_flight: int = 0) -> Heartbeat:
+    return Heartbeat(url=WorkerUrl("http://w"), sequence=sequence, in_flight=in_flight)
+
+
+def test_a_beat_that_tells_nothing_new_makes_no_new_snapshot() -> None:
+    first = replace_workers(Snapshot.EMPTY, {Pool.LLM: (_beat(1),)})
+    assert replace_workers(first, {Pool.LLM: (_beat(2),)}) is first
+    assert replace_workers(first, {Pool.LLM: (_beat(2, in_flight=1),)}).workers[Pool.LLM][0].in_flight == 1
+    assert replace_workers(first, {Pool.LLM: ()}).workers[Pool.LLM] == ()

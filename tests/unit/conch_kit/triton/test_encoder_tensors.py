@@ -1,0 +1,94 @@
+from typing import Any
+
+import pytest
+from tritonclient.grpc.model_config_pb2 import ModelConfig
+
+from conch_kit.triton.encoder_tensors import UnknownTensors, read_layout
+
+INT32, INT64, FP32, FP64 = 8, 9, 11, 12
+USUAL = (("input_ids", INT64), ("attention_mask", INT64), ("token_type_ids", INT64))
+
+
+def config(
+    *inputs: tuple[str, int], outputs: tuple[str, ...] = ("logits",), batch: int = 8, dims: int = 1, **changes: Any
+) -> ModelConfig:
+    made = ModelConfig(max_batch_size=batch)
+    for name, kind in inputs or USUAL:
+        made.input.add(name=name, data_type=kind, dims=[-1] * dims, optional=name in changes.get("optional", ()))
+    for name in outputs:
+        made.output.add(name=name, data_type=FP32, dims=[-1])
+    for count in changes.get("instances", ()):
+        made.instance_group.add(count=count)
+    return made
+
+
+def test_names_and_datatypes_come_from_the_models_config() -> None:
+    layout = read_layout(config(("input_ids", INT32), ("attention_mask", INT64)), {}, None)
+    assert layout.inputs == (("input_ids", "input_ids", "INT32"), ("attention_mask", "attention_mask", "INT64"))
+
+
+def test_the_deployments_names_take_precedence() -> None:
+    layout = read_layout(config(("ids", INT64), outputs=("a", "b")), {"input_ids": "ids"}, "b")
+    assert (layout.inputs, layout.output) == ((("input_ids", "ids", "INT64"),), "b")
+
+
+@pytest.mark.parametrize(
+    ("outputs", "chosen"),
+    [
+        (("last_hidden_state", "pooler_output"), "last_hidden_state"),
+        (("last_hidden_state", "sentence_embedding"), "sentence_embedding"),
+        (("logits",), "logits"),
+        (("anything",), "anything"),
+    ],
+)
+def test_the_usual_output_is_chosen(outputs: tuple[str, ...], chosen: str) -> None:
+    assert read_layout(config(outputs=outputs), {}, None).output == chosen
+
+
+@pytest.mark.parametrize(
+    ("batch", "dims", "rows", "batched"), [(8, 1, 8, True), (1024, 1, 256, True), (0, 2, 32, True), (0, 1, 1, False)]
+)
+def test_the_batch_is_where_the_config_has_it(batch: int, dims: int, rows: int, batched: bool) -> None:
+    layout = read_layout(config(batch=batch, dims=dims), {}, None)
+    assert (layout.max_rows, layout.batched) == (rows, batched)
+
+
+@pytest.mark.parametrize(
+    ("batch", "dims", "datatype", "size"),
+    [
+        (8, [-1, 1024], FP32, (1024, 4)),
+        (0, [-1, -1, 1024], FP32, (1024, 4)),
+        (8, [-1, 1024], FP64, (1024, 8)),
+        (8, [-1, -1], FP32, (None, 4)),
+        (8, [1024], FP32, (0, 4)),
+    ],
+)
+def test_the_size_of_a_tokens_output_is_known_where_the_config_says_it(
+    batch: int, dims: list[int], datatype: int, size: tuple[int | None, int]
+) -> None:
+    made = config(batch=batch, outputs=())
+    made.output.add(name="last_hidden_state", data_type=datatype, dims=dims)
+    layout = read_layout(made, {}, None)
+    assert (layout.token_numbers, layout.number_bytes) == size
+
+
+def test_each_instance_has_a_call_and_one_more_waits() -> None:
+    assert read_layout(config(instances=(2, 1)), {}, None).parallel == 4
+
+
+def test_an_optional_input_that_nobody_knows_is_not_sent() -> None:
+    layout = read_layout(config(("input_ids", INT64), ("extra", INT64), optional=("extra",)), {}, None)
+    assert len(layout.inputs) == 1
+
+
+@pytest.mark.parametrize(
+    ("made", "output", "says"),
+    [
+        (config(("input_ids", INT64), ("position_ids", INT64)), None, "position_ids"),
+        (config(outputs=("a", "b")), None, r"but a, b; set spec\.tensors\.output\.name"),
+        (config(), "scores", "no output scores"),
+    ],
+)
+def test_tensors_that_are_no_encoders_are_named(made: ModelConfig, output: str | None, says: str) -> None:
+    with pytest.raises(UnknownTensors, match=says):
+        read_layout(made, {}, output)
