@@ -9,9 +9,9 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from conch_contracts.messages.encoding import EncodeRequest, EncoderTarget, Row, Task
 from conch_contracts.names import EngineAddress
-from conch_embed_worker.arrays import Numbers
+from conch_embed_worker.batch_lanes import MAX_OUTPUT_BYTES, WIDE, Lanes
+from conch_embed_worker.batch_tensors import Numbers
 from conch_embed_worker.handler import EncodeHandler
-from conch_embed_worker.lanes import MAX_OUTPUT_BYTES, WIDE, Lanes
 from conch_embed_worker.metrics import Metrics
 from conch_kit.errors import InvalidRequest
 from conch_kit.http.request_scope import InFlight

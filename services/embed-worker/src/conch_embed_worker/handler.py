@@ -5,9 +5,9 @@ import logging
 
 from conch_contracts.messages.encoding import EncodeRequest, Task
 from conch_embed_worker import faults
-from conch_embed_worker.answers import answer, check_pooled
-from conch_embed_worker.arrays import Numbers
-from conch_embed_worker.lanes import Accept, Lanes
+from conch_embed_worker.answer_bodies import answer, check_pooled
+from conch_embed_worker.batch_lanes import Accept, Lanes
+from conch_embed_worker.batch_tensors import Numbers
 from conch_embed_worker.metrics import Metrics
 from conch_kit.errors import InvalidRequest, ServiceError
 from conch_kit.http.asgi import ClientGone, Receive, Scope, Send, json_response

@@ -7,7 +7,7 @@ from typing import assert_never
 import numpy as np
 
 from conch_contracts.records import Activation, Pooling
-from conch_embed_worker.arrays import Numbers
+from conch_embed_worker.batch_tensors import Numbers
 
 _SHORTEST = float(np.finfo(np.float32).tiny)
 """Below any length that a vector can have, but for one that is all zeros."""

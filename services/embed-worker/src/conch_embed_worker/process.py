@@ -2,9 +2,9 @@
 
 from conch_contracts.names import ENCODE_PATH
 from conch_contracts.records import Pool
-from conch_embed_worker.engines import Engines
+from conch_embed_worker.batch_lanes import Lanes
+from conch_embed_worker.engine_calls import Engines
 from conch_embed_worker.handler import EncodeHandler
-from conch_embed_worker.lanes import Lanes
 from conch_embed_worker.metrics import Metrics
 from conch_embed_worker.settings import Settings
 from conch_kit.service.worker import worker

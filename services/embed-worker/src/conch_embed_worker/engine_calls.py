@@ -8,7 +8,7 @@ from tritonclient.grpc.service_pb2 import ModelInferRequest, ModelInferResponse
 
 from conch_contracts.messages.encoding import Row
 from conch_contracts.names import EngineAddress
-from conch_embed_worker.arrays import Numbers, pack, unpack
+from conch_embed_worker.batch_tensors import Numbers, pack, unpack
 from conch_kit.triton.encoder_tensors import Layout
 from conch_kit.triton.http_client import HTTP, TritonHttp
 from conch_kit.triton.tensors import Outputs, add_raw, new_request

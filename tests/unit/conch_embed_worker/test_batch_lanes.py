@@ -9,8 +9,8 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 from conch_contracts.messages.encoding import EncoderTarget, Row
 from conch_contracts.names import EngineAddress
 from conch_contracts.records import Pooling
-from conch_embed_worker.arrays import Numbers
-from conch_embed_worker.lanes import Lanes
+from conch_embed_worker.batch_lanes import Lanes
+from conch_embed_worker.batch_tensors import Numbers
 from conch_embed_worker.metrics import Metrics
 from conch_kit.errors import InternalError
 from conch_kit.triton.encoder_tensors import Layout

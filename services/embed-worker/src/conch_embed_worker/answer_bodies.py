@@ -8,7 +8,7 @@ import orjson
 
 from conch_contracts.messages.encoding import EncodeRequest, Task
 from conch_embed_worker import pooling
-from conch_embed_worker.arrays import Numbers
+from conch_embed_worker.batch_tensors import Numbers
 from conch_kit.errors import InvalidRequest, UpstreamError
 
 MAX_POOLED_BYTES = 64 * 1024 * 1024

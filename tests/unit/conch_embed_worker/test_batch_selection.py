@@ -3,7 +3,7 @@ from collections import deque
 import pytest
 
 from conch_contracts.messages.encoding import Row
-from conch_embed_worker.batches import BatchLimits, Waiting, next_batch, width_of
+from conch_embed_worker.batch_selection import BatchLimits, Waiting, next_batch, width_of
 
 LIMITS = BatchLimits(rows=4, tokens=1000)
 

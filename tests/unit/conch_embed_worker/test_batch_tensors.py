@@ -3,7 +3,7 @@ import pytest
 
 from conch_contracts.dialects.encoder import ATTENTION_MASK, INPUT_IDS, TOKEN_TYPE_IDS
 from conch_contracts.messages.encoding import Row
-from conch_embed_worker.arrays import pack, unpack
+from conch_embed_worker.batch_tensors import pack, unpack
 from conch_kit.triton.encoder_tensors import Layout
 from conch_kit.triton.errors import MalformedResponse
 

@@ -9,7 +9,7 @@ import pytest
 from conch_contracts.messages.encoding import EncodeRequest, EncoderTarget, Row, Task
 from conch_contracts.names import EngineAddress
 from conch_contracts.records import Activation
-from conch_embed_worker.answers import answer
+from conch_embed_worker.answer_bodies import answer
 from conch_kit.errors import InvalidRequest, UpstreamError
 
 VECTORS = [np.array([3, 4], np.float32), np.array([0, 2], np.float32)]

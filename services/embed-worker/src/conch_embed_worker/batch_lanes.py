@@ -15,9 +15,9 @@ from typing import Any, Self
 
 from conch_contracts.messages.encoding import EncoderTarget, Row
 from conch_contracts.records import Pooling
-from conch_embed_worker.arrays import Numbers
-from conch_embed_worker.batches import BatchLimits, Member, Waiting, next_batch
-from conch_embed_worker.engines import Engines
+from conch_embed_worker.batch_selection import BatchLimits, Member, Waiting, next_batch
+from conch_embed_worker.batch_tensors import Numbers
+from conch_embed_worker.engine_calls import Engines
 from conch_embed_worker.metrics import Metrics
 from conch_embed_worker.pooling import pool
 from conch_kit.errors import InternalError, ServiceError
