@@ -3,10 +3,10 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 
-from conch_gateway.catalogue import catalogue
-from conch_gateway.description import STATUSES, document
-from conch_gateway.load import Load
+from conch_gateway.app.models_and_health import catalogue
+from conch_gateway.openapi.document import STATUSES, document
 from conch_gateway.responses.store import Record
+from conch_gateway.telemetry.load import Load
 
 _INTRODUCTION = """# Every endpoint of the API
 

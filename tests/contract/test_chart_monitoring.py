@@ -4,7 +4,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from conch_embed_worker.metrics import Metrics as EmbedWorkerMetrics
-from conch_gateway.metrics import GatewayMetrics
+from conch_gateway.telemetry.metrics import GatewayMetrics
 from conch_kit.redis.client import RedisClient
 from conch_kit.registry.metrics import RegistryCollector
 from conch_kit.registry.reader import RegistryReader

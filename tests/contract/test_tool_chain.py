@@ -9,7 +9,7 @@ from conch_contracts.messages.answer_form import ReasoningParser, ToolCallParser
 from conch_contracts.messages.generation import GenerateRequest, Usage
 from conch_contracts.messages.tokenization import PrepareRequest
 from conch_contracts.records import ChatProfile, Engine
-from conch_gateway.endpoints import CHAT, Job
+from conch_gateway.generation.endpoints import CHAT, Job
 from conch_llm_worker.bodies import Choice, complete_body
 from conch_llm_worker.dialects.deltas import TokenDelta
 from conch_llm_worker.generation import Generation, Rules

@@ -17,8 +17,8 @@ from conch_contracts.messages.grammar import Grammar
 from conch_contracts.messages.tokenization import PrepareResponse
 from conch_contracts.openai.chat import ChatCompletionRequest
 from conch_contracts.records import ChatProfile, Route
-from conch_gateway import parsing, validation
-from conch_gateway.structured import constraint_of
+from conch_gateway.constraints.structured_output import constraint_of
+from conch_gateway.requests import answer_form, validation
 from conch_guidance.compiler import GrammarCompiler
 from conch_kit.errors import InvalidRequest
 from conch_llm_worker.messages import Parts
@@ -92,9 +92,9 @@ def answer(
 ) -> Parts:
     """Return what the reader makes of an answer that obeys the request's grammar, and begins as it is told."""
     model = route(chat=ChatProfile(reasoning=ReasoningParser.THINK, tool_calls=parser, takes_tools=True))
-    constraint = parsing.constraint(request, model, constraint_of(request))
-    found = parsing.of(request, model, prepared(prompt))
-    sampling = parsing.constrained(SAMPLING, request, constraint, prepared(prompt), found)
+    constraint = answer_form.constraint(request, model, constraint_of(request))
+    found = answer_form.of(request, model, prepared(prompt))
+    sampling = answer_form.constrained(SAMPLING, request, constraint, prepared(prompt), found)
     assert sampling.grammar is not None
     assert found is not None
     text = walked(sampling.grammar, dice, first=THOUGHT if prompt else encoded(begun))
@@ -154,7 +154,7 @@ def test_what_the_model_writes_by_itself_is_allowed(name: str) -> None:
     item = load_golden().named(name)
     request = chat(tools=item.tools, tool_choice="required")
     model = route(chat=ChatProfile(tool_calls=ToolCallParser.HERMES, takes_tools=True))
-    constraint = parsing.constraint(request, model, None)
+    constraint = answer_form.constraint(request, model, None)
     assert constraint is not None
     matcher = COMPILER.matcher(constraint.grammar)
     assert matcher.consume_tokens([id_ for id_ in item.output_ids if id_ != END])
@@ -174,8 +174,8 @@ def asked(parser: ToolCallParser, tools: list[dict[str, Any]]) -> tuple[ChatComp
 def free(parser: ToolCallParser, text: str, tools: list[dict[str, Any]]) -> bool:
     """Return whether a model that is free to call strict tools may write this as a whole answer."""
     request, model = asked(parser, tools)
-    constraint, found = parsing.constraint(request, model, None), parsing.of(request, model, prepared(""))
-    grammar = parsing.constrained(SAMPLING, request, constraint, prepared(""), found).grammar
+    constraint, found = answer_form.constraint(request, model, None), answer_form.of(request, model, prepared(""))
+    grammar = answer_form.constrained(SAMPLING, request, constraint, prepared(""), found).grammar
     assert grammar is not None
     COMPILER.check(grammar, foreign=False)
     matcher, ids = COMPILER.matcher(grammar), list(encoded(text))
@@ -292,7 +292,7 @@ def test_free_calls_whose_text_has_no_quotes_obey_too(
     text = call.format("".join(value.format(*one) for one in arguments.items()))
     assert free(parser, "Well.\n" + text, NOTES) is good
     if good:
-        found = parsing.of(*asked(parser, NOTES), prepared(""))
+        found = answer_form.of(*asked(parser, NOTES), prepared(""))
         assert found is not None
         reader, parts = AnswerReader(found, lambda: "call_1"), Parts()
         parts.add([*reader.feed(text), *reader.finish(cut=False)])
@@ -314,5 +314,5 @@ def test_parameters_that_are_no_list_are_refused_where_text_has_no_quotes(parser
         parser, [{"type": "function", "function": {"name": "f", "parameters": schema, "strict": True}}]
     )
     with pytest.raises(InvalidRequest, match="more than a list of properties") as caught:
-        parsing.constraint(request, model, None)
+        answer_form.constraint(request, model, None)
     assert caught.value.param == "tools"

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from conch_contracts.names import CACHE_PREFIX
-from conch_gateway.encoders.answers import RedisStore
+from conch_gateway.encoders.answer_cache import RedisStore
 from conch_kit.redis.client import RedisClient
 
 ANSWER = b'{"rows":[[0.5]]}'

@@ -20,14 +20,14 @@ from conch_contracts.names import (
     WorkerUrl,
 )
 from conch_contracts.records import Dialect, Engine, Heartbeat, ModelKind, Pool, Route
-from conch_gateway.access_log import AccessLog
-from conch_gateway.admission import Admission
-from conch_gateway.app import Deps, create_app
-from conch_gateway.auth import ApiKeys
-from conch_gateway.encoders.answers import NoStore, Store
-from conch_gateway.metrics import GatewayMetrics
+from conch_gateway.app.assembly import Deps, create_app
+from conch_gateway.encoders.answer_cache import NoStore, Store
+from conch_gateway.http.auth import ApiKeys
+from conch_gateway.placement.admission import Admission
 from conch_gateway.responses.store import Record, ResponseStore
 from conch_gateway.settings import GatewaySettings
+from conch_gateway.telemetry.access_log import AccessLog
+from conch_gateway.telemetry.metrics import GatewayMetrics
 from conch_gateway.upstream.port import AnswerLost, Post
 from conch_kit.errors import Unavailable
 from conch_kit.http.asgi import ASGIApp, Message

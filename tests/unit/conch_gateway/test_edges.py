@@ -6,12 +6,12 @@ import pytest
 
 from conch_contracts.names import WorkerUrl
 from conch_contracts.records import Heartbeat, ModelKind
-from conch_gateway.auth import parse_keys
-from conch_gateway.balancing import PASSED_OVER_S, InFlight, choose
-from conch_gateway.cors import Cors
-from conch_gateway.refusal import as_error
-from conch_gateway.resolve import canonical_name, resolve
-from conch_gateway.watch import Beat, Limits, Progress, decide
+from conch_gateway.errors.upstream_errors import as_error
+from conch_gateway.http.auth import parse_keys
+from conch_gateway.http.cors import Cors
+from conch_gateway.inference.watchdog import Beat, Limits, Progress, decide
+from conch_gateway.placement.worker_choice import PASSED_OVER_S, InFlight, choose
+from conch_gateway.requests.model_lookup import canonical_name, resolve
 from conch_kit.errors import InvalidRequest, ModelNotFound, Unavailable
 from conch_kit.registry.snapshot import Snapshot
 from testkit.gateway import route, snapshot

@@ -3,7 +3,7 @@
 import os
 import sys
 
-from conch_gateway.process import run_gateway
+from conch_gateway.app.process import run_gateway
 from conch_gateway.settings import GatewaySettings
 from conch_kit.service.entry import enter
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from pydantic import Field
 
 from conch_contracts.names import GATEWAY_PORT
-from conch_gateway.templates import TEMPLATE_VARIABLES
+from conch_gateway.requests.template_policy import TEMPLATE_VARIABLES
 from conch_kit.settings import ServiceSettings
 
 

@@ -9,14 +9,14 @@ from conch_contracts.openai.encoders.fields import EncoderFields, TextInput
 from conch_contracts.openai.encoders.rerank import RerankRequest
 from conch_contracts.openai.encoders.scores import ClassifyRequest, ScoreRequest
 from conch_contracts.records import ModelKind, Profile, Route
-from conch_gateway import conversation
-from conch_gateway.body import parse
-from conch_gateway.encoders import lengths, shapes, texts
-from conch_gateway.encoders.texts import Shape, Work
-from conch_gateway.endpoints import encode
-from conch_gateway.mistakes import missing
-from conch_gateway.resolve import canonical_name, resolve
-from conch_gateway.validation import typed
+from conch_gateway.encoders import input_length, request_rows, response_bodies
+from conch_gateway.encoders.request_rows import Shape, Work
+from conch_gateway.errors.bad_request import missing
+from conch_gateway.generation.endpoints import encode
+from conch_gateway.http.body import parse
+from conch_gateway.requests import chat_messages
+from conch_gateway.requests.model_lookup import canonical_name, resolve
+from conch_gateway.requests.validation import typed
 from conch_kit.errors import InvalidRequest
 from conch_kit.registry.snapshot import Snapshot
 
@@ -56,13 +56,13 @@ class EncoderEndpoint(Generic[E]):
         """Return the request that the body holds; raises a ServiceError that names what is wrong with it."""
         document = parse(body)
         if issubclass(self.request, TextInput):
-            lengths.check_number(document, snapshot, self.kinds)
+            input_length.check_number(document, snapshot, self.kinds)
         request, unknown = typed(self.request, document)
         if isinstance(request, TextInput):
             _check_inputs(request)
-            conversation.check(request.messages or ())
+            chat_messages.check(request.messages or ())
         if isinstance(request, ScoreRequest):
-            texts.sides(request)  # what is wrong with a request is told before that there is no such model
+            request_rows.sides(request)  # what is wrong with a request is told before that there is no such model
         route = resolve(snapshot, request.model, kinds=self.kinds)
         work = self.work(request, route)
         return Understood(
@@ -90,32 +90,32 @@ EMBEDDINGS = EncoderEndpoint(
     id_prefix="embd-",
     request=EmbeddingRequest,
     kinds=(ModelKind.EMBEDDING,),
-    work=texts.embeddings,
-    shape=lambda request, route: shapes.vectors,
+    work=request_rows.embeddings,
+    shape=lambda request, route: response_bodies.vectors,
 )
 POOLING = EncoderEndpoint(
     name="pooling",
     id_prefix="pool-",
     request=PoolingRequest,
     kinds=(ModelKind.EMBEDDING,),
-    work=texts.pooling,
-    shape=lambda request, route: shapes.pooled,
+    work=request_rows.pooling,
+    shape=lambda request, route: response_bodies.pooled,
 )
 SCORE = EncoderEndpoint(
     name="score",
     id_prefix="score-",
     request=ScoreRequest,
     kinds=(ModelKind.RERANK, ModelKind.EMBEDDING),
-    work=texts.score,
-    shape=lambda request, route: shapes.scores,
+    work=request_rows.score,
+    shape=lambda request, route: response_bodies.scores,
 )
 CLASSIFY = EncoderEndpoint(
     name="classify",
     id_prefix="classify-",
     request=ClassifyRequest,
     kinds=(ModelKind.CLASSIFY,),
-    work=texts.classify,
-    shape=lambda request, route: shapes.classes(route),
+    work=request_rows.classify,
+    shape=lambda request, route: response_bodies.classes(route),
 )
 
 
@@ -125,8 +125,8 @@ def _rerank(*, with_documents: bool) -> EncoderEndpoint[RerankRequest]:
         id_prefix="rerank-",
         request=RerankRequest,
         kinds=(ModelKind.RERANK,),
-        work=texts.rerank,
-        shape=lambda request, route: shapes.ranking(
+        work=request_rows.rerank,
+        shape=lambda request, route: response_bodies.ranking(
             request, with_documents=with_documents and route.profile is not Profile.DENGLIN
         ),
     )

@@ -6,13 +6,13 @@ from conch_contracts.messages.generation import Api
 from conch_contracts.openai.chat import ChatCompletionRequest
 from conch_contracts.openai.responses.response import ResponsesRequest
 from conch_contracts.records import Profile
-from conch_gateway import parameters, preparation, validation
-from conch_gateway.endpoints import Endpoint, Understood
-from conch_gateway.parameters import Shape
+from conch_gateway.generation.endpoints import Endpoint, Understood
+from conch_gateway.requests import parameters, tokenizer_request, validation
+from conch_gateway.requests.parameters import Shape
+from conch_gateway.requests.validation import Validated
 from conch_gateway.responses import conversation
 from conch_gateway.responses.conversation import Item
 from conch_gateway.responses.request import chat_document
-from conch_gateway.validation import Validated
 from conch_kit.registry.snapshot import Snapshot
 
 
@@ -22,7 +22,7 @@ def _shape(request: ChatCompletionRequest, profile: Profile) -> Shape:
 
 
 RESPONSES: Endpoint[ChatCompletionRequest] = Endpoint(
-    "responses", "resp_", "input", validation.chat, _shape, preparation.chat
+    "responses", "resp_", "input", validation.chat, _shape, tokenizer_request.chat
 )
 
 

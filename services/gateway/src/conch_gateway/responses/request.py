@@ -17,9 +17,9 @@ from conch_contracts.openai.responses.response import (
     ResponsesRequest,
 )
 from conch_contracts.openai.sampling import DrawingFields, is_on
-from conch_gateway import unsupported as unsupported_fields
-from conch_gateway.mistakes import missing, unsupported, wrong
-from conch_gateway.validation import Validated, typed
+from conch_gateway.errors.bad_request import missing, unsupported, wrong
+from conch_gateway.requests import unsupported_parameters as unsupported_fields
+from conch_gateway.requests.validation import Validated, typed
 from conch_kit.errors import InvalidRequest
 
 ITEMS = frozenset({"message", "function_call", "function_call_output", "reasoning"})

@@ -1,0 +1,1 @@
+"""From a worker's bytes to the client's connection: whole bodies, relayed streams, errors before and in a stream."""

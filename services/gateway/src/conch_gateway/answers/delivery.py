@@ -1,0 +1,161 @@
+"""From a worker's answer to the client: a whole body, or a stream relayed frame by frame."""
+
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from conch_contracts.headers import USAGE
+from conch_contracts.messages.generation import Usage
+from conch_gateway.answers.reply import Reply
+from conch_gateway.answers.stream_relay import FrameRelay, FrameTooLong, ResponseRelay, error_event, parse_usage
+from conch_gateway.http.exchange import Exchange
+from conch_gateway.inference.watchdog import Progress
+from conch_gateway.telemetry.metrics import ModelMetrics
+from conch_gateway.upstream.port import Answer, AnswerLost, read_all
+from conch_kit.errors import UpstreamError
+
+MAX_ANSWER_BYTES = 64 * 1024 * 1024
+_USAGE = USAGE.encode()
+_ERROR_FRAME = b'data: {"error"'
+_FAILED_EVENT = b"event: response.failed\n"
+
+
+class Keeper(Protocol):
+    """Who gets an answer of the Responses API before the client hears that it is complete."""
+
+    async def keep(self, answer: bytes) -> bytes:
+        """Return the answer as the client gets it."""
+        ...
+
+
+class Delivery:
+    """Delivers the answer to one request."""
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        reply: Reply,
+        progress: Progress,
+        metrics: ModelMetrics,
+        *,
+        inter_token_patience_s: float,
+        keeper: Keeper | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._exchange = exchange
+        self._reply = reply
+        self._progress = progress
+        self._metrics = metrics
+        self._patience_s = inter_token_patience_s
+        self._keeper = keeper
+        self._clock = clock
+        self._last = b""
+        """The frames that went to the client last."""
+        self._shown = 0.0
+        """When they came; a worker may be heard without having anything to show."""
+
+    async def whole(self, answer: Answer) -> None:
+        """Send a complete answer; raises UpstreamError when it is not one."""
+        body = await read_all(answer, limit=MAX_ANSWER_BYTES)
+        if not body.startswith(b"{"):
+            raise UpstreamError("The worker's answer is not a JSON object.")
+        self._record(parse_usage(answer.headers.get(_USAGE, b"")), complete=True)
+        if self._keeper is not None:
+            body = await self._keeper.keep(body)
+        self._progress.sending = self._clock()
+        await self._reply.whole(200, body)
+
+    async def stream(self, answer: Answer) -> None:
+        """Relay a stream; raises UpstreamError when it breaks, so that an error frame ends it."""
+        relay = FrameRelay() if self._keeper is None else ResponseRelay(MAX_ANSWER_BYTES)
+        if self._keeper is not None:
+            self._reply.error_frame = lambda error: error_event(error, self._last)
+        # The status comes with the engine's first message, though that may show nothing yet.
+        self._progress.asked, self._progress.patience_s = self._clock(), self._patience_s
+        try:
+            await self._relay(answer, relay)
+        except AnswerLost as exc:
+            raise UpstreamError("The worker broke down.", code="upstream_lost") from exc
+        except FrameTooLong as exc:
+            raise UpstreamError(str(exc), code="upstream_lost") from exc
+        finally:
+            self._record(relay.usage(), complete=relay.done)
+        if self._keeper is not None:
+            await self._keep(self._keeper, relay)
+        if relay.done:
+            await self._reply.end_stream()
+        elif _ERROR_FRAME in self._last:
+            self._exchange.outcome = "broken"
+            await self._reply.end_stream()
+        else:
+            raise UpstreamError("The worker ended its answer too early.", code="upstream_lost")
+
+    async def _relay(self, answer: Answer, relay: FrameRelay) -> None:
+        """Relay until the worker's end.
+
+        The first frames, and those that find the client's buffer full, take the slow way through a wait; all others
+        go straight from one socket's callback to the other socket.
+        """
+        progress, clock, sink = self._progress, self._clock, self._sink(relay)
+        observe_gap = self._metrics.gap.observe
+        while chunk := await answer.read():
+            now = clock()
+            progress.asked = now
+            frames = relay.feed(chunk)
+            del chunk  # a client that never reads shall cost one piece, not two
+            if not frames:
+                continue
+            if self._last:
+                observe_gap(now - self._shown)
+            else:
+                self._metrics.first_token.observe(now - self._exchange.started)
+                await self._reply.begin_stream()
+            self._last, self._shown = frames, now
+            progress.sending = now
+            await self._reply.chunk(frames)
+            progress.sending = 0.0
+            progress.sent = now
+            await answer.push(sink)
+
+    async def _keep(self, keeper: Keeper, relay: FrameRelay) -> None:
+        """Have the answer kept, then let the last event go."""
+        tail, progress = relay.tail(), self._progress
+        if tail is None:
+            return
+        progress.asked = 0.0  # the worker owes nothing any more
+        frames = tail.with_answer(await keeper.keep(tail.answer))
+        await self._reply.begin_stream()
+        progress.sending = self._clock()
+        await self._reply.chunk(frames)
+        progress.sending = 0.0
+        if _FAILED_EVENT in frames:
+            self._exchange.outcome = "broken"
+        relay.done = True
+
+    def _sink(self, relay: FrameRelay) -> Callable[[bytes], bool]:
+        """Return what takes a piece off the worker's socket; one call of it is what an event costs."""
+        progress, clock, feed, push = self._progress, self._clock, relay.feed, self._reply.client.push
+        observe_gap = self._metrics.gap.observe
+
+        def take(chunk: bytes) -> bool:
+            if not push(b"") or relay.overlong(chunk):
+                return False
+            now = clock()
+            progress.asked = now
+            frames = feed(chunk)
+            if frames:
+                observe_gap(now - self._shown)
+                self._last = frames
+                self._shown = now
+                progress.sent = now
+                push(frames)
+            return True
+
+        return take
+
+    def _record(self, usage: Usage | None, *, complete: bool) -> None:
+        if usage is None:
+            self._metrics.missing_usage.inc(complete)
+        else:
+            self._exchange.prompt_tokens = usage.prompt_tokens
+            self._exchange.completion_tokens = usage.completion_tokens

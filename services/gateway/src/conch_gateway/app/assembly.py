@@ -1,0 +1,142 @@
+"""Puts the gateway together: from its collaborators to one ASGI callable."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from conch_contracts.names import (
+    CHECK_GRAMMAR_PATH,
+    DETOKENIZE_PATH,
+    ENCODE_PATH,
+    PREPARE_PATH,
+    PREPARE_ROWS_PATH,
+    TOKENIZE_PATH,
+)
+from conch_contracts.records import Heartbeat, Pool
+from conch_gateway.app.edge import Edge, Serving
+from conch_gateway.app.invocations import PATH as INVOCATIONS_PATH
+from conch_gateway.app.invocations import Invocations
+from conch_gateway.app.models_and_health import catalogue
+from conch_gateway.encoders.answer_cache import NoStore, SharedAnswers, Store
+from conch_gateway.encoders.endpoints import ENCODER_PATHS
+from conch_gateway.encoders.handler import EncoderInference
+from conch_gateway.encoders.tokenize_endpoints import DETOKENIZE_PATHS, TOKENIZE_PATHS, TokenEndpoints
+from conch_gateway.generation.grammar_check import GrammarChecks
+from conch_gateway.generation.handler import PATHS, Inference
+from conch_gateway.http.auth import ApiKeys
+from conch_gateway.http.cors import Cors
+from conch_gateway.inference.intake import Bounds, Front
+from conch_gateway.placement.admission import Admission
+from conch_gateway.placement.dispatch import Dispatch
+from conch_gateway.placement.retry_budget import RetryBudget
+from conch_gateway.placement.tokenizer_client import Tokenizers
+from conch_gateway.requests.template_policy import TemplatePolicy
+from conch_gateway.responses.handler import PATH as RESPONSES_PATH
+from conch_gateway.responses.handler import ResponsesInference
+from conch_gateway.responses.store import ResponseStore
+from conch_gateway.settings import GatewaySettings
+from conch_gateway.telemetry.access_log import AccessLog
+from conch_gateway.telemetry.load import Load
+from conch_gateway.telemetry.metrics import GatewayMetrics
+from conch_gateway.upstream.port import Upstream
+from conch_kit.http.asgi import ASGIApp
+from conch_kit.registry.snapshot import Snapshot
+from conch_kit.tracing import Tracer
+
+
+@dataclass(frozen=True, slots=True)
+class Deps:
+    """What the application needs from outside."""
+
+    snapshot: Callable[[], Snapshot | None]
+    """The registry as last seen; None until it was read once."""
+    not_ready: Callable[[], str | None]
+    """Why no requests should come; None when they may."""
+    upstream: Upstream
+    admission: Admission
+    keys: ApiKeys
+    metrics: GatewayMetrics
+    access_log: AccessLog
+    tracer: Tracer
+    responses: ResponseStore
+    """Where answers are kept that clients may come back to."""
+    store: Store = field(default_factory=NoStore)
+    """Where answers are kept that may be given again."""
+
+
+def create_app(deps: Deps, settings: GatewaySettings) -> ASGIApp:
+    """Return the gateway as an ASGI application."""
+
+    def workers(pool: Pool) -> Callable[[], tuple[Heartbeat, ...]]:
+        def current() -> tuple[Heartbeat, ...]:
+            snapshot = deps.snapshot()
+            return () if snapshot is None else snapshot.workers.get(pool, ())
+
+        return current
+
+    def tokenizers(path: str) -> Tokenizers:
+        return Tokenizers(
+            deps.upstream,
+            workers(Pool.TOKENIZER),
+            timeout_s=settings.tokenizer_timeout_s,
+            retries=RetryBudget(deps.metrics.retries.labels("tokenizer").inc),
+            path=path,
+        )
+
+    grammars = GrammarChecks(tokenizers(CHECK_GRAMMAR_PATH))
+    dispatch = Dispatch(
+        deps.upstream,
+        deps.admission,
+        workers(Pool.LLM),
+        retries=RetryBudget(deps.metrics.retries.labels("worker").inc),
+    )
+    token = settings.internal_token
+    secret = None if token is None else token.get_secret_value().encode()
+    bounds = Bounds(
+        max_body_bytes=settings.max_body_bytes,
+        body_timeout_s=settings.body_timeout_s,
+        keep_alive_s=settings.keep_alive_s,
+        write_stall_s=settings.write_stall_s,
+        worker_grace_s=settings.worker_grace_s,
+    )
+    front = Front(deps.snapshot, deps.metrics, bounds, deps.tracer, internal_token=secret)
+    policy = TemplatePolicy(settings.chat_templates, frozenset(settings.template_variables))
+    inference = Inference(front, tokenizers(PREPARE_PATH), grammars, dispatch, policy)
+    responses = ResponsesInference(front, inference, deps.responses)
+    posts: dict[str, Serving] = {**dict.fromkeys(PATHS, inference), RESPONSES_PATH: responses}
+    posts |= encoder_posts(deps, front, tokenizers, workers, policy)
+    posts[INVOCATIONS_PATH] = Invocations(front, posts)
+    load = Load()
+    rest = catalogue(
+        deps.snapshot,
+        deps.not_ready,
+        deps.responses,
+        load,
+        owned_by=settings.owned_by,
+        openapi=settings.openapi,
+        keyed=settings.api_keys_file is not None,
+    )
+    cors = Cors.of(settings.cors_origins)
+    return Edge(posts, rest, deps.keys, cors, deps.metrics, deps.access_log, load)
+
+
+def encoder_posts(
+    deps: Deps,
+    front: Front,
+    tokenizers: Callable[[str], Tokenizers],
+    workers: Callable[[Pool], Callable[[], tuple[Heartbeat, ...]]],
+    policy: TemplatePolicy,
+) -> Mapping[str, Serving]:
+    """Return who serves the paths of encoders and tokens."""
+    dispatch = Dispatch(
+        deps.upstream,
+        deps.admission,
+        workers(Pool.EMBED),
+        retries=RetryBudget(deps.metrics.retries.labels("worker").inc),
+        path=ENCODE_PATH,
+    )
+    encoders = EncoderInference(front, tokenizers(PREPARE_ROWS_PATH), dispatch, SharedAnswers(deps.store))
+    tokens = TokenEndpoints(front, tokenizers(TOKENIZE_PATH), tokenizers(DETOKENIZE_PATH), policy)
+    return {
+        **dict.fromkeys(ENCODER_PATHS, encoders),
+        **dict.fromkeys((*TOKENIZE_PATHS, *DETOKENIZE_PATHS), tokens),
+    }

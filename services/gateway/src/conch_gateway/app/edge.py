@@ -1,0 +1,119 @@
+"""The outermost ASGI callable: who asks, may they, who answers; and one record of every request.
+
+Inference POSTs go to the plain callable, everything else to FastAPI. Whatever fails below becomes an answer here.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping
+from typing import Protocol, cast
+
+from conch_contracts.names import SERVER_SHUTTING_DOWN
+from conch_gateway.answers.reply import Reply
+from conch_gateway.http.auth import ApiKeys
+from conch_gateway.http.client_connection import ClientConnection
+from conch_gateway.http.cors import Cors
+from conch_gateway.http.exchange import EXCHANGE, Exchange
+from conch_gateway.inference.watchdog import ClientStalled
+from conch_gateway.telemetry.access_log import AccessLog
+from conch_gateway.telemetry.load import Load
+from conch_gateway.telemetry.metrics import GatewayMetrics
+from conch_kit.errors import InternalError, ServiceError, Unavailable
+from conch_kit.http.asgi import ASGIApp, ClientGone, Receive, Scope, Send
+from conch_kit.http.caller_connection import connection
+from conch_kit.logs import request_id_var
+
+log = logging.getLogger(__name__)
+
+CLIENT_CLOSED = 499
+"""Status of a request whose client went away; for the log, since nobody can be told."""
+
+
+class Serving(Protocol):
+    """Answers the POSTs on some paths."""
+
+    async def serve(self, exchange: Exchange, receive: Receive, reply: Reply) -> None:
+        """Answer one request; raises a ServiceError, ClientGone or ClientStalled."""
+
+
+class Edge:
+    """The gateway as an ASGI application."""
+
+    def __init__(
+        self,
+        posts: Mapping[str, Serving],
+        catalogue: ASGIApp,
+        keys: ApiKeys,
+        cors: Cors,
+        metrics: GatewayMetrics,
+        access_log: AccessLog,
+        load: Load,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._posts = posts
+        self._catalogue = catalogue
+        self._keys = keys
+        self._cors = cors
+        self._metrics = metrics
+        self._access_log = access_log
+        self._load = load
+        self._clock = clock
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one HTTP request; never raises for what a client sent."""
+        if scope["type"] != "http":
+            return
+        exchange = Exchange.begin(scope, now=self._clock())
+        request_id_var.set(exchange.request_id)
+        exchange.reply_headers.extend(self._cors.headers(exchange.headers))
+        client = cast(ClientConnection, connection(scope))
+        if scope["http_version"] == "1.0":
+            send = client.open_ended(send)
+        reply = Reply(send, exchange, client, clock=self._clock)
+        try:
+            await self._answer(exchange, reply, scope, receive)
+        except ServiceError as exc:
+            exchange.outcome = "broken" if reply.begun else "failed" if exc.status >= 500 else "refused"
+            await reply.fail(exc)
+        except (ClientGone, ClientStalled) as exc:
+            await self._drop(exchange, client, stalled=isinstance(exc, ClientStalled))
+        except asyncio.CancelledError:
+            exchange.outcome = "cut"
+            await reply.fail(Unavailable("The server is shutting down.", code=SERVER_SHUTTING_DOWN))
+            raise
+        except Exception:
+            log.exception("A request failed unexpectedly.", extra={"path": exchange.path[:128]})
+            exchange.outcome = "failed"
+            await reply.fail(InternalError("The server had an error while processing the request."))
+        finally:
+            duration_s = self._clock() - exchange.started
+            self._metrics.finish(exchange, duration_s=duration_s)
+            self._access_log.write(exchange, duration_s=duration_s)
+
+    async def _answer(self, exchange: Exchange, reply: Reply, scope: Scope, receive: Receive) -> None:
+        if exchange.method == "OPTIONS":
+            await reply.whole(204, b"", self._cors.preflight(exchange.headers))
+            return
+        repeated = len(exchange.headers) != len(scope["headers"]) and _says_twice(scope, b"authorization")
+        exchange.key = self._keys.check(exchange.path, exchange.headers, repeated=repeated)
+        if exchange.method == "POST" and exchange.path in self._posts:
+            with self._load:
+                await self._posts[exchange.path].serve(exchange, receive, reply)
+        else:
+            scope["extensions"][EXCHANGE] = exchange
+            await self._catalogue(scope, receive, reply.passed_on)
+            exchange.outcome = "ok" if exchange.status < 400 else "failed" if exchange.status >= 500 else "refused"
+
+    async def _drop(self, exchange: Exchange, client: ClientConnection, *, stalled: bool) -> None:
+        """Let go of a client that cannot be told anything any more."""
+        exchange.status = CLIENT_CLOSED
+        exchange.outcome = "stalled" if stalled else "gone"
+        if stalled:
+            client.abort()
+            await asyncio.sleep(0)  # lets the server notice before the application returns
+
+
+def _says_twice(scope: Scope, name: bytes) -> bool:
+    return [key for key, _ in scope["headers"]].count(name) > 1

@@ -1,0 +1,120 @@
+"""`POST /invocations`: one path for every endpoint, as SageMaker calls a model; the body's fields say which is meant.
+
+Where several endpoints have a field, as `messages`, the kind of the model decides. The endpoint itself reads the body
+again and serves the request as if it had come on its own path.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from fastapi import FastAPI
+
+from conch_contracts.openai.chat import ChatCompletion, ChatCompletionRequest
+from conch_contracts.openai.completions import Completion, CompletionRequest
+from conch_contracts.openai.encoders.embeddings import EmbeddingList, EmbeddingRequest
+from conch_contracts.openai.encoders.rerank import RerankAnswer, RerankRequest
+from conch_contracts.openai.encoders.scores import SIDES, ClassificationList, ClassifyRequest, ScoreList, ScoreRequest
+from conch_contracts.records import ModelKind, Route
+from conch_gateway.answers.reply import Reply
+from conch_gateway.app.edge import Serving
+from conch_gateway.http.body import parse
+from conch_gateway.http.exchange import Exchange
+from conch_gateway.inference.intake import Front
+from conch_gateway.openapi.document import CHUNKS_OR_TEXTS, errors
+from conch_gateway.requests.model_lookup import resolve
+from conch_kit.errors import InvalidRequest
+from conch_kit.http.asgi import Message, Receive
+from conch_kit.registry.snapshot import Snapshot
+
+PATH = "/invocations"
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """An endpoint, and what shows that it is meant."""
+
+    path: str
+    fields: tuple[str, ...]
+    """Any of them shows it."""
+    kinds: tuple[ModelKind, ...]
+    """Of the models that serve it."""
+
+
+MEANINGS = (
+    Meaning("/v1/chat/completions", ("messages",), (ModelKind.LLM,)),
+    Meaning("/v1/completions", ("prompt", "prompt_token_ids"), (ModelKind.LLM,)),
+    Meaning("/v1/rerank", ("query",), (ModelKind.RERANK,)),
+    Meaning("/v1/score", tuple(dict.fromkeys(first for first, _ in SIDES)), (ModelKind.RERANK, ModelKind.EMBEDDING)),
+    Meaning("/v1/embeddings", ("input", "messages"), (ModelKind.EMBEDDING,)),
+    Meaning("/v1/classify", ("input", "messages"), (ModelKind.CLASSIFY,)),
+)
+"""In the order in which they are tried."""
+
+
+@dataclass(frozen=True, slots=True)
+class Meant:
+    """What a request means, and for which model."""
+
+    path: str
+    route: Route
+    unknown_fields: int = 0
+    """They are counted where the request is served."""
+
+
+def understand(body: bytes, snapshot: Snapshot) -> Meant:
+    """Return what a request means; raises a ServiceError."""
+    document = parse(body)
+    possible = [one for one in MEANINGS if any(document.get(field) is not None for field in one.fields)]
+    if not possible:
+        shown = ", ".join(f"'{field}'" for field in dict.fromkeys(one.fields[0] for one in MEANINGS))
+        raise InvalidRequest(
+            f"The body shows no endpoint that is meant: expected one of {shown}.", code="missing_required_parameter"
+        )
+    model = document.get("model")
+    kinds = tuple(dict.fromkeys(kind for one in possible for kind in one.kinds))
+    route = resolve(snapshot, model if isinstance(model, str) else None, kinds=kinds)
+    return Meant(next(one.path for one in possible if route.kind in one.kinds), route)
+
+
+class Invocations:
+    """Serves the path."""
+
+    def __init__(self, front: Front, posts: Mapping[str, Serving]) -> None:
+        self._front = front
+        self._posts = posts
+
+    async def serve(self, exchange: Exchange, receive: Receive, reply: Reply) -> None:
+        """Answer one request; raises a ServiceError, ClientGone or ClientStalled."""
+        exchange.endpoint = "invocations"
+        raw = await self._front.read(exchange, receive)
+        meant = await self._front.place(exchange, len(raw), partial(understand, raw))
+        once = [raw]
+        del raw  # a stream lasts long, and needs it no more
+
+        async def again() -> Message:
+            return {"type": "http.request", "body": once.pop(), "more_body": False}
+
+        exchange.path = meant.path
+        try:
+            await self._posts[meant.path].serve(exchange, again, reply)
+        finally:
+            exchange.path = PATH
+
+
+def describe_invocations(app: FastAPI) -> None:
+    """Add the path to the document."""
+
+    async def invocations(
+        request: ChatCompletionRequest
+        | CompletionRequest
+        | RerankRequest
+        | ScoreRequest
+        | EmbeddingRequest
+        | ClassifyRequest,
+    ) -> None:
+        """Do what the body asks for: by its fields a chat, a completion, a ranking, scores, embeddings or classes."""
+
+    answers = ChatCompletion | Completion | RerankAnswer | ScoreList | EmbeddingList | ClassificationList
+    kinds = {**CHUNKS_OR_TEXTS.responses(), **errors()}
+    app.post(PATH, response_model=answers, responses=kinds, tags=["generation"])(invocations)

@@ -1,0 +1,124 @@
+"""The gateway as a process: registry, keys, HTTP client and heartbeat around the application, until a signal comes."""
+
+import asyncio
+import sys
+from contextlib import AbstractAsyncContextManager, closing, nullcontext
+from dataclasses import dataclass
+from os import urandom
+
+from conch_contracts.records import Pool
+from conch_gateway.app.assembly import Deps, create_app
+from conch_gateway.encoders.answer_cache import RedisStore
+from conch_gateway.http.auth import ApiKeys
+from conch_gateway.http.server_protocol import guarded
+from conch_gateway.placement.admission import Admission
+from conch_gateway.placement.unresponsive_workers import SilentWorkers
+from conch_gateway.responses.store import RedisResponses
+from conch_gateway.settings import GatewaySettings, UpstreamKind
+from conch_gateway.telemetry.access_log import AccessLog
+from conch_gateway.telemetry.metrics import GatewayMetrics
+from conch_gateway.upstream.pool import ConnectionPool
+from conch_gateway.upstream.port import Upstream
+from conch_kit import metrics
+from conch_kit.http.admin import Health
+from conch_kit.redis.client import RedisClient
+from conch_kit.registry.heartbeat import GatewayBeatWriter
+from conch_kit.registry.metrics import RegistryCollector
+from conch_kit.registry.reader import RegistryReader
+from conch_kit.registry.snapshot import Snapshot
+from conch_kit.service.serve import HttpOptions, serve
+from conch_kit.tracing import Tracer, tracer
+
+
+@dataclass(slots=True)
+class Readiness:
+    """Whether requests should come: the registry was read, and no signal has asked the process to end."""
+
+    reader: RegistryReader
+    draining: bool = False
+
+    def snapshot(self) -> Snapshot | None:
+        """Return the registry as last seen; None until it was read once."""
+        return self.reader.snapshot if self.reader.loaded else None
+
+    def not_ready(self) -> str | None:
+        """Return why no requests should come; None when they may."""
+        if self.draining:
+            return "draining"
+        return None if self.reader.loaded else "waiting for the registry in Redis"
+
+
+async def run_gateway(settings: GatewaySettings) -> None:
+    """Serve until a signal comes and every request has ended or was cut."""
+    with closing(tracer("conch-gateway", settings.otlp_endpoint)) as spans:
+        await _serve(settings, spans)
+
+
+async def _serve(settings: GatewaySettings, spans: Tracer) -> None:
+    keys = ApiKeys(settings.api_keys_file)
+    await keys.load()
+    collectors = metrics.registry()
+    admission = Admission()
+    async with (
+        _redis(settings) as redis,
+        RegistryReader(redis, pools=(Pool.LLM, Pool.EMBED, Pool.TOKENIZER)) as reader,
+        GatewayBeatWriter(redis, urandom(8).hex(), revision=lambda: reader.snapshot.revision),
+        open_upstream(settings) as upstream,
+        looking_after(upstream) as silent,
+        asyncio.TaskGroup() as tasks,
+    ):
+        collectors.register(RegistryCollector(reader, redis))
+        readiness = Readiness(reader)
+        reader.subscribe(admission.apply)
+        admission.apply(reader.snapshot)
+        if silent is not None:
+            reader.subscribe(silent.look)
+        following = tasks.create_task(keys.follow())
+        deps = Deps(
+            snapshot=readiness.snapshot,
+            not_ready=readiness.not_ready,
+            upstream=upstream,
+            admission=admission,
+            keys=keys,
+            metrics=GatewayMetrics(collectors),
+            access_log=AccessLog(sys.stdout.buffer if settings.access_log else None),
+            tracer=spans,
+            responses=RedisResponses(redis, settings.response_ttl_s),
+            store=RedisStore(redis),
+        )
+
+        async def on_drain() -> None:
+            readiness.draining = True
+            await asyncio.sleep(settings.drain_delay_s)
+
+        app = create_app(deps, settings)
+        await serve(
+            app,
+            settings,
+            health=Health(live=lambda: True, ready=readiness.not_ready),
+            metrics=collectors,
+            on_drain=on_drain,
+            http=HttpOptions(
+                protocol=guarded(header_timeout_s=settings.header_timeout_s, max_header_bytes=settings.max_header_bytes)
+            ),
+        )
+        following.cancel()
+
+
+def _redis(settings: GatewaySettings) -> RedisClient:
+    limit_s = settings.redis_timeout_s
+    return RedisClient(settings.redis_url, connect_timeout_s=limit_s, command_timeout_s=limit_s)
+
+
+def looking_after(upstream: Upstream) -> AbstractAsyncContextManager[SilentWorkers | None]:
+    """Return who gives up silent processes; nobody where the HTTP client does not tell from whom it waits."""
+    return SilentWorkers(upstream) if isinstance(upstream, ConnectionPool) else nullcontext()
+
+
+def open_upstream(settings: GatewaySettings) -> AbstractAsyncContextManager[Upstream]:
+    """Return the HTTP client that the settings name."""
+    if settings.upstream is UpstreamKind.AIOHTTP:
+        from conch_gateway.upstream.aiohttp_client import AiohttpUpstream  # optional: aiohttp need not be installed
+
+        return AiohttpUpstream(connect_timeout_s=settings.connect_timeout_s)
+    return ConnectionPool(connect_timeout_s=settings.connect_timeout_s)

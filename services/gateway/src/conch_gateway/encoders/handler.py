@@ -1,0 +1,200 @@
+"""The flow of one request to an encoder, as a list of steps; each step lives in a module of its own.
+
+read → understand → tokenize → look into the cache → admit and place → shape.
+"""
+
+import hashlib
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from os import urandom
+
+import orjson
+
+from conch_contracts.headers import CACHE
+from conch_contracts.messages.encoding import EncodeRequest, EncoderTarget, PrepareRowsResponse, Row
+from conch_contracts.records import Engine
+from conch_gateway.answers.reply import JSON, Reply
+from conch_gateway.encoders.answer_cache import SharedAnswers
+from conch_gateway.encoders.endpoints import ENCODER_PATHS, Understood
+from conch_gateway.encoders.input_length import too_long
+from conch_gateway.encoders.request_rows import Head
+from conch_gateway.encoders.text_names import Names
+from conch_gateway.errors.bad_request import invalid
+from conch_gateway.http.exchange import Exchange
+from conch_gateway.inference.intake import Front, off_loop
+from conch_gateway.inference.stages import Stages
+from conch_gateway.placement.admission import Claim
+from conch_gateway.placement.dispatch import Dispatch
+from conch_gateway.placement.tokenizer_client import Tokenizers
+from conch_gateway.upstream.port import Answer, Header, read_all
+from conch_kit.errors import InvalidRequest, UpstreamError
+from conch_kit.http.asgi import Receive
+
+MAX_TOKENS = 1_000_000
+"""Of one request, all its rows together."""
+MAX_ANSWER_BYTES = 160 * 1024 * 1024
+"""2,048 vectors of 4,096 numbers; the worker bounds the vectors of tokens by itself, and lower."""
+ROWS_PER_PLACE = 32
+"""Rows that take one of an engine's slots, about a batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A request whose texts are counted: all but the engine is decided."""
+
+    understood: Understood
+    rows: tuple[Row, ...]
+    tokens: int
+    """Of all rows together."""
+    firsts: tuple[int, ...]
+    """Of pairs of which one is too long: the tokens of their first texts."""
+    packed: bytes
+    """The rows as JSON, which all messages of this job share: a million ids take a while to write."""
+    request_id: str
+
+    @classmethod
+    def of(cls, understood: Understood, prepared: bytes, request_id: str) -> "Job":
+        """Return the job of a request whose rows are these, as the tokenizer wrote them."""
+        answer = PrepareRowsResponse.model_validate_json(prepared)
+        packed = orjson.dumps([{"ids": row.ids, "second": row.second} for row in answer.rows])
+        tokens = sum(len(row.ids) for row in answer.rows)
+        return cls(understood, answer.rows, tokens, answer.firsts, packed, request_id)
+
+    def message(self, engine: Engine, timeout_s: float) -> bytes:
+        """Return the message that asks a worker to run this job on `engine`."""
+        route, work = self.understood.route, self.understood.work
+        profile = route.encoder
+        request = EncodeRequest(
+            request_id=self.request_id,
+            target=EncoderTarget(
+                address=engine.grpc,
+                model=engine.model or route.engine_model,
+                inputs=profile.inputs,
+                output=profile.output,
+                patience_s=route.routing.first_token_timeout_s,
+            ),
+            task=work.task,
+            rows=(),
+            firsts=work.firsts,
+            pooling=profile.pooling,
+            normalize=work.normalize,
+            activation=work.activation,
+            dimensions=work.dimensions,
+            base64=work.base64,
+            timeout_s=timeout_s,
+        )
+        return orjson.dumps({**vars(request), "rows": orjson.Fragment(self.packed)}, default=vars)
+
+    def key(self) -> str:
+        """Return a digest of everything that the worker's answer depends on."""
+        route, work = self.understood.route, self.understood.work
+        profile = route.encoder.model_dump(mode="json", exclude={"cache_ttl_s"})
+        chosen = [work.task, work.normalize, work.activation, work.dimensions, work.base64, work.firsts]
+        place = [route.model_id, route.engine_model, route.tokenizer_digest, route.created]
+        digest = hashlib.sha256(orjson.dumps([place, profile, chosen]))
+        digest.update(self.packed)
+        return digest.hexdigest()
+
+
+class EncoderInference:
+    """Serves the endpoints of encoders."""
+
+    def __init__(self, front: Front, tokenizers: Tokenizers, dispatch: Dispatch, answers: SharedAnswers) -> None:
+        self._front = front
+        self._tokenizers = tokenizers
+        self._dispatch = dispatch
+        self._answers = answers
+
+    async def serve(self, exchange: Exchange, receive: Receive, reply: Reply) -> None:
+        """Answer one request on a path of `ENCODER_PATHS`; raises a ServiceError, ClientGone or ClientStalled."""
+        endpoint = ENCODER_PATHS[exchange.path]
+        exchange.endpoint = endpoint.name
+        understood = await self._front.understand(exchange, receive, endpoint.understand)
+        exchange.user = understood.user
+        if understood.request_id is not None:
+            exchange.rename(understood.request_id)
+        deadline = time.monotonic() + understood.route.routing.timeout_s
+        with self._front.span(exchange) as span:
+            stages = self._front.stages(exchange, span)
+            # An answer is kept when the watch has ended: many a client hangs up as soon as it has its own.
+            async with AsyncExitStack() as answered, self._front.watch(reply.client, deadline) as watch:
+                job = await self._tokenize(understood, exchange, stages)
+                answer, headers = await answered.enter_async_context(self._answer(job, stages, deadline))
+                exchange.prompt_tokens = job.tokens
+                head = Head(
+                    id=endpoint.id_prefix + (understood.request_id or urandom(16).hex()),
+                    created=int(time.time()),
+                    model=understood.name,
+                    tokens=job.tokens,
+                )
+                body = await off_loop(len(answer), understood.shape, head, answer)
+                watch.progress.sending = time.monotonic()
+                await reply.whole(200, body, (JSON, *headers))
+                watch.progress.sending = 0.0
+
+    async def _tokenize(self, understood: Understood, exchange: Exchange, stages: Stages) -> Job:
+        work = understood.work
+        try:
+            with stages.tokenizing() as headers:
+                prepared = await self._tokenizers.prepare(understood.preparation, headers)
+        except InvalidRequest as error:
+            raise _in_clients_words(error, work.names) from None
+        job = await off_loop(len(prepared), Job.of, understood, prepared, exchange.request_id)
+        _check_lengths(job)
+        return job
+
+    @asynccontextmanager
+    async def _answer(
+        self, job: Job, stages: Stages, deadline: float
+    ) -> AsyncIterator[tuple[bytes, tuple[Header, ...]]]:
+        """Give the worker's answer, and the headers that say where it comes from."""
+        ttl_s = job.understood.route.encoder.cache_ttl_s
+        if ttl_s is None:
+            yield await self._run(job, stages, deadline), ()
+            return
+        key = await off_loop(len(job.packed), job.key)
+        async with self._answers.get(key, ttl_s, lambda: self._run(job, stages, deadline)) as shared:
+            yield shared.body, ((CACHE.encode(), b"hit" if shared.hit else b"miss"),)
+
+    async def _run(self, job: Job, stages: Stages, deadline: float) -> bytes:
+        answers: list[bytes] = []
+
+        async def deliver(answer: Answer) -> None:
+            body = await read_all(answer, limit=MAX_ANSWER_BYTES)
+            if not body.startswith(b"{"):
+                raise UpstreamError("The worker's answer is not a JSON object.")
+            answers.append(body)
+
+        def message(engine: Engine) -> bytes:
+            return job.message(engine, max(0.001, deadline - time.monotonic()))
+
+        places = -(-len(job.rows) // ROWS_PER_PLACE)
+        claim = Claim(places, job.understood.priority)
+        await self._dispatch.run(job.understood.route, stages, claim, message, deliver)
+        return answers[0]
+
+
+def _in_clients_words(error: InvalidRequest, names: Names) -> InvalidRequest:
+    """Return the tokenizer's error with the client's name of what is wrong."""
+    param = names.of(error.param)
+    if param is not None and error.code == "invalid_value":
+        return invalid(param, error.message)
+    return InvalidRequest(error.message, param=param, code=error.code)
+
+
+def _check_lengths(job: Job) -> None:
+    """Refuse what the model or the gateway does not take; raises InvalidRequest."""
+    limit, names = job.understood.route.max_model_len, job.understood.work.names
+    longest = max(range(len(job.rows)), key=lambda index: len(job.rows[index].ids))
+    length = len(job.rows[longest].ids)
+    if length > limit:
+        param, length = names.of_first(longest, job.firsts, limit) or (names.of_row(longest), length)
+        raise too_long(limit, length, param=param)
+    if job.tokens > MAX_TOKENS:
+        raise InvalidRequest(
+            f"Expected at most {MAX_TOKENS} tokens in one request, found {job.tokens}.",
+            param=names.whole,
+            code="too_complex",
+        )

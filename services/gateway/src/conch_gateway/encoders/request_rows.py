@@ -1,0 +1,221 @@
+"""Pure: from a validated request to the rows that the tokenizer makes, and what the worker does with them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from conch_contracts.messages.encoding import PrepareRowsRequest, Task
+from conch_contracts.messages.tokenization import ChatInput
+from conch_contracts.openai.chat import ChatMessage
+from conch_contracts.openai.encoders.embeddings import EmbeddingRequest, InputFields, PoolingRequest
+from conch_contracts.openai.encoders.fields import Activated, EncoderFields, TextContent, TextInput, plain
+from conch_contracts.openai.encoders.rerank import DocumentText, RerankRequest
+from conch_contracts.openai.encoders.scores import SIDES, ClassifyRequest, ScoreRequest, Side
+from conch_contracts.records import Activation, ModelKind, Route
+from conch_gateway.encoders.text_names import Names, TextField, text_field
+from conch_gateway.errors.bad_request import invalid, missing, wrong
+from conch_gateway.requests.tokenizer_request import check_vocabulary, rendering
+from conch_kit.errors import InvalidRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What every answer begins with."""
+
+    id: str
+    created: int
+    model: str
+    tokens: int
+    """Of all rows together."""
+
+
+Shape = Callable[[Head, bytes], bytes]
+"""From a worker's answer to the client's body."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What is to be done with a request's texts."""
+
+    rows: PrepareRowsRequest
+    names: Names
+    task: Task
+    normalize: bool = True
+    activation: Activation = Activation.NONE
+    dimensions: int | None = None
+    base64: bool = False
+    firsts: int = 0
+
+
+def embeddings(request: EmbeddingRequest, route: Route) -> Work:
+    """Return the work of an embedding request; raises InvalidRequest."""
+    asked = _either("normalize", request.normalize, request.use_activation)
+    return _vectors(request, route, Task.EMBED, normalize=route.encoder.normalize if asked is None else asked)
+
+
+def pooling(request: PoolingRequest, route: Route) -> Work:
+    """Return the work of a pooling request; raises InvalidRequest."""
+    asked = _either("normalize", request.normalize, request.use_activation)
+    return _vectors(request, route, Task.POOL, normalize=asked is True)
+
+
+def rerank(request: RerankRequest, route: Route) -> Work:
+    """Return the work of a rerank request; raises InvalidRequest."""
+    rows = PrepareRowsRequest(
+        digest=route.tokenizer_digest,
+        texts=(plain(request.query),),
+        pairs=documents(request),
+        truncate_pairs=request.max_tokens_per_doc,
+        truncate=_cut_of_pairs(request, route),
+        longest=route.max_model_len,
+    )
+    names = Names((_field("documents", request.documents),), first=text_field("query", request.query))
+    return Work(rows, names, Task.SCORE, activation=_activation(request, route))
+
+
+def score(request: ScoreRequest, route: Route) -> Work:
+    """Return the work of a score request: a reranker reads pairs, an embedding model texts to be compared."""
+    (first, first_texts), (second, second_texts) = sides(request)
+    firsts, seconds = _listed(first_texts), _listed(second_texts)
+    if len(firsts) not in (1, len(seconds)):
+        raise InvalidRequest(
+            f"Expected one text in '{first}', or as many as in '{second}' ({len(seconds)}), found {len(firsts)}.",
+            param=first,
+            code="invalid_value",
+        )
+    rows = _rows(request, route)
+    if route.kind is ModelKind.RERANK:
+        names = Names((_field(second, second_texts),), first=_field(first, first_texts))
+        activation = _activation(request, route)
+        return Work(rows(texts=firsts, pairs=seconds), names, Task.SCORE, activation=activation)
+    names = Names((_field(first, first_texts), _field(second, second_texts)))
+    return Work(rows(texts=(*firsts, *seconds)), names, Task.SIMILARITY, firsts=len(firsts))
+
+
+def sides(request: ScoreRequest) -> tuple[tuple[str, Side], tuple[str, Side]]:
+    """Return both sides of the pairs, each with the name that the request gives it; raises InvalidRequest."""
+    given = request.given
+    for first, second in SIDES:
+        if given.keys() == {first, second}:
+            return (first, given[first]), (second, given[second])
+    name, *others = given or ("text_1",)
+    if not others:
+        pair = next(pair for pair in SIDES if name in pair)
+        raise missing(next(side for side in pair if side not in given))
+    pairs = " or ".join(f"'{first}' and '{second}'" for first, second in SIDES)
+    raise wrong(others[-1], f"does not go together with '{name}': expected {pairs}")
+
+
+def classify(request: ClassifyRequest, route: Route) -> Work:
+    """Return the work of a classification request; raises InvalidRequest."""
+    rows, names = _inputs(request, route)
+    return Work(rows, names, Task.SCORE, activation=_activation(request, route))
+
+
+def documents(request: RerankRequest) -> tuple[str, ...]:
+    """Return the texts of a request's documents."""
+    if isinstance(request.documents, TextContent):
+        return _listed(request.documents)
+    return tuple(item.text if isinstance(item, DocumentText) else plain(item) for item in request.documents)
+
+
+def chat_input(messages: Sequence[ChatMessage], route: Route, *, generation_prompt: bool | None) -> ChatInput:
+    """Return a conversation for the tokenizer to render."""
+    render = rendering(messages, route)
+    return render(
+        add_generation_prompt=generation_prompt is not False, without_template="send texts as 'input', without messages"
+    )
+
+
+def _vectors(request: InputFields, route: Route, task: Task, *, normalize: bool) -> Work:
+    if request.dimensions is not None and not route.encoder.matryoshka:
+        raise InvalidRequest(
+            "This model does not support 'dimensions': it was not trained for shorter embeddings.",
+            param="dimensions",
+            code="unsupported_parameter",
+        )
+    rows, names = _inputs(request, route)
+    base64 = request.encoding_format == "base64"
+    return Work(rows, names, task, normalize, dimensions=request.dimensions, base64=base64)
+
+
+def _inputs(request: TextInput, route: Route) -> tuple[PrepareRowsRequest, Names]:
+    rows = _rows(request, route)
+    if request.messages is not None:
+        chat = chat_input(request.messages, route, generation_prompt=request.add_generation_prompt)
+        return rows(chat=chat, add_special_tokens=bool(request.add_special_tokens)), Names((TextField("messages"),))
+    texts = _texts(request)
+    single = isinstance(request.input, list) and isinstance(request.input[0], int)
+    names = Names((TextField("input") if single else text_field("input", request.input),))
+    for index, text in enumerate(texts):
+        if not isinstance(text, str):
+            check_vocabulary(text, route, param=names.of_row(index))
+    return rows(texts=texts, add_special_tokens=request.add_special_tokens is not False), names
+
+
+def _texts(request: TextInput) -> tuple[str | tuple[int, ...], ...]:
+    """Return the texts of a request, whichever of its four forms it has."""
+    given = request.input
+    if given is None or isinstance(given, str):
+        return () if given is None else (given,)
+    ids = tuple(item for item in given if isinstance(item, int))
+    if ids:
+        return (ids,)
+    return tuple(item if isinstance(item, str) else tuple(item) for item in given if not isinstance(item, int))
+
+
+def _rows(request: EncoderFields, route: Route) -> partial[PrepareRowsRequest]:
+    """Return what asks for rows of this model, once it has the texts."""
+    return partial(
+        PrepareRowsRequest,
+        digest=route.tokenizer_digest,
+        truncate=_cut(request, route),
+        longest=route.max_model_len,
+    )
+
+
+def _cut(request: EncoderFields, route: Route) -> int | None:
+    """Return at how many tokens a row is cut; None where a longer one is refused."""
+    asked = request.truncate_prompt_tokens
+    if asked is None:
+        return route.max_model_len if route.encoder.truncate else None
+    if asked > route.max_model_len:
+        raise invalid(
+            "truncate_prompt_tokens",
+            f"{asked} is greater than the model's maximum of {route.max_model_len}. "
+            "Please request a smaller truncation size, or -1 for the longest",
+        )
+    return route.max_model_len if asked == -1 else asked
+
+
+def _cut_of_pairs(request: RerankRequest, route: Route) -> int | None:
+    if request.truncation is False:
+        if request.truncate_prompt_tokens is not None:
+            raise wrong("truncation", "cannot be false together with 'truncate_prompt_tokens'")
+        return None
+    cut = _cut(request, route)
+    wanted = request.truncation or request.max_tokens_per_doc is not None
+    return route.max_model_len if cut is None and wanted else cut
+
+
+def _activation(request: Activated, route: Route) -> Activation:
+    asked = _either("activation", request.activation, request.use_activation)
+    return Activation.NONE if asked is False else route.encoder.activation
+
+
+def _either(name: str, asked: bool | None, renamed: bool | None) -> bool | None:
+    """Return what a switch says that has two names; raises InvalidRequest when they contradict each other."""
+    if None not in (asked, renamed) and asked != renamed:
+        raise wrong("use_activation", f"is the same as '{name}'; give only one")
+    return renamed if asked is None else asked
+
+
+def _field(name: str, texts: object) -> TextField:
+    """Return the field that holds these texts: a list, a single one, or parts of which each is one."""
+    return text_field(f"{name}.content", texts.content) if isinstance(texts, TextContent) else text_field(name, texts)
+
+
+def _listed(texts: str | list[str] | TextContent) -> tuple[str, ...]:
+    if isinstance(texts, TextContent):
+        return tuple(part.text for part in texts.content)
+    return (texts,) if isinstance(texts, str) else tuple(texts)

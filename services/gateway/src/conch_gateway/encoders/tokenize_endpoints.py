@@ -1,0 +1,126 @@
+"""`/tokenize` and `/detokenize`: what the tokenizer says, for models of every kind."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import orjson
+
+from conch_contracts.messages import tokenization
+from conch_contracts.openai.chat import ChatMessage
+from conch_contracts.openai.tokenizing import DetokenizeRequest, TokenizeRequest
+from conch_contracts.records import ModelKind, Route
+from conch_gateway.answers.reply import Reply
+from conch_gateway.constraints import tool_use
+from conch_gateway.errors.bad_request import missing, wrong
+from conch_gateway.generation.endpoints import encode
+from conch_gateway.http.body import parse
+from conch_gateway.http.exchange import Exchange
+from conch_gateway.inference.intake import Front, off_loop
+from conch_gateway.placement.tokenizer_client import Tokenizers
+from conch_gateway.requests import chat_messages
+from conch_gateway.requests.model_lookup import resolve
+from conch_gateway.requests.template_policy import TemplatePolicy
+from conch_gateway.requests.tokenizer_request import check_vocabulary, rendering
+from conch_gateway.requests.validation import typed
+from conch_kit.errors import InvalidRequest
+from conch_kit.http.asgi import Receive
+from conch_kit.registry.snapshot import Snapshot
+
+TOKENIZE_PATHS = ("/tokenize", "/v1/tokenize")
+DETOKENIZE_PATHS = ("/detokenize", "/v1/detokenize")
+_KINDS = tuple(ModelKind)
+
+
+@dataclass(frozen=True, slots=True)
+class Understood:
+    """A valid request, and where it goes."""
+
+    route: Route
+    message: bytes
+    """What the tokenizer is asked."""
+    unknown_fields: int
+
+
+def read_texts(body: bytes, snapshot: Snapshot, policy: TemplatePolicy) -> Understood:
+    """Return what a tokenize request asks for; raises a ServiceError."""
+    request, unknown = typed(TokenizeRequest, parse(body))
+    chat_messages.check(request.messages or ())
+    if request.prompt is None and request.messages is None:
+        raise missing("prompt")
+    if request.prompt is not None and request.messages is not None:
+        raise InvalidRequest(
+            "Expected either 'prompt' or 'messages', not both.", param="messages", code="invalid_value"
+        )
+    if request.continue_final_message and request.add_generation_prompt is not False:
+        raise wrong("continue_final_message", "needs 'add_generation_prompt': false")
+    for name in ("tools", "chat_template", "chat_template_kwargs"):
+        if request.prompt is not None and getattr(request, name):
+            raise wrong(name, "needs 'messages'")
+    policy.check(request)
+    route = resolve(snapshot, request.model, kinds=_KINDS)
+    if request.tools:
+        tool_use.check_place(route)
+    message = tokenization.TokenizeRequest(
+        digest=route.tokenizer_digest,
+        prompt=request.prompt,
+        chat=None if request.messages is None else _chat_input(request, request.messages, route),
+        add_special_tokens=(
+            request.prompt is not None if request.add_special_tokens is None else request.add_special_tokens
+        ),
+        return_token_strs=bool(request.return_token_strs),
+    )
+    return Understood(route, encode(message), unknown)
+
+
+def read_ids(body: bytes, snapshot: Snapshot) -> Understood:
+    """Return what a detokenize request asks for; raises a ServiceError."""
+    request, unknown = typed(DetokenizeRequest, parse(body))
+    route = resolve(snapshot, request.model, kinds=_KINDS)
+    check_vocabulary(request.tokens, route, param="tokens")
+    message = tokenization.DetokenizeRequest(digest=route.tokenizer_digest, tokens=tuple(request.tokens))
+    return Understood(route, encode(message), unknown)
+
+
+def _chat_input(request: TokenizeRequest, messages: Sequence[ChatMessage], route: Route) -> tokenization.ChatInput:
+    return rendering(messages, route, request.chat_template)(
+        tools=tool_use.shown(request.tools or ()),
+        add_generation_prompt=request.add_generation_prompt is not False,
+        continue_final_message=bool(request.continue_final_message),
+        template_kwargs=request.chat_template_kwargs or {},
+        without_template="send a text as 'prompt'",
+    )
+
+
+class TokenEndpoints:
+    """Serves both."""
+
+    def __init__(self, front: Front, tokenize: Tokenizers, detokenize: Tokenizers, policy: TemplatePolicy) -> None:
+        self._front = front
+        self._read_texts = partial(read_texts, policy=policy)
+        self._tokenize = tokenize
+        self._detokenize = detokenize
+
+    async def serve(self, exchange: Exchange, receive: Receive, reply: Reply) -> None:
+        """Answer one request; raises a ServiceError, ClientGone or ClientStalled."""
+        wants_ids = exchange.path in TOKENIZE_PATHS
+        exchange.endpoint = "tokenize" if wants_ids else "detokenize"
+        understood = await self._front.understand(exchange, receive, self._read_texts if wants_ids else read_ids)
+        route, tokenizers = understood.route, self._tokenize if wants_ids else self._detokenize
+        deadline = time.monotonic() + route.routing.timeout_s
+        with self._front.span(exchange) as span:
+            stages = self._front.stages(exchange, span)
+            async with self._front.watch(reply.client, deadline) as watch:
+                with stages.tokenizing() as headers:
+                    answer = await tokenizers.prepare(understood.message, headers)
+                body = await off_loop(len(answer), _tokens, answer, route) if wants_ids else answer
+                watch.progress.sending = time.monotonic()
+                await reply.whole(200, body)
+
+
+def _tokens(answer: bytes, route: Route) -> bytes:
+    found: Mapping[str, list[object] | None] = orjson.loads(answer)
+    tokens = found["tokens"] or []
+    body = {"count": len(tokens), "max_model_len": route.max_model_len, "tokens": tokens}
+    return orjson.dumps({**body, "token_strs": found.get("token_strs")})

@@ -1,0 +1,118 @@
+"""The flow of one generating request, as a list of steps; each step lives in a module of its own.
+
+read → understand → tokenize → admit and place → deliver. Until the first byte goes out every failure is a status;
+afterwards it is an error frame (`reply.py` decides).
+"""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from os import urandom
+from typing import Any
+
+from conch_contracts.records import Engine
+from conch_gateway.answers.delivery import Delivery, Keeper
+from conch_gateway.answers.reply import Reply
+from conch_gateway.generation.endpoints import CHAT, COMPLETIONS, Endpoint, Job, Understood
+from conch_gateway.generation.grammar_check import GrammarChecks
+from conch_gateway.http.exchange import Exchange
+from conch_gateway.inference.intake import Front, off_loop
+from conch_gateway.inference.stages import Stages
+from conch_gateway.inference.watchdog import Watch
+from conch_gateway.placement.admission import Claim
+from conch_gateway.placement.dispatch import Dispatch
+from conch_gateway.placement.tokenizer_client import Tokenizers
+from conch_gateway.requests.template_policy import DEFAULT_POLICY, TemplatePolicy
+from conch_kit.http.asgi import Receive
+
+PATHS: Mapping[str, Endpoint[Any]] = {"/v1/chat/completions": CHAT, "/v1/completions": COMPLETIONS}
+"""What this module serves, by POST."""
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """What accompanies one request from the moment in which it is understood."""
+
+    stages: Stages
+    watch: Watch
+    deadline: float
+    """When the answer must be complete, on the monotonic clock."""
+    keeper: Keeper | None = None
+    """Who gets the answer before the client hears that it is complete."""
+
+
+class Inference:
+    """Serves the generating endpoints."""
+
+    def __init__(
+        self,
+        front: Front,
+        tokenizers: Tokenizers,
+        grammars: GrammarChecks,
+        dispatch: Dispatch,
+        policy: TemplatePolicy = DEFAULT_POLICY,
+    ) -> None:
+        self._front = front
+        self._tokenizers = tokenizers
+        self._grammars = grammars
+        self._dispatch = dispatch
+        self._policy = policy
+
+    async def serve(self, exchange: Exchange, receive: Receive, reply: Reply) -> None:
+        """Answer one request on a path of `PATHS`; raises a ServiceError, ClientGone or ClientStalled."""
+        endpoint = PATHS[exchange.path]
+        exchange.endpoint = endpoint.name
+        understand = partial(endpoint.understand, policy=self._policy)
+        understood = await self._front.understand(exchange, receive, understand)
+        exchange.user, exchange.metadata = understood.request.user, understood.request.metadata
+        if understood.request.request_id is not None:
+            exchange.rename(understood.request.request_id)
+        await self.answer(understood, understood.answer_id(urandom(16).hex()), exchange, reply)
+
+    async def answer(
+        self,
+        understood: Understood,
+        response_id: str,
+        exchange: Exchange,
+        reply: Reply,
+        keeper: Keeper | None = None,
+    ) -> None:
+        """Do the work and deliver its answer, which a keeper gets before the client hears that it is complete."""
+        comment = reply.keep_alive if understood.stream else None
+        deadline = time.monotonic() + understood.route.routing.timeout_s
+        with self._front.span(exchange) as span:
+            stages = self._front.stages(exchange, span)
+            async with self._front.watch(reply.client, deadline, comment) as watch:
+                job = await self._tokenize(understood, response_id, exchange, stages)
+                await self._run(job, exchange, reply, Course(stages, watch, deadline, keeper))
+
+    async def _tokenize(self, understood: Understood, response_id: str, exchange: Exchange, stages: Stages) -> Job:
+        with stages.tokenizing() as headers:
+            if understood.constraint is not None:
+                await self._grammars.check(understood.constraint, understood.route, headers)
+            prepared = await self._tokenizers.prepare(understood.preparation, headers)
+        ids = (exchange.request_id, response_id)
+        return await off_loop(len(prepared), partial(Job.of, ids=ids, created=int(time.time())), understood, prepared)
+
+    async def _run(self, job: Job, exchange: Exchange, reply: Reply, course: Course) -> None:
+        route, progress, grace_s = job.understood.route, course.watch.progress, self._front.bounds.worker_grace_s
+        delivery = Delivery(
+            exchange,
+            reply,
+            progress,
+            self._front.metrics.of(exchange.model),
+            inter_token_patience_s=route.routing.inter_token_timeout_s + grace_s,
+            keeper=course.keeper,
+        )
+
+        def message(engine: Engine) -> bytes:
+            now = time.monotonic()
+            if job.understood.stream:
+                progress.asked = now
+                progress.patience_s = route.routing.first_token_timeout_s + grace_s
+            return job.message(engine, timeout_s=max(0.001, course.deadline - now))
+
+        deliver = delivery.stream if job.understood.stream else delivery.whole
+        claim = Claim(job.sequences, job.understood.priority)
+        await self._dispatch.run(route, course.stages, claim, message, deliver)

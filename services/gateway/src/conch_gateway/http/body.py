@@ -1,0 +1,166 @@
+"""From the bytes of a request body to a JSON object that is safe to validate.
+
+Bounds come before parsing; whatever Python's and Rust's parsers would read differently (duplicate keys, NaN, huge
+integers, lone surrogates) is refused, so that no two parts of Conch can disagree about a request.
+"""
+
+import asyncio
+import math
+import re
+from collections.abc import Iterator, Mapping
+
+import jiter
+
+from conch_gateway.errors.bad_request import MAX_PARAM_CHARS, invalid
+from conch_kit.errors import BodyTooLarge, InvalidRequest, RequestTimeout, UnsupportedMediaType
+from conch_kit.http.asgi import ClientGone, Message, Receive
+
+MAX_DEPTH = 64
+MAX_KEYS = 256
+"""Keys of the top-level object."""
+MAX_KEY_CHARS = 256
+"""Of each of them; no parameter's name comes near."""
+MAX_VALUES = 1_200_000
+"""Commas in a body: more than any context has token ids. A parser holds the interpreter for all of them at once."""
+MAX_CONTAINERS = 200_000
+"""Opening brackets, and names, in a body; each costs a parser several times what a number does."""
+MAX_MESSAGE_CHARS = 160
+
+_CONTAINERS = frozenset((dict, list))
+_ALIKE = bytes.maketrans(b"123456789E", b"000000000e")
+_LARGE_EXPONENT = re.compile(rb"e(?<=0e)\+?000")
+_MANY_DIGITS = b"0" * 200
+"""Every number that is too large for a float has one of these in it when its digits are alike; hardly any text does.
+
+A search for one fixed text is many times faster than one for any digits: there may be a million numbers.
+"""
+
+
+def check_media_type(headers: Mapping[bytes, bytes]) -> None:
+    """Refuse bodies that are compressed or not JSON in UTF-8; a missing content type counts as JSON."""
+    encoding = headers.get(b"content-encoding", b"identity").strip().lower()
+    if encoding not in (b"", b"identity"):
+        raise UnsupportedMediaType("Expected a body without content-encoding; compressed bodies are not accepted.")
+    content_type = headers.get(b"content-type")
+    if content_type is None or content_type == b"application/json":
+        return
+    kind, *parameters = (part.strip().lower() for part in content_type.split(b";"))
+    if kind != b"application/json":
+        raise UnsupportedMediaType("Expected content-type application/json.")
+    for parameter in parameters:
+        name, _, value = parameter.partition(b"=")
+        if name.strip() == b"charset" and value.strip(b'" ') not in (b"utf-8", b"utf8"):
+            raise UnsupportedMediaType("Expected charset utf-8.")
+
+
+async def read(receive: Receive, headers: Mapping[bytes, bytes], *, limit: int, timeout_s: float) -> bytes:
+    """Read a whole body of at most `limit` bytes, within `timeout_s`.
+
+    Raises BodyTooLarge before reading when the length is announced, RequestTimeout, and ClientGone.
+    """
+    announced = headers.get(b"content-length", b"")
+    if announced.isdigit() and (len(announced) > 18 or int(announced) > limit):
+        raise BodyTooLarge(f"Expected a body of at most {limit} bytes.")
+    try:
+        async with asyncio.timeout(timeout_s):
+            return await _collect(receive, limit)
+    except TimeoutError:
+        raise RequestTimeout(f"The request body did not arrive within {timeout_s:g} s.", code="timeout") from None
+
+
+async def _collect(receive: Receive, limit: int) -> bytes:
+    pieces: list[bytes] = []
+    size = 0
+    while True:
+        message: Message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientGone
+        piece: bytes = message.get("body", b"")
+        size += len(piece)
+        if size > limit:
+            raise BodyTooLarge(f"Expected a body of at most {limit} bytes.")
+        pieces.append(piece)
+        if not message.get("more_body", False):
+            return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def parse(body: bytes) -> dict[str, object]:
+    """Return the JSON object that the body holds; raises InvalidRequest with the position of what is wrong."""
+    brackets = _count(body, b"[{")
+    if len(body) > MAX_CONTAINERS:
+        _check_complexity(body, brackets)
+    try:
+        document = jiter.from_json(body, allow_inf_nan=False, catch_duplicate_keys=True, cache_mode="none")
+    except ValueError as exc:
+        raise InvalidRequest(f"The body is not valid JSON: {_position(str(exc))}.") from None
+    if not isinstance(document, dict):
+        raise InvalidRequest("Expected the body to be a JSON object.")
+    if len(document) > MAX_KEYS:
+        raise InvalidRequest(f"Expected an object with at most {MAX_KEYS} keys.")
+    if len(body) > MAX_KEY_CHARS and any(len(key) > MAX_KEY_CHARS for key in document):
+        raise InvalidRequest(f"Expected keys of at most {MAX_KEY_CHARS} characters.")
+    # A body with few brackets cannot be deep; that spares the walk for nearly every request.
+    if brackets > MAX_DEPTH and _deeper_than(document, MAX_DEPTH):
+        raise InvalidRequest(f"Expected at most {MAX_DEPTH} nested levels.", code="too_deep")
+    if _may_overflow(body):
+        _check_finite(document)
+    return document
+
+
+def _count(body: bytes, signs: bytes) -> int:
+    """Return how many of these characters there are; to leave them out is faster than to count each of them."""
+    return len(body) - len(body.translate(None, signs))
+
+
+def _check_complexity(body: bytes, brackets: int) -> None:
+    """Refuse what would take a parser a second; counting what stands in texts too is far above any real text."""
+    if max(brackets, body.count(b'":')) > MAX_CONTAINERS or _count(body, b",") > MAX_VALUES:
+        raise InvalidRequest("The body holds too many values.", code="too_complex")
+
+
+def _may_overflow(body: bytes) -> bool:
+    alike = body.translate(_ALIKE)
+    return _MANY_DIGITS in alike or _LARGE_EXPONENT.search(alike) is not None
+
+
+def _check_finite(document: dict[str, object]) -> None:
+    """Refuse a number that became infinite: whoever reads it next could not write it as JSON again."""
+    for path, value in _leaves(document):
+        if isinstance(value, float) and not math.isfinite(value):
+            raise invalid(".".join(path)[:MAX_PARAM_CHARS], "expected a finite number")
+
+
+def _leaves(document: object) -> Iterator[tuple[tuple[str, ...], object]]:
+    """Yield whatever is no object and no list, with its path."""
+    waiting: list[tuple[tuple[str, ...], object]] = [((), document)]
+    while waiting:
+        path, value = waiting.pop()
+        if isinstance(value, dict):
+            waiting += [((*path, key), inner) for key, inner in value.items()]
+        elif isinstance(value, list):
+            waiting += [((*path, str(index)), inner) for index, inner in enumerate(value)]
+        else:
+            yield path, value
+
+
+def _position(message: str) -> str:
+    """Keep the parser's reason and position, but not a long key that it quotes."""
+    if len(message) <= MAX_MESSAGE_CHARS:
+        return message
+    reason, _, position = message.rpartition(" at line ")
+    return f"{reason[:60]}... at line {position}"
+
+
+def _deeper_than(document: dict[str, object], limit: int) -> bool:
+    level: list[dict[str, object] | list[object]] = [document]
+    for _ in range(limit):
+        below: list[dict[str, object] | list[object]] = []
+        for item in level:
+            children = item.values() if isinstance(item, dict) else item
+            # Most lists hold none, and this is the fastest way to find out: there may be a million numbers.
+            if not _CONTAINERS.isdisjoint(map(type, children)):
+                below += [child for child in children if isinstance(child, dict | list)]
+        if not below:
+            return False
+        level = below
+    return True

@@ -1,0 +1,1 @@
+"""What surrounds the work on every inference request: its intake, its counted stages, and its watchdog."""

@@ -1,0 +1,125 @@
+"""What all inference endpoints have in common: the body in its bounds, the known models, and what accompanies the work.
+
+An endpoint's own `understand` is pure and says what a body asks for; everything around it is here.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol, TypeVar
+
+from conch_contracts.headers import INTERNAL_TOKEN, REQUEST_ID
+from conch_contracts.records import Route
+from conch_gateway.http import body
+from conch_gateway.http.client_connection import ClientConnection
+from conch_gateway.http.exchange import Exchange
+from conch_gateway.inference.stages import Stages
+from conch_gateway.inference.watchdog import Limits, Watch
+from conch_gateway.telemetry.metrics import GatewayMetrics
+from conch_gateway.upstream.port import Header
+from conch_kit.errors import Unavailable
+from conch_kit.http.asgi import Receive
+from conch_kit.registry.snapshot import Snapshot
+from conch_kit.tracing import Span, Tracer
+
+LARGE_BYTES = 64 * 1024
+"""Bodies above this are parsed, validated and written in a thread."""
+
+
+class Understood(Protocol):
+    """What every endpoint knows of a valid request."""
+
+    @property
+    def route(self) -> Route:
+        """The model."""
+
+    @property
+    def unknown_fields(self) -> int:
+        """How many of the request's fields nobody knows."""
+
+
+U = TypeVar("U", bound=Understood)
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Sizes and times that hold for every model."""
+
+    max_body_bytes: int
+    body_timeout_s: float
+    keep_alive_s: float
+    write_stall_s: float
+    worker_grace_s: float
+
+
+class Front:
+    """Reads requests within the gateway's bounds, and surrounds the work on them."""
+
+    def __init__(
+        self,
+        snapshot: Callable[[], Snapshot | None],
+        metrics: GatewayMetrics,
+        bounds: Bounds,
+        tracer: Tracer,
+        *,
+        internal_token: bytes | None = None,
+    ) -> None:
+        self.metrics = metrics
+        self.bounds = bounds
+        self._snapshot = snapshot
+        self._tracer = tracer
+        self._token_header: tuple[Header, ...] = (
+            () if internal_token is None else ((INTERNAL_TOKEN.encode(), internal_token),)
+        )
+
+    async def understand(self, exchange: Exchange, receive: Receive, understand: Callable[[bytes, Snapshot], U]) -> U:
+        """Read a body and return what it asks for; raises a ServiceError or ClientGone."""
+        raw = await self.read(exchange, receive)
+        return await self.place(exchange, len(raw), partial(understand, raw))
+
+    async def read(self, exchange: Exchange, receive: Receive) -> bytes:
+        """Return the body of a request; raises a ServiceError or ClientGone."""
+        body.check_media_type(exchange.headers)
+        return await body.read(
+            receive, exchange.headers, limit=self.bounds.max_body_bytes, timeout_s=self.bounds.body_timeout_s
+        )
+
+    async def place(self, exchange: Exchange, size: int, understand: Callable[[Snapshot], U]) -> U:
+        """Return what a body of this size asks for, now that the models are known; raises a ServiceError."""
+        snapshot = self._snapshot()
+        if snapshot is None:
+            raise Unavailable("The models are not known yet.", code="model_not_ready", retry_after_s=1)
+        understood = await off_loop(size, understand, snapshot)
+        exchange.model = understood.route.served_names[0]
+        if understood.unknown_fields:
+            self.metrics.unknown_fields.inc(understood.unknown_fields)
+        return understood
+
+    def span(self, exchange: Exchange) -> AbstractContextManager[Span]:
+        """Surround the work on a request that is understood, in the trace that the client began."""
+        return self._tracer.span(exchange.endpoint, exchange.traceparent)
+
+    def stages(self, exchange: Exchange, span: Span) -> Stages:
+        """Return the stages of the request in its span."""
+        span.set("model", exchange.model)
+        headers = (REQUEST_ID.encode(), exchange.request_id.encode()), *self._token_header
+        return Stages(self._tracer, span, self.metrics.of(exchange.model), headers)
+
+    def watch(
+        self, client: ClientConnection, deadline: float, comment: Callable[[], Awaitable[None]] | None = None
+    ) -> Watch:
+        """Watch the request while it is worked on, until `deadline` on the monotonic clock.
+
+        The gateway's own limit comes a little later: the worker keeps the deadline, and tells the usage at its end.
+        """
+        bounds = self.bounds
+        limits = Limits(deadline + bounds.worker_grace_s, bounds.keep_alive_s, bounds.write_stall_s)
+        return Watch(client, comment, limits)
+
+
+async def off_loop(size: int, work: Callable[..., T], *args: object) -> T:
+    """Do some pure work, in a thread when it is about many bytes."""
+    return await asyncio.to_thread(work, *args) if size > LARGE_BYTES else work(*args)

@@ -1,0 +1,92 @@
+"""The stages of one generating request, each counted and traced apart: tokenizing, waiting for an engine, working.
+
+Waiting and working have spans of their own because their cures differ: more engines for the one, faster ones for the
+other. Whoever is called gets the headers under which its own spans continue the trace.
+"""
+
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from types import TracebackType
+
+from prometheus_client import Gauge, Histogram
+
+from conch_contracts.headers import TRACEPARENT
+from conch_gateway.telemetry.metrics import ModelMetrics
+from conch_gateway.upstream.port import Header
+from conch_kit.tracing import Span, Tracer
+
+_TRACEPARENT = TRACEPARENT.encode()
+
+
+class Stage:
+    """One stage as a context, which gives the headers for whoever is called in it."""
+
+    __slots__ = ("_began", "_clock", "_duration", "_headers", "_running", "_span")
+
+    def __init__(
+        self,
+        span: AbstractContextManager[Span],
+        headers: tuple[Header, ...],
+        running: Gauge | None,
+        duration: Histogram | None,
+        clock: Callable[[], float],
+    ) -> None:
+        self._span = span
+        self._headers = headers
+        self._running = running
+        self._duration = duration
+        self._clock = clock
+        self._began = 0.0
+
+    def __enter__(self) -> tuple[Header, ...]:
+        if self._running is not None:
+            self._running.inc()
+        if self._duration is not None:
+            self._began = self._clock()
+        trace = self._span.__enter__().traceparent()
+        return self._headers if trace is None else (*self._headers, (_TRACEPARENT, trace))
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._running is not None:
+            self._running.dec()
+        if self._duration is not None:
+            self._duration.observe(self._clock() - self._began)
+        self._span.__exit__(kind, error, trace)
+
+
+class Stages:
+    """The stages of one request."""
+
+    __slots__ = ("_clock", "_headers", "_metrics", "_parent", "_tracer")
+
+    def __init__(
+        self,
+        tracer: Tracer,
+        parent: Span,
+        metrics: ModelMetrics,
+        headers: tuple[Header, ...],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._tracer = tracer
+        self._parent = parent.traceparent()
+        self._metrics = metrics
+        self._headers = headers
+        self._clock = clock
+
+    def tokenizing(self) -> Stage:
+        """Surround the call of the tokenizer."""
+        return self._stage("tokenize", None, None)
+
+    def waiting(self) -> Stage:
+        """Surround the wait for a free engine."""
+        return self._stage("wait", self._metrics.waiting, self._metrics.queue_wait)
+
+    def working(self) -> Stage:
+        """Surround the call of a worker, until its answer is delivered."""
+        return self._stage("work", self._metrics.in_flight, None)
+
+    def _stage(self, name: str, running: Gauge | None, duration: Histogram | None) -> Stage:
+        return Stage(self._tracer.span(name, self._parent), self._headers, running, duration, self._clock)

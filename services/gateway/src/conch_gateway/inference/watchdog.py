@@ -1,0 +1,173 @@
+"""What runs beside a request: it notices that the client has gone, and that somebody has stopped moving.
+
+The connection tells when the client hangs up; one timer per request looks at the clock now and then. So a request
+costs no task and an event no timer; it only notes the time. `decide` is the pure part.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from enum import Enum, auto
+from types import TracebackType
+from typing import Self, assert_never
+
+from conch_gateway.http.client_connection import ClientConnection
+from conch_kit.errors import UpstreamTimeout
+from conch_kit.http.asgi import ClientGone
+
+
+class ClientStalled(Exception):
+    """The client has not read its stream for too long; the connection is dropped."""
+
+
+class Beat(Enum):
+    """What to do at a look at the clock."""
+
+    NOTHING = auto()
+    KEEP_ALIVE = auto()
+    CLIENT_STALLED = auto()
+    WORKER_SILENT = auto()
+    OVERDUE = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long each kind of silence may last, in seconds."""
+
+    deadline: float
+    """When the whole request must have ended, on the monotonic clock."""
+    keep_alive_s: float
+    """Silence towards the client before it gets a comment; streams only."""
+    write_stall_s: float
+    """One write towards the client."""
+
+
+@dataclass(slots=True)
+class Progress:
+    """When something last moved, on the monotonic clock; written by the relay, read by the watch."""
+
+    sent: float
+    """The last byte went to the client, or the request began."""
+    sending: float = 0.0
+    """When the write began that is under way; 0: none is."""
+    asked: float = 0.0
+    """When the worker was last heard or asked; 0: it owes nothing."""
+    patience_s: float = 0.0
+    """How long the worker may stay silent."""
+
+
+def decide(now: float, progress: Progress, limits: Limits) -> Beat:
+    """Return what this look at the clock asks for."""
+    if now >= limits.deadline:
+        return Beat.OVERDUE
+    if progress.sending:
+        stalled = now - progress.sending >= limits.write_stall_s
+        return Beat.CLIENT_STALLED if stalled else Beat.NOTHING
+    if progress.asked and now - progress.asked >= progress.patience_s:
+        return Beat.WORKER_SILENT
+    if now - progress.sent >= limits.keep_alive_s:
+        return Beat.KEEP_ALIVE
+    return Beat.NOTHING
+
+
+class Watch:
+    """A context around the work on one request; its errors say why the work was ended.
+
+    Raises ClientGone, ClientStalled or UpstreamTimeout in place of the cancellation that it causes.
+    """
+
+    __slots__ = (
+        "_cancelling",
+        "_client",
+        "_clock",
+        "_comment",
+        "_commenting",
+        "_limits",
+        "_loop",
+        "_reason",
+        "_task",
+        "_timer",
+        "progress",
+    )
+
+    def __init__(
+        self,
+        client: ClientConnection,
+        comment: Callable[[], Awaitable[None]] | None,
+        limits: Limits,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._client = client
+        self._comment = comment
+        self._limits = limits
+        self._clock = clock
+        self._loop = asyncio.get_running_loop()
+        self._task: asyncio.Task[object] | None = None
+        self._cancelling = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._commenting: asyncio.Task[None] | None = None
+        self._reason: Exception | None = None
+        self.progress = Progress(sent=clock())
+
+    async def __aenter__(self) -> Self:
+        if self._client.gone:
+            raise ClientGone
+        self._task = asyncio.current_task()
+        self._cancelling = self._task.cancelling() if self._task is not None else 0
+        self._client.on_gone = self._gone
+        self._arm()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._client.on_gone = None
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._commenting is not None:
+            self._commenting.cancel()
+        if self._reason is None or self._task is None:
+            return
+        # Only a cancellation that is ours alone is replaced; one from outside goes on.
+        if self._task.uncancel() <= self._cancelling and kind is asyncio.CancelledError:
+            raise self._reason from None
+
+    def _arm(self) -> None:
+        tick = min(self._limits.keep_alive_s / 3, max(0.0, self._limits.deadline - self._clock()))
+        self._timer = self._loop.call_later(tick, self._look)
+
+    def _look(self) -> None:
+        now = self._clock()
+        match decide(now, self.progress, self._limits):
+            case Beat.NOTHING:
+                pass
+            case Beat.KEEP_ALIVE:
+                self.progress.sent = now
+                if self._comment is not None:
+                    self._commenting = self._loop.create_task(self._send(self._comment))
+            case Beat.CLIENT_STALLED:
+                return self._end(ClientStalled())
+            case Beat.WORKER_SILENT:
+                return self._end(UpstreamTimeout("The engine stopped answering.", code="timeout"))
+            case Beat.OVERDUE:
+                return self._end(UpstreamTimeout("The request did not end in time.", code="timeout"))
+            case unreachable:
+                assert_never(unreachable)
+        self._arm()
+        return None
+
+    async def _send(self, comment: Callable[[], Awaitable[None]]) -> None:
+        try:
+            async with asyncio.timeout(self._limits.write_stall_s):
+                await comment()
+        except TimeoutError:
+            self._end(ClientStalled())
+
+    def _gone(self) -> None:
+        self._end(ClientGone())
+
+    def _end(self, reason: Exception) -> None:
+        if self._reason is None and self._task is not None:
+            self._reason = reason
+            self._task.cancel()

@@ -1,0 +1,1 @@
+"""The OpenAPI document, and the pieces from which endpoints describe themselves."""

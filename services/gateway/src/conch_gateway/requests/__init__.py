@@ -1,0 +1,1 @@
+"""From a JSON body to what the tokenizer and the worker are asked: validation, defaults, refusals. Pure."""

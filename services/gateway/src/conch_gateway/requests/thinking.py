@@ -1,0 +1,97 @@
+"""What a chat request says about the model's thinking, and what becomes of it; pure.
+
+Whether an answer begins inside the thinking is seen in the rendered prompt: templates of models that always think open
+it there, and templates that switch it off close it there.
+"""
+
+from collections.abc import Sequence
+
+from conch_contracts.messages.answer_form import THINKING_MARKS, ReasoningParser, Thinking, ThinkingMarks
+from conch_contracts.messages.tokenization import PrepareResponse
+from conch_contracts.openai.chat import ChatCompletionRequest
+from conch_contracts.records import Route
+from conch_gateway.constraints import tool_use
+from conch_gateway.errors.bad_request import unusable
+from conch_kit.errors import InvalidRequest
+
+_SWITCHES = ("enable_thinking", "thinking")
+"""What templates call the variable that switches thinking on or off: Qwen's, GLM's and others, and DeepSeek's."""
+
+
+def template_variables(request: ChatCompletionRequest) -> dict[str, object]:
+    """Return what the template is told about thinking.
+
+    A call that is demanded is written at once: its grammar leaves no room for thinking before it.
+    """
+    effort = request.reasoning_effort
+    variables: dict[str, object] = {}
+    if effort == "none" or tool_use.demanded(request):
+        variables.update(dict.fromkeys(_SWITCHES, False))
+    elif effort is not None and effort != "minimal":
+        variables.update(dict.fromkeys(_SWITCHES, True))
+    if effort is not None:
+        variables["reasoning_effort"] = effort
+    return variables
+
+
+def check(request: ChatCompletionRequest) -> None:
+    """Raise InvalidRequest when the two names of the budget contradict each other."""
+    both = request.reasoning_max_tokens, request.thinking_token_budget
+    if None not in both and both[0] != both[1]:
+        raise InvalidRequest(
+            "'reasoning_max_tokens' and 'thinking_token_budget' are the same limit; give only one.",
+            param="thinking_token_budget",
+            code="invalid_value",
+        )
+
+
+def check_route(request: ChatCompletionRequest, route: Route) -> None:
+    """Raise InvalidRequest for a budget that cannot be kept."""
+    if budget(request) is None:
+        return
+    if route.chat.reasoning is ReasoningParser.NONE:
+        raise _no_budget(request, "it is not known how this model marks its thinking")
+
+
+def budget(request: ChatCompletionRequest) -> int | None:
+    """Return how many tokens the model may think; None: as many as it likes."""
+    tokens = request.thinking_token_budget if request.reasoning_max_tokens is None else request.reasoning_max_tokens
+    return None if tokens == -1 else tokens
+
+
+def marks(request: ChatCompletionRequest, route: Route) -> tuple[str, ...]:
+    """Return the marks whose ids the engine must know."""
+    if budget(request) is None:
+        return ()
+    return THINKING_MARKS[route.chat.reasoning][:2]
+
+
+def thinking(request: ChatCompletionRequest, route: Route, prepared: PrepareResponse) -> Thinking | None:
+    """Return what is to be done with the answer's thinking; None when there can be none."""
+    parser = route.chat.reasoning
+    if parser is ReasoningParser.NONE:
+        return None
+    known = THINKING_MARKS[parser]
+    end = prepared.prompts[0].text[-_tail(known) :].rstrip()
+    if end.endswith(known.end):
+        return None
+    return Thinking(parser=parser, opened=end.endswith(known.start), show=request.include_reasoning is not False)
+
+
+def one_token_each(ids: Sequence[Sequence[int]], request: ChatCompletionRequest) -> tuple[int, int]:
+    """Return the ids of the two marks; raises InvalidRequest where they are not one token each."""
+    match [list(mark) for mark in ids]:
+        case [[start], [end]]:
+            return start, end
+        case _:
+            raise _no_budget(request, "this model's marks of thinking are not one token each")
+
+
+def _tail(known: ThinkingMarks) -> int:
+    """Return how much of the prompt's end can matter: a mark and some white space."""
+    return max(len(known.start), len(known.end)) + 16
+
+
+def _no_budget(request: ChatCompletionRequest, why: str) -> InvalidRequest:
+    param = "thinking_token_budget" if request.reasoning_max_tokens is None else "reasoning_max_tokens"
+    return unusable(param, why)

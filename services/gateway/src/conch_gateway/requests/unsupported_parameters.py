@@ -1,0 +1,94 @@
+"""Parameters that the API defines and this endpoint does not have: a clear 400, never silence; pure.
+
+They are what only the other generating endpoint has, and what Conch has nowhere. A value that asks for nothing (null,
+or the default) passes. Fields that clients send for their own or their provider's sake are accepted without effect.
+Everything else is unknown: ignored, and counted by the caller.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from conch_contracts.capabilities import is_harmless
+from conch_contracts.openai.chat import ChatCompletionRequest
+from conch_contracts.openai.completions import CompletionRequest
+from conch_gateway.errors.bad_request import unsupported
+from conch_kit.errors import InvalidRequest
+
+INERT = frozenset(
+    {
+        "parallel_tool_calls",
+        "prediction",
+        "prompt_cache_key",
+        "prompt_cache_retention",
+        "reasoning_effort",
+        "safety_identifier",
+        "store",
+        "verbosity",
+    }
+)
+"""Clients send these by default, to endpoints that can make nothing of them too."""
+
+NOWHERE = frozenset(
+    {
+        "audio",
+        "enable_response_messages",
+        "include_logprobs_decode_token",
+        "logits_processors",
+        "logprob_token_ids",
+        "lora_adapter",
+        "mm_processor_kwargs",
+        "modalities",
+        "prompt_embeds",
+        "truncation_side",
+        "web_search_options",
+    }
+)
+REFUSED = NOWHERE | (ChatCompletionRequest.model_fields.keys() ^ CompletionRequest.model_fields.keys()) - INERT
+"""Parameters that are refused where the type of the request does not have them."""
+
+HARMLESS: Mapping[str, tuple[object, ...]] = {
+    "add_generation_prompt": (True,),
+    "chat_template_kwargs": ({},),
+    "continue_final_message": (False,),
+    "disable_chat_template": (False,),
+    "enable_response_messages": (False,),
+    "include_logprobs_decode_token": (True,),
+    "include_reasoning": (True,),
+    "logprob_token_ids": ([],),
+    "logits_processors": ([],),
+    "mm_processor_kwargs": ({},),
+    "modalities": (["text"],),
+    "suffix": ("",),
+    "tool_choice": ("none", "auto"),
+    "tools": ([],),
+    "top_logprobs": (0,),
+    "truncation_side": ("left",),
+}
+"""The values beside null that ask for nothing."""
+
+REPLACED: Mapping[str, tuple[str, tuple[object, ...]]] = {
+    "functions": ("tools", ([],)),
+    "function_call": ("tool_choice", ("none", "auto")),
+}
+"""Parameters of the past, what has taken their place, and the values that ask for nothing."""
+
+
+def refuse(document: Mapping[str, object], extra: Iterable[str]) -> int:
+    """Raise for an extra field that this endpoint does not have; return how many of them nobody knows."""
+    unknown = 0
+    for name in sorted(extra):
+        if name in REPLACED:
+            _refuse_replaced(name, document)
+            continue
+        if name not in REFUSED:
+            unknown += name not in INERT
+        elif not is_harmless(document[name], HARMLESS.get(name, ())):
+            raise unsupported(name)
+    return unknown
+
+
+def _refuse_replaced(name: str, document: Mapping[str, object]) -> None:
+    successor, harmless = REPLACED[name]
+    if not is_harmless(document[name], harmless):
+        raise InvalidRequest(
+            f"The parameter '{name}' is not supported; use '{successor}'.", param=name, code="unsupported_parameter"
+        )

@@ -1,0 +1,75 @@
+"""The flow of one `POST /v1/responses`: what the API has of its own, around the flow of every generating request.
+
+read → validate → restore the conversation → … → keep → tell that the answer is complete.
+"""
+
+from functools import partial
+from os import urandom
+
+from conch_contracts.openai.responses.response import ResponsesRequest
+from conch_gateway.answers.reply import Reply
+from conch_gateway.answers.stream_relay import error_event
+from conch_gateway.generation.handler import Inference
+from conch_gateway.http.body import parse
+from conch_gateway.http.exchange import Exchange
+from conch_gateway.inference.intake import Front, off_loop
+from conch_gateway.requests.validation import Validated
+from conch_gateway.responses import conversation
+from conch_gateway.responses.conversation import Item
+from conch_gateway.responses.endpoint import RESPONSES, understand
+from conch_gateway.responses.keeper import ResponseKeeper
+from conch_gateway.responses.request import in_our_names, validate
+from conch_gateway.responses.store import ResponseStore, owner_of
+from conch_kit.errors import InvalidRequest
+from conch_kit.http.asgi import Receive
+
+PATH = "/v1/responses"
+
+
+class ResponsesInference:
+    """Serves `POST /v1/responses`."""
+
+    def __init__(self, front: Front, inference: Inference, store: ResponseStore) -> None:
+        self._front = front
+        self._inference = inference
+        self._store = store
+
+    async def serve(self, exchange: Exchange, receive: Receive, reply: Reply) -> None:
+        """Answer one request; raises a ServiceError, ClientGone or ClientStalled."""
+        exchange.endpoint = RESPONSES.name
+        reply.error_frame = lambda error: error_event(error, b"")
+        raw = await self._front.read(exchange, receive)
+        validated = await off_loop(len(raw), _validated, raw)
+        exchange.user, exchange.metadata = validated.request.user, validated.request.metadata
+        owner = owner_of(exchange.key, exchange.headers)
+        items = [*await self._earlier(validated.request, owner), *_given(validated.request)]
+        wanted = validated.request.store is not False
+        response_id = RESPONSES.id_prefix + urandom(16).hex()
+        keeper = ResponseKeeper(
+            self._store, owner, response_id, items, wanted=wanted, lost=self._front.metrics.responses_lost
+        )
+        with in_our_names():
+            understood = await self._front.place(exchange, len(raw), partial(understand, validated, items))
+            await self._inference.answer(understood, response_id, exchange, reply, keeper)
+
+    async def _earlier(self, request: ResponsesRequest, owner: str) -> list[Item]:
+        """Return the conversation that the request goes on from; raises InvalidRequest or Unavailable."""
+        previous = request.previous_response_id
+        if previous is None:
+            return []
+        record = await self._store.get(owner, previous)
+        if record is None:
+            raise InvalidRequest(
+                f"Previous response with id '{previous}' not found.",
+                param="previous_response_id",
+                code="previous_response_not_found",
+            )
+        return [*record["input"], *record["response"]["output"]]
+
+
+def _validated(raw: bytes) -> Validated[ResponsesRequest]:
+    return validate(parse(raw))
+
+
+def _given(request: ResponsesRequest) -> list[Item]:
+    return conversation.kept(request.input, lambda: urandom(16).hex())

@@ -1,0 +1,1 @@
+"""What the gateway measures and logs of its requests; nothing here decides anything."""

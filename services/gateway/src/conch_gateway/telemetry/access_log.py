@@ -1,0 +1,54 @@
+"""One line per request, written by hand: the stdlib logger would cost more than validating the request.
+
+No line holds text of a prompt or an answer; what a client says about its request stands there within bounds, and JSON
+escapes what a terminal would obey.
+"""
+
+import time
+from collections.abc import Callable
+from typing import BinaryIO
+
+import orjson
+
+from conch_gateway.http.exchange import Exchange
+
+MAX_PATH_CHARS = 128
+MAX_USER_CHARS = 128
+MAX_METADATA_BYTES = 1024
+"""Metadata above this stays out of the log."""
+
+
+class AccessLog:
+    """Writes to one binary stream; None switches it off."""
+
+    def __init__(self, stream: BinaryIO | None, *, wall_clock: Callable[[], float] = time.time) -> None:
+        self._stream = stream
+        self._wall_clock = wall_clock
+
+    def write(self, exchange: Exchange, *, duration_s: float) -> None:
+        """Write the line of a request that has ended."""
+        if self._stream is None:
+            return
+        line: dict[str, object] = {
+            "ts": round(self._wall_clock(), 3),
+            "level": "INFO",
+            "logger": "access",
+            "message": "request",
+            "method": exchange.method,
+            "path": exchange.path[:MAX_PATH_CHARS],
+            "status": exchange.status,
+            "outcome": exchange.outcome,
+            "model": exchange.model,
+            "key": exchange.key,
+            "ms": round(duration_s * 1000, 2),
+            "prompt_tokens": exchange.prompt_tokens,
+            "completion_tokens": exchange.completion_tokens,
+            "request_id": exchange.request_id,
+        }
+        if exchange.user is not None:
+            line["user"] = exchange.user[:MAX_USER_CHARS]
+        if exchange.metadata:
+            metadata = orjson.dumps(exchange.metadata)
+            line["metadata"] = orjson.Fragment(metadata) if len(metadata) <= MAX_METADATA_BYTES else None
+        self._stream.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
+        self._stream.flush()

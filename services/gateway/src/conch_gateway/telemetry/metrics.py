@@ -1,0 +1,125 @@
+"""Everything the gateway measures: names, labels and buckets.
+
+Labels come from closed sets: endpoint, model that exists, status, outcome. On the token path the histograms are bound
+once per model and only observed.
+"""
+
+from dataclasses import dataclass
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from conch_gateway.http.exchange import Exchange
+
+DURATION_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
+GAP_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.25, 0.5, 1, 5)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelMetrics:
+    """Collectors of one model, with their labels bound."""
+
+    first_token: Histogram
+    gap: Histogram
+    queue_wait: Histogram
+    waiting: Gauge
+    in_flight: Gauge
+    missing_usage: Counter
+    prompt_tokens: Counter
+    completion_tokens: Counter
+
+
+class GatewayMetrics:
+    """The collectors of one gateway."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        model = ["model"]
+        self._requests = Counter(
+            "conch_gateway_requests_total",
+            "Requests by what became of them.",
+            ["endpoint", "model", "status", "outcome"],
+            registry=registry,
+        )
+        self._duration = Histogram(
+            "conch_gateway_request_duration_seconds",
+            "From the head of a request to the end of its answer.",
+            ["endpoint", "model"],
+            buckets=DURATION_BUCKETS,
+            registry=registry,
+        )
+        self._first_token = Histogram(
+            "conch_gateway_time_to_first_token_seconds",
+            "From the head of a streamed request to its first frame.",
+            model,
+            buckets=DURATION_BUCKETS,
+            registry=registry,
+        )
+        self._gap = Histogram(
+            "conch_gateway_inter_token_seconds",
+            "Between two frames of a stream.",
+            model,
+            buckets=GAP_BUCKETS,
+            registry=registry,
+        )
+        self._queue_wait = Histogram(
+            "conch_gateway_queue_wait_seconds",
+            "Until an engine had a free slot.",
+            model,
+            buckets=DURATION_BUCKETS,
+            registry=registry,
+        )
+        self._waiting = Gauge(
+            "conch_gateway_waiting", "Requests that wait for an engine's slot.", model, registry=registry
+        )
+        self._in_flight = Gauge(
+            "conch_gateway_in_flight", "Requests that hold an engine's slot.", model, registry=registry
+        )
+        self._tokens = Counter(
+            "conch_gateway_tokens_total", "Tokens as reported by workers.", ["model", "kind"], registry=registry
+        )
+        self.unknown_fields = Counter(
+            "conch_gateway_unknown_fields_total", "Request fields that were ignored.", registry=registry
+        )
+        self.retries = Counter(
+            "conch_gateway_retries_total", "Requests sent again before their first byte.", ["peer"], registry=registry
+        )
+        self.responses_lost = Counter(
+            "conch_gateway_responses_lost_total", "Responses that could not be kept.", registry=registry
+        )
+        self._missing_usage = Counter(
+            "conch_gateway_missing_usage_total", "Complete answers without a readable usage.", model, registry=registry
+        )
+        self._models: dict[str, ModelMetrics] = {}
+        self._ends: dict[tuple[str, str, int, str], Counter] = {}
+        self._durations: dict[tuple[str, str], Histogram] = {}
+
+    def of(self, model: str) -> ModelMetrics:
+        """Return the bound collectors of a model that exists."""
+        bound = self._models.get(model)
+        if bound is None:
+            bound = self._models[model] = ModelMetrics(
+                first_token=self._first_token.labels(model),
+                gap=self._gap.labels(model),
+                queue_wait=self._queue_wait.labels(model),
+                waiting=self._waiting.labels(model),
+                in_flight=self._in_flight.labels(model),
+                missing_usage=self._missing_usage.labels(model),
+                prompt_tokens=self._tokens.labels(model, "prompt"),
+                completion_tokens=self._tokens.labels(model, "completion"),
+            )
+        return bound
+
+    def finish(self, exchange: Exchange, *, duration_s: float) -> None:
+        """Count a request that has ended."""
+        end = (exchange.endpoint, exchange.model, exchange.status, exchange.outcome)
+        counter = self._ends.get(end)
+        if counter is None:
+            counter = self._ends[end] = self._requests.labels(*map(str, end))
+        counter.inc()
+        histogram = self._durations.get(end[:2])
+        if histogram is None:
+            histogram = self._durations[end[:2]] = self._duration.labels(*end[:2])
+        histogram.observe(duration_s)
+        if exchange.model and (exchange.prompt_tokens or exchange.completion_tokens):
+            model = self.of(exchange.model)
+            model.prompt_tokens.inc(exchange.prompt_tokens)
+            model.completion_tokens.inc(exchange.completion_tokens)

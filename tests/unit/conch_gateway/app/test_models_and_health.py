@@ -1,0 +1,119 @@
+"""What FastAPI serves behind the plain callable."""
+
+import orjson
+import pytest
+
+from conch_gateway.encoders.endpoints import ENCODER_PATHS
+from conch_gateway.encoders.tokenize_endpoints import DETOKENIZE_PATHS, TOKENIZE_PATHS
+from conch_gateway.generation.handler import PATHS
+from conch_gateway.http.auth import OPEN_PATHS
+from testkit.gateway import gateway
+
+POSTS = {*PATHS, *ENCODER_PATHS, *TOKENIZE_PATHS, *DETOKENIZE_PATHS, "/v1/responses", "/invocations"}
+
+
+async def described(**settings):
+    return orjson.loads((await gateway(**settings).client.get("/openapi.json")).body)
+
+
+def references(part):
+    if isinstance(part, dict):
+        if isinstance(part.get("$ref"), str):
+            yield part["$ref"]
+        part = list(part.values())
+    for inner in part if isinstance(part, list) else ():
+        yield from references(inner)
+
+
+async def test_the_openapi_document_describes_every_endpoint_and_names_no_model():
+    document = await described()
+    assert {path for path, methods in document["paths"].items() if "post" in methods} == {
+        *POSTS,
+        "/v1/responses/{response_id}/cancel",
+    }
+    assert {"/v1/models", "/v1/models/{name}", "/health", "/health/ready", "/ping", "/version", "/load"} <= document[
+        "paths"
+    ].keys()
+    assert b"tiny-chat" not in orjson.dumps(document)
+
+
+async def test_every_reference_in_the_openapi_document_leads_somewhere():
+    document = await described()
+    found = set(references(document))
+    assert len(found) > 50
+    for reference in found:
+        _, section, kind, name = reference.split("/")
+        assert name in document[section][kind]
+
+
+async def test_every_operation_of_the_openapi_document_says_how_it_fails_and_streams():
+    document = await described()
+    for path, methods in document["paths"].items():
+        for operation in methods.values():
+            responses = operation["responses"]
+            assert "422" not in responses
+            assert all(
+                response["headers"].keys() >= {"x-request-id", "openai-processing-ms", "openai-version"}
+                for response in responses.values()
+            )
+            if path in POSTS:
+                assert responses.keys() >= {"200", "400", "404", "408", "413", "415", "429", "500", "502", "503", "504"}
+            streamed = "text/event-stream" in responses.get("200", {}).get("content", {})
+            assert streamed == (path in PATHS or path in ("/v1/responses", "/invocations"))
+
+
+@pytest.mark.parametrize("name", ["ChatCompletionRequest", "CompletionRequest", "ResponsesRequest", "ChatMessage"])
+async def test_the_openapi_document_says_what_each_field_of_a_request_means(name):
+    fields = (await described())["components"]["schemas"][name]["properties"]
+    assert [field for field, told in fields.items() if not told.get("description")] == []
+
+
+async def test_the_bounds_of_integers_in_the_openapi_document_are_those_that_hold():
+    document = await described()
+    for name in ("ChatCompletionRequest", "CompletionRequest", "ResponsesRequest"):
+        (seed,) = [
+            kind
+            for kind in document["components"]["schemas"][name]["properties"]["seed"]["anyOf"]
+            if kind["type"] == "integer"
+        ]
+        assert (seed["minimum"], seed["maximum"]) == (-(2**63), 2**63 - 1)
+        assert not {type(seed["minimum"]), type(seed["maximum"])} & {float}
+
+
+async def test_the_openapi_document_asks_for_a_key_where_one_is_needed(tmp_path):
+    (tmp_path / "keys").write_text("sk-a\n")
+    without, keyed = await described(), await described(api_keys_file=tmp_path / "keys")
+    for path, methods in keyed["paths"].items():
+        for method, operation in methods.items():
+            assert ("security" in operation) == ("401" in operation["responses"]) == (path not in OPEN_PATHS)
+            assert "401" not in without["paths"][path][method]["responses"]
+
+
+async def test_the_openapi_document_can_be_switched_off():
+    assert (await gateway(openapi=False).client.get("/openapi.json")).status == 404
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "allow"),
+    [
+        ("GET", "/health", 200, None),
+        ("GET", "/health/ready", 200, None),
+        ("GET", "/ping", 200, None),
+        ("GET", "/version", 200, None),
+        ("GET", "/load", 200, None),
+        ("GET", "/v1/models", 200, None),
+        ("POST", "/v1/models", 405, b"GET"),
+        ("DELETE", "/v1/completions", 405, b"POST"),
+        ("GET", "/nowhere", 404, None),
+        ("POST", "/v1/audio/speech", 404, None),
+        ("OPTIONS", "/v1/models", 204, None),
+    ],
+)
+async def test_every_answer_has_a_request_id_and_errors_their_shape(method, path, status, allow):
+    answer = await gateway().client.call(method, path)
+    assert (answer.status, answer.headers.get(b"allow")) == (status, allow)
+    assert answer.headers[b"x-request-id"]
+    assert answer.headers[b"openai-processing-ms"].isdigit()
+    assert answer.headers[b"openai-version"] == b"2020-10-01"
+    if status >= 400:
+        assert set(answer.error) == {"message", "type", "param", "code"}

@@ -1,0 +1,117 @@
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from conch_gateway.encoders.answer_cache import NoStore, Shared, SharedAnswers
+from conch_kit.errors import InvalidRequest, RateLimited, ServiceError, Unavailable, UpstreamTimeout
+
+
+async def get(answers: SharedAnswers, key: str, make: Callable[[], Awaitable[bytes]]) -> Shared:
+    async with answers.get(key, 1, make) as shared:
+        return shared
+
+
+async def test_who_goes_away_leaves_the_work_to_the_next() -> None:
+    answers = SharedAnswers(NoStore())
+    begun, never = asyncio.Event(), asyncio.Event()
+
+    async def slow() -> bytes:
+        begun.set()
+        await never.wait()
+        return b"slow"
+
+    async def quick() -> bytes:
+        return b"quick"
+
+    first = asyncio.create_task(get(answers, "x", slow))
+    await begun.wait()
+    second = asyncio.create_task(get(answers, "x", quick))
+    await asyncio.sleep(0)
+    first.cancel()
+    shared = await second
+    assert (shared.body, shared.hit) == (b"quick", False)
+
+
+async def test_all_that_wait_hear_that_their_request_is_invalid() -> None:
+    answers = SharedAnswers(NoStore())
+    go, made = asyncio.Event(), 0
+
+    async def refusing() -> bytes:
+        nonlocal made
+        made += 1
+        await go.wait()
+        raise InvalidRequest("No such token.")
+
+    tasks = [asyncio.create_task(get(answers, "x", refusing)) for _ in range(3)]
+    await asyncio.sleep(0)
+    go.set()
+    for task in tasks:
+        with pytest.raises(InvalidRequest):
+            await task
+    assert made == 1
+
+
+@pytest.mark.parametrize("error", [Unavailable("No engine."), RateLimited("Full."), UpstreamTimeout("Too late.")])
+async def test_a_failure_is_its_own_and_the_next_in_line_computes(error: ServiceError) -> None:
+    answers = SharedAnswers(NoStore())
+    go = asyncio.Event()
+
+    async def failing() -> bytes:
+        await go.wait()
+        raise error
+
+    async def quick() -> bytes:
+        return b"quick"
+
+    first = asyncio.create_task(get(answers, "x", failing))
+    await asyncio.sleep(0)
+    second = asyncio.create_task(get(answers, "x", quick))
+    await asyncio.sleep(0)
+    go.set()
+    with pytest.raises(type(error)):
+        await first
+    shared = await second
+    assert (shared.body, shared.hit) == (b"quick", False)
+
+
+async def test_different_requests_do_not_share() -> None:
+    answers = SharedAnswers(NoStore())
+
+    async def make(body: bytes) -> bytes:
+        return body
+
+    both = await asyncio.gather(get(answers, "x", lambda: make(b"a")), get(answers, "y", lambda: make(b"b")))
+    assert [shared.body for shared in both] == [b"a", b"b"]
+
+
+async def test_a_new_answer_is_kept_only_after_it_was_given_and_shared_until_then() -> None:
+    kept: list[bytes] = []
+
+    class Store(NoStore):
+        async def put(self, key: str, body: bytes, ttl_s: float) -> None:
+            kept.append(body)
+
+    answers = SharedAnswers(Store())
+
+    async def make() -> bytes:
+        return b"made"
+
+    async with answers.get("x", 1, make) as first:
+        assert (first.hit, kept) == (False, [])
+        assert (await get(answers, "x", make)).hit
+    assert kept == [b"made"]
+    assert not (await get(answers, "x", make)).hit
+
+
+async def test_an_answer_that_could_not_be_given_is_not_kept() -> None:
+    class Store(NoStore):
+        async def put(self, key: str, body: bytes, ttl_s: float) -> None:
+            raise AssertionError(key)
+
+    async def make() -> bytes:
+        return b"made"
+
+    with pytest.raises(Unavailable):
+        async with SharedAnswers(Store()).get("x", 1, make):
+            raise Unavailable("The answer is broken.")

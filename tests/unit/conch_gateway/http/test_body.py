@@ -1,0 +1,176 @@
+"""What a body may be before anybody looks at its meaning."""
+
+import pytest
+
+from conch_gateway.http.body import MAX_DEPTH, check_media_type, parse, read
+from conch_kit.errors import BodyTooLarge, InvalidRequest, RequestTimeout, UnsupportedMediaType
+from conch_kit.http.asgi import ClientGone
+
+
+def nested(depth: int) -> bytes:
+    return b'{"a":' + b"[" * (depth - 1) + b"]" * (depth - 1) + b"}"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"null",
+        b"[]",
+        b'"x"',
+        b"1",
+        b'{"a":1',
+        b'{"a":1} x',
+        b'{"a":1,}',
+        b"{'a':1}",
+        b'{"a":1 /* c */}',
+        b'{"a":"\xff"}',
+        b"\xef\xbb\xbf{}",
+        b'{"a":1,"a":2}',
+        b'{"b":{"a":1,"a":2}}',
+        b'{"a":NaN}',
+        b'{"a":-Infinity}',
+        b'{"a":"\\ud800"}',
+        b'{"a":' + b"1" * 5000 + b"}",
+        b"[" * 100_000,
+        nested(MAX_DEPTH + 1),
+        nested(990),
+        b'{"a":[1,{"b":0},{"b":' + nested(MAX_DEPTH - 2) + b'}],"c":[1,2]}',
+        b"{" + b",".join(b'"k%d":1' % n for n in range(100_000)) + b"}",
+        b'{"' + b"k" * 1_000_000 + b'":1,"' + b"k" * 1_000_000 + b'":1}',
+        '{"a":1}'.encode("utf-16"),
+    ],
+)
+def test_a_body_that_two_parsers_could_read_differently_is_refused_without_echo(body):
+    with pytest.raises(InvalidRequest) as caught:
+        parse(body)
+    assert len(caught.value.message) < 250
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"{}",
+        nested(MAX_DEPTH),
+        b'{"a":[1,{"b":0},{"b":' + nested(MAX_DEPTH - 3) + b'}],"c":[1,2]}',
+        b'{"a":"\\u0000\\u202e"}',
+        b'{"a":18446744073709551616}',
+        b'{"a":1e308,"b":"1e999"}',
+        b'{"a":1e-999,"b":0e999,"c":' + b"1" * 300 + b"}",
+        '{"a":"é"}'.encode(),
+    ],
+)
+def test_an_unusual_but_plain_body_is_read(body):
+    assert isinstance(parse(body), dict)
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        (b'{"a":1e999}', "a"),
+        (b'{"a":[{"b":-1E+400}]}', "a.0.b"),
+        (b'{"a":{"b":[0,1.5e0309]}}', "a.b.1"),
+        (b'{"a":"E","b":2E999}', "b"),
+        (b'{"a":9e+0000000000400}', "a"),
+        (b'{"a":' + b"1" * 400 + b".5}", "a"),
+        (b'{"a":' + b"1" * 250 + b"e99}", "a"),
+    ],
+)
+def test_a_number_beyond_all_floats_is_refused_by_its_path(body, param):
+    with pytest.raises(InvalidRequest, match="finite") as caught:
+        parse(body)
+    assert (caught.value.param, caught.value.code) == (param, "invalid_value")
+
+
+def test_a_syntax_error_is_named_with_its_position():
+    with pytest.raises(InvalidRequest, match="line 1 column"):
+        parse(b'{"a":1 "b":2}')
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {b"content-type": b"application/json"},
+        {b"content-type": b"Application/JSON; charset=UTF-8"},
+        {b"content-type": b"application/json", b"content-encoding": b"identity"},
+    ],
+)
+def test_json_in_utf8_is_accepted(headers):
+    check_media_type(headers)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {b"content-type": b"text/plain"},
+        {b"content-type": b"application/json; charset=utf-16"},
+        {b"content-type": b"multipart/form-data; boundary=x"},
+        {b"content-encoding": b"gzip"},
+        {b"content-encoding": b"zstd", b"content-type": b"application/json"},
+    ],
+)
+def test_other_media_types_and_compressed_bodies_are_refused(headers):
+    with pytest.raises(UnsupportedMediaType):
+        check_media_type(headers)
+
+
+def arriving(*messages):
+    pending = list(messages)
+
+    async def receive():
+        return pending.pop(0)
+
+    return receive
+
+
+def part(body, *, more=True):
+    return {"type": "http.request", "body": body, "more_body": more}
+
+
+async def test_a_body_in_pieces_is_joined():
+    assert await read(arriving(part(b"ab"), part(b"c", more=False)), {}, limit=3, timeout_s=1) == b"abc"
+
+
+async def test_a_body_above_the_limit_is_refused_before_it_is_read_when_its_length_is_known():
+    with pytest.raises(BodyTooLarge):
+        await read(arriving(), {b"content-length": b"4"}, limit=3, timeout_s=1)
+
+
+async def test_a_body_without_a_length_is_refused_at_the_limit():
+    with pytest.raises(BodyTooLarge):
+        await read(arriving(part(b"ab"), part(b"cd")), {}, limit=3, timeout_s=1)
+
+
+async def test_a_client_that_leaves_before_the_end_is_noticed():
+    with pytest.raises(ClientGone):
+        await read(arriving(part(b"ab"), {"type": "http.disconnect"}), {}, limit=3, timeout_s=1)
+
+
+async def test_a_body_that_never_ends_is_a_408():
+    async def receive():
+        import asyncio
+
+        await asyncio.Event().wait()
+
+    with pytest.raises(RequestTimeout):
+        await read(receive, {}, limit=3, timeout_s=0.01)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"a":[' + b"[]," * 250_000 + b"1]}",
+        b"{" + b",".join(b'"%d":1' % number for number in range(250_000)) + b"}",
+        b'{"a":[' + b"1," * 1_300_000 + b"1]}",
+    ],
+    ids=["lists", "names", "numbers"],
+)
+def test_a_body_that_a_parser_would_be_long_at_is_refused_before_it(body):
+    with pytest.raises(InvalidRequest) as caught:
+        parse(body)
+    assert caught.value.code == "too_complex"
+
+
+def test_a_million_token_ids_are_parsed():
+    assert len(parse(b'{"prompt":[' + b"1," * 1_000_000 + b"1]}")["prompt"]) == 1_000_001

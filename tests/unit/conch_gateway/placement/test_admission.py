@@ -1,0 +1,183 @@
+"""Slots, the queue, and what happens to those who wait."""
+
+import asyncio
+from contextlib import AsyncExitStack
+
+import pytest
+
+from conch_contracts.names import EngineAddress, ModelId
+from conch_contracts.records import Engine, EngineState, RoutingPolicy
+from conch_gateway.placement.admission import Admission, Claim
+from conch_kit.errors import RateLimited, Unavailable
+from testkit.gateway import snapshot
+
+MODEL = ModelId("local/tiny-chat")
+POLICY = RoutingPolicy(queue_max=2, queue_wait_s=5)
+
+
+def engine(name, slots=1, state=EngineState.READY):
+    return Engine(grpc=EngineAddress(name), slots=slots, state=state)
+
+
+def admission(*engines):
+    made = Admission()
+    made.apply(snapshot(engines=engines))
+    return made
+
+
+async def turns():
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def hold(queues, log, name, release, policy=POLICY):
+    with await queues.slot(MODEL, policy) as given:
+        log.append((name, given.grpc))
+        await release.wait()
+
+
+async def test_the_engine_with_the_smallest_share_taken_is_chosen():
+    queues = admission(engine("a", 4), engine("b", 2), engine("d", 9, EngineState.DRAINING))
+    async with AsyncExitStack() as stack:
+        given = [stack.enter_context(await queues.slot(MODEL, POLICY)).grpc for _ in range(6)]
+    assert sorted(given) == ["a"] * 4 + ["b"] * 2
+    assert set(given[:2]) == {"a", "b"}
+
+
+async def test_waiters_are_served_first_come_first_served():
+    queues, log = admission(engine("a")), []
+    releases = [asyncio.Event() for _ in range(3)]
+    tasks = [asyncio.create_task(hold(queues, log, n, releases[n])) for n in range(3)]
+    await turns()
+    assert log == [(0, "a")]
+    assert queues.waiting() == {MODEL: 2}
+    for release in releases:
+        release.set()
+    await asyncio.gather(*tasks)
+    assert [name for name, _ in log] == [0, 1, 2]
+
+
+async def test_the_more_urgent_go_first_and_equals_in_the_order_in_which_they_came():
+    queues, log, release = admission(engine("a")), [], asyncio.Event()
+    policy = RoutingPolicy(queue_max=10, queue_wait_s=5)
+
+    async def claim(name, priority):
+        with await queues.slot(MODEL, policy, Claim(priority=priority)):
+            log.append(name)
+            await release.wait()
+
+    asked = [("holds it", 0), ("plain", 0), ("later", 5), ("second", -1), ("first", -2), ("third", -1)]
+    tasks = []
+    for name, priority in asked:
+        tasks.append(asyncio.create_task(claim(name, priority)))
+        await turns()
+    release.set()
+    await asyncio.gather(*tasks)
+    assert log == ["holds it", "first", "second", "third", "plain", "later"]
+
+
+async def test_a_request_takes_a_slot_for_each_of_its_choices_and_at_most_all():
+    queues, log = admission(engine("a", 4)), []
+
+    async def enter(stack, name, sequences):
+        stack.enter_context(await queues.slot(MODEL, POLICY, Claim(sequences)))
+        log.append(name)
+
+    async with AsyncExitStack() as first, AsyncExitStack() as second, AsyncExitStack() as third:
+        await enter(first, "three", 3)
+        await enter(second, "one", 1)
+        waiting = asyncio.create_task(enter(third, "many", 50))
+        await first.aclose()
+        await turns()
+        assert log == ["three", "one"]
+        await second.aclose()
+        await waiting
+        assert log[2] == "many"
+    with await queues.slot(MODEL, POLICY, Claim(4)):
+        pass
+
+
+async def test_who_waits_for_one_engine_holds_up_nobody_who_can_use_another():
+    queues, log, release = admission(engine("a"), engine("b")), [], asyncio.Event()
+    tried = frozenset({EngineAddress("b")})
+
+    async def retry():
+        with await queues.slot(MODEL, POLICY, without=tried) as given:
+            log.append(("retry", given.grpc))
+
+    with await queues.slot(MODEL, POLICY, without=tried):
+        retrying = asyncio.create_task(retry())
+        await turns()
+        holder = asyncio.create_task(hold(queues, log, "new", release))
+        await turns()
+        assert log == [("new", "b")]
+    release.set()
+    await asyncio.gather(retrying, holder)
+    assert log[1] == ("retry", "a")
+
+
+async def test_a_full_queue_refuses_with_a_hint():
+    queues, release = admission(engine("a")), asyncio.Event()
+    tasks = [asyncio.create_task(hold(queues, [], n, release)) for n in range(3)]
+    await turns()
+    with pytest.raises(RateLimited) as caught:
+        await hold(queues, [], 3, release)
+    assert caught.value.retry_after_s
+    release.set()
+    await asyncio.gather(*tasks)
+
+
+async def test_waiting_too_long_is_a_503_and_leaves_no_waiter():
+    queues, release = admission(engine("a")), asyncio.Event()
+    task = asyncio.create_task(hold(queues, [], 0, release))
+    await turns()
+    with pytest.raises(Unavailable):
+        await hold(queues, [], 1, release, RoutingPolicy(queue_wait_s=0.01))
+    assert queues.waiting() == {MODEL: 0}
+    release.set()
+    await task
+
+
+async def test_a_cancelled_waiter_gives_its_place_to_the_next():
+    queues, log = admission(engine("a")), []
+    releases = [asyncio.Event() for _ in range(3)]
+    tasks = [asyncio.create_task(hold(queues, log, n, releases[n])) for n in range(3)]
+    await turns()
+    tasks[1].cancel()
+    releases[0].set()
+    await turns()
+    assert [name for name, _ in log] == [0, 2]
+    releases[2].set()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def test_a_waiter_cancelled_in_the_moment_of_its_grant_returns_the_slot():
+    queues, log = admission(engine("a")), []
+    first, second = asyncio.Event(), asyncio.Event()
+    holder = asyncio.create_task(hold(queues, log, 0, first))
+    waiter = asyncio.create_task(hold(queues, log, 1, second))
+    await turns()
+    first.set()
+    await asyncio.sleep(0)  # the holder gives back, the waiter is granted but has not run
+    waiter.cancel()
+    await asyncio.gather(holder, waiter, return_exceptions=True)
+    with await queues.slot(MODEL, POLICY) as given:
+        assert given.grpc == "a"
+
+
+async def test_a_new_engine_serves_those_who_wait():
+    queues, log, release = admission(engine("a")), [], asyncio.Event()
+    tasks = [asyncio.create_task(hold(queues, log, n, release)) for n in range(2)]
+    await turns()
+    queues.apply(snapshot(engines=(engine("a"), engine("b"))))
+    await turns()
+    assert log == [(0, "a"), (1, "b")]
+    release.set()
+    await asyncio.gather(*tasks)
+
+
+@pytest.mark.parametrize("engines", [(), (engine("a", state=EngineState.DRAINING),)])
+async def test_a_model_without_a_ready_engine_is_not_ready(engines):
+    with pytest.raises(Unavailable) as caught, await admission(*engines).slot(MODEL, POLICY):
+        pass
+    assert caught.value.code == "model_not_ready"

@@ -1,0 +1,60 @@
+"""The line of a request, and what the client says about the request in it."""
+
+from io import BytesIO
+from typing import Any
+
+import orjson
+import pytest
+
+from conch_contracts.names import ENCODE_PATH
+from conch_contracts.records import ModelKind
+from conch_gateway.telemetry.access_log import AccessLog
+from testkit.gateway import answered, gateway, route, snapshot
+
+HI = [{"role": "user", "content": "hi"}]
+
+
+async def line_of(path: str, body: dict[str, Any], **known: Any) -> dict[str, Any]:
+    """Return the only line of the log when this is asked."""
+    log = BytesIO()
+    await gateway(known.pop("scripts", None), access_log=AccessLog(log), **known).client.post(path, body)
+    line: dict[str, Any] = orjson.loads(log.getvalue())
+    return line
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/chat/completions", {"messages": HI}),
+        ("/v1/completions", {"prompt": "hi"}),
+        ("/v1/responses", {"input": "hi", "store": False}),
+    ],
+)
+async def test_the_line_names_the_user_and_the_metadata(path: str, body: dict[str, Any]) -> None:
+    line = await line_of(path, {**body, "user": "u" * 200, "metadata": {"team": "blue"}})
+    assert (line["user"], line["metadata"]) == ("u" * 128, {"team": "blue"})
+    assert "hi" not in line.values()
+
+
+async def test_the_line_names_the_user_of_an_embedding() -> None:
+    embedding = snapshot(route(kind=ModelKind.EMBEDDING))
+    scripts = {ENCODE_PATH: answered(b'{"data":[]}')}
+    assert (await line_of("/v1/embeddings", {"input": "hi", "user": "u"}, scripts=scripts, known=embedding))[
+        "user"
+    ] == "u"
+
+
+async def test_much_metadata_stays_out_of_the_line() -> None:
+    line = await line_of("/v1/chat/completions", {"messages": HI, "metadata": dict.fromkeys("abc", "x" * 500)})
+    assert line["metadata"] is None
+    assert "user" not in line
+
+
+async def test_no_metric_names_the_user() -> None:
+    served = gateway()
+    await served.client.post("/v1/chat/completions", {"messages": HI, "user": "u-17", "metadata": {"team": "blue"}})
+    said = {
+        value for family in served.registry.collect() for sample in family.samples for value in sample.labels.values()
+    }
+    assert said
+    assert not said & {"u-17", "team", "blue"}
