@@ -17,11 +17,11 @@ from conch_contracts.messages.generation import Api, EngineTarget, GenerateReque
 from conch_contracts.names import Digest, EngineAddress
 from conch_contracts.records import Dialect
 from conch_llm_worker.dialects.deltas import EngineEnd, TokenDelta
-from conch_llm_worker.frames import frames_for
-from conch_llm_worker.generation import Generation, Rules
-from conch_llm_worker.parsing.reader import AnswerReader
-from conch_llm_worker.reading import Reading
-from conch_llm_worker.vocabulary import Vocabulary
+from conch_llm_worker.frames.plain import frames_for
+from conch_llm_worker.generation.from_ids import Generation, Rules
+from conch_llm_worker.generation.parsed import Reading
+from conch_llm_worker.parsing.answer_reader import AnswerReader
+from conch_llm_worker.text.vocabulary import Vocabulary
 
 TOKENIZER = Path(__file__).parents[1] / "examples" / "tiny-chat" / "tokenizer.json"
 GOAL = Goal(15.0)

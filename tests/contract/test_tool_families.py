@@ -10,13 +10,13 @@ from conch_contracts.messages.generation import GenerateRequest, Usage
 from conch_contracts.messages.tokenization import PrepareRequest
 from conch_contracts.records import ChatProfile, Engine
 from conch_gateway.generation.endpoints import CHAT, Job
-from conch_llm_worker.bodies import Choice, complete_body
+from conch_llm_worker.bodies.complete_body import Choice, complete_body
 from conch_llm_worker.dialects.deltas import EngineEnd, TokenDelta
-from conch_llm_worker.generation import Generation, Rules
-from conch_llm_worker.parsing.ids import call_ids
-from conch_llm_worker.parsing.reader import AnswerReader
-from conch_llm_worker.reading import Reading
-from conch_llm_worker.vocabulary import Vocabulary
+from conch_llm_worker.generation.from_ids import Generation, Rules
+from conch_llm_worker.generation.parsed import Reading
+from conch_llm_worker.parsing.answer_reader import AnswerReader
+from conch_llm_worker.parsing.call_ids import call_ids
+from conch_llm_worker.text.vocabulary import Vocabulary
 from conch_tokenizer.chat import ChatRenderer
 from conch_tokenizer.model import load
 from conch_tokenizer.operations import Workbench, prepare

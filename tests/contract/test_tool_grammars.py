@@ -21,9 +21,9 @@ from conch_gateway.constraints.structured_output import constraint_of
 from conch_gateway.requests import answer_form, validation
 from conch_guidance.compiler import GrammarCompiler
 from conch_kit.errors import InvalidRequest
-from conch_llm_worker.messages import Parts
-from conch_llm_worker.parsing.events import Content
-from conch_llm_worker.parsing.reader import AnswerReader
+from conch_llm_worker.bodies.chat_message import Parts
+from conch_llm_worker.parsing.answer_parts import Content
+from conch_llm_worker.parsing.answer_reader import AnswerReader
 from testkit.gateway import route
 from testkit.golden import FOLDER, load_golden
 

@@ -2,7 +2,7 @@
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
-from conch_llm_worker.vocabulary import Vocabulary
+from conch_llm_worker.text.vocabulary import Vocabulary
 
 BYTE_EOS = 256
 """The id of `<|end|>` in the byte-level tokenizer, whose id b is byte b for all others."""

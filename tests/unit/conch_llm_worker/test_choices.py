@@ -11,9 +11,9 @@ from conch_contracts.messages.generation import Api, GenerateRequest
 from conch_contracts.records import Dialect
 from conch_kit.tracing import tracer
 from conch_kit.triton.errors import MalformedResponse
-from conch_llm_worker.answers import answer_for
+from conch_llm_worker.answer_writer import answer_for
 from conch_llm_worker.choices import Choices
-from conch_llm_worker.engine_calls import EngineCalls
+from conch_llm_worker.engine.calls import EngineCalls
 from testkit.engine_messages import response
 from testkit.generate_requests import generate_request, prompt, sampling, target
 from testkit.scripted_triton import Caller, Event, ScriptedTriton

@@ -16,10 +16,10 @@ from conch_kit.errors import InvalidRequest, ServiceError, Unavailable, Upstream
 from conch_kit.http.request_scope import InFlight
 from conch_kit.tracing import OtlpTracer, Tracer, tracer
 from conch_kit.triton.errors import EngineLost, EngineRejected, EngineTimeout, EngineUnavailable
-from conch_llm_worker.engine_calls import EngineCalls
+from conch_llm_worker.engine.calls import EngineCalls
 from conch_llm_worker.handler import GenerateHandler
 from conch_llm_worker.metrics import Metrics
-from conch_llm_worker.vocabulary import Vocabulary
+from conch_llm_worker.text.vocabulary import Vocabulary
 from testkit.engine_messages import response, tokens_response
 from testkit.generate_requests import backend, generate_request, prompt, sampling, target
 from testkit.scripted_triton import Caller, Event, ScriptedTriton

@@ -14,13 +14,13 @@ from tritonclient.grpc.service_pb2 import ModelInferResponse
 from conch_contracts.messages.generation import GenerateRequest, PreparedPrompt, Usage
 from conch_kit.triton.errors import EngineError, MalformedResponse
 from conch_kit.triton.tensors import is_final
-from conch_llm_worker.answers import Answer
+from conch_llm_worker.answer_writer import Answer
 from conch_llm_worker.dialects.deltas import Dispatch, Reader, TokenDelta, split
-from conch_llm_worker.engine_calls import EngineCalls, Responses
-from conch_llm_worker.generation import Finish, Generation, Rules, Step, prompt_entries
-from conch_llm_worker.reading import Reading
-from conch_llm_worker.text_generation import TextGeneration
-from conch_llm_worker.vocabulary import Vocabulary
+from conch_llm_worker.engine.calls import EngineCalls, Responses
+from conch_llm_worker.generation.from_ids import Finish, Generation, Rules, Step, prompt_entries
+from conch_llm_worker.generation.from_text import TextGeneration
+from conch_llm_worker.generation.parsed import Reading
+from conch_llm_worker.text.vocabulary import Vocabulary
 
 AnyGeneration = Generation | TextGeneration
 

@@ -12,13 +12,13 @@ from conch_kit.http.caller_connection import connection
 from conch_kit.http.message_body import read_message
 from conch_kit.http.request_scope import InFlight, Reason, overdue, shutting_down
 from conch_kit.triton.errors import EngineError
-from conch_llm_worker import faults
-from conch_llm_worker.answers import Answer, answer_for
+from conch_llm_worker.answer_writer import Answer, answer_for
 from conch_llm_worker.choices import Choices
-from conch_llm_worker.engine_calls import EngineCalls
-from conch_llm_worker.engine_refusals import Names
+from conch_llm_worker.engine import faults
+from conch_llm_worker.engine.calls import EngineCalls
+from conch_llm_worker.engine.refusals import Names
 from conch_llm_worker.metrics import Metrics
-from conch_llm_worker.vocabulary import Vocabulary
+from conch_llm_worker.text.vocabulary import Vocabulary
 
 log = logging.getLogger(__name__)
 

@@ -8,11 +8,11 @@ from conch_kit.bundles.cache_folder import cache_folder
 from conch_kit.bundles.disk_cache import BundleCache
 from conch_kit.bundles.store import BundleStore
 from conch_kit.service.worker import worker
-from conch_llm_worker.engine_calls import EngineCalls
+from conch_llm_worker.engine.calls import EngineCalls
 from conch_llm_worker.handler import GenerateHandler
 from conch_llm_worker.metrics import Metrics
 from conch_llm_worker.settings import Settings
-from conch_llm_worker.vocabularies import VocabularyCache
+from conch_llm_worker.text.vocabulary_cache import VocabularyCache
 
 
 async def serve_worker(settings: Settings) -> None:

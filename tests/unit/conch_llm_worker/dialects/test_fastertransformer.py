@@ -9,7 +9,7 @@ from conch_kit.triton.declared_tensors import Layout
 from conch_kit.triton.errors import MalformedResponse
 from conch_llm_worker.dialects.deltas import Dispatch, EngineEnd, Logprobs, TokenDelta
 from conch_llm_worker.dialects.fastertransformer import BufferReader, dispatch
-from conch_llm_worker.dialects.words import word_list
+from conch_llm_worker.dialects.word_lists import word_list
 from testkit.engine_messages import inputs, response
 from testkit.generate_requests import backend, generate_request, sampling, target
 

@@ -9,7 +9,7 @@ from conch_kit.errors import InvalidRequest
 from conch_kit.triton.declared_tensors import Layout
 from conch_kit.triton.errors import MalformedResponse
 from conch_kit.triton.tensors import Outputs
-from conch_llm_worker.dialects.refusals import unsupported
+from conch_llm_worker.dialects.capability_check import unsupported
 
 BEAM_WIDTH = "beam_width"
 LENGTHS = "sequence_length"

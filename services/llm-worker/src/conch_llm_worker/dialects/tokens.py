@@ -9,8 +9,8 @@ from conch_contracts.dialects import tokens as wire
 from conch_contracts.messages.generation import GenerateRequest, SamplingParameters
 from conch_kit.triton.errors import MalformedResponse
 from conch_kit.triton.tensors import Outputs, add_input, new_request
+from conch_llm_worker.dialects.capability_check import refuse
 from conch_llm_worker.dialects.deltas import Dispatch, EngineEnd, Logprobs, TokenDelta
-from conch_llm_worker.dialects.refusals import refuse
 
 T = TypeVar("T")
 

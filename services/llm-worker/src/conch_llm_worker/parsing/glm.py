@@ -15,8 +15,18 @@ import orjson
 from conch_contracts import tool_call_marks as marks
 from conch_contracts.messages.answer_form import Calls
 from conch_llm_worker.parsing.tagged_values import Tags, tagged_value
-from conch_llm_worker.parsing.tape import NoCall, Steps, Tape, attempt, expect, skip_space, text_until, until, until_any
-from conch_llm_worker.partials import Words
+from conch_llm_worker.parsing.text_buffer import (
+    NoCall,
+    Steps,
+    Tape,
+    attempt,
+    expect,
+    skip_space,
+    text_until,
+    until,
+    until_any,
+)
+from conch_llm_worker.text.partial_words import Words
 
 _CALLS = Words((marks.TOOL_CALL,))
 _BEHIND_NAME = Words((marks.ARG_KEY, marks.TOOL_CALL_END))

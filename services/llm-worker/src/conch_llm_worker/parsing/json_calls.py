@@ -9,7 +9,7 @@ from collections.abc import Callable, Container
 
 import orjson
 
-from conch_llm_worker.parsing.tape import NoCall, Steps, Tape, attempt, expect, skip_space
+from conch_llm_worker.parsing.text_buffer import NoCall, Steps, Tape, attempt, expect, skip_space
 
 _ARGUMENTS = ("arguments", "parameters")
 _STRUCTURE = re.compile(r"""["{}\[\]]|[^\s\w:,.+-]""")

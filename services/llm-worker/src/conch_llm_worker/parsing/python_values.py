@@ -8,7 +8,7 @@ import orjson
 
 from conch_llm_worker.parsing.json_calls import Emit, scalar
 from conch_llm_worker.parsing.tagged_values import PYTHON_WORDS, escaped
-from conch_llm_worker.parsing.tape import NoCall, Steps, Tape, expect, skip_space
+from conch_llm_worker.parsing.text_buffer import NoCall, Steps, Tape, expect, skip_space
 
 _MAX_DEPTH = 32
 _ESCAPES: Mapping[str, str] = MappingProxyType(

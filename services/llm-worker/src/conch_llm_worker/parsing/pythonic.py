@@ -12,7 +12,7 @@ import orjson
 from conch_contracts import tool_call_marks as marks
 from conch_contracts.messages.answer_form import Calls
 from conch_llm_worker.parsing.python_values import python_value
-from conch_llm_worker.parsing.tape import (
+from conch_llm_worker.parsing.text_buffer import (
     NoCall,
     Steps,
     Tape,

@@ -16,7 +16,7 @@ import orjson
 from conch_contracts import tool_call_marks as marks
 from conch_contracts.messages.answer_form import Calls
 from conch_llm_worker.parsing.tagged_values import Tags, tagged_value
-from conch_llm_worker.parsing.tape import (
+from conch_llm_worker.parsing.text_buffer import (
     NoCall,
     Steps,
     Tape,
@@ -27,7 +27,7 @@ from conch_llm_worker.parsing.tape import (
     until,
     word_ahead,
 )
-from conch_llm_worker.partials import Words
+from conch_llm_worker.text.partial_words import Words
 
 _MARKS = Words((marks.TOOL_CALL, marks.FUNCTION))
 _VALUES = Tags(Words((marks.PARAMETER_END, marks.FUNCTION_END)), marks.PARAMETER_END, padded=True)

@@ -5,8 +5,8 @@ around the marks belong to neither part.
 """
 
 from conch_contracts.messages.answer_form import THINKING_MARKS, Thinking
-from conch_llm_worker.parsing.tape import Steps, Tape, text_until, word_ahead
-from conch_llm_worker.partials import Words
+from conch_llm_worker.parsing.text_buffer import Steps, Tape, text_until, word_ahead
+from conch_llm_worker.text.partial_words import Words
 
 
 def reasoning(tape: Tape, thinking: Thinking) -> Steps[None]:

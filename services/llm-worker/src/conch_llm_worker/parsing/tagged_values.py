@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import orjson
 
-from conch_llm_worker.parsing.tape import NoCall, Steps, Tape
-from conch_llm_worker.partials import Words
+from conch_llm_worker.parsing.text_buffer import NoCall, Steps, Tape
+from conch_llm_worker.text.partial_words import Words
 
 PYTHON_WORDS: Mapping[str, str] = MappingProxyType({"True": "true", "False": "false", "None": "null"})
 """How Python programs write what JSON writes otherwise; models mix them up."""

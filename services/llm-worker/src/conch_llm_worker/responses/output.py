@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import assert_never
 
 from conch_contracts.messages.generation import GenerateRequest
-from conch_llm_worker.generation import Step, TokenEntry
-from conch_llm_worker.logprobs import Json
-from conch_llm_worker.parsing.events import (
+from conch_llm_worker.bodies.logprobs import Json
+from conch_llm_worker.generation.from_ids import Step, TokenEntry
+from conch_llm_worker.parsing.answer_parts import (
     CallArguments,
     CallBegin,
     CallBroken,
@@ -15,9 +15,9 @@ from conch_llm_worker.parsing.events import (
     Event,
     Reasoning,
 )
-from conch_llm_worker.responses.events import EventWriter
-from conch_llm_worker.responses.items import CallItem, Item, MessageItem, ReasoningItem
-from conch_llm_worker.vocabulary import Vocabulary
+from conch_llm_worker.responses.event_writer import EventWriter
+from conch_llm_worker.responses.output_items import CallItem, Item, MessageItem, ReasoningItem
+from conch_llm_worker.text.vocabulary import Vocabulary
 
 
 class Output:

@@ -1,0 +1,175 @@
+"""Sends an answer to the gateway over ASGI, as a stream of events or as one JSON body.
+
+The status goes out with the first thing that is sent: until then whatever fails is a status of its own.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from conch_contracts.headers import USAGE, WORK_COMMENT
+from conch_contracts.messages.generation import Api, GenerateRequest, Usage
+from conch_kit.errors import ServiceError
+from conch_kit.http.asgi import Send, json_response
+from conch_llm_worker.bodies.best_of import best
+from conch_llm_worker.bodies.complete_body import Choice, complete_body
+from conch_llm_worker.frames.plain import frames_for, usage_comment
+from conch_llm_worker.generation.from_ids import Step
+from conch_llm_worker.responses.complete_response import ResponseWhole
+from conch_llm_worker.text.vocabulary import Vocabulary
+
+_WORKING = WORK_COMMENT.encode() + b"\n\n"
+_LONGEST_QUIET_S = 1.0
+"""How long the engine may work unseen before the gateway is told; well below its grace."""
+
+
+class Answer(Protocol):
+    """One answer on its way to the client."""
+
+    @property
+    def started(self) -> bool:
+        """Whether the status has gone out."""
+        ...
+
+    async def add(self, index: int, step: Step) -> None:
+        """Add what one engine message brought to a choice; waits while the reader is slow."""
+        ...
+
+    async def working(self) -> None:
+        """Note an engine message that brought nothing to a choice which has begun."""
+        ...
+
+    async def finish(self, usage: Usage) -> None:
+        """End a complete answer."""
+        ...
+
+    async def fail(self, error: ServiceError, usage: Usage) -> None:
+        """End an answer that broke after its first byte."""
+        ...
+
+
+def answer_for(request: GenerateRequest, vocabulary: Vocabulary, send: Send) -> Answer:
+    """Return what sends the answer to a request."""
+    if request.stream:
+        return StreamedAnswer(request, vocabulary, send)
+    if request.api is Api.RESPONSES:
+        return CompleteResponse(request, vocabulary, send)
+    return CompleteAnswer(request, vocabulary, send)
+
+
+class StreamedAnswer:
+    """Server-sent events."""
+
+    def __init__(
+        self,
+        request: GenerateRequest,
+        vocabulary: Vocabulary,
+        send: Send,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.started = False
+        self._frames = frames_for(request, vocabulary)
+        self._send = send
+        self._clock = clock
+        self._quiet_s = min(_LONGEST_QUIET_S, request.inter_token_timeout_s / 4)
+        self._told = clock()
+        """When the gateway was last told that the engine works; what is shown is told anyway."""
+        self._opened: set[int] = set()
+        self._starting = asyncio.Lock()
+
+    async def add(self, index: int, step: Step) -> None:
+        """Send the frames of one step."""
+        body = b""
+        if index not in self._opened:
+            self._opened.add(index)
+            body = self._frames.opening(index)
+            if not self.started:
+                await self._start()
+        body += self._frames.step(index, step)
+        if body:
+            await self._send({"type": "http.response.body", "body": body, "more_body": True})
+        else:
+            await self.working()
+
+    async def working(self) -> None:
+        """Tell the gateway that the engine works, unless it was told a moment ago."""
+        now = self._clock()
+        if now - self._told >= self._quiet_s:
+            self._told = now
+            await self._send({"type": "http.response.body", "body": _WORKING, "more_body": True})
+
+    async def finish(self, usage: Usage) -> None:
+        """Send what the stream ends with, and the comment for the gateway."""
+        await self._end(self._frames.ending(usage) + usage_comment(usage))
+
+    async def fail(self, error: ServiceError, usage: Usage) -> None:
+        """Send the error and the comment for the gateway."""
+        await self._end(self._frames.failure(error, usage) + usage_comment(usage))
+
+    async def _start(self) -> None:
+        async with self._starting:  # choices begin at the same time
+            if not self.started:
+                headers = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-cache")]
+                await self._send({"type": "http.response.start", "status": 200, "headers": headers})
+                self.started = True
+
+    async def _end(self, body: bytes) -> None:
+        await self._send({"type": "http.response.body", "body": body, "more_body": False})
+
+
+class CompleteAnswer:
+    """One JSON body; nothing is sent before the end, so any failure is a status."""
+
+    def __init__(self, request: GenerateRequest, vocabulary: Vocabulary, send: Send) -> None:
+        self.started = False
+        self._request = request
+        self._vocabulary = vocabulary
+        self._send = send
+        self._choices = [Choice() for _ in range(len(request.prompts) * request.candidates)]
+
+    async def add(self, index: int, step: Step) -> None:
+        """Collect one step."""
+        self._choices[index].add(step)
+
+    async def working(self) -> None:
+        """Do nothing: whoever waits for a whole body expects nothing before it."""
+
+    async def finish(self, usage: Usage) -> None:
+        """Send the body, and the usage in its header."""
+        body = complete_body(self._request, best(self._request, self._choices), usage, self._vocabulary)
+        self.started = True
+        await json_response(self._send, 200, body, [_usage_header(usage)])
+
+    async def fail(self, error: ServiceError, usage: Usage) -> None:
+        """Raise: nothing has been sent."""
+        raise error
+
+
+class CompleteResponse:
+    """One response object; nothing is sent before the end, so any failure is a status."""
+
+    def __init__(self, request: GenerateRequest, vocabulary: Vocabulary, send: Send) -> None:
+        self.started = False
+        self._whole = ResponseWhole(request, vocabulary)
+        self._send = send
+
+    async def add(self, index: int, step: Step) -> None:
+        """Collect one step."""
+        self._whole.add(step)
+
+    async def working(self) -> None:
+        """Do nothing: whoever waits for a whole body expects nothing before it."""
+
+    async def finish(self, usage: Usage) -> None:
+        """Send the object, and the usage in its header."""
+        self.started = True
+        await json_response(self._send, 200, self._whole.body(usage), [_usage_header(usage)])
+
+    async def fail(self, error: ServiceError, usage: Usage) -> None:
+        """Raise: nothing has been sent."""
+        raise error
+
+
+def _usage_header(usage: Usage) -> tuple[bytes, bytes]:
+    return USAGE.encode(), usage.model_dump_json(exclude_none=True).encode()

@@ -1,0 +1,1 @@
+"""The JSON of answers: whole bodies, and the fields that frames share with them. Pure."""

@@ -1,0 +1,86 @@
+r"""Log probabilities as the APIs show them.
+
+All name tokens by their text. A token that is only part of a UTF-8 character has none; it is written as its bytes in
+hexadecimal (`\\xe4\\xbd`, in the completion form `bytes:\\xe4\\xbd`), as OpenAI does. The ending token is not listed:
+the listed tokens' texts joined are the answer's text.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from conch_llm_worker.generation.from_ids import TokenEntry
+from conch_llm_worker.text.vocabulary import Vocabulary
+
+_FLOOR = -9999.0
+"""Stands for minus infinity, which JSON cannot say."""
+
+Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | None"
+
+
+def chat_logprobs(entries: Sequence[TokenEntry], vocabulary: Vocabulary, *, as_ids: bool = False) -> Json:
+    """Return the `logprobs` object of a chat choice; with `as_ids` it names tokens as `token_id:7`."""
+    return {"content": response_logprobs(entries, vocabulary, as_ids=as_ids), "refusal": None}
+
+
+def response_logprobs(entries: Sequence[TokenEntry], vocabulary: Vocabulary, *, as_ids: bool = False) -> list[Json]:
+    """Return the `logprobs` list of a text in the Responses API."""
+    shown: list[Json] = []
+    for entry in entries:
+        pairs = zip(entry.top_ids, entry.top, strict=True)
+        top: list[Json] = [_chat_token(id_, value, vocabulary, as_ids=as_ids) for id_, value in pairs]
+        shown.append({**_chat_token(entry.token_id, entry.logprob, vocabulary, as_ids=as_ids), "top_logprobs": top})
+    return shown
+
+
+def completion_logprobs(entries: Sequence[TokenEntry], vocabulary: Vocabulary, *, as_ids: bool = False) -> Json:
+    """Return the `logprobs` object of a completion choice; the chosen token is always among the alternatives."""
+    tokens: list[Json] = []
+    values: list[Json] = []
+    tops: list[Json] = []
+    offsets: list[Json] = []
+    for entry in entries:
+        token = _completion_token(entry.token_id, vocabulary, as_ids=as_ids)
+        tokens.append(token)
+        values.append(finite(entry.logprob))
+        offsets.append(entry.offset)
+        if entry.logprob is None:
+            tops.append(None)
+            continue
+        pairs = zip(entry.top_ids, entry.top, strict=True)
+        top: dict[str, Json] = {
+            _completion_token(id_, vocabulary, as_ids=as_ids): finite(value) for id_, value in pairs
+        }
+        tops.append({**top, token: finite(entry.logprob)})
+    return {"tokens": tokens, "token_logprobs": values, "top_logprobs": tops, "text_offset": offsets}
+
+
+def finite(value: float | None) -> float | None:
+    """Return a log probability as JSON can say it."""
+    if value is None or math.isnan(value):
+        return None
+    return max(value, _FLOOR)
+
+
+def _chat_token(token_id: int, logprob: float | None, vocabulary: Vocabulary, *, as_ids: bool) -> dict[str, Json]:
+    raw = vocabulary.token_bytes(token_id)
+    token = f"token_id:{token_id}" if as_ids else _text(raw) or _escaped(raw)
+    return {"token": token, "logprob": finite(logprob), "bytes": list(raw)}
+
+
+def _completion_token(token_id: int, vocabulary: Vocabulary, *, as_ids: bool) -> str:
+    if as_ids:
+        return f"token_id:{token_id}"
+    raw = vocabulary.token_bytes(token_id)
+    return _text(raw) or (f"bytes:{_escaped(raw)}" if raw else "")
+
+
+def _text(raw: bytes) -> str | None:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _escaped(raw: bytes) -> str:
+    return "".join(f"\\x{byte:02x}" for byte in raw)

@@ -1,0 +1,1 @@
+"""Calls to engines, and what their failures mean to clients; the tensors themselves are in `dialects`."""

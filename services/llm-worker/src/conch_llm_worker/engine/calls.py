@@ -1,0 +1,199 @@
+"""Calls an engine in the dialect of its model: one gRPC call per choice, or for all beams of a search.
+
+All dialects but `tokens` need the model's own config; it is read once per engine and model, and again after a call
+failed, since another model may have taken its place.
+"""
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Protocol
+
+from tritonclient.grpc.model_config_pb2 import ModelConfig
+from tritonclient.grpc.service_pb2 import ModelInferRequest, ModelInferResponse
+
+from conch_contracts.messages.generation import GenerateRequest, PreparedPrompt, SamplingParameters
+from conch_contracts.names import EngineAddress
+from conch_contracts.records import Dialect
+from conch_kit.errors import InvalidRequest, UpstreamError
+from conch_kit.tracing import Span, Tracer
+from conch_kit.triton.declared_tensors import Layout, read_layout
+from conch_llm_worker.dialects import fastertransformer, tensorrtllm, tokens, vllm
+from conch_llm_worker.dialects.deltas import Dispatch
+from conch_llm_worker.dialects.order import Order
+from conch_llm_worker.parsing.answer_reader import marks_of
+from conch_llm_worker.text.vocabulary import Vocabulary
+
+log = logging.getLogger(__name__)
+
+_INT64_MAX = 2**63
+
+
+class Responses(Protocol):
+    """The messages of one call; closing them ends it."""
+
+    def __aiter__(self) -> AsyncIterator[ModelInferResponse]:
+        """Return the iterator over the messages."""
+        ...
+
+    async def aclose(self) -> None:
+        """End the call."""
+        ...
+
+    def leave(self, within_s: float) -> None:
+        """Let the call come to its end by itself, unless that takes too long."""
+        ...
+
+
+class Triton(Protocol):
+    """What this module needs of a Triton client."""
+
+    def stream(
+        self,
+        address: EngineAddress,
+        request: ModelInferRequest,
+        *,
+        first_timeout_s: float,
+        inter_timeout_s: float,
+        timeout_s: float,
+    ) -> Responses:
+        """Call a decoupled model; closing the iterator cancels the call."""
+        ...
+
+    async def infer(
+        self, address: EngineAddress, request: ModelInferRequest, *, timeout_s: float
+    ) -> ModelInferResponse:
+        """Call a model that answers once."""
+        ...
+
+    async def model_config(self, address: EngineAddress, model: str) -> ModelConfig:
+        """Read a model's config."""
+        ...
+
+
+class EngineCalls:
+    """Prepares and makes the engine calls of requests."""
+
+    def __init__(self, triton: Triton, random_seed: Callable[[], int], tracer: Tracer) -> None:
+        self._triton = triton
+        self._random_seed = random_seed
+        self._tracer = tracer
+        self._layouts: dict[tuple[EngineAddress, str], Layout] = {}
+        self._unused: set[tuple[EngineAddress, str, str]] = set()
+
+    async def prepare(self, request: GenerateRequest, index: int, vocabulary: Vocabulary) -> Dispatch:
+        """Return the call for one choice; raise `InvalidRequest` for what its dialect cannot express.
+
+        What only the model's defaults ask for is left out instead.
+        """
+        position, variant = divmod(index, request.candidates)
+        sampling = _sampling_of(request, variant)
+        while True:
+            try:
+                return await self._dispatch(request, request.prompts[position], sampling, vocabulary)
+            except InvalidRequest as refused:
+                sampling = self._without(refused, request, sampling)
+
+    def _without(
+        self, refused: InvalidRequest, request: GenerateRequest, sampling: SamplingParameters
+    ) -> SamplingParameters:
+        """Return the parameters without the default that was refused; raises whatever is no default's fault."""
+        name = refused.param or ""
+        if name not in request.defaulted or name not in sampling.model_fields_set:
+            raise refused
+        place = (request.target.grpc, request.target.model, name)
+        if place not in self._unused:
+            self._unused.add(place)
+            told = {"engine": place[0], "engine_model": place[1], "default": name}
+            log.warning("A default of the model is left out: its engine cannot obey it.", extra=told)
+        return SamplingParameters(**sampling.model_dump(exclude_unset=True, exclude={name}))
+
+    async def _dispatch(
+        self, request: GenerateRequest, prompt: PreparedPrompt, sampling: SamplingParameters, vocabulary: Vocabulary
+    ) -> Dispatch:
+        match request.target.dialect:
+            case Dialect.TOKENS:
+                return tokens.dispatch(request, prompt.ids, sampling)
+            case Dialect.FASTERTRANSFORMER:
+                sampling = self._seeded(sampling)
+                return fastertransformer.dispatch(request, prompt.ids, sampling, await self._layout(request))
+            case Dialect.TENSORRTLLM:
+                return tensorrtllm.dispatch(await self._order(request, prompt, self._seeded(sampling), vocabulary))
+            case Dialect.VLLM:
+                return vllm.dispatch(await self._order(request, prompt, sampling, vocabulary))
+            case Dialect.ENCODER:
+                raise UpstreamError("This worker does not speak the encoder dialect.")
+
+    def responses(self, request: GenerateRequest, call: Dispatch) -> Responses:
+        """Make the call and return the engine's messages; closing them cancels it."""
+        address, timeout_s = request.target.grpc, request.timeout_s
+        if not call.streamed:
+            return _OneResponse(partial(self._triton.infer, address, call.message, timeout_s=timeout_s))
+        return self._triton.stream(
+            address,
+            call.message,
+            # The first message of a search may be the last one.
+            first_timeout_s=timeout_s if call.beams else min(request.first_token_timeout_s, timeout_s),
+            inter_timeout_s=request.inter_token_timeout_s,
+            timeout_s=timeout_s,
+        )
+
+    def span(self, name: str) -> AbstractContextManager[Span]:
+        """Return a span for a part of a call."""
+        return self._tracer.span(name)
+
+    def forget(self, request: GenerateRequest) -> None:
+        """Read the model's config again at the next call: after a failure another model may be there."""
+        self._layouts.pop((request.target.grpc, request.target.model), None)
+
+    def _seeded(self, sampling: SamplingParameters) -> SamplingParameters:
+        """Choose a seed where the client has not: these backends take the same one for all requests without."""
+        return sampling if sampling.seed is not None else sampling.model_copy(update={"seed": self._random_seed()})
+
+    async def _order(
+        self, request: GenerateRequest, prompt: PreparedPrompt, sampling: SamplingParameters, vocabulary: Vocabulary
+    ) -> Order:
+        marks = frozenset[str]() if request.parsing is None else marks_of(request.parsing)
+        keep = not request.skip_special_tokens or vocabulary.skips_any(marks)
+        return Order(request, prompt, sampling, await self._layout(request), vocabulary.text, keep_special_tokens=keep)
+
+    async def _layout(self, request: GenerateRequest) -> Layout:
+        key = (request.target.grpc, request.target.model)
+        known = self._layouts.get(key)
+        if known is None:
+            known = self._layouts[key] = read_layout(await self._triton.model_config(*key))
+        return known
+
+
+class _OneResponse(AsyncIterator[ModelInferResponse]):
+    """The only message of a model that answers once; it ends the call."""
+
+    def __init__(self, ask: Callable[[], Awaitable[ModelInferResponse]]) -> None:
+        self._ask = ask
+        self._ended = False
+
+    async def __anext__(self) -> ModelInferResponse:
+        if self._ended:
+            raise StopAsyncIteration
+        self._ended = True
+        return await self._ask()
+
+    async def aclose(self) -> None:
+        """Do nothing: whoever is cancelled while it waits has cancelled the call."""
+
+    def leave(self, within_s: float) -> None:
+        """Do nothing: the call has ended."""
+
+
+def _sampling_of(request: GenerateRequest, variant: int) -> SamplingParameters:
+    """Return the parameters of one choice: its own seed, and the prompt's log probabilities when they are shown."""
+    sampling = request.sampling
+    changes: dict[str, int | None] = {}
+    if sampling.seed is not None and variant:
+        changes["seed"] = (sampling.seed + variant) % _INT64_MAX
+    if request.echo and request.logprobs and sampling.prompt_logprobs is None:
+        changes["prompt_logprobs"] = sampling.logprobs or 0
+    if sampling.max_tokens == 0:
+        changes["max_tokens"] = 1  # an engine makes at least one; it is not shown
+    return sampling.model_copy(update=changes) if changes else sampling

@@ -1,0 +1,49 @@
+"""What an engine's failure is to the client: a status before the first byte, an error frame after it.
+
+The one place where engine errors become API errors. `retryable` says that another engine may be asked: only where
+this one never began, or was lost before the client had a byte.
+"""
+
+from conch_contracts.dialects.tokens import INVALID_PREFIX
+from conch_kit.errors import InvalidRequest, ServiceError, Unavailable, UpstreamError, UpstreamTimeout
+from conch_kit.triton.errors import EngineError, EngineLost, EngineRejected, EngineTimeout, EngineUnavailable
+from conch_llm_worker.engine.refusals import UNNAMED, Names, refusal_of
+
+_GRAMMAR = "grammar"
+_QUEUE_TIMEOUT = "Request timeout expired"
+
+
+def service_error(fault: EngineError, *, begun: bool, names: Names = UNNAMED) -> ServiceError:
+    """Return the API error of a fault; `begun` tells whether the client already has part of the answer.
+
+    Then the engine did not refuse this request: a grammar that it cannot compile ends the others too.
+    """
+    if isinstance(fault, EngineTimeout):
+        what = "first token" if fault.first else "next token"
+        return UpstreamTimeout(f"The model's engine did not send the {what} in time.")
+    if isinstance(fault, EngineRejected) and fault.message.startswith(INVALID_PREFIX):
+        return _refusal(fault.message.removeprefix(INVALID_PREFIX), names.grammar)
+    if begun:
+        return UpstreamError("The model's engine was lost in the middle of the answer.", code="upstream_lost")
+    match fault:
+        case EngineRejected():
+            return refusal_of(fault.message, names) or _rejection(fault.message)
+        case EngineUnavailable():
+            return Unavailable("The model's engine cannot take the request.", retryable=True)
+        case EngineLost():
+            return UpstreamError("The model's engine was lost.", code="upstream_lost", retryable=True)
+        case _:
+            return UpstreamError("The model's engine gave an answer that cannot be read.")
+
+
+def _refusal(message: str, grammar_param: str | None) -> ServiceError:
+    """Return what an engine says of a parameter that it cannot obey, under the client's name for it."""
+    name, _, reason = message.partition(": ")
+    param = grammar_param or name if name == _GRAMMAR else name
+    return InvalidRequest(f"Invalid value for '{param}': {reason}.", param=param, code="invalid_value")
+
+
+def _rejection(message: str) -> ServiceError:
+    if _QUEUE_TIMEOUT in message:
+        return Unavailable("The model's engine is full.", retryable=True)
+    return UpstreamError("The model's engine refused the request.")

@@ -1,0 +1,149 @@
+"""Frames of streams that show more than text: ids, usage so far, or what a compatibility profile adds.
+
+Each frame is built whole, which costs some microseconds more than `frames` takes; only requests with details pay them.
+"""
+
+from collections.abc import Callable, Sequence
+
+import orjson
+
+from conch_contracts.messages.generation import Api, Details, GenerateRequest, Usage
+from conch_contracts.records import Profile
+from conch_llm_worker.bodies.details import ending, prompt_ids, usage_fields
+from conch_llm_worker.bodies.logprobs import Json, chat_logprobs, completion_logprobs
+from conch_llm_worker.frames.chat_delta import delta_of
+from conch_llm_worker.frames.stream_endings import ChunkEnds
+from conch_llm_worker.generation.from_ids import Step
+from conch_llm_worker.text.vocabulary import Vocabulary
+
+Fields = dict[str, Json]
+
+
+class DetailedFrames(ChunkEnds):
+    """Frames of either API."""
+
+    def __init__(
+        self, request: GenerateRequest, details: Details, vocabulary: Vocabulary, clock: Callable[[], float]
+    ) -> None:
+        super().__init__(include_usage=request.include_usage)
+        self._request = request
+        self._details = details
+        self._vocabulary = vocabulary
+        self._clock = clock
+        self._began = clock()
+        self._chat = request.api is Api.CHAT
+        self._prompt_tokens = sum(len(prompt.ids) for prompt in request.prompts)
+        self._completion_tokens = 0
+        self._thought = 0 if request.parsing is not None and request.parsing.thinking is not None else None
+
+    def opening(self, index: int) -> bytes:
+        """Return the role frame; of a completion only the one that shows the prompt's ids."""
+        ids: Fields = {"prompt_token_ids": prompt_ids(self._request, index)} if self._details.token_ids else {}
+        if self._chat:
+            delta: Fields = {"role": self._request.role, "content": ""}
+            nothing_yet: Fields = {"completion_token_ids": None} if ids else {}
+            return self._frame([self._choice(index, {"delta": delta | ids | nothing_yet})], ids)
+        if not ids:
+            return b""
+        # Clients add up the lists of all frames, so this one has them too.
+        nothing: Fields = {"completion_token_ids": [], "token_ids": []}
+        if self._request.logprobs:
+            nothing["logprobs"] = completion_logprobs((), self._vocabulary, as_ids=False)
+        return self._frame([self._choice(index, {"text": "", **nothing, **ids})])
+
+    def step(self, index: int, step: Step) -> bytes:
+        """Return the frames of one step."""
+        self._completion_tokens += step.tokens
+        if self._thought is not None:
+            self._thought += step.thought
+        return self._chat_step(index, step) if self._chat else self._completion_step(index, step)
+
+    def usage(self, usage: Usage) -> bytes:
+        """Return the frame without choices."""
+        return self._frame([], {"usage": usage_fields(usage)})
+
+    def _chat_step(self, index: int, step: Step) -> bytes:
+        frames, ids, entries = b"", self._ids(step), step.entries
+        for delta in self._deltas(step, ids):
+            shown: Fields = {"delta": delta}
+            if ids:
+                delta["completion_token_ids"] = shown["token_ids"] = ids
+            if self._request.logprobs and entries:
+                shown["logprobs"] = chat_logprobs(entries, self._vocabulary, as_ids=self._details.tokens_as_ids)
+            frames += self._frame([self._choice(index, shown)])
+            ids, entries = [], ()
+        if step.finish is not None:
+            delta = {"content": "", **({"completion_token_ids": ids} if ids else {})}
+            end: Fields = {"delta": delta, **({"token_ids": ids} if ids else {}), **ending(step.finish, self._details)}
+            frames += self._frame([self._choice(index, end)], self._last_usage())
+        return frames
+
+    def _deltas(self, step: Step, ids: Sequence[Json]) -> list[Fields]:
+        """Return what each frame of a step says; ids and log probabilities come with the first, or alone."""
+        deltas: list[Fields] = [orjson.loads(delta) for delta in map(delta_of, step.events) if delta is not None]
+        if step.text:
+            deltas.append({"content": step.text})
+        if not deltas and (step.entries or (ids and step.finish is None)):
+            deltas.append({"content": ""})
+        return deltas
+
+    def _completion_step(self, index: int, step: Step) -> bytes:
+        ids = self._ids(step)
+        if not (step.text or step.entries or ids or step.finish is not None):
+            return b""
+        shown: Fields = {"text": step.text}
+        if self._request.logprobs and step.entries:
+            shown["logprobs"] = completion_logprobs(step.entries, self._vocabulary, as_ids=self._details.tokens_as_ids)
+        if ids:
+            shown |= {"completion_token_ids": ids, "token_ids": ids}
+        if step.finish is None:
+            return self._frame([self._choice(index, shown)])
+        end = ending(step.finish, self._details)
+        if self._details.profile is not Profile.DENGLIN:
+            return self._frame([self._choice(index, shown | end)], self._last_usage())
+        first = self._frame([self._choice(index, shown | end)])
+        return first + self._frame([self._choice(index, {"text": "", **end})], self._last_usage())
+
+    def _choice(self, index: int, fields: Fields) -> Json:
+        choice: Fields = {"index": index, "logprobs": None, "finish_reason": None, **fields}
+        if self._details.profile is Profile.FASTDEPLOY:
+            choice["arrival_time"] = round(self._clock() - self._began, 6)
+        return choice
+
+    def _ids(self, step: Step) -> list[Json]:
+        return list(step.ids) if self._details.token_ids else []
+
+    def _last_usage(self) -> Fields:
+        """Return the usage that this deployment tells with a choice's end."""
+        told = self._details.final_usage
+        if told is None:
+            told = self._details.profile is Profile.DENGLIN
+        return {"usage": self._usage_so_far()} if told else {}
+
+    def _usage_so_far(self) -> Json:
+        return usage_fields(
+            Usage(
+                prompt_tokens=self._prompt_tokens,
+                completion_tokens=self._completion_tokens,
+                reasoning_tokens=self._thought,
+            )
+        )
+
+    def _frame(self, choices: list[Json], fields: Fields | None = None) -> bytes:
+        request = self._request
+        frame: Fields = {
+            "id": request.response_id,
+            "object": "chat.completion.chunk" if self._chat else "text_completion",
+            "created": request.created,
+            "model": request.model,
+            "choices": choices,
+        }
+        if request.fingerprint is not None:
+            frame["system_fingerprint"] = request.fingerprint
+        if self._details.service_tier is not None:
+            frame["service_tier"] = self._details.service_tier
+        if self._details.continuous_usage:
+            frame["usage"] = self._usage_so_far()
+        elif request.include_usage:
+            frame["usage"] = None
+        return b"data: " + orjson.dumps(frame | (fields or {})) + b"\n\n"

@@ -1,0 +1,175 @@
+"""Server-sent events of a streamed answer, in the exact form that clients get.
+
+All that is the same in every frame of a choice is made once; per token only the text is escaped. A chat choice is a
+role frame, text frames, and an empty frame with the finish reason; a completion choice carries the finish reason in
+its last text frame. Usage appears as OpenAI has it: only when asked for, then as null in every other frame.
+"""
+
+import time
+from collections.abc import Sequence
+from typing import Protocol, assert_never
+
+import orjson
+
+from conch_contracts.headers import USAGE_COMMENT
+from conch_contracts.messages.generation import Api, GenerateRequest, Usage
+from conch_kit.errors import ServiceError
+from conch_llm_worker.bodies.details import usage_fields
+from conch_llm_worker.bodies.logprobs import chat_logprobs, completion_logprobs
+from conch_llm_worker.frames.chat_delta import delta_of
+from conch_llm_worker.frames.detailed import DetailedFrames
+from conch_llm_worker.frames.stream_endings import ChunkEnds
+from conch_llm_worker.generation.from_ids import Finish, Step, TokenEntry
+from conch_llm_worker.responses.stream_frames import ResponseFrames
+from conch_llm_worker.text.vocabulary import Vocabulary
+
+
+class Frames(Protocol):
+    """Makes the frames of one answer."""
+
+    def opening(self, index: int) -> bytes:
+        """Return what a choice begins with."""
+        ...
+
+    def step(self, index: int, step: Step) -> bytes:
+        """Return the frames of one step; empty when it has nothing to show."""
+        ...
+
+    def ending(self, usage: Usage) -> bytes:
+        """Return what a complete answer ends with."""
+        ...
+
+    def failure(self, error: ServiceError, usage: Usage) -> bytes:
+        """Return what an answer ends with that broke after its first byte."""
+        ...
+
+
+def frames_for(request: GenerateRequest, vocabulary: Vocabulary) -> Frames:
+    """Return the frame maker for a request."""
+    if request.details is not None:
+        return DetailedFrames(request, request.details, vocabulary, time.monotonic)
+    match request.api:
+        case Api.CHAT:
+            return ChatFrames(request, vocabulary)
+        case Api.COMPLETION:
+            return CompletionFrames(request, vocabulary)
+        case Api.RESPONSES:
+            return ResponseFrames(request, vocabulary)
+        case _:
+            assert_never(request.api)
+
+
+def usage_comment(usage: Usage) -> bytes:
+    """Return the comment that ends every stream, for the gateway alone."""
+    return USAGE_COMMENT.encode() + usage.model_dump_json(exclude_none=True).encode() + b"\n\n"
+
+
+class ChatFrames(ChunkEnds):
+    """Frames of `chat.completion.chunk`."""
+
+    def __init__(self, request: GenerateRequest, vocabulary: Vocabulary) -> None:
+        super().__init__(include_usage=request.include_usage)
+        self._head = _head(request, "chat.completion.chunk")
+        self._vocabulary = vocabulary
+        self._logprobs = request.logprobs
+        self._taken_apart = request.parsing is not None
+        self._tail = _tail(request)
+        self._role = b'"delta":{"role":' + orjson.dumps(request.role) + b',"content":""},"logprobs":null'
+        count = len(request.prompts) * request.n
+        self._choices = [self._head + b'[{"index":%d,' % index for index in range(count)]
+        self._texts = [choice + b'"delta":{"content":' for choice in self._choices]
+        self._text_end = b'},"logprobs":null,"finish_reason":null}]' + self._tail
+
+    def opening(self, index: int) -> bytes:
+        """Return the role frame."""
+        return self._choices[index] + self._role + b',"finish_reason":null}]' + self._tail
+
+    def step(self, index: int, step: Step) -> bytes:
+        """Return the text frame and the finishing frame, as far as there are any."""
+        if step.events or (self._taken_apart and step.entries):
+            return self._apart(index, step)
+        frame = b""
+        if self._logprobs and (step.text or step.entries):
+            shown = orjson.dumps(chat_logprobs(step.entries, self._vocabulary))
+            frame = self._texts[index] + orjson.dumps(step.text) + b'},"logprobs":' + shown
+            frame += b',"finish_reason":null}]' + self._tail
+        elif step.text:
+            frame = self._texts[index] + orjson.dumps(step.text) + self._text_end
+        if step.finish is not None:
+            frame += self._texts[index] + b'""},"logprobs":null,' + _finish(step.finish) + b"}]" + self._tail
+        return frame
+
+    def _apart(self, index: int, step: Step) -> bytes:
+        """Return a frame for each thing that the step brought; log probabilities come with the first, or alone."""
+        deltas = [delta for delta in map(delta_of, step.events) if delta is not None]
+        if step.text:
+            deltas.append(b'{"content":' + orjson.dumps(step.text) + b"}")
+        if step.entries and not deltas:
+            deltas.append(b"{}")
+        frame, entries = b"", step.entries
+        for delta in deltas:
+            frame += self._choices[index] + b'"delta":' + delta + b',"logprobs":' + self._shown(entries)
+            frame += b',"finish_reason":null}]' + self._tail
+            entries = ()
+        return frame if step.finish is None else frame + self.step(index, Step("", (), step.finish))
+
+    def _shown(self, entries: Sequence[TokenEntry]) -> bytes:
+        if not self._logprobs or not entries:
+            return b"null"
+        return orjson.dumps(chat_logprobs(entries, self._vocabulary))
+
+    def usage(self, usage: Usage) -> bytes:
+        """Return the frame without choices."""
+        return _usage_frame(self._head, usage)
+
+
+class CompletionFrames(ChunkEnds):
+    """Frames of `text_completion`."""
+
+    def __init__(self, request: GenerateRequest, vocabulary: Vocabulary) -> None:
+        super().__init__(include_usage=request.include_usage)
+        self._head = _head(request, "text_completion")
+        self._vocabulary = vocabulary
+        self._logprobs = request.logprobs
+        self._tail = _tail(request)
+        count = len(request.prompts) * request.n
+        self._texts = [self._head + b'[{"index":%d,"text":' % index for index in range(count)]
+        self._text_end = b',"logprobs":null,"finish_reason":null}]' + self._tail
+
+    def opening(self, index: int) -> bytes:
+        """Return nothing: a completion has no role."""
+        return b""
+
+    def step(self, index: int, step: Step) -> bytes:
+        """Return one frame, or none."""
+        if step.finish is None and not step.entries:
+            return self._texts[index] + orjson.dumps(step.text) + self._text_end if step.text else b""
+        shown = b"null"
+        if self._logprobs and step.entries:
+            shown = orjson.dumps(completion_logprobs(step.entries, self._vocabulary))
+        finish = b'"finish_reason":null' if step.finish is None else _finish(step.finish)
+        frame = self._texts[index] + orjson.dumps(step.text) + b',"logprobs":' + shown
+        return frame + b"," + finish + b"}]" + self._tail
+
+    def usage(self, usage: Usage) -> bytes:
+        """Return the frame without choices."""
+        return _usage_frame(self._head, usage)
+
+
+def _head(request: GenerateRequest, kind: str) -> bytes:
+    fields = {"id": request.response_id, "object": kind, "created": request.created, "model": request.model}
+    if request.fingerprint is not None:
+        fields["system_fingerprint"] = request.fingerprint
+    return b"data: " + orjson.dumps(fields)[:-1] + b',"choices":'
+
+
+def _tail(request: GenerateRequest) -> bytes:
+    return b',"usage":null}\n\n' if request.include_usage else b"}\n\n"
+
+
+def _finish(finish: Finish) -> bytes:
+    return orjson.dumps({"finish_reason": finish.reason, "stop_reason": finish.stop_reason})[1:-1]
+
+
+def _usage_frame(head: bytes, usage: Usage) -> bytes:
+    return head + b'[],"usage":' + orjson.dumps(usage_fields(usage)) + b"}\n\n"

@@ -1,0 +1,120 @@
+"""A choice whose text is taken apart while it is made: what `parsing` finds in it takes the text's place in its steps.
+
+The text is read as it is released, token by token, so that the tokens of the thinking can be counted; once all that
+follows is content, messages pass through as they are. Stop strings are looked for in what the model writes, in its
+thinking and its calls too, as vLLM does. Engines of text do not say which tokens a message's text is made of: there
+the text of the thinking is counted by the model's tokenizer.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from conch_contracts.messages.answer_form import Parsing
+from conch_llm_worker.dialects.deltas import TokenDelta, split
+from conch_llm_worker.generation.from_ids import Finish, Generation, Step, TokenEntry
+from conch_llm_worker.generation.from_text import TextGeneration, TokenCount
+from conch_llm_worker.parsing.answer_parts import Content, Event, append
+from conch_llm_worker.parsing.answer_reader import AnswerReader
+from conch_llm_worker.parsing.call_ids import call_ids
+from conch_llm_worker.text.vocabulary import Vocabulary
+
+TOOL_CALLS = "tool_calls"
+"""Why an answer ended that calls tools and was not cut."""
+
+
+class Making(Protocol):
+    """A choice in the making."""
+
+    @property
+    def completion_tokens(self) -> int:
+        """How many tokens the engine has made for it."""
+        ...
+
+    def feed(self, delta: TokenDelta) -> Step:
+        """Take an engine's message and return what it adds."""
+        ...
+
+
+class Reading:
+    """One choice in the making, and the reader of its text."""
+
+    def __init__(
+        self, generation: Making, reader: AnswerReader, heard: TokenCount | None = None, *, tally: bool = False
+    ) -> None:
+        """Begin an answer; `heard` counts the thinking that the reader finds, instead of the tokens' own places."""
+        self._thought = 0
+        self._generation = generation
+        self._reader = reader
+        self._heard = heard
+        self._tally = tally
+
+    @classmethod
+    def of(
+        cls, generation: Generation | TextGeneration, parsing: Parsing, vocabulary: Vocabulary, *, tally: bool = False
+    ) -> "Reading":
+        """Return what reads the answer of an engine of either kind; with `tally`, each step tells of the thinking."""
+        heard = TokenCount(vocabulary) if isinstance(generation, TextGeneration) else None
+        reader = AnswerReader(parsing, call_ids(parsing), None if heard is None else heard.add)
+        return cls(generation, reader, heard, tally=tally)
+
+    @property
+    def reasoning_tokens(self) -> int:
+        """Tokens between the marks of the thinking."""
+        return self._thought if self._heard is None else self._heard.total()
+
+    def feed(self, delta: TokenDelta) -> Step:
+        """Take an engine's message and return what it adds; nothing may be fed after a step with a finish."""
+        if self._reader.plain:
+            return self._generation.feed(delta)
+        if len(delta.ids) < 2:
+            return self._feed_one(delta)
+        events: list[Event] = []
+        entries: list[TokenEntry] = []
+        ids: list[int] = []
+        likelihood, tokens, thought = 0.0, 0, 0
+        step = Step("")
+        for single in split(delta, 1):
+            step = self._feed_one(single)
+            entries += step.entries
+            ids += step.ids
+            likelihood += step.likelihood
+            tokens += step.tokens
+            thought += step.thought
+            for event in step.events:
+                append(events, event)
+            if step.finish is not None:
+                break
+        return Step("", entries, step.finish, events, ids, likelihood, tokens=tokens, thought=thought)
+
+    def _feed_one(self, delta: TokenDelta) -> Step:
+        """Take a message of at most one id, or a text."""
+        generation, thought = self._generation, self._thought
+        if self._heard is None:
+            made = generation.completion_tokens
+            step = generation.feed(delta)
+            events = self._read(step, generation.completion_tokens - made)
+        else:
+            step = generation.feed(delta)
+            events = self._read(step, 0)
+            if self._tally:
+                self._thought = self._heard.total()
+        finish = None if step.finish is None else self._as_read(step.finish)
+        return step._replace(text="", finish=finish, events=events, thought=self._thought - thought)
+
+    def _read(self, step: Step, tokens: int) -> Sequence[Event]:
+        reader = self._reader
+        if reader.plain:
+            return [Content(step.text)] if step.text else ()
+        before = reader.thinking
+        events = reader.feed(step.text) if step.text else ()
+        if before and reader.thinking:
+            self._thought += tokens
+        if step.finish is not None and not reader.plain:
+            cut = step.finish.reason != "stop" or isinstance(step.finish.stop_reason, str)
+            return [*events, *reader.finish(cut=cut)]
+        return events
+
+    def _as_read(self, finish: Finish) -> Finish:
+        if finish.reason == "stop" and self._reader.calls and not self._reader.incomplete:
+            return Finish(TOOL_CALLS, finish.stop_reason)
+        return finish

@@ -1,0 +1,27 @@
+"""The answer in one piece: what `bodies.py` is to the other two APIs."""
+
+from conch_contracts.messages.generation import GenerateRequest, Usage
+from conch_llm_worker.generation.from_ids import Finish, Step
+from conch_llm_worker.responses.output import Output
+from conch_llm_worker.responses.response_object import ResponseBody, item_status
+from conch_llm_worker.text.vocabulary import Vocabulary
+
+
+class ResponseWhole:
+    """One response object, as it is collected."""
+
+    def __init__(self, request: GenerateRequest, vocabulary: Vocabulary) -> None:
+        self._body = ResponseBody(request)
+        self._output = Output(request, vocabulary)
+        self._finish = Finish("stop")
+
+    def add(self, step: Step) -> None:
+        """Take what one step brought."""
+        if step.finish is not None:
+            self._finish = step.finish
+        self._output.add(step)
+
+    def body(self, usage: Usage) -> bytes:
+        """Return the complete answer."""
+        self._output.end(item_status(self._finish))
+        return self._body.ended(self._finish, self._output.items, usage)

@@ -1,0 +1,1 @@
+"""From ids to text: vocabularies, incremental detokenising, stop strings. Only the cache reads files."""

@@ -1,0 +1,52 @@
+"""What an engine is asked where the model's defaults ask for more than it can do."""
+
+import logging
+
+import pytest
+from tritonclient.grpc.model_config_pb2 import DataType, ModelConfig
+
+from conch_contracts.records import Dialect
+from conch_kit.errors import InvalidRequest
+from conch_kit.tracing import tracer
+from conch_llm_worker.engine.calls import EngineCalls
+from testkit.engine_messages import inputs
+from testkit.generate_requests import generate_request, sampling, target
+from testkit.scripted_triton import ScriptedTriton
+from testkit.vocabularies import byte_level
+
+ASKED = {"temperature": 0.5, "top_k": 7, "min_p": 0.1, "repetition_penalty": 1.1}
+
+
+def calls() -> EngineCalls:
+    """Return the calls to a model that takes a temperature, and no other parameter of sampling."""
+    config = ModelConfig(name="m", max_batch_size=8)
+    for name in ("input_ids", "input_lengths", "request_output_len"):
+        config.input.add(name=name, data_type=DataType.TYPE_INT32, dims=[-1])
+    config.input.add(name="temperature", data_type=DataType.TYPE_FP32, dims=[1], optional=True)
+    config.model_transaction_policy.decoupled = True
+    return EngineCalls(ScriptedTriton(config=config), lambda: 42, tracer("test", None))
+
+
+@pytest.mark.parametrize("dialect", [Dialect.FASTERTRANSFORMER, Dialect.TENSORRTLLM])
+async def test_defaults_that_a_model_does_not_take_are_left_out_and_told_once(
+    dialect: Dialect, caplog: pytest.LogCaptureFixture
+) -> None:
+    request = generate_request(target=target(dialect), sampling=sampling(**ASKED), defaulted=tuple(ASKED))
+    engine = calls()
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            made = await engine.prepare(request, 0, byte_level())
+    sent = inputs(made.message)
+    assert sent["temperature"][2] == [0.5]
+    assert set(sent) == {"input_ids", "input_lengths", "request_output_len", "temperature"}
+    assert sorted(record.__dict__["default"] for record in caplog.records) == ["min_p", "repetition_penalty", "top_k"]
+
+
+@pytest.mark.parametrize("dialect", [Dialect.FASTERTRANSFORMER, Dialect.TENSORRTLLM])
+@pytest.mark.parametrize("name", ["top_k", "min_p", "repetition_penalty"])
+async def test_what_the_client_asks_for_itself_is_refused_by_name(dialect: Dialect, name: str) -> None:
+    others = tuple(ASKED.keys() - {name})
+    request = generate_request(target=target(dialect), sampling=sampling(**ASKED), defaulted=others)
+    with pytest.raises(InvalidRequest) as refused:
+        await calls().prepare(request, 0, byte_level())
+    assert (refused.value.param, refused.value.code) == (name, "unsupported_parameter")

@@ -1,0 +1,202 @@
+"""Choices whose text is taken apart: the same parts however the engine groups its tokens, and every token counted."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from tokenizers import AddedToken
+
+from conch_contracts.messages.answer_form import Parsing
+from conch_contracts.messages.generation import Details, Usage
+from conch_llm_worker.bodies.complete_body import Choice, complete_body
+from conch_llm_worker.dialects.deltas import EngineEnd, Logprobs, TokenDelta
+from conch_llm_worker.frames.plain import frames_for
+from conch_llm_worker.frames.stream_endings import DONE
+from conch_llm_worker.generation.from_ids import Finish, Generation, Rules, Step
+from conch_llm_worker.generation.from_text import TextGeneration
+from conch_llm_worker.generation.parsed import Reading
+from conch_llm_worker.parsing.answer_reader import AnswerReader
+from testkit.generate_requests import generate_request, sampling
+from testkit.transcripts import HERMES, MISTRAL, THINKING_HERMES, TRANSCRIPTS, Transcript, thoughts
+from testkit.vocabularies import BYTE_EOS, byte_level, byte_level_tokenizer, vocabulary_of
+
+VOCABULARY = byte_level()
+USAGE = Usage(prompt_tokens=3, completion_tokens=2, reasoning_tokens=1)
+CALL = '<tool_call>{"name": "now", "arguments": {"a": 1}}</tool_call>'
+
+
+def steps(parsing: Parsing, groups: Sequence[bytes], **changes: Any) -> tuple[list[Step], Reading, Generation]:
+    """Return the steps of a choice whose engine sends each group in one message; the id of a byte is the byte."""
+    changes.setdefault("sampling", sampling(max_tokens=1000, eos_token_ids=(BYTE_EOS,), logprobs=0))
+    request = generate_request(parsing=parsing, **changes)
+    generation = Generation(Rules.of(request, VOCABULARY), VOCABULARY)
+    reading = Reading(generation, AnswerReader(parsing, lambda: "call_x"))
+    made = []
+    for at, group in enumerate(groups):
+        last = at == len(groups) - 1
+        ids = [*group, BYTE_EOS] if last else list(group)
+        logprobs = Logprobs([-0.5] * len(ids), (), ()) if request.logprobs else None
+        made.append(reading.feed(TokenDelta(ids, logprobs, end=EngineEnd.STOP if last else None)))
+        if made[-1].finish is not None:
+            break
+    return made, reading, generation
+
+
+def message(made: Sequence[Step], **changes: Any) -> Any:
+    """Return the choice of the complete body."""
+    choice = Choice()
+    for step in made:
+        choice.add(step)
+    return json.loads(complete_body(generate_request(**changes), [choice], USAGE, VOCABULARY))["choices"][0]
+
+
+def streamed(made: Sequence[Step], parsing: Parsing, **changes: Any) -> list[Any]:
+    """Return the choices of all frames."""
+    frames = frames_for(generate_request(parsing=parsing, **changes), VOCABULARY)
+    raw = b"".join(frames.step(0, step) for step in made)
+    return [json.loads(frame.removeprefix(b"data: "))["choices"][0] for frame in raw.split(b"\n\n") if frame]
+
+
+def singles(text: str) -> list[bytes]:
+    return [bytes([byte]) for byte in text.encode()]
+
+
+@pytest.mark.parametrize("transcript", TRANSCRIPTS, ids=lambda transcript: transcript.name)
+def test_a_message_has_the_parts_of_the_transcript(transcript: Transcript) -> None:
+    for groups in (singles(transcript.text), [transcript.text.encode()]):
+        made, _, _ = steps(transcript.parsing, groups)
+        whole = message(made)
+        assert (whole["message"]["content"] or "") == transcript.content
+        assert whole["message"].get("reasoning_content", "") == transcript.reasoning
+        calls = [
+            (call["function"]["name"], call["function"]["arguments"]) for call in whole["message"].get("tool_calls", ())
+        ]
+        assert calls == list(transcript.calls)
+        assert whole["finish_reason"] == ("tool_calls" if calls else "stop")
+
+
+def test_the_tokens_between_the_marks_are_counted_however_they_are_grouped() -> None:
+    text = "<think>\nabc</think>\nHi."
+    for groups in (singles(text), [text.encode()], [text[:9].encode(), text[9:].encode()]):
+        made, reading, generation = steps(thoughts(), groups)
+        # A mark of several tokens is thinking until its last one.
+        assert reading.reasoning_tokens == len("\nabc</think")
+        assert generation.completion_tokens == len(text) + 1
+        assert message(made)["message"]["reasoning"] == "abc"
+
+
+@pytest.mark.parametrize("text", ["<think>abcdefgh</think>hi", "<think>\nabcdefgh\n</think>\nhi"])
+@pytest.mark.parametrize("size", [1, 4, 12, 100])
+@pytest.mark.parametrize("told", [True, False], ids=["engine counts", "tokenizer counts"])
+@pytest.mark.parametrize("show", [True, False], ids=["shown", "hidden"])
+def test_the_thinking_of_an_engine_of_text_is_counted_by_its_text(text: str, size: int, told: bool, show: bool) -> None:
+    parsing = thoughts(show=show)
+    request = generate_request(parsing=parsing, details=Details(continuous_usage=True))
+    rules = Rules.of(request, VOCABULARY)
+    generation = TextGeneration(request, rules, VOCABULARY)
+    reading = Reading.of(generation, parsing, VOCABULARY, tally=rules.tally)
+    pieces = [text[at : at + size] for at in range(0, len(text), size)]
+    made = [reading.feed(TokenDelta((), text=piece, made=len(piece) if told else None)) for piece in pieces]
+    made.append(reading.feed(TokenDelta((), end=EngineEnd.STOP)))
+    assert reading.reasoning_tokens == len("abcdefgh")
+    assert [sum(step.thought for step in made), sum(step.tokens for step in made)] == [len("abcdefgh"), len(text)]
+    plain = Reading.of(TextGeneration(request, rules, VOCABULARY), parsing, VOCABULARY)
+    for piece in pieces:
+        plain.feed(TokenDelta((), text=piece))
+    assert plain.reasoning_tokens == len("abcdefgh")
+
+
+def test_an_answer_cut_inside_the_thinking_of_an_engine_of_text_is_all_thinking() -> None:
+    request = generate_request(parsing=thoughts(), sampling=sampling(max_tokens=13))
+    generation = TextGeneration(request, Rules.of(request, VOCABULARY), VOCABULARY)
+    reading = Reading.of(generation, thoughts(), VOCABULARY)
+    reading.feed(TokenDelta((), text="<think>abcd</", made=13))
+    reading.feed(TokenDelta((), end=EngineEnd.LENGTH))
+    assert reading.reasoning_tokens == len("abcd</")
+
+
+def test_steps_tell_the_thinking_however_their_ids_are_grouped() -> None:
+    text = "<think>abc</think>Hi."
+    for groups in (singles(text), [text.encode()], [text[:9].encode(), text[9:].encode()]):
+        made, reading, generation = steps(thoughts(), groups, details=Details(continuous_usage=True))
+        assert sum(step.thought for step in made) == reading.reasoning_tokens > 0
+        assert sum(step.tokens for step in made) == generation.completion_tokens
+
+
+def test_frames_tell_of_a_call_first_its_name_and_then_its_arguments_in_pieces() -> None:
+    made, _, _ = steps(HERMES, [b"Well. ", *singles(CALL)])
+    choices = streamed(made, HERMES)
+    assert choices[0]["delta"] == {"content": "Well."}
+    assert choices[1]["delta"] == {
+        "tool_calls": [
+            {"index": 0, "id": "call_x", "type": "function", "function": {"name": "now", "arguments": ""}},
+        ]
+    }
+    pieces = [choice["delta"]["tool_calls"][0] for choice in choices[2:-1]]
+    assert pieces == [{"index": 0, "function": {"arguments": piece}} for piece in '{"a": 1}']
+    assert choices[-1] == {
+        "index": 0, "delta": {"content": ""}, "logprobs": None, "finish_reason": "tool_calls", "stop_reason": None,
+    }  # fmt: skip
+
+
+def test_thinking_has_both_names_in_frames() -> None:
+    made, _, _ = steps(THINKING_HERMES, [b"Hm.</think>Hi."])
+    assert [choice["delta"] for choice in streamed(made, THINKING_HERMES)[:2]] == [
+        {"reasoning_content": "Hm.", "reasoning": "Hm."},
+        {"content": "Hi."},
+    ]
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_every_token_has_its_log_probability_whatever_it_became(grouped: bool) -> None:
+    text = "Hm.</think>Well. " + CALL
+    groups = [text.encode()] if grouped else singles(text)
+    made, _, _ = steps(THINKING_HERMES, groups, logprobs=True)
+    shown = [choice["logprobs"] for choice in streamed(made, THINKING_HERMES, logprobs=True)]
+    tokens = [entry["token"] for logprobs in shown if logprobs for entry in logprobs["content"]]
+    assert "".join(tokens) == text
+    whole = message(made, logprobs=True)["logprobs"]["content"]
+    assert [entry["token"] for entry in whole] == tokens
+
+
+def test_a_limit_inside_the_arguments_leaves_a_call_that_was_cut() -> None:
+    limit = len('<tool_call>{"name": "now", "arguments": {"a"')
+    made, _, _ = steps(HERMES, singles(CALL), sampling=sampling(max_tokens=limit))
+    whole = message(made)
+    assert whole["finish_reason"] == "length"
+    assert whole["message"]["tool_calls"][0]["function"] == {"name": "now", "arguments": '{"a"'}
+
+
+def test_a_stop_string_is_looked_for_in_calls_too() -> None:
+    made, _, _ = steps(HERMES, singles(CALL), stop=(": 1",))
+    assert made[-1].finish == Finish("stop", ": 1")
+    assert message(made)["message"]["tool_calls"][0]["function"]["arguments"] == '{"a"'
+
+
+def test_a_call_that_broke_is_content_in_the_message_and_stays_in_the_stream() -> None:
+    broken = '<tool_call>{"name": "now", "arguments": {"a": <}}</tool_call>'
+    made, _, _ = steps(HERMES, singles(broken))
+    whole = message(made)
+    assert whole["message"] == {"role": "assistant", "content": broken, "refusal": None}
+    assert whole["finish_reason"] == "stop"
+    assert "tool_calls" in streamed(made, HERMES)[0]["delta"]
+
+
+def test_special_tokens_that_mark_calls_are_seen_and_others_are_not() -> None:
+    tokenizer = byte_level_tokenizer()
+    tokenizer.add_special_tokens([AddedToken("[TOOL_CALLS]", special=True), AddedToken("[X]", special=True)])
+    vocabulary = vocabulary_of(tokenizer)
+    ids = [tokenizer.token_to_id("[X]"), tokenizer.token_to_id("[TOOL_CALLS]"), *b"now{}"]
+    request = generate_request(parsing=MISTRAL)
+    generation = Generation(Rules.of(request, vocabulary), vocabulary)
+    assert generation.feed(TokenDelta(ids)).text == "[TOOL_CALLS]now{}"
+    plain = Generation(Rules.of(generate_request(), vocabulary), vocabulary)
+    assert plain.feed(TokenDelta(ids)).text == "now{}"
+
+
+def test_usage_tells_the_thinking_where_thinking_is_looked_for() -> None:
+    frames = frames_for(generate_request(include_usage=True), VOCABULARY)
+    told = json.loads(frames.ending(USAGE).removesuffix(DONE).removeprefix(b"data: "))["usage"]
+    assert told["completion_tokens_details"] == {"reasoning_tokens": 1}
+    assert b"details" not in frames.ending(Usage(prompt_tokens=1, completion_tokens=1))
