@@ -17,9 +17,9 @@ from conch_llm_worker.generation.parsed import Reading
 from conch_llm_worker.parsing.answer_reader import AnswerReader
 from conch_llm_worker.parsing.call_ids import call_ids
 from conch_llm_worker.text.vocabulary import Vocabulary
-from conch_tokenizer.chat import ChatRenderer
-from conch_tokenizer.model import load
-from conch_tokenizer.operations import Workbench, prepare
+from conch_tokenizer.text.chat_template import ChatRenderer
+from conch_tokenizer.text.model_tokenizer import load
+from conch_tokenizer.text.operations import Workbench, prepare
 from testkit.gateway import ENGINE, route, snapshot
 from testkit.golden import FOLDER, Item, load_golden
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from conch_tokenizer.chat import ChatRenderer
-from conch_tokenizer.model import ModelTokenizer, load
-from conch_tokenizer.operations import Workbench
+from conch_tokenizer.text.chat_template import ChatRenderer
+from conch_tokenizer.text.model_tokenizer import ModelTokenizer, load
+from conch_tokenizer.text.operations import Workbench
 
 TINY_CHAT = Path(__file__).parents[3] / "examples" / "tiny-chat"
 

@@ -19,16 +19,16 @@ from conch_kit.registry.heartbeat import HeartbeatWriter
 from conch_kit.service.serve import HttpOptions, serve
 from conch_kit.settings import StartupError
 from conch_kit.tracing import tracer
-from conch_tokenizer.bounds import TimeLimits
-from conch_tokenizer.children import ChildPool, PoolSettings
-from conch_tokenizer.counting import RequestCount
-from conch_tokenizer.direct import direct
-from conch_tokenizer.frames import Operation
-from conch_tokenizer.grammar_service import GrammarService
+from conch_tokenizer.children.frames import Operation
+from conch_tokenizer.children.limits import TimeLimits
+from conch_tokenizer.children.pool import ChildPool, PoolSettings
+from conch_tokenizer.children.spawner import Spawner
+from conch_tokenizer.http.direct_protocol import direct
+from conch_tokenizer.http.grammar_service import GrammarService
+from conch_tokenizer.http.request_count import RequestCount
+from conch_tokenizer.http.service import TokenizerService
 from conch_tokenizer.metrics import TokenizerMetrics
-from conch_tokenizer.service import TokenizerService
 from conch_tokenizer.settings import Settings
-from conch_tokenizer.spawner import Spawner
 
 _START_TIMEOUT_S = 60.0
 

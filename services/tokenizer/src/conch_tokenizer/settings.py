@@ -6,7 +6,7 @@ from pydantic import Field
 
 from conch_contracts.names import SERVICE_PORT
 from conch_kit.settings import ServiceSettings
-from conch_tokenizer.bounds import Bounds, TimeLimits
+from conch_tokenizer.children.limits import Bounds, TimeLimits
 
 
 class Settings(ServiceSettings):

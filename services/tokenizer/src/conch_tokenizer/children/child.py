@@ -1,0 +1,141 @@
+"""The life of one child: read a request, do it, answer, until the service closes the connection.
+
+A child holds the tokenizers and runs the templates. It is forked by `zygote`, talks to a `connection` over one socket,
+works on one request at a time, and may be killed at any moment: it owns nothing that anyone would miss.
+"""
+
+import logging
+import os
+from collections import OrderedDict
+from collections.abc import Callable
+from pathlib import Path
+from typing import assert_never
+
+import orjson
+from pydantic import BaseModel, ValidationError
+
+from conch_contracts.messages.encoding import PrepareRowsRequest
+from conch_contracts.messages.tokenization import (
+    CheckGrammarRequest,
+    DetokenizeRequest,
+    PrepareRequest,
+    TokenizeRequest,
+)
+from conch_contracts.names import Digest
+from conch_kit.errors import InvalidRequest
+from conch_tokenizer.children import frames
+from conch_tokenizer.children.frames import Frame, Operation, Reply, Wire
+from conch_tokenizer.children.grammar_compiler import GrammarBench
+from conch_tokenizer.errors import BundleMissing, BundleUnreadable
+from conch_tokenizer.text import encoder_rows, operations
+from conch_tokenizer.text.chat_template import ChatRenderer
+from conch_tokenizer.text.model_tokenizer import ModelTokenizer, load
+from conch_tokenizer.text.operations import Workbench
+
+log = logging.getLogger(__name__)
+
+
+class Shelf:
+    """The tokenizers that this child has loaded, the least recently used dropped first."""
+
+    def __init__(self, size: int, loader: Callable[[Path], ModelTokenizer] = load) -> None:
+        self._size = size
+        self._loader = loader
+        self._loaded: OrderedDict[Digest, tuple[ModelTokenizer, ChatRenderer]] = OrderedDict()
+
+    def load(self, digest: Digest, folder: Path) -> None:
+        """Load a bundle's files; raises BundleUnreadable."""
+        if digest in self._loaded:
+            return
+        model = self._loader(folder)
+        self._loaded[digest] = (model, ChatRenderer(model))
+        while len(self._loaded) > self._size:
+            self._loaded.popitem(last=False)
+
+    def take(self, digest: Digest) -> tuple[ModelTokenizer, ChatRenderer]:
+        """Return a loaded tokenizer; raises BundleMissing."""
+        if digest not in self._loaded:
+            raise BundleMissing(digest)
+        self._loaded.move_to_end(digest)
+        return self._loaded[digest]
+
+
+class Child:
+    """Answers requests one by one."""
+
+    def __init__(self, wire: Wire, shelf: Shelf, grammars: GrammarBench, *, max_text_bytes: int) -> None:
+        self._wire = wire
+        self._shelf = shelf
+        self._grammars = grammars
+        self._max_text_bytes = max_text_bytes
+
+    def serve(self) -> None:
+        """Answer until the other side closes the connection."""
+        self._say(Reply.READY, str(os.getpid()).encode())
+        while (frame := frames.receive(self._wire)) is not None:
+            self._say(*self.answer(frame))
+
+    def answer(self, frame: Frame) -> tuple[Reply, bytes]:
+        """Do what one frame asks and return the reply."""
+        try:
+            return Reply.DONE, self._do(Operation(frame.kind), frame.payload)
+        except InvalidRequest as exc:
+            return Reply.REFUSED, _refusal(exc)
+        except ValidationError as exc:
+            return Reply.REFUSED, _refusal(InvalidRequest(_first_problem(exc)))
+        except BundleMissing as exc:
+            return Reply.MISSING, exc.digest.encode()
+        except BundleUnreadable as exc:
+            return Reply.UNREADABLE, str(exc).encode()
+        except Exception:  # a process edge: the service must get an answer
+            log.exception("A request failed in a child.")
+            return Reply.FAILED, b""
+
+    def _do(self, operation: Operation, payload: bytes) -> bytes:
+        match operation:
+            case Operation.LOAD:
+                digest, folder = frames.parse_load_payload(payload)
+                self._shelf.load(Digest(digest), Path(folder))
+                return b""
+            case Operation.PREPARE:
+                prepare = PrepareRequest.model_validate_json(payload)
+                return _json(operations.prepare(self._workbench(prepare.digest), prepare))
+            case Operation.TOKENIZE:
+                tokenize = TokenizeRequest.model_validate_json(payload)
+                return _json(operations.tokenize(self._workbench(tokenize.digest), tokenize))
+            case Operation.DETOKENIZE:
+                detokenize = DetokenizeRequest.model_validate_json(payload)
+                return _json(operations.detokenize(self._workbench(detokenize.digest), detokenize))
+            case Operation.PREPARE_ROWS:
+                texts = PrepareRowsRequest.model_validate_json(payload)
+                return _json(encoder_rows.prepare_rows(self._workbench(texts.digest), texts))
+            case Operation.LOAD_FOR_GRAMMARS:
+                digest, folder = frames.parse_load_payload(payload)
+                self._grammars.load(Digest(digest), Path(folder))
+                return b""
+            case Operation.CHECK_GRAMMAR:
+                self._grammars.check(CheckGrammarRequest.model_validate_json(payload))
+                return b"{}"
+            case _:
+                assert_never(operation)
+
+    def _workbench(self, digest: Digest) -> Workbench:
+        model, renderer = self._shelf.take(digest)
+        return Workbench(model, renderer, self._max_text_bytes, lambda: self._say(Reply.ENCODING, b""))
+
+    def _say(self, reply: Reply, payload: bytes) -> None:
+        self._wire.sendall(frames.pack(reply, payload))
+
+
+def _json(message: BaseModel) -> bytes:
+    return message.model_dump_json().encode()
+
+
+def _refusal(exc: InvalidRequest) -> bytes:
+    return orjson.dumps({"message": exc.message, "param": exc.param, "code": exc.code})
+
+
+def _first_problem(exc: ValidationError) -> str:
+    problem = exc.errors(include_url=False, include_input=False, include_context=False)[0]
+    where = ".".join(map(str, problem["loc"])) or "body"
+    return f"{where}: {problem['msg']}"

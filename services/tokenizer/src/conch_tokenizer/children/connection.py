@@ -1,0 +1,123 @@
+"""The service's end of the socket to one child: one request at a time, each with a limit on its time.
+
+A child that does not answer in time is killed here; a child that ends fails the request that it was working on.
+`children` decides what happens then.
+"""
+
+import asyncio
+import fcntl
+import struct
+import termios
+from collections.abc import Callable
+from typing import cast
+
+from conch_tokenizer.children import frames
+from conch_tokenizer.children.frames import Frame, FrameReader, Operation, Reply
+from conch_tokenizer.children.limits import TimeLimits
+from conch_tokenizer.errors import ChildError, ChildHung, ChildLost, Stage
+
+Ended = Callable[[Frame | ChildError], None]
+"""Called once with a request's reply, or with what became of the child instead."""
+
+
+class ChildConnection(asyncio.Protocol):
+    """Exchanges frames with one child."""
+
+    def __init__(self, number: int, kill: Callable[[], None]) -> None:
+        loop = asyncio.get_running_loop()
+        self.number = number
+        self.ready: asyncio.Future[None] = loop.create_future()
+        self.lost = asyncio.Event()
+        self._kill = kill
+        self._frames = FrameReader()
+        self._transport: asyncio.Transport | None = None
+        self._ended: Ended | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._encode_s = 0.0
+
+    async def exchange(self, operation: Operation, payload: bytes, limits: TimeLimits) -> Frame:
+        """Send one request and return its reply; raises ChildLost or ChildHung. Cancelling it kills the child."""
+        outcome: asyncio.Future[Frame | ChildError] = asyncio.get_running_loop().create_future()
+
+        def ended(reply: Frame | ChildError) -> None:
+            if not outcome.done():
+                outcome.set_result(reply)
+
+        self.begin(operation, payload, limits, ended)
+        try:
+            reply = await outcome
+        except asyncio.CancelledError:
+            self.kill()
+            raise
+        if isinstance(reply, ChildError):
+            raise reply
+        return reply
+
+    def begin(self, operation: Operation, payload: bytes, limits: TimeLimits, ended: Ended) -> None:
+        """Send one request now; `ended` is called from the socket's or a timer's callback. Raises ChildLost."""
+        if self._transport is None or self.lost.is_set():
+            raise ChildLost(f"child {self.number} is gone")
+        self._ended = ended
+        self._encode_s = limits.encode_s
+        self._expect_within(limits.load_s if operation is Operation.LOAD else limits.template_s, Stage.BEGUN)
+        self._transport.write(frames.pack(operation, payload))
+
+    def kill(self) -> None:
+        """End the child at once, whatever it does."""
+        self.lost.set()  # Before the socket is closed, so that nobody takes it for idle in between.
+        self._kill()
+        if self._transport is not None:
+            self._transport.abort()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the transport."""
+        self._transport = cast(asyncio.Transport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Hand complete frames to whoever waits for them."""
+        for frame in self._frames.feed(data):
+            if frame.kind == Reply.READY:
+                if not self.ready.done():
+                    self.ready.set_result(None)
+            elif frame.kind == Reply.ENCODING:
+                self._expect_within(self._encode_s, Stage.ENCODING)
+            else:
+                self._end(frame)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Fail whatever waits for this child."""
+        self.lost.set()
+        lost = ChildLost(f"child {self.number} ended")
+        if not self.ready.done():
+            self.ready.set_exception(lost)
+        self._end(lost)
+
+    def _expect_within(self, limit_s: float, stage: Stage) -> None:
+        self._stop_timer()
+        self._timer = asyncio.get_running_loop().call_later(limit_s, self._expire, limit_s, stage)
+
+    def _expire(self, limit_s: float, stage: Stage) -> None:
+        hung = ChildHung(limit_s, Stage.UNREAD if self._unread() else stage)
+        ended, self._ended = self._ended, None  # before the end of the child tells its own story
+        self.kill()
+        if ended is not None:
+            ended(hung)
+
+    def _end(self, outcome: Frame | ChildError) -> None:
+        self._stop_timer()
+        ended, self._ended = self._ended, None
+        if ended is not None:
+            ended(outcome)
+
+    def _unread(self) -> bool:
+        """Tell whether the child has left bytes of its request unread: it is stopped, or starved by others."""
+        wire = self._transport.get_extra_info("socket") if self._transport is not None else None
+        if wire is None or wire.fileno() < 0:
+            return False
+        (count,) = struct.unpack("i", fcntl.ioctl(wire.fileno(), termios.TIOCOUTQ, bytes(4)))
+        return bool(count)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

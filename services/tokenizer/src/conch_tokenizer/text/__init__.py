@@ -1,0 +1,1 @@
+"""The work that children do: templates rendered, texts encoded, ids decoded. Knows no processes and no HTTP."""

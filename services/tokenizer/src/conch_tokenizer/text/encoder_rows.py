@@ -1,0 +1,102 @@
+"""Texts and pairs of texts as rows of ids, for encoders; the tokenizer itself cuts and joins them.
+
+Many short texts come at once, so they are encoded together.
+"""
+
+from collections.abc import Sequence
+
+from conch_contracts.messages.encoding import PrepareRowsRequest, PrepareRowsResponse, Row
+from conch_kit.errors import InvalidRequest
+from conch_tokenizer.text.operations import Workbench
+
+
+def prepare_rows(bench: Workbench, request: PrepareRowsRequest) -> PrepareRowsResponse:
+    """Return the rows of a request; raises InvalidRequest."""
+    if (request.chat is None) == (not request.texts):
+        raise InvalidRequest("expected exactly one of chat and texts")
+    if request.chat is not None:
+        rows = _from_chat(bench, request)
+    elif request.pairs:
+        rows = _from_pairs(bench, request)
+    else:
+        rows = _from_texts(bench, request)
+    if not all(row.ids for row in rows):
+        index = next(index for index, row in enumerate(rows) if not row.ids)
+        message = "expected a text with at least one token, found none"
+        raise InvalidRequest(message, param=f"rows.{index}", code="invalid_value")
+    return PrepareRowsResponse(rows=tuple(rows), firsts=_firsts(bench, request, rows))
+
+
+def _firsts(bench: Workbench, request: PrepareRowsRequest, rows: Sequence[Row]) -> tuple[int, ...]:
+    """Return the lengths of the first texts of pairs, if a pair is too long: one of the two is at fault."""
+    if not request.pairs or request.longest is None or max(len(row.ids) for row in rows) <= request.longest:
+        return ()
+    texts = [text for text in request.texts if isinstance(text, str)]
+    alone = bench.model.encode_rows(texts, None, add_special_tokens=request.add_special_tokens, truncate=None)
+    return tuple(len(row.ids) for row in alone)
+
+
+def _limit(request: PrepareRowsRequest) -> int | None:
+    """Return how long the texts may be as they are; None where they are cut."""
+    return request.longest if request.truncate is None and request.truncate_pairs is None else None
+
+
+def _from_chat(bench: Workbench, request: PrepareRowsRequest) -> list[Row]:
+    assert request.chat is not None
+    rendered = bench.renderer.render(request.chat, add_special_tokens=request.add_special_tokens)
+    bench.check_size([rendered.text], param="messages")
+    bench.check_fits(rendered.text, _limit(request), param="messages")
+    return [_cut(rendered.encode(), request.truncate)]
+
+
+def _from_texts(bench: Workbench, request: PrepareRowsRequest) -> list[Row]:
+    texts = [text for text in request.texts if isinstance(text, str)]
+    bench.check_size(texts, param="rows")
+    for index, text in enumerate(request.texts):
+        if isinstance(text, str):
+            bench.check_fits(text, _limit(request), param=f"rows.{index}")
+        else:
+            bench.check_ids(text, param=f"rows.{index}")
+    encoded = iter(_encode(bench, request, texts, None))
+    return [next(encoded) if isinstance(text, str) else _cut(text, request.truncate) for text in request.texts]
+
+
+def _from_pairs(bench: Workbench, request: PrepareRowsRequest) -> list[Row]:
+    firsts = [text for text in request.texts if isinstance(text, str)]
+    if len(firsts) != len(request.texts) or len(firsts) not in (1, len(request.pairs)):
+        raise InvalidRequest("expected one text, or one for each of the pairs")
+    firsts *= len(request.pairs) // len(firsts)  # a single one is encoded anew with each of the others
+    bench.check_size([*firsts, *request.pairs], param="rows")
+    for index, text in enumerate(request.pairs):
+        bench.check_fits(text, _limit(request), param=f"rows.{index}")
+    return _encode(bench, request, firsts, _shortened(bench, request))
+
+
+def _shortened(bench: Workbench, request: PrepareRowsRequest) -> list[str]:
+    """Return the second texts, each cut where its tokens end that may stay."""
+    keep = request.truncate_pairs
+    if keep is None:
+        return list(request.pairs)
+    spans = bench.model.transformers(
+        list(request.pairs), add_special_tokens=False, return_offsets_mapping=True, return_attention_mask=False
+    )["offset_mapping"]
+    return [
+        text[: span[keep - 1][1]] if len(span) > keep else text for text, span in zip(request.pairs, spans, strict=True)
+    ]
+
+
+def _encode(bench: Workbench, request: PrepareRowsRequest, texts: list[str], pairs: list[str] | None) -> list[Row]:
+    if not texts:
+        return []
+    encoded = bench.model.encode_rows(
+        texts, pairs, add_special_tokens=request.add_special_tokens, truncate=request.truncate
+    )
+    if request.truncate is not None and max(len(row.ids) for row in encoded) > request.truncate:
+        # What is shorter than its own special tokens is left as it was.
+        message = f"expected room for the special tokens too, found {request.truncate}"
+        raise InvalidRequest(message, param="truncate_prompt_tokens", code="invalid_value")
+    return [Row(ids=tuple(row.ids), second=row.second) for row in encoded]
+
+
+def _cut(ids: Sequence[int], truncate: int | None) -> Row:
+    return Row(ids=tuple(ids[:truncate]))

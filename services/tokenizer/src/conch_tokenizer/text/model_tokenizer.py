@@ -1,0 +1,138 @@
+"""One model's tokenizer, loaded from its files by transformers.
+
+Ids and texts are those of Hugging Face's own `encode()`, `decode()` and `apply_chat_template()`, because the same class
+does the work; where it would only pass a text on to `tokenizers`, the text goes there at once. Only children import
+this module: transformers takes more than a second to import. `chat` renders.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from tokenizers import Tokenizer
+from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
+
+from conch_tokenizer.errors import BundleUnreadable
+from conch_tokenizer.text.minimum_tokens import reach
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedRow:
+    """The ids of a text, or of a pair of texts."""
+
+    ids: Sequence[int]
+    second: int | None
+    """Where the second text begins, for models that tell the two apart."""
+
+
+class ModelTokenizer:
+    """Encodes and decodes as one model's tokenizer does."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, *, embeddings: int = 0) -> None:
+        self.transformers = tokenizer
+        self.vocab_size = max(embeddings, 1 + max(tokenizer.get_vocab().values()))
+        """Ids at or above it do not exist. Models often have more embeddings than their tokenizer has words."""
+        bos = tokenizer.bos_token
+        self.bos: str | None = str(bos) if bos is not None else None
+        self._direct = _direct(tokenizer)
+        self.reach = None if self._direct is None else reach(self._direct)
+        """How much of a text one token can stand for; None where that cannot be said."""
+        self._prefix, self._suffix = self._special_ids_around_a_text()
+
+    def encode(self, text: str, *, add_special_tokens: bool) -> list[int]:
+        """Return the ids of a text."""
+        if self._direct is None:
+            slowly: list[int] = self.transformers.encode(text, add_special_tokens=add_special_tokens)
+            return slowly
+        # Both are left over from other calls: rows that were cut, and a control token that was encoded as letters.
+        self._direct.no_truncation()
+        self._direct.encode_special_tokens = self.transformers.split_special_tokens
+        # Unlike `encode` it does not work out where in the text each token is, which nobody asks for.
+        (encoded,) = self._direct.encode_batch_fast([text], add_special_tokens=add_special_tokens)
+        ids: list[int] = encoded.ids
+        return ids
+
+    def encode_rows(
+        self, texts: list[str], pairs: list[str] | None, *, add_special_tokens: bool, truncate: int | None
+    ) -> list[EncodedRow]:
+        """Return the ids of texts, or of pairs of texts, each cut at so many with its special tokens kept."""
+        if self._direct is None:
+            return self._encode_rows_slowly(texts, pairs, add_special_tokens=add_special_tokens, truncate=truncate)
+        self._direct.encode_special_tokens = self.transformers.split_special_tokens
+        if truncate is None:
+            self._direct.no_truncation()
+        else:
+            self._direct.enable_truncation(truncate, direction=self.transformers.truncation_side)
+        inputs = texts if pairs is None else list(zip(texts, pairs, strict=True))
+        encoded = self._direct.encode_batch_fast(inputs, add_special_tokens=add_special_tokens)
+        return [EncodedRow(row.ids, None if pairs is None else _second(row.type_ids)) for row in encoded]
+
+    def _encode_rows_slowly(
+        self, texts: list[str], pairs: list[str] | None, *, add_special_tokens: bool, truncate: int | None
+    ) -> list[EncodedRow]:
+        encoded = self.transformers(
+            texts,
+            pairs,
+            add_special_tokens=add_special_tokens,
+            truncation=truncate is not None,
+            max_length=truncate,
+            return_attention_mask=False,
+            return_token_type_ids=pairs is not None,
+        )
+        types = encoded["token_type_ids"] if pairs is not None else [[]] * len(texts)
+        return [EncodedRow(ids, _second(kinds)) for ids, kinds in zip(encoded["input_ids"], types, strict=True)]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of ids, special tokens kept."""
+        return cast(str, self.transformers.decode(list(ids)))
+
+    def token_strings(self, ids: Sequence[int]) -> tuple[str, ...]:
+        """Return each id as the vocabulary spells it; an id without a word is empty."""
+        return tuple(token or "" for token in self.transformers.convert_ids_to_tokens(list(ids)))
+
+    def surround(self, ids: list[int]) -> list[int]:
+        """Return the ids with the special tokens that `add_special_tokens` puts around a text."""
+        return [*self._prefix, *ids, *self._suffix]
+
+    def _special_ids_around_a_text(self) -> tuple[list[int], list[int]]:
+        bare = self.encode("a", add_special_tokens=False)
+        whole = self.encode("a", add_special_tokens=True)
+        start = next(i for i in range(len(whole) + 1) if whole[i : i + len(bare)] == bare)
+        return whole[:start], whole[start + len(bare) :]
+
+
+def _second(types: Sequence[int]) -> int | None:
+    return types.index(1) if 1 in types else None
+
+
+def load(folder: Path) -> ModelTokenizer:
+    """Load the tokenizer in a folder; raises BundleUnreadable."""
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
+        return ModelTokenizer(tokenizer, embeddings=_embeddings(folder / "config.json"))
+    except Exception as exc:  # a wrong file makes transformers raise anything
+        raise BundleUnreadable(
+            f"transformers cannot load the tokenizer: {type(exc).__name__}: {str(exc)[:300]}"
+        ) from exc
+
+
+def _direct(tokenizer: PreTrainedTokenizerBase) -> Tokenizer | None:
+    """Return the tokenizer inside, unless the class around it adds something of its own to encoding."""
+    of_class, plain = type(tokenizer), PreTrainedTokenizerFast
+    if not isinstance(tokenizer, plain) or any(
+        getattr(of_class, name) is not getattr(plain, name) for name in ("encode", "_encode_plus")
+    ):
+        return None
+    inner: Tokenizer = tokenizer.backend_tokenizer
+    inner.no_truncation()
+    inner.no_padding()
+    return inner
+
+
+def _embeddings(config: Path) -> int:
+    if not config.is_file():
+        return 0
+    size = json.loads(config.read_text()).get("vocab_size")
+    return size if isinstance(size, int) else 0

@@ -1,0 +1,117 @@
+import asyncio
+
+import pytest
+
+from conch_tokenizer.children import frames
+from conch_tokenizer.children.connection import ChildConnection
+from conch_tokenizer.children.frames import Frame, Operation, Reply
+from conch_tokenizer.children.limits import TimeLimits
+from conch_tokenizer.errors import ChildHung, ChildLost, Stage
+
+PATIENT = TimeLimits(template_s=60, encode_s=60, load_s=60)
+
+
+class FakeTransport(asyncio.Transport):
+    """Keeps what is written; `abort` closes it as a socket would."""
+
+    def __init__(self, connection: ChildConnection) -> None:
+        super().__init__()
+        self.written = b""
+        self._connection = connection
+        connection.connection_made(self)
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.written += bytes(data)
+
+    def abort(self) -> None:
+        asyncio.get_running_loop().call_soon(self._connection.connection_lost, None)
+
+
+class Killed:
+    """Counts how often the child was killed."""
+
+    def __init__(self) -> None:
+        self.times = 0
+
+    def __call__(self) -> None:
+        self.times += 1
+
+
+def connect() -> tuple[ChildConnection, FakeTransport, Killed]:
+    killed = Killed()
+    connection = ChildConnection(1, killed)
+    return connection, FakeTransport(connection), killed
+
+
+def say(connection: ChildConnection, reply: Reply, payload: bytes = b"") -> None:
+    connection.data_received(frames.pack(reply, payload))
+
+
+async def test_a_request_is_sent_whole_and_gets_its_reply() -> None:
+    connection, transport, killed = connect()
+    exchange = asyncio.create_task(connection.exchange(Operation.PREPARE, b"{}", PATIENT))
+    await asyncio.sleep(0)
+    assert transport.written == frames.pack(Operation.PREPARE, b"{}")
+    say(connection, Reply.DONE, b"[1]")
+    assert await exchange == Frame(Reply.DONE, b"[1]")
+    assert killed.times == 0
+
+
+async def test_a_child_is_ready_when_it_says_so() -> None:
+    connection, _, _ = connect()
+    assert not connection.ready.done()
+    say(connection, Reply.READY, b"17")
+    assert connection.ready.done()
+
+
+@pytest.mark.parametrize(
+    ("limits", "announced", "stage"),
+    [
+        (TimeLimits(template_s=0, encode_s=60, load_s=60), False, Stage.BEGUN),
+        (TimeLimits(template_s=60, encode_s=0, load_s=60), True, Stage.ENCODING),
+    ],
+)
+async def test_a_child_without_an_answer_in_time_is_killed(limits: TimeLimits, announced: bool, stage: Stage) -> None:
+    connection, _, killed = connect()
+    exchange = asyncio.create_task(connection.exchange(Operation.PREPARE, b"{}", limits))
+    await asyncio.sleep(0)
+    if announced:
+        say(connection, Reply.ENCODING)
+    with pytest.raises(ChildHung) as caught:
+        await exchange
+    assert caught.value.stage is stage
+    assert killed.times == 1
+    assert connection.lost.is_set()
+
+
+async def test_the_time_for_the_template_ends_when_encoding_begins() -> None:
+    connection, _, killed = connect()
+    limits = TimeLimits(template_s=0.001, encode_s=60, load_s=60)
+    exchange = asyncio.create_task(connection.exchange(Operation.PREPARE, b"{}", limits))
+    await asyncio.sleep(0)
+    say(connection, Reply.ENCODING)
+    say(connection, Reply.DONE)
+    assert (await exchange).kind == Reply.DONE
+    assert killed.times == 0
+
+
+async def test_the_end_of_a_child_fails_its_request() -> None:
+    connection, _, _ = connect()
+    exchange = asyncio.create_task(connection.exchange(Operation.PREPARE, b"{}", PATIENT))
+    await asyncio.sleep(0)
+    say(connection, Reply.READY)
+    connection.connection_lost(None)
+    with pytest.raises(ChildLost):
+        await exchange
+    with pytest.raises(ChildLost):
+        await connection.exchange(Operation.PREPARE, b"{}", PATIENT)
+
+
+async def test_a_cancelled_request_kills_the_child_that_works_for_nobody() -> None:
+    connection, _, killed = connect()
+    exchange = asyncio.create_task(connection.exchange(Operation.PREPARE, b"{}", PATIENT))
+    await asyncio.sleep(0)
+    exchange.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await exchange
+    assert killed.times == 1

@@ -1,0 +1,254 @@
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import orjson
+import pytest
+from prometheus_client import CollectorRegistry
+
+from conch_contracts.names import Digest
+from conch_kit.errors import InvalidRequest, Unavailable
+from conch_kit.tracing import tracer
+from conch_tokenizer.children import frames
+from conch_tokenizer.children.connection import ChildConnection
+from conch_tokenizer.children.frames import Frame, FrameReader, Operation, Reply
+from conch_tokenizer.children.lanes import SMALL_BYTES
+from conch_tokenizer.children.limits import TimeLimits
+from conch_tokenizer.children.pool import Bundle, ChildPool, PoolSettings
+from conch_tokenizer.errors import BundleMissing, BundleUnreadable, ChildFailed, ChildLost
+from conch_tokenizer.metrics import TokenizerMetrics
+from testkit.waiting import eventually
+
+BUNDLE = Bundle(Digest("0" * 64), Path("/folder"))
+Answer = Frame | None
+"""None: the child dies."""
+
+
+class FakeChild(asyncio.Transport):
+    """The far end of a connection: answers each request as the script says, or waits for `say`."""
+
+    def __init__(self, connection: ChildConnection, script: Callable[[Frame], Answer] | None) -> None:
+        super().__init__()
+        self.connection = connection
+        self.requests: list[Frame] = []
+        self.arrived: asyncio.Queue[Frame] = asyncio.Queue()
+        self._script = script
+        self._reader = FrameReader()
+        connection.connection_made(self)
+        self.say(Frame(Reply.READY, b"1"))
+
+    def say(self, frame: Frame) -> None:
+        self.connection.data_received(frames.pack(frame.kind, frame.payload))
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        for request in self._reader.feed(bytes(data)):
+            self.requests.append(request)
+            self.arrived.put_nowait(request)
+            if self._script is None:
+                continue
+            answer = self._script(request)
+            act = self.abort if answer is None else lambda answer=answer: self.say(answer)
+            asyncio.get_running_loop().call_soon(act)
+
+    def abort(self) -> None:
+        asyncio.get_running_loop().call_soon(self.connection.connection_lost, None)
+
+
+class FakeSource:
+    """Spawns fake children; the n-th follows the n-th script, the last script serves all later ones."""
+
+    def __init__(self, *scripts: Callable[[Frame], Answer] | None) -> None:
+        self._scripts = scripts
+        self.children: list[FakeChild] = []
+
+    async def spawn(self) -> ChildConnection:
+        connection = ChildConnection(len(self.children), lambda: None)
+        script = self._scripts[min(len(self.children), len(self._scripts) - 1)]
+        self.children.append(FakeChild(connection, script))
+        return connection
+
+    async def restart(self) -> None:
+        raise AssertionError("every fake child is ready at once")
+
+
+def echo(request: Frame) -> Answer:
+    return Frame(Reply.DONE, request.payload)
+
+
+def dies(_: Frame) -> Answer:
+    return None
+
+
+@asynccontextmanager
+async def pool_of(source: FakeSource, size: int = 1, **changes: float) -> AsyncIterator[ChildPool]:
+    settings = PoolSettings(
+        size=size,
+        models_in_memory=2,
+        queue_wait_s=changes.get("queue_wait_s", 60),
+        queue_max=int(changes.get("queue_max", 10)),
+        limits=TimeLimits(template_s=60, encode_s=60, load_s=60),
+        respawn_delay_s=0,
+    )
+    async with ChildPool(source, settings, TokenizerMetrics(CollectorRegistry()), tracer("test", None)) as pool:
+        await pool.wait_ready()
+        yield pool
+
+
+async def test_a_request_is_answered_by_a_child() -> None:
+    async with pool_of(FakeSource(echo)) as pool:
+        assert await pool.run(Operation.PREPARE, b"[1]") == b"[1]"
+        assert pool.alive == 1
+
+
+@pytest.mark.parametrize(
+    ("reply", "error"),
+    [
+        (Frame(Reply.REFUSED, orjson.dumps({"message": "m", "param": "p", "code": "c"})), InvalidRequest),
+        (Frame(Reply.MISSING, BUNDLE.digest.encode()), BundleMissing),
+        (Frame(Reply.UNREADABLE, b"why"), BundleUnreadable),
+        (Frame(Reply.FAILED, b""), ChildFailed),
+    ],
+)
+async def test_each_reply_has_its_error(reply: Frame, error: type[Exception]) -> None:
+    async with pool_of(FakeSource(lambda _: reply)) as pool:
+        with pytest.raises(error):
+            await pool.run(Operation.PREPARE, b"{}")
+
+
+async def test_a_request_whose_child_dies_is_tried_once_more() -> None:
+    source = FakeSource(dies, echo)
+    async with pool_of(source) as pool:
+        assert await pool.run(Operation.PREPARE, b"[1]") == b"[1]"
+        assert len(source.children) == 2
+
+
+async def test_a_request_that_kills_two_children_is_not_tried_again() -> None:
+    source = FakeSource(dies, dies, echo)
+    async with pool_of(source) as pool:
+        with pytest.raises(ChildLost):
+            await pool.run(Operation.PREPARE, b"[1]")
+        assert await pool.run(Operation.PREPARE, b"[2]") == b"[2]"
+
+
+async def test_children_on_demand_come_with_the_first_request_and_load_in_their_own_way() -> None:
+    source = FakeSource(dies, echo)
+    settings = PoolSettings(
+        size=1,
+        models_in_memory=2,
+        queue_wait_s=60,
+        queue_max=10,
+        limits=TimeLimits(template_s=60, encode_s=60, load_s=60),
+        load=Operation.LOAD_FOR_GRAMMARS,
+        on_demand=True,
+        tries_again=False,
+    )
+    async with ChildPool(source, settings, TokenizerMetrics(CollectorRegistry()), tracer("test", None)) as pool:
+        await asyncio.sleep(0)
+        assert source.children == []
+        with pytest.raises(ChildLost):
+            await pool.run(Operation.CHECK_GRAMMAR, b"[1]")
+        assert await pool.run(Operation.CHECK_GRAMMAR, b"[2]", BUNDLE) == b"[2]"
+    kinds = [frame.kind for child in source.children[:2] for frame in child.requests]
+    assert kinds == [Operation.CHECK_GRAMMAR, Operation.LOAD_FOR_GRAMMARS, Operation.CHECK_GRAMMAR]
+
+
+async def test_a_new_child_loads_what_the_last_one_had_loaded() -> None:
+    source = FakeSource(dies, echo)
+    async with pool_of(source) as pool:
+        await pool.run(Operation.PREPARE, b"[1]", BUNDLE)
+    load = Frame(Operation.LOAD, frames.load_payload(BUNDLE.digest, "/folder"))
+    assert source.children[1].requests[0] == load
+
+
+async def test_a_bundle_that_kills_children_is_not_loaded_again() -> None:
+    source = FakeSource(echo, lambda request: None if request.kind == Operation.LOAD else echo(request), echo)
+    async with pool_of(source) as pool:
+        await pool.run(Operation.PREPARE, b"[1]", BUNDLE)
+        source.children[0].connection.kill()
+        assert await pool.run(Operation.PREPARE, b"[2]") == b"[2]"
+    assert [request.kind for request in source.children[2].requests] == [Operation.PREPARE]
+
+
+async def test_requests_wait_for_a_child_in_turn() -> None:
+    source = FakeSource(None)
+    async with pool_of(source) as pool, asyncio.TaskGroup() as group:
+        tasks = [group.create_task(pool.run(Operation.PREPARE, str(number).encode())) for number in range(3)]
+        (child,) = source.children
+        for task in tasks:
+            child.say(Frame(Reply.DONE, (await child.arrived.get()).payload))
+            await task
+        assert [task.result() for task in tasks] == [b"0", b"1", b"2"]
+
+
+LARGE = b"x" * (SMALL_BYTES + 1)
+
+
+def busy(source: FakeSource) -> list[FakeChild]:
+    return [child for child in source.children if child.requests]
+
+
+async def test_large_requests_leave_the_last_child_to_small_ones() -> None:
+    source = FakeSource(None)
+    async with pool_of(source, size=3) as pool, asyncio.TaskGroup() as group:
+        large = [group.create_task(pool.run(Operation.PREPARE, LARGE)) for _ in range(4)]
+        await eventually(lambda: len(source.children) == 3 and len(busy(source)) == 2, "two children at work")
+        (free,) = (child for child in source.children if not child.requests)
+        for number in range(5):
+            small = group.create_task(pool.run(Operation.PREPARE, b"%d" % number))
+            free.say(Frame(Reply.DONE, (await free.arrived.get()).payload))
+            assert await small == b"%d" % number
+        assert not any(task.done() for task in large)
+        for child in [child for child in source.children if child is not free] * 2:
+            await child.arrived.get()
+            child.say(Frame(Reply.DONE, b"{}"))
+        assert [await task for task in large] == [b"{}"] * 4
+
+
+async def test_a_child_lost_over_a_large_request_makes_room_for_the_next() -> None:
+    source = FakeSource(None, None, echo)
+    async with pool_of(source, size=2) as pool, asyncio.TaskGroup() as group:
+        first, second = (group.create_task(pool.run(Operation.PREPARE, LARGE)) for _ in range(2))
+        await eventually(lambda: len(source.children) == 2 and len(busy(source)) == 1, "one child at work")
+        (other,) = (child for child in source.children if not child.requests)
+        first.cancel()
+        await other.arrived.get()
+        other.say(Frame(Reply.DONE, b"{}"))
+        assert await second == b"{}"
+
+
+async def test_a_pool_of_one_child_serves_large_requests_too() -> None:
+    async with pool_of(FakeSource(echo)) as pool:
+        assert await pool.run(Operation.PREPARE, LARGE) == LARGE
+
+
+async def test_a_request_that_waited_too_long_is_refused_as_overload() -> None:
+    async with pool_of(FakeSource(None), queue_wait_s=0) as pool:
+        busy = asyncio.create_task(pool.run(Operation.PREPARE, b"{}"))
+        await asyncio.sleep(0)
+        with pytest.raises(Unavailable, match="overloaded") as caught:
+            await pool.run(Operation.PREPARE, b"{}")
+        assert caught.value.retryable
+        busy.cancel()
+
+
+async def test_a_full_queue_refuses_at_once() -> None:
+    async with pool_of(FakeSource(None), queue_max=1) as pool:
+        tasks = [asyncio.create_task(pool.run(Operation.PREPARE, b"{}")) for _ in range(2)]
+        await asyncio.sleep(0)
+        with pytest.raises(Unavailable, match="too many requests"):
+            await pool.run(Operation.PREPARE, b"{}")
+        for task in tasks:
+            task.cancel()
+
+
+async def test_a_request_cancelled_in_the_queue_leaves_its_turn_to_the_next() -> None:
+    source = FakeSource(None)
+    async with pool_of(source) as pool:
+        first, second, third = (asyncio.create_task(pool.run(Operation.PREPARE, b"%d" % n)) for n in range(3))
+        (child,) = source.children
+        child.say(Frame(Reply.DONE, (await child.arrived.get()).payload))
+        second.cancel()
+        await first
+        child.say(Frame(Reply.DONE, (await child.arrived.get()).payload))
+        assert await third == b"2"
