@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from conch_runtime_cpu.quantization import BLOCK, QuantizedMatrix
+from conch_runtime_cpu.graphs.quantization import BLOCK, QuantizedMatrix
 
 
 def dequantize(held: QuantizedMatrix) -> NDArray[np.float32]:

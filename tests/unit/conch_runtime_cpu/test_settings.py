@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from conch_runtime_cpu.errors import UnusableModel
-from conch_runtime_cpu.quantization import Quantization
+from conch_runtime_cpu.graphs.quantization import Quantization
 from conch_runtime_cpu.settings import RuntimeSettings, parse_settings
 
 VALID = {

@@ -10,8 +10,8 @@ from pydantic import ValidationError
 
 from conch_contracts.messages.generation import SamplingParameters
 from conch_runtime_cpu.errors import InvalidRequest
-from conch_runtime_cpu.logits_mask import LogitsMask
-from conch_runtime_cpu.thinking_mask import thinking_mask
+from conch_runtime_cpu.masks.logits_mask import LogitsMask
+from conch_runtime_cpu.masks.thinking_mask import thinking_mask
 
 _SEED_BITS = 64
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from conch_contracts import cpu_runtime
 from conch_contracts.dialects import encoder
 from conch_runtime_cpu.errors import UnusableModel
-from conch_runtime_cpu.quantization import Quantization
+from conch_runtime_cpu.graphs.quantization import Quantization
 
 
 @dataclass(frozen=True, slots=True)

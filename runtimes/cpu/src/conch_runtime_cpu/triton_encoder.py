@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from conch_contracts.dialects import encoder as dialect
 from conch_contracts.dialects.tokens import INVALID_PREFIX
-from conch_runtime_cpu.encoder import Encoder, load_encoder
+from conch_runtime_cpu.engine.encoder import Encoder, load_encoder
 from conch_runtime_cpu.errors import InvalidRequest
 from conch_runtime_cpu.settings import parse_encoder_settings
 from conch_runtime_cpu.stub import refuse_numpy_2

@@ -15,10 +15,10 @@ import triton_python_backend_utils as triton
 from numpy.typing import NDArray
 
 from conch_contracts.dialects import tokens as dialect
+from conch_runtime_cpu.engine.loading import LoadedModel, load
+from conch_runtime_cpu.engine.outbox import News
+from conch_runtime_cpu.engine.response_tensors import pack
 from conch_runtime_cpu.errors import ChannelClosed, EngineStopped, InvalidRequest
-from conch_runtime_cpu.loading import LoadedModel, load
-from conch_runtime_cpu.messages import pack
-from conch_runtime_cpu.outbox import News
 from conch_runtime_cpu.requests import parse_request
 from conch_runtime_cpu.settings import parse_settings
 from conch_runtime_cpu.stub import refuse_numpy_2

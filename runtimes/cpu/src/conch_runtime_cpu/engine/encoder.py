@@ -1,0 +1,91 @@
+"""Runs an encoder: whole batches in, hidden states or logits out.
+
+The model is the folder's own ONNX file where there is one, else one that is built from its weights. Whatever the file
+calls its tensors, this module speaks the names of `conch_contracts.dialects.encoder`.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+from numpy.typing import NDArray
+
+from conch_contracts.dialects import encoder as dialect
+from conch_runtime_cpu.errors import InvalidRequest, UnusableModel
+from conch_runtime_cpu.graphs.conversion import converted_encoder
+from conch_runtime_cpu.settings import EncoderSettings
+
+Ids = NDArray[np.int64]
+Numbers = NDArray[np.float32]
+
+_NAMES = {
+    dialect.LAST_HIDDEN_STATE: (dialect.LAST_HIDDEN_STATE, "token_embeddings", "hidden_states"),
+    dialect.LOGITS: (dialect.LOGITS, "scores", "output"),
+}
+_RANKS = {dialect.LAST_HIDDEN_STATE: 3, dialect.LOGITS: 2}
+
+
+class Encoder:
+    """A loaded model."""
+
+    def __init__(self, model: Path, output: str) -> None:
+        self._session = _load(model)
+        self._inputs = tuple(item.name for item in self._session.get_inputs())
+        self._output = _find_output({item.name: len(item.shape) for item in self._session.get_outputs()}, output)
+        unknown = [name for name in self._inputs if name not in dialect.INPUTS]
+        if unknown or dialect.INPUT_IDS not in self._inputs:
+            found = ", ".join(self._inputs)
+            raise UnusableModel(f"{model} must take {', '.join(dialect.INPUTS)}; it takes {found}.")
+
+    def warm_up(self) -> None:
+        """Compute once, so that a graph that cannot run fails before the first request."""
+        row = np.ones((1, 2), np.int64)
+        self.run({dialect.INPUT_IDS: row, dialect.ATTENTION_MASK: row, dialect.TOKEN_TYPE_IDS: row - row})
+
+    def run(self, tensors: Mapping[str, Ids]) -> Numbers:
+        """Return the output for a batch; raises InvalidRequest for a batch that the model cannot compute."""
+        try:
+            (output,) = self._session.run([self._output], {name: tensors[name] for name in self._inputs})
+        except onnxruntime.capi.onnxruntime_pybind11_state.Fail as error:
+            raise InvalidRequest(_first_line(error)) from error
+        except onnxruntime.capi.onnxruntime_pybind11_state.InvalidArgument as error:
+            raise InvalidRequest(_first_line(error)) from error
+        return np.ascontiguousarray(output, np.float32)
+
+
+def load_encoder(settings: EncoderSettings) -> Encoder:
+    """Load a model; raises UnusableModel."""
+    folder = settings.model_folder
+    own = next((folder / name for name in dialect.ONNX_FILES if (folder / name).is_file()), None)
+    encoder = Encoder(own or converted_encoder(folder, settings.cache_folder), settings.output)
+    encoder.warm_up()
+    return encoder
+
+
+def _find_output(ranks: Mapping[str, int], wanted: str) -> str:
+    named = next((name for name in _NAMES[wanted] if name in ranks), None)
+    if named is not None and ranks[named] == _RANKS[wanted]:
+        return named
+    fitting = [name for name, rank in ranks.items() if rank == _RANKS[wanted]]
+    if not fitting:
+        raise UnusableModel(f"The model has no output like {wanted}; it has {', '.join(ranks)}. Check spec.kind.")
+    return fitting[0]
+
+
+def _load(model: Path) -> onnxruntime.InferenceSession:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = max(1, len(os.sched_getaffinity(0)) // 2)
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.add_session_config_entry("session.inter_op.allow_spinning", "0")
+    try:
+        return onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+    except (RuntimeError, onnxruntime.capi.onnxruntime_pybind11_state.InvalidProtobuf) as error:
+        raise UnusableModel(f"{model} cannot be loaded: {_first_line(error)}") from error
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [""])[0][:300]

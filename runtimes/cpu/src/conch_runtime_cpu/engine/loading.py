@@ -1,0 +1,40 @@
+"""Builds an engine from its settings: the folder is read, converted if need be, and loaded."""
+
+from dataclasses import dataclass
+from functools import partial
+
+from conch_guidance.compiler import GrammarCompiler
+from conch_runtime_cpu.engine.decoder import OnnxDecoder, slots_within
+from conch_runtime_cpu.engine.engine_thread import Engine
+from conch_runtime_cpu.engine.grammar_compilation import ConstrainedRequests
+from conch_runtime_cpu.engine.scheduler import Scheduler
+from conch_runtime_cpu.graphs.conversion import converted
+from conch_runtime_cpu.graphs.decoder_architecture import read_architecture
+from conch_runtime_cpu.requests import ModelLimits
+from conch_runtime_cpu.settings import RuntimeSettings
+
+_COMPILED_GRAMMARS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedModel:
+    """A model that is ready to be started."""
+
+    engine: Engine
+    constrained: ConstrainedRequests
+    limits: ModelLimits
+
+
+def load(settings: RuntimeSettings) -> LoadedModel:
+    """Load a model; raises UnusableModel."""
+    architecture = read_architecture(settings.model_folder)
+    slots = slots_within(architecture, settings.max_batch_size, settings.kv_cache_bytes)
+    model = converted(settings.model_folder, architecture, settings.quantization, settings.cache_folder)
+    decoder = OnnxDecoder(model, architecture, slots)
+    decoder.warm_up()
+    engine = Engine(Scheduler(decoder), tokens_per_second=settings.tokens_per_second)
+    compiler = partial(
+        GrammarCompiler.of_folder, settings.model_folder, vocabulary=architecture.vocabulary, kept=_COMPILED_GRAMMARS
+    )
+    limits = ModelLimits(architecture.vocabulary, architecture.context)
+    return LoadedModel(engine, ConstrainedRequests(engine, compiler), limits)

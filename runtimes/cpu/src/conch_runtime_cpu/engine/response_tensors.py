@@ -1,0 +1,44 @@
+"""Packs the news of a request into the tensors of the `tokens` dialect."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from conch_contracts.dialects import tokens as dialect
+from conch_runtime_cpu.engine.outbox import News
+from conch_runtime_cpu.sampling.logprobs import LogprobRows
+
+Tensors = list[tuple[str, NDArray[np.generic] | NDArray[np.object_]]]
+
+
+def pack(news: News) -> Tensors:
+    """Return the named tensors of one message that carries no error."""
+    tensors: Tensors = [(dialect.TOKEN_IDS, np.array(news.tokens, np.int32))]
+    if news.logprobs:
+        tensors += _logprobs(news)
+    if news.prompt is not None:
+        tensors += _prompt(news.prompt)
+    if news.finish is not None:
+        tensors.append((dialect.FINISH_REASON, np.array([news.finish.reason.encode()], np.object_)))
+        tensors.append((dialect.STOP_TOKEN_ID, np.array([news.finish.stop_token], np.int32)))
+    return tensors
+
+
+def _logprobs(news: News) -> Tensors:
+    tensors: Tensors = [(dialect.LOGPROBS, np.array([one.chosen for one in news.logprobs], np.float32))]
+    if news.logprobs[0].top_ids:
+        tensors.append((dialect.TOP_IDS, np.array([one.top_ids for one in news.logprobs], np.int32)))
+        tensors.append((dialect.TOP_LOGPROBS, np.array([one.top_logprobs for one in news.logprobs], np.float32)))
+    return tensors
+
+
+def _prompt(rows: LogprobRows) -> Tensors:
+    """Put a row in front for the prompt's first id, of which nothing is known."""
+    alternatives = rows.top_ids.shape[1]
+    tensors: Tensors = [(dialect.PROMPT_LOGPROBS, np.append(np.float32(np.nan), rows.chosen).astype(np.float32))]
+    tensors.append((dialect.PROMPT_RANKS, np.append(0, rows.ranks).astype(np.int32)))
+    if alternatives:
+        unknown_ids = np.full((1, alternatives), -1, np.int32)
+        unknown = np.full((1, alternatives), np.nan, np.float32)
+        tensors.append((dialect.PROMPT_TOP_IDS, np.vstack([unknown_ids, rows.top_ids]).astype(np.int32)))
+        tensors.append((dialect.PROMPT_TOP_LOGPROBS, np.vstack([unknown, rows.top_logprobs]).astype(np.float32)))
+    return tensors

@@ -1,0 +1,116 @@
+"""Reads a model's `config.json` into an Architecture, and refuses what the graph could not compute exactly.
+
+A field that would change the result and is not understood is an error here, never ignored: an engine that answers with
+slightly wrong numbers is worse than one that does not start.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from conch_runtime_cpu.errors import UnusableModel
+from conch_runtime_cpu.graphs.config_json import read_config
+
+SUPPORTED = ("LlamaForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM")
+_PLAIN_ROPE = (None, "default")
+_DEFAULT_THETA = 10_000.0
+_HEAD_DIM_MULTIPLE = 16  # what onnxruntime's rotary attention takes
+
+T = TypeVar("T", int, float)
+
+
+@dataclass(frozen=True, slots=True)
+class Architecture:
+    """The shape of a decoder-only transformer with rotary positions and grouped-query attention."""
+
+    name: str
+    layers: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    vocabulary: int
+    context: int
+    rope_theta: float
+    norm_epsilon: float
+    tied_embeddings: bool
+
+    @property
+    def kv_bytes_per_sequence(self) -> int:
+        """Return the memory that the keys and values of one full-length sequence take."""
+        return 2 * 4 * self.layers * self.kv_heads * self.head_dim * self.context
+
+
+def read_architecture(folder: Path) -> Architecture:
+    """Read `config.json` of a Hugging Face folder; raises UnusableModel."""
+    return parse_architecture(read_config(folder))
+
+
+def parse_architecture(config: Mapping[str, object]) -> Architecture:
+    """Return the architecture that a parsed `config.json` describes; raises UnusableModel."""
+    name = _name(config)
+    _refuse_variants(config)
+    heads = _number(config, "num_attention_heads", int)
+    kv_heads = _number(config, "num_key_value_heads", int, default=heads)
+    head_dim = _number(config, "head_dim", int, default=_number(config, "hidden_size", int) // heads)
+    if heads % kv_heads:
+        raise UnusableModel(f"num_attention_heads ({heads}) must be a multiple of num_key_value_heads ({kv_heads}).")
+    if head_dim % _HEAD_DIM_MULTIPLE:
+        raise UnusableModel(f"head_dim must be a multiple of {_HEAD_DIM_MULTIPLE}; found {head_dim}.")
+    return Architecture(
+        name=name,
+        layers=_number(config, "num_hidden_layers", int),
+        heads=heads,
+        kv_heads=kv_heads,
+        head_dim=head_dim,
+        vocabulary=_number(config, "vocab_size", int),
+        context=_number(config, "max_position_embeddings", int),
+        rope_theta=_rope_theta(config),
+        norm_epsilon=_number(config, "rms_norm_eps", float),
+        tied_embeddings=bool(config.get("tie_word_embeddings", False)),
+    )
+
+
+def _name(config: Mapping[str, object]) -> str:
+    names = config.get("architectures")
+    name = names[0] if isinstance(names, list) and names else None
+    if name not in SUPPORTED:
+        raise UnusableModel(f"The cpu runtime serves {', '.join(SUPPORTED)}; this model's architecture is {name}.")
+    return str(name)
+
+
+def _refuse_variants(config: Mapping[str, object]) -> None:
+    if config.get("hidden_act", "silu") != "silu":
+        raise UnusableModel(f"hidden_act must be silu; this model has {config['hidden_act']}.")
+    if config.get("quantization_config"):
+        raise UnusableModel("The weights are quantized already; give the cpu runtime the original weights.")
+    if config.get("use_sliding_window") and config.get("sliding_window"):
+        raise UnusableModel("Sliding-window attention is not supported.")
+    layer_types = config.get("layer_types")
+    if isinstance(layer_types, list) and set(layer_types) - {"full_attention"}:
+        raise UnusableModel(f"layer_types must all be full_attention; found {sorted(set(map(str, layer_types)))}.")
+    if config.get("partial_rotary_factor", 1.0) != 1.0:
+        raise UnusableModel("A partial_rotary_factor other than 1 is not supported.")
+
+
+def _rope_theta(config: Mapping[str, object]) -> float:
+    # Newer files say rope_parameters, older ones rope_theta beside rope_scaling; some say both.
+    for field in ("rope_parameters", "rope_scaling"):
+        rope = config.get(field)
+        if isinstance(rope, dict):
+            kind = rope.get("rope_type", rope.get("type"))
+            if kind not in _PLAIN_ROPE:
+                raise UnusableModel(f"Rope scaling of type {kind} ({field}) is not supported; only default is.")
+    parameters = config.get("rope_parameters")
+    if isinstance(parameters, dict) and "rope_theta" in parameters:
+        return _number(parameters, "rope_theta", float)
+    return _number(config, "rope_theta", float, default=_DEFAULT_THETA)
+
+
+def _number(config: Mapping[str, object], field: str, kind: type[T], *, default: T | None = None) -> T:
+    value = config.get(field)
+    if value is None and default is not None:
+        return default
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value <= 0:
+        raise UnusableModel(f"config.json: {field} must be a positive number; found {value!r}.")
+    return kind(value)

@@ -1,0 +1,185 @@
+"""Builds the ONNX graph of a decoder from its weights.
+
+One graph serves prefill and decoding. Keys and values live in full-length buffers that `past` and `present` share.
+
+| input      | type, shape         | meaning                                                                  |
+|------------|---------------------|--------------------------------------------------------------------------|
+| input_ids  | INT64 [B, S]        | the new tokens of each row                                               |
+| seqlens_k  | INT32 [B]           | tokens in the row after this call, less one                              |
+| total_len  | INT32 [1]           | the longest row after this call                                          |
+| keep       | INT64 [B, K, 1]     | the positions among S whose logits are wanted                            |
+| past.L.k/v | FP32 [B, KV, MAX, D]| keys and values of layer L; `present.L.k/v` are bound to the same memory |
+
+The output `logits` is FP32 [B, K, V].
+"""
+
+from collections.abc import Sequence
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+from onnx import ModelProto, TensorProto, ValueInfoProto, helper
+
+from conch_runtime_cpu.graphs.decoder_architecture import Architecture
+from conch_runtime_cpu.graphs.nodes import Nodes
+from conch_runtime_cpu.graphs.quantization import BLOCK, Quantization, quantize
+from conch_runtime_cpu.graphs.weights import Weights
+
+
+def kv_names(prefix: str, layers: int) -> list[str]:
+    """Return the names of the key and value tensors, `past` or `present`, in order."""
+    return [f"{prefix}.{layer}.{part}" for layer, part in product(range(layers), "kv")]
+
+
+def build_graph(architecture: Architecture, weights: Weights, quantization: Quantization) -> ModelProto:
+    """Return the model as ONNX; raises UnusableModel when a tensor is missing."""
+    return _DecoderGraph(architecture, weights, quantization).build()
+
+
+class _DecoderGraph:
+    def __init__(self, architecture: Architecture, weights: Weights, quantization: Quantization) -> None:
+        self._shape = architecture
+        self._weights = weights
+        self._bits = quantization.bits
+        self._draw = Nodes()
+
+    def build(self) -> ModelProto:
+        shape = self._shape
+        self._rotary_tables()
+        embedding = self._draw.constant("embedding", self._weights["model.embed_tokens.weight"])
+        hidden = self._draw.node("Gather", [embedding, "input_ids"])
+        residual: str | None = None
+        for layer in range(shape.layers):
+            hidden, residual = self._layer(layer, hidden, residual)
+        normed, _ = self._norm("model.norm", hidden, residual)
+        kept = self._draw.node("GatherND", [normed, "keep"], batch_dims=1)
+        self._head(kept, embedding)
+        return self._draw.model("decoder", self._inputs(), self._outputs())
+
+    def _layer(self, layer: int, hidden: str, residual: str | None) -> tuple[str, str]:
+        prefix = f"model.layers.{layer}"
+        normed, residual = self._norm(f"{prefix}.input_layernorm", hidden, residual)
+        attended = self._attention(layer, normed)
+        normed, residual = self._norm(f"{prefix}.post_attention_layernorm", attended, residual)
+        return self._mlp(prefix, normed), residual
+
+    def _norm(self, name: str, hidden: str, residual: str | None) -> tuple[str, str]:
+        """Add to the residual and normalise; return both."""
+        weight = self._draw.constant(name, self._weights[f"{name}.weight"])
+        epsilon = self._shape.norm_epsilon
+        if residual is None:
+            return self._draw.node("SimplifiedLayerNormalization", [hidden, weight], epsilon=epsilon, axis=-1), hidden
+        normed, added = f"{name}.normed", f"{name}.sum"
+        outputs = [normed, "", "", added]
+        self._draw.add("SkipSimplifiedLayerNormalization", [residual, hidden, weight], outputs, epsilon=epsilon)
+        return normed, added
+
+    def _attention(self, layer: int, hidden: str) -> str:
+        shape = self._shape
+        prefix = f"model.layers.{layer}.self_attn"
+        past = [f"past.{layer}.k", f"past.{layer}.v"]
+        present = [f"present.{layer}.k", f"present.{layer}.v"]
+        attended = f"{prefix}.attended"
+        self._draw.add(
+            "GroupQueryAttention",
+            [*self._queries_keys_values(prefix, hidden), *past, "seqlens_k", "total_len", "cos", "sin"],
+            [attended, *present],
+            num_heads=shape.heads,
+            kv_num_heads=shape.kv_heads,
+            do_rotary=1,
+            rotary_interleaved=0,
+            scale=float(shape.head_dim**-0.5),
+        )
+        return self._linear(f"{prefix}.o_proj", [f"{prefix}.o_proj"], attended)
+
+    def _queries_keys_values(self, prefix: str, hidden: str) -> list[str]:
+        names = [f"{prefix}.{part}_proj" for part in "qkv"]
+        if f"{prefix}.q_norm.weight" not in self._weights:
+            return [self._linear(f"{prefix}.qkv", names, hidden), "", ""]
+        queries, keys, values = (self._linear(name, [name], hidden) for name in names)
+        return [
+            self._norm_heads(f"{prefix}.q_norm", queries, self._shape.heads),
+            self._norm_heads(f"{prefix}.k_norm", keys, self._shape.kv_heads),
+            values,
+        ]
+
+    def _norm_heads(self, name: str, projected: str, heads: int) -> str:
+        dim = self._shape.head_dim
+        split = self._draw.constant(f"{name}.split", np.array([0, 0, heads, dim], np.int64))
+        join = self._draw.constant(f"{name}.join", np.array([0, 0, heads * dim], np.int64))
+        weight = self._draw.constant(name, self._weights[f"{name}.weight"])
+        by_head = self._draw.node("Reshape", [projected, split])
+        normed = self._draw.node(
+            "SimplifiedLayerNormalization", [by_head, weight], epsilon=self._shape.norm_epsilon, axis=-1
+        )
+        return self._draw.node("Reshape", [normed, join])
+
+    def _mlp(self, prefix: str, hidden: str) -> str:
+        gate = self._linear(f"{prefix}.gate", [f"{prefix}.mlp.gate_proj"], hidden)
+        up = self._linear(f"{prefix}.up", [f"{prefix}.mlp.up_proj"], hidden)
+        activated = self._draw.node("Mul", [gate, self._draw.node("Sigmoid", [gate])])
+        return self._linear(f"{prefix}.down", [f"{prefix}.mlp.down_proj"], self._draw.node("Mul", [activated, up]))
+
+    def _head(self, kept: str, embedding: str) -> None:
+        if "lm_head.weight" in self._weights and not self._shape.tied_embeddings:
+            matrix = self._weights["lm_head.weight"].T
+        elif self._bits < 32:
+            matrix = self._weights["model.embed_tokens.weight"].T
+        else:
+            transposed = self._draw.node("Transpose", [embedding], perm=[1, 0])
+            self._draw.add("MatMul", [kept, transposed], ["logits"])
+            return
+        self._multiply("lm_head", kept, matrix, "logits")
+
+    def _linear(self, name: str, modules: Sequence[str], hidden: str) -> str:
+        """Multiply by the weights of one or more modules side by side, and add their biases."""
+        matrix = np.concatenate([self._weights[f"{module}.weight"] for module in modules]).T
+        product_ = self._multiply(name, hidden, matrix, f"{name}.product")
+        if f"{modules[0]}.bias" not in self._weights:
+            return product_
+        bias = np.concatenate([self._weights[f"{module}.bias"] for module in modules])
+        return self._draw.node("Add", [product_, self._draw.constant(f"{name}.bias", bias)])
+
+    def _multiply(self, name: str, hidden: str, matrix: NDArray[np.float32], output: str) -> str:
+        if self._bits == 32:
+            self._draw.add("MatMul", [hidden, self._draw.constant(f"{name}.weight", matrix)], [output])
+            return output
+        held = quantize(matrix, self._bits)
+        packed = self._draw.constant(f"{name}.packed", held.packed)
+        scales = self._draw.constant(f"{name}.scales", held.scales)
+        self._draw.add(
+            "MatMulNBits",
+            [hidden, packed, scales],
+            [output],
+            K=held.inputs,
+            N=held.outputs,
+            bits=held.bits,
+            block_size=BLOCK,
+            accuracy_level=4,
+        )
+        return output
+
+    def _rotary_tables(self) -> None:
+        shape = self._shape
+        frequencies = shape.rope_theta ** (-np.arange(0, shape.head_dim, 2) / shape.head_dim)
+        angles = np.outer(np.arange(shape.context), frequencies)
+        self._draw.constant("cos", np.cos(angles).astype(np.float32))
+        self._draw.constant("sin", np.sin(angles).astype(np.float32))
+
+    def _inputs(self) -> list[ValueInfoProto]:
+        return [
+            helper.make_tensor_value_info("input_ids", TensorProto.INT64, ["B", "S"]),
+            helper.make_tensor_value_info("seqlens_k", TensorProto.INT32, ["B"]),
+            helper.make_tensor_value_info("total_len", TensorProto.INT32, [1]),
+            helper.make_tensor_value_info("keep", TensorProto.INT64, ["B", "K", 1]),
+            *self._kv("past"),
+        ]
+
+    def _outputs(self) -> list[ValueInfoProto]:
+        logits = helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["B", "K", self._shape.vocabulary])
+        return [logits, *self._kv("present")]
+
+    def _kv(self, prefix: str) -> list[ValueInfoProto]:
+        dims: list[str | int | None] = ["B", self._shape.kv_heads, "MAX", self._shape.head_dim]
+        names = kv_names(prefix, self._shape.layers)
+        return [helper.make_tensor_value_info(name, TensorProto.FLOAT, dims) for name in names]

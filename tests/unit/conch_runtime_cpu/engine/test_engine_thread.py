@@ -1,0 +1,135 @@
+"""The engine with its threads, on a model in memory; every wait ends with an event, never with a sleep."""
+
+from collections.abc import Callable
+from queue import SimpleQueue
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from conch_contracts.messages.generation import SamplingParameters
+from conch_runtime_cpu.engine.engine_thread import Engine
+from conch_runtime_cpu.engine.outbox import News
+from conch_runtime_cpu.engine.scheduler import FinishReason, Scheduler
+from conch_runtime_cpu.errors import ChannelClosed, EngineStopped
+from conch_runtime_cpu.requests import GenerationRequest
+
+WAIT_S = 60.0
+
+
+class ConstantModel:
+    """Always predicts token 1; fails on token 9."""
+
+    def __init__(self, slots: int = 4) -> None:
+        self.slots = slots
+        self.vocabulary = 10
+        self.logits = np.zeros((slots, 10), np.float32)
+        self.logits[:, 1] = 1
+
+    def decode(self, tokens: list[int], lengths: list[int]) -> None:
+        return None
+
+    def prefill(self, row: int, ids: NDArray[np.int64], start: int) -> None:
+        if 9 in ids:
+            raise ZeroDivisionError("a broken model")
+
+    def prefill_keeping_all(self, row: int, ids: NDArray[np.int64], start: int) -> NDArray[np.float32]:
+        raise NotImplementedError
+
+    def move(self, source: int, target: int, length: int) -> None:
+        return None
+
+
+class RecordingChannel:
+    """Keeps what it was sent, and checks that nobody uses it after the final message."""
+
+    def __init__(self, gone: Callable[[], bool] = lambda: False, *, closed: bool = False) -> None:
+        self.news: SimpleQueue[News] = SimpleQueue()
+        self.misused = False
+        self._gone = gone
+        self._closed = closed
+        self._final = False
+
+    def send(self, news: News) -> None:
+        self.misused = self.misused or self._final
+        self._final = news.final
+        self.news.put(news)
+        if self._closed:
+            raise ChannelClosed("gone")
+
+    def cancelled(self) -> bool:
+        self.misused = self.misused or self._final
+        return self._gone()
+
+    def wait_final(self) -> tuple[list[int], News]:
+        tokens: list[int] = []
+        while not (news := self.news.get(timeout=WAIT_S)).final:
+            tokens += news.tokens
+        return tokens + news.tokens, news
+
+
+def _request(max_tokens: int, prompt: tuple[int, ...] = (1,)) -> GenerationRequest:
+    sampling = SamplingParameters(max_tokens=max_tokens, temperature=0.0)
+    return GenerationRequest(np.array(prompt, np.int64), sampling, seed=0)
+
+
+@pytest.fixture
+def engine() -> Engine:
+    made = Engine(Scheduler(ConstantModel()))
+    made.start()
+    return made
+
+
+def test_an_answer_arrives_whole_and_the_channel_is_left_alone_afterwards(engine: Engine) -> None:
+    channels = [RecordingChannel() for _ in range(20)]
+    for count, channel in enumerate(channels, 1):
+        engine.submit(_request(count), channel)
+    for count, channel in enumerate(channels, 1):
+        tokens, news = channel.wait_final()
+        assert tokens == [1] * count
+        assert news.finish is not None
+        assert news.finish.reason is FinishReason.LENGTH
+    engine.stop()
+    assert not any(channel.misused for channel in channels)
+
+
+def test_a_client_that_has_gone_ends_its_request(engine: Engine) -> None:
+    channel = RecordingChannel(lambda: True)
+    engine.submit(_request(10**9), channel)
+    _, news = channel.wait_final()
+    assert news.finish is not None
+    assert news.finish.reason is FinishReason.CANCELLED
+    engine.stop()
+    assert not channel.misused
+
+
+def test_a_closed_channel_ends_its_request_and_no_other(engine: Engine) -> None:
+    closed, other = RecordingChannel(closed=True), RecordingChannel()
+    engine.submit(_request(10**9), closed)
+    closed.news.get(timeout=WAIT_S)
+    engine.submit(_request(3), other)
+    assert other.wait_final()[0] == [1, 1, 1]
+    engine.stop()
+    assert closed.news.empty()
+
+
+def test_a_crash_answers_everyone_and_refuses_what_comes_later(engine: Engine) -> None:
+    channels = [RecordingChannel(), RecordingChannel()]
+    engine.submit(_request(10**9), channels[0])
+    channels[0].news.get(timeout=WAIT_S)
+    engine.submit(_request(1, prompt=(9,)), channels[1])
+    for channel in channels:
+        _, news = channel.wait_final()
+        assert news.error == "The engine has stopped accepting requests: it has crashed."
+    with pytest.raises(EngineStopped, match="it has crashed"):
+        engine.submit(_request(1), RecordingChannel())
+    engine.stop()
+
+
+def test_stopping_answers_what_is_left(engine: Engine) -> None:
+    channel = RecordingChannel()
+    engine.submit(_request(10**9), channel)
+    channel.news.get(timeout=WAIT_S)
+    engine.stop()
+    _, news = channel.wait_final()
+    assert news.error == "The engine has stopped accepting requests: it is ending."
