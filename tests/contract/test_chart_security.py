@@ -7,8 +7,8 @@ import pytest
 import yaml
 
 from conch_contracts import names
-from conch_operator.kubernetes.kinds import CHILDREN, Kind
-from conch_operator.kubernetes.pools import POOL_KINDS
+from conch_operator.kubernetes.api.kinds import CHILDREN, Kind
+from conch_operator.kubernetes.worker_pools import POOL_KINDS
 from generate.crd import crd_text
 from generate.helm import Helm
 from testkit import chart

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 from openai import DefaultHttpxClient, OpenAI
 
-from conch_operator.contracts import BATCHES_IN_FLIGHT
+from conch_operator.routes.engine_contract import BATCHES_IN_FLIGHT
 from testkit.asking import Answered, post
 from testkit.conch import EXAMPLE, ConchUp, wait_until
 

@@ -25,24 +25,24 @@ from conch_kit.service.serve import run, serve
 from conch_kit.settings import StartupError, load, redacted
 from conch_kit.triton.client import TritonClient
 from conch_kit.triton.http_client import TritonHttp
-from conch_operator.handlers import Ears, watching
-from conch_operator.kubernetes.agents import Agents
-from conch_operator.kubernetes.api import KubernetesApi, NotLeading
-from conch_operator.kubernetes.backoff import Attempts
+from conch_operator.kubernetes.api.backoff import Attempts
+from conch_operator.kubernetes.api.client import KubernetesApi, NotLeading
+from conch_operator.kubernetes.api.kinds import children_of
+from conch_operator.kubernetes.api.lease import Leadership
 from conch_operator.kubernetes.engines import KubernetesEngines
-from conch_operator.kubernetes.kinds import children_of
-from conch_operator.kubernetes.lease import Leadership
-from conch_operator.kubernetes.pools import WorkerPools
+from conch_operator.kubernetes.leader_loop import Parts, Work
+from conch_operator.kubernetes.pods.agent_client import Agents
 from conch_operator.kubernetes.sources import AgentSources
-from conch_operator.kubernetes.telling import Telling
-from conch_operator.kubernetes.watch_health import WatchHealth
-from conch_operator.kubernetes.work import Parts, Work
+from conch_operator.kubernetes.status_writer import Telling
+from conch_operator.kubernetes.watch.handlers import Ears, watching
+from conch_operator.kubernetes.watch.health import WatchHealth
+from conch_operator.kubernetes.worker_pools import WorkerPools
 from conch_operator.metrics import OperatorMetrics
-from conch_operator.plan import plan_workloads
-from conch_operator.probe import ON_CLUSTER, Prober
-from conch_operator.reconcile import Ports, Reconciler
+from conch_operator.probe.prober import ON_CLUSTER, Prober
+from conch_operator.probe.triton_request import TritonAsker
+from conch_operator.reconcile.plan import plan_workloads
+from conch_operator.reconcile.round import Ports, Reconciler
 from conch_operator.settings import OperatorSettings, ReleaseFile, read_release
-from conch_operator.triton_probe import TritonAsker
 
 log = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from conch_contracts.conditions import ConditionStatus, ConditionType
 from conch_kit.metrics import DURATION_BUCKETS
-from conch_operator.status import Statuses
+from conch_operator.reconcile.status import Statuses
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from conch_contracts.dialects.encoder import LOGITS
 from conch_contracts.messages.encoding import EncodeRequest, EncoderTarget, Row, Task
 from conch_contracts.names import ENCODE_PATH, EngineAddress, workers_key
 from conch_contracts.records import Activation
-from conch_operator.triton_repository import CpuModel, render_cpu_repository
+from conch_operator.triton.cpu_repository import CpuModel, render_cpu_repository
 from testkit.asking import post
 from testkit.conch import ROOT, wait_until
 from testkit.embed_worker import EmbedWorker

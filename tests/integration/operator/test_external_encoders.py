@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from conch_contracts.dialects.encoder import LOGITS
-from conch_operator.triton_repository import CpuModel, render_cpu_repository
+from conch_operator.triton.cpu_repository import CpuModel, render_cpu_repository
 from testkit.asking import post
 from testkit.conch import ROOT, ConchUp
 from testkit.servers.triton import RunningTriton, triton_server, write_repository

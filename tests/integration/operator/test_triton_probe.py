@@ -8,8 +8,8 @@ from conch_contracts.names import EngineAddress
 from conch_contracts.records import Dialect
 from conch_kit.triton.client import TritonClient
 from conch_kit.triton.http_client import TritonHttp
-from conch_operator.probe import NoAnswer, Target
-from conch_operator.triton_probe import TritonAsker
+from conch_operator.probe.prober import NoAnswer, Target
+from conch_operator.probe.triton_request import TritonAsker
 from testkit.dialects import ALL, StandIn, dialects_server
 from testkit.servers.triton import RunningTriton
 

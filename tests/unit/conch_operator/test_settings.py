@@ -4,7 +4,7 @@ import pytest
 import yaml
 
 from conch_kit.settings import SettingsError
-from conch_operator.resources.pool import PoolPlace, make_pool
+from conch_operator.resources.worker_pool import PoolPlace, make_pool
 from conch_operator.settings import read_release
 
 _CHART = Path(__file__).parents[2] / "contract" / "chart" / "golden"

@@ -9,10 +9,10 @@ import uvicorn
 from conch_kit import logs
 from conch_kit.settings import StartupError, load
 from conch_operator.agent.app import make_app
-from conch_operator.agent.folder import Folder
-from conch_operator.agent.hold import Hold
+from conch_operator.agent.model_folder import Folder
 from conch_operator.agent.settings import AgentSettings
-from conch_operator.source import FolderNeeds
+from conch_operator.agent.termination import Hold
+from conch_operator.model_folder.reader import FolderNeeds
 
 
 def main() -> int:

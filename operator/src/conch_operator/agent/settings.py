@@ -5,7 +5,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from conch_contracts.names import AGENT_PORT
-from conch_operator.agent.hold import LONGEST_HOLD_S
+from conch_operator.agent.termination import LONGEST_HOLD_S
 
 
 class AgentSettings(BaseModel):

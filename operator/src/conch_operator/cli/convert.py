@@ -6,7 +6,7 @@ from pathlib import Path
 
 import yaml
 
-from conch_operator.cli.models import parse_conversion, read_model_config
+from conch_operator.cli.input_files import parse_conversion, read_model_config
 
 
 def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

@@ -25,7 +25,7 @@ def main() -> int:
 
 def _run() -> int:
     with _ended_by_ctrl_c():  # imported here because that takes a second
-        from conch_operator.cli import cluster, convert, status, up, validate
+        from conch_operator.cli import convert, operator_command, status, up, validate
         from conch_operator.cli.errors import CommandError
 
     parser = argparse.ArgumentParser(prog="conch", description="Serve models behind an OpenAI-compatible API.")
@@ -35,7 +35,7 @@ def _run() -> int:
     validate.add(commands)
     convert.add(commands)
     status.add(commands)
-    cluster.add(commands)
+    operator_command.add(commands)
     arguments = parser.parse_args()
     try:
         result: int = arguments.run(arguments)

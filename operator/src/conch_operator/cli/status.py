@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from conch_contracts.conditions import ConditionStatus, ConditionType
-from conch_operator.local.last_words import one_line
-from conch_operator.local.report import Report, read_report
+from conch_operator.local.exit_cause import one_line
 from conch_operator.local.state_folder import StateFolder
-from conch_operator.status import ModelStatus
+from conch_operator.local.status_file import Report, read_report
+from conch_operator.reconcile.status import ModelStatus
 
 DEFAULT_STATE = Path(".conch")
 

@@ -13,21 +13,21 @@ from pathlib import Path
 from conch_contracts.names import GATEWAY_PORT
 from conch_kit import logs
 from conch_operator.cli.errors import CommandError, UsageError
-from conch_operator.cli.models import load_models
+from conch_operator.cli.input_files import load_models
 from conch_operator.cli.status import DEFAULT_STATE
-from conch_operator.local.desired import DesiredModels, InvalidFiles
+from conch_operator.local.console import Progress
 from conch_operator.local.engines import EngineServer
+from conch_operator.local.model_files import DesiredModels, InvalidFiles
 from conch_operator.local.ports import CannotListen, check_free, free_ports
-from conch_operator.local.progress import Progress
 from conch_operator.local.redis_binary import RedisBinaryMissing, find
 from conch_operator.local.services import ServiceOptions
 from conch_operator.local.session import GatewayRefused, Session, SessionOptions
 from conch_operator.local.state_folder import StateFolder, StateInUse, StateUnusable
 from conch_operator.local.tritonserver import TritonUnavailable, find_triton
 from conch_operator.local.welcome import Caller
-from conch_operator.manifests import Manifest
-from conch_operator.plan import is_served
-from conch_operator.source import read_source
+from conch_operator.manifests.yaml_files import Manifest
+from conch_operator.model_folder.reader import read_source
+from conch_operator.reconcile.plan import is_served
 from conch_operator.state import SourceFault
 
 LOG_LEVELS = ("CRITICAL", "FATAL", "ERROR", "WARNING", "INFO", "DEBUG", "NOTSET")

@@ -24,9 +24,9 @@ from botocore.session import Session
 
 from conch_contracts.conditions import Reason
 from conch_contracts.spec.source import S3Source
-from conch_operator.download.addresses import ForbiddenAddress
 from conch_operator.download.errors import DownloadError
-from conch_operator.download.remote import Algorithm, Checksum, Listing, RemoteFile, append
+from conch_operator.download.forbidden_addresses import ForbiddenAddress
+from conch_operator.download.remote_source import Algorithm, Checksum, Listing, RemoteFile, append
 
 _CHUNK = 1024 * 1024
 _DENIED = frozenset({"AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken"})

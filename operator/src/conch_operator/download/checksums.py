@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from conch_operator.download.remote import Algorithm, Checksum
+from conch_operator.download.remote_source import Algorithm, Checksum
 
 _CHUNK = 4 * 1024 * 1024
 

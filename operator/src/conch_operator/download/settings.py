@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, Json
 
 from conch_contracts.spec.source import SourceSpec
-from conch_operator.download.selection import Selection
+from conch_operator.download.file_selection import Selection
 
 
 class DownloadProcessSettings(BaseModel):

@@ -9,17 +9,25 @@ from datetime import UTC, datetime
 from conch_contracts.conditions import Reason
 from conch_contracts.names import MODEL_LABEL, SERVING_GATE, ModelId
 from conch_contracts.spec.source import CLIMBS
-from conch_operator.kubernetes.agents import Agents, AgentUnavailable
-from conch_operator.kubernetes.api import ApiError, KubernetesApi
-from conch_operator.kubernetes.children import Children, Key, Refused, key_of
-from conch_operator.kubernetes.kinds import CONFIG_MAP, DEPLOYMENT, NETWORK_POLICY, POD, Object, children_of, kind_of
-from conch_operator.kubernetes.pod_events import PodEvents
-from conch_operator.kubernetes.pod_refusals import PodRefusals
-from conch_operator.kubernetes.pods import agent_host, pod_fault, pod_name, read_engine, serves
-from conch_operator.plan import Plan
-from conch_operator.resources.images import NotSupported
-from conch_operator.resources.model import make_engine_objects
-from conch_operator.resources.reader import make_readers, pods_of
+from conch_operator.kubernetes.api.client import ApiError, KubernetesApi
+from conch_operator.kubernetes.api.kinds import (
+    CONFIG_MAP,
+    DEPLOYMENT,
+    NETWORK_POLICY,
+    POD,
+    Object,
+    children_of,
+    kind_of,
+)
+from conch_operator.kubernetes.api.owned_objects import Children, Key, Refused, key_of
+from conch_operator.kubernetes.pods.agent_client import Agents, AgentUnavailable
+from conch_operator.kubernetes.pods.creation_failures import PodRefusals
+from conch_operator.kubernetes.pods.pod_events import PodEvents
+from conch_operator.kubernetes.pods.pod_status import agent_host, pod_fault, pod_name, read_engine, serves
+from conch_operator.reconcile.plan import Plan
+from conch_operator.resources.engine_image import NotSupported
+from conch_operator.resources.model_objects import make_engine_objects
+from conch_operator.resources.source_reader import make_readers, pods_of
 from conch_operator.settings import EngineSettings
 from conch_operator.state import ClusterEngine, DesiredModel, EngineName, Fault
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from conch_contracts.names import Digest, EngineAddress, ModelId
-from conch_operator.local.guard import remove_shared_memory
+from conch_operator.local.orphan_guard import remove_shared_memory
 from conch_operator.local.ports import free_ports
 from conch_operator.local.processes import Command, Keeping, Kept, LaunchError, Nursery
 from conch_operator.local.state_folder import StateFolder
@@ -17,9 +17,9 @@ from conch_operator.local.tritonserver import (
     triton_arguments,
     triton_environment,
 )
-from conch_operator.plan import Plan
+from conch_operator.reconcile.plan import Plan
 from conch_operator.state import ClusterEngine, EngineComponent, EngineName, Fault
-from conch_operator.triton_repository import CpuModel, render_cpu_repository
+from conch_operator.triton.cpu_repository import CpuModel, render_cpu_repository
 
 LONGEST_PAUSE_S = 30.0
 """Between two starts of an engine that ends again and again, a model that cannot be loaded for instance."""

@@ -17,8 +17,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from conch_operator.local import guard, launch
-from conch_operator.local.last_words import last_words
+from conch_operator.local import launch_with_parent, orphan_guard
+from conch_operator.local.exit_cause import last_words
 from conch_operator.state import EnginePhase
 
 _FIRST_PAUSE_S = 0.2
@@ -62,7 +62,7 @@ class Nursery:
 
     async def __aenter__(self) -> Self:
         self._guard = await asyncio.create_subprocess_exec(
-            *_BARE_PYTHON, guard.__file__, stdin=asyncio.subprocess.PIPE, start_new_session=True
+            *_BARE_PYTHON, orphan_guard.__file__, stdin=asyncio.subprocess.PIPE, start_new_session=True
         )
         await self._tasks.__aenter__()
         return self
@@ -92,7 +92,7 @@ class Nursery:
         """Start a command in its own process group."""
         with command.log.open("ab") as log:
             process = await asyncio.create_subprocess_exec(
-                *(*_BARE_PYTHON, launch.__file__, str(os.getpid()), *command.arguments),
+                *(*_BARE_PYTHON, launch_with_parent.__file__, str(os.getpid()), *command.arguments),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -104,7 +104,7 @@ class Nursery:
 
     def bury(self, process: asyncio.subprocess.Process) -> None:
         """Kill what is left of an ended process's group."""
-        guard.kill_group(process.pid)
+        orphan_guard.kill_group(process.pid)
         self._tell(f"-{process.pid}")
 
     def _tell(self, line: str) -> None:
@@ -149,7 +149,7 @@ class Kept:
     def break_off(self) -> None:
         """Kill the running process; it is started again like one that ended by itself."""
         if self.pid is not None:
-            guard.kill_group(self.pid)
+            orphan_guard.kill_group(self.pid)
 
     async def stopped(self) -> None:
         """Wait until it has ended."""

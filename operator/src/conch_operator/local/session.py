@@ -20,19 +20,19 @@ from conch_kit.registry.reader import RegistryReader
 from conch_kit.registry.writer import RegistryWriter
 from conch_kit.triton.client import TritonClient
 from conch_kit.triton.http_client import TritonHttp
-from conch_operator.local.desired import DesiredModels
+from conch_operator.local.console import Progress
 from conch_operator.local.downloads import DownloadedSources, Downloads
 from conch_operator.local.engines import EngineServer, LocalEngines
+from conch_operator.local.model_files import DesiredModels
 from conch_operator.local.processes import Nursery
-from conch_operator.local.progress import Progress
-from conch_operator.local.report import write_report
 from conch_operator.local.services import GATEWAY, REDIS, ServiceOptions, Services
 from conch_operator.local.state_folder import StateFolder
-from conch_operator.plan import plan_processes
-from conch_operator.probe import Prober
-from conch_operator.reconcile import Ports, Reconciler
-from conch_operator.status import Statuses
-from conch_operator.triton_probe import TritonAsker
+from conch_operator.local.status_file import write_report
+from conch_operator.probe.prober import Prober
+from conch_operator.probe.triton_request import TritonAsker
+from conch_operator.reconcile.plan import plan_processes
+from conch_operator.reconcile.round import Ports, Reconciler
+from conch_operator.reconcile.status import Statuses
 
 _STARTING_ROUND_S = 0.1
 _ROUND_S = 1.0

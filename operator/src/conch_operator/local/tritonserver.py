@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from conch_operator.triton_options import KEEPALIVE
+from conch_operator.triton.server_options import KEEPALIVE
 
 _LOOPBACK = "127.0.0.1"
 _STUB = "triton_python_backend_stub"

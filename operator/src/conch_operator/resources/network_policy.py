@@ -9,7 +9,7 @@ from ipaddress import IPv4Network, IPv6Network
 from typing import Any
 
 from conch_contracts.names import AGENT_PORT, TRITON_GRPC_PORT, TRITON_HTTP_PORT, TRITON_METRICS_PORT
-from conch_operator.download.addresses import FORBIDDEN, as_translated
+from conch_operator.download.forbidden_addresses import FORBIDDEN, as_translated
 from conch_operator.settings import NetworkPolicySettings
 
 Object = dict[str, Any]

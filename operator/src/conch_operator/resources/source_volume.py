@@ -13,8 +13,8 @@ from conch_contracts.modeldeployment import ModelSpec
 from conch_contracts.spec.fields import quantity_value
 from conch_contracts.spec.source import DownloadCacheSpec, SourceSpec
 from conch_kit.bundles.archive import TOKENIZER_FILES
-from conch_operator.download.place import folder_name
-from conch_operator.encoder_folder import SENTENCE_FILES
+from conch_operator.download.folder_name import folder_name
+from conch_operator.model_folder.encoder_files import SENTENCE_FILES
 
 Object = dict[str, Any]
 

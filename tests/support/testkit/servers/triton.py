@@ -12,7 +12,7 @@ from pathlib import Path
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
-from conch_operator.local.guard import kill_group, remove_shared_memory
+from conch_operator.local.orphan_guard import kill_group, remove_shared_memory
 from conch_operator.local.tritonserver import (
     TritonLaunch,
     TritonPorts,

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from conch_operator.download.checksums import matches
-from conch_operator.download.remote import Algorithm, Checksum
+from conch_operator.download.remote_source import Algorithm, Checksum
 
 DATA = b"0123456789abcdef" * 64
 

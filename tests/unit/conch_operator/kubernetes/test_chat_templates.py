@@ -3,9 +3,9 @@ from typing import Any
 import pytest
 
 from conch_contracts.conditions import Reason
-from conch_operator.kubernetes.api import ApiError
+from conch_operator.kubernetes.api.client import ApiError
+from conch_operator.kubernetes.api.kinds import Kind, Object
 from conch_operator.kubernetes.chat_templates import ChatTemplates
-from conch_operator.kubernetes.kinds import Kind, Object
 from conch_operator.state import SourceFault
 from testkit.models import desired_model
 

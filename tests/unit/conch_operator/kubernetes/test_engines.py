@@ -5,11 +5,11 @@ import pytest
 from conch_contracts.conditions import Reason
 from conch_contracts.names import SERVING_GATE
 from conch_contracts.spec.source import CLIMBS
-from conch_operator.kubernetes.agents import Agents
-from conch_operator.kubernetes.api import ApiError, KubernetesApi
+from conch_operator.kubernetes.api.client import ApiError, KubernetesApi
+from conch_operator.kubernetes.api.kinds import POD, Kind, Object
 from conch_operator.kubernetes.engines import ALONE_S, LONGEST_HOLD_S, KubernetesEngines
-from conch_operator.kubernetes.kinds import POD, Kind, Object
-from conch_operator.plan import Plan
+from conch_operator.kubernetes.pods.agent_client import Agents
+from conch_operator.reconcile.plan import Plan
 from conch_operator.settings import EngineSettings
 from conch_operator.state import EnginePhase
 from testkit.models import desired_model

@@ -4,10 +4,10 @@ import pytest
 
 from conch_contracts.conditions import Reason
 from conch_contracts.names import Digest
-from conch_operator.agent.report import FaultReport, FolderReport, SourceReport
-from conch_operator.kubernetes.agents import Agents, AgentUnavailable
-from conch_operator.kubernetes.api import KubernetesApi
-from conch_operator.kubernetes.kinds import Object
+from conch_operator.agent.folder_report import FaultReport, FolderReport, SourceReport
+from conch_operator.kubernetes.api.client import KubernetesApi
+from conch_operator.kubernetes.api.kinds import Object
+from conch_operator.kubernetes.pods.agent_client import Agents, AgentUnavailable
 from conch_operator.kubernetes.sources import AgentSources
 from conch_operator.state import DesiredModel, EngineName, SourceFacts, SourceFault
 from testkit.models import desired_model

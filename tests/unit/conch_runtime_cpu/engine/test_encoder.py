@@ -13,7 +13,7 @@ from conch_runtime_cpu.errors import InvalidRequest, UnusableModel
 from conch_runtime_cpu.graphs.encoder_architecture import parse_encoder_architecture
 from conch_runtime_cpu.settings import EncoderSettings, parse_encoder_settings
 
-MODELS = Path(__file__).parents[3] / "examples"
+MODELS = Path(__file__).parents[4] / "examples"
 CLASSIFIER, RERANKER = MODELS / "tiny-classifier", MODELS / "tiny-reranker"
 BERT = json.loads((CLASSIFIER / "config.json").read_text())
 

@@ -9,7 +9,7 @@ from conch_kit.errors import InvalidRequest
 from conch_tokenizer.text.chat_template import ChatRenderer
 from conch_tokenizer.text.model_tokenizer import ModelTokenizer
 
-GOLDEN = json.loads((Path(__file__).parents[3] / "examples" / "tiny-chat" / "golden.json").read_text())["items"]
+GOLDEN = json.loads((Path(__file__).parents[4] / "examples" / "tiny-chat" / "golden.json").read_text())["items"]
 CHATS = [item for item in GOLDEN if item.get("messages")]
 HELLO = ({"role": "user", "content": "Hello!"},)
 

@@ -1,10 +1,10 @@
 """The cpu runtime: our own Python backend model, which serves a Hugging Face folder, a language model or an encoder."""
 
 from conch_contracts.spec.runtimes import CpuEngineSpec
-from conch_operator.contracts import contract_of, encoder_output
-from conch_operator.resources.runtimes.server import RuntimeServer
+from conch_operator.resources.runtimes.runtime_server import RuntimeServer
+from conch_operator.routes.engine_contract import contract_of, encoder_output
 from conch_operator.state import DesiredModel
-from conch_operator.triton_repository import CpuModel, render_cpu_repository
+from conch_operator.triton.cpu_repository import CpuModel, render_cpu_repository
 
 CACHE = "/tmp/conch-cache"
 

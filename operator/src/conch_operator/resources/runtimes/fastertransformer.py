@@ -5,9 +5,9 @@ docs/gpt_guide.md). Responses stream, so the model is decoupled; requests are ba
 """
 
 from conch_contracts.spec.runtimes import FasterTransformerEngineSpec
-from conch_operator.contracts import contract_of
-from conch_operator.resources.runtimes.server import RuntimeServer
-from conch_operator.resources.runtimes.text import document, parameters, tensor, text
+from conch_operator.resources.runtimes.config_pbtxt import document, parameters, tensor, text
+from conch_operator.resources.runtimes.runtime_server import RuntimeServer
+from conch_operator.routes.engine_contract import contract_of
 from conch_operator.state import DesiredModel
 
 _OPTIONAL_NUMBERS = (

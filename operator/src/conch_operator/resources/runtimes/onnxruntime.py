@@ -2,9 +2,9 @@
 
 from conch_contracts.spec.engine import GPU_PREFIX, EngineSpec
 from conch_contracts.spec.runtimes import OnnxRuntimeEngineSpec
-from conch_operator.contracts import contract_of
-from conch_operator.resources.runtimes.server import RuntimeServer
-from conch_operator.resources.runtimes.text import document, parameters, text
+from conch_operator.resources.runtimes.config_pbtxt import document, parameters, text
+from conch_operator.resources.runtimes.runtime_server import RuntimeServer
+from conch_operator.routes.engine_contract import contract_of
 from conch_operator.state import DesiredModel
 
 

@@ -1,10 +1,10 @@
 """A model of Triton's Python backend that the user wrote: the folder, with its model.py, stands as version 1."""
 
 from conch_contracts.spec.runtimes import PythonEngineSpec
-from conch_operator.contracts import contract_of, encoder_output
-from conch_operator.resources.runtimes.server import RuntimeServer
+from conch_operator.resources.runtimes.runtime_server import RuntimeServer
+from conch_operator.routes.engine_contract import contract_of, encoder_output
 from conch_operator.state import DesiredModel
-from conch_operator.triton_repository import encoder_config, tokens_config
+from conch_operator.triton.cpu_repository import encoder_config, tokens_config
 
 
 def make_server(model: DesiredModel, spec: PythonEngineSpec, folder: str) -> RuntimeServer:

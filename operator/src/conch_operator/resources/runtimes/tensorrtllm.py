@@ -6,9 +6,9 @@ that is split over GPUs is one server for each of them, started by mpirun as in 
 """
 
 from conch_contracts.spec.runtimes import TensorRtLlmEngineSpec
-from conch_operator.contracts import contract_of
-from conch_operator.resources.runtimes.server import RuntimeServer
-from conch_operator.resources.runtimes.text import document, parameters, tensor, text
+from conch_operator.resources.runtimes.config_pbtxt import document, parameters, tensor, text
+from conch_operator.resources.runtimes.runtime_server import RuntimeServer
+from conch_operator.routes.engine_contract import contract_of
 from conch_operator.state import DesiredModel
 
 _SCALARS = {

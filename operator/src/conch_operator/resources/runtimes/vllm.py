@@ -7,9 +7,9 @@ engine, since vLLM starts its own processes for them.
 import json
 
 from conch_contracts.spec.runtimes import VllmEngineSpec
-from conch_operator.contracts import contract_of
-from conch_operator.resources.runtimes.server import RuntimeServer
-from conch_operator.resources.runtimes.text import document, text
+from conch_operator.resources.runtimes.config_pbtxt import document, text
+from conch_operator.resources.runtimes.runtime_server import RuntimeServer
+from conch_operator.routes.engine_contract import contract_of
 from conch_operator.state import DesiredModel
 
 _OFFLINE = {

@@ -1,0 +1,51 @@
+"""What the commands are given: ModelDeployments in YAML files, or the older JSON file."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from conch_contracts.modeldeployment import InvalidModelDeployment, parse
+from conch_operator.cli.errors import CommandError
+from conch_operator.manifests.legacy_json import Conversion, ModelConfigError, convert, place
+from conch_operator.manifests.yaml_files import Manifest, ManifestError, load
+
+
+def load_models(files: Sequence[Path], config_file: Path | None) -> tuple[tuple[Manifest, ...], tuple[str, ...]]:
+    """Return the models of all files, and warnings; raises CommandError that names every fault."""
+    try:
+        manifests = load(files)
+    except ManifestError as error:
+        raise CommandError(error.faults) from error
+    if config_file is None:
+        return manifests, ()
+    conversion = read_model_config(config_file)
+    return (*manifests, *parse_conversion(config_file, conversion)), conversion.warnings
+
+
+def read_model_config(file: Path) -> Conversion:
+    """Return what an older JSON file says; raises CommandError."""
+    try:
+        data = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise CommandError([f"{file}: no such file"]) from error
+    except json.JSONDecodeError as error:
+        raise CommandError([f"{file}:{error.lineno}:{error.colno}: broken JSON: {error.msg}"]) from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise CommandError([f"{file}: cannot be read: {error}"]) from error
+    try:
+        return convert(data)
+    except ModelConfigError as error:
+        raise CommandError([f"{file}: {error}"]) from error
+
+
+def parse_conversion(file: Path, conversion: Conversion) -> tuple[Manifest, ...]:
+    """Return the converted objects as models; raises CommandError."""
+    manifests, faults = [], []
+    for data in conversion.objects:
+        try:
+            manifests.append(Manifest(parse(data), file, 1))
+        except InvalidModelDeployment as error:
+            faults += [f"{file}: {place(data, problem)}: {problem.message}" for problem in error.problems]
+    if faults:
+        raise CommandError(faults)
+    return tuple(manifests)

@@ -1,0 +1,1 @@
+"""The API server in the few calls that the operator makes: kinds, client, Lease, and objects kept as planned."""

@@ -1,0 +1,234 @@
+"""The Kubernetes API in the few calls that the operator makes; the only module that knows its client library.
+
+Objects go in and come out as JSON. Every call has a deadline. A busy server (429) is obeyed and asked again; everything
+else that fails is an ApiError, and what it means is for the caller to say. Writes pass a guard first, so that an
+operator that has lost its Lease cannot write. A write that the server has refused or failed at fails the same way
+without being sent until its time comes, so that no caller can make a hot loop of it.
+"""
+
+import asyncio
+import json
+import random
+import re
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any, Self
+
+import aiohttp
+from kubernetes_asyncio import client, config
+from kubernetes_asyncio.client.exceptions import ApiException
+from kubernetes_asyncio.config.config_exception import ConfigException
+
+from conch_kit.settings import StartupError
+from conch_operator.kubernetes.api.backoff import Attempts
+from conch_operator.kubernetes.api.kinds import Kind, Object
+
+FIELD_MANAGER = "conch-operator"
+TIMEOUT_S = 5.0
+"""Of one call; with the time for which a Lease may be overdue, less than others wait before they take it."""
+PAGE = 500
+_BUSY = 429
+_ATTEMPTS = 4
+_LONGEST_PAUSE_S = 10.0
+_MOMENT = re.compile(r'"(lastTransitionTime|eventTime)": "[^"]*"')
+"""What differs between two attempts at one and the same write."""
+_METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+
+
+class ApiError(Exception):
+    """A call that failed; `status` is 0 when no answer came."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+    @property
+    def answered(self) -> bool:
+        """Return whether the server answered about this one call: others need not fail too."""
+        return self.status not in (0, 401, _BUSY)
+
+
+class NotLeading(Exception):
+    """A write that came after this process lost its Lease."""
+
+
+class KubernetesApi:
+    """One connection pool to one API server."""
+
+    def __init__(self, may_write: Callable[[], bool] = lambda: True, attempts: Attempts | None = None) -> None:
+        self._may_write = may_write
+        self._attempts = attempts
+        self._client: client.ApiClient | None = None
+
+    async def __aenter__(self) -> Self:
+        self._client = client.ApiClient(await _configuration())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._client is not None:
+            await self._client.close()
+
+    async def list_all(
+        self,
+        kind: Kind,
+        namespace: str | None,
+        *,
+        labels: str | None = None,
+        fields: str | None = None,
+        metadata_only: bool = False,
+    ) -> list[Object]:
+        """Return every object of a kind: a complete list, or an ApiError."""
+        found: list[Object] = []
+        query: dict[str, str] = {"limit": str(PAGE)} | ({"labelSelector": labels} if labels else {})
+        query |= {"fieldSelector": fields} if fields else {}
+        headers = {"Accept": _METADATA_ONLY} if metadata_only else {}
+        while True:
+            page = await self._call("GET", kind.path(namespace), query=query, headers=headers)
+            found += page["items"] or []  # an empty list of metadata has null
+            if not (token := page["metadata"].get("continue")):
+                return found
+            query["continue"] = token
+
+    async def get(self, kind: Kind, namespace: str, name: str) -> Object | None:
+        """Return one object; None when there is none."""
+        try:
+            return await self._call("GET", kind.path(namespace, name))
+        except ApiError as error:
+            if error.status == 404:
+                return None
+            raise
+
+    async def apply(self, kind: Kind, made: Object) -> Object:
+        """Make an object be as described, in the fields that we describe (server-side apply)."""
+        meta = made["metadata"]
+        headers = {"Content-Type": "application/apply-patch+yaml"}
+        query = {"fieldManager": FIELD_MANAGER, "force": "true"}
+        return await self._write("PATCH", kind.path(meta["namespace"], meta["name"]), made, query, headers)
+
+    async def patch(self, kind: Kind, namespace: str, name: str, change: Object, subresource: str) -> Object:
+        """Change fields of a subresource (JSON merge patch)."""
+        headers = {"Content-Type": "application/merge-patch+json"}
+        path = kind.path(namespace, name, subresource)
+        return await self._write("PATCH", path, change, {"fieldManager": FIELD_MANAGER}, headers)
+
+    async def patch_list(self, kind: Kind, namespace: str, name: str, change: Object, subresource: str) -> Object:
+        """Change fields of a subresource, lists by their keys (strategic merge patch)."""
+        headers = {"Content-Type": "application/strategic-merge-patch+json"}
+        path = kind.path(namespace, name, subresource)
+        return await self._write("PATCH", path, change, {"fieldManager": FIELD_MANAGER}, headers)
+
+    async def reset(self, kind: Kind, made: Object) -> Object:
+        """Throw away what an existing object holds beside its metadata, and put what is described in its place."""
+        meta = made["metadata"]
+        headers = {"Content-Type": "application/json-patch+json"}
+        fields = [name for name in made if name not in ("apiVersion", "kind", "metadata")]
+        change = [{"op": "add", "path": f"/{name}", "value": made[name]} for name in fields]
+        path = kind.path(meta["namespace"], meta["name"])
+        return await self._write("PATCH", path, change, {"fieldManager": FIELD_MANAGER}, headers)
+
+    async def create(self, kind: Kind, made: Object) -> Object:
+        """Make a new object."""
+        return await self._write("POST", kind.path(made["metadata"]["namespace"]), made, {}, {})
+
+    async def replace(self, kind: Kind, made: Object) -> Object:
+        """Replace an object that has not changed since it was read, by its resourceVersion."""
+        meta = made["metadata"]
+        return await self._write("PUT", kind.path(meta["namespace"], meta["name"]), made, {}, {})
+
+    async def delete(self, kind: Kind, found: Object) -> None:
+        """Delete exactly this object, not a newer one of its name; one that is gone already is no error."""
+        meta = found["metadata"]
+        body = {"propagationPolicy": "Background", "preconditions": {"uid": meta["uid"]}}
+        try:
+            await self._write("DELETE", kind.path(meta["namespace"], meta["name"]), body, {}, {})
+        except ApiError as error:
+            if error.status not in (404, 409):
+                raise
+
+    async def _write(
+        self, method: str, path: str, body: Object | list[Object], query: Mapping[str, str], headers: Mapping[str, str]
+    ) -> Object:
+        if not self._may_write():
+            raise NotLeading(f"{method} {path} was not sent: this process does not hold the Lease any more.")
+        if self._attempts is None:
+            return await self._call(method, path, body=body, query=query, headers=headers)
+        what = method, path, hash(_MOMENT.sub("", json.dumps(body, sort_keys=True)))
+        if (obstacle := self._attempts.obstacle(what)) is not None:
+            raise obstacle.with_traceback(None)  # else it would grow with each time
+        try:
+            answer = await self._call(method, path, body=body, query=query, headers=headers)
+        except ApiError as error:
+            if error.answered:
+                self._attempts.failed(what, error)
+            raise
+        self._attempts.succeeded(what)
+        return answer
+
+    async def _call(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Object | list[Object] | None = None,
+        query: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Object:
+        for attempt in range(1, _ATTEMPTS + 1):
+            status, text, pause_s = await self._send(method, path, body, query or {}, headers or {})
+            if status != _BUSY or attempt == _ATTEMPTS:
+                break
+            await asyncio.sleep(min(pause_s * (1 + random.random() / 2), _LONGEST_PAUSE_S))
+        if not 200 <= status < 300:
+            raise ApiError(status, _message(text))
+        answer: Object = json.loads(text)
+        return answer
+
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        body: Object | list[Object] | None,
+        query: Mapping[str, str],
+        headers: Mapping[str, str],
+    ) -> tuple[int, str, float]:
+        """Return status, text and how long to wait before trying again."""
+        assert self._client is not None
+        try:
+            response: Any = await self._client.call_api(
+                path,
+                method,
+                query_params=list(query.items()),
+                header_params={"Accept": "application/json", "Content-Type": "application/json", **headers},
+                body=body,
+                auth_settings=["BearerToken"],
+                _preload_content=False,
+                _request_timeout=TIMEOUT_S,
+            )
+            pause = response.headers.get("Retry-After", "1")
+            return response.status, await response.text(), float(pause) if pause.isdigit() else 1.0
+        except ApiException as error:
+            raise ApiError(error.status or 0, str(error.reason)) from error
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise ApiError(0, f"the API server does not answer: {str(error) or type(error).__name__}") from error
+
+
+async def _configuration() -> client.Configuration:
+    """Return how to reach the API server: as the pod that we run in, else as $KUBECONFIG says."""
+    settings = client.Configuration()
+    try:
+        config.load_incluster_config(client_configuration=settings)  # type: ignore[no-untyped-call]
+    except ConfigException:
+        try:
+            await config.load_kube_config(client_configuration=settings)
+        except (ConfigException, OSError) as error:
+            raise StartupError(f"This is no pod of a cluster, and KUBECONFIG names none: {error}") from error
+    return settings
+
+
+def _message(text: str) -> str:
+    try:
+        return str(json.loads(text)["message"])
+    except (ValueError, KeyError, TypeError):
+        return text[:500]

@@ -1,0 +1,152 @@
+"""Makes objects be as they were planned, with a write only where something differs.
+
+A difference is a missing object, another hash label, or a change that somebody else made since our last write: of the
+generation, or of the resourceVersion for kinds that have none. The first round after a start writes everything once,
+which changes nothing on objects that are right. What the server refuses for one object holds up no other.
+
+Other people's fields are left alone, unless ours are invalid beside them (two ports of one name, for instance): then
+everything that they changed is thrown away, once for each change, and the next round writes the object as usual.
+"""
+
+import logging
+from collections.abc import Collection, Mapping, Sequence
+
+from conch_contracts.names import MANAGED_BY_LABEL, MODEL_LABEL, OPERATOR, SPEC_HASH_LABEL
+from conch_operator.kubernetes.api.client import ApiError, KubernetesApi
+from conch_operator.kubernetes.api.kinds import Kind, Object, kind_of
+
+log = logging.getLogger(__name__)
+
+_INVALID = 422
+
+SELECTOR = f"{MANAGED_BY_LABEL}={OPERATOR},{MODEL_LABEL}"
+
+Key = tuple[str, str, str]
+"""Plural, namespace and name."""
+
+
+class Refused(Exception):
+    """The API server will not have an object, or fails at it; the message is its own."""
+
+
+class Children:
+    """Knows the objects that are there, and how they were when they were last written."""
+
+    def __init__(
+        self,
+        api: KubernetesApi,
+        namespaces: Sequence[str | None],
+        kinds: Sequence[Kind],
+        labels: str = SELECTOR,
+    ) -> None:
+        self._api = api
+        self._namespaces = namespaces
+        self._kinds = kinds
+        self._labels = labels
+        self._found: dict[Key, Object] = {}
+        self._written: dict[Key, str] = {}
+        self._reset: dict[Key, str] = {}
+
+    async def observe(self) -> None:
+        """Read what is there: a complete list."""
+        found: dict[Key, Object] = {}
+        for kind in self._kinds:
+            for namespace in self._namespaces:
+                for item in await self._api.list_all(kind, namespace, labels=self._labels, metadata_only=True):
+                    found[_key(kind, item)] = item
+        self._found = found
+        self._written = {key: mark for key, mark in self._written.items() if key in found}
+        self._reset = {key: mark for key, mark in self._reset.items() if key in found}
+
+    async def ensure(self, made: Object) -> None:
+        """Make one object be as it was planned; raises Refused, and ApiError when no answer comes."""
+        kind = kind_of(made)
+        key = _key(kind, made)
+        wanted = made["metadata"]["labels"][SPEC_HASH_LABEL]
+        if self._is_right(key, wanted):
+            return
+        try:
+            live = await self._api.apply(kind, made)
+        except ApiError as error:
+            if not error.answered:
+                raise
+            if error.status == _INVALID and await self._is_reset(kind, made):
+                return
+            raise Refused(f"{kind.name} {made['metadata']['name']}: {error}") from error
+        self._found[key] = live
+        self._written[key] = _mark(live)
+
+    async def prune(self, wanted: Collection[Key], owners: Collection[str]) -> None:
+        """Delete what these owners have and should not have; what nobody owns is Kubernetes' or its user's."""
+        for key, item in list(self._found.items()):
+            if key not in wanted and _owned(item, owners):
+                await self._delete(key)
+
+    async def prune_all(self, wanted: Collection[Key]) -> None:
+        """Delete everything that should not be there, whoever owns it."""
+        for key in [key for key in self._found if key not in wanted]:
+            await self._delete(key)
+
+    def has(self, made: Object) -> bool:
+        """Return whether an object is there, in whatever shape."""
+        return key_of(made) in self._found
+
+    def has_any(self, label: str, value: str) -> bool:
+        """Return whether an object with this label is there."""
+        return any(item["metadata"].get("labels", {}).get(label) == value for item in self._found.values())
+
+    async def _is_reset(self, kind: Kind, made: Object) -> bool:
+        """Put an object back that cannot be merged; return whether that changed something, so that the next may."""
+        key = _key(kind, made)
+        item = self._found.get(key)
+        if item is None or "deletionTimestamp" in item["metadata"] or self._reset.get(key) == _mark(item):
+            return False
+        try:
+            live = await self._api.reset(kind, made)
+        except ApiError as error:
+            if not error.answered:
+                raise
+            return False
+        self._reset[key] = _mark(live)
+        changed = _mark(live) != _mark(item)
+        if changed:
+            log.warning(
+                "An object was reset, since ours is invalid beside what somebody changed.", extra={"object": key}
+            )
+        return changed
+
+    async def _delete(self, key: Key) -> None:
+        item = self._found[key]
+        if "deletionTimestamp" in item["metadata"]:
+            return
+        try:
+            await self._api.delete(next(kind for kind in self._kinds if kind.plural == key[0]), item)
+        except ApiError as error:
+            if not error.answered:
+                raise
+            log.warning("An object was not deleted; it is tried again.", extra={"object": key, "error": str(error)})
+
+    def _is_right(self, key: Key, wanted: str) -> bool:
+        item = self._found.get(key)
+        if item is None or "deletionTimestamp" in item["metadata"]:
+            return False
+        labels: Mapping[str, str] = item["metadata"].get("labels", {})
+        return labels.get(SPEC_HASH_LABEL) == wanted and self._written.get(key) == _mark(item)
+
+
+def key_of(made: Object) -> Key:
+    """Return what names an object among all."""
+    return _key(kind_of(made), made)
+
+
+def _key(kind: Kind, item: Object) -> Key:
+    return kind.plural, item["metadata"]["namespace"], item["metadata"]["name"]
+
+
+def _mark(item: Object) -> str:
+    meta = item["metadata"]
+    return f"generation {meta['generation']}" if meta.get("generation") else f"version {meta['resourceVersion']}"
+
+
+def _owned(item: Object, owners: Collection[str]) -> bool:
+    return any(owner["uid"] in owners for owner in item["metadata"].get("ownerReferences", ()))

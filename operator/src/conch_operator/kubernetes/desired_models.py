@@ -1,0 +1,81 @@
+"""From the ModelDeployments that the API server lists to what is wanted, and what was last said about each."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from conch_contracts.modeldeployment import InvalidModelDeployment, parse_stored
+from conch_contracts.names import API_VERSION, KIND, ModelId
+from conch_contracts.records import ModelKind
+from conch_operator.kubernetes.api.kinds import Object
+from conch_operator.reconcile.status import ModelStatus
+from conch_operator.state import Desired, DesiredModel
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """All ModelDeployments of one listing."""
+
+    desired: Desired
+    objects: dict[ModelId, Object]
+    invalid: dict[ModelId, str] = field(default_factory=dict)
+    """Why some cannot be read: another version's schema let them in."""
+    unknown: dict[ModelId, tuple[str, ...]] = field(default_factory=dict)
+    """Fields of some that are ignored: a newer version knows them."""
+
+    @property
+    def kinds(self) -> frozenset[ModelKind]:
+        """Return the kinds of all models, also of those that cannot be read otherwise."""
+        known = {kind.value: kind for kind in ModelKind}
+        said = (known.get(str((item.get("spec") or {}).get("kind"))) for item in self.objects.values())
+        return frozenset(kind for kind in said if kind is not None)
+
+    @property
+    def statuses(self) -> dict[ModelId, ModelStatus]:
+        """Return what was last said about each."""
+        found = ((model, read_status(model, item)) for model, item in self.objects.items())
+        return {model: status for model, status in found if status is not None}
+
+
+def read_wanted(items: list[Object]) -> Wanted:
+    """Return what these objects want; those that are being deleted want nothing any more."""
+    models: list[DesiredModel] = []
+    objects: dict[ModelId, Object] = {}
+    invalid: dict[ModelId, str] = {}
+    unknown: dict[ModelId, tuple[str, ...]] = {}
+    for item in items:
+        meta = item["metadata"]
+        if "deletionTimestamp" in meta:
+            continue
+        model = ModelId(f"{meta['namespace']}/{meta['name']}")
+        objects[model] = item
+        try:
+            stored = {"apiVersion": API_VERSION, "kind": KIND, "metadata": meta, "spec": item.get("spec")}
+            deployment, ignored = parse_stored(stored)
+        except InvalidModelDeployment as error:
+            invalid[model] = str(error)
+            continue
+        if ignored:
+            unknown[model] = ignored
+        created = int(datetime.fromisoformat(meta["creationTimestamp"]).timestamp())
+        models.append(DesiredModel(deployment, Path("/"), created, meta["generation"], meta["uid"]))
+    return Wanted(Desired(tuple(models), frozenset(invalid)), objects, invalid, unknown)
+
+
+def read_status(model: ModelId, item: Object) -> ModelStatus | None:
+    """Return the status that an object carries; None when it has none that can be read."""
+    status = item.get("status") or {}
+    try:
+        return ModelStatus(
+            model_id=model,
+            observed_generation=status.get("observedGeneration", 0),
+            served_names=status.get("servedNames", ()),
+            replicas=status.get("replicas", 0),
+            ready_replicas=status.get("readyReplicas", 0),
+            tokenizer_digest=status.get("tokenizerDigest"),
+            conditions=status["conditions"],
+        )
+    except (KeyError, ValidationError):
+        return None

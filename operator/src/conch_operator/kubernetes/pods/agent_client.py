@@ -1,0 +1,76 @@
+"""Talks to the agents in pods; the only module here that knows an HTTP client."""
+
+import asyncio
+from types import TracebackType
+from typing import Self
+
+import aiohttp
+from pydantic import ValidationError
+
+from conch_contracts.names import AGENT_PORT, MAX_BUNDLE_BYTES, Digest
+from conch_operator.agent.folder_report import BUNDLE_PATH, CONDEMNED_PATH, SOURCE_PATH, WITHDRAWN_PATH, SourceReport
+
+_ANSWER_S = 5.0
+_BUNDLE_S = 30.0
+_AT_ONCE = 32
+
+
+class AgentUnavailable(Exception):
+    """An agent did not answer rightly."""
+
+
+class Agents:
+    """Asks agents by the address of their pod."""
+
+    def __init__(self, port: int = AGENT_PORT) -> None:
+        self._port = port
+        self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        self._session = aiohttp.ClientSession(trust_env=False)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    async def source(self, host: str) -> SourceReport:
+        """Return what the folder beside an agent says; raises AgentUnavailable."""
+        _, data = await self._call("GET", host, SOURCE_PATH, _ANSWER_S)
+        try:
+            return SourceReport.model_validate_json(data)
+        except ValidationError as error:
+            raise AgentUnavailable(f"the agent at {host} says what this operator cannot read: {error}") from error
+
+    async def bundle(self, host: str) -> tuple[Digest, bytes]:
+        """Return the tokenizer bundle; raises AgentUnavailable."""
+        digest, data = await self._call("GET", host, BUNDLE_PATH, _BUNDLE_S)
+        return Digest(digest), data
+
+    async def release(self, host: str) -> None:
+        """Tell an agent that its engine may end; raises AgentUnavailable."""
+        await self._call("POST", host, WITHDRAWN_PATH, _ANSWER_S)
+
+    async def condemn(self, host: str) -> None:
+        """Tell an agent that its engine must be started again; raises AgentUnavailable."""
+        await self._call("POST", host, CONDEMNED_PATH, _ANSWER_S)
+
+    async def _call(self, method: str, host: str, path: str, timeout_s: float) -> tuple[str, bytes]:
+        assert self._session is not None
+        url = f"http://{host}:{self._port}{path}"
+        timeout = aiohttp.ClientTimeout(total=timeout_s)
+        try:
+            async with self._slots, self._session.request(method, url, timeout=timeout) as response:
+                data = await response.content.read(MAX_BUNDLE_BYTES + 1)
+                while chunk := await response.content.read(MAX_BUNDLE_BYTES + 1 - len(data)):
+                    data += chunk
+                if response.status != 200 or len(data) > MAX_BUNDLE_BYTES:
+                    raise AgentUnavailable(f"the agent at {host} answers {response.status} to {method} {path}")
+                return response.headers.get("x-conch-digest", ""), data
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise AgentUnavailable(
+                f"the agent at {host} does not answer: {str(error) or type(error).__name__}"
+            ) from error

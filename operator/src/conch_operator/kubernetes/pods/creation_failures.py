@@ -1,0 +1,81 @@
+"""Why a Deployment's pods are not made: a quota, or a RuntimeClass that does not exist, shows in no pod.
+
+The Deployment says it in a condition. Only one that lacks pods is asked, and seldom.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from conch_contracts.conditions import Reason
+from conch_contracts.names import SPEC_HASH_LABEL
+from conch_operator.kubernetes.api.client import ApiError, KubernetesApi
+from conch_operator.kubernetes.api.kinds import DEPLOYMENT, Object
+from conch_operator.kubernetes.pods.pod_status import one_line
+from conch_operator.state import Fault
+
+ASK_AGAIN_S = 5.0
+_NEXT_STEP = "Raise what limits them or correct what it names; they are made then."
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    spec_hash: str
+    complete: bool
+    fault: Fault | None
+    at_s: float
+
+
+class PodRefusals:
+    """Asks Deployments that lack pods."""
+
+    def __init__(self, api: KubernetesApi, clock: Callable[[], float] = time.monotonic) -> None:
+        self._api = api
+        self._clock = clock
+        self._told: dict[tuple[str, str], _Told] = {}
+
+    async def fault(self, made: Object, present: int) -> Fault | None:
+        """Return why pods of a Deployment are refused, as far as it tells; `present`: its pods that stay."""
+        meta = made["metadata"]
+        key, spec_hash = (meta["namespace"], meta["name"]), meta["labels"][SPEC_HASH_LABEL]
+        told, now = self._told.get(key), self._clock()
+        if told is not None and told.spec_hash == spec_hash:
+            if told.complete and present >= made["spec"]["replicas"]:
+                return None
+            if now - told.at_s < ASK_AGAIN_S:
+                return told.fault
+        try:
+            live = await self._api.get(DEPLOYMENT, *key)
+        except ApiError:
+            return told.fault if told is not None else None  # what its pods say is told without it
+        complete = live is not None and is_complete(live)
+        fault = refusal(live) if live is not None else None
+        self._told[key] = _Told(spec_hash, complete, fault, now)
+        return fault
+
+    def forget(self, made: set[tuple[str, str]]) -> None:
+        """Forget all Deployments but these, by namespace and name."""
+        self._told = {key: told for key, told in self._told.items() if key in made}
+
+
+def is_complete(deployment: Object) -> bool:
+    """Return whether all pods of a Deployment have been made after its last change."""
+    status, wanted = deployment.get("status", {}), deployment["spec"]["replicas"]
+    return _is_seen(deployment) and min(status.get("updatedReplicas", 0), status.get("replicas", 0)) >= wanted
+
+
+def refusal(deployment: Object) -> Fault | None:
+    """Return why pods that a Deployment lacks cannot be made; None where none lacks or nothing is known."""
+    if not _is_seen(deployment) or is_complete(deployment):
+        return None
+    for condition in deployment.get("status", {}).get("conditions", ()):
+        if (condition["type"], condition["status"]) == ("ReplicaFailure", "True"):
+            cause = one_line(condition.get("message", "")).rstrip(".")
+            return Fault(Reason.REJECTED, f"The API server refuses the engine's pods: {cause}. {_NEXT_STEP}")
+    return None
+
+
+def _is_seen(deployment: Object) -> bool:
+    """Return whether the status is about the last change."""
+    seen: int = deployment.get("status", {}).get("observedGeneration", 0)
+    return seen >= int(deployment["metadata"]["generation"])

@@ -1,0 +1,202 @@
+"""Pure: what a pod's status says about the engine in it, with the root cause when it does not run."""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from conch_contracts.conditions import Reason
+from conch_contracts.names import (
+    ENGINE_ANNOTATION,
+    MODEL_LABEL,
+    SERVING_GATE,
+    TRITON_GRPC_PORT,
+    TRITON_HTTP_PORT,
+    EngineAddress,
+    ModelId,
+)
+from conch_contracts.records import Dialect
+from conch_operator.download.errors import parse_last_line
+from conch_operator.kubernetes.api.kinds import Object
+from conch_operator.resources.agent_container import AGENT
+from conch_operator.resources.download_container import DOWNLOAD
+from conch_operator.resources.engine_deployment import TRITON
+from conch_operator.state import ClusterEngine, EngineContract, EngineName, EnginePhase, Fault
+
+_IMAGE_REASONS = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
+_CREATION_REASONS = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
+_WHAT_DECIDES = "Check resources, nodeSelector, tolerations and affinity in spec.engine, or add a node."
+_OPTION = re.compile(r"^[ \t]+--[a-z0-9-]+(?: <[^>\n]*>)?$", re.MULTILINE)
+"""How Triton lists an option in its usage; the description comes in lines of its own."""
+_MISSING = (
+    (re.compile(r'persistentvolumeclaim "(?P<name>[^"]+)" not found'), Reason.CLAIM_NOT_FOUND, "PersistentVolumeClaim"),
+    (re.compile(r'secret "(?P<name>[^"]+)" not found'), Reason.SECRET_NOT_FOUND, "Secret"),
+    (re.compile(r"find key (?P<name>\S+ in Secret \S+)"), Reason.SECRET_NOT_FOUND, "key"),
+    (re.compile(r'configmap "(?P<name>[^"]+)" not found'), Reason.CONFIG_MAP_NOT_FOUND, "ConfigMap"),
+)
+_TWICE = re.compile(r"not found(\.? not found)+")
+"""As the scheduler says it of a claim."""
+_POD_HASH = "pod-template-hash"
+_LONGEST = 400
+
+
+def read_engine(pod: Object, *, held: bool, told: Fault | None = None) -> ClusterEngine | None:
+    """Return the engine of a pod; None for a pod that cannot be read.
+
+    `held`: its end waits for us; `told`: what Events say stops it.
+    """
+    meta = pod["metadata"]
+    contract = _contract(meta.get("annotations", {}).get(ENGINE_ANNOTATION))
+    if contract is None:
+        return None
+    address = _address(pod)
+    fault = told or pod_fault(pod)
+    return ClusterEngine(
+        name=pod_name(pod),
+        model=ModelId(f"{meta['namespace']}/{meta['labels'][MODEL_LABEL]}"),
+        spec_hash=meta["labels"].get(_POD_HASH, ""),
+        contract=contract,
+        phase=_phase(pod, fault, held=held),
+        grpc=EngineAddress(f"{address}:{TRITON_GRPC_PORT}"),
+        http=f"{address}:{TRITON_HTTP_PORT}",
+        incarnation=int(container_status(pod, TRITON).get("restartCount", 0)),
+        detail=_last_words(container_status(pod, TRITON), pod),
+        fault=fault,
+    )
+
+
+def pod_name(pod: Object) -> EngineName:
+    """Return what the operator calls the engine in a pod."""
+    return EngineName(f"{pod['metadata']['namespace']}/{pod['metadata']['name']}")
+
+
+def agent_host(pod: Object) -> str | None:
+    """Return where a pod's agent answers; None while it does not run."""
+    return _address(pod) if "running" in container_status(pod, AGENT).get("state", {}) else None
+
+
+def serves(pod: Object) -> bool:
+    """Return whether the pod's readiness gate is open."""
+    return any(c["type"] == SERVING_GATE and c["status"] == "True" for c in pod["status"].get("conditions", ()))
+
+
+def pod_fault(pod: Object) -> Fault | None:
+    """Return why the cluster cannot start a pod; None when nothing is known to be wrong."""
+    if (unschedulable := _unschedulable(pod.get("status", {}).get("conditions", ()))) is not None:
+        return unschedulable
+    for status in statuses_of(pod):
+        waiting = status.get("state", {}).get("waiting", {})
+        reason, message = waiting.get("reason"), one_line(waiting.get("message", ""))
+        if reason in _IMAGE_REASONS:
+            cause = message or reason
+            return Fault(Reason.IMAGE_PULL_FAILED, f"The image {status['image']} cannot be pulled: {cause}")
+        if reason in _CREATION_REASONS:
+            cause = message or reason
+            if (missing := missing_object(cause)) is not None:
+                return missing
+            return Fault(Reason.CONTAINER_NOT_CREATED, f"The container {status['name']} cannot be made: {cause}")
+    return _failed_init(pod.get("status", {}).get("initContainerStatuses", ()))
+
+
+def missing_object(cause: str) -> Fault | None:
+    """Return what is missing where Kubernetes says that an object was not found; None where it says something else."""
+    for pattern, reason, kind in _MISSING:
+        if (found := pattern.search(cause)) is not None:
+            said = _TWICE.sub("not found", cause).rstrip(".")
+            return Fault(reason, f"The {kind} {found['name']} is missing ({said}). Create it.")
+    return None
+
+
+def container_status(pod: Object, name: str) -> Object:
+    """Return the status of one container, empty before there is one."""
+    return next((status for status in statuses_of(pod) if status["name"] == name), {})
+
+
+def statuses_of(pod: Object) -> list[Object]:
+    """Return the status of every container, those that run first included."""
+    status = pod.get("status", {})
+    return [*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())]
+
+
+def one_line(text: str) -> str:
+    """Return a text without line breaks, cut to a length that a table can show."""
+    flat = " ".join(text.split())
+    return flat if len(flat) <= _LONGEST else flat[:_LONGEST] + "…"
+
+
+def _contract(text: str | None) -> EngineContract | None:
+    try:
+        found: Mapping[str, Any] = json.loads(text or "")
+        return EngineContract(str(found["triton_model"]), Dialect(found["dialect"]), int(found["slots"]))
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _address(pod: Object) -> str:
+    address = str(pod.get("status", {}).get("podIP", ""))
+    return f"[{address}]" if ":" in address else address
+
+
+def _phase(pod: Object, fault: Fault | None, *, held: bool) -> EnginePhase:
+    state = container_status(pod, TRITON).get("state", {})
+    if "deletionTimestamp" in pod["metadata"]:
+        return EnginePhase.LEAVING if held and "running" in state else EnginePhase.STOPPING
+    if fault is not None:
+        return EnginePhase.BLOCKED
+    if pod["status"].get("phase") in ("Failed", "Succeeded") or "terminated" in state:
+        return EnginePhase.EXITED
+    if state.get("waiting", {}).get("reason") == "CrashLoopBackOff":
+        return EnginePhase.EXITED
+    return EnginePhase.RUNNING if "running" in state else EnginePhase.STARTING
+
+
+def _unschedulable(conditions: Iterable[Object]) -> Fault | None:
+    for condition in conditions:
+        if condition["type"] == "PodScheduled" and condition.get("reason") == "Unschedulable":
+            if (missing := missing_object(one_line(condition.get("message", "")))) is not None:
+                return missing
+            cause = one_line(condition.get("message", "")).rstrip(".")
+            return Fault(Reason.UNSCHEDULABLE, f"No node can run the engine: {cause}. {_WHAT_DECIDES}")
+    return None
+
+
+def _failed_init(statuses: Iterable[Object]) -> Fault | None:
+    for status in statuses:
+        ended = status.get("state", {}).get("terminated") or status.get("lastState", {}).get("terminated") or {}
+        if ended.get("exitCode", 0) == 0 or status.get("ready"):
+            continue
+        if status["name"] == DOWNLOAD and (said := parse_last_line(_last_line(ended))) is not None:
+            reason, message = said
+            return Fault(reason, message)  # while it runs again too: until something comes, that is what is known
+        if "running" not in status.get("state", {}):
+            return Fault(Reason.DOWNLOAD_FAILED, f"{status['name']}: {_ending(ended)}")
+    return None
+
+
+def _last_words(status: Object, pod: Object) -> str:
+    ended = status.get("state", {}).get("terminated") or status.get("lastState", {}).get("terminated")
+    if ended is not None:
+        return _ending(ended)
+    return one_line(pod.get("status", {}).get("message", ""))
+
+
+def _last_line(ended: Object) -> str:
+    lines = [line for line in str(ended.get("message", "")).splitlines() if line.strip()]
+    return one_line(lines[-1]) if lines else ""
+
+
+def _printed_its_options(message: str) -> bool:
+    """Tell whether the end of a log is Triton's usage: what is wrong stood before it, too far up to be kept."""
+    return _OPTION.search(message) is not None
+
+
+def _ending(ended: Object) -> str:
+    how = f"ended with exit code {ended.get('exitCode')}"
+    reason = ended.get("reason")
+    why = f" ({reason})" if reason not in (None, "Error", "Completed") else ""
+    if _printed_its_options(str(ended.get("message", ""))):
+        return (
+            f"{how}{why}: Triton printed its list of options, as for one that it cannot read. Check spec.engine.args."
+        )
+    last = _last_line(ended).rstrip(".")
+    return f"{how}{why}{': ' + last if last else ''}."

@@ -1,0 +1,1 @@
+"""What tells the operator that something has changed, and whether that still works."""

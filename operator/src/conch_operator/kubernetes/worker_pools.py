@@ -1,0 +1,110 @@
+"""Pools of workers: each runs in the release's namespace while a model of its kinds exists, and a while longer.
+
+How many workers a pool has follows the requests that they announce, between the chart's bounds (`pool_scaling`).
+What a pool looks like is the chart's to say; the operator adds the number of replicas and the owner, so that workers go
+with the release.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+
+from conch_contracts.names import MANAGED_BY_LABEL, OPERATOR
+from conch_contracts.records import ModelKind
+from conch_operator.kubernetes.api.client import ApiError, KubernetesApi
+from conch_operator.kubernetes.api.kinds import DEPLOYMENT, DISRUPTION_BUDGET, Kind, Object
+from conch_operator.kubernetes.api.owned_objects import Children, Refused, key_of
+from conch_operator.kubernetes.pool_scaling import PoolBounds, PoolScaler
+from conch_operator.resources.worker_pool import POOL_LABEL, PoolPlace, make_pool
+from conch_operator.settings import PoolSettings, ReleaseFile
+
+log = logging.getLogger(__name__)
+
+POOL_KINDS: tuple[Kind, ...] = (DEPLOYMENT, DISRUPTION_BUDGET)
+POOL_SELECTOR = f"{MANAGED_BY_LABEL}={OPERATOR},{POOL_LABEL}"
+
+
+class WorkerPools:
+    """Runs the pools that are needed."""
+
+    def __init__(self, api: KubernetesApi, release: ReleaseFile, clock: Callable[[], float] = time.monotonic) -> None:
+        self._api = api
+        self._release = release
+        self._clock = clock
+        self._children = Children(api, [release.release.namespace], POOL_KINDS, POOL_SELECTOR)
+        self._needed_at: dict[str, float] = {}
+        self._scalers: dict[str, PoolScaler] = {}
+        self._owner: Object | None = None
+
+    async def ensure(self, kinds: Iterable[ModelKind], loads: Mapping[str, int]) -> None:
+        """Make every pool be there that models of these kinds need, and end those that none has needed for a while.
+
+        `loads`: the requests in flight in each pool.
+        """
+        if not self._release.worker_pools:
+            return
+        await self._children.observe()
+        owner = await self._find_owner()
+        wanted = set()
+        names = self._wanted(frozenset(kinds))
+        self._scalers = {name: scaler for name, scaler in self._scalers.items() if name in names}
+        for name in names:
+            pool = self._release.worker_pools[name]
+            replicas = await self._replicas(name, pool, loads.get(name, 0))
+            for made in make_pool(name, pool, PoolPlace(self._release.release.namespace, owner, replicas)):
+                wanted.add(key_of(made))
+                try:
+                    await self._children.ensure(made)
+                except Refused as error:  # models that miss their workers say so themselves
+                    log.warning("An object of a pool was refused.", extra={"pool": name, "error": str(error)})
+        await self._children.prune_all(wanted)
+
+    async def _replicas(self, name: str, pool: PoolSettings, requests: int) -> int:
+        bounds = PoolBounds(pool.min_replicas, pool.max_replicas, pool.requests_per_worker)
+        scaler = self._scalers.get(name)
+        if scaler is None:
+            scaler = self._scalers[name] = PoolScaler(await self._present(pool), self._clock())
+        before = scaler.replicas
+        wanted = scaler.decide(requests, bounds, self._clock())
+        if wanted != before:
+            log.info("A pool of workers is scaled.", extra={"pool": name, "replicas": wanted, "requests": requests})
+        return wanted
+
+    async def _present(self, pool: PoolSettings) -> int:
+        """Return how many workers an operator before this one wanted."""
+        for made in pool.objects.values():
+            if made["kind"] == DEPLOYMENT.name:
+                found = await self._api.get(DEPLOYMENT, self._release.release.namespace, made["metadata"]["name"])
+                return int(found["spec"].get("replicas", pool.min_replicas)) if found else pool.min_replicas
+        return pool.min_replicas
+
+    def _wanted(self, kinds: frozenset[ModelKind]) -> list[str]:
+        now = self._clock()
+        pools: Mapping[str, PoolSettings] = self._release.worker_pools
+        for name, pool in pools.items():
+            if pool.kinds & kinds:
+                self._needed_at[name] = now
+            elif name not in self._needed_at and self._children.has_any(POOL_LABEL, name):
+                self._needed_at[name] = now  # it was there before us, so its time begins now
+        return [
+            name
+            for name, pool in pools.items()
+            if name in self._needed_at and now - self._needed_at[name] <= pool.idle_seconds
+        ]
+
+    async def _find_owner(self) -> Object | None:
+        """Return the reference to the object that goes with the release."""
+        owner = self._release.owner
+        if owner is None or self._owner is not None:
+            return self._owner
+        found = await self._api.get(DEPLOYMENT, self._release.release.namespace, owner.name)
+        if found is None:
+            raise ApiError(404, f"The Deployment {owner.name} that owns the workers does not exist.")
+        self._owner = {
+            "apiVersion": owner.api_version,
+            "kind": owner.kind,
+            "name": owner.name,
+            "uid": found["metadata"]["uid"],
+            "blockOwnerDeletion": False,
+        }
+        return self._owner

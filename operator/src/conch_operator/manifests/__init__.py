@@ -1,0 +1,1 @@
+"""Files that users write, as ModelDeployments: YAML, and the older JSON file."""

@@ -1,0 +1,1 @@
+"""Reads what a model's folder says: its files as facts, or what is wrong with them. Blocks on the disk."""

@@ -1,0 +1,75 @@
+"""Reads what a folder says about an encoder: sentence-transformers' files, and a classifier's labels.
+
+Blocks on the disk, like `source`, which calls it.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from conch_contracts.conditions import Reason
+from conch_contracts.dialects.encoder import ONNX_FILES
+from conch_contracts.records import Pooling
+from conch_operator.model_folder.errors import SourceError
+from conch_operator.model_folder.json_files import Json, read_object, read_objects
+from conch_operator.state import EncoderFacts
+
+SENTENCE_FILES = ("modules.json", "sentence_bert_config.json", "1_Pooling/config.json")
+"""Files beside the tokenizer's that say how an encoder is used."""
+
+_POOLING_MODES = {
+    "pooling_mode_mean_tokens": Pooling.MEAN,
+    "pooling_mode_cls_token": Pooling.CLS,
+    "pooling_mode_lasttoken": Pooling.LAST,
+}
+_PADDED_POSITIONS = ("roberta", "xlm-roberta", "camembert")
+"""Model types whose positions count from behind the padding id, so that two of them are never used."""
+
+
+def read_encoder(folder: Path, config: Json) -> EncoderFacts:
+    """Return what the folder says; raises SourceError."""
+    modules = read_objects(folder / "modules.json")
+    kinds = [str(module.get("type", "")).rsplit(".", 1)[-1] for module in modules]
+    labels = config.get("id2label")
+    return EncoderFacts(
+        pooling=_pooling(folder, modules),
+        normalize="Normalize" in kinds if modules else None,
+        matryoshka=bool(config.get("is_matryoshka") or config.get("matryoshka_dimensions")),
+        labels=_labels(labels) if isinstance(labels, dict) else (),
+        several_labels=config.get("problem_type") == "multi_label_classification",
+        max_tokens=_max_tokens(folder, config),
+    )
+
+
+def onnx_files(folder: Path) -> list[Path]:
+    """Return the folder's ONNX files."""
+    return [folder / name for name in ONNX_FILES if (folder / name).is_file()]
+
+
+def _pooling(folder: Path, modules: list[Json]) -> Pooling | None:
+    paths = [str(module.get("path")) for module in modules if str(module.get("type", "")).endswith(".Pooling")]
+    path = folder / Path(paths[0] if paths else "1_Pooling").name / "config.json"
+    config = read_object(path) if path.is_file() else None
+    if config is None:
+        return None
+    chosen = [mode for mode, on in config.items() if mode.startswith("pooling_mode_") and on is True]
+    if len(chosen) != 1 or chosen[0] not in _POOLING_MODES:
+        asked = " and ".join(chosen) or "no pooling"
+        message = f"{path} asks for {asked}; one of {', '.join(_POOLING_MODES)} is supported."
+        raise SourceError(Reason.FILES_INVALID, message)
+    return _POOLING_MODES[chosen[0]]
+
+
+def _labels(labels: Mapping[object, object]) -> tuple[str, ...]:
+    numbered = {int(str(number)): str(label) for number, label in labels.items() if str(number).isdecimal()}
+    return tuple(numbered[number] for number in sorted(numbered))
+
+
+def _max_tokens(folder: Path, config: Json) -> int | None:
+    path = folder / "sentence_bert_config.json"
+    longest = (read_object(path) or {}).get("max_seq_length") if path.is_file() else None
+    positions = config.get("max_position_embeddings")
+    if isinstance(positions, int) and config.get("model_type") in _PADDED_POSITIONS:
+        padding = config.get("pad_token_id", 1)
+        positions -= (padding if isinstance(padding, int) else 1) + 1
+    bounds = [bound for bound in (longest, positions) if isinstance(bound, int) and bound > 0]
+    return min(bounds, default=None)

@@ -1,0 +1,1 @@
+"""Finds out by small requests whether engines really answer."""

@@ -1,0 +1,159 @@
+"""Asks a Triton server for one token or one row, in the dialect of its model.
+
+When that fails, the model's own load error from the server's repository index is the best explanation there is.
+"""
+
+from collections.abc import Mapping
+
+from tritonclient.grpc.service_pb2 import ModelInferRequest
+
+from conch_contracts.conditions import Reason
+from conch_contracts.dialects import encoder, tensorrtllm, vllm
+from conch_contracts.dialects.tokens import INPUT_IDS, PARAMETERS
+from conch_contracts.messages.generation import SamplingParameters
+from conch_contracts.records import Dialect
+from conch_kit.triton.client import TritonClient
+from conch_kit.triton.declared_tensors import Inputs, Layout, read_layout
+from conch_kit.triton.encoder_tensors import UnknownTensors
+from conch_kit.triton.encoder_tensors import read_layout as read_encoder_layout
+from conch_kit.triton.errors import EngineError, EngineRejected, EngineTimeout, EngineUnavailable
+from conch_kit.triton.http_client import HTTP, TritonHttp
+from conch_kit.triton.tensors import add_input, add_raw, new_request, pack
+from conch_operator.probe.prober import NoAnswer, Target
+
+ANSWER_TIMEOUT_S = 20.0
+"""Long enough for a request that waits behind a full batch on a busy machine."""
+
+_DEAD_BACKEND = "is not healthy"
+"""What Triton says of a Python model whose process has ended; it never starts that again."""
+
+_REQUEST_ID = "probe"
+_TOKEN = 0
+_TEXT = b"Hello"
+_STACK = "\n\nAt:\n"
+_STREAM = (*tensorrtllm.STREAMING, *vllm.STREAM)
+_IDS: Mapping[tuple[str, ...], int | bytes] = {("input_ids",): _TOKEN, ("input_lengths",): 1}
+_ONE_TOKEN: Mapping[Dialect, Mapping[tuple[str, ...], int | bytes]] = {
+    Dialect.FASTERTRANSFORMER: {**_IDS, ("request_output_len",): 1},
+    Dialect.TENSORRTLLM: {**_IDS, (tensorrtllm.TEXT_INPUT,): _TEXT, tensorrtllm.LIMIT: 1},
+    Dialect.VLLM: {vllm.PROMPT: _TEXT, vllm.PARAMETERS: b'{"max_tokens": 1, "temperature": 0.0}'},
+}
+"""The inputs of a one-token request, each under the first of its names that the model declares."""
+
+
+class TritonAsker:
+    """Sends one-token and one-row requests to Triton servers."""
+
+    def __init__(self, client: TritonClient, http: TritonHttp, answer_timeout_s: float = ANSWER_TIMEOUT_S) -> None:
+        self._client = client
+        self._http = http
+        self._timeout_s = answer_timeout_s
+
+    async def ask(self, target: Target) -> None:
+        """Return when the engine has answered; raises NoAnswer with the root cause."""
+        try:
+            await self._ask(target)
+        except EngineTimeout as error:
+            message = f"No token within {self._timeout_s:g} s of a one-token request."
+            raise NoAnswer(Reason.ENGINE_PROBE_FAILED, message, silent=True) from error
+        except (EngineUnavailable, EngineRejected) as error:
+            raise await self._load_error(target, error) from error
+        except UnknownTensors as error:
+            raise NoAnswer(Reason.ENGINE_PROBE_FAILED, str(error)) from error
+        except EngineError as error:
+            raise NoAnswer(Reason.ENGINE_PROBE_FAILED, f"A one-token request failed: {error}") from error
+
+    async def _ask(self, target: Target) -> None:
+        match target.dialect:
+            case Dialect.TOKENS:
+                await self._stream(target, tokens_request(target.model))
+            case Dialect.ENCODER:
+                await self._encode(target)
+            case Dialect.FASTERTRANSFORMER | Dialect.TENSORRTLLM | Dialect.VLLM:
+                layout = read_layout(await self._client.model_config(target.address, target.model))
+                await self._answer(target, one_token_request(target.dialect, target.model, layout), layout)
+
+    async def _answer(self, target: Target, request: ModelInferRequest, layout: Layout) -> None:
+        """Ask for one token, in the way in which the model answers."""
+        if layout.decoupled:
+            await self._stream(target, request)
+        else:
+            await self._client.infer(target.address, request, timeout_s=self._timeout_s)
+
+    async def _encode(self, target: Target) -> None:
+        """Have one row of one token encoded."""
+        over_http = target.address.startswith(HTTP)
+        server = self._http if over_http else self._client
+        layout = read_encoder_layout(
+            await server.model_config(target.address, target.model), dict(target.inputs), target.output
+        )
+        shape = (1, 1) if layout.batched else (1,)
+        if over_http:
+            tensors = [(name, kind, shape, _element(kind, logical)) for logical, name, kind in layout.inputs]
+            await self._http.infer(target.address, target.model, tensors, layout.output, timeout_s=self._timeout_s)
+            return
+        request = new_request(target.model, _REQUEST_ID)
+        for logical, name, kind in layout.inputs:
+            add_raw(request, name, kind, shape, _element(kind, logical))
+        await self._client.infer(target.address, request, timeout_s=self._timeout_s)
+
+    async def _stream(self, target: Target, request: ModelInferRequest) -> None:
+        limit_s = self._timeout_s
+        responses = self._client.stream(
+            target.address, request, first_timeout_s=limit_s, inter_timeout_s=limit_s, timeout_s=2 * limit_s
+        )
+        async for _ in responses:
+            pass
+
+    async def _load_error(self, target: Target, error: EngineError) -> NoAnswer:
+        """Return why the server does not serve the model, in its own words where it has any."""
+        if target.address.startswith(HTTP):
+            unreachable = isinstance(error, EngineUnavailable)
+            reason = Reason.ENGINE_UNREACHABLE if unreachable else Reason.ENGINE_PROBE_FAILED
+            return NoAnswer(reason, f"A one-row request to {target.model} at {target.address} failed: {error}")
+        try:
+            index = await self._client.repository_index(target.address)
+        except EngineError:
+            message = f"Nothing answers at {target.address}: {error}"
+            return NoAnswer(Reason.ENGINE_UNREACHABLE, message)
+        row = next((row for row in index if row.name == target.model), None)
+        if row is None:
+            held = ", ".join(row.name for row in index if not row.name.startswith(".")) or "none"
+            message = f"The server holds no model called {target.model} (it holds: {held}). Check modelName."
+            return NoAnswer(Reason.ENGINE_PROBE_FAILED, message)
+        if row.state != "READY" and row.reason:
+            return NoAnswer(Reason.ENGINE_LOAD_FAILED, f"Triton could not load {row.name}: {load_cause(row.reason)}")
+        dead = _DEAD_BACKEND in str(error)
+        return NoAnswer(Reason.ENGINE_PROBE_FAILED, f"A one-token request failed: {error}", dead=dead)
+
+
+def tokens_request(model: str) -> ModelInferRequest:
+    """Return a one-token request in the `tokens` dialect."""
+    request = new_request(model, _REQUEST_ID)
+    parameters = SamplingParameters(max_tokens=1, temperature=0.0, ignore_eos=True)
+    add_input(request, INPUT_IDS, "INT32", [1], [_TOKEN])
+    add_input(request, PARAMETERS, "BYTES", [1], [parameters.model_dump_json().encode()])
+    return request
+
+
+def one_token_request(dialect: Dialect, model: str, layout: Layout) -> ModelInferRequest:
+    """Return a one-token request for a model of another backend, as its config wants it; raises EngineError."""
+    request = new_request(model, _REQUEST_ID)
+    inputs = Inputs(request, layout)
+    for names, value in _ONE_TOKEN[dialect].items():
+        inputs.offer(names, value)
+    inputs.offer(_STREAM, value=layout.decoupled)
+    for name in layout.required & {tensorrtllm.BAD_WORDS, tensorrtllm.STOP_WORDS}:
+        inputs.offer((name,), b"")
+    inputs.check_required(dialect)
+    return request
+
+
+def load_cause(reason: str) -> str:
+    """Return a load error without the stack that Triton's Python backend writes below it."""
+    return reason.partition(_STACK)[0].strip()
+
+
+def _element(datatype: str, logical: str) -> bytes:
+    """Return the one element of an encoder's input: any token, which is there, of the first text."""
+    return pack(datatype, [1 if logical == encoder.ATTENTION_MASK else _TOKEN])

@@ -1,0 +1,1 @@
+"""One round of the operator: observe, plan, act, publish, tell. Knows neither processes nor Kubernetes."""

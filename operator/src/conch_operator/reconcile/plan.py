@@ -1,0 +1,337 @@
+"""Pure: what to do so that what is there becomes what is wanted.
+
+A plan is made anew from each observation, so it holds only steps that are safe now. Replacing an engine takes several
+rounds: start one of the new spec beside the old ones, and when it answers, withdraw an old one from the route; once no
+gateway uses it any more, stop it. Changes are found by a hash of the spec, not by comparing fields.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from dataclasses import astuple, dataclass, field
+
+from conch_contracts.conditions import Reason
+from conch_contracts.names import Digest, EngineAddress, ModelId
+from conch_contracts.records import Engine, Route
+from conch_operator.routes.engine_contract import contract_of, encoder_output
+from conch_operator.routes.route import NameClaim, claims_of, external_engine, make_route, own_engine
+from conch_operator.state import (
+    Desired,
+    DesiredModel,
+    EngineComponent,
+    EngineName,
+    EnginePhase,
+    EngineSpec,
+    Observed,
+    ObservedEngine,
+    Probe,
+    ProbeVerdict,
+    RoutedModel,
+    SourceFacts,
+)
+
+SURGE = 1
+"""Engines beyond the wanted number while a spec is being replaced."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Steps to take, and the complete list of routes to publish."""
+
+    models: tuple[DesiredModel, ...] = ()
+    """Every wanted model, served or not."""
+    serve: tuple[DesiredModel, ...] = ()
+    """Every model that is to have engines, for a cluster that keeps their number by itself."""
+    external: tuple[DesiredModel, ...] = ()
+    """Every model that is served by engines of someone else."""
+    start: tuple[EngineComponent, ...] = ()
+    restart: tuple[EngineName, ...] = ()
+    stop: tuple[EngineName, ...] = ()
+    withdraw: tuple[EngineName, ...] = ()
+    """Engines that are left out of their route and stop once every gateway has seen it."""
+    routes: dict[ModelId, RoutedModel] = field(default_factory=dict)
+    why: tuple[str, ...] = ()
+    """One sentence per step, logged before acting."""
+
+
+@dataclass(frozen=True, slots=True)
+class _ModelPlan:
+    start: tuple[EngineComponent, ...] = ()
+    restart: tuple[ObservedEngine, ...] = ()
+    remove: tuple[ObservedEngine, ...] = ()
+    why: tuple[str, ...] = ()
+
+
+Planner = Callable[[Desired, Observed], Plan]
+
+
+def plan_processes(desired: Desired, observed: Observed) -> Plan:
+    """Return the next safe steps on a cluster that is told of each engine."""
+    claims = claims_of(desired, observed)
+    served = served_models(desired, claims)
+    steps = [_plan_engines(model, observed) for model in served]
+    steps.append(_plan_leftovers({model.id for model in served}, observed))
+    remove = [engine for step in steps for engine in step.remove]
+    leaving = frozenset(engine.name for engine in remove)
+    return Plan(
+        start=tuple(component for step in steps for component in step.start),
+        restart=tuple(engine.name for step in steps for engine in step.restart),
+        stop=tuple(engine.name for engine in remove if engine.withdrawn or not engine.ready),
+        withdraw=tuple(engine.name for engine in remove if engine.ready and not engine.withdrawn),
+        routes=_routes(served, claims, observed, leaving) | _untouched(desired, observed, leaving),
+        why=tuple(reason for step in steps for reason in step.why),
+    )
+
+
+def plan_workloads(desired: Desired, observed: Observed) -> Plan:
+    """Return what to do on a cluster that starts, replaces and ends engines by itself.
+
+    An engine that it has begun to end is held, and serves while there are too few others. Then it is withdrawn, and
+    when every gateway has seen that, `stop` lets it go.
+    """
+    claims = claims_of(desired, observed)
+    served = served_models(desired, claims)
+    needed = {engine.name for model in served for engine in _stand_ins(model, observed)}
+    ending = [
+        engine
+        for engine in observed.engines
+        if engine.engine.phase in (EnginePhase.LEAVING, EnginePhase.STOPPING) and engine.name not in needed
+    ]
+    leaving = frozenset(engine.name for engine in ending)
+    serving = {engine.engine.model for engine in observed.engines if engine.ready}
+    dead = [engine for engine in observed.engines if _is_dead(engine, others_serve=engine.engine.model in serving)]
+    return Plan(
+        models=desired.models,
+        serve=tuple(model for model in served if model.deployment.spec.engine.external is None),
+        external=tuple(model for model in served if model.deployment.spec.engine.external is not None),
+        restart=tuple(engine.name for engine in dead),
+        stop=tuple(engine.name for engine in ending if engine.withdrawn),
+        withdraw=tuple(engine.name for engine in ending),
+        routes=_routes(served, claims, observed, leaving) | _untouched(desired, observed, leaving),
+        why=tuple(f"{engine.name}: {engine.probe.message}" for engine in dead),
+    )
+
+
+def is_served(model: DesiredModel) -> bool:
+    """Return whether this version has workers for the tensors that models of this kind have in this runtime."""
+    return contract_of(model).dialect is not None
+
+
+def served_models(desired: Desired, claims: Mapping[ModelId, NameClaim]) -> list[DesiredModel]:
+    """Return the models that are to have a route."""
+    return [model for model in desired.models if is_served(model) and claims[model.id].kept]
+
+
+def engine_spec(model: DesiredModel, facts: SourceFacts) -> EngineSpec | None:
+    """Return what the model's engines are made from; None when someone else runs them."""
+    cpu = model.deployment.spec.engine.cpu
+    if cpu is None:
+        return None
+    return EngineSpec(
+        folder=facts.folder,
+        weights=facts.weights,
+        triton_model=contract_of(model).triton_model,
+        quantization=cpu.quantization,
+        max_batch_size=cpu.max_batch_size,
+        tokens_per_second=cpu.tokens_per_second,
+        output=encoder_output(model.deployment.spec.kind),
+    )
+
+
+def spec_hash(spec: EngineSpec) -> str:
+    """Return a short name for a spec; equal specs have equal ones."""
+    return hashlib.sha256(repr(astuple(spec)).encode()).hexdigest()[:10]
+
+
+def _stand_ins(model: DesiredModel, observed: Observed) -> list[ObservedEngine]:
+    """Return the leaving engines that must go on serving until others take their place."""
+    engines = observed.engines_of(model.id)
+    missing = model.deployment.spec.replicas - sum(engine.ready for engine in engines)
+    return [engine for engine in engines if engine.leaving][: max(0, missing)]
+
+
+def _routes(
+    served: Iterable[DesiredModel],
+    claims: Mapping[ModelId, NameClaim],
+    observed: Observed,
+    leaving: frozenset[EngineName] = frozenset(),
+) -> dict[ModelId, RoutedModel]:
+    """Return the complete list of routes; a model whose folder or tokenizer cannot be had keeps the one that it has."""
+    routes: dict[ModelId, RoutedModel] = {}
+    for model in served:
+        facts, known = observed.sources.get(model.id), observed.routes.get(model.id)
+        engines = _routed_engines(model, observed, leaving)
+        fitting = _fitting(model, facts, observed, engines) if isinstance(facts, SourceFacts) else engines
+        if isinstance(facts, SourceFacts) and observed.lacks_tokenizer(model.id, facts):
+            if known is None:
+                continue
+            route, engines = _kept(known, claims[model.id]), _without(facts.digest, model, observed, engines)
+        elif isinstance(facts, SourceFacts) and (fitting or not engines or known is None):
+            route, engines = make_route(model, facts, claims[model.id].kept), fitting
+        elif known is not None:
+            route = _kept(known, claims[model.id])
+        elif facts is None and model.id in observed.routed:
+            route = observed.routed[model.id][0]
+        else:
+            continue
+        routes[model.id] = (route, engines)
+    return routes
+
+
+def _fitting(
+    model: DesiredModel, facts: SourceFacts, observed: Observed, engines: tuple[Engine, ...]
+) -> tuple[Engine, ...]:
+    """Return those engines that were started with the tokenizer of these facts, or with files that are still theirs.
+
+    After an edit of the source the others would be sent ids that mean something else to them, so the known route stays
+    until an engine of the new files answers. So does that to an engine of someone else until the one now named answers.
+    """
+    external = model.deployment.spec.engine.external
+    if external is not None:
+        return tuple(engine for engine in engines if engine == external_engine(model, external))
+    spec = engine_spec(model, facts)
+    current_hash = None if spec is None else spec_hash(spec)
+    other = {
+        engine.engine.grpc
+        for engine in observed.engines_of(model.id)
+        if engine.tokenizer not in (None, facts.digest) and engine.engine.spec_hash != current_hash
+    }
+    return tuple(engine for engine in engines if engine.grpc not in other)
+
+
+def _without(
+    tokenizer: Digest, model: DesiredModel, observed: Observed, engines: tuple[Engine, ...]
+) -> tuple[Engine, ...]:
+    """Return the engines that were not started with a tokenizer that is not to be had.
+
+    Which tokenizer an engine of someone else has, nobody knows: one that is only now named may have the new one.
+    """
+    external = model.deployment.spec.engine.external
+    if external is not None:
+        held = observed.held_engines.get(model.id, ())
+        return held if held and external_engine(model, external) not in held else engines
+    started = {engine.engine.grpc for engine in observed.engines_of(model.id) if engine.tokenizer == tokenizer}
+    return tuple(engine for engine in engines if engine.grpc not in started)
+
+
+def _kept(known: Route, claim: NameClaim) -> Route:
+    return known.model_copy(update={"served_names": claim.kept})
+
+
+def _untouched(desired: Desired, observed: Observed, leaving: frozenset[EngineName]) -> dict[ModelId, RoutedModel]:
+    """Return the routes of models that cannot be read: what is there, with the engines that answer."""
+    routes: dict[ModelId, RoutedModel] = {}
+    for model in desired.unreadable & observed.routes.keys():
+        ours = observed.engines_of(model)
+        held = observed.held_engines.get(model, ())
+        if ours:
+            held = _answering(ours, frozenset(engine.grpc for engine in held), leaving)
+        routes[model] = (observed.routes[model], held)
+    return routes
+
+
+def _plan_engines(model: DesiredModel, observed: Observed) -> _ModelPlan:
+    present = observed.engines_of(model.id)
+    facts = observed.sources.get(model.id)
+    if not isinstance(facts, SourceFacts):
+        return _ModelPlan()  # The folder cannot be read: what runs goes on running.
+    spec = engine_spec(model, facts)
+    wanted = 0 if spec is None else model.deployment.spec.replicas
+    current_hash = "" if spec is None else spec_hash(spec)
+    staying = [engine for engine in present if engine.engine.phase is not EnginePhase.STOPPING]
+    current = [engine for engine in staying if engine.engine.spec_hash == current_hash]
+    old = [engine for engine in staying if engine.engine.spec_hash != current_hash]
+    successors = [] if observed.lacks_tokenizer(model.id, facts) else current
+    remove = (*_surplus(current, wanted), *_replaceable(old, successors, wanted))
+    serving = any(engine.ready for engine in present)
+    restart = tuple(engine for engine in current if _is_dead(engine, others_serve=serving) and engine not in remove)
+    room = wanted + SURGE - len(staying) if old else wanted
+    start = _missing(model, spec, facts.digest, present, min(wanted - len(current), room)) if spec else ()
+    return _ModelPlan(start, restart, remove, _why(start, restart, remove, old))
+
+
+def _surplus(current: Sequence[ObservedEngine], wanted: int) -> list[ObservedEngine]:
+    """Return the engines beyond the wanted number, those that are not ready first."""
+    by_worth = sorted(current, key=lambda engine: (not engine.ready, engine.name))
+    return by_worth[wanted:]
+
+
+def _replaceable(old: Sequence[ObservedEngine], current: Sequence[ObservedEngine], wanted: int) -> list[ObservedEngine]:
+    """Return the engines of an older spec that can go without leaving fewer ready ones than wanted."""
+    ready = [engine for engine in old if engine.ready]
+    needed = max(0, wanted - sum(engine.ready for engine in current))
+    return [engine for engine in old if not engine.ready] + ready[needed:]
+
+
+def _missing(
+    model: DesiredModel, spec: EngineSpec, tokenizer: Digest, present: Sequence[ObservedEngine], count: int
+) -> tuple[EngineComponent, ...]:
+    """Return so many engines to start, under names that nothing has."""
+    taken = {engine.name for engine in present}
+    current_hash = spec_hash(spec)
+    names = (engine_name(model, current_hash, index) for index in range(len(taken) + max(0, count)))
+    free = [name for name in names if name not in taken][: max(0, count)]
+    contract = contract_of(model)
+    return tuple(EngineComponent(name, model.id, current_hash, spec, contract, tokenizer) for name in free)
+
+
+def engine_name(model: DesiredModel, current_hash: str, index: int) -> EngineName:
+    """Return the name of one engine of a model."""
+    return EngineName(f"{model.deployment.metadata.name}-{current_hash}-{index}")
+
+
+def _plan_leftovers(served: set[ModelId], observed: Observed) -> _ModelPlan:
+    left = tuple(
+        engine
+        for engine in observed.engines
+        if engine.engine.model not in served and engine.engine.phase is not EnginePhase.STOPPING
+    )
+    return _ModelPlan(remove=left, why=tuple(f"{engine.name}: its model is no longer wanted" for engine in left))
+
+
+def _routed_engines(model: DesiredModel, observed: Observed, leaving: frozenset[EngineName]) -> tuple[Engine, ...]:
+    external = model.deployment.spec.engine.external
+    if external is not None:
+        verdict = observed.external.get(model.id, Probe()).verdict
+        if verdict is ProbeVerdict.PENDING:
+            return observed.held_engines.get(model.id, ())
+        return (external_engine(model, external),) if verdict is ProbeVerdict.READY else ()
+    before = {engine.grpc for engine in observed.routed[model.id][1]} if model.id in observed.routed else set()
+    return _answering(observed.engines_of(model.id), before, leaving)
+
+
+def _answering(
+    engines: Iterable[ObservedEngine], before: Set[EngineAddress], leaving: frozenset[EngineName]
+) -> tuple[Engine, ...]:
+    """Return those of our own engines to which requests may go; `before`: those that were in use."""
+    return tuple(
+        own_engine(engine.engine)
+        for engine in engines
+        if engine.engine.phase in (EnginePhase.RUNNING, EnginePhase.LEAVING)
+        and _may_serve(engine.probe, engine.engine.grpc in before)
+        and engine.name not in leaving
+    )
+
+
+def _may_serve(probe: Probe, served_before: bool) -> bool:
+    """Return whether requests may go to an engine: it answered, or it was in use and has not been asked yet."""
+    return probe.verdict is ProbeVerdict.READY or (probe.verdict is ProbeVerdict.PENDING and served_before)
+
+
+def _is_dead(engine: ObservedEngine, *, others_serve: bool) -> bool:
+    """Return whether to start an engine again; loading in vain once more must not burden others that serve."""
+    dead = engine.engine.phase is EnginePhase.RUNNING and engine.probe.verdict is ProbeVerdict.DEAD
+    return dead and not (others_serve and engine.probe.reason is Reason.ENGINE_LOAD_FAILED)
+
+
+def _why(
+    start: Sequence[EngineComponent],
+    restart: Sequence[ObservedEngine],
+    remove: Sequence[ObservedEngine],
+    old: Sequence[ObservedEngine],
+) -> tuple[str, ...]:
+    replaced, surplus = "engines of the new spec take its place", "more engines run than wanted"
+    return (
+        *(f"{component.name}: an engine of this spec is missing" for component in start),
+        *(f"{engine.name}: {engine.probe.message}" for engine in restart),
+        *(f"{engine.name}: {replaced if engine in old else surplus}" for engine in remove),
+    )

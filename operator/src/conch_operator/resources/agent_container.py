@@ -1,0 +1,41 @@
+"""The container of the agent, from the operator's own image: beside each engine, or alone in a source reader's pod."""
+
+from typing import Any
+
+from conch_contracts.names import AGENT_PORT
+from conch_operator.model_folder.reader import needs_of
+from conch_operator.resources.source_volume import SourceVolume
+from conch_operator.settings import EngineSettings
+from conch_operator.state import DesiredModel
+
+Object = dict[str, Any]
+
+AGENT = "agent"
+_RESOURCES = {"requests": {"cpu": "10m", "memory": "64Mi"}, "limits": {"memory": "512Mi"}}
+
+
+def agent_container(model: DesiredModel, source: SourceVolume, settings: EngineSettings) -> Object:
+    """Return the container; where it is told to, it outlives the engine's."""
+    needs = needs_of(model.deployment.spec)
+    env = {
+        "CONCH_FOLDER": source.agent_folder,
+        "CONCH_SHOWN_FOLDER": source.engine_folder,
+        "CONCH_PORT": str(AGENT_PORT),
+        "CONCH_NEEDS_WEIGHTS": str(needs.weights).lower(),
+        **({"CONCH_TAKES_ONNX": "true"} if needs.onnx else {}),
+        "CONCH_NEEDS_CONFIG": str(needs.config).lower(),
+        "CONCH_NEEDS_TEMPLATE": str(needs.template).lower(),
+        **({"CONCH_DOWNLOADS": "true"} if source.download_mounts else {}),
+    }
+    probe = {"httpGet": {"path": "/livez", "port": AGENT_PORT}, "timeoutSeconds": 5}
+    return {
+        "name": AGENT,
+        "image": settings.agent_image,
+        "command": ["conch-engine-agent"],
+        "env": [{"name": name, "value": value} for name, value in env.items()],
+        "ports": [{"name": "agent", "containerPort": AGENT_PORT}],
+        "resources": _RESOURCES,
+        "startupProbe": probe | {"periodSeconds": 1, "failureThreshold": 60},
+        "livenessProbe": probe | {"periodSeconds": 20, "failureThreshold": 3},
+        "volumeMounts": list(source.agent_mounts),
+    }

@@ -1,0 +1,198 @@
+"""The Deployment of a model's engines, with its pods: Triton, the agent beside it, and the folder that both read.
+
+A pod counts as ready only when the operator says so (a readiness gate), so a rollout goes on when requests reach the
+new engine. A pod that ends is held by its preStop hook, which asks the agent, until no gateway sends it anything new;
+then Triton gets its SIGTERM and finishes what it has.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from conch_contracts.names import (
+    AGENT_PORT,
+    ENGINE_ANNOTATION,
+    ENGINE_COMPONENT,
+    SERVING_GATE,
+    TRITON_GRPC_PORT,
+    TRITON_HTTP_PORT,
+    TRITON_METRICS_PORT,
+)
+from conch_operator.agent.folder_report import ENGINE_PATH, WITHDRAWN_PATH
+from conch_operator.agent.termination import LONGEST_HOLD_S
+from conch_operator.resources.agent_container import agent_container
+from conch_operator.resources.download_container import download_container
+from conch_operator.resources.engine_image import engine_image
+from conch_operator.resources.metadata import child_name, digest, labels, metadata, selector
+from conch_operator.resources.model_repository import REPOSITORY_MOUNT, linking_container, repository_volumes
+from conch_operator.resources.runtimes.runtime_server import RuntimeServer
+from conch_operator.resources.security_context import CONTAINER_SECURITY, POD_SECURITY
+from conch_operator.resources.source_volume import SourceVolume, copying_container
+from conch_operator.settings import EngineSettings
+from conch_operator.state import DesiredModel
+from conch_operator.triton.server_options import KEEPALIVE
+
+Object = dict[str, Any]
+
+TRITON = "triton"
+"""The name of the engine's container."""
+SERVER = "/opt/tritonserver/bin/tritonserver"
+LEAST_RESOURCES = {"cpu": "100m", "memory": "256Mi"}
+_SLOWEST_START_S = 3600
+
+
+def make_engine_deployment(
+    model: DesiredModel, server: RuntimeServer, source: SourceVolume, settings: EngineSettings
+) -> Object:
+    """Return the Deployment of a model's engines."""
+    annotations = {
+        ENGINE_ANNOTATION: json.dumps(asdict(server.contract), sort_keys=True),
+        "conch.dev/repository-hash": digest(dict(server.repository)),
+    }
+    template = {
+        "metadata": {"labels": labels(model), "annotations": annotations},
+        "spec": _pod(model, server, source, settings),
+    }
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": metadata(model, child_name(model)),
+        "spec": {
+            "replicas": model.deployment.spec.replicas,
+            "selector": {"matchLabels": selector(model)},
+            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
+            "revisionHistoryLimit": 2,
+            "progressDeadlineSeconds": _SLOWEST_START_S,
+            "template": template,
+        },
+    }
+
+
+def triton_command(model: DesiredModel, server: RuntimeServer, drain_s: int) -> Object:
+    """Return how an engine's tritonserver is started; the ModelDeployment's own options come last."""
+    outside = {"exit-timeout-secs": drain_s, **_outside()}
+    first = [*_options(model, server, outside), *model.deployment.spec.engine.args]
+    if server.ranks == 1:
+        return {"command": [SERVER], "args": first}
+    args = ["-n", "1", SERVER, *first]
+    for rank in range(1, server.ranks):
+        inside = dict.fromkeys(("allow-http", "allow-grpc", "allow-metrics"), "false") | {"exit-timeout-secs": drain_s}
+        args += [":", "-n", "1", SERVER, *_options(model, server, inside, rank)]
+    return {"command": ["mpirun"], "args": args}
+
+
+def _outside() -> dict[str, object]:
+    ports = {"http-port": TRITON_HTTP_PORT, "grpc-port": TRITON_GRPC_PORT, "metrics-port": TRITON_METRICS_PORT}
+    return {**ports, **KEEPALIVE}
+
+
+def _options(model: DesiredModel, server: RuntimeServer, network: Mapping[str, object], rank: int = 0) -> list[str]:
+    options: dict[str, object] = {
+        "model-repository": REPOSITORY_MOUNT,
+        "backend-directory": "/opt/tritonserver/backends",
+        "model-control-mode": "explicit",
+        "load-model": server.contract.triton_model,
+        "exit-on-error": "false",
+        **network,
+        **server.options,
+        # Every server of an engine shares /dev/shm with the others.
+        **({"backend-config": f"python,shm-region-prefix-name=rank{rank}_"} if server.ranks > 1 else {}),
+    }
+    return [f"--{name}" if value is None else f"--{name}={value}" for name, value in options.items()]
+
+
+def drain_of(model: DesiredModel, settings: EngineSettings) -> int:
+    """Return how long an engine that ends may go on with the answers that it has begun, in whole seconds."""
+    return max(1, round(min(model.deployment.spec.routing.timeout, settings.drain_seconds)))
+
+
+def _pod(model: DesiredModel, server: RuntimeServer, source: SourceVolume, settings: EngineSettings) -> Object:
+    engine = model.deployment.spec.engine
+    image = engine_image(model, settings)
+    init: list[Object] = []
+    if source.copies_from_image:
+        init.append(copying_container(model.deployment.spec.source, image) | _common(settings))
+    if server.version_folder is not None:
+        init.append(linking_container(server, image, source.engine_mounts) | _common(settings))
+    init.append(agent_container(model, source, settings) | _common(settings) | {"restartPolicy": "Always"})
+    if source.download_mounts:  # after the agent, which tells how far it is
+        init.append(download_container(model.deployment.spec, source, settings) | _common(settings))
+    pod: Object = {
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "securityContext": POD_SECURITY,
+        "readinessGates": [{"conditionType": SERVING_GATE}],
+        "terminationGracePeriodSeconds": drain_of(model, settings) + LONGEST_HOLD_S + 15,
+        "initContainers": init,
+        "containers": [_triton(model, server, source, settings) | _common(settings)],
+        "volumes": [
+            *source.volumes,
+            *repository_volumes(model, server),
+            {"name": "tmp", "emptyDir": {}},
+            {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": settings.shm_size}},
+        ],
+        "topologySpreadConstraints": [_spread(model, key) for key in _SPREAD_OVER],
+    }
+    secrets = [*(secret.name for secret in engine.image_pull_secrets), *settings.image_pull_secrets]
+    optional: Object = {
+        "imagePullSecrets": [{"name": name} for name in secrets],
+        "nodeSelector": dict(engine.node_selector or {}),
+        "tolerations": [_json(toleration) for toleration in engine.tolerations],
+        "affinity": _json(engine.affinity) if engine.affinity else None,
+        "runtimeClassName": engine.runtime_class_name,
+    }
+    return pod | {name: value for name, value in optional.items() if value}
+
+
+def _triton(model: DesiredModel, server: RuntimeServer, source: SourceVolume, settings: EngineSettings) -> Object:
+    engine = model.deployment.spec.engine
+    env = {"HOME": "/tmp", **server.env, **{variable.name: variable.value for variable in engine.env}}
+    return {
+        "name": TRITON,
+        "image": engine_image(model, settings),
+        **triton_command(model, server, drain_of(model, settings)),
+        "env": [{"name": name, "value": value} for name, value in env.items()],
+        "ports": [
+            {"name": "http", "containerPort": TRITON_HTTP_PORT},
+            {"name": "grpc", "containerPort": TRITON_GRPC_PORT},
+            {"name": "metrics", "containerPort": TRITON_METRICS_PORT},
+        ],
+        "resources": _json(engine.resources) if engine.resources else {"requests": LEAST_RESOURCES},
+        "startupProbe": _probe("/v2/health/live", "http", period_s=1, failures=_SLOWEST_START_S),
+        "readinessProbe": _probe("/v2/health/ready", "http", period_s=2, failures=3),
+        "livenessProbe": _probe(ENGINE_PATH, AGENT_PORT, period_s=5, failures=3)
+        | {"terminationGracePeriodSeconds": 30},
+        "lifecycle": {"preStop": {"httpGet": {"path": WITHDRAWN_PATH, "port": AGENT_PORT}}},
+        "volumeMounts": [
+            *source.engine_mounts,
+            {"name": "repository", "mountPath": REPOSITORY_MOUNT, "readOnly": True},
+            {"name": "tmp", "mountPath": "/tmp"},
+            {"name": "shm", "mountPath": "/dev/shm"},
+        ],
+    }
+
+
+def _probe(path: str, port: str | int, *, period_s: int, failures: int) -> Object:
+    get = {"path": path, "port": port}
+    return {"httpGet": get, "periodSeconds": period_s, "timeoutSeconds": 5, "failureThreshold": failures}
+
+
+def _common(settings: EngineSettings) -> Object:
+    return {
+        "imagePullPolicy": settings.image_pull_policy,
+        "securityContext": CONTAINER_SECURITY,
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+    }
+
+
+_SPREAD_OVER = ("kubernetes.io/hostname", "topology.kubernetes.io/zone")
+
+
+def _spread(model: DesiredModel, key: str) -> Object:
+    chosen = {"matchLabels": selector(model, ENGINE_COMPONENT)}
+    return {"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": chosen}
+
+
+def _json(part: Any) -> Any:
+    return part.model_dump(mode="json", by_alias=True, exclude_defaults=True)

@@ -1,0 +1,194 @@
+"""Pure: from a ModelDeployment and the facts of its folder to the route that the data plane reads.
+
+Also decides who keeps a served name that several models want.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from decimal import Decimal
+from hashlib import sha256
+from types import MappingProxyType
+
+from conch_contracts.capabilities import LACKS, asks_for_nothing
+from conch_contracts.modeldeployment import ModelSpec
+from conch_contracts.names import EngineAddress, ModelId, ServedName
+from conch_contracts.records import Engine, GenerationDefaults, ModelKind, Route, RoutingPolicy
+from conch_contracts.spec.generation import GenerationSpec
+from conch_contracts.spec.routing import RoutingSpec
+from conch_contracts.spec.runtimes import ExternalEngineSpec
+from conch_contracts.token_words import parse_words
+from conch_operator.routes.chat_profile import chat_profile
+from conch_operator.routes.encoder_profile import encoder_profile
+from conch_operator.routes.engine_contract import contract_of
+from conch_operator.state import (
+    ClusterEngine,
+    Desired,
+    DesiredModel,
+    EngineContract,
+    GenerationFacts,
+    Observed,
+    SourceFacts,
+)
+
+DEFAULT_MAX_LENGTH = 2048
+"""Context length when neither the folder nor the ModelDeployment names one."""
+
+
+@dataclass(frozen=True, slots=True)
+class NameClaim:
+    """Which served names a model keeps, and to whom it lost the others."""
+
+    kept: tuple[ServedName, ...]
+    lost: Mapping[ServedName, ModelId]
+
+
+def claims_of(desired: Desired, observed: Observed) -> dict[ModelId, NameClaim]:
+    """Return who keeps which served name; a model that cannot be read keeps those that it is served under."""
+    held = {
+        name: model
+        for model in desired.unreadable
+        if (route := observed.routes.get(model)) is not None
+        for name in route.served_names
+    }
+    return claim_names(desired.models, held)
+
+
+def claim_names(
+    models: Iterable[DesiredModel], held: Mapping[ServedName, ModelId] = MappingProxyType({})
+) -> dict[ModelId, NameClaim]:
+    """Give each served name to the oldest model that wants it; of two equally old ones the smaller id wins."""
+    owners: dict[ServedName, ModelId] = dict(held)
+    claims: dict[ModelId, NameClaim] = {}
+    for model in sorted(models, key=lambda model: (model.created, model.id)):
+        names = model.deployment.served_names
+        lost = {name: owners[name] for name in names if name in owners}
+        kept = tuple(name for name in names if name not in owners)
+        owners.update(dict.fromkeys(kept, model.id))
+        claims[model.id] = NameClaim(kept, lost)
+    return claims
+
+
+def make_route(model: DesiredModel, facts: SourceFacts, names: tuple[ServedName, ...]) -> Route:
+    """Return the route of one model, which a worker can speak with, under the names that it keeps."""
+    spec, contract = model.deployment.spec, contract_of(model)
+    assert contract.dialect is not None
+    return Route(
+        model_id=model.id,
+        served_names=names,
+        kind=spec.kind,
+        dialect=contract.dialect,
+        engine_model=contract.triton_model,
+        text_output=spec.engine.external.text_output if spec.engine.external is not None else None,
+        tokenizer_digest=facts.digest,
+        chat_template=facts.chat_template,
+        max_model_len=_max_length(spec, facts),
+        vocab_size=facts.vocab_size,
+        eos_token_ids=_eos(spec.generation, facts),
+        default=spec.default,
+        created=model.created,
+        fingerprint=_fingerprint(model, facts),
+        profile=spec.compat_profile,
+        stream_usage=spec.stream_usage,
+        generation=_defaults(spec.generation, facts.generation).model_copy(
+            update=dict.fromkeys(unused_defaults(model, facts))
+        ),
+        chat=chat_profile(spec, facts),
+        encoder=encoder_profile(spec, facts),
+        routing=_policy(spec.routing),
+    )
+
+
+def unused_defaults(model: DesiredModel, facts: SourceFacts) -> tuple[str, ...]:
+    """Return which of the folder's defaults for sampling the model's engines cannot obey, so that no request has them.
+
+    One that the deployment sets itself is no matter of the folder's.
+    """
+    spec, dialect, said = model.deployment.spec.generation, contract_of(model).dialect, asdict(facts.generation)
+    lacking = () if dialect is None else LACKS.get(dialect, {}).keys() & said.keys()
+    return tuple(
+        name for name in sorted(lacking) if getattr(spec, name) is None and not asks_for_nothing(name, said[name])
+    )
+
+
+def external_address(spec: ExternalEngineSpec) -> EngineAddress:
+    """Return where an engine that someone else runs is asked: over gRPC where it has that."""
+    return EngineAddress(f"http://{spec.http}" if spec.grpc is None else spec.grpc)
+
+
+def own_engine(engine: ClusterEngine) -> Engine:
+    """Return the record of an engine that runs on the cluster: as it was started, whatever its model wants by now."""
+    return _record(engine.grpc, engine.http, engine.contract)
+
+
+def external_engine(model: DesiredModel, spec: ExternalEngineSpec) -> Engine:
+    """Return the record of an engine that someone else runs."""
+    return _record(external_address(spec), spec.http, contract_of(model))
+
+
+def _record(grpc: EngineAddress, http: str | None, contract: EngineContract) -> Engine:
+    return Engine(grpc=grpc, http=http, model=contract.triton_model, slots=contract.slots)
+
+
+def _max_length(spec: ModelSpec, facts: SourceFacts) -> int:
+    if spec.kind is ModelKind.LLM:
+        limits = spec.generation.max_length, facts.max_position_embeddings
+    else:
+        limits = spec.max_tokens, facts.encoder.max_tokens
+    return min((limit for limit in limits if limit is not None), default=DEFAULT_MAX_LENGTH)
+
+
+def _eos(generation: GenerationSpec, facts: SourceFacts) -> tuple[int, ...]:
+    end = _sent(generation.end_id)
+    found = facts.generation.eos_token_ids
+    return found if end is None else tuple(dict.fromkeys((end, *found)))
+
+
+def _sent(token: int | None) -> int | None:
+    return token if token is not None and token >= 0 else None
+
+
+def _defaults(generation: GenerationSpec, folder: GenerationFacts) -> GenerationDefaults:
+    return GenerationDefaults(
+        start_id=_sent(generation.start_id),
+        end_id=_sent(generation.end_id),
+        temperature=_said(generation.temperature, folder.temperature),
+        top_p=_said(generation.top_p, folder.top_p),
+        top_k=folder.top_k if generation.top_k is None else generation.top_k,
+        min_p=_said(generation.min_p, folder.min_p),
+        repetition_penalty=_said(generation.repetition_penalty, folder.repetition_penalty),
+        fill_in=generation.fill_in,
+        bad_words=parse_words(generation.bad_words),
+        stop_words=parse_words(generation.stop_words),
+        mask_positions=generation.mask_positions,
+    )
+
+
+def _said(by_spec: Decimal | None, by_folder: float | None) -> float | None:
+    return by_folder if by_spec is None else float(by_spec)
+
+
+def _fingerprint(model: DesiredModel, facts: SourceFacts) -> str:
+    """Return a name for all that shapes answers: the files of the folder, where they come from, and how they run."""
+    spec = model.deployment.spec
+    quantization = None if spec.engine.cpu is None else spec.engine.cpu.quantization
+    shaping = (
+        facts.digest,
+        facts.chat_template,
+        spec.tokenizer.content_format,
+        spec.source.model_dump_json(),
+        spec.engine.runtime,
+        quantization,
+        spec.generation.model_dump_json(),
+    )
+    return f"fp_{sha256(repr(shaping).encode()).hexdigest()[:12]}"
+
+
+def _policy(routing: RoutingSpec) -> RoutingPolicy:
+    return RoutingPolicy(
+        strategy=routing.strategy,
+        queue_max=routing.queue.max,
+        queue_wait_s=routing.queue.wait,
+        timeout_s=routing.timeout,
+        first_token_timeout_s=routing.first_token_timeout,
+        inter_token_timeout_s=routing.inter_token_timeout,
+    )

@@ -1,0 +1,154 @@
+import copy
+from typing import Any
+
+import pytest
+
+from conch_operator.kubernetes.api.client import ApiError, KubernetesApi
+from conch_operator.kubernetes.api.kinds import Kind, Object
+from conch_operator.kubernetes.api.lease import Leadership
+
+
+class Leases(KubernetesApi):
+    """An API server with one Lease, which refuses writes to an older version of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lease: Object | None = None
+        self.down = False
+        self.created = "2026-01-01T00:00:00Z"
+
+    async def get(self, kind: Kind, namespace: str, name: str) -> Object | None:
+        self._answer()
+        return copy.deepcopy(self.lease)
+
+    async def create(self, kind: Kind, made: Object) -> Object:
+        self._answer()
+        given = {"resourceVersion": "1", "creationTimestamp": self.created}
+        self.lease = {**made, "metadata": {**made["metadata"], **given}}
+        return self.lease
+
+    async def replace(self, kind: Kind, made: Object) -> Object:
+        self._answer()
+        assert self.lease is not None
+        version = self.lease["metadata"]["resourceVersion"]
+        if made["metadata"]["resourceVersion"] != version:
+            raise ApiError(409, "the object has been modified")
+        self.lease = {**made, "metadata": {**made["metadata"], "resourceVersion": str(int(version) + 1)}}
+        return self.lease
+
+    def _answer(self) -> None:
+        if self.down:
+            raise ApiError(0, "no answer")
+
+
+class World:
+    def __init__(self) -> None:
+        self.api = Leases()
+        self.now = 0.0
+
+    def operator(self, name: str) -> Leadership:
+        return Leadership(self.api, ("conch", "lease"), name, clock=lambda: self.now)
+
+    def spec(self) -> Any:
+        assert self.api.lease is not None
+        return self.api.lease["spec"]
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+async def test_the_first_gets_it_and_the_second_does_not(world: World) -> None:
+    first, second = world.operator("a"), world.operator("b")
+    assert await first._try()
+    assert not await second._try()
+    assert (first.is_held(), second.is_held()) == (True, False)
+    assert world.spec()["holderIdentity"] == "a"
+
+
+async def test_it_is_taken_when_it_was_not_renewed_by_the_clock_of_who_takes_it(world: World) -> None:
+    first, second = world.operator("a"), world.operator("b")
+    await first._try()
+    await second._try()
+    world.now = 14.9
+    assert not await second._try()
+    world.now = 15.0
+    assert await second._try()
+    assert second.transitions == first.transitions + 1
+
+
+async def test_each_renewal_begins_the_time_anew(world: World) -> None:
+    first, second = world.operator("a"), world.operator("b")
+    await first._try()
+    for now in (5.0, 10.0, 15.0, 20.0):
+        world.now = now
+        assert await first._try()
+        assert not await second._try()
+    assert first.transitions == 1
+
+
+async def test_its_holder_stops_writing_before_anybody_else_may_begin(world: World) -> None:
+    first = world.operator("a")
+    await first._try()
+    world.api.down = True
+    world.now = 9.9
+    assert not await first._try()
+    assert first.is_held()
+    world.now = 10.0
+    assert not first.is_held()
+
+
+async def test_one_that_slept_too_long_finds_it_lost(world: World) -> None:
+    first, second = world.operator("a"), world.operator("b")
+    await first._try()
+    await second._try()
+    world.now = 16.0
+    assert await second._try()
+    assert not first.is_held()
+    assert not await first._try()
+
+
+async def test_a_holder_that_starts_again_gets_a_new_fence(world: World) -> None:
+    first = world.operator("a")
+    await first._try()
+    again = world.operator("a")
+    assert await again._try()
+    assert again.transitions == 2
+
+
+async def test_it_is_given_back_at_the_end(world: World) -> None:
+    first, second = world.operator("a"), world.operator("b")
+    await first._try()
+    await first.release()
+    assert not first.is_held()
+    assert await second._try()
+
+
+async def test_a_lease_without_a_spec_is_free(world: World) -> None:
+    world.api.lease = {
+        "metadata": {
+            "name": "lease",
+            "namespace": "conch",
+            "resourceVersion": "1",
+            "creationTimestamp": world.api.created,
+        }
+    }
+    assert await world.operator("a")._try()
+
+
+async def test_the_fence_grows_with_every_holder_and_with_a_lease_that_is_made_again(world: World) -> None:
+    fences = []
+    for name in ("a", "b", "a"):
+        operator = world.operator(name)
+        await operator.acquire()
+        fences.append(operator.fence)
+        await operator.release()
+    world.api.lease = None  # the release was removed and installed again
+    world.api.created = "2026-01-01T00:00:01Z"
+    again = world.operator("a")
+    await again.acquire()
+    assert again.transitions == 1
+    fences.append(again.fence)
+    assert fences == sorted(set(fences))
+    assert fences[-1] < 2**53

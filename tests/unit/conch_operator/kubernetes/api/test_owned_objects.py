@@ -1,0 +1,166 @@
+import copy
+from typing import Any
+
+import pytest
+
+from conch_operator.kubernetes.api.client import ApiError, KubernetesApi
+from conch_operator.kubernetes.api.kinds import CONFIG_MAP, DEPLOYMENT, Kind, Object
+from conch_operator.kubernetes.api.owned_objects import SELECTOR, Children, Refused, key_of
+from conch_operator.resources.metadata import with_hash
+
+
+class Server(KubernetesApi):
+    """An API server that keeps objects, and counts what is written to it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.objects: dict[tuple[str, str], Object] = {}
+        self.writes: list[str] = []
+        self.error: ApiError | None = None
+        self.unmergeable: set[str] = set()
+
+    async def list_all(
+        self, kind: Kind, namespace: str | None, *, labels: str | None = None, metadata_only: bool = False
+    ) -> list[Object]:
+        return [copy.deepcopy(item) for (plural, _), item in self.objects.items() if plural == kind.plural]
+
+    async def apply(self, kind: Kind, made: Object) -> Object:
+        self.writes.append(f"apply {made['metadata']['name']}")
+        if self.error is not None:
+            raise self.error
+        if made["metadata"]["name"] in self.unmergeable:
+            raise ApiError(422, "Duplicate value")
+        key = (kind.plural, made["metadata"]["name"])
+        before = self.objects.get(key)
+        version = int(before["metadata"]["resourceVersion"]) if before else 0
+        same = before is not None and before["made"] == made
+        meta = {**made["metadata"], "uid": "u", "resourceVersion": str(version if same else version + 1)}
+        self.objects[key] = {"metadata": meta, "made": made}
+        return copy.deepcopy(self.objects[key])
+
+    async def reset(self, kind: Kind, made: Object) -> Object:
+        name = made["metadata"]["name"]
+        self.writes.append(f"reset {name}")
+        if self.error is not None:
+            raise self.error
+        item = self.objects[(kind.plural, name)]
+        if name in self.unmergeable:
+            self.unmergeable.remove(name)
+            item["metadata"]["resourceVersion"] += "1"
+        return copy.deepcopy(item)
+
+    async def delete(self, kind: Kind, found: Object) -> None:
+        self.writes.append(f"delete {found['metadata']['name']}")
+        del self.objects[(kind.plural, found["metadata"]["name"])]
+
+
+class World:
+    def __init__(self) -> None:
+        self.server = Server()
+        self.children = Children(self.server, [None], (CONFIG_MAP, DEPLOYMENT), SELECTOR)
+
+    async def round(self, *made: Object, owners: frozenset[str] = frozenset({"owner"})) -> list[str]:
+        self.server.writes.clear()
+        await self.children.observe()
+        for one in made:
+            await self.children.ensure(one)
+        await self.children.prune({key_of(one) for one in made}, owners)
+        return list(self.server.writes)
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def config_map(name: str = "a", content: str = "x") -> Object:
+    meta: dict[str, Any] = {"name": name, "namespace": "n", "labels": {}, "ownerReferences": [{"uid": "owner"}]}
+    return with_hash({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"key": content}})
+
+
+async def test_what_is_missing_is_made_once(world: World) -> None:
+    assert await world.round(config_map()) == ["apply a"]
+    for _ in range(100):
+        assert await world.round(config_map()) == []
+
+
+async def test_a_change_of_what_is_wanted_is_one_write(world: World) -> None:
+    await world.round(config_map())
+    assert await world.round(config_map(content="y")) == ["apply a"]
+    assert await world.round(config_map(content="y")) == []
+
+
+async def test_what_somebody_else_changed_is_put_right(world: World) -> None:
+    await world.round(config_map())
+    world.server.objects[("configmaps", "a")]["metadata"]["resourceVersion"] = "9"
+    assert await world.round(config_map()) == ["apply a"]
+
+
+async def test_a_new_operator_writes_once_what_is_right_already(world: World) -> None:
+    await world.round(config_map())
+    version = world.server.objects[("configmaps", "a")]["metadata"]["resourceVersion"]
+    world.children = Children(world.server, [None], (CONFIG_MAP, DEPLOYMENT), SELECTOR)
+    assert await world.round(config_map()) == ["apply a"]
+    assert world.server.objects[("configmaps", "a")]["metadata"]["resourceVersion"] == version
+    assert await world.round(config_map()) == []
+
+
+async def test_what_an_owner_should_not_have_goes(world: World) -> None:
+    await world.round(config_map("a"), config_map("b"))
+    assert await world.round(config_map("a")) == ["delete b"]
+
+
+async def test_what_belongs_to_nobody_that_we_know_stays(world: World) -> None:
+    await world.round(config_map())
+    assert await world.round(owners=frozenset({"another"})) == []
+
+
+@pytest.mark.parametrize("status", [403, 409, 422, 500, 503])
+async def test_what_the_server_says_of_one_object_is_a_refusal_of_that_object(world: World, status: int) -> None:
+    world.server.error = ApiError(status, "spec is wrong")
+    with pytest.raises(Refused, match="spec is wrong"):
+        await world.children.ensure(config_map())
+    world.server.error = None
+    assert await world.round(config_map()) == ["apply a"]
+
+
+async def test_what_cannot_be_merged_with_a_change_by_hand_is_reset_and_written(world: World) -> None:
+    await world.round(config_map())
+    world.server.unmergeable = {"a"}
+    world.server.objects[("configmaps", "a")]["metadata"]["resourceVersion"] = "9"
+    assert await world.round(config_map()) == ["apply a", "reset a"]
+    assert await world.round(config_map()) == ["apply a"]
+    assert await world.round(config_map()) == []
+
+
+async def test_what_is_invalid_in_itself_is_reset_in_vain_and_refused(world: World) -> None:
+    await world.round(config_map())
+    world.server.error = ApiError(422, "spec is wrong")
+    with pytest.raises(Refused, match="ConfigMap a: spec is wrong"):
+        await world.round(config_map(content="y"))
+    assert world.server.writes == ["apply a", "reset a"]
+
+
+async def test_an_object_that_a_reset_does_not_change_is_not_reset_again(world: World) -> None:
+    await world.round(config_map())
+
+    class Picky(Server):
+        async def apply(self, kind: Kind, made: Object) -> Object:
+            self.writes.append("apply")
+            raise ApiError(422, "a policy says no")
+
+    picky = Picky()
+    picky.objects = world.server.objects
+    children = Children(picky, [None], (CONFIG_MAP, DEPLOYMENT), SELECTOR)
+    for _ in range(3):
+        await children.observe()
+        with pytest.raises(Refused, match="a policy says no"):
+            await children.ensure(config_map(content="y"))
+    assert picky.writes == ["apply", "reset a", "apply", "apply"]
+
+
+@pytest.mark.parametrize("status", [0, 401, 429])
+async def test_no_answer_is_no_refusal(world: World, status: int) -> None:
+    world.server.error = ApiError(status, "no answer")
+    with pytest.raises(ApiError, match="no answer"):
+        await world.round(config_map())

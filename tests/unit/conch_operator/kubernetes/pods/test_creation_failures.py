@@ -1,0 +1,91 @@
+from typing import Any
+
+import pytest
+
+from conch_contracts.conditions import Reason
+from conch_operator.kubernetes.api.client import ApiError, KubernetesApi
+from conch_operator.kubernetes.api.kinds import Kind, Object
+from conch_operator.kubernetes.pods.creation_failures import ASK_AGAIN_S, PodRefusals, refusal
+from testkit.clock import FakeClock
+
+QUOTA = 'pods "tiny-engine-1" is forbidden: exceeded quota: q'
+FAILURE = {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": QUOTA}
+AVAILABLE = {"type": "Available", "status": "True", "message": "fine"}
+
+
+def deployment(replicas: int = 2, updated: int = 1, seen: int = 3, *conditions: Object) -> Object:
+    status: dict[str, Any] = {"observedGeneration": seen, "updatedReplicas": updated, "replicas": updated}
+    return {
+        "metadata": {"namespace": "ns", "name": "tiny-engine", "generation": 3},
+        "spec": {"replicas": replicas},
+        "status": status | {"conditions": list(conditions)},
+    }
+
+
+def made(spec_hash: str = "h") -> Object:
+    meta = {"namespace": "ns", "name": "tiny-engine", "labels": {"conch.dev/spec-hash": spec_hash}}
+    return {"metadata": meta, "spec": {"replicas": 2}}
+
+
+@pytest.mark.parametrize(
+    ("live", "is_told"),
+    [
+        pytest.param(deployment(2, 1, 3, AVAILABLE, FAILURE), True, id="some are refused"),
+        pytest.param(deployment(2, 0, 3, FAILURE), True, id="all are refused"),
+        pytest.param(deployment(2, 1, 3, AVAILABLE), False, id="on the way"),
+        pytest.param(deployment(2, 1, 3, FAILURE | {"status": "False"}), False, id="over"),
+        pytest.param(deployment(2, 2, 3, FAILURE), False, id="none lacks"),
+        pytest.param(deployment(2, 1, 2, FAILURE), False, id="of the edit before"),
+    ],
+)
+def test_a_deployment_that_lacks_pods_says_why(live: Object, is_told: bool) -> None:
+    fault = refusal(live)
+    assert (fault is not None) == is_told
+    if fault is not None:
+        assert fault.reason is Reason.REJECTED
+        assert fault.message.startswith(f"The API server refuses the engine's pods: {QUOTA}. ")
+
+
+class Server(KubernetesApi):
+    """Gives one Deployment, and counts how often it was asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.live = deployment(2, 1, 3, FAILURE)
+        self.error: ApiError | None = None
+        self.asked = 0
+
+    async def get(self, kind: Kind, namespace: str, name: str) -> Object | None:
+        assert (kind.name, namespace, name) == ("Deployment", "ns", "tiny-engine")
+        self.asked += 1
+        if self.error is not None:
+            raise self.error
+        return self.live
+
+
+async def test_a_deployment_is_asked_seldom_and_not_at_all_once_its_pods_are_there() -> None:
+    server, clock = Server(), FakeClock()
+    refusals = PodRefusals(server, clock)
+    for _ in range(3):
+        assert await refusals.fault(made(), 1) is not None
+    assert server.asked == 1
+    server.live = deployment(2, 2, 3)
+    clock.advance(ASK_AGAIN_S)
+    assert await refusals.fault(made(), 2) is None
+    clock.advance(ASK_AGAIN_S)
+    assert await refusals.fault(made(), 2) is None
+    assert server.asked == 2
+    server.live = deployment(2, 1, 3, FAILURE)
+    assert await refusals.fault(made(), 1) is not None, "a pod has gone and no other may come"
+    assert server.asked == 3
+    assert await refusals.fault(made("edited"), 1) is not None
+    assert server.asked == 4
+
+
+async def test_a_deployment_that_cannot_be_read_is_told_of_as_before() -> None:
+    server, clock = Server(), FakeClock()
+    refusals = PodRefusals(server, clock)
+    assert await refusals.fault(made(), 1) is not None
+    clock.advance(ASK_AGAIN_S)
+    server.error = ApiError(403, "no")
+    assert await refusals.fault(made(), 1) is not None

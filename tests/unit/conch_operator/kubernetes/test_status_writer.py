@@ -1,0 +1,124 @@
+from typing import Any
+
+import pytest
+
+from conch_contracts.conditions import ConditionStatus, ConditionType
+from conch_contracts.names import ModelId
+from conch_operator.kubernetes.api.client import ApiError, KubernetesApi, NotLeading
+from conch_operator.kubernetes.api.kinds import Kind, Object
+from conch_operator.kubernetes.desired_models import Wanted, read_wanted
+from conch_operator.kubernetes.status_writer import Telling, first_status
+
+MODEL = ModelId("ns/one")
+
+
+class Server(KubernetesApi):
+    """An API server that keeps statuses, and fails for the objects that it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.statuses: dict[str, Object] = {}
+        self.errors: dict[str, Exception] = {}
+        self.events: list[Object] = []
+
+    async def patch(self, kind: Kind, namespace: str, name: str, change: Object, subresource: str) -> Object:
+        if name in self.errors:
+            raise self.errors[name]
+        self.statuses[name] = change["status"]
+        return {**item(name), "status": change["status"]}
+
+    async def create(self, kind: Kind, made: Object) -> Object:
+        self.events.append(made)
+        return made
+
+
+def item(name: str, **more: Any) -> Object:
+    meta = {"name": name, "namespace": "ns", "uid": name, "generation": 3, "resourceVersion": "1"}
+    spec = {"kind": "LLM", "source": {"path": "tiny"}, "engine": {"cpu": {}}}
+    return {"metadata": meta | {"creationTimestamp": "2026-01-01T00:00:00Z"}, "spec": spec, **more}
+
+
+def wanted(*names: str) -> Wanted:
+    return read_wanted([item(name) for name in names])
+
+
+def conditions(status: Object) -> dict[str, tuple[str, int]]:
+    return {one["type"]: (one["status"], one["observedGeneration"]) for one in status["conditions"]}
+
+
+async def test_nothing_is_known_about_a_model_that_was_just_seen() -> None:
+    server = Server()
+    found = wanted("one")
+    await Telling(server, "operator-1").greet(found)
+    assert conditions(server.statuses["one"]) == {str(kind): ("Unknown", 3) for kind in ConditionType}
+    assert found.statuses[MODEL].condition(ConditionType.READY) is not None
+
+
+async def test_a_model_is_greeted_once() -> None:
+    server = Server()
+    found = wanted("one")
+    telling = Telling(server, "operator-1")
+    await telling.greet(found)
+    server.statuses.clear()
+    await telling.greet(found)
+    assert server.statuses == {}
+
+
+@pytest.mark.parametrize("status", [404, 409, 500])
+async def test_a_status_that_cannot_be_written_holds_up_no_other(status: int) -> None:
+    server = Server()
+    server.errors["one"] = ApiError(status, "no")
+    found = wanted("one", "two")
+    statuses = {model: first_status(model, found.objects[model]) for model in found.objects}
+    await Telling(server, "operator-1").tell(found, statuses)
+    assert list(server.statuses) == ["two"]
+    assert [event["regarding"]["name"] for event in server.events] == ["two"]
+
+
+@pytest.mark.parametrize("error", [ApiError(0, "no answer"), NotLeading("lost")])
+async def test_no_answer_ends_the_round(error: Exception) -> None:
+    server = Server()
+    server.errors["one"] = error
+    with pytest.raises(type(error)):
+        await Telling(server, "operator-1").greet(wanted("one"))
+
+
+def test_the_first_status_is_unknown_throughout() -> None:
+    status = first_status(MODEL, item("one"))
+    assert {condition.status for condition in status.conditions} == {ConditionStatus.UNKNOWN}
+    assert not status.ready
+
+
+async def test_a_spec_that_cannot_be_read_is_told_once_and_leaves_the_rest_of_the_status() -> None:
+    server = Server()
+    before = {
+        "observedGeneration": 2,
+        "replicas": 2,
+        "readyReplicas": 2,
+        "servedNames": ["one"],
+        "tokenizerDigest": "d" * 64,
+        "conditions": [
+            {
+                "type": kind,
+                "status": "True",
+                "reason": "Ready",
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+                "observedGeneration": 2,
+            }
+            for kind in ("EngineReady", "Ready")
+        ],
+    }
+    spec = {"kind": "LLM", "source": {"git": {}}, "engine": {"cpu": {}}}
+    broken = {**item("one"), "spec": spec, "status": before}
+    await Telling(server, "operator-1").tell(read_wanted([broken]), {})
+    status = server.statuses["one"]
+    assert (status["replicas"], status["readyReplicas"], status["servedNames"]) == (2, 2, ["one"])
+    (ready,) = [one for one in status["conditions"] if one["type"] == "Ready"]
+    assert (ready["status"], ready["reason"], ready["observedGeneration"]) == ("False", "SpecInvalid", 3)
+    assert "set exactly one of" in ready["message"]
+    assert ready["message"].endswith("What serves it goes on as it is.")
+    assert conditions(status)["EngineReady"] == ("True", 2)
+    assert [event["reason"] for event in server.events] == ["SpecInvalid"]
+    server.statuses.clear()
+    await Telling(server, "operator-1").tell(read_wanted([{**broken, "status": status}]), {})
+    assert server.statuses == {}

@@ -1,0 +1,92 @@
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from conch_contracts.conditions import Reason
+from conch_contracts.names import EngineAddress
+from conch_contracts.records import Dialect
+from conch_operator.probe.prober import Cadence, NoAnswer, Prober, Target
+from conch_operator.state import Probe, ProbeVerdict
+
+TARGET = Target(EngineAddress("h:1"), "model", Dialect.TOKENS)
+REFUSED = NoAnswer(Reason.ENGINE_LOAD_FAILED, "no such layer")
+SILENT = NoAnswer(Reason.ENGINE_PROBE_FAILED, "silent", silent=True)
+GONE = NoAnswer(Reason.ENGINE_PROBE_FAILED, "not healthy", dead=True)
+AT_ONCE = Cadence(starting_s=0, serving_s=0)
+
+
+class ScriptedEngine:
+    """Answers as told, and then no more."""
+
+    def __init__(self, *answers: NoAnswer | None) -> None:
+        self._answers = list(answers)
+        self.finished = asyncio.Event()
+
+    async def ask(self, target: Target) -> None:
+        if not self._answers:
+            self.finished.set()
+            await asyncio.Event().wait()
+        answer = self._answers.pop(0)
+        if answer is not None:
+            raise answer
+
+
+@pytest.mark.parametrize(
+    ("answers", "verdict"),
+    [
+        ([], ProbeVerdict.PENDING),
+        ([None], ProbeVerdict.READY),
+        ([REFUSED], ProbeVerdict.FAILING),
+        ([REFUSED, None], ProbeVerdict.READY),
+        ([None, REFUSED], ProbeVerdict.FAILING),
+        ([SILENT, SILENT, SILENT], ProbeVerdict.FAILING),
+        ([None, SILENT], ProbeVerdict.READY),
+        ([None, SILENT, SILENT], ProbeVerdict.DEAD),
+        ([GONE], ProbeVerdict.DEAD),
+        ([None, SILENT, None, SILENT], ProbeVerdict.READY),
+    ],
+)
+async def test_the_verdict_follows_the_answers(answers: list[NoAnswer | None], verdict: ProbeVerdict) -> None:
+    engine = ScriptedEngine(*answers)
+    async with Prober(engine, lambda: None, AT_ONCE) as prober:
+        prober.watch({"key": TARGET})
+        await engine.finished.wait()
+        assert prober.verdict("key").verdict is verdict
+
+
+async def test_a_server_that_could_not_load_its_model_has_to_go_after_a_while() -> None:
+    engine = ScriptedEngine(None, REFUSED)
+    async with Prober(engine, lambda: None, Cadence(starting_s=0, serving_s=0, reload_s=0)) as prober:
+        prober.watch({"key": TARGET})
+        await engine.finished.wait()
+        assert prober.verdict("key") == Probe(ProbeVerdict.DEAD, Reason.ENGINE_LOAD_FAILED, "no such layer")
+
+
+async def test_a_new_incarnation_starts_without_a_verdict() -> None:
+    engine = ScriptedEngine(None)
+    async with Prober(engine, lambda: None, AT_ONCE) as prober:
+        prober.watch({("tiny", 1): TARGET})
+        await engine.finished.wait()
+        prober.watch({("tiny", 2): TARGET})
+        assert prober.verdict(("tiny", 2)) == Probe()
+        assert prober.verdict(("tiny", 1)) == Probe()
+
+
+async def test_an_engine_that_is_elsewhere_now_starts_without_a_verdict() -> None:
+    engine = ScriptedEngine(None)
+    async with Prober(engine, lambda: None, AT_ONCE) as prober:
+        prober.watch({"external": TARGET})
+        await engine.finished.wait()
+        prober.watch({"external": Target(EngineAddress("h:2"), "model", Dialect.TOKENS)})
+        assert prober.verdict("external") == Probe()
+
+
+async def test_every_change_of_verdict_is_told_once() -> None:
+    engine = ScriptedEngine(REFUSED, REFUSED, None, None)
+    told: list[int] = []
+    changed: Callable[[], None] = lambda: told.append(1)  # noqa: E731
+    async with Prober(engine, changed, AT_ONCE) as prober:
+        prober.watch({"key": TARGET})
+        await engine.finished.wait()
+    assert len(told) == 2

@@ -1,0 +1,107 @@
+"""The one-token request of each dialect holds what the model's config wants, and nothing else."""
+
+from typing import Any
+
+import pytest
+from tritonclient.grpc.model_config_pb2 import ModelConfig
+
+from conch_contracts.names import EngineAddress
+from conch_contracts.records import Dialect
+from conch_kit.triton.client import ModelStatus, TritonClient
+from conch_kit.triton.declared_tensors import Layout
+from conch_kit.triton.errors import EngineRejected, MalformedResponse
+from conch_kit.triton.http_client import TritonHttp
+from conch_operator.probe.prober import NoAnswer, Target
+from conch_operator.probe.triton_request import TritonAsker, load_cause, one_token_request
+from testkit.engine_messages import inputs
+
+IDS = {"input_ids": "INT32", "input_lengths": "INT32", "request_output_len": "UINT32"}
+
+
+@pytest.mark.parametrize(
+    ("dialect", "types", "decoupled", "sent"),
+    [
+        (
+            Dialect.FASTERTRANSFORMER,
+            dict.fromkeys(IDS, "UINT32") | {"seed": "UINT64"},
+            True,
+            {"input_ids": [0], "input_lengths": [1], "request_output_len": [1]},
+        ),
+        (
+            Dialect.TENSORRTLLM,
+            IDS | {"streaming": "BOOL"},
+            True,
+            {"input_ids": [0], "input_lengths": [1], "request_output_len": [1], "streaming": [True]},
+        ),
+        (
+            Dialect.TENSORRTLLM,
+            {"text_input": "BYTES", "max_tokens": "INT32", "stream": "BOOL", "bad_words": "BYTES"},
+            False,
+            {"max_tokens": [1], "stream": [False]},
+        ),
+        (Dialect.TENSORRTLLM, {"text_input": "BYTES", "sampling_param_max_tokens": "INT32"}, False, {}),
+        (
+            Dialect.VLLM,
+            {"text_input": "BYTES", "sampling_parameters": "BYTES", "stream": "BOOL"},
+            True,
+            {"stream": [True]},
+        ),
+        (Dialect.VLLM, {"PROMPT": "BYTES", "SAMPLING_PARAMETERS": "BYTES", "STREAM": "BOOL"}, True, {"STREAM": [True]}),
+    ],
+)
+def test_one_token_is_asked_for(
+    dialect: Dialect, types: dict[str, str], decoupled: bool, sent: dict[str, list[Any]]
+) -> None:
+    layout = Layout(types, batched=True, decoupled=decoupled, required=frozenset(types) - {"seed"})
+    request = one_token_request(dialect, "m", layout)
+    found = inputs(request)
+    assert sorted(tensor.name for tensor in request.inputs) == sorted(layout.required)
+    assert sent.items() <= {name: values for name, (_, _, values) in found.items()}.items()
+    assert all(shape == [1, 1] and types[name] == kind for name, (kind, shape, _) in found.items())
+
+
+def test_a_model_of_another_kind_is_told_by_what_it_lacks() -> None:
+    layout = Layout({"audio": "FP32"}, batched=False, decoupled=True, required=frozenset({"audio"}))
+    with pytest.raises(MalformedResponse, match="needs the input audio"):
+        one_token_request(Dialect.VLLM, "m", layout)
+
+
+@pytest.mark.parametrize(
+    ("reason", "cause"),
+    [
+        (
+            "Internal: UnusableModel: No such layer.\n\nAt:\n  /opt/conch/loading.py(30): load\n",
+            "Internal: UnusableModel: No such layer.",
+        ),
+        ("Invalid argument: unexpected shape", "Invalid argument: unexpected shape"),
+    ],
+)
+def test_a_load_error_is_told_without_its_stack(reason: str, cause: str) -> None:
+    assert load_cause(reason) == cause
+
+
+class Holding(TritonClient):
+    """A server that holds other models than the one that is asked for."""
+
+    def __init__(self, *names: str) -> None:
+        super().__init__()
+        self._names = names
+
+    async def model_config(self, address: EngineAddress, model: str, *, timeout_s: float = 5.0) -> ModelConfig:
+        raise EngineRejected("unknown model")
+
+    async def repository_index(self, address: EngineAddress, *, timeout_s: float = 5.0) -> list[ModelStatus]:
+        return [ModelStatus(name, "1", "READY", "") for name in self._names]
+
+
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [
+        (("..2026_01_01", "..data", "bert", "gpt"), "it holds: bert, gpt"),
+        (("..2026_01_01", "..data"), "it holds: none"),
+    ],
+)
+async def test_a_folder_that_kubernetes_makes_in_a_volume_is_no_model(names: tuple[str, ...], told: str) -> None:
+    asker = TritonAsker(Holding(*names), TritonHttp())
+    with pytest.raises(NoAnswer, match=told):
+        await asker.ask(Target(EngineAddress("engine:8001"), "tiny", Dialect.VLLM))

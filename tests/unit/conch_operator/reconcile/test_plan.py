@@ -1,0 +1,149 @@
+from collections.abc import Sequence
+
+import pytest
+
+from conch_contracts.conditions import Reason
+from conch_operator.reconcile.plan import Plan, Planner, plan_processes, plan_workloads
+from conch_operator.state import (
+    Desired,
+    DesiredModel,
+    EnginePhase,
+    Observed,
+    ObservedEngine,
+    Probe,
+    ProbeVerdict,
+    SourceFault,
+)
+from testkit.models import FACTS, READY, desired_model, engine
+
+PENDING = Probe()
+DEAD = Probe(ProbeVerdict.DEAD, Reason.ENGINE_PROBE_FAILED, "silent")
+UNLOADED = Probe(ProbeVerdict.DEAD, Reason.ENGINE_LOAD_FAILED, "no such layer")
+ON_GPU = {"vllm": {}, "resources": {"limits": {"nvidia.com/gpu": "1"}}}
+ONE = desired_model(replicas=1)
+TWO = desired_model(replicas=2)
+NONE = desired_model(replicas=0)
+OLD = desired_model(engine={"cpu": {"maxBatchSize": 3}})
+
+
+def planned(model: DesiredModel | None, engines: Sequence[ObservedEngine]) -> Plan:
+    models = (model,) if model else ()
+    return plan_processes(Desired(models), Observed(sources={m.id: FACTS for m in models}, engines=tuple(engines)))
+
+
+@pytest.mark.parametrize(
+    ("model", "engines", "starts", "withdraws", "stops"),
+    [
+        pytest.param(ONE, [], 1, [], [], id="nothing runs"),
+        pytest.param(TWO, [], 2, [], [], id="all missing ones start at once"),
+        pytest.param(ONE, [engine(ONE)], 0, [], [], id="nothing to do"),
+        pytest.param(ONE, [engine(ONE, probe=PENDING)], 0, [], [], id="one is starting"),
+        pytest.param(ONE, [engine(ONE, phase=EnginePhase.EXITED)], 0, [], [], id="the cluster restarts a crashed one"),
+        pytest.param(ONE, [engine(ONE, phase=EnginePhase.STOPPING)], 1, [], [], id="one that stops does not count"),
+        pytest.param(TWO, [engine(TWO)], 1, [], [], id="scale up"),
+        pytest.param(ONE, [engine(ONE, 0), engine(ONE, 1)], 0, [1], [], id="scale down withdraws first"),
+        pytest.param(ONE, [engine(ONE, 0), engine(ONE, 1, withdrawn=True)], 0, [], [1], id="then stops"),
+        pytest.param(ONE, [engine(ONE, 0, probe=PENDING), engine(ONE, 1)], 0, [], [0], id="the ready one stays"),
+        pytest.param(NONE, [engine(NONE)], 0, [0], [], id="scale to zero"),
+        pytest.param(None, [engine(ONE)], 0, [0], [], id="an unwanted model is withdrawn"),
+        pytest.param(None, [engine(ONE, withdrawn=True)], 0, [], [0], id="and its engine stopped"),
+        pytest.param(None, [engine(ONE, phase=EnginePhase.STOPPING)], 0, [], [], id="only once"),
+        pytest.param(ONE, [engine(ONE, probe=DEAD)], 0, [], [], id="a dead engine is only restarted"),
+        pytest.param(ONE, [engine(OLD)], 1, [], [], id="an edit starts the new one beside the old"),
+        pytest.param(ONE, [engine(OLD), engine(ONE, probe=PENDING)], 0, [], [], id="the old one serves meanwhile"),
+        pytest.param(ONE, [engine(OLD), engine(ONE)], 0, [0], [], id="the new one is ready: withdraw the old"),
+        pytest.param(ONE, [engine(OLD, withdrawn=True), engine(ONE)], 0, [], [0], id="and stop it"),
+        pytest.param(ONE, [engine(OLD, probe=PENDING)], 1, [], [0], id="an old one that never answered just goes"),
+        pytest.param(TWO, [engine(OLD, 0), engine(OLD, 1)], 1, [], [], id="one more than wanted at a time"),
+        pytest.param(TWO, [engine(OLD, 0), engine(OLD, 1), engine(TWO)], 0, [1], [], id="one by one"),
+    ],
+)
+def test_the_next_step_is_safe(
+    model: DesiredModel | None, engines: list[ObservedEngine], starts: int, withdraws: list[int], stops: list[int]
+) -> None:
+    result = planned(model, engines)
+    assert len(result.start) == starts
+    assert list(result.withdraw) == [engines[index].name for index in withdraws]
+    assert list(result.stop) == [engines[index].name for index in stops]
+    assert not {component.name for component in result.start} & {e.name for e in engines}
+
+
+@pytest.mark.parametrize(
+    ("phase", "restarted"), [(EnginePhase.RUNNING, True), (EnginePhase.EXITED, False), (EnginePhase.STOPPING, False)]
+)
+def test_a_dead_engine_is_restarted_once(phase: EnginePhase, restarted: bool) -> None:
+    dead = engine(ONE, phase=phase, probe=DEAD)
+    result = planned(ONE, [dead])
+    assert result.restart == ((dead.name,) if restarted else ())
+    assert result.routes[ONE.id][1] == ()
+
+
+@pytest.mark.parametrize("plan", [plan_processes, plan_workloads])
+@pytest.mark.parametrize(
+    ("probe", "other", "restarted"),
+    [(UNLOADED, PENDING, True), (UNLOADED, UNLOADED, True), (UNLOADED, READY, False), (DEAD, READY, True)],
+)
+def test_a_model_is_loaded_again_only_while_nobody_serves_it(
+    plan: Planner, probe: Probe, other: Probe, restarted: bool
+) -> None:
+    engines = (engine(TWO, 0, probe=probe), engine(TWO, 1, probe=other))
+    steps = plan(Desired((TWO,)), Observed(sources={TWO.id: FACTS}, engines=engines))
+    assert (engines[0].name in steps.restart) == restarted
+
+
+def test_a_route_lists_only_engines_that_answer_and_stay() -> None:
+    engines = [engine(ONE, 0), engine(ONE, 1), engine(ONE, 2, probe=PENDING)]
+    _, routed = planned(desired_model(replicas=1), engines).routes[ONE.id]
+    assert [record.grpc for record in routed] == ["127.0.0.1:9000"]
+
+
+def test_a_model_without_ready_engine_keeps_its_route() -> None:
+    _, routed = planned(ONE, [engine(ONE, probe=PENDING)]).routes[ONE.id]
+    assert routed == ()
+
+
+def test_engines_go_on_while_the_folder_cannot_be_read() -> None:
+    fault = SourceFault(Reason.FOLDER_MISSING, "gone")
+    known = planned(ONE, []).routes[ONE.id][0]
+    renamed = desired_model(replicas=1, servedNames=["other"])
+    observed = Observed(sources={ONE.id: fault}, engines=(engine(ONE),), routes={ONE.id: known})
+    result = plan_processes(Desired((renamed,)), observed)
+    assert (result.start, result.stop, result.withdraw) == ((), (), ())
+    route, engines = result.routes[ONE.id]
+    assert route == known.model_copy(update={"served_names": ("other",)})
+    assert len(engines) == 1
+
+
+def test_tensors_that_no_worker_speaks_get_neither_engines_nor_routes() -> None:
+    assert planned(desired_model(kind="Embedding", engine=ON_GPU), []) == Plan()
+
+
+def test_an_external_encoder_with_http_alone_is_routed_there() -> None:
+    model = desired_model(kind="Embedding", engine={"external": {"http": "10.0.0.1:8000"}})
+    observed = Observed(sources={model.id: FACTS}, external={model.id: READY})
+    _, engines = plan_processes(Desired((model,)), observed).routes[model.id]
+    assert [record.grpc for record in engines] == ["http://10.0.0.1:8000"]
+
+
+@pytest.mark.parametrize(("probe", "routed"), [(PENDING, 0), (READY, 1)])
+def test_an_external_engine_is_routed_when_it_answers(probe: Probe, routed: int) -> None:
+    external = {"grpc": "10.0.0.1:8001", "dialect": "fastertransformer", "modelName": "ft"}
+    model = desired_model(engine={"external": external})
+    observed = Observed(sources={model.id: FACTS}, external={model.id: probe})
+    result = plan_processes(Desired((model,)), observed)
+    route, engines = result.routes[model.id]
+    assert result.start == ()
+    assert route.engine_model == "ft"
+    assert [record.grpc for record in engines] == ["10.0.0.1:8001"][:routed]
+
+
+def test_a_change_of_routing_restarts_nothing() -> None:
+    changed = desired_model(routing={"timeout": "5m"}, servedNames=["other"], generation={"maxLength": 100})
+    result = planned(changed, [engine(ONE)])
+    assert (result.start, result.stop, result.withdraw) == ((), (), ())
+    assert result.routes[ONE.id][0].served_names == ("other",)
+
+
+def test_every_step_says_why() -> None:
+    assert planned(ONE, []).why[0].endswith("an engine of this spec is missing")
+    assert planned(None, [engine(ONE)]).why[0].endswith("its model is no longer wanted")

@@ -1,0 +1,184 @@
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from conch_contracts.conditions import ConditionStatus, ConditionType, Reason
+from conch_contracts.records import Pool
+from conch_operator.reconcile.status import describe
+from conch_operator.state import (
+    Desired,
+    DesiredModel,
+    EnginePhase,
+    Fault,
+    GenerationFacts,
+    Observed,
+    ObservedEngine,
+    Probe,
+    ProbeVerdict,
+    Published,
+    SourceFault,
+)
+from testkit.models import FACTS, READY, desired_model, engine
+
+MODEL = desired_model()
+UNSPOKEN = desired_model(kind="Rerank", engine={"vllm": {}, "resources": {"limits": {"nvidia.com/gpu": "1"}}})
+EXTERNAL = desired_model(engine={"external": {"grpc": "10.0.0.1:8001", "dialect": "fastertransformer"}})
+WORKERS = {Pool.TOKENIZER: 1, Pool.LLM: 1}
+PUBLISHED = Published(frozenset({MODEL.id}))
+
+
+def observed(model: DesiredModel = MODEL, workers: Mapping[Pool, int] = WORKERS, **changes: object) -> Observed:
+    values: dict[str, object] = {"sources": {model.id: FACTS}, "engines": (engine(MODEL),), "workers": workers}
+    return Observed(**(values | changes))  # type: ignore[arg-type]
+
+
+def fault(reason: Reason) -> Mapping[str, SourceFault]:
+    return {MODEL.id: SourceFault(reason, "It is so.")}
+
+
+def failing(reason: Reason, message: str) -> Probe:
+    return Probe(ProbeVerdict.FAILING, reason, message)
+
+
+@pytest.mark.parametrize(
+    ("model", "seen", "published", "condition", "reason", "message"),
+    [
+        (UNSPOKEN, observed(), PUBLISHED, "SourceReady", Reason.RUNTIME_NOT_SERVED, "vllm has for kind Rerank"),
+        (MODEL, observed(sources=fault(Reason.FOLDER_MISSING)), PUBLISHED, "SourceReady", "FolderMissing", "It is so."),
+        (MODEL, observed(sources=fault(Reason.TOKENIZER_INVALID)), PUBLISHED, "TokenizerReady", "TokenizerInvalid", ""),
+        (desired_model(replicas=0), observed(engines=()), PUBLISHED, "EngineReady", "NoReplicas", "set it to 1"),
+        (desired_model(replicas=0), observed(sources={}, engines=()), PUBLISHED, "SourceReady", "NoReplicas", "set it"),
+        (MODEL, observed(engines=()), PUBLISHED, "EngineReady", "EngineStarting", "being started"),
+        (
+            MODEL,
+            observed(engines=(engine(MODEL, phase=EnginePhase.EXITED, detail="was killed by SIGKILL."),)),
+            *(PUBLISHED, "EngineReady", "EngineExited", "was killed by SIGKILL. It is started again."),
+        ),
+        (
+            MODEL,
+            observed(engines=(engine(MODEL, probe=failing(Reason.ENGINE_LOAD_FAILED, "no such layer")),)),
+            *(
+                PUBLISHED,
+                "EngineReady",
+                "EngineLoadFailed",
+                "no such layer. Mend the cause; the engine is started again by itself",
+            ),
+        ),
+        (
+            EXTERNAL,
+            observed(external={MODEL.id: failing(Reason.ENGINE_UNREACHABLE, "Nothing answers")}),
+            *(PUBLISHED, "EngineReady", "EngineUnreachable", "Nothing answers. Check spec.engine.external and the way"),
+        ),
+        (MODEL, observed(), Published(error="refused"), "RoutePublished", "RegistryUnavailable", "refused"),
+        (MODEL, observed(), Published(), "RoutePublished", "RoutePending", ""),
+        (MODEL, observed(workers={Pool.LLM: 1}), PUBLISHED, "WorkersReady", "WorkersMissing", "No tokenizer"),
+    ],
+)
+def test_the_first_policy_that_objects_is_the_reason(
+    model: DesiredModel, seen: Observed, published: Published, condition: str, reason: str, message: str
+) -> None:
+    status = describe(Desired((model,)), seen, published, {}, "now")[model.id]
+    failed = status.condition(ConditionType(condition))
+    ready = status.condition(ConditionType.READY)
+    assert failed is not None
+    assert ready is not None
+    assert (failed.status, failed.reason) == (ConditionStatus.FALSE, reason)
+    assert message in failed.message
+    assert (ready.status, ready.reason, ready.message) == (failed.status, failed.reason, failed.message)
+    assert not status.ready
+
+
+def test_a_model_with_everything_is_ready() -> None:
+    status = describe(Desired((MODEL,)), observed(), PUBLISHED, {}, "now")[MODEL.id]
+    assert status.ready
+    assert status.ready_replicas == 1
+    assert {condition.status for condition in status.conditions} == {ConditionStatus.TRUE}
+
+
+def test_one_ready_engine_of_two_is_enough() -> None:
+    engines = (engine(MODEL, 0, phase=EnginePhase.EXITED), engine(MODEL, 1))
+    assert describe(Desired((MODEL,)), observed(engines=engines), PUBLISHED, {}, "now")[MODEL.id].ready
+
+
+@pytest.mark.parametrize(
+    ("other", "says"),
+    [
+        (engine(MODEL, 1), ""),
+        (engine(MODEL, 1, probe=Probe()), ""),
+        (engine(MODEL, 1, phase=EnginePhase.STOPPING), ""),
+        (
+            engine(MODEL, 1, probe=failing(Reason.ENGINE_LOAD_FAILED, "no such layer")),
+            f"One engine fails while others serve: {engine(MODEL, 1).name}: no such layer. Mend the cause; "
+            "the engine is started again when no other engine of the model serves.",
+        ),
+    ],
+)
+def test_an_engine_that_fails_beside_one_that_serves_is_told(other: ObservedEngine, says: str) -> None:
+    status = describe(Desired((MODEL,)), observed(engines=(engine(MODEL), other)), PUBLISHED, {}, "now")[MODEL.id]
+    ready = status.condition(ConditionType.READY)
+    assert ready is not None
+    assert (ready.status, ready.message) == (ConditionStatus.TRUE, says)
+
+
+@pytest.mark.parametrize("reason", [Reason.REJECTED, Reason.NOT_HERE])
+def test_a_refused_change_is_told_while_the_model_serves_and_forgotten_when_it_is_taken(reason: Reason) -> None:
+    seen = observed(rejected={MODEL.id: Fault(reason, "Bad nodeSelector.")})
+    refused = describe(Desired((MODEL,)), seen, PUBLISHED, {}, "now")
+    ready, applied = (refused[MODEL.id].condition(kind) for kind in (ConditionType.READY, ConditionType.APPLIED))
+    assert ready is not None
+    assert applied is not None
+    assert (ready.status, ready.reason) == (ConditionStatus.TRUE, reason)
+    assert ready.message == "Serves while a change is refused: Bad nodeSelector."
+    assert (applied.status, applied.reason, applied.message) == (ConditionStatus.FALSE, reason, "Bad nodeSelector.")
+    cured = describe(Desired((MODEL,)), observed(), PUBLISHED, refused, "later")[MODEL.id]
+    assert {(one.status, one.reason, one.message) for one in cured.conditions} == {("True", Reason.READY, "")}
+
+
+def test_a_refused_model_without_an_engine_is_not_ready() -> None:
+    seen = observed(engines=(), rejected={MODEL.id: Fault(Reason.REJECTED, "A quota.")})
+    status = describe(Desired((MODEL,)), seen, PUBLISHED, {}, "now")[MODEL.id]
+    found = {one.type: (one.status, one.reason) for one in status.conditions}
+    assert found[ConditionType.ENGINE_READY] == (ConditionStatus.FALSE, Reason.REJECTED)
+    assert found[ConditionType.APPLIED] == (ConditionStatus.FALSE, Reason.REJECTED)
+    assert found[ConditionType.READY] == (ConditionStatus.FALSE, Reason.REJECTED)
+
+
+def test_an_external_engine_that_answers_makes_ready() -> None:
+    seen = observed(engines=(), external={MODEL.id: READY})
+    assert describe(Desired((EXTERNAL,)), seen, PUBLISHED, {}, "now")[MODEL.id].ready
+
+
+def test_a_ready_model_says_which_defaults_of_its_folder_nobody_obeys() -> None:
+    facts = replace(FACTS, generation=GenerationFacts(min_p=0.1, temperature=0.6))
+    seen = observed(sources={MODEL.id: facts}, engines=(), external={MODEL.id: READY})
+    ready = describe(Desired((EXTERNAL,)), seen, PUBLISHED, {}, "now")[MODEL.id].condition(ConditionType.READY)
+    assert ready is not None
+    assert ready.status is ConditionStatus.TRUE
+    assert ready.message.endswith("its engine cannot obey: min_p.")
+
+
+def test_conditions_behind_the_first_fault_wait() -> None:
+    status = describe(Desired((MODEL,)), observed(engines=()), PUBLISHED, {}, "now")[MODEL.id]
+    workers = status.condition(ConditionType.WORKERS_READY)
+    assert workers is not None
+    assert (workers.status, workers.reason) == (ConditionStatus.UNKNOWN, Reason.WAITING)
+    assert workers.message == "Waits for EngineReady."
+
+
+def test_a_model_without_any_name_left_is_not_ready() -> None:
+    other = desired_model("newer", 9, servedNames=["tiny"])
+    status = describe(Desired((MODEL, other)), observed(), PUBLISHED, {}, "now")[other.id]
+    ready = status.condition(ConditionType.READY)
+    assert ready is not None
+    assert ready.reason is Reason.NAME_CONFLICT
+    assert "tiny (held by local/tiny)" in ready.message
+
+
+def test_a_template_that_is_not_checked_yet_makes_nobody_invalid() -> None:
+    seen = observed(sources=fault(Reason.TEMPLATE_UNCHECKED))
+    tokenizer = describe(Desired((MODEL,)), seen, PUBLISHED, {}, "now")[MODEL.id].condition(
+        ConditionType.TOKENIZER_READY
+    )
+    assert tokenizer is not None
+    assert (tokenizer.status, tokenizer.reason) == (ConditionStatus.UNKNOWN, Reason.TEMPLATE_UNCHECKED)

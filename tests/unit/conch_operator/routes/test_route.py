@@ -1,0 +1,117 @@
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from conch_contracts.names import Digest
+from conch_contracts.records import Dialect, StreamUsage
+from conch_operator.routes.engine_contract import contract_of
+from conch_operator.routes.route import claim_names, make_route, unused_defaults
+from conch_operator.state import GenerationFacts, SourceFacts
+from testkit.models import FACTS, desired_model
+
+
+@pytest.mark.parametrize(
+    ("config", "spec", "length"),
+    [(1024, None, 1024), (1024, 100, 100), (1024, 5000, 1024), (None, 300, 300), (None, None, 2048)],
+)
+def test_the_context_is_the_smaller_bound(config: int | None, spec: int | None, length: int) -> None:
+    model = desired_model(generation={} if spec is None else {"maxLength": spec})
+    route = make_route(model, replace(FACTS, max_position_embeddings=config), model.deployment.served_names)
+    assert route.max_model_len == length
+
+
+def test_generation_settings_reach_the_route() -> None:
+    model = desired_model(
+        generation={
+            "startId": -1,
+            "endId": 9,
+            "badWords": [[7768, 3908], [1, 2]],
+            "stopWords": [[2]],
+            "temperature": "0.5",
+            "repetitionPenalty": "1.1",
+            "maskPositions": 1,
+        },
+        routing={"queue": {"max": 3, "wait": "1s"}, "timeout": "2m"},
+        default=True,
+        streamUsage="final-chunk",
+    )
+    route = make_route(model, FACTS, model.deployment.served_names)
+    assert route.generation.start_id is None
+    assert route.generation.end_id == 9
+    assert route.eos_token_ids == (9, 7)
+    assert route.generation.bad_words == ((7768,), (3908,))
+    assert route.generation.stop_words == ((2,),)
+    assert (route.generation.temperature, route.generation.repetition_penalty) == (0.5, 1.1)
+    assert route.generation.mask_positions == 1
+    assert (route.routing.queue_max, route.routing.queue_wait_s, route.routing.timeout_s) == (3, 1.0, 120.0)
+    assert route.default
+    assert route.stream_usage is StreamUsage.FINAL_CHUNK
+    assert (route.dialect, route.vocab_size) == (Dialect.TOKENS, 100)
+
+
+def test_what_the_deployment_says_about_sampling_wins_over_the_folder() -> None:
+    folder = GenerationFacts((7,), 0.6, 0.95, 20, 0.1, 1.05)
+    facts = replace(FACTS, generation=folder)
+    plain = desired_model()
+    told = make_route(plain, facts, plain.deployment.served_names).generation
+    assert (told.temperature, told.top_p, told.top_k, told.min_p, told.repetition_penalty) == (0.6, 0.95, 20, 0.1, 1.05)
+    said = {"temperature": "1", "topP": "1", "topK": 0, "minP": "0", "repetitionPenalty": "1"}
+    model = desired_model(generation=said)
+    told = make_route(model, facts, model.deployment.served_names).generation
+    assert (told.temperature, told.top_p, told.top_k, told.min_p, told.repetition_penalty) == (1, 1, 0, 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "said", "min_p", "unused"),
+    [
+        ("tokens", {}, 0.1, ()),
+        ("vllm", {}, 0.1, ()),
+        ("fastertransformer", {}, None, ("min_p",)),
+        ("tensorrtllm", {}, None, ("min_p",)),
+        ("tensorrtllm", {"minP": "0"}, 0, ()),
+    ],
+)
+def test_what_the_folder_says_and_the_engine_cannot_obey_is_left_out(
+    dialect: str, said: dict[str, str], min_p: float | None, unused: tuple[str, ...]
+) -> None:
+    external = {"grpc": "triton.example.com:8001", "dialect": dialect}
+    model = desired_model(engine={"external": external}, generation=said)
+    facts = replace(FACTS, generation=GenerationFacts(min_p=0.1, top_k=20))
+    told = make_route(model, facts, model.deployment.served_names).generation
+    assert (told.min_p, told.top_k) == (min_p, 20)
+    assert unused_defaults(model, facts) == unused
+    silent = replace(FACTS, generation=GenerationFacts(min_p=0.0))
+    assert unused_defaults(model, silent) == ()
+
+
+def test_the_fingerprint_changes_with_what_shapes_answers_and_with_nothing_else() -> None:
+    def fingerprint(facts: SourceFacts = FACTS, **spec: Any) -> str | None:
+        model = desired_model(**spec)
+        return make_route(model, facts, model.deployment.served_names).fingerprint
+
+    first = fingerprint()
+    assert first == fingerprint(replicas=3, routing={"timeout": "2m"}, servedNames=["x"])
+    assert first != fingerprint(engine={"cpu": {"quantization": "int8"}})
+    assert first != fingerprint(replace(FACTS, digest=Digest("e" * 64)))
+    assert first != fingerprint(generation={"temperature": "0.5"})
+    assert first != fingerprint(tokenizer={"contentFormat": "string"})
+
+
+def test_row_9_the_oldest_model_keeps_a_served_name() -> None:
+    young = desired_model("young", 5, servedNames=["chat", "young"])
+    old = desired_model("old", 1, servedNames=["old", "chat"])
+    claims = claim_names([young, old])
+    assert claims[old.id].kept == ("old", "chat")
+    assert claims[young.id].kept == ("young",)
+    assert claims[young.id].lost == {"chat": old.id}
+
+
+def test_of_equally_old_models_the_smaller_id_wins() -> None:
+    first, second = desired_model("a", servedNames=["chat"]), desired_model("b", servedNames=["chat"])
+    claims = claim_names([second, first])
+    assert (claims[first.id].kept, claims[second.id].kept) == (("chat",), ())
+
+
+def test_a_cpu_engine_takes_some_batches_at_once() -> None:
+    assert contract_of(desired_model()).slots == 64

@@ -1,0 +1,40 @@
+from google.protobuf import text_format
+from tritonclient.grpc.model_config_pb2 import ModelConfig
+
+from conch_operator.triton.cpu_repository import CpuModel, render_cpu_repository
+
+MODEL = CpuModel('od"d', "/models/tiny chat", "/cache", quantization="int8", max_batch_size=4, tokens_per_second=7)
+
+
+def _config(model: CpuModel) -> ModelConfig:
+    return text_format.Parse(render_cpu_repository(model)[f"{model.name}/config.pbtxt"], ModelConfig())
+
+
+def test_triton_can_parse_the_configuration() -> None:
+    config = _config(MODEL)
+    assert (config.name, config.backend, config.max_batch_size) == ('od"d', "python", 0)
+    assert config.model_transaction_policy.decoupled
+    assert [tensor.name for tensor in config.input] == ["input_ids", "parameters"]
+    assert len(config.output) == 10
+
+
+def test_no_queue_policy_is_rendered() -> None:
+    assert not _config(MODEL).HasField("dynamic_batching")
+
+
+def test_every_setting_reaches_the_runtime() -> None:
+    values = {name: parameter.string_value for name, parameter in _config(MODEL).parameters.items()}
+    assert values == {
+        "model_folder": "/models/tiny chat",
+        "cache_folder": "/cache",
+        "quantization": "int8",
+        "max_batch_size": "4",
+        "tokens_per_second": "7",
+        "kv_cache_bytes": str(4 * 1024**3),
+    }
+
+
+def test_the_model_file_only_imports_the_runtime() -> None:
+    code = render_cpu_repository(MODEL)['od"d/1/model.py']
+    assert "from conch_runtime_cpu.triton_model import TritonPythonModel" in code
+    compile(code, "model.py", "exec")
