@@ -19,7 +19,7 @@ from conch_contracts.records import Dialect
 from conch_llm_worker.dialects.deltas import EngineEnd, TokenDelta
 from conch_llm_worker.frames.plain import frames_for
 from conch_llm_worker.generation.from_ids import Generation, Rules
-from conch_llm_worker.generation.parsed import Reading
+from conch_llm_worker.generation.parsed import ParsedGeneration
 from conch_llm_worker.parsing.answer_reader import AnswerReader
 from conch_llm_worker.text.vocabulary import Vocabulary
 
@@ -110,7 +110,7 @@ def _feed(asked: GenerateRequest, rules: Rules, vocabulary: Vocabulary) -> Calla
     generation = Generation(rules, vocabulary)
     if asked.parsing is None:
         return generation.feed
-    return Reading(generation, AnswerReader(asked.parsing, lambda: "call_0")).feed
+    return ParsedGeneration(generation, AnswerReader(asked.parsing, lambda: "call_0")).feed
 
 
 def _round_s(

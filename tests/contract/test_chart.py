@@ -11,9 +11,9 @@ from conch_contracts.records import ModelKind
 from conch_contracts.spec.runtimes import Runtime
 from conch_gateway.settings import GatewaySettings
 from conch_kit.settings import ServiceSettings
-from conch_llm_worker.settings import Settings as WorkerSettings
+from conch_llm_worker.settings import LlmWorkerSettings
 from conch_operator.settings import OperatorSettings, ReleaseFile
-from conch_tokenizer.settings import Settings as TokenizerSettings
+from conch_tokenizer.settings import TokenizerSettings
 from generate.chart import values_schema
 from generate.helm import CHART, Helm
 from generate.renders import CASES, case_names, golden, render
@@ -130,7 +130,7 @@ def test_the_set_with_everything_sets_every_value() -> None:
     [
         ("gateway", GatewaySettings),
         ("tokenizer", TokenizerSettings),
-        ("workers.llm", WorkerSettings),
+        ("workers.llm", LlmWorkerSettings),
         ("operator", OperatorSettings),
     ],
 )
@@ -146,7 +146,7 @@ def test_every_setting_is_one_of_the_process(component: str, settings: type[Serv
     [
         ("conch-gateway/gateway", GatewaySettings),
         ("conch-tokenizer/tokenizer", TokenizerSettings),
-        ("conch-llm-worker/llm-worker", WorkerSettings),
+        ("conch-llm-worker/llm-worker", LlmWorkerSettings),
         ("conch-operator/operator", OperatorSettings),
     ],
 )

@@ -14,12 +14,12 @@ from conch_contracts.messages.generation import GenerateRequest, SamplingParamet
 from conch_contracts.messages.message import Message
 from conch_contracts.messages.tokenization import (
     CheckGrammarRequest,
-    DetokenizeRequest,
-    DetokenizeResponse,
+    DecodeIdsRequest,
+    DecodeIdsResponse,
+    EncodeTextRequest,
+    EncodeTextResponse,
     PrepareRequest,
     PrepareResponse,
-    TokenizeRequest,
-    TokenizeResponse,
 )
 from testkit.newer_messages import of_a_newer_version
 
@@ -52,10 +52,10 @@ FIRST: list[tuple[type[Message], dict[str, Any]]] = [
     (PrepareRowsResponse, {"rows": [{"ids": [1]}]}),
     (PrepareRequest, {"digest": DIGEST, "chat": CHAT}),
     (PrepareResponse, {"prompts": [{"ids": [1], "text": "a"}]}),
-    (TokenizeRequest, {"digest": DIGEST}),
-    (TokenizeResponse, {"tokens": [1]}),
-    (DetokenizeRequest, {"digest": DIGEST, "tokens": [1]}),
-    (DetokenizeResponse, {"prompt": "a"}),
+    (EncodeTextRequest, {"digest": DIGEST}),
+    (EncodeTextResponse, {"tokens": [1]}),
+    (DecodeIdsRequest, {"digest": DIGEST, "tokens": [1]}),
+    (DecodeIdsResponse, {"prompt": "a"}),
     (CheckGrammarRequest, {"digest": DIGEST, "grammar": GRAMMAR}),
 ]
 """Each message with the fields that it had to have in the first version, and no others. It is added to, not changed."""

@@ -9,11 +9,11 @@ from conch_contracts.messages.answer_form import ReasoningParser, ToolCallParser
 from conch_contracts.messages.generation import GenerateRequest, Usage
 from conch_contracts.messages.tokenization import PrepareRequest
 from conch_contracts.records import ChatProfile, Engine
-from conch_gateway.generation.endpoints import CHAT, Job
-from conch_llm_worker.bodies.complete_body import Choice, complete_body
+from conch_gateway.generation.endpoints import CHAT, GenerationJob
+from conch_llm_worker.bodies.complete_body import ChoiceBody, complete_body
 from conch_llm_worker.dialects.deltas import TokenDelta
 from conch_llm_worker.generation.from_ids import Generation, Rules
-from conch_llm_worker.generation.parsed import Reading
+from conch_llm_worker.generation.parsed import ParsedGeneration
 from conch_llm_worker.parsing.answer_reader import AnswerReader
 from conch_llm_worker.parsing.call_ids import call_ids
 from conch_llm_worker.text.vocabulary import Vocabulary
@@ -40,15 +40,15 @@ def told(bench: Workbench, item: Item, **fields: Any) -> GenerateRequest:
     body = {"messages": item.messages, "tools": item.tools, "temperature": 0, **fields}
     understood = CHAT.understand(json.dumps(body).encode(), snapshot(MODEL))
     answer = prepare(bench, PrepareRequest.model_validate_json(understood.preparation))
-    job = Job.of(understood, answer.model_dump_json().encode(), ids=("r", "chatcmpl-1"), created=1)
+    job = GenerationJob.of(understood, answer.model_dump_json().encode(), ids=("r", "chatcmpl-1"), created=1)
     return GenerateRequest.model_validate_json(job.message(Engine(grpc=ENGINE), timeout_s=5))
 
 
 def answered(request: GenerateRequest, item: Item) -> tuple[Any, int]:
     """Return the choice that the worker makes of the recorded tokens, and how many of them are thinking."""
-    generation, choice = Generation(Rules.of(request, VOCABULARY), VOCABULARY), Choice()
+    generation, choice = Generation(Rules.of(request, VOCABULARY), VOCABULARY), ChoiceBody()
     assert request.parsing is not None
-    reading = Reading(generation, AnswerReader(request.parsing, call_ids(request.parsing)))
+    reading = ParsedGeneration(generation, AnswerReader(request.parsing, call_ids(request.parsing)))
     for token_id in item.output_ids:
         choice.add(reading.feed(TokenDelta((token_id,))))
     usage = Usage(prompt_tokens=1, completion_tokens=generation.completion_tokens)

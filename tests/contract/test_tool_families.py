@@ -9,11 +9,11 @@ from conch_contracts.messages.answer_form import ReasoningParser, ToolCallParser
 from conch_contracts.messages.generation import GenerateRequest, Usage
 from conch_contracts.messages.tokenization import PrepareRequest
 from conch_contracts.records import ChatProfile, Engine
-from conch_gateway.generation.endpoints import CHAT, Job
-from conch_llm_worker.bodies.complete_body import Choice, complete_body
+from conch_gateway.generation.endpoints import CHAT, GenerationJob
+from conch_llm_worker.bodies.complete_body import ChoiceBody, complete_body
 from conch_llm_worker.dialects.deltas import EngineEnd, TokenDelta
 from conch_llm_worker.generation.from_ids import Generation, Rules
-from conch_llm_worker.generation.parsed import Reading
+from conch_llm_worker.generation.parsed import ParsedGeneration
 from conch_llm_worker.parsing.answer_reader import AnswerReader
 from conch_llm_worker.parsing.call_ids import call_ids
 from conch_llm_worker.text.vocabulary import Vocabulary
@@ -50,7 +50,7 @@ def told(bench: Workbench, transcript: Transcript) -> GenerateRequest:
     model = route(max_model_len=1024, vocab_size=2048, eos_token_ids=(END,), chat=profile, chat_template=TEMPLATE)
     understood = CHAT.understand(json.dumps(body).encode(), snapshot(model))
     answer = prepare(bench, PrepareRequest.model_validate_json(understood.preparation))
-    job = Job.of(understood, answer.model_dump_json().encode(), ids=("r", "chatcmpl-1"), created=1)
+    job = GenerationJob.of(understood, answer.model_dump_json().encode(), ids=("r", "chatcmpl-1"), created=1)
     return GenerateRequest.model_validate_json(job.message(Engine(grpc=ENGINE), timeout_s=5))
 
 
@@ -60,9 +60,9 @@ def test_an_answer_has_the_parts_of_the_transcript(bench: Workbench, transcript:
     request = told(bench, transcript)
     prompt = list(request.prompts[0].ids)
     ids = [*prompt[: prompt.index(SEPARATOR)], END]
-    generation, choice = Generation(Rules.of(request, VOCABULARY), VOCABULARY), Choice()
+    generation, choice = Generation(Rules.of(request, VOCABULARY), VOCABULARY), ChoiceBody()
     assert request.parsing is not None
-    reading = Reading(generation, AnswerReader(request.parsing, call_ids(request.parsing)))
+    reading = ParsedGeneration(generation, AnswerReader(request.parsing, call_ids(request.parsing)))
     for start in range(0, len(ids), size):
         end = EngineEnd.STOP if start + size >= len(ids) else None
         choice.add(reading.feed(TokenDelta(ids[start : start + size], end=end)))

@@ -21,7 +21,7 @@ from conch_gateway.constraints.structured_output import constraint_of
 from conch_gateway.requests import answer_form, validation
 from conch_guidance.compiler import GrammarCompiler
 from conch_kit.errors import InvalidRequest
-from conch_llm_worker.bodies.chat_message import Parts
+from conch_llm_worker.bodies.chat_message import MessageParts
 from conch_llm_worker.parsing.answer_parts import Content
 from conch_llm_worker.parsing.answer_reader import AnswerReader
 from testkit.gateway import route
@@ -89,7 +89,7 @@ def encoded(text: str) -> tuple[int, ...]:
 
 def answer(
     request: ChatCompletionRequest, parser: ToolCallParser, dice: random.Random, prompt: str = "", begun: str = ""
-) -> Parts:
+) -> MessageParts:
     """Return what the reader makes of an answer that obeys the request's grammar, and begins as it is told."""
     model = route(chat=ChatProfile(reasoning=ReasoningParser.THINK, tool_calls=parser, takes_tools=True))
     constraint = answer_form.constraint(request, model, constraint_of(request))
@@ -98,7 +98,7 @@ def answer(
     assert sampling.grammar is not None
     assert found is not None
     text = walked(sampling.grammar, dice, first=THOUGHT if prompt else encoded(begun))
-    reader, parts = AnswerReader(found, lambda: "call_1"), Parts()
+    reader, parts = AnswerReader(found, lambda: "call_1"), MessageParts()
     for character in text:
         parts.add([Content(character)] if reader.plain else reader.feed(character))
     parts.add(reader.finish(cut=False))
@@ -294,7 +294,7 @@ def test_free_calls_whose_text_has_no_quotes_obey_too(
     if good:
         found = answer_form.of(*asked(parser, NOTES), prepared(""))
         assert found is not None
-        reader, parts = AnswerReader(found, lambda: "call_1"), Parts()
+        reader, parts = AnswerReader(found, lambda: "call_1"), MessageParts()
         parts.add([*reader.feed(text), *reader.finish(cut=False)])
         Draft202012Validator(NOTE).validate(json.loads("".join(parts.calls[0].arguments)))
 

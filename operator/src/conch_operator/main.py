@@ -30,10 +30,10 @@ from conch_operator.kubernetes.api.client import KubernetesApi, NotLeading
 from conch_operator.kubernetes.api.kinds import children_of
 from conch_operator.kubernetes.api.lease import Leadership
 from conch_operator.kubernetes.engines import KubernetesEngines
-from conch_operator.kubernetes.leader_loop import Parts, Work
+from conch_operator.kubernetes.leader_loop import LeaderLoop, LeaderParts
 from conch_operator.kubernetes.pods.agent_client import Agents
 from conch_operator.kubernetes.sources import AgentSources
-from conch_operator.kubernetes.status_writer import Telling
+from conch_operator.kubernetes.status_writer import StatusWriter
 from conch_operator.kubernetes.watch.handlers import Ears, watching
 from conch_operator.kubernetes.watch.health import WatchHealth
 from conch_operator.kubernetes.worker_pools import WorkerPools
@@ -138,19 +138,19 @@ class Operator:
             ports = Ports(
                 sources, engines, plan_workloads, writer, reader, bundles, prober, tokenizer_of=sources.tokenizer_of
             )
-            parts = Parts(
+            parts = LeaderParts(
                 api=api,
                 engines=engines,
                 pools=WorkerPools(api, release),
                 reconciler=Reconciler(ports, longest_withdrawal_s=WITHDRAWAL_S),
-                telling=Telling(api, settings.pod_name),
+                telling=StatusWriter(api, settings.pod_name),
                 watches=self._watches,
                 metrics=self._metrics,
                 namespaces=namespaces,
                 loads=lambda: _loads(reader.snapshot),
             )
             children = children_of(network_policies=release.engines.network_policy.enabled)
-            work = Work(parts, settings.round_s, changed)
+            work = LeaderLoop(parts, settings.round_s, changed)
             reader.subscribe(lambda _: work.changed())
             await enter(watching(Ears(work.changed, self._watches), release.watch_namespaces, children))
             await reader.wait_answered(REGISTRY_S)

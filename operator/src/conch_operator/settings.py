@@ -84,7 +84,7 @@ class EngineSettings(_Part):
     network_policy: NetworkPolicySettings = NetworkPolicySettings()
 
 
-class PoolSettings(_Part):
+class WorkerPoolSettings(_Part):
     """One pool of workers, with its objects complete but for replicas and owner."""
 
     kinds: frozenset[ModelKind]
@@ -108,7 +108,7 @@ class ReleaseFile(_Part):
     watch_namespaces: tuple[str, ...] = ()
     """The namespaces whose ModelDeployments are served; none: all."""
     engines: EngineSettings
-    worker_pools: Mapping[str, PoolSettings] = {}
+    worker_pools: Mapping[str, WorkerPoolSettings] = {}
 
 
 def read_release(path: Path) -> ReleaseFile:

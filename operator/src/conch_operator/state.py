@@ -122,7 +122,7 @@ class EngineContract:
 
 
 @dataclass(frozen=True, slots=True)
-class EngineSpec:
+class EngineRecipe:
     """All that one engine process is made from; two engines with equal specs are interchangeable."""
 
     folder: Path
@@ -142,7 +142,7 @@ class EngineComponent:
     name: EngineName
     model: ModelId
     spec_hash: str
-    spec: EngineSpec
+    spec: EngineRecipe
     contract: EngineContract
     tokenizer: Digest
     """The tokenizer of the folder that it is started with."""

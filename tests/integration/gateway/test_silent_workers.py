@@ -11,7 +11,7 @@ import pytest
 
 from conch_contracts.names import ServedName, WorkerUrl
 from conch_contracts.records import ModelKind
-from conch_gateway.placement.unresponsive_workers import SilentWorkers
+from conch_gateway.placement.unresponsive_workers import UnresponsiveWorkers
 from conch_gateway.upstream.pool import ConnectionPool
 from conch_gateway.upstream.port import AnswerLost, Post, read_all
 from conch_kit.registry.snapshot import Snapshot
@@ -51,9 +51,13 @@ class Worker:
 @asynccontextmanager
 async def asked(
     worker: Worker, patience_s: float
-) -> AsyncIterator[tuple[ScriptedHttp, SilentWorkers, asyncio.Task[bytes]]]:
+) -> AsyncIterator[tuple[ScriptedHttp, UnresponsiveWorkers, asyncio.Task[bytes]]]:
     """Give a worker that has one request, and who looks after it."""
-    async with ScriptedHttp(worker) as server, ConnectionPool() as pool, SilentWorkers(pool, patience_s) as silent:
+    async with (
+        ScriptedHttp(worker) as server,
+        ConnectionPool() as pool,
+        UnresponsiveWorkers(pool, patience_s) as silent,
+    ):
 
         async def ask() -> bytes:
             async with pool.post(Post(WorkerUrl(server.url), WORK, (), b"{}")) as answer:
@@ -77,7 +81,7 @@ async def test_the_requests_of_a_frozen_one_are_taken_from_it() -> None:
 async def test_a_request_that_was_being_sent_when_it_froze_is_taken_too() -> None:
     async with asyncio.timeout(LIMIT_S), ScriptedHttp(Worker(frozen=True)) as server, ConnectionPool() as pool:
         url = WorkerUrl(server.url)
-        async with SilentWorkers(pool, SOON_S) as silent:
+        async with UnresponsiveWorkers(pool, SOON_S) as silent:
             silent.look(snapshot(workers=(url,)))
             silent.look(Snapshot.EMPTY)
             with pytest.raises(AnswerLost):

@@ -9,11 +9,11 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 from conch_contracts.messages.encoding import EncoderTarget, Row
 from conch_contracts.names import EngineAddress
 from conch_contracts.records import Pooling
-from conch_embed_worker.batch_lanes import Lanes
+from conch_embed_worker.batch_lanes import BatchLanes
 from conch_embed_worker.batch_tensors import Numbers
-from conch_embed_worker.metrics import Metrics
+from conch_embed_worker.metrics import EmbedWorkerMetrics
 from conch_kit.errors import InternalError
-from conch_kit.triton.encoder_tensors import Layout
+from conch_kit.triton.encoder_tensors import EncoderTensors
 from conch_kit.triton.errors import EngineError, EngineRejected, EngineUnavailable
 from testkit.waiting import eventually
 
@@ -42,7 +42,7 @@ class FakeEngines:
         return config
 
     async def compute(
-        self, address: EngineAddress, model: str, rows: Sequence[Row], layout: Layout, *, timeout_s: float
+        self, address: EngineAddress, model: str, rows: Sequence[Row], layout: EncoderTensors, *, timeout_s: float
     ) -> Numbers:
         self.batches.append([row.ids for row in rows])
         self.timeouts.append(timeout_s)
@@ -62,31 +62,31 @@ def engines() -> FakeEngines:
 
 
 @pytest.fixture
-async def lanes(engines: FakeEngines) -> AsyncIterator[Lanes]:
-    async with Lanes(engines, Metrics.register(CollectorRegistry()), 1000) as all_lanes:  # type: ignore[arg-type]
+async def lanes(engines: FakeEngines) -> AsyncIterator[BatchLanes]:
+    async with BatchLanes(engines, EmbedWorkerMetrics.register(CollectorRegistry()), 1000) as all_lanes:  # type: ignore[arg-type]
         yield all_lanes
 
 
-async def run(lanes: Lanes, *rows: tuple[int, ...], pooling: Pooling | None = Pooling.MEAN) -> list[list[float]]:
+async def run(lanes: BatchLanes, *rows: tuple[int, ...], pooling: Pooling | None = Pooling.MEAN) -> list[list[float]]:
     results = await lanes.run(TARGET, [Row(ids=ids) for ids in rows], pooling, 60.0)
     return [result.tolist() for result in results]
 
 
-async def test_an_idle_engine_gets_a_row_at_once(lanes: Lanes, engines: FakeEngines) -> None:
+async def test_an_idle_engine_gets_a_row_at_once(lanes: BatchLanes, engines: FakeEngines) -> None:
     assert await run(lanes, (1, 3)) == [[2, 2]]
     assert engines.batches == [[(1, 3)]]
 
 
-async def test_results_keep_the_order_of_the_rows(lanes: Lanes) -> None:
+async def test_results_keep_the_order_of_the_rows(lanes: BatchLanes) -> None:
     rows = [(index,) * (1 + 40 * (index % 3)) for index in range(1, 20)]
     assert await run(lanes, *rows) == [[index, index] for index in range(1, 20)]
 
 
-async def test_tokens_come_back_without_padding(lanes: Lanes) -> None:
+async def test_tokens_come_back_without_padding(lanes: BatchLanes) -> None:
     assert await run(lanes, (1, 2), (3,), pooling=None) == [[[1, 1], [2, 2]], [[3, 3]]]
 
 
-async def test_requests_gather_while_the_engine_works(lanes: Lanes, engines: FakeEngines) -> None:
+async def test_requests_gather_while_the_engine_works(lanes: BatchLanes, engines: FakeEngines) -> None:
     engines.open.clear()
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(run(lanes, (number,))) for number in range(1, 7)]
@@ -98,14 +98,14 @@ async def test_requests_gather_while_the_engine_works(lanes: Lanes, engines: Fak
 
 @pytest.mark.parametrize(("size", "together"), [(1024, 4), (512 * 1024, 3), (64 * 1024 * 1024, 1), (-1, 4)])
 async def test_a_batchs_output_fits_into_a_message(
-    lanes: Lanes, engines: FakeEngines, size: int, together: int
+    lanes: BatchLanes, engines: FakeEngines, size: int, together: int
 ) -> None:
     engines.size = size
     await run(lanes, *[(1,)] * 4)
     assert max(len(batch) for batch in engines.batches) == together
 
 
-async def test_a_single_row_overtakes_a_long_list(lanes: Lanes, engines: FakeEngines) -> None:
+async def test_a_single_row_overtakes_a_long_list(lanes: BatchLanes, engines: FakeEngines) -> None:
     engines.open.clear()
     async with asyncio.TaskGroup() as group:
         group.create_task(run(lanes, *[(1,)] * 100))
@@ -118,7 +118,7 @@ async def test_a_single_row_overtakes_a_long_list(lanes: Lanes, engines: FakeEng
     assert len(engines.batches) > 20
 
 
-async def test_a_bad_row_fails_its_own_request_only(lanes: Lanes, engines: FakeEngines) -> None:
+async def test_a_bad_row_fails_its_own_request_only(lanes: BatchLanes, engines: FakeEngines) -> None:
     engines.open.clear()
     async with asyncio.TaskGroup() as group:
         good = [group.create_task(run(lanes, (number,))) for number in range(1, 4)]
@@ -132,7 +132,7 @@ async def test_a_bad_row_fails_its_own_request_only(lanes: Lanes, engines: FakeE
 
 
 async def test_an_engine_that_is_away_fails_all_and_its_config_is_read_again(
-    lanes: Lanes, engines: FakeEngines
+    lanes: BatchLanes, engines: FakeEngines
 ) -> None:
     engines.failure = EngineUnavailable("gone")
     assert isinstance(await _failure(lanes, (1,), (2,)), EngineUnavailable)
@@ -143,7 +143,7 @@ async def test_an_engine_that_is_away_fails_all_and_its_config_is_read_again(
 
 @pytest.mark.parametrize(("patience_s", "shortest", "longest"), [(2.0, 2.0, 2.0), (60.0, 0.001, 5.0)])
 async def test_a_batch_has_the_engines_time_or_what_is_left_of_its_requests(
-    lanes: Lanes, engines: FakeEngines, patience_s: float, shortest: float, longest: float
+    lanes: BatchLanes, engines: FakeEngines, patience_s: float, shortest: float, longest: float
 ) -> None:
     target = TARGET.model_copy(update={"patience_s": patience_s})
     await lanes.run(target, [Row(ids=(1,))], Pooling.MEAN, 5.0)
@@ -151,7 +151,7 @@ async def test_a_batch_has_the_engines_time_or_what_is_left_of_its_requests(
 
 
 async def test_a_fault_fails_its_batch_and_is_logged_once(
-    lanes: Lanes, engines: FakeEngines, caplog: pytest.LogCaptureFixture
+    lanes: BatchLanes, engines: FakeEngines, caplog: pytest.LogCaptureFixture
 ) -> None:
     engines.failure = IndexError("a fault of ours")
     with pytest.raises(InternalError):
@@ -161,7 +161,7 @@ async def test_a_fault_fails_its_batch_and_is_logged_once(
     assert await run(lanes, (1,)) == [[1, 1]]
 
 
-async def test_a_request_whose_time_is_over_leaves_the_queue(lanes: Lanes, engines: FakeEngines) -> None:
+async def test_a_request_whose_time_is_over_leaves_the_queue(lanes: BatchLanes, engines: FakeEngines) -> None:
     engines.open.clear()
     async with asyncio.TaskGroup() as group:
         for number in (1, 2):
@@ -173,7 +173,7 @@ async def test_a_request_whose_time_is_over_leaves_the_queue(lanes: Lanes, engin
     assert engines.batches == [[(1,)], [(2,)]]
 
 
-async def test_a_request_that_is_cancelled_leaves_the_queue(lanes: Lanes, engines: FakeEngines) -> None:
+async def test_a_request_that_is_cancelled_leaves_the_queue(lanes: BatchLanes, engines: FakeEngines) -> None:
     engines.open.clear()
     async with asyncio.TaskGroup() as group:
         group.create_task(run(lanes, *[(1,)] * 8))
@@ -186,7 +186,7 @@ async def test_a_request_that_is_cancelled_leaves_the_queue(lanes: Lanes, engine
 
 
 async def test_a_batch_that_nobody_waits_for_is_cancelled_and_its_place_is_free(
-    lanes: Lanes, engines: FakeEngines
+    lanes: BatchLanes, engines: FakeEngines
 ) -> None:
     engines.open.clear()
     gone = [asyncio.create_task(run(lanes, (number,))) for number in (1, 2)]
@@ -202,13 +202,13 @@ async def test_a_batch_that_nobody_waits_for_is_cancelled_and_its_place_is_free(
 async def test_the_end_waits_for_no_silent_engine(engines: FakeEngines) -> None:
     engines.open.clear()
     async with asyncio.timeout(30):
-        async with Lanes(engines, Metrics.register(CollectorRegistry()), 1000) as lanes:  # type: ignore[arg-type]
+        async with BatchLanes(engines, EmbedWorkerMetrics.register(CollectorRegistry()), 1000) as lanes:  # type: ignore[arg-type]
             waiting = asyncio.create_task(run(lanes, *[(1,)] * 20))
             await eventually(lambda: len(engines.batches) == 2, "two calls of the engine")
     waiting.cancel()
 
 
-async def _failure(lanes: Lanes, *rows: tuple[int, ...]) -> EngineError:
+async def _failure(lanes: BatchLanes, *rows: tuple[int, ...]) -> EngineError:
     with pytest.raises(EngineError) as caught:
         await run(lanes, *rows)
     return caught.value

@@ -4,13 +4,13 @@ import pytest
 from conch_contracts.dialects.encoder import ATTENTION_MASK, INPUT_IDS, TOKEN_TYPE_IDS
 from conch_contracts.messages.encoding import Row
 from conch_embed_worker.batch_tensors import pack, unpack
-from conch_kit.triton.encoder_tensors import Layout
+from conch_kit.triton.encoder_tensors import EncoderTensors
 from conch_kit.triton.errors import MalformedResponse
 
 
-def layout(datatype: str, *, batched: bool = True) -> Layout:
+def layout(datatype: str, *, batched: bool = True) -> EncoderTensors:
     inputs = tuple((name, name.upper(), datatype) for name in (INPUT_IDS, ATTENTION_MASK, TOKEN_TYPE_IDS))
-    return Layout(inputs, "out", max_rows=8, batched=batched, parallel=1)
+    return EncoderTensors(inputs, "out", max_rows=8, batched=batched, parallel=1)
 
 
 @pytest.mark.parametrize(

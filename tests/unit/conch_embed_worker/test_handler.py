@@ -9,13 +9,13 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from conch_contracts.messages.encoding import EncodeRequest, EncoderTarget, Row, Task
 from conch_contracts.names import EngineAddress
-from conch_embed_worker.batch_lanes import MAX_OUTPUT_BYTES, WIDE, Lanes
+from conch_embed_worker.batch_lanes import MAX_OUTPUT_BYTES, WIDE, BatchLanes
 from conch_embed_worker.batch_tensors import Numbers
 from conch_embed_worker.handler import EncodeHandler
-from conch_embed_worker.metrics import Metrics
+from conch_embed_worker.metrics import EmbedWorkerMetrics
 from conch_kit.errors import InvalidRequest
-from conch_kit.http.request_scope import InFlight
-from conch_kit.triton.encoder_tensors import Layout
+from conch_kit.http.request_scope import InFlightRequests
+from conch_kit.triton.encoder_tensors import EncoderTensors
 from testkit.scripted_triton import Caller
 
 SIZE = 1024
@@ -40,7 +40,7 @@ class Ones:
         return config
 
     async def compute(
-        self, address: EngineAddress, model: str, rows: Sequence[Row], layout: Layout, *, timeout_s: float
+        self, address: EngineAddress, model: str, rows: Sequence[Row], layout: EncoderTensors, *, timeout_s: float
     ) -> Numbers:
         self.batches.append(len(rows))
         return np.ones((len(rows), max(len(row.ids) for row in rows), SIZE), np.float32)
@@ -49,10 +49,10 @@ class Ones:
 async def ask(engines: Ones, tokens: int, task: Task = Task.POOL, dimensions: int | None = None) -> Caller:
     rows = tuple(Row(ids=(1,) * 100) for _ in range(tokens // 100))
     request = EncodeRequest(request_id="r", target=TARGET, task=task, rows=rows, dimensions=dimensions)
-    metrics = Metrics.register(CollectorRegistry())
+    metrics = EmbedWorkerMetrics.register(CollectorRegistry())
     caller = Caller(request.model_dump_json().encode())
-    async with Lanes(engines, metrics, 10_000) as lanes:  # type: ignore[arg-type]
-        handler = EncodeHandler(lanes, InFlight(), metrics, max_body_bytes=10_000_000)
+    async with BatchLanes(engines, metrics, 10_000) as lanes:  # type: ignore[arg-type]
+        handler = EncodeHandler(lanes, InFlightRequests(), metrics, max_body_bytes=10_000_000)
         await handler(caller.scope, caller.receive, caller.send)  # type: ignore[arg-type]
     return caller
 

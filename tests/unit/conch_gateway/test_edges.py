@@ -9,8 +9,8 @@ from conch_contracts.records import Heartbeat, ModelKind
 from conch_gateway.errors.upstream_errors import as_error
 from conch_gateway.http.auth import parse_keys
 from conch_gateway.http.cors import Cors
-from conch_gateway.inference.watchdog import Beat, Limits, Progress, decide
-from conch_gateway.placement.worker_choice import PASSED_OVER_S, InFlight, choose
+from conch_gateway.inference.watchdog import Beat, RequestActivity, WatchdogLimits, decide
+from conch_gateway.placement.worker_choice import PASSED_OVER_S, WorkerBalancer, choose
 from conch_gateway.requests.model_lookup import canonical_name, resolve
 from conch_kit.errors import InvalidRequest, ModelNotFound, Unavailable
 from conch_kit.registry.snapshot import Snapshot
@@ -37,7 +37,7 @@ def test_the_least_load_is_chosen_and_ties_take_turns(loads, start, index):
 
 
 def test_a_lease_is_returned_on_every_exit():
-    flight = InFlight()
+    flight = WorkerBalancer()
     with suppress(ZeroDivisionError), flight.lease("a"):
         assert flight.counts["a"] == 1
         raise ZeroDivisionError
@@ -47,13 +47,13 @@ def test_a_lease_is_returned_on_every_exit():
 def test_draining_and_tried_processes_are_passed_over():
     urls = [WorkerUrl(f"http://{name}:1") for name in "abc"]
     pool = [Heartbeat(url=url, sequence=1, draining=url == urls[0]) for url in urls]
-    assert InFlight().pick(pool, without=frozenset({urls[1]})) == urls[2]
-    assert InFlight().pick(pool[:1]) is None
+    assert WorkerBalancer().pick(pool, without=frozenset({urls[1]})) == urls[2]
+    assert WorkerBalancer().pick(pool[:1]) is None
 
 
 def test_a_process_that_took_no_connection_is_passed_over_for_a_while():
     now = [100.0]
-    flight = InFlight(clock=lambda: now[0])
+    flight = WorkerBalancer(clock=lambda: now[0])
     dead, other = (WorkerUrl(f"http://{name}:1") for name in "ab")
     pool = [Heartbeat(url=dead, sequence=1), Heartbeat(url=other, sequence=1, in_flight=9)]
     assert flight.pick(pool) == dead
@@ -114,18 +114,18 @@ def test_the_answer_carries_the_name_that_was_asked_for():
     assert [canonical_name(CHAT, name) for name in ("alias", None, "default")] == ["alias", "chat", "chat"]
 
 
-LIMITS = Limits(deadline=200, keep_alive_s=15, write_stall_s=30)
+LIMITS = WatchdogLimits(deadline=200, keep_alive_s=15, write_stall_s=30)
 
 
 @pytest.mark.parametrize(
     ("progress", "beat"),
     [
-        (Progress(sent=90), Beat.NOTHING),
-        (Progress(sent=80), Beat.KEEP_ALIVE),
-        (Progress(sent=80, sending=80), Beat.NOTHING),
-        (Progress(sent=60, sending=70), Beat.CLIENT_STALLED),
-        (Progress(sent=60, asked=70, patience_s=30), Beat.WORKER_SILENT),
-        (Progress(sent=90, asked=90, patience_s=30), Beat.NOTHING),
+        (RequestActivity(sent=90), Beat.NOTHING),
+        (RequestActivity(sent=80), Beat.KEEP_ALIVE),
+        (RequestActivity(sent=80, sending=80), Beat.NOTHING),
+        (RequestActivity(sent=60, sending=70), Beat.CLIENT_STALLED),
+        (RequestActivity(sent=60, asked=70, patience_s=30), Beat.WORKER_SILENT),
+        (RequestActivity(sent=90, asked=90, patience_s=30), Beat.NOTHING),
     ],
 )
 def test_a_look_at_the_clock_says_what_to_do(progress, beat):

@@ -6,7 +6,7 @@ import pytest
 
 from conch_contracts.messages.generation import Usage
 from conch_kit.tracing import tracer
-from conch_llm_worker.answer_writer import StreamedAnswer, answer_for
+from conch_llm_worker.answer_writer import StreamedAnswerWriter, answer_for
 from conch_llm_worker.choices import Choices
 from conch_llm_worker.engine.calls import EngineCalls
 from conch_llm_worker.generation.from_ids import Step
@@ -25,7 +25,7 @@ async def test_the_gateway_hears_now_and_then_that_the_engine_works_unseen(
 ) -> None:
     caller, clock = Caller(b""), FakeClock()
     request = generate_request(stream=True, inter_token_timeout_s=inter_token_timeout_s)
-    answer = StreamedAnswer(request, byte_level(), caller.send, clock)  # type: ignore[arg-type]
+    answer = StreamedAnswerWriter(request, byte_level(), caller.send, clock)  # type: ignore[arg-type]
     await answer.add(0, Step(""))
     await answer.working()
     assert WORKING not in caller.body

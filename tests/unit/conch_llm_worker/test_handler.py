@@ -13,12 +13,12 @@ from prometheus_client import CollectorRegistry
 from conch_contracts.messages.generation import Api, Details, GenerateRequest
 from conch_contracts.names import Digest
 from conch_kit.errors import InvalidRequest, ServiceError, Unavailable, UpstreamError, UpstreamTimeout
-from conch_kit.http.request_scope import InFlight
+from conch_kit.http.request_scope import InFlightRequests
 from conch_kit.tracing import OtlpTracer, Tracer, tracer
 from conch_kit.triton.errors import EngineLost, EngineRejected, EngineTimeout, EngineUnavailable
 from conch_llm_worker.engine.calls import EngineCalls
 from conch_llm_worker.handler import GenerateHandler
-from conch_llm_worker.metrics import Metrics
+from conch_llm_worker.metrics import LlmWorkerMetrics
 from conch_llm_worker.text.vocabulary import Vocabulary
 from testkit.engine_messages import response, tokens_response
 from testkit.generate_requests import backend, generate_request, prompt, sampling, target
@@ -40,11 +40,11 @@ class Worker:
 
     def __init__(self, *scripts: list[Event], spans: Tracer | None = None) -> None:
         self.triton = ScriptedTriton(*scripts)
-        self.in_flight = InFlight()
+        self.in_flight = InFlightRequests()
         self.registry = CollectorRegistry()
         engines = EngineCalls(self.triton, lambda: 42, spans or tracer("test", None))
         self._handler = GenerateHandler(
-            engines, OneVocabulary(), self.in_flight, Metrics.register(self.registry), max_body_bytes=1_000_000
+            engines, OneVocabulary(), self.in_flight, LlmWorkerMetrics.register(self.registry), max_body_bytes=1_000_000
         )
 
     async def call(self, request: GenerateRequest | bytes) -> Caller:

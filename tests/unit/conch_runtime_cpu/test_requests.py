@@ -3,7 +3,7 @@ import json
 import numpy as np
 import pytest
 
-from conch_runtime_cpu.errors import InvalidRequest
+from conch_runtime_cpu.errors import UnservableRequest
 from conch_runtime_cpu.requests import GenerationRequest, ModelLimits, parse_request
 
 LIMITS = ModelLimits(vocabulary=50, context=20)
@@ -59,10 +59,10 @@ def test_without_a_seed_one_is_drawn() -> None:
     ],
 )
 def test_what_cannot_be_obeyed_is_refused_by_name(fields: dict, named: str) -> None:
-    with pytest.raises(InvalidRequest, match=f"^{named}"):
+    with pytest.raises(UnservableRequest, match=f"^{named}"):
         _parse(**fields)
 
 
 def test_parameters_that_are_no_json_are_refused() -> None:
-    with pytest.raises(InvalidRequest, match=r"^parameters"):
+    with pytest.raises(UnservableRequest, match=r"^parameters"):
         parse_request(np.array([1], np.int32), b"{", LIMITS)

@@ -7,7 +7,7 @@ from conch_contracts.conditions import Reason
 from conch_contracts.names import Digest
 from conch_kit.bundles.archive import pack
 from conch_operator.agent.folder_report import FaultReport, FolderReport, SourceReport
-from conch_operator.download.draft_folder import Progress, progress_of
+from conch_operator.download.draft_folder import DownloadProgress, progress_of
 from conch_operator.model_folder.errors import SourceError
 from conch_operator.model_folder.reader import FolderNeeds, read_folder
 
@@ -21,7 +21,7 @@ class Folder:
         self._shown = shown
         self._needs = needs
         self._downloads = downloads
-        self._progress: Progress | None = None
+        self._progress: DownloadProgress | None = None
         self._facts: FolderReport | None = None
         self._reading = asyncio.Lock()
 

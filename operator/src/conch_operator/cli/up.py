@@ -15,7 +15,7 @@ from conch_kit import logs
 from conch_operator.cli.errors import CommandError, UsageError
 from conch_operator.cli.input_files import load_models
 from conch_operator.cli.status import DEFAULT_STATE
-from conch_operator.local.console import Progress
+from conch_operator.local.console import Console
 from conch_operator.local.engines import EngineServer
 from conch_operator.local.model_files import DesiredModels, InvalidFiles
 from conch_operator.local.ports import CannotListen, check_free, free_ports
@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace, *, environ: Mapping[str, str]) -> int:
     if not arguments.files and arguments.config_file is None:
         raise UsageError(["Name what to serve: conch up -f FILE, or --config-file model_config.json."])
     environment = _read_environment(environ, arguments)
-    progress = Progress(sys.stderr, sys.stdout, _caller(environment))
+    progress = Console(sys.stderr, sys.stdout, _caller(environment))
     state = StateFolder(arguments.state_dir)
     try:
         with state.held(), state.log("operator").open("w") as log:
@@ -88,7 +88,7 @@ def run(arguments: argparse.Namespace, *, environ: Mapping[str, str]) -> int:
     return 0
 
 
-def _first_models(arguments: argparse.Namespace, state: StateFolder, progress: Progress) -> DesiredModels:
+def _first_models(arguments: argparse.Namespace, state: StateFolder, progress: Console) -> DesiredModels:
     """Read the files, and refuse to start on a model whose folder cannot be served."""
 
     def load() -> tuple[Manifest, ...]:

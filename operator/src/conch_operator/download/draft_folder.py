@@ -34,7 +34,7 @@ _LOOK_AGAIN_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class DownloadProgress:
     """How far a download is."""
 
     done_bytes: int
@@ -55,12 +55,12 @@ class Patience:
     """For another process that downloads the same files; it may also hang, or be on a node that is lost."""
 
 
-def progress_of(folder: Path) -> Progress | None:
+def progress_of(folder: Path) -> DownloadProgress | None:
     """Return how far the download of a folder is; None when none has begun."""
     draft = _draft(folder)
     try:
         total = int(json.loads((draft / NOTE).read_text())["bytes"])
-        return Progress(_present_bytes(draft), total)
+        return DownloadProgress(_present_bytes(draft), total)
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

@@ -18,7 +18,7 @@ from conch_operator.kubernetes.api.client import ApiError, KubernetesApi
 from conch_operator.kubernetes.api.kinds import MODEL_DEPLOYMENT, Object
 from conch_operator.kubernetes.desired_models import Wanted, read_wanted
 from conch_operator.kubernetes.engines import KubernetesEngines
-from conch_operator.kubernetes.status_writer import Telling
+from conch_operator.kubernetes.status_writer import StatusWriter
 from conch_operator.kubernetes.watch.health import WatchHealth
 from conch_operator.kubernetes.worker_pools import WorkerPools
 from conch_operator.metrics import OperatorMetrics
@@ -34,14 +34,14 @@ UNSETTLED_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class LeaderParts:
     """What a round uses."""
 
     api: KubernetesApi
     engines: KubernetesEngines
     pools: WorkerPools
     reconciler: Reconciler
-    telling: Telling
+    telling: StatusWriter
     watches: WatchHealth
     metrics: OperatorMetrics
     namespaces: Sequence[str | None]
@@ -49,10 +49,10 @@ class Parts:
     """Returns the requests in flight in each pool of workers."""
 
 
-class Work:
+class LeaderLoop:
     """Runs rounds until it is cancelled."""
 
-    def __init__(self, parts: Parts, round_s: float, wake: asyncio.Event) -> None:
+    def __init__(self, parts: LeaderParts, round_s: float, wake: asyncio.Event) -> None:
         self._parts = parts
         self._round_s = round_s
         self._wake = wake

@@ -25,7 +25,7 @@ _REFUSED = (Reason.REJECTED, Reason.NOT_HERE)
 """With these a model can be ready, as it was before the change that is refused."""
 
 
-class Telling:
+class StatusWriter:
     """Writes statuses and Events."""
 
     def __init__(self, api: KubernetesApi, instance: str) -> None:

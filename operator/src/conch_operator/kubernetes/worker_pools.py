@@ -16,7 +16,7 @@ from conch_operator.kubernetes.api.kinds import DEPLOYMENT, DISRUPTION_BUDGET, K
 from conch_operator.kubernetes.api.owned_objects import Children, Refused, key_of
 from conch_operator.kubernetes.pool_scaling import PoolBounds, PoolScaler
 from conch_operator.resources.worker_pool import POOL_LABEL, PoolPlace, make_pool
-from conch_operator.settings import PoolSettings, ReleaseFile
+from conch_operator.settings import ReleaseFile, WorkerPoolSettings
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +59,7 @@ class WorkerPools:
                     log.warning("An object of a pool was refused.", extra={"pool": name, "error": str(error)})
         await self._children.prune_all(wanted)
 
-    async def _replicas(self, name: str, pool: PoolSettings, requests: int) -> int:
+    async def _replicas(self, name: str, pool: WorkerPoolSettings, requests: int) -> int:
         bounds = PoolBounds(pool.min_replicas, pool.max_replicas, pool.requests_per_worker)
         scaler = self._scalers.get(name)
         if scaler is None:
@@ -70,7 +70,7 @@ class WorkerPools:
             log.info("A pool of workers is scaled.", extra={"pool": name, "replicas": wanted, "requests": requests})
         return wanted
 
-    async def _present(self, pool: PoolSettings) -> int:
+    async def _present(self, pool: WorkerPoolSettings) -> int:
         """Return how many workers an operator before this one wanted."""
         for made in pool.objects.values():
             if made["kind"] == DEPLOYMENT.name:
@@ -80,7 +80,7 @@ class WorkerPools:
 
     def _wanted(self, kinds: frozenset[ModelKind]) -> list[str]:
         now = self._clock()
-        pools: Mapping[str, PoolSettings] = self._release.worker_pools
+        pools: Mapping[str, WorkerPoolSettings] = self._release.worker_pools
         for name, pool in pools.items():
             if pool.kinds & kinds:
                 self._needed_at[name] = now

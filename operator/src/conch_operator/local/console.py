@@ -21,7 +21,7 @@ _PATIENCE_S = 15.0
 """A model that is merely on its way is silent for so long."""
 
 
-class Progress:
+class Console:
     """Says each thing once, when it changes."""
 
     def __init__(self, steps: TextIO, answers: TextIO, caller: Caller) -> None:

@@ -10,7 +10,7 @@ from conch_operator.local.ports import free_ports
 from conch_operator.local.processes import Command, Keeping, Kept, LaunchError, Nursery
 from conch_operator.local.state_folder import StateFolder
 from conch_operator.local.tritonserver import (
-    Triton,
+    TritonInstallation,
     TritonLaunch,
     TritonPorts,
     new_shm_prefix,
@@ -35,7 +35,7 @@ LAST_GRACE_S = 3.0
 class EngineServer:
     """The installed server, and the environment that processes get."""
 
-    triton: Triton
+    triton: TritonInstallation
     environment: Mapping[str, str]
 
 

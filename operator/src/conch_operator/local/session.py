@@ -20,7 +20,7 @@ from conch_kit.registry.reader import RegistryReader
 from conch_kit.registry.writer import RegistryWriter
 from conch_kit.triton.client import TritonClient
 from conch_kit.triton.http_client import TritonHttp
-from conch_operator.local.console import Progress
+from conch_operator.local.console import Console
 from conch_operator.local.downloads import DownloadedSources, Downloads
 from conch_operator.local.engines import EngineServer, LocalEngines
 from conch_operator.local.model_files import DesiredModels
@@ -57,7 +57,7 @@ class GatewayRefused(Exception):
 class Session:
     """Runs until it is told to stop; leaves no process behind."""
 
-    def __init__(self, options: SessionOptions, state: StateFolder, models: DesiredModels, progress: Progress) -> None:
+    def __init__(self, options: SessionOptions, state: StateFolder, models: DesiredModels, progress: Console) -> None:
         self._options = options
         self._state = state
         self._models = models

@@ -24,7 +24,7 @@ class TritonUnavailable(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Triton:
+class TritonInstallation:
     """An installed tritonserver, ready to be started by this interpreter."""
 
     folder: Path
@@ -60,13 +60,13 @@ class TritonLaunch:
     """From a request to end until requests in flight are given up."""
 
 
-def find_triton(search: Iterable[Path] | None = None) -> Triton:
+def find_triton(search: Iterable[Path] | None = None) -> TritonInstallation:
     """Find the installed server and make it usable by this interpreter; raises TritonUnavailable."""
     folder = _wheel_folder(_package_folders() if search is None else search)
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     libpython = _libpython_folder(version)
     _link_stub(folder, version)
-    return Triton(folder, libpython)
+    return TritonInstallation(folder, libpython)
 
 
 def new_shm_prefix() -> str:
@@ -74,7 +74,7 @@ def new_shm_prefix() -> str:
     return f"conch_{os.getpid()}_{secrets.token_hex(4)}_"
 
 
-def triton_arguments(triton: Triton, launch: TritonLaunch) -> tuple[str, ...]:
+def triton_arguments(triton: TritonInstallation, launch: TritonLaunch) -> tuple[str, ...]:
     """Return the command line.
 
     A model that fails to load leaves the server running and not ready: its repository index then tells the reason.
@@ -109,7 +109,7 @@ def triton_arguments(triton: Triton, launch: TritonLaunch) -> tuple[str, ...]:
     )
 
 
-def triton_environment(triton: Triton, environ: Mapping[str, str]) -> dict[str, str]:
+def triton_environment(triton: TritonInstallation, environ: Mapping[str, str]) -> dict[str, str]:
     """Return the environment: ours, with this interpreter first on PATH, which is how the stub finds its packages."""
     environment = {**environ, "PATH": _joined(str(Path(sys.executable).parent), environ.get("PATH"))}
     if triton.libpython not in _system_library_folders():

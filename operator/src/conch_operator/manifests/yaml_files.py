@@ -35,7 +35,7 @@ class ManifestError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ParsedManifests:
     """What was found in some files, valid or not."""
 
     manifests: tuple[Manifest, ...]
@@ -50,7 +50,7 @@ def load(files: Iterable[Path]) -> tuple[Manifest, ...]:
     return reading.manifests
 
 
-def read(files: Iterable[Path]) -> Reading:
+def read(files: Iterable[Path]) -> ParsedManifests:
     """Return what these files hold, with a fault for each thing that is wrong."""
     manifests: list[Manifest] = []
     faults: list[str] = []
@@ -68,7 +68,7 @@ def read(files: Iterable[Path]) -> Reading:
             except ManifestError as error:
                 faults.extend(error.faults)
     faults.extend(_repetitions(manifests))
-    return Reading(tuple(manifests), tuple(faults))
+    return ParsedManifests(tuple(manifests), tuple(faults))
 
 
 def immutable_changes(old: Iterable[Manifest], new: Iterable[Manifest]) -> tuple[str, ...]:

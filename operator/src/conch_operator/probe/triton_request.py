@@ -13,9 +13,8 @@ from conch_contracts.dialects.tokens import INPUT_IDS, PARAMETERS
 from conch_contracts.messages.generation import SamplingParameters
 from conch_contracts.records import Dialect
 from conch_kit.triton.client import TritonClient
-from conch_kit.triton.declared_tensors import Inputs, Layout, read_layout
-from conch_kit.triton.encoder_tensors import UnknownTensors
-from conch_kit.triton.encoder_tensors import read_layout as read_encoder_layout
+from conch_kit.triton.declared_tensors import DeclaredTensors, Inputs, read_declared_tensors
+from conch_kit.triton.encoder_tensors import UnknownTensors, read_encoder_tensors
 from conch_kit.triton.errors import EngineError, EngineRejected, EngineTimeout, EngineUnavailable
 from conch_kit.triton.http_client import HTTP, TritonHttp
 from conch_kit.triton.tensors import add_input, add_raw, new_request, pack
@@ -70,10 +69,10 @@ class TritonAsker:
             case Dialect.ENCODER:
                 await self._encode(target)
             case Dialect.FASTERTRANSFORMER | Dialect.TENSORRTLLM | Dialect.VLLM:
-                layout = read_layout(await self._client.model_config(target.address, target.model))
+                layout = read_declared_tensors(await self._client.model_config(target.address, target.model))
                 await self._answer(target, one_token_request(target.dialect, target.model, layout), layout)
 
-    async def _answer(self, target: Target, request: ModelInferRequest, layout: Layout) -> None:
+    async def _answer(self, target: Target, request: ModelInferRequest, layout: DeclaredTensors) -> None:
         """Ask for one token, in the way in which the model answers."""
         if layout.decoupled:
             await self._stream(target, request)
@@ -84,7 +83,7 @@ class TritonAsker:
         """Have one row of one token encoded."""
         over_http = target.address.startswith(HTTP)
         server = self._http if over_http else self._client
-        layout = read_encoder_layout(
+        layout = read_encoder_tensors(
             await server.model_config(target.address, target.model), dict(target.inputs), target.output
         )
         shape = (1, 1) if layout.batched else (1,)
@@ -136,7 +135,7 @@ def tokens_request(model: str) -> ModelInferRequest:
     return request
 
 
-def one_token_request(dialect: Dialect, model: str, layout: Layout) -> ModelInferRequest:
+def one_token_request(dialect: Dialect, model: str, layout: DeclaredTensors) -> ModelInferRequest:
     """Return a one-token request for a model of another backend, as its config wants it; raises EngineError."""
     request = new_request(model, _REQUEST_ID)
     inputs = Inputs(request, layout)

@@ -20,7 +20,7 @@ from conch_operator.state import (
     EngineComponent,
     EngineName,
     EnginePhase,
-    EngineSpec,
+    EngineRecipe,
     Observed,
     ObservedEngine,
     Probe,
@@ -121,12 +121,12 @@ def served_models(desired: Desired, claims: Mapping[ModelId, NameClaim]) -> list
     return [model for model in desired.models if is_served(model) and claims[model.id].kept]
 
 
-def engine_spec(model: DesiredModel, facts: SourceFacts) -> EngineSpec | None:
+def engine_spec(model: DesiredModel, facts: SourceFacts) -> EngineRecipe | None:
     """Return what the model's engines are made from; None when someone else runs them."""
     cpu = model.deployment.spec.engine.cpu
     if cpu is None:
         return None
-    return EngineSpec(
+    return EngineRecipe(
         folder=facts.folder,
         weights=facts.weights,
         triton_model=contract_of(model).triton_model,
@@ -137,7 +137,7 @@ def engine_spec(model: DesiredModel, facts: SourceFacts) -> EngineSpec | None:
     )
 
 
-def spec_hash(spec: EngineSpec) -> str:
+def spec_hash(spec: EngineRecipe) -> str:
     """Return a short name for a spec; equal specs have equal ones."""
     return hashlib.sha256(repr(astuple(spec)).encode()).hexdigest()[:10]
 
@@ -263,7 +263,7 @@ def _replaceable(old: Sequence[ObservedEngine], current: Sequence[ObservedEngine
 
 
 def _missing(
-    model: DesiredModel, spec: EngineSpec, tokenizer: Digest, present: Sequence[ObservedEngine], count: int
+    model: DesiredModel, spec: EngineRecipe, tokenizer: Digest, present: Sequence[ObservedEngine], count: int
 ) -> tuple[EngineComponent, ...]:
     """Return so many engines to start, under names that nothing has."""
     taken = {engine.name for engine in present}

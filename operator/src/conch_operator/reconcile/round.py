@@ -60,7 +60,7 @@ class Publisher(Protocol):
         """Return what each gateway last said."""
 
 
-class Bundles(Protocol):
+class BundlePublisher(Protocol):
     """Holds tokenizer bundles by digest."""
 
     async def has(self, name: Digest) -> bool:
@@ -70,7 +70,7 @@ class Bundles(Protocol):
         """Store a bundle."""
 
 
-class Reader(Protocol):
+class RegistryView(Protocol):
     """Knows which worker processes live."""
 
     @property
@@ -105,8 +105,8 @@ class Ports:
     plan: Planner
     """How to get from what is there to what is wanted, on this cluster."""
     publisher: Publisher
-    reader: Reader
-    bundles: Bundles
+    reader: RegistryView
+    bundles: BundlePublisher
     prober: Prober
     tokenizer_of: Callable[[EngineName], Digest | None]
     """Returns the tokenizer of the folder that an engine was started with; None where nobody knows."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from conch_contracts.names import GROUP, MANAGED_BY_LABEL, OPERATOR
 from conch_operator.resources.metadata import with_hash
-from conch_operator.settings import PoolSettings
+from conch_operator.settings import WorkerPoolSettings
 
 Object = dict[str, Any]
 
@@ -22,7 +22,7 @@ class PoolPlace:
     replicas: int
 
 
-def make_pool(name: str, pool: PoolSettings, place: PoolPlace) -> list[Object]:
+def make_pool(name: str, pool: WorkerPoolSettings, place: PoolPlace) -> list[Object]:
     """Return the objects of a pool, complete."""
     return [_complete(name, copy.deepcopy(given), place) for given in pool.objects.values()]
 

@@ -16,7 +16,7 @@ class UnusableModel(RuntimeFault):
     """A model folder that cannot be served; the message names the file or the field."""
 
 
-class InvalidRequest(RuntimeFault):
+class UnservableRequest(RuntimeFault):
     """A request whose ids or parameters cannot be obeyed; the message names what."""
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from conch_contracts.messages.generation import SamplingParameters
-from conch_runtime_cpu.errors import InvalidRequest
+from conch_runtime_cpu.errors import UnservableRequest
 from conch_runtime_cpu.masks.logits_mask import LogitsMask
 from conch_runtime_cpu.masks.thinking_mask import thinking_mask
 
@@ -42,7 +42,7 @@ def parse_request(prompt: NDArray[np.int32], parameters: bytes, limits: ModelLim
         sampling = SamplingParameters.model_validate_json(parameters, extra="forbid")
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        raise InvalidRequest(f"{'.'.join(map(str, first['loc'])) or 'parameters'}: {first['msg']}") from error
+        raise UnservableRequest(f"{'.'.join(map(str, first['loc'])) or 'parameters'}: {first['msg']}") from error
     _check_numbers(sampling)
     _check_ids(sampling, limits.vocabulary)
     _check_prompt(prompt, sampling, limits)
@@ -54,12 +54,12 @@ def parse_request(prompt: NDArray[np.int32], parameters: bytes, limits: ModelLim
 
 def _check_prompt(prompt: NDArray[np.int32], sampling: SamplingParameters, limits: ModelLimits) -> None:
     if not len(prompt):
-        raise InvalidRequest("input_ids: the prompt is empty")
+        raise UnservableRequest("input_ids: the prompt is empty")
     if prompt.min() < 0 or prompt.max() >= limits.vocabulary:
-        raise InvalidRequest(f"input_ids: every id must be from 0 to {limits.vocabulary - 1}")
+        raise UnservableRequest(f"input_ids: every id must be from 0 to {limits.vocabulary - 1}")
     longest = limits.context - (1 if sampling.max_tokens else 0)
     if len(prompt) > longest:
-        raise InvalidRequest(f"input_ids: {len(prompt)} tokens leave no room in the context of {limits.context}")
+        raise UnservableRequest(f"input_ids: {len(prompt)} tokens leave no room in the context of {limits.context}")
 
 
 def _check_numbers(sampling: SamplingParameters) -> None:
@@ -74,22 +74,22 @@ def _check_numbers(sampling: SamplingParameters) -> None:
     }
     for name, value in at_least_zero.items():
         if not (math.isfinite(value) and value >= 0):
-            raise InvalidRequest(f"{name}: must be at least 0; found {value}")
+            raise UnservableRequest(f"{name}: must be at least 0; found {value}")
     for name, value in {
         "frequency_penalty": sampling.frequency_penalty,
         "presence_penalty": sampling.presence_penalty,
         **{f"logit_bias.{token}": bias for token, bias in sampling.logit_bias.items()},
     }.items():
         if not math.isfinite(value):
-            raise InvalidRequest(f"{name}: must be a finite number; found {value}")
+            raise UnservableRequest(f"{name}: must be a finite number; found {value}")
     if sampling.beams is not None:
-        raise InvalidRequest("beams: this runtime draws tokens one by one and has no beam search")
+        raise UnservableRequest("beams: this runtime draws tokens one by one and has no beam search")
     if not 0 < sampling.top_p <= 1:
-        raise InvalidRequest(f"top_p: must be above 0 and at most 1; found {sampling.top_p}")
+        raise UnservableRequest(f"top_p: must be above 0 and at most 1; found {sampling.top_p}")
     if not 0 <= sampling.min_p <= 1:
-        raise InvalidRequest(f"min_p: must be from 0 to 1; found {sampling.min_p}")
+        raise UnservableRequest(f"min_p: must be from 0 to 1; found {sampling.min_p}")
     if not 0 < sampling.repetition_penalty < math.inf:
-        raise InvalidRequest(f"repetition_penalty: must be above 0; found {sampling.repetition_penalty}")
+        raise UnservableRequest(f"repetition_penalty: must be above 0; found {sampling.repetition_penalty}")
 
 
 def _check_ids(sampling: SamplingParameters, vocabulary: int) -> None:
@@ -104,8 +104,8 @@ def _check_ids(sampling: SamplingParameters, vocabulary: int) -> None:
     for name, ids in groups.items():
         for token in ids:
             if not 0 <= token < vocabulary:
-                raise InvalidRequest(f"{name}: id {token} is not in the vocabulary of {vocabulary}")
+                raise UnservableRequest(f"{name}: id {token} is not in the vocabulary of {vocabulary}")
     if not all(sampling.bad_words):
-        raise InvalidRequest("bad_words: a bad word must have at least one id")
+        raise UnservableRequest("bad_words: a bad word must have at least one id")
     if sampling.allowed_token_ids is not None and not sampling.allowed_token_ids:
-        raise InvalidRequest("allowed_token_ids: at least one id must be allowed")
+        raise UnservableRequest("allowed_token_ids: at least one id must be allowed")

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from conch_contracts.dialects import encoder as dialect
 from conch_contracts.dialects.tokens import INVALID_PREFIX
 from conch_runtime_cpu.engine.encoder import Encoder, load_encoder
-from conch_runtime_cpu.errors import InvalidRequest
+from conch_runtime_cpu.errors import UnservableRequest
 from conch_runtime_cpu.settings import parse_encoder_settings
 from conch_runtime_cpu.stub import refuse_numpy_2
 
@@ -40,7 +40,7 @@ class TritonPythonModel:
     def _answer(self, request: triton.InferenceRequest) -> triton.InferenceResponse:
         try:
             output = self._encoder.run(_tensors(request))
-        except InvalidRequest as error:
+        except UnservableRequest as error:
             return triton.InferenceResponse(error=triton.TritonError(f"{INVALID_PREFIX}{error}"))
         return triton.InferenceResponse([triton.Tensor(self._output, output)])
 
@@ -50,10 +50,10 @@ def _tensors(request: triton.InferenceRequest) -> dict[str, NDArray[np.int64]]:
     given = {name: triton.get_input_tensor_by_name(request, name) for name in dialect.INPUTS}
     ids = given[dialect.INPUT_IDS].as_numpy()
     if ids.size == 0:
-        raise InvalidRequest(f"{dialect.INPUT_IDS}: must hold at least one token")
+        raise UnservableRequest(f"{dialect.INPUT_IDS}: must hold at least one token")
     found = {name: tensor.as_numpy() for name, tensor in given.items() if tensor is not None}
     if any(value.shape != ids.shape for value in found.values()):
-        raise InvalidRequest("the inputs must have one shape")
+        raise UnservableRequest("the inputs must have one shape")
     return {
         dialect.INPUT_IDS: ids,
         dialect.ATTENTION_MASK: found.get(dialect.ATTENTION_MASK, np.ones_like(ids)),

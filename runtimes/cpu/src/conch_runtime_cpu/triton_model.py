@@ -18,7 +18,7 @@ from conch_contracts.dialects import tokens as dialect
 from conch_runtime_cpu.engine.loading import LoadedModel, load
 from conch_runtime_cpu.engine.outbox import News
 from conch_runtime_cpu.engine.response_tensors import pack
-from conch_runtime_cpu.errors import ChannelClosed, EngineStopped, InvalidRequest
+from conch_runtime_cpu.errors import ChannelClosed, EngineStopped, UnservableRequest
 from conch_runtime_cpu.requests import parse_request
 from conch_runtime_cpu.settings import parse_settings
 from conch_runtime_cpu.stub import refuse_numpy_2
@@ -49,7 +49,7 @@ class TritonPythonModel:
                 parsed = parse_request(_ids(request), _parameters(request), self._model.limits)
                 target = self._model.engine if parsed.sampling.grammar is None else self._model.constrained
                 target.submit(parsed, TritonChannel(sender))
-            except InvalidRequest as error:
+            except UnservableRequest as error:
                 sender.send(_failure(f"{dialect.INVALID_PREFIX}{error}"), flags=_FINAL)
             except EngineStopped as error:
                 sender.send(_failure(str(error)), flags=_FINAL)
@@ -91,20 +91,20 @@ def _failure(message: str) -> triton.InferenceResponse:
 def _ids(request: triton.InferenceRequest) -> NDArray[np.int32]:
     ids = _input(request, dialect.INPUT_IDS).astype(np.int32, copy=False)
     if ids.ndim != 1:
-        raise InvalidRequest(f"{dialect.INPUT_IDS}: must have one dimension; found shape {list(ids.shape)}")
+        raise UnservableRequest(f"{dialect.INPUT_IDS}: must have one dimension; found shape {list(ids.shape)}")
     return ids
 
 
 def _parameters(request: triton.InferenceRequest) -> bytes:
     values = _input(request, dialect.PARAMETERS).reshape(-1)
     if len(values) != 1:
-        raise InvalidRequest(f"{dialect.PARAMETERS}: must hold one JSON text; found {len(values)}")
+        raise UnservableRequest(f"{dialect.PARAMETERS}: must hold one JSON text; found {len(values)}")
     return bytes(values[0])
 
 
 def _input(request: triton.InferenceRequest, name: str) -> NDArray[np.generic]:
     tensor = triton.get_input_tensor_by_name(request, name)
     if tensor is None:
-        raise InvalidRequest(f"{name}: missing")
+        raise UnservableRequest(f"{name}: missing")
     value: NDArray[np.generic] = tensor.as_numpy()
     return value

@@ -18,10 +18,10 @@ from conch_contracts.records import Pooling
 from conch_embed_worker.batch_selection import BatchLimits, Member, Waiting, next_batch
 from conch_embed_worker.batch_tensors import Numbers
 from conch_embed_worker.engine_calls import Engines
-from conch_embed_worker.metrics import Metrics
+from conch_embed_worker.metrics import EmbedWorkerMetrics
 from conch_embed_worker.pooling import pool
 from conch_kit.errors import InternalError, ServiceError
-from conch_kit.triton.encoder_tensors import Layout, read_layout
+from conch_kit.triton.encoder_tensors import EncoderTensors, read_encoder_tensors
 from conch_kit.triton.errors import EngineError, EngineRejected
 
 log = logging.getLogger(__name__)
@@ -75,16 +75,16 @@ class Request:
             self.done.set_result([result for result in self.results if result is not None])
 
 
-class Lane:
+class BatchLane:
     """One model of one engine."""
 
     def __init__(
         self,
         target: EncoderTarget,
-        layout: Layout,
+        layout: EncoderTensors,
         pooling: Pooling | None,
         most_tokens: int,
-        compute: Callable[["Lane", list[Member]], Coroutine[object, object, None]],
+        compute: Callable[["BatchLane", list[Member]], Coroutine[object, object, None]],
         spawn: Callable[[Coroutine[object, object, None]], asyncio.Task[None]],
     ) -> None:
         self.target = target
@@ -203,14 +203,14 @@ class Lane:
                     self._queue.remove(owner)
 
 
-class Lanes:
+class BatchLanes:
     """All lanes of this process."""
 
-    def __init__(self, engines: Engines, metrics: Metrics, max_batch_tokens: int) -> None:
+    def __init__(self, engines: Engines, metrics: EmbedWorkerMetrics, max_batch_tokens: int) -> None:
         self._engines = engines
         self._metrics = metrics
         self._max_batch_tokens = max_batch_tokens
-        self._lanes: OrderedDict[LaneKey, Lane] = OrderedDict()
+        self._lanes: OrderedDict[LaneKey, BatchLane] = OrderedDict()
         self._group = asyncio.TaskGroup()
         self._batches: set[asyncio.Task[None]] = set()
 
@@ -252,13 +252,13 @@ class Lanes:
                 del self._lanes[key]  # another model may be there: its config is read again
             raise
 
-    async def _open(self, key: LaneKey, target: EncoderTarget, pooling: Pooling | None, deadline: float) -> Lane:
+    async def _open(self, key: LaneKey, target: EncoderTarget, pooling: Pooling | None, deadline: float) -> BatchLane:
         async with asyncio.timeout_at(deadline):
             config = await self._engines.model_config(target.address, target.model)
         if key in self._lanes:
             return self._lanes[key]
-        layout = read_layout(config, target.inputs, target.output)
-        lane = Lane(target, layout, pooling, self._max_batch_tokens, self._compute, self._spawn)
+        layout = read_encoder_tensors(config, target.inputs, target.output)
+        lane = BatchLane(target, layout, pooling, self._max_batch_tokens, self._compute, self._spawn)
         self._lanes[key] = lane
         oldest = next(iter(self._lanes))
         if len(self._lanes) > MAX_LANES and self._lanes[oldest].idle:
@@ -271,7 +271,7 @@ class Lanes:
         task.add_done_callback(self._batches.discard)
         return task
 
-    async def _compute(self, lane: Lane, members: list[Member]) -> None:
+    async def _compute(self, lane: BatchLane, members: list[Member]) -> None:
         rows = [member.row for member in members]
         lengths = [len(row.ids) for row in rows]
         left_s = lane.deadline(members) - asyncio.get_running_loop().time()
@@ -291,7 +291,7 @@ class Lanes:
             asyncio.get_running_loop().call_soon(record)  # behind the answers, which wait for nothing else
 
 
-def _deliver(lane: Lane, members: Sequence[Member], lengths: Sequence[int], numbers: Numbers) -> None:
+def _deliver(lane: BatchLane, members: Sequence[Member], lengths: Sequence[int], numbers: Numbers) -> None:
     lane.learn(numbers)
     if lane.pooling is not None:
         numbers = pool(numbers, lengths, lane.pooling)

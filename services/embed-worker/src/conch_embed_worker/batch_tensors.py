@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from conch_contracts.dialects import encoder as dialect
 from conch_contracts.messages.encoding import Row
 from conch_kit.triton import tensors
-from conch_kit.triton.encoder_tensors import Layout
+from conch_kit.triton.encoder_tensors import EncoderTensors
 from conch_kit.triton.errors import MalformedResponse
 
 Numbers = NDArray[np.float32]
@@ -17,7 +17,7 @@ _ONES = {datatype: tensors.pack(datatype, (1,)) for datatype in ("INT64", "INT32
 _FLOATS = {"FP32": "<f4", "FP16": "<f2", "FP64": "<f8"}
 
 
-def pack(rows: Sequence[Row], layout: Layout) -> list[tuple[str, str, tuple[int, ...], bytes]]:
+def pack(rows: Sequence[Row], layout: EncoderTensors) -> list[tuple[str, str, tuple[int, ...], bytes]]:
     """Return each input's name, datatype, shape and packed elements.
 
     Between two requests an engine has filled the processor's caches, and every call of numpy is slow again: bytes do.

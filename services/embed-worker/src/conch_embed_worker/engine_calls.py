@@ -9,12 +9,12 @@ from tritonclient.grpc.service_pb2 import ModelInferRequest, ModelInferResponse
 from conch_contracts.messages.encoding import Row
 from conch_contracts.names import EngineAddress
 from conch_embed_worker.batch_tensors import Numbers, pack, unpack
-from conch_kit.triton.encoder_tensors import Layout
+from conch_kit.triton.encoder_tensors import EncoderTensors
 from conch_kit.triton.http_client import HTTP, TritonHttp
 from conch_kit.triton.tensors import Outputs, add_raw, new_request
 
 
-class Triton(Protocol):
+class BatchTriton(Protocol):
     """What this module needs of a gRPC client."""
 
     async def infer(
@@ -31,7 +31,7 @@ class Triton(Protocol):
 class Engines:
     """All engines, whatever they speak."""
 
-    def __init__(self, grpc: Triton, http: TritonHttp) -> None:
+    def __init__(self, grpc: BatchTriton, http: TritonHttp) -> None:
         self._grpc = grpc
         self._http = http
 
@@ -42,7 +42,7 @@ class Engines:
         return await self._grpc.model_config(address, model)
 
     async def compute(
-        self, address: EngineAddress, model: str, rows: Sequence[Row], layout: Layout, *, timeout_s: float
+        self, address: EngineAddress, model: str, rows: Sequence[Row], layout: EncoderTensors, *, timeout_s: float
     ) -> Numbers:
         """Return the model's output for a batch; raises EngineError."""
         tensors = pack(rows, layout)

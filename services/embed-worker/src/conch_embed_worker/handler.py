@@ -6,14 +6,14 @@ import logging
 from conch_contracts.messages.encoding import EncodeRequest, Task
 from conch_embed_worker import faults
 from conch_embed_worker.answer_bodies import answer, check_pooled
-from conch_embed_worker.batch_lanes import Accept, Lanes
+from conch_embed_worker.batch_lanes import Accept, BatchLanes
 from conch_embed_worker.batch_tensors import Numbers
-from conch_embed_worker.metrics import Metrics
+from conch_embed_worker.metrics import EmbedWorkerMetrics
 from conch_kit.errors import InvalidRequest, ServiceError
 from conch_kit.http.asgi import ClientGone, Receive, Scope, Send, json_response
-from conch_kit.http.caller_connection import Connection, connection
+from conch_kit.http.caller_connection import CallerConnection, connection
 from conch_kit.http.message_body import read_message
-from conch_kit.http.request_scope import InFlight, Reason, overdue, shutting_down
+from conch_kit.http.request_scope import InFlightRequests, Interruption, overdue, shutting_down
 from conch_kit.triton.encoder_tensors import UnknownTensors
 from conch_kit.triton.errors import EngineError
 
@@ -27,7 +27,9 @@ _POOLED = (Task.EMBED, Task.SIMILARITY)
 class EncodeHandler:
     """Answers `POST /internal/v1/encode`."""
 
-    def __init__(self, lanes: Lanes, in_flight: InFlight, metrics: Metrics, max_body_bytes: int) -> None:
+    def __init__(
+        self, lanes: BatchLanes, in_flight: InFlightRequests, metrics: EmbedWorkerMetrics, max_body_bytes: int
+    ) -> None:
         self._lanes = lanes
         self._in_flight = in_flight
         self._metrics = metrics
@@ -49,14 +51,14 @@ class EncodeHandler:
         finally:
             self._metrics.requests.labels(outcome).inc()
 
-    async def _serve(self, receive: Receive, caller: Connection) -> bytes:
+    async def _serve(self, receive: Receive, caller: CallerConnection) -> bytes:
         request = await read_message(receive, EncodeRequest, limit=self._max_body_bytes)
         if not request.rows or not all(row.ids for row in request.rows):
             raise InvalidRequest("The EncodeRequest is not valid: rows: must hold at least one id each", param="rows")
         outcome: bytes | ServiceError = shutting_down()
         async with self._in_flight.scope(caller) as work:
             outcome = await self._attempt(request)
-        if work.reason is Reason.CLIENT_GONE:
+        if work.reason is Interruption.CLIENT_GONE:
             raise ClientGone
         if isinstance(outcome, ServiceError):
             raise outcome

@@ -10,7 +10,7 @@ _ROW_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 
 @dataclass(frozen=True, slots=True)
-class Metrics:
+class EmbedWorkerMetrics:
     """The collectors of one worker process."""
 
     requests: Counter
@@ -20,7 +20,7 @@ class Metrics:
     batch_rows: Histogram
 
     @classmethod
-    def register(cls, registry: CollectorRegistry) -> "Metrics":
+    def register(cls, registry: CollectorRegistry) -> "EmbedWorkerMetrics":
         """Make the collectors in a registry."""
         return cls(
             requests=outcomes("conch_embed_worker_requests", registry),

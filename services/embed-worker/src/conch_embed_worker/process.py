@@ -2,19 +2,19 @@
 
 from conch_contracts.names import ENCODE_PATH
 from conch_contracts.records import Pool
-from conch_embed_worker.batch_lanes import Lanes
+from conch_embed_worker.batch_lanes import BatchLanes
 from conch_embed_worker.engine_calls import Engines
 from conch_embed_worker.handler import EncodeHandler
-from conch_embed_worker.metrics import Metrics
-from conch_embed_worker.settings import Settings
+from conch_embed_worker.metrics import EmbedWorkerMetrics
+from conch_embed_worker.settings import EmbedWorkerSettings
 from conch_kit.service.worker import worker
 from conch_kit.triton.http_client import TritonHttp
 
 
-async def serve_worker(settings: Settings) -> None:
+async def serve_worker(settings: EmbedWorkerSettings) -> None:
     """Serve until told to stop."""
     async with worker("conch-embed-worker", settings) as parts, TritonHttp() as http:
-        own = Metrics.register(parts.registry)
-        async with Lanes(Engines(parts.triton, http), own, settings.max_batch_tokens) as lanes:
+        own = EmbedWorkerMetrics.register(parts.registry)
+        async with BatchLanes(Engines(parts.triton, http), own, settings.max_batch_tokens) as lanes:
             handler = EncodeHandler(lanes, parts.in_flight, own, settings.max_body_bytes)
             await parts.serve(Pool.EMBED, ENCODE_PATH, handler)

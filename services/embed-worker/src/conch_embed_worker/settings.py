@@ -6,7 +6,7 @@ from conch_contracts.names import SERVICE_PORT
 from conch_kit.settings import ServiceSettings
 
 
-class Settings(ServiceSettings):
+class EmbedWorkerSettings(ServiceSettings):
     """What the embed-worker can be told, beside what every service can."""
 
     port: int = Field(default=SERVICE_PORT, ge=0, le=65535)

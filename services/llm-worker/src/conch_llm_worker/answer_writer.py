@@ -13,7 +13,7 @@ from conch_contracts.messages.generation import Api, GenerateRequest, Usage
 from conch_kit.errors import ServiceError
 from conch_kit.http.asgi import Send, json_response
 from conch_llm_worker.bodies.best_of import best
-from conch_llm_worker.bodies.complete_body import Choice, complete_body
+from conch_llm_worker.bodies.complete_body import ChoiceBody, complete_body
 from conch_llm_worker.frames.plain import frames_for, usage_comment
 from conch_llm_worker.generation.from_ids import Step
 from conch_llm_worker.responses.complete_response import ResponseWhole
@@ -24,7 +24,7 @@ _LONGEST_QUIET_S = 1.0
 """How long the engine may work unseen before the gateway is told; well below its grace."""
 
 
-class Answer(Protocol):
+class AnswerWriter(Protocol):
     """One answer on its way to the client."""
 
     @property
@@ -49,16 +49,16 @@ class Answer(Protocol):
         ...
 
 
-def answer_for(request: GenerateRequest, vocabulary: Vocabulary, send: Send) -> Answer:
+def answer_for(request: GenerateRequest, vocabulary: Vocabulary, send: Send) -> AnswerWriter:
     """Return what sends the answer to a request."""
     if request.stream:
-        return StreamedAnswer(request, vocabulary, send)
+        return StreamedAnswerWriter(request, vocabulary, send)
     if request.api is Api.RESPONSES:
-        return CompleteResponse(request, vocabulary, send)
-    return CompleteAnswer(request, vocabulary, send)
+        return CompleteResponseWriter(request, vocabulary, send)
+    return CompleteAnswerWriter(request, vocabulary, send)
 
 
-class StreamedAnswer:
+class StreamedAnswerWriter:
     """Server-sent events."""
 
     def __init__(
@@ -118,7 +118,7 @@ class StreamedAnswer:
         await self._send({"type": "http.response.body", "body": body, "more_body": False})
 
 
-class CompleteAnswer:
+class CompleteAnswerWriter:
     """One JSON body; nothing is sent before the end, so any failure is a status."""
 
     def __init__(self, request: GenerateRequest, vocabulary: Vocabulary, send: Send) -> None:
@@ -126,7 +126,7 @@ class CompleteAnswer:
         self._request = request
         self._vocabulary = vocabulary
         self._send = send
-        self._choices = [Choice() for _ in range(len(request.prompts) * request.candidates)]
+        self._choices = [ChoiceBody() for _ in range(len(request.prompts) * request.candidates)]
 
     async def add(self, index: int, step: Step) -> None:
         """Collect one step."""
@@ -146,7 +146,7 @@ class CompleteAnswer:
         raise error
 
 
-class CompleteResponse:
+class CompleteResponseWriter:
     """One response object; nothing is sent before the end, so any failure is a status."""
 
     def __init__(self, request: GenerateRequest, vocabulary: Vocabulary, send: Send) -> None:

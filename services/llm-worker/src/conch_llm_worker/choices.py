@@ -14,12 +14,12 @@ from tritonclient.grpc.service_pb2 import ModelInferResponse
 from conch_contracts.messages.generation import GenerateRequest, PreparedPrompt, Usage
 from conch_kit.triton.errors import EngineError, MalformedResponse
 from conch_kit.triton.tensors import is_final
-from conch_llm_worker.answer_writer import Answer
-from conch_llm_worker.dialects.deltas import Dispatch, Reader, TokenDelta, split
+from conch_llm_worker.answer_writer import AnswerWriter
+from conch_llm_worker.dialects.deltas import DeltaReader, EngineCall, TokenDelta, split
 from conch_llm_worker.engine.calls import EngineCalls, Responses
-from conch_llm_worker.generation.from_ids import Finish, Generation, Rules, Step, prompt_entries
+from conch_llm_worker.generation.from_ids import ChoiceFinish, Generation, Rules, Step, prompt_entries
 from conch_llm_worker.generation.from_text import TextGeneration
-from conch_llm_worker.generation.parsed import Reading
+from conch_llm_worker.generation.parsed import ParsedGeneration
 from conch_llm_worker.text.vocabulary import Vocabulary
 
 AnyGeneration = Generation | TextGeneration
@@ -35,7 +35,9 @@ _GRACE_S = 0.05
 class Choices:
     """All choices of one request."""
 
-    def __init__(self, request: GenerateRequest, vocabulary: Vocabulary, engines: EngineCalls, answer: Answer) -> None:
+    def __init__(
+        self, request: GenerateRequest, vocabulary: Vocabulary, engines: EngineCalls, answer: AnswerWriter
+    ) -> None:
         self._request = request
         self._details = request.details
         self._vocabulary = vocabulary
@@ -45,7 +47,7 @@ class Choices:
         self._width = request.sampling.beams or 1
         self._calls = len(request.prompts) * request.candidates // self._width
         self._generations: dict[int, AnyGeneration] = {}
-        self._readings: list[Reading] = []
+        self._readings: list[ParsedGeneration] = []
 
     async def run(self) -> None:
         """Run every choice to its end; raise the first failure."""
@@ -77,7 +79,7 @@ class Choices:
         if request.sampling.max_tokens == 0 and not request.logprobs and request.sampling.prompt_logprobs is None:
             for choice in range(index, index + self._width):
                 echo = Generation(self._rules, self._vocabulary, self._beginning(choice)).echo(None)
-                await self._answer.add(choice, echo._replace(finish=Finish("length")))
+                await self._answer.add(choice, echo._replace(finish=ChoiceFinish("length")))
             return
         try:
             await self._generate(index)
@@ -100,7 +102,7 @@ class Choices:
         # An engine that is done must be let say so: Triton 24.10 crashes when a cancellation meets its final response.
         responses.leave(_GRACE_S if self._cut_short(call, generation, finish) else _LAST_WORD_S)
 
-    async def _search(self, first: int, call: Dispatch) -> None:
+    async def _search(self, first: int, call: EngineCall) -> None:
         """Make the call of a search and write its beams as choices; nothing before its last message is certain."""
         responses = self._engines.responses(self._request, call)
         try:
@@ -115,7 +117,9 @@ class Choices:
             raise
         responses.leave(_LAST_WORD_S)
 
-    async def _answer_with(self, index: int, generation: AnyGeneration, reader: Reader, responses: Responses) -> Finish:
+    async def _answer_with(
+        self, index: int, generation: AnyGeneration, reader: DeltaReader, responses: Responses
+    ) -> ChoiceFinish:
         with self._engines.span("wait"):
             opening = await anext(aiter(responses), None)
         if opening is None:
@@ -123,7 +127,7 @@ class Choices:
         with self._engines.span("work"):
             return await self._write(index, generation, reader, opening, responses)
 
-    def _generation(self, call: Dispatch, index: int) -> AnyGeneration:
+    def _generation(self, call: EngineCall, index: int) -> AnyGeneration:
         beginning = self._beginning(index)
         if call.text:
             return TextGeneration(self._request, self._rules, self._vocabulary, beginning)
@@ -140,8 +144,13 @@ class Choices:
         return self._request.prompts[index // self._request.candidates]
 
     async def _write(
-        self, index: int, generation: AnyGeneration, reader: Reader, opening: ModelInferResponse, responses: Responses
-    ) -> Finish:
+        self,
+        index: int,
+        generation: AnyGeneration,
+        reader: DeltaReader,
+        opening: ModelInferResponse,
+        responses: Responses,
+    ) -> ChoiceFinish:
         """Add what each message brings to the answer until one of them ends it."""
         feed = self._feeding(generation)
         finish = await self._open(index, generation, feed, reader.read(opening))
@@ -155,7 +164,7 @@ class Choices:
 
     async def _open(
         self, index: int, generation: AnyGeneration, feed: Callable[[TokenDelta], Step], delta: TokenDelta
-    ) -> Finish | None:
+    ) -> ChoiceFinish | None:
         """Add the first message to the answer, after what comes before it."""
         if generation.echoes:
             await self._answer.add(index, generation.echo(delta.prompt))
@@ -166,7 +175,7 @@ class Choices:
 
     async def _add(
         self, index: int, feed: Callable[[TokenDelta], Step], delta: TokenDelta, *, opening: bool = False
-    ) -> Finish | None:
+    ) -> ChoiceFinish | None:
         """Add one message to the answer; the opening one even if it has nothing to show."""
         for part in self._parts(delta):
             step = feed(part)
@@ -189,7 +198,7 @@ class Choices:
         parsing = self._request.parsing
         if parsing is None:
             return generation.feed
-        reading = Reading.of(generation, parsing, self._vocabulary, tally=self._rules.tally)
+        reading = ParsedGeneration.of(generation, parsing, self._vocabulary, tally=self._rules.tally)
         self._readings.append(reading)
         return reading.feed
 
@@ -199,7 +208,7 @@ class Choices:
             return None
         return sum(reading.reasoning_tokens for reading in self._readings)
 
-    def _cut_short(self, call: Dispatch, generation: AnyGeneration, finish: Finish) -> bool:
+    def _cut_short(self, call: EngineCall, generation: AnyGeneration, finish: ChoiceFinish) -> bool:
         """Tell whether the engine would go on if it were let: it may not know the string that ended the answer."""
         if not isinstance(finish.stop_reason, str) or generation.completion_tokens >= self._request.sampling.max_tokens:
             return False

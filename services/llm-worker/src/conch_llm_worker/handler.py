@@ -10,14 +10,14 @@ from conch_kit.errors import ServiceError
 from conch_kit.http.asgi import ClientGone, Receive, Scope, Send
 from conch_kit.http.caller_connection import connection
 from conch_kit.http.message_body import read_message
-from conch_kit.http.request_scope import InFlight, Reason, overdue, shutting_down
+from conch_kit.http.request_scope import InFlightRequests, Interruption, overdue, shutting_down
 from conch_kit.triton.errors import EngineError
-from conch_llm_worker.answer_writer import Answer, answer_for
+from conch_llm_worker.answer_writer import AnswerWriter, answer_for
 from conch_llm_worker.choices import Choices
 from conch_llm_worker.engine import faults
 from conch_llm_worker.engine.calls import EngineCalls
-from conch_llm_worker.engine.refusals import Names
-from conch_llm_worker.metrics import Metrics
+from conch_llm_worker.engine.refusals import ParameterNames
+from conch_llm_worker.metrics import LlmWorkerMetrics
 from conch_llm_worker.text.vocabulary import Vocabulary
 
 log = logging.getLogger(__name__)
@@ -41,8 +41,8 @@ class GenerateHandler:
         self,
         engines: EngineCalls,
         vocabularies: Vocabularies,
-        in_flight: InFlight,
-        metrics: Metrics,
+        in_flight: InFlightRequests,
+        metrics: LlmWorkerMetrics,
         max_body_bytes: int,
     ) -> None:
         self._engines = engines
@@ -59,10 +59,10 @@ class GenerateHandler:
         choices = Choices(request, vocabulary, self._engines, answer)
         async with self._in_flight.scope(connection(scope)) as work:
             error = await _attempt(choices, answer, request)
-        if work.reason is Reason.SHUTTING_DOWN:
+        if work.reason is Interruption.SHUTTING_DOWN:
             error = shutting_down()
         usage = choices.usage()
-        if work.reason is Reason.CLIENT_GONE:
+        if work.reason is Interruption.CLIENT_GONE:
             self._metrics.finished("client_gone", usage)
             return
         self._metrics.finished("ok" if error is None else str(error.status), usage)
@@ -75,7 +75,7 @@ class GenerateHandler:
             raise ClientGone from None  # the connection is closed in the middle, which the reader cannot mistake
 
 
-async def _attempt(choices: Choices, answer: Answer, request: GenerateRequest) -> ServiceError | None:
+async def _attempt(choices: Choices, answer: AnswerWriter, request: GenerateRequest) -> ServiceError | None:
     """Run the choices and return what went wrong, in the API's words; the engine's own words go to the log."""
     try:
         async with asyncio.timeout(request.timeout_s):
@@ -91,5 +91,5 @@ async def _attempt(choices: Choices, answer: Answer, request: GenerateRequest) -
     return None
 
 
-def _names(request: GenerateRequest) -> Names:
-    return Names(request.api.prompt_param, request.grammar_param)
+def _names(request: GenerateRequest) -> ParameterNames:
+    return ParameterNames(request.api.prompt_param, request.grammar_param)

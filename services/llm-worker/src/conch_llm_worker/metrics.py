@@ -9,7 +9,7 @@ from conch_kit.metrics import outcomes
 
 
 @dataclass(frozen=True, slots=True)
-class Metrics:
+class LlmWorkerMetrics:
     """The collectors of one worker process."""
 
     requests: Counter
@@ -18,7 +18,7 @@ class Metrics:
     vocabularies: Gauge
 
     @classmethod
-    def register(cls, registry: CollectorRegistry) -> "Metrics":
+    def register(cls, registry: CollectorRegistry) -> "LlmWorkerMetrics":
         """Make the collectors in a registry."""
         return cls(
             requests=outcomes("conch_llm_worker_requests", registry),

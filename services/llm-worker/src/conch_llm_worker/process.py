@@ -10,16 +10,16 @@ from conch_kit.bundles.store import BundleStore
 from conch_kit.service.worker import worker
 from conch_llm_worker.engine.calls import EngineCalls
 from conch_llm_worker.handler import GenerateHandler
-from conch_llm_worker.metrics import Metrics
-from conch_llm_worker.settings import Settings
+from conch_llm_worker.metrics import LlmWorkerMetrics
+from conch_llm_worker.settings import LlmWorkerSettings
 from conch_llm_worker.text.vocabulary_cache import VocabularyCache
 
 
-async def serve_worker(settings: Settings) -> None:
+async def serve_worker(settings: LlmWorkerSettings) -> None:
     """Serve until told to stop."""
     async with worker("conch-llm-worker", settings) as parts:
         with cache_folder(settings.cache_dir, name=parts.name) as cache_dir:
-            own = Metrics.register(parts.registry)
+            own = LlmWorkerMetrics.register(parts.registry)
             bundles = BundleCache(BundleStore(parts.redis), cache_dir)
             vocabularies = VocabularyCache(bundles, own, settings.max_vocabularies)
             engines = EngineCalls(parts.triton, lambda: random.getrandbits(63), parts.spans)

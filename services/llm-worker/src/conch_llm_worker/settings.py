@@ -8,7 +8,7 @@ from conch_contracts.names import SERVICE_PORT
 from conch_kit.settings import ServiceSettings
 
 
-class Settings(ServiceSettings):
+class LlmWorkerSettings(ServiceSettings):
     """What the llm-worker can be told, beside what every service can."""
 
     port: int = Field(default=SERVICE_PORT, ge=0, le=65535)

@@ -26,7 +26,7 @@ class ChildLost(ChildError):
     """The child ended before it answered."""
 
 
-class Stage(Enum):
+class WorkStage(Enum):
     """How far a child had come with a request."""
 
     UNREAD = "unread"
@@ -40,7 +40,7 @@ class Stage(Enum):
 class ChildHung(ChildError):
     """The child did not answer in time and was killed."""
 
-    def __init__(self, limit_s: float, stage: Stage) -> None:
+    def __init__(self, limit_s: float, stage: WorkStage) -> None:
         super().__init__(f"no answer within {limit_s:g} s")
         self.limit_s = limit_s
         self.stage = stage

@@ -21,19 +21,19 @@ from conch_kit.settings import StartupError
 from conch_kit.tracing import tracer
 from conch_tokenizer.children.frames import Operation
 from conch_tokenizer.children.limits import TimeLimits
-from conch_tokenizer.children.pool import ChildPool, PoolSettings
+from conch_tokenizer.children.pool import ChildPool, ChildPoolSettings
 from conch_tokenizer.children.spawner import Spawner
 from conch_tokenizer.http.direct_protocol import direct
 from conch_tokenizer.http.grammar_service import GrammarService
 from conch_tokenizer.http.request_count import RequestCount
 from conch_tokenizer.http.service import TokenizerService
 from conch_tokenizer.metrics import TokenizerMetrics
-from conch_tokenizer.settings import Settings
+from conch_tokenizer.settings import TokenizerSettings
 
 _START_TIMEOUT_S = 60.0
 
 
-async def serve_tokenizer(settings: Settings, environ: Mapping[str, str]) -> None:
+async def serve_tokenizer(settings: TokenizerSettings, environ: Mapping[str, str]) -> None:
     """Serve until a signal ends the process."""
     registry = metrics.registry()
     collectors = TokenizerMetrics(registry)
@@ -74,7 +74,7 @@ async def serve_tokenizer(settings: Settings, environ: Mapping[str, str]) -> Non
         )
 
 
-def _secret(settings: Settings) -> bytes | None:
+def _secret(settings: TokenizerSettings) -> bytes | None:
     return None if settings.internal_token is None else settings.internal_token.get_secret_value().encode()
 
 
@@ -86,8 +86,8 @@ async def _first_child(pool: ChildPool) -> None:
         raise StartupError(f"No tokenizer child was ready within {_START_TIMEOUT_S:g} s.") from exc
 
 
-def _grammar_pool_settings(settings: Settings) -> PoolSettings:
-    return PoolSettings(
+def _grammar_pool_settings(settings: TokenizerSettings) -> ChildPoolSettings:
+    return ChildPoolSettings(
         size=1,
         models_in_memory=settings.models_in_memory,
         queue_wait_s=settings.queue_wait_s,
@@ -101,8 +101,8 @@ def _grammar_pool_settings(settings: Settings) -> PoolSettings:
     )
 
 
-def _pool_settings(settings: Settings) -> PoolSettings:
-    return PoolSettings(
+def _pool_settings(settings: TokenizerSettings) -> ChildPoolSettings:
+    return ChildPoolSettings(
         size=settings.children,
         models_in_memory=settings.models_in_memory,
         queue_wait_s=settings.queue_wait_s,

@@ -6,10 +6,10 @@ from pydantic import Field
 
 from conch_contracts.names import SERVICE_PORT
 from conch_kit.settings import ServiceSettings
-from conch_tokenizer.children.limits import Bounds, TimeLimits
+from conch_tokenizer.children.limits import ChildLimits, TimeLimits
 
 
-class Settings(ServiceSettings):
+class TokenizerSettings(ServiceSettings):
     """Settings of one tokenizer process."""
 
     port: int = Field(default=SERVICE_PORT, ge=0, le=65535)
@@ -47,9 +47,9 @@ class Settings(ServiceSettings):
     max_body_bytes: int = Field(default=32 * 1024**2, ge=1024)
     """Bytes of one request body. Default 32 MiB: the largest text with every character escaped."""
 
-    def bounds(self) -> Bounds:
+    def bounds(self) -> ChildLimits:
         """Return what a child may use."""
-        return Bounds(
+        return ChildLimits(
             memory_bytes=self.child_memory_bytes,
             max_text_bytes=self.max_text_bytes,
             models_in_memory=self.models_in_memory,

@@ -5,8 +5,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from conch_contracts.names import WorkerUrl
-from conch_gateway.placement.unresponsive_workers import SilentWorkers
-from conch_gateway.upstream.port import Answer, ConnectTimedOut, Post
+from conch_gateway.placement.unresponsive_workers import UnresponsiveWorkers
+from conch_gateway.upstream.port import ConnectTimedOut, Post, UpstreamResponse
 from conch_kit.registry.snapshot import Snapshot
 from testkit.gateway import FakeAnswer
 
@@ -31,7 +31,7 @@ class Connections:
         return 1
 
     @asynccontextmanager
-    async def post(self, request: Post) -> AsyncIterator[Answer]:
+    async def post(self, request: Post) -> AsyncIterator[UpstreamResponse]:
         await asyncio.sleep(0)
         if self._missed:
             self._missed -= 1
@@ -44,7 +44,7 @@ class Connections:
 @pytest.mark.parametrize(("missed", "patience_s", "lost"), [(3, 600, 0), (10**9, 0.05, 1)])
 async def test_one_missed_connection_is_no_silence_yet(missed: int, patience_s: float, lost: int) -> None:
     connections = Connections(missed)
-    async with SilentWorkers(connections, patience_s) as silent:
+    async with UnresponsiveWorkers(connections, patience_s) as silent:
         silent.look(Snapshot.EMPTY)
         async with asyncio.timeout(60):
             await connections.over.wait()

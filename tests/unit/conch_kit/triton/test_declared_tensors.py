@@ -4,7 +4,7 @@ import pytest
 from tritonclient.grpc.model_config_pb2 import DataType, ModelConfig
 
 from conch_contracts.records import Dialect
-from conch_kit.triton.declared_tensors import Inputs, Layout, read_layout
+from conch_kit.triton.declared_tensors import DeclaredTensors, Inputs, read_declared_tensors
 from conch_kit.triton.errors import MalformedResponse
 from conch_kit.triton.tensors import new_request
 from testkit.engine_messages import inputs
@@ -22,7 +22,7 @@ def config() -> ModelConfig:
 
 
 def test_a_config_is_read() -> None:
-    layout = read_layout(config())
+    layout = read_declared_tensors(config())
     assert dict(layout.datatypes) == {"ids": "INT32", "seed": "UINT64", "text": "BYTES"}
     assert (layout.batched, layout.decoupled, layout.required, layout.outputs) == (True, True, {"ids"}, {"out"})
     assert (dict(layout.settings), layout.is_signed("ids"), layout.is_signed("seed")) == (
@@ -34,7 +34,7 @@ def test_a_config_is_read() -> None:
 
 def test_a_value_goes_to_the_first_name_that_is_declared() -> None:
     message = new_request("m", "r")
-    made = Inputs(message, read_layout(config()))
+    made = Inputs(message, read_declared_tensors(config()))
     assert made.offer(("random_seed", "seed"), 5)
     assert not made.offer(("temperature",), 0.5)
     assert made.offer(("seed",), None)
@@ -43,7 +43,8 @@ def test_a_value_goes_to_the_first_name_that_is_declared() -> None:
 
 def test_an_input_that_nobody_gives_is_named() -> None:
     made = Inputs(
-        new_request("m", "r"), Layout({"ids": "INT32"}, batched=True, decoupled=True, required=frozenset({"ids"}))
+        new_request("m", "r"),
+        DeclaredTensors({"ids": "INT32"}, batched=True, decoupled=True, required=frozenset({"ids"})),
     )
     with pytest.raises(MalformedResponse, match="needs the input ids, which the vllm dialect does not know"):
         made.check_required(Dialect.VLLM)

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
-from conch_kit.triton.encoder_tensors import UnknownTensors, read_layout
+from conch_kit.triton.encoder_tensors import UnknownTensors, read_encoder_tensors
 
 INT32, INT64, FP32, FP64 = 8, 9, 11, 12
 USUAL = (("input_ids", INT64), ("attention_mask", INT64), ("token_type_ids", INT64))
@@ -23,12 +23,12 @@ def config(
 
 
 def test_names_and_datatypes_come_from_the_models_config() -> None:
-    layout = read_layout(config(("input_ids", INT32), ("attention_mask", INT64)), {}, None)
+    layout = read_encoder_tensors(config(("input_ids", INT32), ("attention_mask", INT64)), {}, None)
     assert layout.inputs == (("input_ids", "input_ids", "INT32"), ("attention_mask", "attention_mask", "INT64"))
 
 
 def test_the_deployments_names_take_precedence() -> None:
-    layout = read_layout(config(("ids", INT64), outputs=("a", "b")), {"input_ids": "ids"}, "b")
+    layout = read_encoder_tensors(config(("ids", INT64), outputs=("a", "b")), {"input_ids": "ids"}, "b")
     assert (layout.inputs, layout.output) == ((("input_ids", "ids", "INT64"),), "b")
 
 
@@ -42,14 +42,14 @@ def test_the_deployments_names_take_precedence() -> None:
     ],
 )
 def test_the_usual_output_is_chosen(outputs: tuple[str, ...], chosen: str) -> None:
-    assert read_layout(config(outputs=outputs), {}, None).output == chosen
+    assert read_encoder_tensors(config(outputs=outputs), {}, None).output == chosen
 
 
 @pytest.mark.parametrize(
     ("batch", "dims", "rows", "batched"), [(8, 1, 8, True), (1024, 1, 256, True), (0, 2, 32, True), (0, 1, 1, False)]
 )
 def test_the_batch_is_where_the_config_has_it(batch: int, dims: int, rows: int, batched: bool) -> None:
-    layout = read_layout(config(batch=batch, dims=dims), {}, None)
+    layout = read_encoder_tensors(config(batch=batch, dims=dims), {}, None)
     assert (layout.max_rows, layout.batched) == (rows, batched)
 
 
@@ -68,16 +68,16 @@ def test_the_size_of_a_tokens_output_is_known_where_the_config_says_it(
 ) -> None:
     made = config(batch=batch, outputs=())
     made.output.add(name="last_hidden_state", data_type=datatype, dims=dims)
-    layout = read_layout(made, {}, None)
+    layout = read_encoder_tensors(made, {}, None)
     assert (layout.token_numbers, layout.number_bytes) == size
 
 
 def test_each_instance_has_a_call_and_one_more_waits() -> None:
-    assert read_layout(config(instances=(2, 1)), {}, None).parallel == 4
+    assert read_encoder_tensors(config(instances=(2, 1)), {}, None).parallel == 4
 
 
 def test_an_optional_input_that_nobody_knows_is_not_sent() -> None:
-    layout = read_layout(config(("input_ids", INT64), ("extra", INT64), optional=("extra",)), {}, None)
+    layout = read_encoder_tensors(config(("input_ids", INT64), ("extra", INT64), optional=("extra",)), {}, None)
     assert len(layout.inputs) == 1
 
 
@@ -91,4 +91,4 @@ def test_an_optional_input_that_nobody_knows_is_not_sent() -> None:
 )
 def test_tensors_that_are_no_encoders_are_named(made: ModelConfig, output: str | None, says: str) -> None:
     with pytest.raises(UnknownTensors, match=says):
-        read_layout(made, {}, output)
+        read_encoder_tensors(made, {}, output)

@@ -1,23 +1,23 @@
 import json
 
 from conch_contracts.messages.generation import Api, Usage
-from conch_llm_worker.bodies.complete_body import Choice, complete_body
-from conch_llm_worker.generation.from_ids import Finish, Step, TokenEntry
+from conch_llm_worker.bodies.complete_body import ChoiceBody, complete_body
+from conch_llm_worker.generation.from_ids import ChoiceFinish, Step, TokenEntry
 from testkit.generate_requests import generate_request
 from testkit.vocabularies import byte_level
 
 USAGE = Usage(prompt_tokens=3, completion_tokens=2)
 
 
-def collected(finish: Finish) -> Choice:
-    choice = Choice()
+def collected(finish: ChoiceFinish) -> ChoiceBody:
+    choice = ChoiceBody()
     choice.add(Step("he", [TokenEntry(0, 0x61, -0.5, (), ())]))
     choice.add(Step("llo", (), finish))
     return choice
 
 
 def test_a_chat_body_has_every_required_key() -> None:
-    body = complete_body(generate_request(), [collected(Finish("stop"))], USAGE, byte_level())
+    body = complete_body(generate_request(), [collected(ChoiceFinish("stop"))], USAGE, byte_level())
     assert json.loads(body) == {
         "id": "chatcmpl-1",
         "object": "chat.completion",
@@ -38,7 +38,7 @@ def test_a_chat_body_has_every_required_key() -> None:
 
 def test_a_completion_body_numbers_its_choices() -> None:
     request = generate_request(api=Api.COMPLETION, n=2, logprobs=True)
-    body = json.loads(complete_body(request, [collected(Finish("stop", 9)), Choice()], USAGE, byte_level()))
+    body = json.loads(complete_body(request, [collected(ChoiceFinish("stop", 9)), ChoiceBody()], USAGE, byte_level()))
     assert body["object"] == "text_completion"
     assert [choice["index"] for choice in body["choices"]] == [0, 1]
     assert body["choices"][0]["text"] == "hello"

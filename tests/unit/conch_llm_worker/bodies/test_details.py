@@ -10,10 +10,10 @@ from conch_contracts.messages.generation import Api, Details, GenerateRequest, U
 from conch_contracts.openai.chat import ChatCompletion, ChatCompletionChunk
 from conch_contracts.openai.completions import Completion
 from conch_contracts.records import Profile
-from conch_llm_worker.bodies.complete_body import Choice, complete_body
+from conch_llm_worker.bodies.complete_body import ChoiceBody, complete_body
 from conch_llm_worker.frames.detailed import DetailedFrames
 from conch_llm_worker.frames.plain import ChatFrames, CompletionFrames, frames_for
-from conch_llm_worker.generation.from_ids import Finish, Step, TokenEntry
+from conch_llm_worker.generation.from_ids import ChoiceFinish, Step, TokenEntry
 from conch_llm_worker.parsing.answer_parts import Content, Reasoning
 from testkit.generate_requests import generate_request
 from testkit.transcripts import thoughts
@@ -25,7 +25,7 @@ USAGE = Usage(prompt_tokens=3, completion_tokens=3)
 STEPS = [
     Step("he", ids=[0x68, 0x65], tokens=2),
     Step("", ids=[0x21], tokens=1),
-    Step("llo", (), Finish("stop"), ids=[0x6C, 0x02], tokens=2),
+    Step("llo", (), ChoiceFinish("stop"), ids=[0x6C, 0x02], tokens=2),
 ]
 
 
@@ -34,7 +34,7 @@ def detailed(api: Api = Api.CHAT, **fields: Any) -> GenerateRequest:
 
 
 def body(request: GenerateRequest, *steps: Step) -> Any:
-    choice = Choice()
+    choice = ChoiceBody()
     for step in steps:
         choice.add(step)
     return json.loads(complete_body(request, [choice], USAGE, VOCABULARY))
@@ -74,7 +74,7 @@ def test_the_ids_of_the_frames_joined_are_all_that_the_engine_made(api: Api) -> 
 
 def test_every_frame_of_a_text_has_lists_that_clients_can_add_up() -> None:
     request = generate_request(api=Api.COMPLETION, logprobs=True, details=Details(token_ids=True))
-    step = Step("a", [TokenEntry(0, 0x61, -0.5, (), ())], Finish("stop"), ids=[0x61])
+    step = Step("a", [TokenEntry(0, 0x61, -0.5, (), ())], ChoiceFinish("stop"), ids=[0x61])
     choices = [frame["choices"][0] for frame in stream(request, step)]
     assert [choice["token_ids"] for choice in choices] == [[], [0x61]]
     assert [choice["logprobs"]["tokens"] for choice in choices] == [[], ["a"]]
@@ -100,7 +100,7 @@ def test_the_thinking_so_far_is_told_where_thinking_is_looked_for() -> None:
     request = detailed(continuous_usage=True).model_copy(update={"parsing": thoughts()})
     steps = (
         Step("", events=[Reasoning("hm")], tokens=3, thought=2),
-        Step("", (), Finish("stop"), [Content("a")], tokens=2),
+        Step("", (), ChoiceFinish("stop"), [Content("a")], tokens=2),
     )
     seen = [frame["usage"] for frame in stream(request, *steps)]
     assert [usage["completion_tokens_details"] for usage in seen] == [
@@ -133,7 +133,7 @@ def test_a_prompts_token_beyond_the_alternatives_has_the_rank_that_the_engine_te
 @pytest.mark.parametrize("api", CHUNKED)
 def test_tokens_can_be_named_by_their_ids(api: Api) -> None:
     request = generate_request(api=api, logprobs=True, details=Details(tokens_as_ids=True))
-    step = Step("a", [TokenEntry(0, 0x61, -0.5, (0x62,), (-1.0,))], Finish("stop"), ids=[0x61])
+    step = Step("a", [TokenEntry(0, 0x61, -0.5, (0x62,), (-1.0,))], ChoiceFinish("stop"), ids=[0x61])
     assert '"token_id:97"' in json.dumps(body(request, step))
     assert '"token_id:98"' in json.dumps(stream(request, step))
 
@@ -185,9 +185,10 @@ class TestTheDenglinProfile:
         assert last["usage"]["completion_tokens"] == 5
 
     @pytest.mark.parametrize(
-        ("finish", "stop_reason"), [(Finish("stop"), "stop"), (Finish("stop", "x"), "x"), (Finish("length"), None)]
+        ("finish", "stop_reason"),
+        [(ChoiceFinish("stop"), "stop"), (ChoiceFinish("stop", "x"), "x"), (ChoiceFinish("length"), None)],
     )
-    def test_a_natural_end_has_a_stop_reason(self, finish: Finish, stop_reason: str | None) -> None:
+    def test_a_natural_end_has_a_stop_reason(self, finish: ChoiceFinish, stop_reason: str | None) -> None:
         answer = body(detailed(profile=Profile.DENGLIN), Step("a", (), finish))
         assert answer["choices"][0]["stop_reason"] == stop_reason
 
@@ -218,7 +219,7 @@ def test_nothing_is_shown_that_the_published_types_do_not_know(
     api: Api, whole: type[BaseModel], frame: type[BaseModel]
 ) -> None:
     request = generate_request(api=api, logprobs=True, fingerprint="fp_1", details=Details(**EVERYTHING))
-    step = Step("a", [TokenEntry(0, 0x61, -0.5, (0x62,), (-1.0,))], Finish("stop"), ids=[0x61], prompt=PROMPT)
+    step = Step("a", [TokenEntry(0, 0x61, -0.5, (0x62,), (-1.0,))], ChoiceFinish("stop"), ids=[0x61], prompt=PROMPT)
     _check(whole, body(request, step))
     for shown in stream(request, step):
         _check(frame, shown)

@@ -8,10 +8,10 @@ from conch_contracts.messages.generation import GenerateRequest, SamplingParamet
 from conch_contracts.messages.grammar import Grammar, GrammarKind
 from conch_contracts.records import Dialect
 from conch_kit.errors import InvalidRequest
-from conch_kit.triton.declared_tensors import Layout
+from conch_kit.triton.declared_tensors import DeclaredTensors
 from conch_kit.triton.errors import MalformedResponse
 from conch_llm_worker.dialects import fastertransformer, tensorrtllm
-from conch_llm_worker.dialects.deltas import Dispatch, EngineEnd, Logprobs, TokenDelta
+from conch_llm_worker.dialects.deltas import EngineCall, EngineEnd, Logprobs, TokenDelta
 from conch_llm_worker.dialects.order import Order
 from testkit.engine_messages import inputs, response
 from testkit.generate_requests import generate_request, prompt, sampling, target
@@ -36,15 +36,15 @@ DRAWING = {"runtime_top_k", "runtime_top_p"}
 both = pytest.mark.parametrize("dialect", DECLARED)
 
 
-def called(dialect: Dialect, without: str = "", layout: dict[str, Any] | None = None, **changes: Any) -> Dispatch:
+def called(dialect: Dialect, without: str = "", layout: dict[str, Any] | None = None, **changes: Any) -> EngineCall:
     parameters = sampling(**{"beams": 2, "max_tokens": 4} | changes.pop("sampling", {}))
     types = {name: kind for name, kind in DECLARED[dialect].items() if name != without}
     shape = {"batched": True, "decoupled": True, "outputs": frozenset({"output_ids", "sequence_length"} - {without})}
     request = generate_request(target=target(dialect), sampling=parameters, **changes)
-    return _dispatch(request, parameters, Layout(types, **{**shape, **(layout or {})}))
+    return _dispatch(request, parameters, DeclaredTensors(types, **{**shape, **(layout or {})}))
 
 
-def _dispatch(request: GenerateRequest, parameters: SamplingParameters, layout: Layout) -> Dispatch:
+def _dispatch(request: GenerateRequest, parameters: SamplingParameters, layout: DeclaredTensors) -> EngineCall:
     if request.target.dialect is Dialect.FASTERTRANSFORMER:
         return fastertransformer.dispatch(request, prompt().ids, parameters, layout)
     return tensorrtllm.dispatch(Order(request, prompt(), parameters, layout, byte_level().text))
@@ -132,7 +132,7 @@ def test_a_model_of_text_searches_with_no_beams() -> None:
     types = {"text_input": "BYTES", "max_tokens": "INT32", "beam_width": "INT32", "temperature": "FP32"}
     parameters = sampling(beams=2)
     request = generate_request(target=target(Dialect.TENSORRTLLM), sampling=parameters)
-    layout = Layout(types, batched=True, decoupled=True, outputs=frozenset({"text_output", "sequence_length"}))
+    layout = DeclaredTensors(types, batched=True, decoupled=True, outputs=frozenset({"text_output", "sequence_length"}))
     with pytest.raises(InvalidRequest) as refusal:
         _dispatch(request, parameters, layout)
     assert refusal.value.param == "use_beam_search"

@@ -5,9 +5,9 @@ import pytest
 from conch_contracts.messages.generation import Api, Details
 from conch_contracts.records import Dialect
 from conch_kit.errors import InvalidRequest
-from conch_kit.triton.declared_tensors import Layout
+from conch_kit.triton.declared_tensors import DeclaredTensors
 from conch_kit.triton.errors import MalformedResponse
-from conch_llm_worker.dialects.deltas import Dispatch, EngineEnd, Logprobs, TokenDelta
+from conch_llm_worker.dialects.deltas import EngineCall, EngineEnd, Logprobs, TokenDelta
 from conch_llm_worker.dialects.fastertransformer import BufferReader, dispatch
 from conch_llm_worker.dialects.word_lists import word_list
 from testkit.engine_messages import inputs, response
@@ -28,20 +28,20 @@ TYPES = {
     "stop_words_list": "INT32",
     "bad_words_list": "INT32",
 }
-LAYOUT = Layout(datatypes=TYPES, batched=True, decoupled=True)
+LAYOUT = DeclaredTensors(datatypes=TYPES, batched=True, decoupled=True)
 
 
-def layout(**added: str) -> Layout:
-    return Layout(datatypes=TYPES | added, batched=True, decoupled=True)
+def layout(**added: str) -> DeclaredTensors:
+    return DeclaredTensors(datatypes=TYPES | added, batched=True, decoupled=True)
 
 
-def called(layout: Layout = LAYOUT, **changes: Any) -> Dispatch:
+def called(layout: DeclaredTensors = LAYOUT, **changes: Any) -> EngineCall:
     parameters = sampling(**changes.pop("sampling", {}))
     request = generate_request(target=target(Dialect.FASTERTRANSFORMER), sampling=parameters, **changes)
     return dispatch(request, (7, 8, 9), parameters, layout)
 
 
-def sent(layout: Layout = LAYOUT, **changes: Any) -> dict[str, Any]:
+def sent(layout: DeclaredTensors = LAYOUT, **changes: Any) -> dict[str, Any]:
     return inputs(called(layout, **changes).message)
 
 
@@ -53,7 +53,7 @@ def test_the_prompt_and_the_limit_are_sent_with_the_batch_dimension() -> None:
 
 
 def test_a_model_without_batching_gets_no_batch_dimension() -> None:
-    made = sent(Layout(TYPES, batched=False, decoupled=True), sampling={"stop_token_ids": (4,)})
+    made = sent(DeclaredTensors(TYPES, batched=False, decoupled=True), sampling={"stop_token_ids": (4,)})
     assert made["input_ids"] == ("UINT32", [3], [7, 8, 9])
     assert made["stop_words_list"] == ("INT32", [2, 1], [4, 1])
 
@@ -131,7 +131,7 @@ REFUSED = [
 def test_choices_can_be_ranked_only_where_the_model_tells_how_likely_they_are() -> None:
     assert sent(best_of=3)["is_return_log_probs"] == ("BOOL", [1, 1], [True])
     types = {name: type_ for name, type_ in TYPES.items() if name != "is_return_log_probs"}
-    mute = Layout(types, batched=True, decoupled=True)
+    mute = DeclaredTensors(types, batched=True, decoupled=True)
     with pytest.raises(InvalidRequest) as refusal:
         sent(mute, best_of=3)
     assert refusal.value.param == "best_of"
@@ -148,7 +148,9 @@ def test_what_the_engine_cannot_do_is_refused_by_name(param: str, changes: dict[
     "missing", ["temperature", "repetition_penalty", "bad_words_list", "is_return_log_probs", "random_seed"]
 )
 def test_what_this_model_does_not_declare_is_refused_only_when_asked_for(missing: str) -> None:
-    lean = Layout({name: type_ for name, type_ in TYPES.items() if name != missing}, batched=True, decoupled=True)
+    lean = DeclaredTensors(
+        {name: type_ for name, type_ in TYPES.items() if name != missing}, batched=True, decoupled=True
+    )
     assert missing not in sent(lean)
     asked = {"temperature": 0.5, "repetition_penalty": 1.5, "bad_words": ((1,),), "seed": 3}
     with pytest.raises(InvalidRequest):
@@ -158,7 +160,7 @@ def test_what_this_model_does_not_declare_is_refused_only_when_asked_for(missing
 @pytest.mark.parametrize("param", ["bad_words", "bad_words_token_ids"])
 def test_words_that_cannot_be_banned_are_refused_as_the_client_calls_them(param: str) -> None:
     types = {name: type_ for name, type_ in TYPES.items() if name != "bad_words_list"}
-    lean = Layout(types, batched=True, decoupled=True)
+    lean = DeclaredTensors(types, batched=True, decoupled=True)
     with pytest.raises(InvalidRequest) as refusal:
         sent(lean, sampling={"bad_words": ((1,),)}, bad_words_param=param)
     assert refusal.value.param == param
@@ -166,7 +168,7 @@ def test_words_that_cannot_be_banned_are_refused_as_the_client_calls_them(param:
 
 def test_a_model_of_another_kind_is_told_from_this_one() -> None:
     with pytest.raises(MalformedResponse, match="input_lengths"):
-        sent(Layout({"input_ids": "UINT32"}, batched=True, decoupled=True))
+        sent(DeclaredTensors({"input_ids": "UINT32"}, batched=True, decoupled=True))
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ from conch_contracts.messages.generation import Api, Details, PreparedPrompt
 from conch_contracts.messages.grammar import Grammar, GrammarKind
 from conch_contracts.records import Dialect, TextOutput
 from conch_kit.errors import InvalidRequest
-from conch_kit.triton.declared_tensors import Layout
+from conch_kit.triton.declared_tensors import DeclaredTensors
 from conch_kit.triton.errors import MalformedResponse
-from conch_llm_worker.dialects.deltas import Dispatch, EngineEnd, Logprobs
+from conch_llm_worker.dialects.deltas import EngineCall, EngineEnd, Logprobs
 from conch_llm_worker.dialects.order import Order
 from conch_llm_worker.dialects.tensorrtllm import IdsReader, dispatch
 from testkit.engine_messages import inputs, response, text_inputs
@@ -51,12 +51,12 @@ BANNED_IDS = {"sampling": {"bad_words": ((1,),)}, "bad_words_param": "bad_words_
 INEXACT = PreparedPrompt(ids=(1,), text="a", text_is_exact=False)
 
 
-def called(types: dict[str, str] = IDS, **changes: Any) -> Dispatch:
+def called(types: dict[str, str] = IDS, **changes: Any) -> EngineCall:
     parameters = sampling(**changes.pop("sampling", {}))
     asked, at = changes.pop("prompt", prompt()), changes.pop("at", None)
     shape: dict[str, Any] = {"batched": True, "decoupled": True, **changes.pop("layout", {})}
     request = generate_request(target=target(Dialect.TENSORRTLLM, text_output=at), sampling=parameters, **changes)
-    return dispatch(Order(request, asked, parameters, Layout(types, **shape), byte_level().text))
+    return dispatch(Order(request, asked, parameters, DeclaredTensors(types, **shape), byte_level().text))
 
 
 def sent(types: dict[str, str] = IDS, **changes: Any) -> dict[str, list[Any]]:

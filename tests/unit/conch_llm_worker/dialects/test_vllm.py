@@ -10,9 +10,9 @@ from conch_contracts.messages.generation import Api, Details, PreparedPrompt
 from conch_contracts.messages.grammar import Grammar, GrammarKind
 from conch_contracts.records import Dialect, TextOutput
 from conch_kit.errors import InvalidRequest
-from conch_kit.triton.declared_tensors import Layout
+from conch_kit.triton.declared_tensors import DeclaredTensors
 from conch_kit.triton.errors import MalformedResponse
-from conch_llm_worker.dialects.deltas import Dispatch, EngineEnd, Logprobs
+from conch_llm_worker.dialects.deltas import EngineCall, EngineEnd, Logprobs
 from conch_llm_worker.dialects.order import Order
 from conch_llm_worker.dialects.vllm import LogprobsReader, dispatch
 from testkit.engine_messages import inputs, response, text_inputs
@@ -37,16 +37,16 @@ def called(
     outputs: tuple[str, ...] = ("text_output",),
     at: TextOutput | None = None,
     **changes: Any,
-) -> Dispatch:
+) -> EngineCall:
     parameters = sampling(**changes.pop("sampling", {}))
     asked = changes.pop("prompt", prompt())
     keep = changes.pop("keep_special_tokens", False)
     request = generate_request(target=target(Dialect.VLLM, text_output=at), sampling=parameters, **changes)
-    layout = Layout(types, batched=False, decoupled=True, outputs=frozenset(outputs))
+    layout = DeclaredTensors(types, batched=False, decoupled=True, outputs=frozenset(outputs))
     return dispatch(Order(request, asked, parameters, layout, byte_level().text, keep_special_tokens=keep))
 
 
-def parameters_of(call: Dispatch, name: str = "sampling_parameters") -> dict[str, Any]:
+def parameters_of(call: EngineCall, name: str = "sampling_parameters") -> dict[str, Any]:
     found: dict[str, Any] = json.loads(text_inputs(call.message)[name][0])
     return found
 

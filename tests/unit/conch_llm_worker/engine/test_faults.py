@@ -9,7 +9,7 @@ from conch_kit.triton.errors import (
     MalformedResponse,
 )
 from conch_llm_worker.engine.faults import service_error
-from conch_llm_worker.engine.refusals import Names
+from conch_llm_worker.engine.refusals import ParameterNames
 
 BEFORE = [
     (EngineUnavailable("connect failed"), 503, "overloaded", True),
@@ -57,13 +57,13 @@ def test_clients_read_the_engines_words_only_where_they_are_meant_for_them() -> 
 def test_a_parameter_that_the_engine_refuses_has_the_clients_name(
     said: str, asked_as: str | None, param: str, begun: bool
 ) -> None:
-    error = service_error(EngineRejected(f"INVALID: {said}"), begun=begun, names=Names(grammar=asked_as))
+    error = service_error(EngineRejected(f"INVALID: {said}"), begun=begun, names=ParameterNames(grammar=asked_as))
     assert (error.param, error.code) == (param, "invalid_value")
     assert error.message == f"Invalid value for '{param}': it is too large."
 
 
 def test_an_engines_own_refusal_is_the_clients_to_change_unless_the_answer_has_begun() -> None:
     refused = EngineRejected("Encountered an error: Regex parsing error at position 1: x")
-    assert service_error(refused, begun=False, names=Names(grammar="guided_regex")).status == 400
-    assert service_error(refused, begun=True, names=Names(grammar="guided_regex")).code == "upstream_lost"
+    assert service_error(refused, begun=False, names=ParameterNames(grammar="guided_regex")).status == 400
+    assert service_error(refused, begun=True, names=ParameterNames(grammar="guided_regex")).code == "upstream_lost"
     assert service_error(refused, begun=False).status == 502

@@ -2,9 +2,9 @@
 
 import pytest
 
-from conch_llm_worker.engine.refusals import Names, refusal_of
+from conch_llm_worker.engine.refusals import ParameterNames, refusal_of
 
-NAMES = Names("messages", "guided_json")
+NAMES = ParameterNames("messages", "guided_json")
 FETCHING = (
     "Executor failed process requestId 7 due to the following error: Encountered an error when fetching new request: "
 )
@@ -52,7 +52,7 @@ def test_a_refusal_names_what_the_client_can_change(said: str, meant: tuple[str,
 
 @pytest.mark.parametrize("said", [said for said, param in REFUSED if param == "guided_json"])
 def test_a_request_without_a_grammar_cannot_change_it(said: str) -> None:
-    assert refusal_of(said, Names("messages")) is None
+    assert refusal_of(said, ParameterNames("messages")) is None
 
 
 @pytest.mark.parametrize("said", ["CUDA error in apply_grammar_bitmask", "The engine broke.", CHECKED + "mStreaming"])

@@ -9,7 +9,7 @@ from conch_contracts.messages.generation import Api, Usage
 from conch_kit.errors import ServiceError
 from conch_llm_worker.frames.plain import frames_for, usage_comment
 from conch_llm_worker.frames.stream_endings import DONE
-from conch_llm_worker.generation.from_ids import Finish, Step, TokenEntry
+from conch_llm_worker.generation.from_ids import ChoiceFinish, Step, TokenEntry
 from testkit.generate_requests import generate_request
 from testkit.vocabularies import byte_level
 
@@ -32,7 +32,7 @@ def test_a_chat_choice_is_a_role_frame_text_frames_and_a_finish() -> None:
     assert frames.step(0, Step('a"\n')) == CHAT + (
         b'[{"index":0,"delta":{"content":"a\\"\\n"},"logprobs":null,"finish_reason":null}]}\n\n'
     )
-    assert frames.step(0, Step("", (), Finish("stop", "END"))) == CHAT + (
+    assert frames.step(0, Step("", (), ChoiceFinish("stop", "END"))) == CHAT + (
         b'[{"index":0,"delta":{"content":""},"logprobs":null,"finish_reason":"stop","stop_reason":"END"}]}\n\n'
     )
 
@@ -41,7 +41,7 @@ def test_a_completion_has_no_role_and_finishes_with_its_last_text() -> None:
     frames = frames_for(generate_request(api=Api.COMPLETION), VOCABULARY)
     assert frames.opening(0) == b""
     assert frames.step(0, Step("hi")) == TEXT + b'[{"index":0,"text":"hi","logprobs":null,"finish_reason":null}]}\n\n'
-    assert frames.step(0, Step("!", (), Finish("length"))) == TEXT + (
+    assert frames.step(0, Step("!", (), ChoiceFinish("length"))) == TEXT + (
         b'[{"index":0,"text":"!","logprobs":null,"finish_reason":"length","stop_reason":null}]}\n\n'
     )
 
@@ -54,7 +54,7 @@ def test_a_step_with_nothing_to_show_makes_no_frame(api: Api) -> None:
 @pytest.mark.parametrize("api", CHUNKED)
 @pytest.mark.parametrize("logprobs", [False, True])
 def test_usage_is_null_until_its_own_frame_and_absent_when_not_asked_for(api: Api, logprobs: bool) -> None:
-    step = Step("a", [TokenEntry(0, 0x61, -0.5, (), ())] if logprobs else (), Finish("stop"))
+    step = Step("a", [TokenEntry(0, 0x61, -0.5, (), ())] if logprobs else (), ChoiceFinish("stop"))
     asked = frames_for(generate_request(api=api, include_usage=True, logprobs=logprobs), VOCABULARY)
     made = payloads(asked.opening(0) + asked.step(0, step))
     assert made
@@ -69,13 +69,17 @@ def test_usage_is_null_until_its_own_frame_and_absent_when_not_asked_for(api: Ap
 
 def test_every_choice_has_its_index() -> None:
     frames = frames_for(generate_request(n=3), VOCABULARY)
-    assert payloads(frames.opening(2) + frames.step(2, Step("x", (), Finish("stop"))))[0]["choices"][0]["index"] == 2
+    assert (
+        payloads(frames.opening(2) + frames.step(2, Step("x", (), ChoiceFinish("stop"))))[0]["choices"][0]["index"] == 2
+    )
 
 
 def test_exactly_one_frame_of_a_choice_has_a_finish_reason() -> None:
     for api in CHUNKED:
         frames = frames_for(generate_request(api=api), VOCABULARY)
-        made = payloads(frames.opening(0) + frames.step(0, Step("a")) + frames.step(0, Step("b", (), Finish("stop"))))
+        made = payloads(
+            frames.opening(0) + frames.step(0, Step("a")) + frames.step(0, Step("b", (), ChoiceFinish("stop")))
+        )
         assert [payload["choices"][0]["finish_reason"] for payload in made].count("stop") == 1
 
 

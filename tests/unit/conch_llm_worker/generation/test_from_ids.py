@@ -8,12 +8,14 @@ import pytest
 from conch_contracts.messages.generation import GenerateRequest
 from conch_kit.triton.errors import MalformedResponse
 from conch_llm_worker.dialects.deltas import EngineEnd, Logprobs, TokenDelta
-from conch_llm_worker.generation.from_ids import Finish, Generation, Rules, Step
+from conch_llm_worker.generation.from_ids import ChoiceFinish, Generation, Rules, Step
 from testkit.generate_requests import backend, generate_request, prompt, sampling
 from testkit.vocabularies import BYTE_EOS, byte_level
 
 VOCABULARY = byte_level()
-STOP = Finish("stop")
+STOP = ChoiceFinish("stop")
+LENGTH = ChoiceFinish("length")
+STOP_HEL = ChoiceFinish("stop", "hel")
 
 
 def generation(request: GenerateRequest) -> Generation:
@@ -47,32 +49,32 @@ def groupings(ids: list[int]) -> list[list[list[int]]]:
 EOS = [BYTE_EOS]
 REQUEST = {"eos_token_ids": (BYTE_EOS,)}
 IGNORED = {**REQUEST, "ignore_eos": True}
-L, LO = Finish("stop", "l"), Finish("stop", "lo")
+L, LO = ChoiceFinish("stop", "l"), ChoiceFinish("stop", "lo")
 
 ENDINGS = [
     ("the end-of-sequence id", {}, REQUEST, [*b"hello", *EOS, *b"xx"], "hello", STOP, 6),
     ("an end id of the model's config", {"backend": backend(end_id=111)}, {}, list(b"hello!"), "hell", STOP, 5),
     ("a stop word of one id", {"backend": backend(stop_words=((111,),))}, {}, list(b"hello!"), "hell", STOP, 5),
     ("a longer stop word", {"backend": backend(stop_words=((108, 111),))}, {}, list(b"hello!"), "hel", LO, 5),
-    ("a stop id", {}, {"stop_token_ids": (108,)}, list(b"hello!"), "he", Finish("stop", 108), 3),
+    ("a stop id", {}, {"stop_token_ids": (108,)}, list(b"hello!"), "he", ChoiceFinish("stop", 108), 3),
     ("an id that is both", {}, {**REQUEST, "stop_token_ids": (BYTE_EOS,)}, [*b"hi", *EOS], "hi", STOP, 3),
-    ("a stop string", {"stop": ("lo",)}, REQUEST, list(b"hello!"), "hel", Finish("stop", "lo"), 5),
+    ("a stop string", {"stop": ("lo",)}, REQUEST, list(b"hello!"), "hel", ChoiceFinish("stop", "lo"), 5),
     (
         "a stop string that is shown",
         {"stop": ("lo",), "include_stop_str_in_output": True},
         {},
         list(b"hello!"),
         "hello",
-        Finish("stop", "lo"),
+        ChoiceFinish("stop", "lo"),
         5,
     ),
-    ("the limit", {}, {"max_tokens": 3}, list(b"hello"), "hel", Finish("length"), 3),
-    ("a stop string at the limit", {"stop": ("hel",)}, {"max_tokens": 3}, list(b"hello"), "", Finish("stop", "hel"), 3),
+    ("the limit", {}, {"max_tokens": 3}, list(b"hello"), "hel", LENGTH, 3),
+    ("a stop string at the limit", {"stop": ("hel",)}, {"max_tokens": 3}, list(b"hello"), "", STOP_HEL, 3),
     ("an end id right at the limit", {}, {**REQUEST, "max_tokens": 3}, [*b"hi", *EOS], "hi", STOP, 3),
-    ("an end id beyond the limit", {}, {**REQUEST, "max_tokens": 2}, [*b"hi", *EOS], "hi", Finish("length"), 2),
+    ("an end id beyond the limit", {}, {**REQUEST, "max_tokens": 2}, [*b"hi", *EOS], "hi", LENGTH, 2),
     ("a half stop string, then the end", {"stop": ("o!",)}, REQUEST, [*b"hello", *EOS], "hello", STOP, 6),
     ("half a character, then the end", {}, REQUEST, [*b"h\xe4\xbd", *EOS], "h\ufffd", STOP, 4),
-    ("an end id that is ignored", {}, {**IGNORED, "max_tokens": 4}, [*b"hi", *EOS, *b"!"], "hi!", Finish("length"), 4),
+    ("an end id that is ignored", {}, {**IGNORED, "max_tokens": 4}, [*b"hi", *EOS, *b"!"], "hi!", LENGTH, 4),
     ("an end id after min_tokens", {}, {**REQUEST, "min_tokens": 3}, [104, *EOS, 105, *EOS], "hi", STOP, 4),
     ("a stop string after min_tokens", {"stop": ("l",)}, {"min_tokens": 3}, list(b"hello"), "hel", L, 4),
 ]  # fmt: skip
@@ -83,7 +85,7 @@ ENDINGS = [
 )
 @pytest.mark.parametrize("logprobs", [False, True], ids=["", "with logprobs"])
 def test_what_ends_a_choice_is_the_same_however_tokens_are_grouped(
-    changes: dict, limits: dict, ids: list[int], expected: str, finish: Finish, tokens: int, logprobs: bool
+    changes: dict, limits: dict, ids: list[int], expected: str, finish: ChoiceFinish, tokens: int, logprobs: bool
 ) -> None:
     for messages in groupings(ids):
         one = generation(generate_request(**changes, sampling=sampling(**limits), logprobs=logprobs))
@@ -94,14 +96,14 @@ def test_what_ends_a_choice_is_the_same_however_tokens_are_grouped(
 @pytest.mark.parametrize(
     ("end", "stop_token_id", "finish"),
     [
-        (EngineEnd.LENGTH, None, Finish("length")),
+        (EngineEnd.LENGTH, None, LENGTH),
         (EngineEnd.STOP, None, STOP),
-        (EngineEnd.STOP, 9, Finish("stop", 9)),
+        (EngineEnd.STOP, 9, ChoiceFinish("stop", 9)),
         (EngineEnd.STOP, BYTE_EOS, STOP),
         (EngineEnd.UNKNOWN, None, STOP),
     ],
 )
-def test_the_engine_may_end_a_choice_by_itself(end: EngineEnd, stop_token_id: int | None, finish: Finish) -> None:
+def test_the_engine_may_end_a_choice_by_itself(end: EngineEnd, stop_token_id: int | None, finish: ChoiceFinish) -> None:
     one = generation(generate_request(sampling=sampling(**REQUEST)))
     assert one.feed(TokenDelta([104], None, None, end, stop_token_id)) == Step("h", (), finish)
 
@@ -113,7 +115,7 @@ def test_an_engine_that_gives_up_by_itself_is_at_fault() -> None:
 
 def test_a_choice_of_no_tokens_drops_what_the_engine_made() -> None:
     one = generation(generate_request(sampling=sampling(max_tokens=0)))
-    assert one.feed(TokenDelta([104], end=EngineEnd.LENGTH)) == Step("", (), Finish("length"))
+    assert one.feed(TokenDelta([104], end=EngineEnd.LENGTH)) == Step("", (), LENGTH)
     assert one.completion_tokens == 0
 
 
@@ -134,7 +136,7 @@ def test_log_probabilities_go_out_with_the_text_of_their_token() -> None:
     ]
     assert steps[0].entries[0].top_ids == (104, 0)
     last = one.feed(TokenDelta([111], logprobs_of([111])))
-    assert (last.text, last.entries, last.finish) == ("", [], Finish("stop", "lo"))
+    assert (last.text, last.entries, last.finish) == ("", [], ChoiceFinish("stop", "lo"))
 
 
 def test_log_probabilities_of_the_parts_of_a_character_wait_for_it() -> None:

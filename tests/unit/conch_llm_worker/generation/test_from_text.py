@@ -6,7 +6,7 @@ import pytest
 
 from conch_kit.triton.errors import MalformedResponse
 from conch_llm_worker.dialects.deltas import EngineEnd, TokenDelta
-from conch_llm_worker.generation.from_ids import Finish, Rules
+from conch_llm_worker.generation.from_ids import ChoiceFinish, Rules
 from conch_llm_worker.generation.from_text import TextGeneration, TokenCount
 from testkit.generate_requests import backend, generate_request, prompt, sampling
 from testkit.vocabularies import byte_level
@@ -24,7 +24,7 @@ def delta(text: str, made: int | None = None, end: EngineEnd | None = None) -> T
     return TokenDelta((), text=text, made=made, end=end)
 
 
-def fed(made: TextGeneration, *deltas: TokenDelta) -> tuple[str, Finish | None]:
+def fed(made: TextGeneration, *deltas: TokenDelta) -> tuple[str, ChoiceFinish | None]:
     text = ""
     for one in deltas:
         step = made.feed(one)
@@ -37,14 +37,16 @@ def fed(made: TextGeneration, *deltas: TokenDelta) -> tuple[str, Finish | None]:
 @pytest.mark.parametrize(
     ("end", "made", "finish"),
     [
-        (EngineEnd.STOP, 5, Finish("stop")),
-        (EngineEnd.LENGTH, 5, Finish("length")),
-        (EngineEnd.UNKNOWN, 4, Finish("stop")),
-        (EngineEnd.UNKNOWN, 5, Finish("length")),
-        (EngineEnd.UNKNOWN, None, Finish("length")),
+        (EngineEnd.STOP, 5, ChoiceFinish("stop")),
+        (EngineEnd.LENGTH, 5, ChoiceFinish("length")),
+        (EngineEnd.UNKNOWN, 4, ChoiceFinish("stop")),
+        (EngineEnd.UNKNOWN, 5, ChoiceFinish("length")),
+        (EngineEnd.UNKNOWN, None, ChoiceFinish("length")),
     ],
 )
-def test_the_end_is_the_engines_or_follows_from_the_count(end: EngineEnd, made: int | None, finish: Finish) -> None:
+def test_the_end_is_the_engines_or_follows_from_the_count(
+    end: EngineEnd, made: int | None, finish: ChoiceFinish
+) -> None:
     assert fed(generation(sampling=sampling(max_tokens=5)), delta("hello", made, end)) == ("hello", finish)
 
 
@@ -57,11 +59,11 @@ def test_an_engine_that_gives_up_is_an_error() -> None:
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({"stop": ("cd",)}, ("ab", Finish("stop", "cd"))),
-        ({"stop": ("cd",), "include_stop_str_in_output": True}, ("abcd", Finish("stop", "cd"))),
-        ({"stop": ("fx",)}, ("abcdef", Finish("stop"))),
-        ({"backend": backend(stop_words=(tuple(b"de"), tuple(b"f")))}, ("abc", Finish("stop", "de"))),
-        ({"backend": backend(stop_words=(tuple(b"f"),))}, ("abcde", Finish("stop", "f"))),
+        ({"stop": ("cd",)}, ("ab", ChoiceFinish("stop", "cd"))),
+        ({"stop": ("cd",), "include_stop_str_in_output": True}, ("abcd", ChoiceFinish("stop", "cd"))),
+        ({"stop": ("fx",)}, ("abcdef", ChoiceFinish("stop"))),
+        ({"backend": backend(stop_words=(tuple(b"de"), tuple(b"f")))}, ("abc", ChoiceFinish("stop", "de"))),
+        ({"backend": backend(stop_words=(tuple(b"f"),))}, ("abcde", ChoiceFinish("stop", "f"))),
     ],
 )
 @pytest.mark.parametrize("counted", [True, False])
@@ -80,7 +82,7 @@ def test_stop_strings_count_only_after_the_least_tokens(
 ) -> None:
     deltas = [delta(piece, len(piece) if counted else None) for piece in pieces]
     made = generation(stop=("a",), sampling=sampling(min_tokens=least))
-    assert fed(made, *deltas) == (text, Finish("stop", "a"))
+    assert fed(made, *deltas) == (text, ChoiceFinish("stop", "a"))
 
 
 def test_tokens_are_counted_by_the_engine_or_else_by_the_tokenizer() -> None:

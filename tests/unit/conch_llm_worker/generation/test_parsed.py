@@ -9,13 +9,13 @@ from tokenizers import AddedToken
 
 from conch_contracts.messages.answer_form import Parsing
 from conch_contracts.messages.generation import Details, Usage
-from conch_llm_worker.bodies.complete_body import Choice, complete_body
+from conch_llm_worker.bodies.complete_body import ChoiceBody, complete_body
 from conch_llm_worker.dialects.deltas import EngineEnd, Logprobs, TokenDelta
 from conch_llm_worker.frames.plain import frames_for
 from conch_llm_worker.frames.stream_endings import DONE
-from conch_llm_worker.generation.from_ids import Finish, Generation, Rules, Step
+from conch_llm_worker.generation.from_ids import ChoiceFinish, Generation, Rules, Step
 from conch_llm_worker.generation.from_text import TextGeneration
-from conch_llm_worker.generation.parsed import Reading
+from conch_llm_worker.generation.parsed import ParsedGeneration
 from conch_llm_worker.parsing.answer_reader import AnswerReader
 from testkit.generate_requests import generate_request, sampling
 from testkit.transcripts import HERMES, MISTRAL, THINKING_HERMES, TRANSCRIPTS, Transcript, thoughts
@@ -26,12 +26,12 @@ USAGE = Usage(prompt_tokens=3, completion_tokens=2, reasoning_tokens=1)
 CALL = '<tool_call>{"name": "now", "arguments": {"a": 1}}</tool_call>'
 
 
-def steps(parsing: Parsing, groups: Sequence[bytes], **changes: Any) -> tuple[list[Step], Reading, Generation]:
+def steps(parsing: Parsing, groups: Sequence[bytes], **changes: Any) -> tuple[list[Step], ParsedGeneration, Generation]:
     """Return the steps of a choice whose engine sends each group in one message; the id of a byte is the byte."""
     changes.setdefault("sampling", sampling(max_tokens=1000, eos_token_ids=(BYTE_EOS,), logprobs=0))
     request = generate_request(parsing=parsing, **changes)
     generation = Generation(Rules.of(request, VOCABULARY), VOCABULARY)
-    reading = Reading(generation, AnswerReader(parsing, lambda: "call_x"))
+    reading = ParsedGeneration(generation, AnswerReader(parsing, lambda: "call_x"))
     made = []
     for at, group in enumerate(groups):
         last = at == len(groups) - 1
@@ -45,7 +45,7 @@ def steps(parsing: Parsing, groups: Sequence[bytes], **changes: Any) -> tuple[li
 
 def message(made: Sequence[Step], **changes: Any) -> Any:
     """Return the choice of the complete body."""
-    choice = Choice()
+    choice = ChoiceBody()
     for step in made:
         choice.add(step)
     return json.loads(complete_body(generate_request(**changes), [choice], USAGE, VOCABULARY))["choices"][0]
@@ -95,13 +95,13 @@ def test_the_thinking_of_an_engine_of_text_is_counted_by_its_text(text: str, siz
     request = generate_request(parsing=parsing, details=Details(continuous_usage=True))
     rules = Rules.of(request, VOCABULARY)
     generation = TextGeneration(request, rules, VOCABULARY)
-    reading = Reading.of(generation, parsing, VOCABULARY, tally=rules.tally)
+    reading = ParsedGeneration.of(generation, parsing, VOCABULARY, tally=rules.tally)
     pieces = [text[at : at + size] for at in range(0, len(text), size)]
     made = [reading.feed(TokenDelta((), text=piece, made=len(piece) if told else None)) for piece in pieces]
     made.append(reading.feed(TokenDelta((), end=EngineEnd.STOP)))
     assert reading.reasoning_tokens == len("abcdefgh")
     assert [sum(step.thought for step in made), sum(step.tokens for step in made)] == [len("abcdefgh"), len(text)]
-    plain = Reading.of(TextGeneration(request, rules, VOCABULARY), parsing, VOCABULARY)
+    plain = ParsedGeneration.of(TextGeneration(request, rules, VOCABULARY), parsing, VOCABULARY)
     for piece in pieces:
         plain.feed(TokenDelta((), text=piece))
     assert plain.reasoning_tokens == len("abcdefgh")
@@ -110,7 +110,7 @@ def test_the_thinking_of_an_engine_of_text_is_counted_by_its_text(text: str, siz
 def test_an_answer_cut_inside_the_thinking_of_an_engine_of_text_is_all_thinking() -> None:
     request = generate_request(parsing=thoughts(), sampling=sampling(max_tokens=13))
     generation = TextGeneration(request, Rules.of(request, VOCABULARY), VOCABULARY)
-    reading = Reading.of(generation, thoughts(), VOCABULARY)
+    reading = ParsedGeneration.of(generation, thoughts(), VOCABULARY)
     reading.feed(TokenDelta((), text="<think>abcd</", made=13))
     reading.feed(TokenDelta((), end=EngineEnd.LENGTH))
     assert reading.reasoning_tokens == len("abcd</")
@@ -170,7 +170,7 @@ def test_a_limit_inside_the_arguments_leaves_a_call_that_was_cut() -> None:
 
 def test_a_stop_string_is_looked_for_in_calls_too() -> None:
     made, _, _ = steps(HERMES, singles(CALL), stop=(": 1",))
-    assert made[-1].finish == Finish("stop", ": 1")
+    assert made[-1].finish == ChoiceFinish("stop", ": 1")
     assert message(made)["message"]["tool_calls"][0]["function"]["arguments"] == '{"a"'
 
 

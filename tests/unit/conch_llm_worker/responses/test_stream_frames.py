@@ -8,7 +8,7 @@ import pytest
 from conch_contracts.messages.generation import Api, GenerateRequest, Usage
 from conch_kit.errors import RateLimited, ServiceError, UpstreamError
 from conch_llm_worker.frames.plain import frames_for
-from conch_llm_worker.generation.from_ids import Finish, Step, TokenEntry
+from conch_llm_worker.generation.from_ids import ChoiceFinish, Step, TokenEntry
 from conch_llm_worker.parsing.answer_parts import CallArguments, CallBegin, CallBroken, CallEnd, Content, Reasoning
 from conch_llm_worker.responses.complete_response import ResponseWhole
 from testkit.generate_requests import generate_request
@@ -29,22 +29,22 @@ ECHOED = {
 THINKS = [
     Step("", events=[Reasoning("h")]),
     Step("", events=[Reasoning("m"), Content("a")]),
-    Step("b", (), Finish("stop")),
+    Step("b", (), ChoiceFinish("stop")),
 ]
 CALLS = [
     Step("", events=[Reasoning("hm"), CallBegin(0, "call_1", "f"), CallArguments(0, '{"a"')]),
     Step("", events=[CallArguments(0, ":1}"), CallEnd(0), CallBegin(1, "call_2", "g")]),
-    Step("", (), Finish("tool_calls"), [CallArguments(1, "{}"), CallEnd(1)]),
+    Step("", (), ChoiceFinish("tool_calls"), [CallArguments(1, "{}"), CallEnd(1)]),
 ]
 BREAKS = [
     Step("", events=[Content("so "), CallBegin(0, "call_1", "f"), CallArguments(0, '{"a"')]),
-    Step("", (), Finish("stop"), [CallBroken(0, '<call>{"a"')]),
+    Step("", (), ChoiceFinish("stop"), [CallBroken(0, '<call>{"a"')]),
 ]
 CUT = [
     Step("", events=[CallBegin(0, "call_1", "f"), CallArguments(0, '{"a"')]),
-    Step("", (), Finish("length")),
+    Step("", (), ChoiceFinish("length")),
 ]
-STEPS = [Step('a"\n'), Step(""), Step("é", (), Finish("stop"))]
+STEPS = [Step('a"\n'), Step(""), Step("é", (), ChoiceFinish("stop"))]
 
 
 def asked(**changes: Any) -> GenerateRequest:
@@ -76,7 +76,8 @@ def collected(request: GenerateRequest, steps: list[Step]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    "steps", [STEPS, [Step("", (), Finish("stop"))], [Step("a", (), Finish("length"))], THINKS, CALLS, BREAKS, CUT]
+    "steps",
+    [STEPS, [Step("", (), ChoiceFinish("stop"))], [Step("a", (), ChoiceFinish("length"))], THINKS, CALLS, BREAKS, CUT],
 )
 def test_every_event_follows_the_schema_and_is_numbered(steps: list[Step]) -> None:
     seen = events(streamed(asked(), steps))
@@ -93,7 +94,7 @@ def test_every_event_follows_the_schema_and_is_numbered(steps: list[Step]) -> No
 def test_the_last_event_holds_what_the_answer_in_one_piece_is(
     reason: str, status: str, details: dict[str, str] | None
 ) -> None:
-    steps = [Step("ab"), Step("c", (), Finish(reason))]
+    steps = [Step("ab"), Step("c", (), ChoiceFinish(reason))]
     whole = collected(asked(), steps)
     last = events(streamed(asked(), steps))[-1]
     assert last["type"] == f"response.{status}"
@@ -129,7 +130,7 @@ def test_an_answer_that_breaks_fails_with_what_there_is(error: ServiceError, cod
 
 def test_log_probabilities_ride_on_the_deltas_and_stand_in_the_whole() -> None:
     entries = [TokenEntry(0, 0x61, -0.5, (0x62,), (-1.0,)), TokenEntry(1, 0x62, -0.25, (0x61,), (-2.0,))]
-    steps = [Step("a", entries[:1]), Step("b", entries[1:], Finish("stop"))]
+    steps = [Step("a", entries[:1]), Step("b", entries[1:], ChoiceFinish("stop"))]
     seen = events(streamed(asked(logprobs=True), steps))
     for event in seen:
         check_event(event)

@@ -9,7 +9,7 @@ from conch_kit.bundles.archive import pack
 from conch_kit.bundles.disk_cache import BundleCache
 from conch_kit.errors import InternalError, Unavailable
 from conch_kit.redis.connection import RegistryUnavailable
-from conch_llm_worker.metrics import Metrics
+from conch_llm_worker.metrics import LlmWorkerMetrics
 from conch_llm_worker.text.vocabulary_cache import VocabularyCache
 from testkit.vocabularies import byte_level_tokenizer
 
@@ -43,7 +43,7 @@ def good(tmp_path: Path) -> tuple[Digest, Bundles]:
 
 
 def cache(bundles: Bundles, folder: Path, size: int = 8) -> VocabularyCache:
-    return VocabularyCache(BundleCache(bundles, folder), Metrics.register(CollectorRegistry()), size)
+    return VocabularyCache(BundleCache(bundles, folder), LlmWorkerMetrics.register(CollectorRegistry()), size)
 
 
 async def test_many_requests_at_once_load_a_bundle_once(good: tuple[Digest, Bundles], tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from conch_operator.local.tritonserver import (
-    Triton,
+    TritonInstallation,
     TritonLaunch,
     TritonPorts,
     TritonUnavailable,
@@ -63,7 +63,7 @@ def _launch(prefix: str = "p_") -> TritonLaunch:
 
 
 def test_the_server_listens_on_this_machine_alone_and_loads_what_it_is_told() -> None:
-    arguments = triton_arguments(Triton(Path("/t"), Path("/lib")), _launch())
+    arguments = triton_arguments(TritonInstallation(Path("/t"), Path("/lib")), _launch())
     assert [word for word in arguments if "address" in word] == [
         "--http-address=127.0.0.1",
         "--grpc-address=127.0.0.1",
@@ -76,12 +76,12 @@ def test_the_server_listens_on_this_machine_alone_and_loads_what_it_is_told() ->
 
 
 def test_this_interpreter_comes_first_on_the_path() -> None:
-    environment = triton_environment(Triton(Path("/t"), Path("/usr/lib")), {"PATH": "/bin", "LANG": "C"})
+    environment = triton_environment(TritonInstallation(Path("/t"), Path("/usr/lib")), {"PATH": "/bin", "LANG": "C"})
     assert environment == {"PATH": f"{Path(sys.executable).parent}:/bin", "LANG": "C"}
 
 
 def test_a_library_outside_the_system_is_named_to_the_loader() -> None:
-    environment = triton_environment(Triton(Path("/t"), Path("/opt/python/lib")), {"LD_LIBRARY_PATH": "/x"})
+    environment = triton_environment(TritonInstallation(Path("/t"), Path("/opt/python/lib")), {"LD_LIBRARY_PATH": "/x"})
     assert environment["LD_LIBRARY_PATH"] == "/opt/python/lib:/x"
 
 

@@ -7,8 +7,8 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from conch_contracts.names import EngineAddress
 from conch_contracts.records import Dialect
-from conch_kit.triton.client import ModelStatus, TritonClient
-from conch_kit.triton.declared_tensors import Layout
+from conch_kit.triton.client import RepositoryEntry, TritonClient
+from conch_kit.triton.declared_tensors import DeclaredTensors
 from conch_kit.triton.errors import EngineRejected, MalformedResponse
 from conch_kit.triton.http_client import TritonHttp
 from conch_operator.probe.prober import NoAnswer, Target
@@ -52,7 +52,7 @@ IDS = {"input_ids": "INT32", "input_lengths": "INT32", "request_output_len": "UI
 def test_one_token_is_asked_for(
     dialect: Dialect, types: dict[str, str], decoupled: bool, sent: dict[str, list[Any]]
 ) -> None:
-    layout = Layout(types, batched=True, decoupled=decoupled, required=frozenset(types) - {"seed"})
+    layout = DeclaredTensors(types, batched=True, decoupled=decoupled, required=frozenset(types) - {"seed"})
     request = one_token_request(dialect, "m", layout)
     found = inputs(request)
     assert sorted(tensor.name for tensor in request.inputs) == sorted(layout.required)
@@ -61,7 +61,7 @@ def test_one_token_is_asked_for(
 
 
 def test_a_model_of_another_kind_is_told_by_what_it_lacks() -> None:
-    layout = Layout({"audio": "FP32"}, batched=False, decoupled=True, required=frozenset({"audio"}))
+    layout = DeclaredTensors({"audio": "FP32"}, batched=False, decoupled=True, required=frozenset({"audio"}))
     with pytest.raises(MalformedResponse, match="needs the input audio"):
         one_token_request(Dialect.VLLM, "m", layout)
 
@@ -90,8 +90,8 @@ class Holding(TritonClient):
     async def model_config(self, address: EngineAddress, model: str, *, timeout_s: float = 5.0) -> ModelConfig:
         raise EngineRejected("unknown model")
 
-    async def repository_index(self, address: EngineAddress, *, timeout_s: float = 5.0) -> list[ModelStatus]:
-        return [ModelStatus(name, "1", "READY", "") for name in self._names]
+    async def repository_index(self, address: EngineAddress, *, timeout_s: float = 5.0) -> list[RepositoryEntry]:
+        return [RepositoryEntry(name, "1", "READY", "") for name in self._names]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from safetensors.numpy import load_file, save_file
 
 from conch_contracts.dialects import encoder as dialect
 from conch_runtime_cpu.engine.encoder import Encoder, load_encoder
-from conch_runtime_cpu.errors import InvalidRequest, UnusableModel
+from conch_runtime_cpu.errors import UnservableRequest, UnusableModel
 from conch_runtime_cpu.graphs.encoder_architecture import parse_encoder_architecture
 from conch_runtime_cpu.settings import EncoderSettings, parse_encoder_settings
 
@@ -85,7 +85,7 @@ def test_a_model_of_another_kind_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_token_that_the_model_does_not_have_fails_the_batch(tmp_path: Path) -> None:
-    with pytest.raises(InvalidRequest):
+    with pytest.raises(UnservableRequest):
         loaded(RERANKER, tmp_path).run(tensors([[2, 1_000_000, 3]]))
 
 

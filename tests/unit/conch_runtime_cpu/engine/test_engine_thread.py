@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from conch_contracts.messages.generation import SamplingParameters
-from conch_runtime_cpu.engine.engine_thread import Engine
+from conch_runtime_cpu.engine.engine_thread import EngineThread
 from conch_runtime_cpu.engine.outbox import News
 from conch_runtime_cpu.engine.scheduler import FinishReason, Scheduler
 from conch_runtime_cpu.errors import ChannelClosed, EngineStopped
@@ -74,13 +74,13 @@ def _request(max_tokens: int, prompt: tuple[int, ...] = (1,)) -> GenerationReque
 
 
 @pytest.fixture
-def engine() -> Engine:
-    made = Engine(Scheduler(ConstantModel()))
+def engine() -> EngineThread:
+    made = EngineThread(Scheduler(ConstantModel()))
     made.start()
     return made
 
 
-def test_an_answer_arrives_whole_and_the_channel_is_left_alone_afterwards(engine: Engine) -> None:
+def test_an_answer_arrives_whole_and_the_channel_is_left_alone_afterwards(engine: EngineThread) -> None:
     channels = [RecordingChannel() for _ in range(20)]
     for count, channel in enumerate(channels, 1):
         engine.submit(_request(count), channel)
@@ -93,7 +93,7 @@ def test_an_answer_arrives_whole_and_the_channel_is_left_alone_afterwards(engine
     assert not any(channel.misused for channel in channels)
 
 
-def test_a_client_that_has_gone_ends_its_request(engine: Engine) -> None:
+def test_a_client_that_has_gone_ends_its_request(engine: EngineThread) -> None:
     channel = RecordingChannel(lambda: True)
     engine.submit(_request(10**9), channel)
     _, news = channel.wait_final()
@@ -103,7 +103,7 @@ def test_a_client_that_has_gone_ends_its_request(engine: Engine) -> None:
     assert not channel.misused
 
 
-def test_a_closed_channel_ends_its_request_and_no_other(engine: Engine) -> None:
+def test_a_closed_channel_ends_its_request_and_no_other(engine: EngineThread) -> None:
     closed, other = RecordingChannel(closed=True), RecordingChannel()
     engine.submit(_request(10**9), closed)
     closed.news.get(timeout=WAIT_S)
@@ -113,7 +113,7 @@ def test_a_closed_channel_ends_its_request_and_no_other(engine: Engine) -> None:
     assert closed.news.empty()
 
 
-def test_a_crash_answers_everyone_and_refuses_what_comes_later(engine: Engine) -> None:
+def test_a_crash_answers_everyone_and_refuses_what_comes_later(engine: EngineThread) -> None:
     channels = [RecordingChannel(), RecordingChannel()]
     engine.submit(_request(10**9), channels[0])
     channels[0].news.get(timeout=WAIT_S)
@@ -126,7 +126,7 @@ def test_a_crash_answers_everyone_and_refuses_what_comes_later(engine: Engine) -
     engine.stop()
 
 
-def test_stopping_answers_what_is_left(engine: Engine) -> None:
+def test_stopping_answers_what_is_left(engine: EngineThread) -> None:
     channel = RecordingChannel()
     engine.submit(_request(10**9), channel)
     channel.news.get(timeout=WAIT_S)

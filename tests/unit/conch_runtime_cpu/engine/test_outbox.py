@@ -1,12 +1,12 @@
 import pytest
 
 from conch_runtime_cpu.engine.outbox import News, Outbox
-from conch_runtime_cpu.engine.scheduler import Event, Finish, FinishReason, RequestKey
+from conch_runtime_cpu.engine.scheduler import Event, FinishedRequest, FinishReason, RequestKey
 from conch_runtime_cpu.errors import EngineStopped
 from testkit.clock import FakeClock
 
 A, B, C = RequestKey(1), RequestKey(2), RequestKey(3)
-LENGTH = Finish(FinishReason.LENGTH)
+LENGTH = FinishedRequest(FinishReason.LENGTH)
 
 
 class _NoChannel:

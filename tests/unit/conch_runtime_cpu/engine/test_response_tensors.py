@@ -2,7 +2,7 @@ import numpy as np
 
 from conch_runtime_cpu.engine.outbox import News
 from conch_runtime_cpu.engine.response_tensors import pack
-from conch_runtime_cpu.engine.scheduler import Finish, FinishReason
+from conch_runtime_cpu.engine.scheduler import FinishedRequest, FinishReason
 from conch_runtime_cpu.sampling.logprobs import LogprobRows
 from conch_runtime_cpu.sampling.sampler import TokenLogprobs
 
@@ -15,7 +15,7 @@ def test_tokens_alone_make_one_tensor() -> None:
 
 
 def test_the_last_message_says_how_it_ended_even_without_tokens() -> None:
-    tensors = dict(pack(News(finish=Finish(FinishReason.STOP, 9))))
+    tensors = dict(pack(News(finish=FinishedRequest(FinishReason.STOP, 9))))
     assert tensors["token_ids"].shape == (0,)
     assert tensors["finish_reason"].tolist() == [b"stop"]
     assert tensors["stop_token_id"].tolist() == [9]

@@ -4,9 +4,9 @@ import pytest
 
 from conch_tokenizer.children import frames
 from conch_tokenizer.children.connection import ChildConnection
-from conch_tokenizer.children.frames import Frame, Operation, Reply
+from conch_tokenizer.children.frames import Frame, Operation, ReplyKind
 from conch_tokenizer.children.limits import TimeLimits
-from conch_tokenizer.errors import ChildHung, ChildLost, Stage
+from conch_tokenizer.errors import ChildHung, ChildLost, WorkStage
 
 PATIENT = TimeLimits(template_s=60, encode_s=60, load_s=60)
 
@@ -43,7 +43,7 @@ def connect() -> tuple[ChildConnection, FakeTransport, Killed]:
     return connection, FakeTransport(connection), killed
 
 
-def say(connection: ChildConnection, reply: Reply, payload: bytes = b"") -> None:
+def say(connection: ChildConnection, reply: ReplyKind, payload: bytes = b"") -> None:
     connection.data_received(frames.pack(reply, payload))
 
 
@@ -52,31 +52,33 @@ async def test_a_request_is_sent_whole_and_gets_its_reply() -> None:
     exchange = asyncio.create_task(connection.exchange(Operation.PREPARE, b"{}", PATIENT))
     await asyncio.sleep(0)
     assert transport.written == frames.pack(Operation.PREPARE, b"{}")
-    say(connection, Reply.DONE, b"[1]")
-    assert await exchange == Frame(Reply.DONE, b"[1]")
+    say(connection, ReplyKind.DONE, b"[1]")
+    assert await exchange == Frame(ReplyKind.DONE, b"[1]")
     assert killed.times == 0
 
 
 async def test_a_child_is_ready_when_it_says_so() -> None:
     connection, _, _ = connect()
     assert not connection.ready.done()
-    say(connection, Reply.READY, b"17")
+    say(connection, ReplyKind.READY, b"17")
     assert connection.ready.done()
 
 
 @pytest.mark.parametrize(
     ("limits", "announced", "stage"),
     [
-        (TimeLimits(template_s=0, encode_s=60, load_s=60), False, Stage.BEGUN),
-        (TimeLimits(template_s=60, encode_s=0, load_s=60), True, Stage.ENCODING),
+        (TimeLimits(template_s=0, encode_s=60, load_s=60), False, WorkStage.BEGUN),
+        (TimeLimits(template_s=60, encode_s=0, load_s=60), True, WorkStage.ENCODING),
     ],
 )
-async def test_a_child_without_an_answer_in_time_is_killed(limits: TimeLimits, announced: bool, stage: Stage) -> None:
+async def test_a_child_without_an_answer_in_time_is_killed(
+    limits: TimeLimits, announced: bool, stage: WorkStage
+) -> None:
     connection, _, killed = connect()
     exchange = asyncio.create_task(connection.exchange(Operation.PREPARE, b"{}", limits))
     await asyncio.sleep(0)
     if announced:
-        say(connection, Reply.ENCODING)
+        say(connection, ReplyKind.ENCODING)
     with pytest.raises(ChildHung) as caught:
         await exchange
     assert caught.value.stage is stage
@@ -89,9 +91,9 @@ async def test_the_time_for_the_template_ends_when_encoding_begins() -> None:
     limits = TimeLimits(template_s=0.001, encode_s=60, load_s=60)
     exchange = asyncio.create_task(connection.exchange(Operation.PREPARE, b"{}", limits))
     await asyncio.sleep(0)
-    say(connection, Reply.ENCODING)
-    say(connection, Reply.DONE)
-    assert (await exchange).kind == Reply.DONE
+    say(connection, ReplyKind.ENCODING)
+    say(connection, ReplyKind.DONE)
+    assert (await exchange).kind == ReplyKind.DONE
     assert killed.times == 0
 
 
@@ -99,7 +101,7 @@ async def test_the_end_of_a_child_fails_its_request() -> None:
     connection, _, _ = connect()
     exchange = asyncio.create_task(connection.exchange(Operation.PREPARE, b"{}", PATIENT))
     await asyncio.sleep(0)
-    say(connection, Reply.READY)
+    say(connection, ReplyKind.READY)
     connection.connection_lost(None)
     with pytest.raises(ChildLost):
         await exchange

@@ -3,9 +3,13 @@ import io
 import pytest
 
 from conch_tokenizer.children import frames
-from conch_tokenizer.children.frames import Frame, FrameReader, Operation, Reply
+from conch_tokenizer.children.frames import Frame, FrameReader, Operation, ReplyKind
 
-FRAMES = [Frame(Operation.PREPARE, b"{}"), Frame(Reply.DONE, b""), Frame(Reply.REFUSED, bytes(range(256)) * 300)]
+FRAMES = [
+    Frame(Operation.PREPARE, b"{}"),
+    Frame(ReplyKind.DONE, b""),
+    Frame(ReplyKind.REFUSED, bytes(range(256)) * 300),
+]
 
 
 @pytest.mark.parametrize("step", [1, 3, 7, 100_000])

@@ -12,10 +12,10 @@ from conch_kit.errors import InvalidRequest, Unavailable
 from conch_kit.tracing import tracer
 from conch_tokenizer.children import frames
 from conch_tokenizer.children.connection import ChildConnection
-from conch_tokenizer.children.frames import Frame, FrameReader, Operation, Reply
+from conch_tokenizer.children.frames import Frame, FrameReader, Operation, ReplyKind
 from conch_tokenizer.children.lanes import SMALL_BYTES
 from conch_tokenizer.children.limits import TimeLimits
-from conch_tokenizer.children.pool import Bundle, ChildPool, PoolSettings
+from conch_tokenizer.children.pool import Bundle, ChildPool, ChildPoolSettings
 from conch_tokenizer.errors import BundleMissing, BundleUnreadable, ChildFailed, ChildLost
 from conch_tokenizer.metrics import TokenizerMetrics
 from testkit.waiting import eventually
@@ -36,7 +36,7 @@ class FakeChild(asyncio.Transport):
         self._script = script
         self._reader = FrameReader()
         connection.connection_made(self)
-        self.say(Frame(Reply.READY, b"1"))
+        self.say(Frame(ReplyKind.READY, b"1"))
 
     def say(self, frame: Frame) -> None:
         self.connection.data_received(frames.pack(frame.kind, frame.payload))
@@ -73,7 +73,7 @@ class FakeSource:
 
 
 def echo(request: Frame) -> Answer:
-    return Frame(Reply.DONE, request.payload)
+    return Frame(ReplyKind.DONE, request.payload)
 
 
 def dies(_: Frame) -> Answer:
@@ -82,7 +82,7 @@ def dies(_: Frame) -> Answer:
 
 @asynccontextmanager
 async def pool_of(source: FakeSource, size: int = 1, **changes: float) -> AsyncIterator[ChildPool]:
-    settings = PoolSettings(
+    settings = ChildPoolSettings(
         size=size,
         models_in_memory=2,
         queue_wait_s=changes.get("queue_wait_s", 60),
@@ -104,10 +104,10 @@ async def test_a_request_is_answered_by_a_child() -> None:
 @pytest.mark.parametrize(
     ("reply", "error"),
     [
-        (Frame(Reply.REFUSED, orjson.dumps({"message": "m", "param": "p", "code": "c"})), InvalidRequest),
-        (Frame(Reply.MISSING, BUNDLE.digest.encode()), BundleMissing),
-        (Frame(Reply.UNREADABLE, b"why"), BundleUnreadable),
-        (Frame(Reply.FAILED, b""), ChildFailed),
+        (Frame(ReplyKind.REFUSED, orjson.dumps({"message": "m", "param": "p", "code": "c"})), InvalidRequest),
+        (Frame(ReplyKind.MISSING, BUNDLE.digest.encode()), BundleMissing),
+        (Frame(ReplyKind.UNREADABLE, b"why"), BundleUnreadable),
+        (Frame(ReplyKind.FAILED, b""), ChildFailed),
     ],
 )
 async def test_each_reply_has_its_error(reply: Frame, error: type[Exception]) -> None:
@@ -133,7 +133,7 @@ async def test_a_request_that_kills_two_children_is_not_tried_again() -> None:
 
 async def test_children_on_demand_come_with_the_first_request_and_load_in_their_own_way() -> None:
     source = FakeSource(dies, echo)
-    settings = PoolSettings(
+    settings = ChildPoolSettings(
         size=1,
         models_in_memory=2,
         queue_wait_s=60,
@@ -176,7 +176,7 @@ async def test_requests_wait_for_a_child_in_turn() -> None:
         tasks = [group.create_task(pool.run(Operation.PREPARE, str(number).encode())) for number in range(3)]
         (child,) = source.children
         for task in tasks:
-            child.say(Frame(Reply.DONE, (await child.arrived.get()).payload))
+            child.say(Frame(ReplyKind.DONE, (await child.arrived.get()).payload))
             await task
         assert [task.result() for task in tasks] == [b"0", b"1", b"2"]
 
@@ -196,12 +196,12 @@ async def test_large_requests_leave_the_last_child_to_small_ones() -> None:
         (free,) = (child for child in source.children if not child.requests)
         for number in range(5):
             small = group.create_task(pool.run(Operation.PREPARE, b"%d" % number))
-            free.say(Frame(Reply.DONE, (await free.arrived.get()).payload))
+            free.say(Frame(ReplyKind.DONE, (await free.arrived.get()).payload))
             assert await small == b"%d" % number
         assert not any(task.done() for task in large)
         for child in [child for child in source.children if child is not free] * 2:
             await child.arrived.get()
-            child.say(Frame(Reply.DONE, b"{}"))
+            child.say(Frame(ReplyKind.DONE, b"{}"))
         assert [await task for task in large] == [b"{}"] * 4
 
 
@@ -213,7 +213,7 @@ async def test_a_child_lost_over_a_large_request_makes_room_for_the_next() -> No
         (other,) = (child for child in source.children if not child.requests)
         first.cancel()
         await other.arrived.get()
-        other.say(Frame(Reply.DONE, b"{}"))
+        other.say(Frame(ReplyKind.DONE, b"{}"))
         assert await second == b"{}"
 
 
@@ -247,8 +247,8 @@ async def test_a_request_cancelled_in_the_queue_leaves_its_turn_to_the_next() ->
     async with pool_of(source) as pool:
         first, second, third = (asyncio.create_task(pool.run(Operation.PREPARE, b"%d" % n)) for n in range(3))
         (child,) = source.children
-        child.say(Frame(Reply.DONE, (await child.arrived.get()).payload))
+        child.say(Frame(ReplyKind.DONE, (await child.arrived.get()).payload))
         second.cancel()
         await first
-        child.say(Frame(Reply.DONE, (await child.arrived.get()).payload))
+        child.say(Frame(ReplyKind.DONE, (await child.arrived.get()).payload))
         assert await third == b"2"

@@ -10,7 +10,7 @@ from conch_contracts.names import Digest
 from conch_kit.errors import InternalError, InvalidRequest, ServiceError, Unavailable
 from conch_tokenizer.children.frames import Operation
 from conch_tokenizer.children.pool import Bundle
-from conch_tokenizer.errors import BundleMissing, BundleUnreadable, ChildFailed, ChildHung, ChildLost, Stage
+from conch_tokenizer.errors import BundleMissing, BundleUnreadable, ChildFailed, ChildHung, ChildLost, WorkStage
 from conch_tokenizer.http.grammar_service import GrammarService
 from conch_tokenizer.http.request_count import RequestCount
 from conch_tokenizer.metrics import TokenizerMetrics
@@ -67,7 +67,7 @@ async def test_a_good_grammar_is_checked_once() -> None:
 @pytest.mark.parametrize(
     ("outcome", "expected", "code", "retryable"),
     [
-        (ChildHung(4, Stage.BEGUN), Unavailable, "overloaded", True),
+        (ChildHung(4, WorkStage.BEGUN), Unavailable, "overloaded", True),
         (ChildFailed("x"), InternalError, None, False),
         (BundleUnreadable("x"), Unavailable, "tokenizer_invalid", False),
         (Unavailable("full", retryable=True), Unavailable, "overloaded", True),

@@ -2,7 +2,7 @@ import orjson
 import pytest
 
 from conch_kit.errors import InternalError, InvalidRequest, ServiceError, Unavailable
-from conch_tokenizer.errors import BundleUnreadable, ChildError, ChildFailed, ChildHung, ChildLost, Stage
+from conch_tokenizer.errors import BundleUnreadable, ChildError, ChildFailed, ChildHung, ChildLost, WorkStage
 from conch_tokenizer.http.service import as_service_error
 
 CHAT = orjson.dumps({"digest": "x", "chat": {"messages": []}})
@@ -12,10 +12,10 @@ PROMPT = orjson.dumps({"digest": "x", "prompts": ["x"], "chat": None})
 @pytest.mark.parametrize(
     ("found", "body", "expected", "code", "retryable"),
     [
-        (ChildHung(2, Stage.BEGUN), CHAT, InvalidRequest, "template_error", False),
-        (ChildHung(2, Stage.BEGUN), PROMPT, Unavailable, "overloaded", True),
-        (ChildHung(2, Stage.UNREAD), CHAT, Unavailable, "overloaded", True),
-        (ChildHung(5, Stage.ENCODING), CHAT, Unavailable, "overloaded", False),
+        (ChildHung(2, WorkStage.BEGUN), CHAT, InvalidRequest, "template_error", False),
+        (ChildHung(2, WorkStage.BEGUN), PROMPT, Unavailable, "overloaded", True),
+        (ChildHung(2, WorkStage.UNREAD), CHAT, Unavailable, "overloaded", True),
+        (ChildHung(5, WorkStage.ENCODING), CHAT, Unavailable, "overloaded", False),
         (ChildLost("x"), CHAT, Unavailable, "overloaded", False),
         (ChildFailed("x"), CHAT, InternalError, None, False),
         (BundleUnreadable("x"), CHAT, Unavailable, "tokenizer_invalid", False),
@@ -34,5 +34,5 @@ def test_what_went_wrong_in_a_child_has_one_answer(
 )
 def test_a_hung_template_is_named_with_its_time(told: dict[str, str], param: str) -> None:
     body = orjson.dumps({"digest": "x", "chat": {"messages": [], **told}})
-    answer = as_service_error(ChildHung(2, Stage.BEGUN), body)
+    answer = as_service_error(ChildHung(2, WorkStage.BEGUN), body)
     assert (answer.param, answer.message) == (param, "the chat template did not finish within 2 s")

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from conch_contracts.messages.tokenization import DetokenizeRequest, PrepareRequest, TokenizeRequest
+from conch_contracts.messages.tokenization import DecodeIdsRequest, EncodeTextRequest, PrepareRequest
 from conch_contracts.names import Digest
 from conch_kit.errors import InvalidRequest
 from conch_tokenizer.text import operations
@@ -130,30 +130,30 @@ def test_only_long_work_is_announced(length: int, expected: list[str], bench: Wo
 
 def test_tokenize_equals_encode(bench: Workbench, model: ModelTokenizer) -> None:
     text = "Hello <|im_end|> 你好 😀"
-    answer = operations.tokenize(bench, TokenizeRequest(digest=DIGEST, prompt=text, return_token_strs=True))
+    answer = operations.tokenize(bench, EncodeTextRequest(digest=DIGEST, prompt=text, return_token_strs=True))
     assert list(answer.tokens) == model.transformers.encode(text)
     assert answer.token_strs == tuple(model.transformers.convert_ids_to_tokens(list(answer.tokens)))
 
 
 def test_tokenize_renders_messages(bench: Workbench) -> None:
-    request = TokenizeRequest.model_validate({"digest": DIGEST, "chat": CHAT, "add_special_tokens": False})
+    request = EncodeTextRequest.model_validate({"digest": DIGEST, "chat": CHAT, "add_special_tokens": False})
     assert operations.tokenize(bench, request).tokens == operations.prepare(bench, prepare(chat=CHAT)).prompts[0].ids
 
 
 def test_tokenize_of_an_empty_text_is_empty(bench: Workbench) -> None:
-    answer = operations.tokenize(bench, TokenizeRequest(digest=DIGEST, prompt=""))
+    answer = operations.tokenize(bench, EncodeTextRequest(digest=DIGEST, prompt=""))
     assert (answer.tokens, answer.token_strs) == ((), None)
 
 
 def test_detokenize_equals_decode_and_keeps_special_tokens(bench: Workbench, model: ModelTokenizer) -> None:
     ids = (2040, 1780, 198, 2041)
-    answer = operations.detokenize(bench, DetokenizeRequest(digest=DIGEST, tokens=ids))
+    answer = operations.detokenize(bench, DecodeIdsRequest(digest=DIGEST, tokens=ids))
     assert answer.prompt == model.transformers.decode(list(ids)) == "<|im_start|>user\n<|im_end|>"
 
 
 def test_detokenize_refuses_ids_outside_the_vocabulary(bench: Workbench) -> None:
     with pytest.raises(InvalidRequest, match="from 0 to 2047, found 5000"):
-        operations.detokenize(bench, DetokenizeRequest(digest=DIGEST, tokens=(1, 5000)))
+        operations.detokenize(bench, DecodeIdsRequest(digest=DIGEST, tokens=(1, 5000)))
 
 
 def test_marks_are_spelt_as_the_tokenizer_spells_them(bench: Workbench, model: ModelTokenizer) -> None:

@@ -62,7 +62,7 @@ class PrepareResponse(Message):
     """Each mark as it is encoded by itself, in the same order."""
 
 
-class TokenizeRequest(Message):
+class EncodeTextRequest(Message):
     """Count and show the tokens of a text or of rendered messages."""
 
     digest: BundleDigest
@@ -72,21 +72,21 @@ class TokenizeRequest(Message):
     return_token_strs: bool = False
 
 
-class TokenizeResponse(Message):
+class EncodeTextResponse(Message):
     """Ids as Hugging Face `encode()` gives them."""
 
     tokens: tuple[int, ...]
     token_strs: tuple[str, ...] | None = None
 
 
-class DetokenizeRequest(Message):
+class DecodeIdsRequest(Message):
     """Ids to turn into text."""
 
     digest: BundleDigest
     tokens: tuple[int, ...]
 
 
-class DetokenizeResponse(Message):
+class DecodeIdsResponse(Message):
     """Text as Hugging Face `decode()` gives it, special tokens kept."""
 
     prompt: str

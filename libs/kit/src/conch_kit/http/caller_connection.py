@@ -14,7 +14,7 @@ CONNECTION = "conch.connection"
 """Scope extension whose `port` is the connection."""
 
 
-class Connection(Protocol):
+class CallerConnection(Protocol):
     """One connection with a request under way."""
 
     on_gone: Callable[[], None] | None
@@ -53,7 +53,7 @@ class NoticingProtocol(HttpToolsProtocol):
             self.flow.resume_reading()
 
 
-def connection(scope: Scope) -> Connection:
+def connection(scope: Scope) -> CallerConnection:
     """Return the connection that a request came on; it was served by a `NoticingProtocol`."""
-    port: Connection = scope["extensions"][CONNECTION]["port"]
+    port: CallerConnection = scope["extensions"][CONNECTION]["port"]
     return port

@@ -12,23 +12,23 @@ from typing import Self
 
 from conch_contracts.names import SERVER_SHUTTING_DOWN
 from conch_kit.errors import ServiceError, Unavailable, UpstreamTimeout
-from conch_kit.http.caller_connection import Connection
+from conch_kit.http.caller_connection import CallerConnection
 
 
-class Reason(StrEnum):
+class Interruption(StrEnum):
     """Why a request was interrupted."""
 
     CLIENT_GONE = "client_gone"
     SHUTTING_DOWN = "shutting_down"
 
 
-class InFlight:
+class InFlightRequests:
     """How many requests are being worked on."""
 
     def __init__(self) -> None:
         self.count = 0
 
-    def scope(self, caller: Connection) -> "RequestScope":
+    def scope(self, caller: CallerConnection) -> "RequestScope":
         """Return the scope for one more request."""
         return RequestScope(caller, self)
 
@@ -36,8 +36,8 @@ class InFlight:
 class RequestScope:
     """Cancels the work inside it when the client goes, and swallows the cancellation."""
 
-    def __init__(self, caller: Connection, in_flight: InFlight) -> None:
-        self.reason: Reason | None = None
+    def __init__(self, caller: CallerConnection, in_flight: InFlightRequests) -> None:
+        self.reason: Interruption | None = None
         self._caller = caller
         self._in_flight = in_flight
 
@@ -60,11 +60,11 @@ class RequestScope:
             return False
         self._task.uncancel()
         if self.reason is None:
-            self.reason = Reason.SHUTTING_DOWN
+            self.reason = Interruption.SHUTTING_DOWN
         return True
 
     def _gone(self) -> None:
-        self.reason = Reason.CLIENT_GONE
+        self.reason = Interruption.CLIENT_GONE
         self._task.cancel()
 
 

@@ -11,7 +11,7 @@ from conch_kit import metrics
 from conch_kit.http.admin import Health
 from conch_kit.http.asgi import Handler
 from conch_kit.http.internal_app import internal_app
-from conch_kit.http.request_scope import InFlight
+from conch_kit.http.request_scope import InFlightRequests
 from conch_kit.redis.client import RedisClient
 from conch_kit.registry.announcement import Announcement
 from conch_kit.service.serve import serve
@@ -30,7 +30,7 @@ class Worker:
     spans: Tracer
     redis: RedisClient
     triton: TritonClient
-    in_flight: InFlight
+    in_flight: InFlightRequests
 
     async def serve(self, pool: Pool, path: str, handler: Handler) -> None:
         """Serve until told to stop, announcing the process in its pool all the while."""
@@ -51,4 +51,4 @@ async def worker(name: str, settings: ServiceSettings) -> AsyncIterator[Worker]:
     """Build the parts of a worker, and take them down when it has served."""
     with closing(tracer(name, settings.otlp_endpoint)) as spans:
         async with RedisClient(settings.redis_url) as redis, TritonClient() as triton:
-            yield Worker(name, settings, metrics.registry(), spans, redis, triton, InFlight())
+            yield Worker(name, settings, metrics.registry(), spans, redis, triton, InFlightRequests())

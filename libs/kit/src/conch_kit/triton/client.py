@@ -41,7 +41,7 @@ _OPTIONS = (
 
 
 @dataclass(frozen=True, slots=True)
-class ModelStatus:
+class RepositoryEntry:
     """One row of a server's repository index."""
 
     name: str
@@ -125,11 +125,11 @@ class TritonClient:
             return False
         return bool(answer.ready)
 
-    async def repository_index(self, address: EngineAddress, *, timeout_s: float = 5.0) -> list[ModelStatus]:
+    async def repository_index(self, address: EngineAddress, *, timeout_s: float = 5.0) -> list[RepositoryEntry]:
         """Return every model that the server knows, with its state and why it is so."""
         request = pb.RepositoryIndexRequest()
         answer = await _unary(self._peer(address).stub.RepositoryIndex(request, timeout=timeout_s))
-        return [ModelStatus(row.name, row.version, row.state, row.reason) for row in answer.models]
+        return [RepositoryEntry(row.name, row.version, row.state, row.reason) for row in answer.models]
 
     def _peer(self, address: EngineAddress) -> _Peer:
         peer = self._peers.get(address)

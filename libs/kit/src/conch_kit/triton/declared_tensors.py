@@ -18,7 +18,7 @@ _SIGNED = frozenset({"INT8", "INT16", "INT32", "INT64"})
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class DeclaredTensors:
     """A model's config, as far as one must know it to ask the model."""
 
     datatypes: Mapping[str, str]
@@ -41,10 +41,10 @@ class Layout:
         return self.datatypes.get(name) in _SIGNED
 
 
-def read_layout(config: ModelConfig) -> Layout:
+def read_declared_tensors(config: ModelConfig) -> DeclaredTensors:
     """Return what one must know of a model's config."""
     datatypes = {item.name: DataType.Name(item.data_type).removeprefix("TYPE_") for item in config.input}
-    return Layout(
+    return DeclaredTensors(
         datatypes={name: "BYTES" if type_ == "STRING" else type_ for name, type_ in datatypes.items()},
         batched=config.max_batch_size > 0,
         decoupled=config.model_transaction_policy.decoupled,
@@ -59,7 +59,7 @@ class Inputs:
 
     __slots__ = ("_layout", "_lead", "_message", "_sent")
 
-    def __init__(self, message: ModelInferRequest, layout: Layout) -> None:
+    def __init__(self, message: ModelInferRequest, layout: DeclaredTensors) -> None:
         self._message = message
         self._layout = layout
         self._lead = [1] if layout.batched else []

@@ -21,7 +21,7 @@ class UnknownTensors(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class EncoderTensors:
     """How rows are sent to one model."""
 
     inputs: tuple[tuple[str, str, str], ...]
@@ -38,7 +38,7 @@ class Layout:
     """How many bytes one of them takes at most."""
 
 
-def read_layout(config: ModelConfig, inputs: Mapping[str, str], output: str | None) -> Layout:
+def read_encoder_tensors(config: ModelConfig, inputs: Mapping[str, str], output: str | None) -> EncoderTensors:
     """Return the layout of a model; the deployment may say what it calls its inputs, and which output to read.
 
     Raises UnknownTensors.
@@ -47,7 +47,7 @@ def read_layout(config: ModelConfig, inputs: Mapping[str, str], output: str | No
     batched = config.max_batch_size > 0 or all(len(item.dims) > 1 for item in config.input)
     chosen = _output(config, output)
     limit = config.max_batch_size or (ROWS_WITHOUT_A_LIMIT if batched else 1)
-    return Layout(
+    return EncoderTensors(
         inputs=tuple(_input(item, names) for item in config.input if item.name in names or not item.optional),
         output=chosen,
         max_rows=min(MAX_ROWS, limit),

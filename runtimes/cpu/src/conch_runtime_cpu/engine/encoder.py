@@ -13,7 +13,7 @@ import onnxruntime
 from numpy.typing import NDArray
 
 from conch_contracts.dialects import encoder as dialect
-from conch_runtime_cpu.errors import InvalidRequest, UnusableModel
+from conch_runtime_cpu.errors import UnservableRequest, UnusableModel
 from conch_runtime_cpu.graphs.conversion import converted_encoder
 from conch_runtime_cpu.settings import EncoderSettings
 
@@ -49,9 +49,9 @@ class Encoder:
         try:
             (output,) = self._session.run([self._output], {name: tensors[name] for name in self._inputs})
         except onnxruntime.capi.onnxruntime_pybind11_state.Fail as error:
-            raise InvalidRequest(_first_line(error)) from error
+            raise UnservableRequest(_first_line(error)) from error
         except onnxruntime.capi.onnxruntime_pybind11_state.InvalidArgument as error:
-            raise InvalidRequest(_first_line(error)) from error
+            raise UnservableRequest(_first_line(error)) from error
         return np.ascontiguousarray(output, np.float32)
 
 

@@ -12,7 +12,7 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 
 from conch_runtime_cpu.engine.outbox import Channel, Outbox
-from conch_runtime_cpu.engine.response_sender import Courier
+from conch_runtime_cpu.engine.response_sender import ResponseSender
 from conch_runtime_cpu.engine.scheduler import RequestKey, Scheduler
 from conch_runtime_cpu.engine.token_rate import Pacer
 from conch_runtime_cpu.requests import GenerationRequest
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 Command = Callable[[Scheduler], None]
 
 
-class Engine:
+class EngineThread:
     """Runs requests until it is stopped."""
 
     def __init__(self, scheduler: Scheduler, *, tokens_per_second: int = 0) -> None:
@@ -32,7 +32,7 @@ class Engine:
         self._pacer = Pacer(tokens_per_second, time.monotonic)
         self._commands: SimpleQueue[Command | None] = SimpleQueue()
         self._outbox = Outbox()
-        self._courier = Courier(self._outbox, self.cancel)
+        self._courier = ResponseSender(self._outbox, self.cancel)
         self._keys = count()
         self._thread = Thread(target=self._run, name="engine", daemon=True)
 

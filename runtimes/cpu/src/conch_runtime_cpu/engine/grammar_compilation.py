@@ -24,7 +24,7 @@ _JOIN_S = 10.0
 log = logging.getLogger(__name__)
 
 
-class Engine(Protocol):
+class RequestSink(Protocol):
     """Where requests go when their grammar is compiled."""
 
     def submit(self, request: GenerationRequest, channel: Channel) -> object:
@@ -32,10 +32,10 @@ class Engine(Protocol):
         ...
 
 
-class ConstrainedRequests:
+class GrammarCompilation:
     """Compiles one grammar after the other."""
 
-    def __init__(self, engine: Engine, compiler: Callable[[], GrammarCompiler]) -> None:
+    def __init__(self, engine: RequestSink, compiler: Callable[[], GrammarCompiler]) -> None:
         """Get ready; `compiler` is called with the first request, and raises UnusableGrammar."""
         self._engine = engine
         self._make_compiler = compiler

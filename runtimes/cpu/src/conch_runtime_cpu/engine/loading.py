@@ -5,8 +5,8 @@ from functools import partial
 
 from conch_guidance.compiler import GrammarCompiler
 from conch_runtime_cpu.engine.decoder import OnnxDecoder, slots_within
-from conch_runtime_cpu.engine.engine_thread import Engine
-from conch_runtime_cpu.engine.grammar_compilation import ConstrainedRequests
+from conch_runtime_cpu.engine.engine_thread import EngineThread
+from conch_runtime_cpu.engine.grammar_compilation import GrammarCompilation
 from conch_runtime_cpu.engine.scheduler import Scheduler
 from conch_runtime_cpu.graphs.conversion import converted
 from conch_runtime_cpu.graphs.decoder_architecture import read_architecture
@@ -20,8 +20,8 @@ _COMPILED_GRAMMARS = 64
 class LoadedModel:
     """A model that is ready to be started."""
 
-    engine: Engine
-    constrained: ConstrainedRequests
+    engine: EngineThread
+    constrained: GrammarCompilation
     limits: ModelLimits
 
 
@@ -32,9 +32,9 @@ def load(settings: RuntimeSettings) -> LoadedModel:
     model = converted(settings.model_folder, architecture, settings.quantization, settings.cache_folder)
     decoder = OnnxDecoder(model, architecture, slots)
     decoder.warm_up()
-    engine = Engine(Scheduler(decoder), tokens_per_second=settings.tokens_per_second)
+    engine = EngineThread(Scheduler(decoder), tokens_per_second=settings.tokens_per_second)
     compiler = partial(
         GrammarCompiler.of_folder, settings.model_folder, vocabulary=architecture.vocabulary, kept=_COMPILED_GRAMMARS
     )
     limits = ModelLimits(architecture.vocabulary, architecture.context)
-    return LoadedModel(engine, ConstrainedRequests(engine, compiler), limits)
+    return LoadedModel(engine, GrammarCompilation(engine, compiler), limits)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from threading import Condition
 from typing import Protocol
 
-from conch_runtime_cpu.engine.scheduler import Event, Finish, RequestKey
+from conch_runtime_cpu.engine.scheduler import Event, FinishedRequest, RequestKey
 from conch_runtime_cpu.errors import EngineStopped
 from conch_runtime_cpu.sampling.logprobs import LogprobRows
 from conch_runtime_cpu.sampling.sampler import TokenLogprobs
@@ -33,7 +33,7 @@ class News:
     logprobs: list[TokenLogprobs] = field(default_factory=list)
     """As long as `tokens`, or empty when the request did not ask."""
     prompt: LogprobRows | None = None
-    finish: Finish | None = None
+    finish: FinishedRequest | None = None
     error: str | None = None
 
     @property

@@ -24,7 +24,7 @@ _IDLE_S = 0.1
 log = logging.getLogger(__name__)
 
 
-class Courier:
+class ResponseSender:
     """Delivers until the outbox is stopped and empty."""
 
     def __init__(self, outbox: Outbox, cancel: Callable[[RequestKey], None]) -> None:

@@ -60,7 +60,7 @@ class FinishReason(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finish:
+class FinishedRequest:
     """How a request ended."""
 
     reason: FinishReason
@@ -77,7 +77,7 @@ class Event:
     logprobs: TokenLogprobs | None = None
     prompt: LogprobRows | None = None
     """The log probabilities of the prompt's ids but the first; before or with the first token."""
-    finish: Finish | None = None
+    finish: FinishedRequest | None = None
     error: str | None = None
     """Ends the request, instead of a finish."""
 
@@ -147,7 +147,7 @@ class Scheduler:
             if sequence.request.sampling.max_tokens:
                 complete.append(sequence)
             else:
-                events.append(self._end(sequence, Finish(FinishReason.LENGTH)))
+                events.append(self._end(sequence, FinishedRequest(FinishReason.LENGTH)))
         return complete
 
     def _next(self, row: int) -> "_Sequence | None":
@@ -174,7 +174,7 @@ class Scheduler:
     def _drop_cancelled(self) -> list[Event]:
         """End what was cancelled, wherever it is."""
         cancelled, self._cancelled = self._cancelled, set()
-        finish = Finish(FinishReason.CANCELLED)
+        finish = FinishedRequest(FinishReason.CANCELLED)
         dropped = [one for one in self._waiting if one.key in cancelled]
         if dropped:
             self._waiting = deque(one for one in self._waiting if one.key not in cancelled)
@@ -203,7 +203,7 @@ class Scheduler:
         if self._prefilling is not None and len(running) < before:
             self._decoder.move(before, len(running), self._prefilling.length)
 
-    def _end(self, sequence: "_Sequence", finish: Finish) -> Event:
+    def _end(self, sequence: "_Sequence", finish: FinishedRequest) -> Event:
         self._release(sequence)
         return Event(sequence.key, finish=finish)
 
@@ -269,26 +269,26 @@ class _Sequence:
         self.length += 1
         return self.length
 
-    def accept(self, token: int) -> Finish | None:
+    def accept(self, token: int) -> FinishedRequest | None:
         """Take the chosen token; return how the request ends, if it does."""
         self.last = token
         self._made += 1
         if token in self._endings:
             self.ended = True
-            return Finish(FinishReason.STOP, token)
+            return FinishedRequest(FinishReason.STOP, token)
         if self._mask is not None and self._mask.finished:
             self.ended = True
-            return Finish(FinishReason.STOP)
+            return FinishedRequest(FinishReason.STOP)
         if self._made >= self._limit:
             self.ended = True
-            return Finish(FinishReason.LENGTH)
+            return FinishedRequest(FinishReason.LENGTH)
         return None
 
     def give_up(self) -> Event:
         """End where no token is allowed: well, if the answer is complete as it is."""
         self.ended = True
         if self._mask is not None and self._mask.complete:
-            return Event(self.key, finish=Finish(FinishReason.STOP))
+            return Event(self.key, finish=FinishedRequest(FinishReason.STOP))
         if self._mask is None:
             return Event(self.key, error="No token is allowed at this position.")
         reason = self._mask.fault or "the other parameters allow no token that the grammar allows"

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 BLOCK = 32
 
 
-class Quantization(StrEnum):
+class WeightFormat(StrEnum):
     """How the weights are held."""
 
     NONE = "none"
@@ -23,7 +23,7 @@ class Quantization(StrEnum):
     @property
     def bits(self) -> int:
         """Return the bits of one weight."""
-        return {Quantization.NONE: 32, Quantization.INT8: 8, Quantization.INT4: 4}[self]
+        return {WeightFormat.NONE: 32, WeightFormat.INT8: 8, WeightFormat.INT4: 4}[self]
 
 
 @dataclass(frozen=True, slots=True)

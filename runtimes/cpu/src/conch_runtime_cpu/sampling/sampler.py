@@ -28,7 +28,7 @@ class TokenLogprobs:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ChosenTokens:
     """The tokens of one step, by row."""
 
     tokens: list[int]
@@ -71,7 +71,7 @@ class Sampler:
         self._alternatives[slot] = -1
         self._adjustments.release(slot)
 
-    def choose(self, logits: Floats, slots: Integers) -> Choice:
+    def choose(self, logits: Floats, slots: Integers) -> ChosenTokens:
         """Return the next token of each row; row i belongs to the request of slots[i]. The logits stay as they are."""
         adjusting = self._adjustments.active[slots].any()
         wanted = logits
@@ -85,7 +85,7 @@ class Sampler:
         if stuck is not None:
             self._adjustments.accept(slots[~stuck], tokens[~stuck])
             tokens[stuck] = NO_TOKEN
-        return Choice(tokens.tolist(), logprobs)
+        return ChosenTokens(tokens.tolist(), logprobs)
 
     def _draw(self, logits: Floats, slots: Integers, tokens: Integers, stuck: NDArray[np.bool_] | None) -> None:
         drawing = self._temperature[slots] > 0

@@ -9,9 +9,9 @@ from conch_contracts.messages.generation import Usage
 from conch_gateway.answers.reply import Reply
 from conch_gateway.answers.stream_relay import FrameRelay, FrameTooLong, ResponseRelay, error_event, parse_usage
 from conch_gateway.http.exchange import Exchange
-from conch_gateway.inference.watchdog import Progress
+from conch_gateway.inference.watchdog import RequestActivity
 from conch_gateway.telemetry.metrics import ModelMetrics
-from conch_gateway.upstream.port import Answer, AnswerLost, read_all
+from conch_gateway.upstream.port import AnswerLost, UpstreamResponse, read_all
 from conch_kit.errors import UpstreamError
 
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
@@ -20,7 +20,7 @@ _ERROR_FRAME = b'data: {"error"'
 _FAILED_EVENT = b"event: response.failed\n"
 
 
-class Keeper(Protocol):
+class AnswerSaver(Protocol):
     """Who gets an answer of the Responses API before the client hears that it is complete."""
 
     async def keep(self, answer: bytes) -> bytes:
@@ -35,11 +35,11 @@ class Delivery:
         self,
         exchange: Exchange,
         reply: Reply,
-        progress: Progress,
+        progress: RequestActivity,
         metrics: ModelMetrics,
         *,
         inter_token_patience_s: float,
-        keeper: Keeper | None = None,
+        keeper: AnswerSaver | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._exchange = exchange
@@ -54,7 +54,7 @@ class Delivery:
         self._shown = 0.0
         """When they came; a worker may be heard without having anything to show."""
 
-    async def whole(self, answer: Answer) -> None:
+    async def whole(self, answer: UpstreamResponse) -> None:
         """Send a complete answer; raises UpstreamError when it is not one."""
         body = await read_all(answer, limit=MAX_ANSWER_BYTES)
         if not body.startswith(b"{"):
@@ -65,7 +65,7 @@ class Delivery:
         self._progress.sending = self._clock()
         await self._reply.whole(200, body)
 
-    async def stream(self, answer: Answer) -> None:
+    async def stream(self, answer: UpstreamResponse) -> None:
         """Relay a stream; raises UpstreamError when it breaks, so that an error frame ends it."""
         relay = FrameRelay() if self._keeper is None else ResponseRelay(MAX_ANSWER_BYTES)
         if self._keeper is not None:
@@ -90,7 +90,7 @@ class Delivery:
         else:
             raise UpstreamError("The worker ended its answer too early.", code="upstream_lost")
 
-    async def _relay(self, answer: Answer, relay: FrameRelay) -> None:
+    async def _relay(self, answer: UpstreamResponse, relay: FrameRelay) -> None:
         """Relay until the worker's end.
 
         The first frames, and those that find the client's buffer full, take the slow way through a wait; all others
@@ -117,7 +117,7 @@ class Delivery:
             progress.sent = now
             await answer.push(sink)
 
-    async def _keep(self, keeper: Keeper, relay: FrameRelay) -> None:
+    async def _keep(self, keeper: AnswerSaver, relay: FrameRelay) -> None:
         """Have the answer kept, then let the last event go."""
         tail, progress = relay.tail(), self._progress
         if tail is None:

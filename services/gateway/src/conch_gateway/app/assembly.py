@@ -18,20 +18,20 @@ from conch_gateway.app.invocations import Invocations
 from conch_gateway.app.models_and_health import catalogue
 from conch_gateway.encoders.answer_cache import NoStore, SharedAnswers, Store
 from conch_gateway.encoders.endpoints import ENCODER_PATHS
-from conch_gateway.encoders.handler import EncoderInference
+from conch_gateway.encoders.handler import EncoderHandler
 from conch_gateway.encoders.tokenize_endpoints import DETOKENIZE_PATHS, TOKENIZE_PATHS, TokenEndpoints
-from conch_gateway.generation.grammar_check import GrammarChecks
-from conch_gateway.generation.handler import PATHS, Inference
+from conch_gateway.generation.grammar_check import GrammarCheck
+from conch_gateway.generation.handler import PATHS, GenerationHandler
 from conch_gateway.http.auth import ApiKeys
 from conch_gateway.http.cors import Cors
-from conch_gateway.inference.intake import Bounds, Front
+from conch_gateway.inference.intake import IntakeLimits, RequestIntake
 from conch_gateway.placement.admission import Admission
-from conch_gateway.placement.dispatch import Dispatch
+from conch_gateway.placement.dispatch import Dispatcher
 from conch_gateway.placement.retry_budget import RetryBudget
-from conch_gateway.placement.tokenizer_client import Tokenizers
+from conch_gateway.placement.tokenizer_client import TokenizerClient
 from conch_gateway.requests.template_policy import TemplatePolicy
 from conch_gateway.responses.handler import PATH as RESPONSES_PATH
-from conch_gateway.responses.handler import ResponsesInference
+from conch_gateway.responses.handler import ResponsesHandler
 from conch_gateway.responses.store import ResponseStore
 from conch_gateway.settings import GatewaySettings
 from conch_gateway.telemetry.access_log import AccessLog
@@ -73,8 +73,8 @@ def create_app(deps: Deps, settings: GatewaySettings) -> ASGIApp:
 
         return current
 
-    def tokenizers(path: str) -> Tokenizers:
-        return Tokenizers(
+    def tokenizers(path: str) -> TokenizerClient:
+        return TokenizerClient(
             deps.upstream,
             workers(Pool.TOKENIZER),
             timeout_s=settings.tokenizer_timeout_s,
@@ -82,8 +82,8 @@ def create_app(deps: Deps, settings: GatewaySettings) -> ASGIApp:
             path=path,
         )
 
-    grammars = GrammarChecks(tokenizers(CHECK_GRAMMAR_PATH))
-    dispatch = Dispatch(
+    grammars = GrammarCheck(tokenizers(CHECK_GRAMMAR_PATH))
+    dispatch = Dispatcher(
         deps.upstream,
         deps.admission,
         workers(Pool.LLM),
@@ -91,17 +91,17 @@ def create_app(deps: Deps, settings: GatewaySettings) -> ASGIApp:
     )
     token = settings.internal_token
     secret = None if token is None else token.get_secret_value().encode()
-    bounds = Bounds(
+    bounds = IntakeLimits(
         max_body_bytes=settings.max_body_bytes,
         body_timeout_s=settings.body_timeout_s,
         keep_alive_s=settings.keep_alive_s,
         write_stall_s=settings.write_stall_s,
         worker_grace_s=settings.worker_grace_s,
     )
-    front = Front(deps.snapshot, deps.metrics, bounds, deps.tracer, internal_token=secret)
+    front = RequestIntake(deps.snapshot, deps.metrics, bounds, deps.tracer, internal_token=secret)
     policy = TemplatePolicy(settings.chat_templates, frozenset(settings.template_variables))
-    inference = Inference(front, tokenizers(PREPARE_PATH), grammars, dispatch, policy)
-    responses = ResponsesInference(front, inference, deps.responses)
+    inference = GenerationHandler(front, tokenizers(PREPARE_PATH), grammars, dispatch, policy)
+    responses = ResponsesHandler(front, inference, deps.responses)
     posts: dict[str, Serving] = {**dict.fromkeys(PATHS, inference), RESPONSES_PATH: responses}
     posts |= encoder_posts(deps, front, tokenizers, workers, policy)
     posts[INVOCATIONS_PATH] = Invocations(front, posts)
@@ -121,20 +121,20 @@ def create_app(deps: Deps, settings: GatewaySettings) -> ASGIApp:
 
 def encoder_posts(
     deps: Deps,
-    front: Front,
-    tokenizers: Callable[[str], Tokenizers],
+    front: RequestIntake,
+    tokenizers: Callable[[str], TokenizerClient],
     workers: Callable[[Pool], Callable[[], tuple[Heartbeat, ...]]],
     policy: TemplatePolicy,
 ) -> Mapping[str, Serving]:
     """Return who serves the paths of encoders and tokens."""
-    dispatch = Dispatch(
+    dispatch = Dispatcher(
         deps.upstream,
         deps.admission,
         workers(Pool.EMBED),
         retries=RetryBudget(deps.metrics.retries.labels("worker").inc),
         path=ENCODE_PATH,
     )
-    encoders = EncoderInference(front, tokenizers(PREPARE_ROWS_PATH), dispatch, SharedAnswers(deps.store))
+    encoders = EncoderHandler(front, tokenizers(PREPARE_ROWS_PATH), dispatch, SharedAnswers(deps.store))
     tokens = TokenEndpoints(front, tokenizers(TOKENIZE_PATH), tokenizers(DETOKENIZE_PATH), policy)
     return {
         **dict.fromkeys(ENCODER_PATHS, encoders),

@@ -20,7 +20,7 @@ from conch_gateway.answers.reply import Reply
 from conch_gateway.app.edge import Serving
 from conch_gateway.http.body import parse
 from conch_gateway.http.exchange import Exchange
-from conch_gateway.inference.intake import Front
+from conch_gateway.inference.intake import RequestIntake
 from conch_gateway.openapi.document import CHUNKS_OR_TEXTS, errors
 from conch_gateway.requests.model_lookup import resolve
 from conch_kit.errors import InvalidRequest
@@ -80,7 +80,7 @@ def understand(body: bytes, snapshot: Snapshot) -> Meant:
 class Invocations:
     """Serves the path."""
 
-    def __init__(self, front: Front, posts: Mapping[str, Serving]) -> None:
+    def __init__(self, front: RequestIntake, posts: Mapping[str, Serving]) -> None:
         self._front = front
         self._posts = posts
 

@@ -12,7 +12,7 @@ from conch_gateway.encoders.answer_cache import RedisStore
 from conch_gateway.http.auth import ApiKeys
 from conch_gateway.http.server_protocol import guarded
 from conch_gateway.placement.admission import Admission
-from conch_gateway.placement.unresponsive_workers import SilentWorkers
+from conch_gateway.placement.unresponsive_workers import UnresponsiveWorkers
 from conch_gateway.responses.store import RedisResponses
 from conch_gateway.settings import GatewaySettings, UpstreamKind
 from conch_gateway.telemetry.access_log import AccessLog
@@ -110,9 +110,9 @@ def _redis(settings: GatewaySettings) -> RedisClient:
     return RedisClient(settings.redis_url, connect_timeout_s=limit_s, command_timeout_s=limit_s)
 
 
-def looking_after(upstream: Upstream) -> AbstractAsyncContextManager[SilentWorkers | None]:
+def looking_after(upstream: Upstream) -> AbstractAsyncContextManager[UnresponsiveWorkers | None]:
     """Return who gives up silent processes; nobody where the HTTP client does not tell from whom it waits."""
-    return SilentWorkers(upstream) if isinstance(upstream, ConnectionPool) else nullcontext()
+    return UnresponsiveWorkers(upstream) if isinstance(upstream, ConnectionPool) else nullcontext()
 
 
 def open_upstream(settings: GatewaySettings) -> AbstractAsyncContextManager[Upstream]:

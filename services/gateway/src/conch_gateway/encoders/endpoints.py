@@ -10,7 +10,7 @@ from conch_contracts.openai.encoders.rerank import RerankRequest
 from conch_contracts.openai.encoders.scores import ClassifyRequest, ScoreRequest
 from conch_contracts.records import ModelKind, Profile, Route
 from conch_gateway.encoders import input_length, request_rows, response_bodies
-from conch_gateway.encoders.request_rows import Shape, Work
+from conch_gateway.encoders.request_rows import EncoderWork, Shape
 from conch_gateway.errors.bad_request import missing
 from conch_gateway.generation.endpoints import encode
 from conch_gateway.http.body import parse
@@ -24,12 +24,12 @@ E = TypeVar("E", bound=EncoderFields)
 
 
 @dataclass(frozen=True, slots=True)
-class Understood:
+class ResolvedEncoding:
     """A valid request, where it goes, and how its answer looks."""
 
     route: Route
     name: str
-    work: Work
+    work: EncoderWork
     preparation: bytes
     """What the tokenizer is asked."""
     shape: Shape
@@ -49,10 +49,10 @@ class EncoderEndpoint(Generic[E]):
     request: type[E]
     kinds: tuple[ModelKind, ...]
     """Of models that serve it; the first is tried first when a request names no model."""
-    work: Callable[[E, Route], Work]
+    work: Callable[[E, Route], EncoderWork]
     shape: Callable[[E, Route], Shape]
 
-    def understand(self, body: bytes, snapshot: Snapshot) -> Understood:
+    def understand(self, body: bytes, snapshot: Snapshot) -> ResolvedEncoding:
         """Return the request that the body holds; raises a ServiceError that names what is wrong with it."""
         document = parse(body)
         if issubclass(self.request, TextInput):
@@ -65,7 +65,7 @@ class EncoderEndpoint(Generic[E]):
             request_rows.sides(request)  # what is wrong with a request is told before that there is no such model
         route = resolve(snapshot, request.model, kinds=self.kinds)
         work = self.work(request, route)
-        return Understood(
+        return ResolvedEncoding(
             route=route,
             name=canonical_name(route, request.model),
             work=work,

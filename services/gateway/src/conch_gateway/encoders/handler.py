@@ -17,18 +17,18 @@ from conch_contracts.messages.encoding import EncodeRequest, EncoderTarget, Prep
 from conch_contracts.records import Engine
 from conch_gateway.answers.reply import JSON, Reply
 from conch_gateway.encoders.answer_cache import SharedAnswers
-from conch_gateway.encoders.endpoints import ENCODER_PATHS, Understood
+from conch_gateway.encoders.endpoints import ENCODER_PATHS, ResolvedEncoding
 from conch_gateway.encoders.input_length import too_long
 from conch_gateway.encoders.request_rows import Head
-from conch_gateway.encoders.text_names import Names
+from conch_gateway.encoders.text_names import TextNames
 from conch_gateway.errors.bad_request import invalid
 from conch_gateway.http.exchange import Exchange
-from conch_gateway.inference.intake import Front, off_loop
+from conch_gateway.inference.intake import RequestIntake, off_loop
 from conch_gateway.inference.stages import Stages
 from conch_gateway.placement.admission import Claim
-from conch_gateway.placement.dispatch import Dispatch
-from conch_gateway.placement.tokenizer_client import Tokenizers
-from conch_gateway.upstream.port import Answer, Header, read_all
+from conch_gateway.placement.dispatch import Dispatcher
+from conch_gateway.placement.tokenizer_client import TokenizerClient
+from conch_gateway.upstream.port import Header, UpstreamResponse, read_all
 from conch_kit.errors import InvalidRequest, UpstreamError
 from conch_kit.http.asgi import Receive
 
@@ -41,10 +41,10 @@ ROWS_PER_PLACE = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class EncodeJob:
     """A request whose texts are counted: all but the engine is decided."""
 
-    understood: Understood
+    understood: ResolvedEncoding
     rows: tuple[Row, ...]
     tokens: int
     """Of all rows together."""
@@ -55,7 +55,7 @@ class Job:
     request_id: str
 
     @classmethod
-    def of(cls, understood: Understood, prepared: bytes, request_id: str) -> "Job":
+    def of(cls, understood: ResolvedEncoding, prepared: bytes, request_id: str) -> "EncodeJob":
         """Return the job of a request whose rows are these, as the tokenizer wrote them."""
         answer = PrepareRowsResponse.model_validate_json(prepared)
         packed = orjson.dumps([{"ids": row.ids, "second": row.second} for row in answer.rows])
@@ -98,10 +98,12 @@ class Job:
         return digest.hexdigest()
 
 
-class EncoderInference:
+class EncoderHandler:
     """Serves the endpoints of encoders."""
 
-    def __init__(self, front: Front, tokenizers: Tokenizers, dispatch: Dispatch, answers: SharedAnswers) -> None:
+    def __init__(
+        self, front: RequestIntake, tokenizers: TokenizerClient, dispatch: Dispatcher, answers: SharedAnswers
+    ) -> None:
         self._front = front
         self._tokenizers = tokenizers
         self._dispatch = dispatch
@@ -134,20 +136,20 @@ class EncoderInference:
                 await reply.whole(200, body, (JSON, *headers))
                 watch.progress.sending = 0.0
 
-    async def _tokenize(self, understood: Understood, exchange: Exchange, stages: Stages) -> Job:
+    async def _tokenize(self, understood: ResolvedEncoding, exchange: Exchange, stages: Stages) -> EncodeJob:
         work = understood.work
         try:
             with stages.tokenizing() as headers:
                 prepared = await self._tokenizers.prepare(understood.preparation, headers)
         except InvalidRequest as error:
             raise _in_clients_words(error, work.names) from None
-        job = await off_loop(len(prepared), Job.of, understood, prepared, exchange.request_id)
+        job = await off_loop(len(prepared), EncodeJob.of, understood, prepared, exchange.request_id)
         _check_lengths(job)
         return job
 
     @asynccontextmanager
     async def _answer(
-        self, job: Job, stages: Stages, deadline: float
+        self, job: EncodeJob, stages: Stages, deadline: float
     ) -> AsyncIterator[tuple[bytes, tuple[Header, ...]]]:
         """Give the worker's answer, and the headers that say where it comes from."""
         ttl_s = job.understood.route.encoder.cache_ttl_s
@@ -158,10 +160,10 @@ class EncoderInference:
         async with self._answers.get(key, ttl_s, lambda: self._run(job, stages, deadline)) as shared:
             yield shared.body, ((CACHE.encode(), b"hit" if shared.hit else b"miss"),)
 
-    async def _run(self, job: Job, stages: Stages, deadline: float) -> bytes:
+    async def _run(self, job: EncodeJob, stages: Stages, deadline: float) -> bytes:
         answers: list[bytes] = []
 
-        async def deliver(answer: Answer) -> None:
+        async def deliver(answer: UpstreamResponse) -> None:
             body = await read_all(answer, limit=MAX_ANSWER_BYTES)
             if not body.startswith(b"{"):
                 raise UpstreamError("The worker's answer is not a JSON object.")
@@ -176,7 +178,7 @@ class EncoderInference:
         return answers[0]
 
 
-def _in_clients_words(error: InvalidRequest, names: Names) -> InvalidRequest:
+def _in_clients_words(error: InvalidRequest, names: TextNames) -> InvalidRequest:
     """Return the tokenizer's error with the client's name of what is wrong."""
     param = names.of(error.param)
     if param is not None and error.code == "invalid_value":
@@ -184,7 +186,7 @@ def _in_clients_words(error: InvalidRequest, names: Names) -> InvalidRequest:
     return InvalidRequest(error.message, param=param, code=error.code)
 
 
-def _check_lengths(job: Job) -> None:
+def _check_lengths(job: EncodeJob) -> None:
     """Refuse what the model or the gateway does not take; raises InvalidRequest."""
     limit, names = job.understood.route.max_model_len, job.understood.work.names
     longest = max(range(len(job.rows)), key=lambda index: len(job.rows[index].ids))

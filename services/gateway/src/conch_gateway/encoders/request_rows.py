@@ -12,7 +12,7 @@ from conch_contracts.openai.encoders.fields import Activated, EncoderFields, Tex
 from conch_contracts.openai.encoders.rerank import DocumentText, RerankRequest
 from conch_contracts.openai.encoders.scores import SIDES, ClassifyRequest, ScoreRequest, Side
 from conch_contracts.records import Activation, ModelKind, Route
-from conch_gateway.encoders.text_names import Names, TextField, text_field
+from conch_gateway.encoders.text_names import TextField, TextNames, text_field
 from conch_gateway.errors.bad_request import invalid, missing, wrong
 from conch_gateway.requests.tokenizer_request import check_vocabulary, rendering
 from conch_kit.errors import InvalidRequest
@@ -34,11 +34,11 @@ Shape = Callable[[Head, bytes], bytes]
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class EncoderWork:
     """What is to be done with a request's texts."""
 
     rows: PrepareRowsRequest
-    names: Names
+    names: TextNames
     task: Task
     normalize: bool = True
     activation: Activation = Activation.NONE
@@ -47,19 +47,19 @@ class Work:
     firsts: int = 0
 
 
-def embeddings(request: EmbeddingRequest, route: Route) -> Work:
+def embeddings(request: EmbeddingRequest, route: Route) -> EncoderWork:
     """Return the work of an embedding request; raises InvalidRequest."""
     asked = _either("normalize", request.normalize, request.use_activation)
     return _vectors(request, route, Task.EMBED, normalize=route.encoder.normalize if asked is None else asked)
 
 
-def pooling(request: PoolingRequest, route: Route) -> Work:
+def pooling(request: PoolingRequest, route: Route) -> EncoderWork:
     """Return the work of a pooling request; raises InvalidRequest."""
     asked = _either("normalize", request.normalize, request.use_activation)
     return _vectors(request, route, Task.POOL, normalize=asked is True)
 
 
-def rerank(request: RerankRequest, route: Route) -> Work:
+def rerank(request: RerankRequest, route: Route) -> EncoderWork:
     """Return the work of a rerank request; raises InvalidRequest."""
     rows = PrepareRowsRequest(
         digest=route.tokenizer_digest,
@@ -69,11 +69,11 @@ def rerank(request: RerankRequest, route: Route) -> Work:
         truncate=_cut_of_pairs(request, route),
         longest=route.max_model_len,
     )
-    names = Names((_field("documents", request.documents),), first=text_field("query", request.query))
-    return Work(rows, names, Task.SCORE, activation=_activation(request, route))
+    names = TextNames((_field("documents", request.documents),), first=text_field("query", request.query))
+    return EncoderWork(rows, names, Task.SCORE, activation=_activation(request, route))
 
 
-def score(request: ScoreRequest, route: Route) -> Work:
+def score(request: ScoreRequest, route: Route) -> EncoderWork:
     """Return the work of a score request: a reranker reads pairs, an embedding model texts to be compared."""
     (first, first_texts), (second, second_texts) = sides(request)
     firsts, seconds = _listed(first_texts), _listed(second_texts)
@@ -85,11 +85,11 @@ def score(request: ScoreRequest, route: Route) -> Work:
         )
     rows = _rows(request, route)
     if route.kind is ModelKind.RERANK:
-        names = Names((_field(second, second_texts),), first=_field(first, first_texts))
+        names = TextNames((_field(second, second_texts),), first=_field(first, first_texts))
         activation = _activation(request, route)
-        return Work(rows(texts=firsts, pairs=seconds), names, Task.SCORE, activation=activation)
-    names = Names((_field(first, first_texts), _field(second, second_texts)))
-    return Work(rows(texts=(*firsts, *seconds)), names, Task.SIMILARITY, firsts=len(firsts))
+        return EncoderWork(rows(texts=firsts, pairs=seconds), names, Task.SCORE, activation=activation)
+    names = TextNames((_field(first, first_texts), _field(second, second_texts)))
+    return EncoderWork(rows(texts=(*firsts, *seconds)), names, Task.SIMILARITY, firsts=len(firsts))
 
 
 def sides(request: ScoreRequest) -> tuple[tuple[str, Side], tuple[str, Side]]:
@@ -106,10 +106,10 @@ def sides(request: ScoreRequest) -> tuple[tuple[str, Side], tuple[str, Side]]:
     raise wrong(others[-1], f"does not go together with '{name}': expected {pairs}")
 
 
-def classify(request: ClassifyRequest, route: Route) -> Work:
+def classify(request: ClassifyRequest, route: Route) -> EncoderWork:
     """Return the work of a classification request; raises InvalidRequest."""
     rows, names = _inputs(request, route)
-    return Work(rows, names, Task.SCORE, activation=_activation(request, route))
+    return EncoderWork(rows, names, Task.SCORE, activation=_activation(request, route))
 
 
 def documents(request: RerankRequest) -> tuple[str, ...]:
@@ -127,7 +127,7 @@ def chat_input(messages: Sequence[ChatMessage], route: Route, *, generation_prom
     )
 
 
-def _vectors(request: InputFields, route: Route, task: Task, *, normalize: bool) -> Work:
+def _vectors(request: InputFields, route: Route, task: Task, *, normalize: bool) -> EncoderWork:
     if request.dimensions is not None and not route.encoder.matryoshka:
         raise InvalidRequest(
             "This model does not support 'dimensions': it was not trained for shorter embeddings.",
@@ -136,17 +136,17 @@ def _vectors(request: InputFields, route: Route, task: Task, *, normalize: bool)
         )
     rows, names = _inputs(request, route)
     base64 = request.encoding_format == "base64"
-    return Work(rows, names, task, normalize, dimensions=request.dimensions, base64=base64)
+    return EncoderWork(rows, names, task, normalize, dimensions=request.dimensions, base64=base64)
 
 
-def _inputs(request: TextInput, route: Route) -> tuple[PrepareRowsRequest, Names]:
+def _inputs(request: TextInput, route: Route) -> tuple[PrepareRowsRequest, TextNames]:
     rows = _rows(request, route)
     if request.messages is not None:
         chat = chat_input(request.messages, route, generation_prompt=request.add_generation_prompt)
-        return rows(chat=chat, add_special_tokens=bool(request.add_special_tokens)), Names((TextField("messages"),))
+        return rows(chat=chat, add_special_tokens=bool(request.add_special_tokens)), TextNames((TextField("messages"),))
     texts = _texts(request)
     single = isinstance(request.input, list) and isinstance(request.input[0], int)
-    names = Names((TextField("input") if single else text_field("input", request.input),))
+    names = TextNames((TextField("input") if single else text_field("input", request.input),))
     for index, text in enumerate(texts):
         if not isinstance(text, str):
             check_vocabulary(text, route, param=names.of_row(index))

@@ -24,7 +24,7 @@ class TextField:
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class TextNames:
     """The fields whose texts became a request's rows, in the order of the rows."""
 
     fields: tuple[TextField, ...]

@@ -17,8 +17,8 @@ from conch_gateway.errors.bad_request import missing, wrong
 from conch_gateway.generation.endpoints import encode
 from conch_gateway.http.body import parse
 from conch_gateway.http.exchange import Exchange
-from conch_gateway.inference.intake import Front, off_loop
-from conch_gateway.placement.tokenizer_client import Tokenizers
+from conch_gateway.inference.intake import RequestIntake, off_loop
+from conch_gateway.placement.tokenizer_client import TokenizerClient
 from conch_gateway.requests import chat_messages
 from conch_gateway.requests.model_lookup import resolve
 from conch_gateway.requests.template_policy import TemplatePolicy
@@ -34,7 +34,7 @@ _KINDS = tuple(ModelKind)
 
 
 @dataclass(frozen=True, slots=True)
-class Understood:
+class ResolvedTokenCall:
     """A valid request, and where it goes."""
 
     route: Route
@@ -43,7 +43,7 @@ class Understood:
     unknown_fields: int
 
 
-def read_texts(body: bytes, snapshot: Snapshot, policy: TemplatePolicy) -> Understood:
+def read_texts(body: bytes, snapshot: Snapshot, policy: TemplatePolicy) -> ResolvedTokenCall:
     """Return what a tokenize request asks for; raises a ServiceError."""
     request, unknown = typed(TokenizeRequest, parse(body))
     chat_messages.check(request.messages or ())
@@ -62,7 +62,7 @@ def read_texts(body: bytes, snapshot: Snapshot, policy: TemplatePolicy) -> Under
     route = resolve(snapshot, request.model, kinds=_KINDS)
     if request.tools:
         tool_use.check_place(route)
-    message = tokenization.TokenizeRequest(
+    message = tokenization.EncodeTextRequest(
         digest=route.tokenizer_digest,
         prompt=request.prompt,
         chat=None if request.messages is None else _chat_input(request, request.messages, route),
@@ -71,16 +71,16 @@ def read_texts(body: bytes, snapshot: Snapshot, policy: TemplatePolicy) -> Under
         ),
         return_token_strs=bool(request.return_token_strs),
     )
-    return Understood(route, encode(message), unknown)
+    return ResolvedTokenCall(route, encode(message), unknown)
 
 
-def read_ids(body: bytes, snapshot: Snapshot) -> Understood:
+def read_ids(body: bytes, snapshot: Snapshot) -> ResolvedTokenCall:
     """Return what a detokenize request asks for; raises a ServiceError."""
     request, unknown = typed(DetokenizeRequest, parse(body))
     route = resolve(snapshot, request.model, kinds=_KINDS)
     check_vocabulary(request.tokens, route, param="tokens")
-    message = tokenization.DetokenizeRequest(digest=route.tokenizer_digest, tokens=tuple(request.tokens))
-    return Understood(route, encode(message), unknown)
+    message = tokenization.DecodeIdsRequest(digest=route.tokenizer_digest, tokens=tuple(request.tokens))
+    return ResolvedTokenCall(route, encode(message), unknown)
 
 
 def _chat_input(request: TokenizeRequest, messages: Sequence[ChatMessage], route: Route) -> tokenization.ChatInput:
@@ -96,7 +96,9 @@ def _chat_input(request: TokenizeRequest, messages: Sequence[ChatMessage], route
 class TokenEndpoints:
     """Serves both."""
 
-    def __init__(self, front: Front, tokenize: Tokenizers, detokenize: Tokenizers, policy: TemplatePolicy) -> None:
+    def __init__(
+        self, front: RequestIntake, tokenize: TokenizerClient, detokenize: TokenizerClient, policy: TemplatePolicy
+    ) -> None:
         self._front = front
         self._read_texts = partial(read_texts, policy=policy)
         self._tokenize = tokenize

@@ -39,7 +39,7 @@ from conch_kit.registry.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
-class Understood:
+class ResolvedGeneration:
     """A valid request and where it goes; what the tokenizer must do for it is already written."""
 
     route: Route
@@ -72,7 +72,7 @@ class Understood:
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint(Generic[R]):
+class GenerationEndpoint(Generic[R]):
     """One generating endpoint."""
 
     name: str
@@ -83,13 +83,17 @@ class Endpoint(Generic[R]):
     shape: Callable[[R, Profile], Shape]
     prepare: Callable[[R, Route], PrepareRequest]
 
-    def understand(self, body: bytes, snapshot: Snapshot, policy: TemplatePolicy = DEFAULT_POLICY) -> Understood:
+    def understand(
+        self, body: bytes, snapshot: Snapshot, policy: TemplatePolicy = DEFAULT_POLICY
+    ) -> ResolvedGeneration:
         """Return the request that the body holds; raises a ServiceError that names what is wrong with it."""
         document = parse(body)
         prompt_length.check_number(document, self.prompt_param, snapshot)
         return self.place(self.validate(document), snapshot, policy)
 
-    def place(self, validated: Validated[R], snapshot: Snapshot, policy: TemplatePolicy = DEFAULT_POLICY) -> Understood:
+    def place(
+        self, validated: Validated[R], snapshot: Snapshot, policy: TemplatePolicy = DEFAULT_POLICY
+    ) -> ResolvedGeneration:
         """Return where a valid request goes and what the tokenizer must do for it; raises a ServiceError."""
         request = validated.request
         if isinstance(request, ChatCompletionRequest):
@@ -104,7 +108,7 @@ class Endpoint(Generic[R]):
         if constraint is not None:
             capability_check.check_form(constraint, route.dialect)
         parameters.output_limit(shape, route, tokenizer_request.tokens_at_least(work))
-        return Understood(
+        return ResolvedGeneration(
             route=route,
             name=canonical_name(route, request.model),
             request=request,
@@ -116,19 +120,19 @@ class Endpoint(Generic[R]):
         )
 
 
-CHAT: Endpoint[ChatCompletionRequest] = Endpoint(
+CHAT: GenerationEndpoint[ChatCompletionRequest] = GenerationEndpoint(
     "chat", "chatcmpl-", "messages", validation.chat, parameters.chat_shape, tokenizer_request.chat
 )
-COMPLETIONS: Endpoint[CompletionRequest] = Endpoint(
+COMPLETIONS: GenerationEndpoint[CompletionRequest] = GenerationEndpoint(
     "completions", "cmpl-", "prompt", validation.completion, parameters.completion_shape, tokenizer_request.completion
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class GenerationJob:
     """A request whose prompt is counted: all but the engine is decided."""
 
-    understood: Understood
+    understood: ResolvedGeneration
     prepared: PrepareResponse
     sampling: SamplingParameters
     backend: BackendOptions
@@ -139,7 +143,9 @@ class Job:
     created: int
 
     @classmethod
-    def of(cls, understood: Understood, prepared: bytes, *, ids: tuple[str, str], created: int) -> "Job":
+    def of(
+        cls, understood: ResolvedGeneration, prepared: bytes, *, ids: tuple[str, str], created: int
+    ) -> "GenerationJob":
         """Return the job for the tokenizer's answer; raises InvalidRequest when the context is too small.
 
         `ids` are the request's and the answer's.

@@ -8,15 +8,15 @@ from conch_contracts.records import Dialect, Route
 from conch_gateway.constraints.structured_output import Constraint
 from conch_gateway.errors.bad_request import invalid
 from conch_gateway.generation.endpoints import encode
-from conch_gateway.placement.tokenizer_client import Tokenizers
+from conch_gateway.placement.tokenizer_client import TokenizerClient
 from conch_gateway.upstream.port import Header
 from conch_kit.errors import InvalidRequest
 
 
-class GrammarChecks:
+class GrammarCheck:
     """Checks the grammars of requests."""
 
-    def __init__(self, tokenizers: Tokenizers) -> None:
+    def __init__(self, tokenizers: TokenizerClient) -> None:
         self._tokenizers = tokenizers
 
     async def check(self, constraint: Constraint, route: Route, headers: tuple[Header, ...]) -> None:

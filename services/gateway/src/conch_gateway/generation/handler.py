@@ -12,45 +12,45 @@ from os import urandom
 from typing import Any
 
 from conch_contracts.records import Engine
-from conch_gateway.answers.delivery import Delivery, Keeper
+from conch_gateway.answers.delivery import AnswerSaver, Delivery
 from conch_gateway.answers.reply import Reply
-from conch_gateway.generation.endpoints import CHAT, COMPLETIONS, Endpoint, Job, Understood
-from conch_gateway.generation.grammar_check import GrammarChecks
+from conch_gateway.generation.endpoints import CHAT, COMPLETIONS, GenerationEndpoint, GenerationJob, ResolvedGeneration
+from conch_gateway.generation.grammar_check import GrammarCheck
 from conch_gateway.http.exchange import Exchange
-from conch_gateway.inference.intake import Front, off_loop
+from conch_gateway.inference.intake import RequestIntake, off_loop
 from conch_gateway.inference.stages import Stages
-from conch_gateway.inference.watchdog import Watch
+from conch_gateway.inference.watchdog import RequestWatchdog
 from conch_gateway.placement.admission import Claim
-from conch_gateway.placement.dispatch import Dispatch
-from conch_gateway.placement.tokenizer_client import Tokenizers
+from conch_gateway.placement.dispatch import Dispatcher
+from conch_gateway.placement.tokenizer_client import TokenizerClient
 from conch_gateway.requests.template_policy import DEFAULT_POLICY, TemplatePolicy
 from conch_kit.http.asgi import Receive
 
-PATHS: Mapping[str, Endpoint[Any]] = {"/v1/chat/completions": CHAT, "/v1/completions": COMPLETIONS}
+PATHS: Mapping[str, GenerationEndpoint[Any]] = {"/v1/chat/completions": CHAT, "/v1/completions": COMPLETIONS}
 """What this module serves, by POST."""
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class RequestRun:
     """What accompanies one request from the moment in which it is understood."""
 
     stages: Stages
-    watch: Watch
+    watch: RequestWatchdog
     deadline: float
     """When the answer must be complete, on the monotonic clock."""
-    keeper: Keeper | None = None
+    keeper: AnswerSaver | None = None
     """Who gets the answer before the client hears that it is complete."""
 
 
-class Inference:
+class GenerationHandler:
     """Serves the generating endpoints."""
 
     def __init__(
         self,
-        front: Front,
-        tokenizers: Tokenizers,
-        grammars: GrammarChecks,
-        dispatch: Dispatch,
+        front: RequestIntake,
+        tokenizers: TokenizerClient,
+        grammars: GrammarCheck,
+        dispatch: Dispatcher,
         policy: TemplatePolicy = DEFAULT_POLICY,
     ) -> None:
         self._front = front
@@ -72,11 +72,11 @@ class Inference:
 
     async def answer(
         self,
-        understood: Understood,
+        understood: ResolvedGeneration,
         response_id: str,
         exchange: Exchange,
         reply: Reply,
-        keeper: Keeper | None = None,
+        keeper: AnswerSaver | None = None,
     ) -> None:
         """Do the work and deliver its answer, which a keeper gets before the client hears that it is complete."""
         comment = reply.keep_alive if understood.stream else None
@@ -85,17 +85,21 @@ class Inference:
             stages = self._front.stages(exchange, span)
             async with self._front.watch(reply.client, deadline, comment) as watch:
                 job = await self._tokenize(understood, response_id, exchange, stages)
-                await self._run(job, exchange, reply, Course(stages, watch, deadline, keeper))
+                await self._run(job, exchange, reply, RequestRun(stages, watch, deadline, keeper))
 
-    async def _tokenize(self, understood: Understood, response_id: str, exchange: Exchange, stages: Stages) -> Job:
+    async def _tokenize(
+        self, understood: ResolvedGeneration, response_id: str, exchange: Exchange, stages: Stages
+    ) -> GenerationJob:
         with stages.tokenizing() as headers:
             if understood.constraint is not None:
                 await self._grammars.check(understood.constraint, understood.route, headers)
             prepared = await self._tokenizers.prepare(understood.preparation, headers)
         ids = (exchange.request_id, response_id)
-        return await off_loop(len(prepared), partial(Job.of, ids=ids, created=int(time.time())), understood, prepared)
+        return await off_loop(
+            len(prepared), partial(GenerationJob.of, ids=ids, created=int(time.time())), understood, prepared
+        )
 
-    async def _run(self, job: Job, exchange: Exchange, reply: Reply, course: Course) -> None:
+    async def _run(self, job: GenerationJob, exchange: Exchange, reply: Reply, course: RequestRun) -> None:
         route, progress, grace_s = job.understood.route, course.watch.progress, self._front.bounds.worker_grace_s
         delivery = Delivery(
             exchange,

@@ -6,10 +6,10 @@
 from typing import Protocol
 
 from conch_kit.http.asgi import Send
-from conch_kit.http.caller_connection import Connection
+from conch_kit.http.caller_connection import CallerConnection
 
 
-class ClientConnection(Connection, Protocol):
+class ClientConnection(CallerConnection, Protocol):
     """One client connection with a request under way."""
 
     def abort(self) -> None:

@@ -16,7 +16,7 @@ from conch_gateway.http import body
 from conch_gateway.http.client_connection import ClientConnection
 from conch_gateway.http.exchange import Exchange
 from conch_gateway.inference.stages import Stages
-from conch_gateway.inference.watchdog import Limits, Watch
+from conch_gateway.inference.watchdog import RequestWatchdog, WatchdogLimits
 from conch_gateway.telemetry.metrics import GatewayMetrics
 from conch_gateway.upstream.port import Header
 from conch_kit.errors import Unavailable
@@ -28,7 +28,7 @@ LARGE_BYTES = 64 * 1024
 """Bodies above this are parsed, validated and written in a thread."""
 
 
-class Understood(Protocol):
+class ResolvedRequest(Protocol):
     """What every endpoint knows of a valid request."""
 
     @property
@@ -40,12 +40,12 @@ class Understood(Protocol):
         """How many of the request's fields nobody knows."""
 
 
-U = TypeVar("U", bound=Understood)
+U = TypeVar("U", bound=ResolvedRequest)
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class IntakeLimits:
     """Sizes and times that hold for every model."""
 
     max_body_bytes: int
@@ -55,14 +55,14 @@ class Bounds:
     worker_grace_s: float
 
 
-class Front:
+class RequestIntake:
     """Reads requests within the gateway's bounds, and surrounds the work on them."""
 
     def __init__(
         self,
         snapshot: Callable[[], Snapshot | None],
         metrics: GatewayMetrics,
-        bounds: Bounds,
+        bounds: IntakeLimits,
         tracer: Tracer,
         *,
         internal_token: bytes | None = None,
@@ -110,14 +110,14 @@ class Front:
 
     def watch(
         self, client: ClientConnection, deadline: float, comment: Callable[[], Awaitable[None]] | None = None
-    ) -> Watch:
+    ) -> RequestWatchdog:
         """Watch the request while it is worked on, until `deadline` on the monotonic clock.
 
         The gateway's own limit comes a little later: the worker keeps the deadline, and tells the usage at its end.
         """
         bounds = self.bounds
-        limits = Limits(deadline + bounds.worker_grace_s, bounds.keep_alive_s, bounds.write_stall_s)
-        return Watch(client, comment, limits)
+        limits = WatchdogLimits(deadline + bounds.worker_grace_s, bounds.keep_alive_s, bounds.write_stall_s)
+        return RequestWatchdog(client, comment, limits)
 
 
 async def off_loop(size: int, work: Callable[..., T], *args: object) -> T:

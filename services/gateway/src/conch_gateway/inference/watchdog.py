@@ -32,7 +32,7 @@ class Beat(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class WatchdogLimits:
     """How long each kind of silence may last, in seconds."""
 
     deadline: float
@@ -44,7 +44,7 @@ class Limits:
 
 
 @dataclass(slots=True)
-class Progress:
+class RequestActivity:
     """When something last moved, on the monotonic clock; written by the relay, read by the watch."""
 
     sent: float
@@ -57,7 +57,7 @@ class Progress:
     """How long the worker may stay silent."""
 
 
-def decide(now: float, progress: Progress, limits: Limits) -> Beat:
+def decide(now: float, progress: RequestActivity, limits: WatchdogLimits) -> Beat:
     """Return what this look at the clock asks for."""
     if now >= limits.deadline:
         return Beat.OVERDUE
@@ -71,7 +71,7 @@ def decide(now: float, progress: Progress, limits: Limits) -> Beat:
     return Beat.NOTHING
 
 
-class Watch:
+class RequestWatchdog:
     """A context around the work on one request; its errors say why the work was ended.
 
     Raises ClientGone, ClientStalled or UpstreamTimeout in place of the cancellation that it causes.
@@ -95,7 +95,7 @@ class Watch:
         self,
         client: ClientConnection,
         comment: Callable[[], Awaitable[None]] | None,
-        limits: Limits,
+        limits: WatchdogLimits,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client = client
@@ -108,7 +108,7 @@ class Watch:
         self._timer: asyncio.TimerHandle | None = None
         self._commenting: asyncio.Task[None] | None = None
         self._reason: Exception | None = None
-        self.progress = Progress(sent=clock())
+        self.progress = RequestActivity(sent=clock())
 
     async def __aenter__(self) -> Self:
         if self._client.gone:

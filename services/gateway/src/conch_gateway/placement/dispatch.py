@@ -15,15 +15,15 @@ from conch_gateway.errors.upstream_errors import as_error
 from conch_gateway.inference.stages import Stages
 from conch_gateway.placement.admission import Admission, Claim, Slot
 from conch_gateway.placement.retry_budget import RetryBudget
-from conch_gateway.placement.worker_choice import InFlight
+from conch_gateway.placement.worker_choice import WorkerBalancer
 from conch_gateway.upstream.port import (
-    Answer,
     AnswerLost,
     ConnectFailed,
     ConnectTimedOut,
     Header,
     Post,
     Upstream,
+    UpstreamResponse,
     read_all,
 )
 from conch_kit.errors import ServiceError, Unavailable, UpstreamError
@@ -56,7 +56,7 @@ class _Again(Exception):
         self.tried = tried
 
 
-class Dispatch:
+class Dispatcher:
     """All workers and engines, seen as one place to run a job."""
 
     def __init__(
@@ -72,7 +72,7 @@ class Dispatch:
         self._admission = admission
         self._pool = pool
         self._retries = retries
-        self._in_flight = InFlight()
+        self._in_flight = WorkerBalancer()
         self._path = path
 
     async def run(
@@ -81,7 +81,7 @@ class Dispatch:
         stages: Stages,
         claim: Claim,
         message: Callable[[Engine], bytes],
-        deliver: Callable[[Answer], Awaitable[None]],
+        deliver: Callable[[UpstreamResponse], Awaitable[None]],
     ) -> None:
         """Run a job that claims so much of an engine, and deliver the answer of the first worker that accepts it.
 
@@ -113,7 +113,7 @@ class Dispatch:
         engine: Engine,
         headers: tuple[Header, ...],
         body: bytes,
-        deliver: Callable[[Answer], Awaitable[None]],
+        deliver: Callable[[UpstreamResponse], Awaitable[None]],
         tried: Tried,
     ) -> None:
         worker = self._in_flight.pick(self._pool(), without=tried.workers, at_last=tried.slow)
@@ -144,7 +144,7 @@ def _broken(workers: int) -> ServiceError:
     return Unavailable("The worker broke down.", code="upstream_lost", retry_after_s=RETRY_AFTER_S)
 
 
-async def _check(answer: Answer, worker: WorkerUrl, engine: Engine, tried: Tried) -> None:
+async def _check(answer: UpstreamResponse, worker: WorkerUrl, engine: Engine, tried: Tried) -> None:
     """Raise for an answer that is an error; another engine or worker gets a try when the worker says that it may."""
     if answer.status == 200:
         return

@@ -7,7 +7,7 @@ from conch_contracts.names import PREPARE_PATH, WorkerUrl
 from conch_contracts.records import Heartbeat
 from conch_gateway.errors.upstream_errors import as_error
 from conch_gateway.placement.retry_budget import RetryBudget
-from conch_gateway.placement.worker_choice import InFlight
+from conch_gateway.placement.worker_choice import WorkerBalancer
 from conch_gateway.upstream.port import (
     ConnectFailed,
     ConnectTimedOut,
@@ -24,7 +24,7 @@ ATTEMPTS = 3
 RETRY_AFTER_S = 2.0
 
 
-class Tokenizers:
+class TokenizerClient:
     """All tokenizer processes, seen as one."""
 
     def __init__(
@@ -40,7 +40,7 @@ class Tokenizers:
         self._pool = pool
         self._timeout_s = timeout_s
         self._retries = retries
-        self._in_flight = InFlight()
+        self._in_flight = WorkerBalancer()
         self._path = path
 
     async def prepare(self, body: bytes, headers: tuple[Header, ...]) -> bytes:

@@ -34,7 +34,7 @@ class Connections(Upstream, Protocol):
         """Take the answers as lost whose beginning a process owes, and return how many these were."""
 
 
-class SilentWorkers:
+class UnresponsiveWorkers:
     """Looks after the processes that vanish, as an async context manager."""
 
     def __init__(self, connections: Connections, patience_s: float = PATIENCE_S) -> None:

@@ -1,6 +1,6 @@
 """Who gets the next request: least load among those that may, counted here and reported by them.
 
-`choose` is pure. `InFlight` counts what this gateway has given out; a lease gives its place back on every exit. A
+`choose` is pure. `WorkerBalancer` counts what this gateway has given out; a lease gives its place back on every exit. A
 process that is dead has the least load of all until its heartbeat expires, so one that takes no connection is passed
 over for a while.
 """
@@ -43,7 +43,7 @@ class Lease:
 
 
 @dataclass(slots=True)
-class InFlight:
+class WorkerBalancer:
     """Requests that this gateway has given to each process, a turn counter, and who took no connection until when."""
 
     counts: Counter[str] = field(default_factory=Counter)

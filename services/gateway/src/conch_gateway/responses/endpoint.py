@@ -6,7 +6,7 @@ from conch_contracts.messages.generation import Api
 from conch_contracts.openai.chat import ChatCompletionRequest
 from conch_contracts.openai.responses.response import ResponsesRequest
 from conch_contracts.records import Profile
-from conch_gateway.generation.endpoints import Endpoint, Understood
+from conch_gateway.generation.endpoints import GenerationEndpoint, ResolvedGeneration
 from conch_gateway.requests import parameters, tokenizer_request, validation
 from conch_gateway.requests.parameters import Shape
 from conch_gateway.requests.validation import Validated
@@ -21,12 +21,12 @@ def _shape(request: ChatCompletionRequest, profile: Profile) -> Shape:
     return replace(shape, api=Api.RESPONSES, prompt_param="input", limit_param="max_output_tokens")
 
 
-RESPONSES: Endpoint[ChatCompletionRequest] = Endpoint(
+RESPONSES: GenerationEndpoint[ChatCompletionRequest] = GenerationEndpoint(
     "responses", "resp_", "input", validation.chat, _shape, tokenizer_request.chat
 )
 
 
-def understand(validated: Validated[ResponsesRequest], items: list[Item], snapshot: Snapshot) -> Understood:
+def understand(validated: Validated[ResponsesRequest], items: list[Item], snapshot: Snapshot) -> ResolvedGeneration:
     """Return the request and where it goes; raises a ServiceError that names what is wrong with it."""
     request = validated.request
     document = chat_document(request, conversation.messages(request.instructions, items))

@@ -9,15 +9,15 @@ from os import urandom
 from conch_contracts.openai.responses.response import ResponsesRequest
 from conch_gateway.answers.reply import Reply
 from conch_gateway.answers.stream_relay import error_event
-from conch_gateway.generation.handler import Inference
+from conch_gateway.generation.handler import GenerationHandler
 from conch_gateway.http.body import parse
 from conch_gateway.http.exchange import Exchange
-from conch_gateway.inference.intake import Front, off_loop
+from conch_gateway.inference.intake import RequestIntake, off_loop
 from conch_gateway.requests.validation import Validated
 from conch_gateway.responses import conversation
 from conch_gateway.responses.conversation import Item
 from conch_gateway.responses.endpoint import RESPONSES, understand
-from conch_gateway.responses.keeper import ResponseKeeper
+from conch_gateway.responses.keeper import ResponseSaver
 from conch_gateway.responses.request import in_our_names, validate
 from conch_gateway.responses.store import ResponseStore, owner_of
 from conch_kit.errors import InvalidRequest
@@ -26,10 +26,10 @@ from conch_kit.http.asgi import Receive
 PATH = "/v1/responses"
 
 
-class ResponsesInference:
+class ResponsesHandler:
     """Serves `POST /v1/responses`."""
 
-    def __init__(self, front: Front, inference: Inference, store: ResponseStore) -> None:
+    def __init__(self, front: RequestIntake, inference: GenerationHandler, store: ResponseStore) -> None:
         self._front = front
         self._inference = inference
         self._store = store
@@ -45,7 +45,7 @@ class ResponsesInference:
         items = [*await self._earlier(validated.request, owner), *_given(validated.request)]
         wanted = validated.request.store is not False
         response_id = RESPONSES.id_prefix + urandom(16).hex()
-        keeper = ResponseKeeper(
+        keeper = ResponseSaver(
             self._store, owner, response_id, items, wanted=wanted, lost=self._front.metrics.responses_lost
         )
         with in_our_names():

@@ -12,7 +12,7 @@ from conch_gateway.responses.store import MAX_RECORD_BYTES, ResponseStore
 
 
 @dataclass(frozen=True, slots=True)
-class ResponseKeeper:
+class ResponseSaver:
     """What is to be kept with an answer, and where."""
 
     store: ResponseStore

@@ -10,7 +10,7 @@ from typing import Self
 
 import aiohttp
 
-from conch_gateway.upstream.port import Answer, AnswerLost, ConnectFailed, ConnectTimedOut, Post
+from conch_gateway.upstream.port import AnswerLost, ConnectFailed, ConnectTimedOut, Post, UpstreamResponse
 
 
 class AiohttpUpstream:
@@ -32,12 +32,12 @@ class AiohttpUpstream:
         if self._session is not None:
             await self._session.close()
 
-    def post(self, request: Post) -> AbstractAsyncContextManager[Answer]:
+    def post(self, request: Post) -> AbstractAsyncContextManager[UpstreamResponse]:
         """Send the request and wait for the head of the answer; see `Upstream.post`."""
         return self._exchange(request)
 
     @asynccontextmanager
-    async def _exchange(self, request: Post) -> AsyncIterator[Answer]:
+    async def _exchange(self, request: Post) -> AsyncIterator[UpstreamResponse]:
         if self._session is None:
             raise ConnectFailed("The client is not open.")
         headers = {name.decode(): value.decode() for name, value in request.headers}
@@ -60,7 +60,7 @@ class AiohttpUpstream:
 
 
 class AiohttpAnswer:
-    """An `Answer` read from an aiohttp response."""
+    """An `UpstreamResponse` read from an aiohttp response."""
 
     def __init__(self, response: aiohttp.ClientResponse) -> None:
         self._response = response

@@ -17,7 +17,7 @@ HIGH_WATER_BYTES = 64 * 1024
 MAX_HEAD_BYTES = 64 * 1024
 
 
-class Connection(asyncio.Protocol):
+class UpstreamConnection(asyncio.Protocol):
     """A connection that carries one exchange at a time."""
 
     __slots__ = (
@@ -47,7 +47,7 @@ class Connection(asyncio.Protocol):
     )
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, on_lost: Callable[["Connection"], None], url: WorkerUrl
+        self, loop: asyncio.AbstractEventLoop, on_lost: Callable[["UpstreamConnection"], None], url: WorkerUrl
     ) -> None:
         self.url = url
         self.given_up = False

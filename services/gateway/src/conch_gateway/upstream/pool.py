@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from conch_contracts.names import WorkerUrl
-from conch_gateway.upstream.connection import Connection
+from conch_gateway.upstream.connection import UpstreamConnection
 from conch_gateway.upstream.port import AnswerLost, ConnectFailed, ConnectTimedOut, Post
 
 MAX_IDLE_PER_HOST = 1024
@@ -22,8 +22,8 @@ class ConnectionPool:
     def __init__(self, *, connect_timeout_s: float = 1.0, max_idle_s: float = 4.0) -> None:
         self._connect_timeout_s = connect_timeout_s
         self._max_idle_s = max_idle_s
-        self._idle: dict[WorkerUrl, deque[Connection]] = {}
-        self._open: set[Connection] = set()
+        self._idle: dict[WorkerUrl, deque[UpstreamConnection]] = {}
+        self._open: set[UpstreamConnection] = set()
 
     async def __aenter__(self) -> Self:
         return self
@@ -35,11 +35,11 @@ class ConnectionPool:
             connection.abort()
         self._idle.clear()
 
-    def post(self, request: Post) -> "Exchange":
+    def post(self, request: Post) -> "PooledResponse":
         """Send the request and wait for the head of the answer; see `Upstream.post`."""
-        return Exchange(self, request)
+        return PooledResponse(self, request)
 
-    def reuse(self, url: WorkerUrl) -> Connection | None:
+    def reuse(self, url: WorkerUrl) -> UpstreamConnection | None:
         """Return a kept connection that looks alive, most recently used first."""
         idle = self._idle.get(url)
         now = asyncio.get_running_loop().time()
@@ -50,14 +50,14 @@ class ConnectionPool:
             connection.abort()
         return None
 
-    async def connect(self, url: WorkerUrl) -> Connection:
+    async def connect(self, url: WorkerUrl) -> UpstreamConnection:
         """Open a connection; raises ConnectFailed."""
         loop = asyncio.get_running_loop()
         host, port = address(url)
         try:
             async with asyncio.timeout(self._connect_timeout_s):
                 _, connection = await loop.create_connection(
-                    lambda: Connection(loop, self._open.discard, url), host, port
+                    lambda: UpstreamConnection(loop, self._open.discard, url), host, port
                 )
         except TimeoutError:
             raise ConnectTimedOut(f"No connection to {url} within {self._connect_timeout_s:g} s.") from None
@@ -77,7 +77,7 @@ class ConnectionPool:
             connection.give_up()
         return len(owed)
 
-    def release(self, url: WorkerUrl, connection: Connection) -> None:
+    def release(self, url: WorkerUrl, connection: UpstreamConnection) -> None:
         """Keep a connection whose exchange is complete; close any other."""
         if not connection.finish():
             return
@@ -88,7 +88,7 @@ class ConnectionPool:
         idle.append(connection)
 
 
-class Exchange:
+class PooledResponse:
     """One request and its answer, as a context."""
 
     __slots__ = ("_connection", "_pool", "_request")
@@ -96,9 +96,9 @@ class Exchange:
     def __init__(self, pool: ConnectionPool, request: Post) -> None:
         self._pool = pool
         self._request = request
-        self._connection: Connection | None = None
+        self._connection: UpstreamConnection | None = None
 
-    async def __aenter__(self) -> Connection:
+    async def __aenter__(self) -> UpstreamConnection:
         """Send and wait for the head; a stale kept connection is replaced once."""
         request = self._request
         data = encode(request)
@@ -112,7 +112,7 @@ class Exchange:
                 raise
             return await self._ask(await self._reconnect(lost), data)
 
-    async def _reconnect(self, lost: AnswerLost) -> Connection:
+    async def _reconnect(self, lost: AnswerLost) -> UpstreamConnection:
         """Connect again; when nobody listens any more, the request itself may have been what broke the process."""
         try:
             return await self._pool.connect(self._request.url)
@@ -125,7 +125,7 @@ class Exchange:
         if self._connection is not None:
             self._pool.release(self._request.url, self._connection)
 
-    async def _ask(self, connection: Connection, data: bytes) -> Connection:
+    async def _ask(self, connection: UpstreamConnection, data: bytes) -> UpstreamConnection:
         connection.send(data)
         try:
             await connection.wait_head()

@@ -49,7 +49,7 @@ class Post:
     body: bytes
 
 
-class Answer(Protocol):
+class UpstreamResponse(Protocol):
     """The head of an answer, and its body as it arrives."""
 
     @property
@@ -77,14 +77,14 @@ class Answer(Protocol):
 class Upstream(Protocol):
     """An HTTP client for internal calls."""
 
-    def post(self, request: Post) -> AbstractAsyncContextManager[Answer]:
+    def post(self, request: Post) -> AbstractAsyncContextManager[UpstreamResponse]:
         """Send the request and wait for the head of the answer; leaving early closes the connection at once.
 
         Raises ConnectFailed or AnswerLost. Has no time-out beyond the connect: the caller owns the deadline.
         """
 
 
-async def read_all(answer: Answer, *, limit: int) -> bytes:
+async def read_all(answer: UpstreamResponse, *, limit: int) -> bytes:
     """Return the whole body; raises AnswerLost when it is cut or above `limit` bytes."""
     pieces: list[bytes] = []
     size = 0

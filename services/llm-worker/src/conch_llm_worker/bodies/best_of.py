@@ -6,14 +6,14 @@ An engine that searches with beams has put them in their order by itself.
 from collections.abc import Sequence
 
 from conch_contracts.messages.generation import GenerateRequest
-from conch_llm_worker.bodies.complete_body import Choice
+from conch_llm_worker.bodies.complete_body import ChoiceBody
 
 
-def best(request: GenerateRequest, choices: Sequence[Choice]) -> Sequence[Choice]:
+def best(request: GenerateRequest, choices: Sequence[ChoiceBody]) -> Sequence[ChoiceBody]:
     """Return the `n` best choices of each prompt, the best first; all of them where no more were made."""
     if request.candidates == request.n:
         return choices
-    chosen: list[Choice] = []
+    chosen: list[ChoiceBody] = []
     for first in range(0, len(choices), request.candidates):
         candidates = choices[first : first + request.candidates]
         if request.sampling.beams is None:

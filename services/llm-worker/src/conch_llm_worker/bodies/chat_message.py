@@ -24,7 +24,7 @@ class _Call:
 
 
 @dataclass(slots=True)
-class Parts:
+class MessageParts:
     """What an answer has consisted of so far. A call that turned out to be none is content again."""
 
     content: list[str] = field(default_factory=list)

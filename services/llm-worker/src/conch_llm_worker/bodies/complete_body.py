@@ -6,20 +6,20 @@ from dataclasses import dataclass, field
 import orjson
 
 from conch_contracts.messages.generation import Api, GenerateRequest, Usage
-from conch_llm_worker.bodies.chat_message import Parts
+from conch_llm_worker.bodies.chat_message import MessageParts
 from conch_llm_worker.bodies.details import body_fields, ending, prompt_ids, prompt_logprobs, usage_fields
 from conch_llm_worker.bodies.logprobs import Json, chat_logprobs, completion_logprobs
-from conch_llm_worker.generation.from_ids import Finish, Step, TokenEntry
+from conch_llm_worker.generation.from_ids import ChoiceFinish, Step, TokenEntry
 from conch_llm_worker.text.vocabulary import Vocabulary
 
 
 @dataclass(slots=True)
-class Choice:
+class ChoiceBody:
     """One choice as it is collected."""
 
-    parts: Parts = field(default_factory=Parts)
+    parts: MessageParts = field(default_factory=MessageParts)
     entries: list[TokenEntry] = field(default_factory=list)
-    finish: Finish | None = None
+    finish: ChoiceFinish | None = None
     ids: list[int] = field(default_factory=list)
     prompt: list[TokenEntry] = field(default_factory=list)
     _likelihood: float = 0.0
@@ -40,7 +40,9 @@ class Choice:
         self._likelihood += step.likelihood
 
 
-def complete_body(request: GenerateRequest, choices: Sequence[Choice], usage: Usage, vocabulary: Vocabulary) -> bytes:
+def complete_body(
+    request: GenerateRequest, choices: Sequence[ChoiceBody], usage: Usage, vocabulary: Vocabulary
+) -> bytes:
     """Return the body of a finished answer."""
     chat = request.api is Api.CHAT
     make = _chat_choice if chat else _completion_choice
@@ -57,7 +59,7 @@ def complete_body(request: GenerateRequest, choices: Sequence[Choice], usage: Us
     return orjson.dumps(body)
 
 
-def _chat_choice(request: GenerateRequest, index: int, choice: Choice, vocabulary: Vocabulary) -> dict[str, Json]:
+def _chat_choice(request: GenerateRequest, index: int, choice: ChoiceBody, vocabulary: Vocabulary) -> dict[str, Json]:
     details = request.details
     shown: dict[str, Json] = {}
     fields: dict[str, Json] = {}
@@ -74,7 +76,9 @@ def _chat_choice(request: GenerateRequest, index: int, choice: Choice, vocabular
     }
 
 
-def _completion_choice(request: GenerateRequest, index: int, choice: Choice, vocabulary: Vocabulary) -> dict[str, Json]:
+def _completion_choice(
+    request: GenerateRequest, index: int, choice: ChoiceBody, vocabulary: Vocabulary
+) -> dict[str, Json]:
     details = request.details
     fields: dict[str, Json] = {}
     if details is not None and details.token_ids:

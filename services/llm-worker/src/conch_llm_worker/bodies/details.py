@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from conch_contracts.messages.generation import Api, Details, GenerateRequest, Usage
 from conch_contracts.records import Profile
 from conch_llm_worker.bodies.logprobs import Json, finite
-from conch_llm_worker.generation.from_ids import Finish, TokenEntry
+from conch_llm_worker.generation.from_ids import ChoiceFinish, TokenEntry
 from conch_llm_worker.text.vocabulary import Vocabulary
 
 
@@ -54,7 +54,7 @@ def prompt_logprobs(entries: Sequence[TokenEntry], vocabulary: Vocabulary) -> li
     return [_position(entry, vocabulary) for entry in entries]
 
 
-def ending(finish: Finish | None, details: Details | None) -> dict[str, Json]:
+def ending(finish: ChoiceFinish | None, details: Details | None) -> dict[str, Json]:
     """Return why a choice ended, in the words of the deployment's profile."""
     if finish is None:
         return {"finish_reason": None, "stop_reason": None}

@@ -6,7 +6,7 @@ how long each is. Searching is not drawing: the seed changes nothing, and `top_k
 
 from conch_contracts.messages.generation import SamplingParameters
 from conch_kit.errors import InvalidRequest
-from conch_kit.triton.declared_tensors import Layout
+from conch_kit.triton.declared_tensors import DeclaredTensors
 from conch_kit.triton.errors import MalformedResponse
 from conch_kit.triton.tensors import Outputs
 from conch_llm_worker.dialects.capability_check import unsupported
@@ -17,7 +17,7 @@ _MOST = "max_beam_width"
 """A parameter of TensorRT-LLM's config."""
 
 
-def check_beams(sampling: SamplingParameters, layout: Layout) -> None:
+def check_beams(sampling: SamplingParameters, layout: DeclaredTensors) -> None:
     """Raise `InvalidRequest` for a search that the model cannot make."""
     if sampling.beams is None:
         return

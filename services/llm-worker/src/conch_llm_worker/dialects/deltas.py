@@ -57,7 +57,7 @@ def split(delta: TokenDelta, most: int) -> list[TokenDelta]:
     return parts
 
 
-class Reader(Protocol):
+class DeltaReader(Protocol):
     """Reads the messages of one stream, in order."""
 
     def read(self, response: ModelInferResponse) -> TokenDelta:
@@ -65,15 +65,15 @@ class Reader(Protocol):
         ...
 
 
-class Dispatch(NamedTuple):
+class EngineCall(NamedTuple):
     """One engine call: the message to send, how its answers are read, and whether they come as a stream."""
 
     message: ModelInferRequest
-    reader: Reader
+    reader: DeltaReader
     streamed: bool
     text: bool = False
     """Whether the answers are text instead of ids."""
-    beams: tuple[Reader, ...] = ()
+    beams: tuple[DeltaReader, ...] = ()
     """One reader for each beam of a search: each finds its own in the last message, which alone counts."""
     told_words: bool = False
     """Whether the engine was told the model's own stop words, so that it ends at them by itself."""

@@ -13,12 +13,12 @@ from tritonclient.grpc.service_pb2 import ModelInferResponse
 
 from conch_contracts.messages.generation import GenerateRequest, SamplingParameters
 from conch_kit.errors import InvalidRequest
-from conch_kit.triton.declared_tensors import Layout
+from conch_kit.triton.declared_tensors import DeclaredTensors
 from conch_kit.triton.errors import MalformedResponse
 from conch_kit.triton.tensors import Outputs, add_input, is_final, new_request
 from conch_llm_worker.dialects.beams import BEAM_WIDTH, check_beams, length, row
 from conch_llm_worker.dialects.capability_check import needs_likelihoods, refuse, unsupported
-from conch_llm_worker.dialects.deltas import Dispatch, EngineEnd, Logprobs, TokenDelta
+from conch_llm_worker.dialects.deltas import EngineCall, EngineEnd, Logprobs, TokenDelta
 from conch_llm_worker.dialects.word_lists import word_list
 
 Value = int | float | bool
@@ -31,7 +31,7 @@ _UINT64 = 2**64
 class _Inputs:
     """Collects scalar inputs and refuses what the model does not declare."""
 
-    layout: Layout
+    layout: DeclaredTensors
     scalars: dict[str, Value] = field(default_factory=dict)
 
     def offer(self, name: str, value: Value | None) -> None:
@@ -48,7 +48,9 @@ class _Inputs:
         self.scalars[name] = value
 
 
-def dispatch(request: GenerateRequest, prompt: Sequence[int], sampling: SamplingParameters, layout: Layout) -> Dispatch:
+def dispatch(
+    request: GenerateRequest, prompt: Sequence[int], sampling: SamplingParameters, layout: DeclaredTensors
+) -> EngineCall:
     """Return the engine call for one choice; raise `InvalidRequest` for what the engine cannot do."""
     refuse(request, sampling)
     inputs = _Inputs(layout)
@@ -73,7 +75,7 @@ def dispatch(request: GenerateRequest, prompt: Sequence[int], sampling: Sampling
             rows = word_list(words)
             add_input(message, name, types[name], [*lead, 2, len(rows) // 2], rows)
     size, limit = len(prompt), sampling.max_tokens
-    return Dispatch(
+    return EngineCall(
         message,
         BufferReader(size, limit, decoupled=layout.decoupled),
         streamed=layout.decoupled,

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from conch_contracts.messages.generation import GenerateRequest, PreparedPrompt, SamplingParameters
-from conch_kit.triton.declared_tensors import Layout
+from conch_kit.triton.declared_tensors import DeclaredTensors
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +15,7 @@ class Order:
     prompt: PreparedPrompt
     sampling: SamplingParameters
     """Those of the request, with the choice's own seed."""
-    layout: Layout
+    layout: DeclaredTensors
     decode: Callable[[Sequence[int]], str]
     """Returns the text of ids."""
 

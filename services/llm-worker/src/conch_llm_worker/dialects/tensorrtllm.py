@@ -15,12 +15,12 @@ from conch_contracts.dialects import tensorrtllm as wire
 from conch_contracts.messages.generation import SamplingParameters
 from conch_contracts.records import Dialect, TextOutput
 from conch_kit.errors import InvalidRequest
-from conch_kit.triton.declared_tensors import Inputs, Layout
+from conch_kit.triton.declared_tensors import DeclaredTensors, Inputs
 from conch_kit.triton.errors import MalformedResponse
 from conch_kit.triton.tensors import Outputs, Value, is_final, new_request
 from conch_llm_worker.dialects.beams import BEAM_WIDTH, check_beams, length, row
 from conch_llm_worker.dialects.capability_check import grammar_param, needs_likelihoods, refuse, unsupported
-from conch_llm_worker.dialects.deltas import Dispatch, EngineEnd, Logprobs, Reader, TokenDelta
+from conch_llm_worker.dialects.deltas import DeltaReader, EngineCall, EngineEnd, Logprobs, TokenDelta
 from conch_llm_worker.dialects.foreign_grammars import Guide, tensorrtllm_guide
 from conch_llm_worker.dialects.logit_bias import whole_bias
 from conch_llm_worker.dialects.order import Order
@@ -31,7 +31,7 @@ _UINT64 = 2**64
 _ON = ("true", "1")
 
 
-def dispatch(order: Order) -> Dispatch:
+def dispatch(order: Order) -> EngineCall:
     """Return the engine call for one choice; raise `InvalidRequest` for what the engine cannot do."""
     request, layout, limit = order.request, order.layout, order.sampling.max_tokens
     refuse(request, order.sampling)
@@ -46,11 +46,11 @@ def dispatch(order: Order) -> Dispatch:
     inputs.offer(wire.STREAMING, value=streamed)
     excluded = inputs.offer(wire.EXCLUDE_INPUT, value=True) or _setting(layout, wire.EXCLUDE_INPUT[0]) in _ON
     repeated = not streamed and not excluded  # a stream never begins with the prompt
-    beams: tuple[Reader, ...] = ()
+    beams: tuple[DeltaReader, ...] = ()
     if wire.INPUT_IDS in layout.datatypes:
         told = _send_ids(inputs, order)
         known, width = order.prompt.ids if repeated else (), order.sampling.beams or 0
-        reader: Reader = IdsReader(known, limit, streamed=streamed)
+        reader: DeltaReader = IdsReader(known, limit, streamed=streamed)
         beams = tuple(IdsReader(known, limit, streamed=False, beam=beam) for beam in range(width))
     else:
         told = False
@@ -58,7 +58,7 @@ def dispatch(order: Order) -> Dispatch:
         reader = TextReader(texts_of(_text_output(order), order.prompt.text if repeated else ""))
     inputs.check_required(Dialect.TENSORRTLLM)
     text = wire.INPUT_IDS not in layout.datatypes
-    return Dispatch(message, reader, layout.decoupled, text=text, beams=beams, told_words=told)
+    return EngineCall(message, reader, layout.decoupled, text=text, beams=beams, told_words=told)
 
 
 def _send_sampling(inputs: Inputs, order: Order) -> None:
@@ -159,7 +159,7 @@ def _send_ids(inputs: Inputs, order: Order) -> bool:
     return _send_words(inputs, wire.STOP_IDS, (*backend.stop_words, *((id_,) for id_ in others)), layout)
 
 
-def _send_words(inputs: Inputs, name: str, words: Sequence[Sequence[int]], layout: Layout) -> bool:
+def _send_words(inputs: Inputs, name: str, words: Sequence[Sequence[int]], layout: DeclaredTensors) -> bool:
     """Send a list of words where the model takes one."""
     rows = word_list(words)
     if name in layout.datatypes and rows:
@@ -198,7 +198,7 @@ def _send_text(inputs: Inputs, order: Order) -> None:
         inputs.offer((name,), value=True)
 
 
-def _disable_end(inputs: Inputs, layout: Layout) -> None:
+def _disable_end(inputs: Inputs, layout: DeclaredTensors) -> None:
     if not layout.is_signed(wire.END_ID):
         raise unsupported("ignore_eos")
     inputs.offer((wire.END_ID,), -1)
@@ -213,7 +213,7 @@ def _text_output(order: Order) -> TextOutput:
     return order.request.target.text_output or (TextOutput.CUMULATIVE if whole else TextOutput.DELTA)
 
 
-def _setting(layout: Layout, name: str) -> str:
+def _setting(layout: DeclaredTensors, name: str) -> str:
     return layout.settings.get(name, "").lower()
 
 

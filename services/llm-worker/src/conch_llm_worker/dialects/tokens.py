@@ -10,7 +10,7 @@ from conch_contracts.messages.generation import GenerateRequest, SamplingParamet
 from conch_kit.triton.errors import MalformedResponse
 from conch_kit.triton.tensors import Outputs, add_input, new_request
 from conch_llm_worker.dialects.capability_check import refuse
-from conch_llm_worker.dialects.deltas import Dispatch, EngineEnd, Logprobs, TokenDelta
+from conch_llm_worker.dialects.deltas import EngineCall, EngineEnd, Logprobs, TokenDelta
 
 T = TypeVar("T")
 
@@ -21,13 +21,13 @@ _ENDS = {
 }
 
 
-def dispatch(request: GenerateRequest, prompt: Sequence[int], sampling: SamplingParameters) -> Dispatch:
+def dispatch(request: GenerateRequest, prompt: Sequence[int], sampling: SamplingParameters) -> EngineCall:
     """Return the engine call for one choice; raise `InvalidRequest` for what the engine cannot do."""
     refuse(request, sampling)
     message = new_request(request.target.model, request.request_id)
     add_input(message, wire.INPUT_IDS, "INT32", [len(prompt)], prompt)
     add_input(message, wire.PARAMETERS, "BYTES", [1], [sampling.model_dump_json(exclude_defaults=True).encode()])
-    return Dispatch(message, TokensReader(), streamed=True)
+    return EngineCall(message, TokensReader(), streamed=True)
 
 
 class TokensReader:

@@ -18,7 +18,7 @@ from conch_kit.triton.declared_tensors import Inputs
 from conch_kit.triton.errors import MalformedResponse
 from conch_kit.triton.tensors import Outputs, is_final, new_request
 from conch_llm_worker.dialects.capability_check import refuse, unsupported
-from conch_llm_worker.dialects.deltas import Dispatch, Logprobs, TokenDelta
+from conch_llm_worker.dialects.deltas import EngineCall, Logprobs, TokenDelta
 from conch_llm_worker.dialects.foreign_grammars import vllm_guidance
 from conch_llm_worker.dialects.order import Order
 from conch_llm_worker.dialects.text_messages import TextReader, read_end, refuse_ids, single_text, texts_of
@@ -38,7 +38,7 @@ _DEFAULTS: Mapping[str, object] = {
 """What vLLM does when it is told nothing, by the names that these have here and there."""
 
 
-def dispatch(order: Order) -> Dispatch:
+def dispatch(order: Order) -> EngineCall:
     """Return the engine call for one choice; raise `InvalidRequest` for what the engine cannot do."""
     request, prompt, layout = order.request, order.prompt, order.layout
     refuse(request, order.sampling)
@@ -58,8 +58,8 @@ def dispatch(order: Order) -> Dispatch:
         raise unsupported("logprobs" if request.logprobs else "best_of")
     inputs.check_required(Dialect.VLLM)
     if likely:
-        return Dispatch(message, LogprobsReader(order.sampling.logprobs or 0), streamed=True)
-    return Dispatch(message, _text_reader(order), streamed=True, text=True)
+        return EngineCall(message, LogprobsReader(order.sampling.logprobs or 0), streamed=True)
+    return EngineCall(message, _text_reader(order), streamed=True, text=True)
 
 
 def _text_reader(order: Order) -> TextReader:

@@ -18,9 +18,9 @@ from conch_contracts.names import EngineAddress
 from conch_contracts.records import Dialect
 from conch_kit.errors import InvalidRequest, UpstreamError
 from conch_kit.tracing import Span, Tracer
-from conch_kit.triton.declared_tensors import Layout, read_layout
+from conch_kit.triton.declared_tensors import DeclaredTensors, read_declared_tensors
 from conch_llm_worker.dialects import fastertransformer, tensorrtllm, tokens, vllm
-from conch_llm_worker.dialects.deltas import Dispatch
+from conch_llm_worker.dialects.deltas import EngineCall
 from conch_llm_worker.dialects.order import Order
 from conch_llm_worker.parsing.answer_reader import marks_of
 from conch_llm_worker.text.vocabulary import Vocabulary
@@ -46,7 +46,7 @@ class Responses(Protocol):
         ...
 
 
-class Triton(Protocol):
+class StreamingTriton(Protocol):
     """What this module needs of a Triton client."""
 
     def stream(
@@ -75,14 +75,14 @@ class Triton(Protocol):
 class EngineCalls:
     """Prepares and makes the engine calls of requests."""
 
-    def __init__(self, triton: Triton, random_seed: Callable[[], int], tracer: Tracer) -> None:
+    def __init__(self, triton: StreamingTriton, random_seed: Callable[[], int], tracer: Tracer) -> None:
         self._triton = triton
         self._random_seed = random_seed
         self._tracer = tracer
-        self._layouts: dict[tuple[EngineAddress, str], Layout] = {}
+        self._layouts: dict[tuple[EngineAddress, str], DeclaredTensors] = {}
         self._unused: set[tuple[EngineAddress, str, str]] = set()
 
-    async def prepare(self, request: GenerateRequest, index: int, vocabulary: Vocabulary) -> Dispatch:
+    async def prepare(self, request: GenerateRequest, index: int, vocabulary: Vocabulary) -> EngineCall:
         """Return the call for one choice; raise `InvalidRequest` for what its dialect cannot express.
 
         What only the model's defaults ask for is left out instead.
@@ -111,7 +111,7 @@ class EngineCalls:
 
     async def _dispatch(
         self, request: GenerateRequest, prompt: PreparedPrompt, sampling: SamplingParameters, vocabulary: Vocabulary
-    ) -> Dispatch:
+    ) -> EngineCall:
         match request.target.dialect:
             case Dialect.TOKENS:
                 return tokens.dispatch(request, prompt.ids, sampling)
@@ -125,7 +125,7 @@ class EngineCalls:
             case Dialect.ENCODER:
                 raise UpstreamError("This worker does not speak the encoder dialect.")
 
-    def responses(self, request: GenerateRequest, call: Dispatch) -> Responses:
+    def responses(self, request: GenerateRequest, call: EngineCall) -> Responses:
         """Make the call and return the engine's messages; closing them cancels it."""
         address, timeout_s = request.target.grpc, request.timeout_s
         if not call.streamed:
@@ -158,11 +158,11 @@ class EngineCalls:
         keep = not request.skip_special_tokens or vocabulary.skips_any(marks)
         return Order(request, prompt, sampling, await self._layout(request), vocabulary.text, keep_special_tokens=keep)
 
-    async def _layout(self, request: GenerateRequest) -> Layout:
+    async def _layout(self, request: GenerateRequest) -> DeclaredTensors:
         key = (request.target.grpc, request.target.model)
         known = self._layouts.get(key)
         if known is None:
-            known = self._layouts[key] = read_layout(await self._triton.model_config(*key))
+            known = self._layouts[key] = read_declared_tensors(await self._triton.model_config(*key))
         return known
 
 

@@ -7,13 +7,13 @@ this one never began, or was lost before the client had a byte.
 from conch_contracts.dialects.tokens import INVALID_PREFIX
 from conch_kit.errors import InvalidRequest, ServiceError, Unavailable, UpstreamError, UpstreamTimeout
 from conch_kit.triton.errors import EngineError, EngineLost, EngineRejected, EngineTimeout, EngineUnavailable
-from conch_llm_worker.engine.refusals import UNNAMED, Names, refusal_of
+from conch_llm_worker.engine.refusals import UNNAMED, ParameterNames, refusal_of
 
 _GRAMMAR = "grammar"
 _QUEUE_TIMEOUT = "Request timeout expired"
 
 
-def service_error(fault: EngineError, *, begun: bool, names: Names = UNNAMED) -> ServiceError:
+def service_error(fault: EngineError, *, begun: bool, names: ParameterNames = UNNAMED) -> ServiceError:
     """Return the API error of a fault; `begun` tells whether the client already has part of the answer.
 
     Then the engine did not refuse this request: a grammar that it cannot compile ends the others too.

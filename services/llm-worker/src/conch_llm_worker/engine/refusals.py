@@ -9,7 +9,7 @@ from typing import NamedTuple
 from conch_kit.errors import InvalidRequest
 
 
-class Names(NamedTuple):
+class ParameterNames(NamedTuple):
     """What the client calls parts of its request."""
 
     prompt: str = "prompt"
@@ -17,7 +17,7 @@ class Names(NamedTuple):
     """None: it asked for no form of the answer."""
 
 
-UNNAMED = Names()
+UNNAMED = ParameterNames()
 
 _UNKEPT = re.compile(
     # vLLM, in `vllm.v1.structured_output`
@@ -41,7 +41,7 @@ _LONG_REQUEST = re.compile(r"Request sequence length is potentially greater than
 _MANY_BEAMS = re.compile(r"Requested beam width (\d+) is larger than configured max beam width (\d+)")
 
 
-def refusal_of(message: str, names: Names) -> InvalidRequest | None:
+def refusal_of(message: str, names: ParameterNames) -> InvalidRequest | None:
     """Return what an engine's refusal means for the client; None where it is the engine's own fault."""
     if names.grammar is not None and _UNKEPT.search(message):
         return _wrong(names.grammar, "the model's engine cannot keep an answer to it")

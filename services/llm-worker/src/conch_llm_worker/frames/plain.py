@@ -19,7 +19,7 @@ from conch_llm_worker.bodies.logprobs import chat_logprobs, completion_logprobs
 from conch_llm_worker.frames.chat_delta import delta_of
 from conch_llm_worker.frames.detailed import DetailedFrames
 from conch_llm_worker.frames.stream_endings import ChunkEnds
-from conch_llm_worker.generation.from_ids import Finish, Step, TokenEntry
+from conch_llm_worker.generation.from_ids import ChoiceFinish, Step, TokenEntry
 from conch_llm_worker.responses.stream_frames import ResponseFrames
 from conch_llm_worker.text.vocabulary import Vocabulary
 
@@ -167,7 +167,7 @@ def _tail(request: GenerateRequest) -> bytes:
     return b',"usage":null}\n\n' if request.include_usage else b"}\n\n"
 
 
-def _finish(finish: Finish) -> bytes:
+def _finish(finish: ChoiceFinish) -> bytes:
     return orjson.dumps({"finish_reason": finish.reason, "stop_reason": finish.stop_reason})[1:-1]
 
 

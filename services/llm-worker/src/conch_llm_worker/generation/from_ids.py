@@ -20,7 +20,7 @@ from conch_llm_worker.text.stop_strings import StopScanner
 from conch_llm_worker.text.vocabulary import Vocabulary
 
 
-class Finish(NamedTuple):
+class ChoiceFinish(NamedTuple):
     """Why a choice ended, as the API says it."""
 
     reason: str
@@ -46,7 +46,7 @@ class Step(NamedTuple):
 
     text: str
     entries: Sequence[TokenEntry] = ()
-    finish: Finish | None = None
+    finish: ChoiceFinish | None = None
     events: Sequence[Event] = ()
     """What comes before the text, in an answer that is taken apart."""
     ids: Sequence[int] = ()
@@ -109,7 +109,7 @@ class Generation:
 
     def __init__(self, rules: Rules, vocabulary: Vocabulary, echoed: PreparedPrompt | None = None) -> None:
         self.completion_tokens = 0
-        self.finish: Finish | None = None
+        self.finish: ChoiceFinish | None = None
         self._rules = rules
         self._echoed = echoed
         self._vocabulary = vocabulary
@@ -170,20 +170,20 @@ class Generation:
             offset += len(detokenizer.feed((token_id,)))
         return Step(self._echoed.text, entries)
 
-    def _cut(self, ids: Sequence[int]) -> tuple[Sequence[int], Finish | None]:
+    def _cut(self, ids: Sequence[int]) -> tuple[Sequence[int], ChoiceFinish | None]:
         """Return the ids that make text, and the finish that the ids themselves bring."""
         rules, made = self._rules, self.completion_tokens
         if not rules.ending_ids.isdisjoint(ids):
             for at, token_id in enumerate(ids):
                 if token_id in rules.ending_ids and rules.min_tokens < made + at + 1 <= rules.max_tokens:
-                    return ids[:at], Finish("stop", None if token_id in rules.eos_ids else token_id)
+                    return ids[:at], ChoiceFinish("stop", None if token_id in rules.eos_ids else token_id)
         if made + len(ids) >= rules.max_tokens:
-            return ids[: rules.max_tokens - made], Finish("length")
+            return ids[: rules.max_tokens - made], ChoiceFinish("length")
         return ids, None
 
     def _feed_one_by_one(
-        self, ids: Sequence[int], logprobs: Logprobs | None, finish: Finish | None
-    ) -> tuple[str, Finish | None]:
+        self, ids: Sequence[int], logprobs: Logprobs | None, finish: ChoiceFinish | None
+    ) -> tuple[str, ChoiceFinish | None]:
         scanner, min_tokens, parts = self._scanner, self._rules.min_tokens, []
         if self._rules.logprobs and ids and logprobs is None:
             raise MalformedResponse("The engine gave no log probabilities.")
@@ -199,24 +199,24 @@ class Generation:
             scan = scanner.feed(piece)
             parts.append(scan.text)
             if scan.stop is not None:
-                return "".join(parts), Finish("stop", scan.stop)
+                return "".join(parts), ChoiceFinish("stop", scan.stop)
         return "".join(parts), finish
 
-    def _flush(self, finish: Finish) -> tuple[str, Finish]:
+    def _flush(self, finish: ChoiceFinish) -> tuple[str, ChoiceFinish]:
         """Return what was held back; it may complete a stop string."""
         rest = self._detokenizer.finish()
         if self._scanner is None:
             return rest, finish
         scan = self._scanner.feed(rest)
         if scan.stop is not None:
-            return scan.text, Finish("stop", scan.stop)
+            return scan.text, ChoiceFinish("stop", scan.stop)
         return scan.text + self._scanner.flush(), finish
 
-    def _stopped(self, finish: Finish) -> bool:
+    def _stopped(self, finish: ChoiceFinish) -> bool:
         """Tell whether a stop string ended the choice, so that nothing held back may follow."""
         return isinstance(finish.stop_reason, str)
 
-    def _step(self, text: str, finish: Finish | None) -> Step:
+    def _step(self, text: str, finish: ChoiceFinish | None) -> Step:
         self.finish = finish
         if not self._rules.logprobs:
             return Step(text, (), finish)
@@ -238,14 +238,14 @@ def prompt_entries(ids: Sequence[int], found: Logprobs | None, alternatives: int
     return [entry._replace(top_ids=entry.top_ids[:alternatives], top=entry.top[:alternatives]) for entry in entries]
 
 
-def _engine_finish(delta: TokenDelta, rules: Rules) -> Finish:
+def _engine_finish(delta: TokenDelta, rules: Rules) -> ChoiceFinish:
     """Say in the API's words why the engine ended a choice that nothing of ours has ended."""
     match delta.end:
         case EngineEnd.LENGTH:
-            return Finish("length")
+            return ChoiceFinish("length")
         case EngineEnd.STOP | EngineEnd.UNKNOWN:
             stop = delta.stop_token_id
-            return Finish("stop", None if stop is None or stop in rules.eos_ids else stop)
+            return ChoiceFinish("stop", None if stop is None or stop in rules.eos_ids else stop)
         case _:
             raise MalformedResponse("The engine gave the request up without being asked to.")
 

@@ -7,7 +7,7 @@ own numbers where it says them, else by the model's tokenizer, which is off by t
 from conch_contracts.messages.generation import GenerateRequest, PreparedPrompt
 from conch_kit.triton.errors import MalformedResponse
 from conch_llm_worker.dialects.deltas import EngineEnd, Logprobs, TokenDelta
-from conch_llm_worker.generation.from_ids import Finish, Rules, Step
+from conch_llm_worker.generation.from_ids import ChoiceFinish, Rules, Step
 from conch_llm_worker.text.stop_strings import StopScanner
 from conch_llm_worker.text.vocabulary import Vocabulary
 
@@ -48,7 +48,7 @@ class TextGeneration:
     def __init__(
         self, request: GenerateRequest, rules: Rules, vocabulary: Vocabulary, echoed: PreparedPrompt | None = None
     ) -> None:
-        self.finish: Finish | None = None
+        self.finish: ChoiceFinish | None = None
         single = (vocabulary.text(word) for word in request.backend.stop_words if len(word) == 1)
         stops = (*rules.stop, *filter(None, single))
         self._rules = rules
@@ -75,7 +75,7 @@ class TextGeneration:
         if self._scanner is not None and watched:
             scan = self._scanner.feed(watched)
             watched = scan.text
-            finish = None if scan.stop is None else Finish("stop", scan.stop)
+            finish = None if scan.stop is None else ChoiceFinish("stop", scan.stop)
         text = free + watched
         if finish is None and delta.end is not None:
             finish = self._engine_finish(delta.end)
@@ -108,13 +108,13 @@ class TextGeneration:
         cut = borders[missing - 1]
         return delta.text[:cut], delta.text[cut:]
 
-    def _engine_finish(self, end: EngineEnd) -> Finish:
+    def _engine_finish(self, end: EngineEnd) -> ChoiceFinish:
         match end:
             case EngineEnd.LENGTH:
-                return Finish("length")
+                return ChoiceFinish("length")
             case EngineEnd.STOP:
-                return Finish("stop")
+                return ChoiceFinish("stop")
             case EngineEnd.UNKNOWN:
-                return Finish("length" if self.completion_tokens >= self._rules.max_tokens else "stop")
+                return ChoiceFinish("length" if self.completion_tokens >= self._rules.max_tokens else "stop")
             case EngineEnd.CANCELLED:
                 raise MalformedResponse("The engine gave the request up without being asked to.")

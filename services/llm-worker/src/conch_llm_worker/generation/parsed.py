@@ -11,7 +11,7 @@ from typing import Protocol
 
 from conch_contracts.messages.answer_form import Parsing
 from conch_llm_worker.dialects.deltas import TokenDelta, split
-from conch_llm_worker.generation.from_ids import Finish, Generation, Step, TokenEntry
+from conch_llm_worker.generation.from_ids import ChoiceFinish, Generation, Step, TokenEntry
 from conch_llm_worker.generation.from_text import TextGeneration, TokenCount
 from conch_llm_worker.parsing.answer_parts import Content, Event, append
 from conch_llm_worker.parsing.answer_reader import AnswerReader
@@ -35,7 +35,7 @@ class Making(Protocol):
         ...
 
 
-class Reading:
+class ParsedGeneration:
     """One choice in the making, and the reader of its text."""
 
     def __init__(
@@ -51,7 +51,7 @@ class Reading:
     @classmethod
     def of(
         cls, generation: Generation | TextGeneration, parsing: Parsing, vocabulary: Vocabulary, *, tally: bool = False
-    ) -> "Reading":
+    ) -> "ParsedGeneration":
         """Return what reads the answer of an engine of either kind; with `tally`, each step tells of the thinking."""
         heard = TokenCount(vocabulary) if isinstance(generation, TextGeneration) else None
         reader = AnswerReader(parsing, call_ids(parsing), None if heard is None else heard.add)
@@ -114,7 +114,7 @@ class Reading:
             return [*events, *reader.finish(cut=cut)]
         return events
 
-    def _as_read(self, finish: Finish) -> Finish:
+    def _as_read(self, finish: ChoiceFinish) -> ChoiceFinish:
         if finish.reason == "stop" and self._reader.calls and not self._reader.incomplete:
-            return Finish(TOOL_CALLS, finish.stop_reason)
+            return ChoiceFinish(TOOL_CALLS, finish.stop_reason)
         return finish

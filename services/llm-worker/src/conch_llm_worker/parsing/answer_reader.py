@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from conch_contracts.messages.answer_form import THINKING_MARKS, Parsing
 from conch_llm_worker.parsing.answer_parts import Content, Event, Reasoning
 from conch_llm_worker.parsing.reasoning import reasoning
-from conch_llm_worker.parsing.text_buffer import Steps, Tape
+from conch_llm_worker.parsing.text_buffer import Steps, TextBuffer
 from conch_llm_worker.parsing.tool_call_families import FAMILIES, SPECIAL_MARKS
 
 
@@ -22,7 +22,7 @@ class AnswerReader:
         self._heard = heard
         self._demanded = calls is not None and calls.demanded
         self._hidden = thinking is not None and not thinking.show
-        self._tape = Tape(new_id, several=calls is None or calls.several)
+        self._tape = TextBuffer(new_id, several=calls is None or calls.several)
         self._steps: Steps[None] | None = self._read(parsing)
         self._go_on()
 

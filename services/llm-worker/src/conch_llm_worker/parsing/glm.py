@@ -18,7 +18,7 @@ from conch_llm_worker.parsing.tagged_values import Tags, tagged_value
 from conch_llm_worker.parsing.text_buffer import (
     NoCall,
     Steps,
-    Tape,
+    TextBuffer,
     attempt,
     expect,
     skip_space,
@@ -38,13 +38,13 @@ MARKS = frozenset(
 )
 
 
-def glm(tape: Tape, calls: Calls) -> Steps[None]:
+def glm(tape: TextBuffer, calls: Calls) -> Steps[None]:
     """Read calls in tags."""
     while (yield from text_until(tape, _CALLS)) is not None:
         yield from attempt(tape, _call(tape, calls))
 
 
-def _call(tape: Tape, calls: Calls) -> Steps[None]:
+def _call(tape: TextBuffer, calls: Calls) -> Steps[None]:
     name, mark = yield from until_any(tape, _BEHIND_NAME)
     name = name.strip()
     if _NAME.fullmatch(name) is None:

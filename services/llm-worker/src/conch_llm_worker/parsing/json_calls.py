@@ -9,7 +9,7 @@ from collections.abc import Callable, Container
 
 import orjson
 
-from conch_llm_worker.parsing.text_buffer import NoCall, Steps, Tape, attempt, expect, skip_space
+from conch_llm_worker.parsing.text_buffer import NoCall, Steps, TextBuffer, attempt, expect, skip_space
 
 _ARGUMENTS = ("arguments", "parameters")
 _STRUCTURE = re.compile(r"""["{}\[\]]|[^\s\w:,.+-]""")
@@ -21,7 +21,7 @@ _MAX_SCALAR = 64
 Emit = Callable[[str], object]
 
 
-def call_object(tape: Tape, names: Container[str] | None = None) -> Steps[None]:
+def call_object(tape: TextBuffer, names: Container[str] | None = None) -> Steps[None]:
     """Read `{"name": …, "arguments": {…}}`; with `names`, only a call of one of these that has arguments is one."""
     name: str | None = None
     held: list[str] | None = None
@@ -55,7 +55,7 @@ def call_object(tape: Tape, names: Container[str] | None = None) -> Steps[None]:
     tape.end_call()
 
 
-def call_list(tape: Tape, names: Container[str] | None = None) -> Steps[None]:
+def call_list(tape: TextBuffer, names: Container[str] | None = None) -> Steps[None]:
     """Read a JSON list of calls; raises NoCall at the first that is none."""
     yield from expect(tape, "[")
     while (yield from skip_space(tape)) == "{":
@@ -66,7 +66,7 @@ def call_list(tape: Tape, names: Container[str] | None = None) -> Steps[None]:
     tape.forget_raw()
 
 
-def bare_arguments(tape: Tape, name: str, call_id: str | None = None) -> Steps[None]:
+def bare_arguments(tape: TextBuffer, name: str, call_id: str | None = None) -> Steps[None]:
     """Read the arguments of a call whose name is known, and maybe its id."""
     if (yield from skip_space(tape)) != "{":
         raise NoCall
@@ -75,7 +75,7 @@ def bare_arguments(tape: Tape, name: str, call_id: str | None = None) -> Steps[N
     tape.end_call()
 
 
-def value(tape: Tape, emit: Emit) -> Steps[None]:
+def value(tape: TextBuffer, emit: Emit) -> Steps[None]:
     """Read one JSON value and pass it on as it comes."""
     first = yield from skip_space(tape)
     if first in "{[":
@@ -86,7 +86,7 @@ def value(tape: Tape, emit: Emit) -> Steps[None]:
         emit((yield from scalar(tape)))
 
 
-def scalar(tape: Tape) -> Steps[str]:
+def scalar(tape: TextBuffer) -> Steps[str]:
     """Read a number or a word; what follows it decides that it is over."""
     while True:
         match = _SCALAR.match(tape.text)
@@ -103,7 +103,7 @@ def scalar(tape: Tape) -> Steps[str]:
     return tape.take(end)
 
 
-def objects(tape: Tape, separator: re.Pattern[str], names: Container[str] | None) -> Steps[None]:
+def objects(tape: TextBuffer, separator: re.Pattern[str], names: Container[str] | None) -> Steps[None]:
     """Read calls one behind the other, as far as there are any."""
     while (yield from attempt(tape, call_object(tape, names))):
         reach = yield from _separator(tape, separator)
@@ -112,7 +112,7 @@ def objects(tape: Tape, separator: re.Pattern[str], names: Container[str] | None
         tape.drop(reach)
 
 
-def _separator(tape: Tape, pattern: re.Pattern[str]) -> Steps[int]:
+def _separator(tape: TextBuffer, pattern: re.Pattern[str]) -> Steps[int]:
     """Return how far the separator before another object reaches; 0 when none follows."""
     while True:
         match = pattern.match(tape.text)
@@ -124,7 +124,7 @@ def _separator(tape: Tape, pattern: re.Pattern[str]) -> Steps[int]:
         yield
 
 
-def _key(tape: Tape) -> Steps[str | None]:
+def _key(tape: TextBuffer) -> Steps[str | None]:
     """Read a key and its colon; None at the end of the object."""
     first = yield from skip_space(tape)
     if first == "}":
@@ -136,7 +136,7 @@ def _key(tape: Tape) -> Steps[str | None]:
     return key
 
 
-def _text(tape: Tape) -> Steps[str]:
+def _text(tape: TextBuffer) -> Steps[str]:
     """Read a whole JSON string."""
     if (yield from skip_space(tape)) != '"':
         raise NoCall
@@ -165,7 +165,7 @@ def _after_string(text: str, at: int) -> int:
     return -len(text)
 
 
-def _nested(tape: Tape, emit: Emit) -> Steps[None]:
+def _nested(tape: TextBuffer, emit: Emit) -> Steps[None]:
     """Read an object or a list."""
     depth, quoted = 0, False
     while True:
@@ -202,7 +202,7 @@ def _nested(tape: Tape, emit: Emit) -> Steps[None]:
         yield
 
 
-def _arguments(tape: Tape, emit: Emit) -> Steps[None]:
+def _arguments(tape: TextBuffer, emit: Emit) -> Steps[None]:
     """Read arguments: an object, a JSON text that holds one, or null for none."""
     first = yield from skip_space(tape)
     if first == "{":

@@ -11,7 +11,7 @@ import re
 from conch_contracts import tool_call_marks as marks
 from conch_contracts.messages.answer_form import Calls
 from conch_llm_worker.parsing.json_calls import bare_arguments
-from conch_llm_worker.parsing.text_buffer import NoCall, Steps, Tape, attempt, text_until, until, word_ahead
+from conch_llm_worker.parsing.text_buffer import NoCall, Steps, TextBuffer, attempt, text_until, until, word_ahead
 from conch_llm_worker.text.partial_words import Words
 
 _WORDS = Words((marks.KIMI_CALL, marks.KIMI_CALL_END, marks.KIMI_CALLS, marks.KIMI_CALLS_END))
@@ -20,7 +20,7 @@ _ID = re.compile(r"(?:functions\.)?([\w.-]+):\d+")
 MARKS = frozenset({*_WORDS.words, marks.KIMI_ARGUMENTS})
 
 
-def kimi_k2(tape: Tape, _: Calls) -> Steps[None]:
+def kimi_k2(tape: TextBuffer, _: Calls) -> Steps[None]:
     """Read calls between Kimi's tokens; those that only surround calls are left out."""
     while (mark := (yield from text_until(tape, _WORDS))) is not None:
         if mark == marks.KIMI_CALL:
@@ -29,7 +29,7 @@ def kimi_k2(tape: Tape, _: Calls) -> Steps[None]:
             tape.forget_raw()
 
 
-def _call(tape: Tape) -> Steps[None]:
+def _call(tape: TextBuffer) -> Steps[None]:
     call_id = (yield from until(tape, marks.KIMI_ARGUMENTS)).strip()
     match = _ID.fullmatch(call_id)
     if match is None:

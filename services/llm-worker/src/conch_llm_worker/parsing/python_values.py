@@ -8,7 +8,7 @@ import orjson
 
 from conch_llm_worker.parsing.json_calls import Emit, scalar
 from conch_llm_worker.parsing.tagged_values import PYTHON_WORDS, escaped
-from conch_llm_worker.parsing.text_buffer import NoCall, Steps, Tape, expect, skip_space
+from conch_llm_worker.parsing.text_buffer import NoCall, Steps, TextBuffer, expect, skip_space
 
 _MAX_DEPTH = 32
 _ESCAPES: Mapping[str, str] = MappingProxyType(
@@ -21,7 +21,7 @@ _STOPS: Mapping[str, re.Pattern[str]] = MappingProxyType({"'": re.compile(r"['\\
 _CLOSING: Mapping[str, str] = MappingProxyType({"[": "]", "(": ")", "{": "}"})
 
 
-def python_value(tape: Tape, emit: Emit, depth: int = 0) -> Steps[None]:
+def python_value(tape: TextBuffer, emit: Emit, depth: int = 0) -> Steps[None]:
     """Read one value; raises NoCall for what JSON has no word for."""
     first = yield from skip_space(tape)
     if depth > _MAX_DEPTH:
@@ -34,7 +34,7 @@ def python_value(tape: Tape, emit: Emit, depth: int = 0) -> Steps[None]:
         yield from _word(tape, emit)
 
 
-def _nested(tape: Tape, emit: Emit, depth: int) -> Steps[None]:
+def _nested(tape: TextBuffer, emit: Emit, depth: int) -> Steps[None]:
     """Read a list, a tuple or a dictionary."""
     opening = tape.take(1)
     closing, keyed = _CLOSING[opening], opening == "{"
@@ -59,7 +59,7 @@ def _nested(tape: Tape, emit: Emit, depth: int) -> Steps[None]:
     emit("}" if keyed else "]")
 
 
-def _string(tape: Tape, emit: Emit) -> Steps[None]:
+def _string(tape: TextBuffer, emit: Emit) -> Steps[None]:
     quote = tape.take(1)
     emit('"')
     while True:
@@ -78,7 +78,7 @@ def _string(tape: Tape, emit: Emit) -> Steps[None]:
     emit('"')
 
 
-def _escape(tape: Tape, emit: Emit) -> Steps[None]:
+def _escape(tape: TextBuffer, emit: Emit) -> Steps[None]:
     """Read a backslash and what it stands for; before any other character it stands for itself."""
     yield from _at_least(tape, 2)
     kind = tape.text[1]
@@ -91,7 +91,7 @@ def _escape(tape: Tape, emit: Emit) -> Steps[None]:
     emit(_character(tape.take(2 + digits)[2:]))
 
 
-def _at_least(tape: Tape, count: int) -> Steps[None]:
+def _at_least(tape: TextBuffer, count: int) -> Steps[None]:
     while len(tape.text) < count:
         if tape.ended:
             raise NoCall
@@ -107,7 +107,7 @@ def _character(digits: str) -> str:
         raise NoCall from None
 
 
-def _word(tape: Tape, emit: Emit) -> Steps[None]:
+def _word(tape: TextBuffer, emit: Emit) -> Steps[None]:
     """Read a number or a word, Python's or JSON's."""
     word = yield from scalar(tape)
     value = PYTHON_WORDS.get(word, word)

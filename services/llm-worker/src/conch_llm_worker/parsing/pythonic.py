@@ -15,7 +15,7 @@ from conch_llm_worker.parsing.python_values import python_value
 from conch_llm_worker.parsing.text_buffer import (
     NoCall,
     Steps,
-    Tape,
+    TextBuffer,
     attempt,
     expect,
     next_visible,
@@ -30,14 +30,14 @@ _PARAMETER = re.compile(r"[^\W\d]\w*")
 MARKS = frozenset({marks.PYTHON_START, marks.PYTHON_END})
 
 
-def pythonic(tape: Tape, calls: Calls) -> Steps[None]:
+def pythonic(tape: TextBuffer, calls: Calls) -> Steps[None]:
     """Read a list of calls at the beginning of the answer."""
     if (yield from next_visible(tape)) in ("[", "<"):
         yield from attempt(tape, _calls(tape, calls))
     yield from rest(tape)
 
 
-def _calls(tape: Tape, calls: Calls) -> Steps[None]:
+def _calls(tape: TextBuffer, calls: Calls) -> Steps[None]:
     if (yield from skip_space(tape)) == "<":
         yield from expect(tape, marks.PYTHON_START)
         yield from skip_space(tape)
@@ -52,7 +52,7 @@ def _calls(tape: Tape, calls: Calls) -> Steps[None]:
     tape.drop((yield from word_ahead(tape, marks.PYTHON_END)))
 
 
-def _call(tape: Tape, calls: Calls) -> Steps[None]:
+def _call(tape: TextBuffer, calls: Calls) -> Steps[None]:
     name = (yield from until(tape, "(")).strip()
     if name not in calls.names:
         raise NoCall

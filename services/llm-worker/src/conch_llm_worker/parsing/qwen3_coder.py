@@ -19,7 +19,7 @@ from conch_llm_worker.parsing.tagged_values import Tags, tagged_value
 from conch_llm_worker.parsing.text_buffer import (
     NoCall,
     Steps,
-    Tape,
+    TextBuffer,
     attempt,
     expect,
     skip_space,
@@ -33,13 +33,13 @@ _MARKS = Words((marks.TOOL_CALL, marks.FUNCTION))
 _VALUES = Tags(Words((marks.PARAMETER_END, marks.FUNCTION_END)), marks.PARAMETER_END, padded=True)
 
 
-def qwen3_coder(tape: Tape, calls: Calls) -> Steps[None]:
+def qwen3_coder(tape: TextBuffer, calls: Calls) -> Steps[None]:
     """Read calls in tags."""
     while (mark := (yield from text_until(tape, _MARKS))) is not None:
         yield from attempt(tape, _call(tape, calls, named=mark == marks.FUNCTION))
 
 
-def _call(tape: Tape, calls: Calls, *, named: bool) -> Steps[None]:
+def _call(tape: TextBuffer, calls: Calls, *, named: bool) -> Steps[None]:
     if not named:
         yield from skip_space(tape)
         yield from expect(tape, marks.FUNCTION)

@@ -5,11 +5,11 @@ around the marks belong to neither part.
 """
 
 from conch_contracts.messages.answer_form import THINKING_MARKS, Thinking
-from conch_llm_worker.parsing.text_buffer import Steps, Tape, text_until, word_ahead
+from conch_llm_worker.parsing.text_buffer import Steps, TextBuffer, text_until, word_ahead
 from conch_llm_worker.text.partial_words import Words
 
 
-def reasoning(tape: Tape, thinking: Thinking) -> Steps[None]:
+def reasoning(tape: TextBuffer, thinking: Thinking) -> Steps[None]:
     """Read the thinking, if the answer begins with any, and the space behind it."""
     marks = THINKING_MARKS[thinking.parser]
     opening = yield from word_ahead(tape, marks.start)
@@ -25,7 +25,7 @@ def reasoning(tape: Tape, thinking: Thinking) -> Steps[None]:
     yield from _skip_space(tape)
 
 
-def _skip_space(tape: Tape) -> Steps[None]:
+def _skip_space(tape: TextBuffer) -> Steps[None]:
     while True:
         tape.drop(len(tape.text) - len(tape.text.lstrip("\r\n")))
         if tape.text or tape.ended:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import orjson
 
-from conch_llm_worker.parsing.text_buffer import NoCall, Steps, Tape
+from conch_llm_worker.parsing.text_buffer import NoCall, Steps, TextBuffer
 from conch_llm_worker.text.partial_words import Words
 
 PYTHON_WORDS: Mapping[str, str] = MappingProxyType({"True": "true", "False": "false", "None": "null"})
@@ -27,7 +27,7 @@ class Tags(NamedTuple):
     """Whether a line break next to a tag is not part of the value."""
 
 
-def tagged_value(tape: Tape, tags: Tags, kind: str) -> Steps[None]:
+def tagged_value(tape: TextBuffer, tags: Tags, kind: str) -> Steps[None]:
     """Read a value of a type of JSON Schema and its closing tag, and pass it on as part of a call's arguments."""
     if tags.padded:
         while not tape.text and not tape.ended:
@@ -49,7 +49,7 @@ def escaped(piece: str) -> str:
     return orjson.dumps(piece).decode()[1:-1]
 
 
-def _pieces(tape: Tape, tags: Tags, emit: Callable[[str], object]) -> Steps[None]:
+def _pieces(tape: TextBuffer, tags: Tags, emit: Callable[[str], object]) -> Steps[None]:
     """Pass on the text before the closing tag as it comes, but for the line break that pads it."""
     while True:
         found = tags.ends.first_in(tape.text)

@@ -34,7 +34,7 @@ class NoCall(Exception):
     """The text is no call of a tool."""
 
 
-class Tape:
+class TextBuffer:
     """The unread text of one answer, and what has been found in it."""
 
     def __init__(self, new_id: Callable[[], str], *, several: bool) -> None:
@@ -160,7 +160,7 @@ def _is_object(text: str) -> bool:
         return False
 
 
-def attempt(tape: Tape, call: Steps[None]) -> Steps[bool]:
+def attempt(tape: TextBuffer, call: Steps[None]) -> Steps[bool]:
     """Read a call; return whether it was one. What is none becomes content."""
     try:
         yield from call
@@ -170,7 +170,7 @@ def attempt(tape: Tape, call: Steps[None]) -> Steps[bool]:
     return True
 
 
-def text_until(tape: Tape, marks: Words) -> Steps[str | None]:
+def text_until(tape: TextBuffer, marks: Words) -> Steps[str | None]:
     """Show the text up to the first mark, and read the mark; return it, or None at the end of the answer."""
     while True:
         found = marks.first_in(tape.text)
@@ -186,12 +186,12 @@ def text_until(tape: Tape, marks: Words) -> Steps[str | None]:
         yield
 
 
-def rest(tape: Tape) -> Steps[None]:
+def rest(tape: TextBuffer) -> Steps[None]:
     """Show the answer to its end."""
     yield from text_until(tape, _NOTHING)
 
 
-def next_visible(tape: Tape) -> Steps[str]:
+def next_visible(tape: TextBuffer) -> Steps[str]:
     """Return the next character that is not white space, without reading anything; empty at the end."""
     while True:
         rest = tape.text.lstrip()
@@ -200,7 +200,7 @@ def next_visible(tape: Tape) -> Steps[str]:
         yield
 
 
-def skip_space(tape: Tape) -> Steps[str]:
+def skip_space(tape: TextBuffer) -> Steps[str]:
     """Read white space inside a call and return the next character; raises NoCall at the end."""
     character = yield from next_visible(tape)
     if not character:
@@ -209,7 +209,7 @@ def skip_space(tape: Tape) -> Steps[str]:
     return character
 
 
-def expect(tape: Tape, word: str) -> Steps[None]:
+def expect(tape: TextBuffer, word: str) -> Steps[None]:
     """Read a word inside a call; raises NoCall when something else stands there."""
     while len(tape.text) < len(word) and word.startswith(tape.text) and not tape.ended:
         yield
@@ -218,7 +218,7 @@ def expect(tape: Tape, word: str) -> Steps[None]:
     tape.take(len(word))
 
 
-def word_ahead(tape: Tape, word: str) -> Steps[int]:
+def word_ahead(tape: TextBuffer, word: str) -> Steps[int]:
     """Return how far a word reaches that may come next, behind white space; 0 when something else does."""
     while True:
         rest = tape.text.lstrip()
@@ -229,7 +229,7 @@ def word_ahead(tape: Tape, word: str) -> Steps[int]:
         yield
 
 
-def until(tape: Tape, mark: str, *, at_most: int = MAX_NAME_CHARS) -> Steps[str]:
+def until(tape: TextBuffer, mark: str, *, at_most: int = MAX_NAME_CHARS) -> Steps[str]:
     """Read up to a mark and the mark, and return what stands before it; raises NoCall when it is too far away."""
     while True:
         at = tape.text.find(mark)
@@ -242,7 +242,7 @@ def until(tape: Tape, mark: str, *, at_most: int = MAX_NAME_CHARS) -> Steps[str]
         yield
 
 
-def until_any(tape: Tape, marks: Words, *, at_most: int = MAX_NAME_CHARS) -> Steps[tuple[str, str]]:
+def until_any(tape: TextBuffer, marks: Words, *, at_most: int = MAX_NAME_CHARS) -> Steps[tuple[str, str]]:
     """Read up to the first of some marks and the mark; return what stands before it, and which mark it is."""
     while True:
         found = marks.first_in(tape.text)

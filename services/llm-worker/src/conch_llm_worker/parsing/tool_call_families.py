@@ -10,7 +10,7 @@ from conch_llm_worker.parsing.json_calls import bare_arguments, call_list, call_
 from conch_llm_worker.parsing.text_buffer import (
     NoCall,
     Steps,
-    Tape,
+    TextBuffer,
     attempt,
     expect,
     next_visible,
@@ -42,13 +42,13 @@ SPECIAL_MARKS: Mapping[ToolCallParser, frozenset[str]] = {
 """Tokens that a parser must see although tokenizers may call them special, and special tokens are left out."""
 
 
-def hermes(tape: Tape, _: Calls) -> Steps[None]:
+def hermes(tape: TextBuffer, _: Calls) -> Steps[None]:
     """Read calls in `<tool_call>` marks."""
     while (yield from text_until(tape, _TOOL_CALL)) is not None:
         yield from attempt(tape, _marked_object(tape))
 
 
-def llama3(tape: Tape, calls: Calls) -> Steps[None]:
+def llama3(tape: TextBuffer, calls: Calls) -> Steps[None]:
     """Read calls at the beginning of the answer, or behind `<|python_tag|>`; only tools that were offered count."""
     if (yield from next_visible(tape)) == "{":
         yield from objects(tape, _SEMICOLON, calls.names)
@@ -56,14 +56,14 @@ def llama3(tape: Tape, calls: Calls) -> Steps[None]:
         yield from objects(tape, _SEMICOLON, calls.names)
 
 
-def mistral(tape: Tape, _: Calls) -> Steps[None]:
+def mistral(tape: TextBuffer, _: Calls) -> Steps[None]:
     """Read `[TOOL_CALLS]` and a list, or `[TOOL_CALLS]`, a name and its arguments."""
     while (yield from text_until(tape, _MISTRAL_MARKS)) is not None:
         is_list = (yield from next_visible(tape)) == "["
         yield from attempt(tape, _list_behind_space(tape) if is_list else _mistral_call(tape))
 
 
-def deepseek(tape: Tape, _: Calls) -> Steps[None]:
+def deepseek(tape: TextBuffer, _: Calls) -> Steps[None]:
     """Read calls between DeepSeek's tokens; those that only surround calls are left out."""
     while (mark := (yield from text_until(tape, _DEEPSEEK_MARKS))) is not None:
         if mark == marks.DEEPSEEK_CALL:
@@ -72,14 +72,14 @@ def deepseek(tape: Tape, _: Calls) -> Steps[None]:
             tape.forget_raw()
 
 
-def json_list(tape: Tape, calls: Calls) -> Steps[None]:
+def json_list(tape: TextBuffer, calls: Calls) -> Steps[None]:
     """Read a list of calls, and nothing but content behind it."""
     if (yield from next_visible(tape)) == "[":
         yield from attempt(tape, _list_behind_space(tape, calls))
     yield from rest(tape)
 
 
-FAMILIES: Mapping[ToolCallParser, Callable[[Tape, Calls], Steps[None]]] = {
+FAMILIES: Mapping[ToolCallParser, Callable[[TextBuffer, Calls], Steps[None]]] = {
     ToolCallParser.HERMES: hermes,
     ToolCallParser.LLAMA3: llama3,
     ToolCallParser.MISTRAL: mistral,
@@ -92,18 +92,18 @@ FAMILIES: Mapping[ToolCallParser, Callable[[Tape, Calls], Steps[None]]] = {
 }
 
 
-def _marked_object(tape: Tape) -> Steps[None]:
+def _marked_object(tape: TextBuffer) -> Steps[None]:
     yield from skip_space(tape)
     yield from call_object(tape)
     tape.drop((yield from word_ahead(tape, marks.TOOL_CALL_END)))
 
 
-def _list_behind_space(tape: Tape, calls: Calls | None = None) -> Steps[None]:
+def _list_behind_space(tape: TextBuffer, calls: Calls | None = None) -> Steps[None]:
     yield from skip_space(tape)
     yield from call_list(tape, None if calls is None else calls.names)
 
 
-def _mistral_call(tape: Tape) -> Steps[None]:
+def _mistral_call(tape: TextBuffer) -> Steps[None]:
     """Read `name{…}`, in later versions with the call's id and a mark before its arguments."""
     header = yield from until(tape, "{")
     match = _MISTRAL_NAME.fullmatch(header)
@@ -113,7 +113,7 @@ def _mistral_call(tape: Tape) -> Steps[None]:
     yield from bare_arguments(tape, match[1])
 
 
-def _deepseek_call(tape: Tape) -> Steps[None]:
+def _deepseek_call(tape: TextBuffer) -> Steps[None]:
     """Read `function<sep>name`, a line break and arguments in a code block; since V3.1 `name<sep>` and arguments."""
     name = (yield from until(tape, marks.DEEPSEEK_SEPARATOR)).strip()
     fenced = (yield from skip_space(tape)) != "{"

@@ -1,7 +1,7 @@
 """The answer in one piece: what `bodies.py` is to the other two APIs."""
 
 from conch_contracts.messages.generation import GenerateRequest, Usage
-from conch_llm_worker.generation.from_ids import Finish, Step
+from conch_llm_worker.generation.from_ids import ChoiceFinish, Step
 from conch_llm_worker.responses.output import Output
 from conch_llm_worker.responses.response_object import ResponseBody, item_status
 from conch_llm_worker.text.vocabulary import Vocabulary
@@ -13,7 +13,7 @@ class ResponseWhole:
     def __init__(self, request: GenerateRequest, vocabulary: Vocabulary) -> None:
         self._body = ResponseBody(request)
         self._output = Output(request, vocabulary)
-        self._finish = Finish("stop")
+        self._finish = ChoiceFinish("stop")
 
     def add(self, step: Step) -> None:
         """Take what one step brought."""

@@ -16,7 +16,7 @@ from conch_llm_worker.parsing.answer_parts import (
     Reasoning,
 )
 from conch_llm_worker.responses.event_writer import EventWriter
-from conch_llm_worker.responses.output_items import CallItem, Item, MessageItem, ReasoningItem
+from conch_llm_worker.responses.output_items import CallOutput, Item, MessageOutput, ReasoningOutput
 from conch_llm_worker.text.vocabulary import Vocabulary
 
 
@@ -62,7 +62,7 @@ class Output:
             case Reasoning(text):
                 return self._reasoning(text)
             case CallBegin(_, call_id, name):
-                return self._begin(CallItem(self._id("fc"), self._begun, call_id, name))
+                return self._begin(CallOutput(self._id("fc"), self._begun, call_id, name))
             case CallArguments(_, text):
                 return self._arguments(text)
             case CallEnd():
@@ -74,7 +74,7 @@ class Output:
 
     def _text(self, text: str, entries: Sequence[TokenEntry]) -> bytes:
         body, item = b"", self._open
-        if not isinstance(item, MessageItem):
+        if not isinstance(item, MessageOutput):
             body = self._close("completed")
             item = self._message()
             body += self._begin(item)
@@ -83,16 +83,16 @@ class Output:
 
     def _reasoning(self, text: str) -> bytes:
         body, item = b"", self._open
-        if not isinstance(item, ReasoningItem):
+        if not isinstance(item, ReasoningOutput):
             body = self._close("completed")
-            item = ReasoningItem(self._id("rs"), self._begun)
+            item = ReasoningOutput(self._id("rs"), self._begun)
             body += self._begin(item)
         item.add(text)
         return body if self._events is None else body + item.delta(self._events, text)
 
     def _arguments(self, text: str) -> bytes:
         item = self._open
-        if not isinstance(item, CallItem):
+        if not isinstance(item, CallOutput):
             return b""
         item.add(text)
         return b"" if self._events is None else item.delta(self._events, text)
@@ -116,8 +116,8 @@ class Output:
         self.items.pop()
         return body
 
-    def _message(self) -> MessageItem:
-        return MessageItem(self._id("msg"), self._begun, self._vocabulary, logprobs=self._logprobs)
+    def _message(self) -> MessageOutput:
+        return MessageOutput(self._id("msg"), self._begun, self._vocabulary, logprobs=self._logprobs)
 
     def _id(self, prefix: str) -> str:
         return f"{prefix}_{self._stem}{self._begun:02x}"

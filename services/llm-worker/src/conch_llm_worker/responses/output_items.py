@@ -54,7 +54,7 @@ class Place:
         return events.write(f"response.content_part.{what}", {**self.fields, "part": part})
 
 
-class MessageItem:
+class MessageOutput:
     """The text of an answer, in one part."""
 
     def __init__(self, item_id: str, output_index: int, vocabulary: Vocabulary, *, logprobs: bool) -> None:
@@ -102,7 +102,7 @@ class MessageItem:
         return {"type": "output_text", "text": "".join(self._parts), "annotations": [], "logprobs": logprobs}
 
 
-class ReasoningItem:
+class ReasoningOutput:
     """What the model thinks before it answers, in one part; nothing summarises it."""
 
     def __init__(self, item_id: str, output_index: int) -> None:
@@ -143,7 +143,7 @@ class ReasoningItem:
         return {"type": "reasoning_text", "text": "".join(self._parts)}
 
 
-class CallItem:
+class CallOutput:
     """A call of a function."""
 
     def __init__(self, item_id: str, output_index: int, call_id: str, name: str) -> None:

@@ -8,7 +8,7 @@ import orjson
 from conch_contracts.messages.generation import GenerateRequest, Usage
 from conch_kit.errors import RateLimited, ServiceError
 from conch_llm_worker.bodies.logprobs import Json
-from conch_llm_worker.generation.from_ids import Finish
+from conch_llm_worker.generation.from_ids import ChoiceFinish
 
 
 class ResponseBody:
@@ -29,7 +29,7 @@ class ResponseBody:
         """Return the answer before its first item."""
         return self._body("in_progress", [], None, {})
 
-    def ended(self, finish: Finish, items: Sequence[Json], usage: Usage) -> bytes:
+    def ended(self, finish: ChoiceFinish, items: Sequence[Json], usage: Usage) -> bytes:
         """Return the complete answer, or one that a limit cut short."""
         if finish.reason == "length":
             details: dict[str, Json] = {"reason": "max_output_tokens"}
@@ -48,7 +48,7 @@ class ResponseBody:
         return self._head + b"," + orjson.dumps(state)[1:]
 
 
-def item_status(finish: Finish) -> str:
+def item_status(finish: ChoiceFinish) -> str:
     """Return the status of the item that was open when the answer ended."""
     return "incomplete" if finish.reason == "length" else "completed"
 

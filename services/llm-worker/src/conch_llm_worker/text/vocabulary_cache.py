@@ -7,13 +7,13 @@ from typing import Protocol
 
 from conch_contracts.names import Digest
 from conch_kit.errors import InternalError
-from conch_llm_worker.metrics import Metrics
+from conch_llm_worker.metrics import LlmWorkerMetrics
 from conch_llm_worker.text.vocabulary import Vocabulary, VocabularyError
 
 TOKENIZER = "tokenizer.json"
 
 
-class Bundles(Protocol):
+class BundleFolders(Protocol):
     """Where the files of bundles are."""
 
     async def folder(self, digest: Digest) -> Path:
@@ -28,7 +28,7 @@ class Bundles(Protocol):
 class VocabularyCache:
     """Loads vocabularies once each, however many requests ask for them at the same time."""
 
-    def __init__(self, bundles: Bundles, metrics: Metrics, size: int) -> None:
+    def __init__(self, bundles: BundleFolders, metrics: LlmWorkerMetrics, size: int) -> None:
         self._bundles = bundles
         self._metrics = metrics
         self._size = size

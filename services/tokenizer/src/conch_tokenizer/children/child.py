@@ -17,14 +17,14 @@ from pydantic import BaseModel, ValidationError
 from conch_contracts.messages.encoding import PrepareRowsRequest
 from conch_contracts.messages.tokenization import (
     CheckGrammarRequest,
-    DetokenizeRequest,
+    DecodeIdsRequest,
+    EncodeTextRequest,
     PrepareRequest,
-    TokenizeRequest,
 )
 from conch_contracts.names import Digest
 from conch_kit.errors import InvalidRequest
 from conch_tokenizer.children import frames
-from conch_tokenizer.children.frames import Frame, Operation, Reply, Wire
+from conch_tokenizer.children.frames import Frame, Operation, ReplyKind, Wire
 from conch_tokenizer.children.grammar_compiler import GrammarBench
 from conch_tokenizer.errors import BundleMissing, BundleUnreadable
 from conch_tokenizer.text import encoder_rows, operations
@@ -71,25 +71,25 @@ class Child:
 
     def serve(self) -> None:
         """Answer until the other side closes the connection."""
-        self._say(Reply.READY, str(os.getpid()).encode())
+        self._say(ReplyKind.READY, str(os.getpid()).encode())
         while (frame := frames.receive(self._wire)) is not None:
             self._say(*self.answer(frame))
 
-    def answer(self, frame: Frame) -> tuple[Reply, bytes]:
+    def answer(self, frame: Frame) -> tuple[ReplyKind, bytes]:
         """Do what one frame asks and return the reply."""
         try:
-            return Reply.DONE, self._do(Operation(frame.kind), frame.payload)
+            return ReplyKind.DONE, self._do(Operation(frame.kind), frame.payload)
         except InvalidRequest as exc:
-            return Reply.REFUSED, _refusal(exc)
+            return ReplyKind.REFUSED, _refusal(exc)
         except ValidationError as exc:
-            return Reply.REFUSED, _refusal(InvalidRequest(_first_problem(exc)))
+            return ReplyKind.REFUSED, _refusal(InvalidRequest(_first_problem(exc)))
         except BundleMissing as exc:
-            return Reply.MISSING, exc.digest.encode()
+            return ReplyKind.MISSING, exc.digest.encode()
         except BundleUnreadable as exc:
-            return Reply.UNREADABLE, str(exc).encode()
+            return ReplyKind.UNREADABLE, str(exc).encode()
         except Exception:  # a process edge: the service must get an answer
             log.exception("A request failed in a child.")
-            return Reply.FAILED, b""
+            return ReplyKind.FAILED, b""
 
     def _do(self, operation: Operation, payload: bytes) -> bytes:
         match operation:
@@ -101,10 +101,10 @@ class Child:
                 prepare = PrepareRequest.model_validate_json(payload)
                 return _json(operations.prepare(self._workbench(prepare.digest), prepare))
             case Operation.TOKENIZE:
-                tokenize = TokenizeRequest.model_validate_json(payload)
+                tokenize = EncodeTextRequest.model_validate_json(payload)
                 return _json(operations.tokenize(self._workbench(tokenize.digest), tokenize))
             case Operation.DETOKENIZE:
-                detokenize = DetokenizeRequest.model_validate_json(payload)
+                detokenize = DecodeIdsRequest.model_validate_json(payload)
                 return _json(operations.detokenize(self._workbench(detokenize.digest), detokenize))
             case Operation.PREPARE_ROWS:
                 texts = PrepareRowsRequest.model_validate_json(payload)
@@ -121,9 +121,9 @@ class Child:
 
     def _workbench(self, digest: Digest) -> Workbench:
         model, renderer = self._shelf.take(digest)
-        return Workbench(model, renderer, self._max_text_bytes, lambda: self._say(Reply.ENCODING, b""))
+        return Workbench(model, renderer, self._max_text_bytes, lambda: self._say(ReplyKind.ENCODING, b""))
 
-    def _say(self, reply: Reply, payload: bytes) -> None:
+    def _say(self, reply: ReplyKind, payload: bytes) -> None:
         self._wire.sendall(frames.pack(reply, payload))
 
 

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from typing import cast
 
 from conch_tokenizer.children import frames
-from conch_tokenizer.children.frames import Frame, FrameReader, Operation, Reply
+from conch_tokenizer.children.frames import Frame, FrameReader, Operation, ReplyKind
 from conch_tokenizer.children.limits import TimeLimits
-from conch_tokenizer.errors import ChildError, ChildHung, ChildLost, Stage
+from conch_tokenizer.errors import ChildError, ChildHung, ChildLost, WorkStage
 
 Ended = Callable[[Frame | ChildError], None]
 """Called once with a request's reply, or with what became of the child instead."""
@@ -59,7 +59,7 @@ class ChildConnection(asyncio.Protocol):
             raise ChildLost(f"child {self.number} is gone")
         self._ended = ended
         self._encode_s = limits.encode_s
-        self._expect_within(limits.load_s if operation is Operation.LOAD else limits.template_s, Stage.BEGUN)
+        self._expect_within(limits.load_s if operation is Operation.LOAD else limits.template_s, WorkStage.BEGUN)
         self._transport.write(frames.pack(operation, payload))
 
     def kill(self) -> None:
@@ -76,11 +76,11 @@ class ChildConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Hand complete frames to whoever waits for them."""
         for frame in self._frames.feed(data):
-            if frame.kind == Reply.READY:
+            if frame.kind == ReplyKind.READY:
                 if not self.ready.done():
                     self.ready.set_result(None)
-            elif frame.kind == Reply.ENCODING:
-                self._expect_within(self._encode_s, Stage.ENCODING)
+            elif frame.kind == ReplyKind.ENCODING:
+                self._expect_within(self._encode_s, WorkStage.ENCODING)
             else:
                 self._end(frame)
 
@@ -92,12 +92,12 @@ class ChildConnection(asyncio.Protocol):
             self.ready.set_exception(lost)
         self._end(lost)
 
-    def _expect_within(self, limit_s: float, stage: Stage) -> None:
+    def _expect_within(self, limit_s: float, stage: WorkStage) -> None:
         self._stop_timer()
         self._timer = asyncio.get_running_loop().call_later(limit_s, self._expire, limit_s, stage)
 
-    def _expire(self, limit_s: float, stage: Stage) -> None:
-        hung = ChildHung(limit_s, Stage.UNREAD if self._unread() else stage)
+    def _expire(self, limit_s: float, stage: WorkStage) -> None:
+        hung = ChildHung(limit_s, WorkStage.UNREAD if self._unread() else stage)
         ended, self._ended = self._ended, None  # before the end of the child tells its own story
         self.kill()
         if ended is not None:

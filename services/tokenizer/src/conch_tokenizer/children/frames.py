@@ -28,7 +28,7 @@ class Operation(IntEnum):
     """As LOAD, for a child that only checks grammars."""
 
 
-class Reply(IntEnum):
+class ReplyKind(IntEnum):
     """What a child says."""
 
     READY = 64

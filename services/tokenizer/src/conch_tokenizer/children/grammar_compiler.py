@@ -17,7 +17,7 @@ from conch_contracts.names import Digest
 from conch_guidance.compiler import GrammarCompiler
 from conch_guidance.errors import UnusableGrammar
 from conch_kit.errors import InvalidRequest
-from conch_tokenizer.children.limits import Bounds
+from conch_tokenizer.children.limits import ChildLimits
 from conch_tokenizer.errors import BundleMissing
 
 _STACK_BYTES = 4 * 1024**2
@@ -27,7 +27,7 @@ _STACK_BYTES = 4 * 1024**2
 class GrammarBench:
     """The tokenizers for which this child has checked grammars, the least recently used dropped first."""
 
-    def __init__(self, bounds: Bounds) -> None:
+    def __init__(self, bounds: ChildLimits) -> None:
         self._bounds = bounds
         self._folders: OrderedDict[Digest, Path] = OrderedDict()
         self._compilers: dict[Digest, GrammarCompiler] = {}
@@ -60,7 +60,7 @@ class GrammarBench:
 
 
 @contextmanager
-def _confined(bounds: Bounds) -> Iterator[None]:
+def _confined(bounds: ChildLimits) -> Iterator[None]:
     """End the process when what happens inside takes too much."""
     limits = {
         resource.RLIMIT_AS: _address_space() + bounds.grammar_memory_bytes,

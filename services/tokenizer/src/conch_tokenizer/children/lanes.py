@@ -23,7 +23,7 @@ class Turn:
     large: bool
 
 
-class Lanes:
+class ChildLanes:
     """The idle children of a pool of so many, and those who wait."""
 
     def __init__(self, size: int) -> None:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class ChildLimits:
     """What one child may use."""
 
     memory_bytes: int

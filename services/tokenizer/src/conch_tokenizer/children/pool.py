@@ -22,10 +22,18 @@ from conch_kit.errors import InvalidRequest, Unavailable
 from conch_kit.tracing import Tracer
 from conch_tokenizer.children import frames
 from conch_tokenizer.children.connection import ChildConnection, Ended
-from conch_tokenizer.children.frames import Frame, Operation, Reply
-from conch_tokenizer.children.lanes import SMALL_BYTES, Lanes
+from conch_tokenizer.children.frames import Frame, Operation, ReplyKind
+from conch_tokenizer.children.lanes import SMALL_BYTES, ChildLanes
 from conch_tokenizer.children.limits import TimeLimits
-from conch_tokenizer.errors import BundleMissing, BundleUnreadable, ChildError, ChildFailed, ChildHung, ChildLost, Stage
+from conch_tokenizer.errors import (
+    BundleMissing,
+    BundleUnreadable,
+    ChildError,
+    ChildFailed,
+    ChildHung,
+    ChildLost,
+    WorkStage,
+)
 from conch_tokenizer.metrics import TokenizerMetrics
 
 log = logging.getLogger(__name__)
@@ -42,7 +50,7 @@ class Bundle:
 
 
 @dataclass(frozen=True, slots=True)
-class PoolSettings:
+class ChildPoolSettings:
     """How many children there are, and how long requests may wait and take."""
 
     size: int
@@ -75,12 +83,14 @@ class ChildSource(Protocol):
 class ChildPool:
     """Runs requests in children."""
 
-    def __init__(self, source: ChildSource, settings: PoolSettings, metrics: TokenizerMetrics, tracer: Tracer) -> None:
+    def __init__(
+        self, source: ChildSource, settings: ChildPoolSettings, metrics: TokenizerMetrics, tracer: Tracer
+    ) -> None:
         self._source = source
         self._settings = settings
         self._metrics = metrics
         self._tracer = tracer
-        self._lanes = Lanes(settings.size)
+        self._lanes = ChildLanes(settings.size)
         self._loaded: OrderedDict[Digest, Bundle] = OrderedDict()
         self._stack = AsyncExitStack()
         self._alive = 0
@@ -146,7 +156,7 @@ class ChildPool:
     async def _once_more(
         self, failure: ChildError, operation: Operation, payload: bytes, bundle: Bundle | None
     ) -> bytes:
-        unread = isinstance(failure, ChildHung) and failure.stage is Stage.UNREAD
+        unread = isinstance(failure, ChildHung) and failure.stage is WorkStage.UNREAD
         if not (unread or (isinstance(failure, ChildLost) and self._settings.tries_again)):
             raise failure
         log.warning("A child left a request; it is tried once more.", extra={"reason": str(failure)})
@@ -250,15 +260,15 @@ async def with_missing_bundle(
 
 
 def _result(frame: Frame) -> bytes:
-    match Reply(frame.kind):
-        case Reply.DONE:
+    match ReplyKind(frame.kind):
+        case ReplyKind.DONE:
             return frame.payload
-        case Reply.REFUSED:
+        case ReplyKind.REFUSED:
             refusal = orjson.loads(frame.payload)
             raise InvalidRequest(refusal["message"], param=refusal["param"], code=refusal["code"])
-        case Reply.MISSING:
+        case ReplyKind.MISSING:
             raise BundleMissing(Digest(frame.payload.decode()))
-        case Reply.UNREADABLE:
+        case ReplyKind.UNREADABLE:
             raise BundleUnreadable(frame.payload.decode())
         case _:
             raise ChildFailed("a child failed; its log has the stack")

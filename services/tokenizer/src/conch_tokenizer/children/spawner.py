@@ -17,7 +17,7 @@ from typing import Self
 import orjson
 
 from conch_tokenizer.children.connection import ChildConnection
-from conch_tokenizer.children.limits import Bounds
+from conch_tokenizer.children.limits import ChildLimits
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ _STOP_TIMEOUT_S = 5.0
 class Spawner:
     """Owns the zygote and makes connections to its children."""
 
-    def __init__(self, bounds: Bounds, environ: Mapping[str, str]) -> None:
+    def __init__(self, bounds: ChildLimits, environ: Mapping[str, str]) -> None:
         self._bounds = bounds
         self._environ = {
             name: value for name, value in environ.items() if not name.startswith(_OURS)

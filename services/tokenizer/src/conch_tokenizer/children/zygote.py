@@ -25,7 +25,7 @@ import orjson
 from conch_kit import logs
 from conch_tokenizer.children.child import Child, Shelf
 from conch_tokenizer.children.grammar_compiler import GrammarBench
-from conch_tokenizer.children.limits import Bounds
+from conch_tokenizer.children.limits import ChildLimits
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ _REAP_INTERVAL_S = 1.0
 class Zygote:
     """Forks, kills and reaps children as the control socket says."""
 
-    def __init__(self, control: socket.socket, bounds: Bounds) -> None:
+    def __init__(self, control: socket.socket, bounds: ChildLimits) -> None:
         self._control = control
         self._bounds = bounds
         self._children: dict[int, int] = {}
@@ -84,7 +84,7 @@ class Zygote:
                 del self._children[number]
 
 
-def _become_child(parent: int, connection: socket.socket, bounds: Bounds) -> None:
+def _become_child(parent: int, connection: socket.socket, bounds: ChildLimits) -> None:
     """Serve in this freshly forked process and end it; never returns."""
     status = 1
     try:
@@ -112,7 +112,7 @@ def main(arguments: list[str]) -> None:
         # What is imported stays for ever: children need not walk it in their collections, nor copy its pages.
         gc.collect()
         gc.freeze()
-        Zygote(control, Bounds(**orjson.loads(arguments[1]))).serve()
+        Zygote(control, ChildLimits(**orjson.loads(arguments[1]))).serve()
 
 
 if __name__ == "__main__":

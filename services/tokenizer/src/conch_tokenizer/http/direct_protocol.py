@@ -13,7 +13,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from conch_contracts.headers import INTERNAL_TOKEN, REQUEST_ID
 from conch_kit.errors import InternalError, ServiceError
 from conch_kit.http.internal_app import error_headers, is_trusted, note_request_id
-from conch_tokenizer.children.frames import Frame, Operation, Reply
+from conch_tokenizer.children.frames import Frame, Operation, ReplyKind
 from conch_tokenizer.children.lanes import SMALL_BYTES
 from conch_tokenizer.errors import ChildError
 from conch_tokenizer.http.service import PATHS, TokenizerService
@@ -118,7 +118,7 @@ class DirectProtocol(HttpToolsProtocol):
 
     def _begin(self, operation: Operation, body: bytes) -> bool:
         def ended(outcome: Frame | ChildError) -> None:
-            if isinstance(outcome, Frame) and outcome.kind == Reply.DONE:
+            if isinstance(outcome, Frame) and outcome.kind == ReplyKind.DONE:
                 self._reply(200, _JSON, outcome.payload)
                 self.service.count.left(operation, entered, None)
                 return

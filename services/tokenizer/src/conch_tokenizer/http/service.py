@@ -23,7 +23,7 @@ from conch_tokenizer.errors import (
     ChildError,
     ChildHung,
     ChildLost,
-    Stage,
+    WorkStage,
 )
 from conch_tokenizer.http.request_count import RequestCount
 
@@ -94,9 +94,9 @@ def as_service_error(exc: ChildError | BundleUnreadable, body: bytes) -> Service
 
 
 def _hung(exc: ChildHung, body: bytes) -> ServiceError:
-    if exc.stage is Stage.ENCODING:
+    if exc.stage is WorkStage.ENCODING:
         return Unavailable(f"the text could not be encoded within {exc.limit_s:g} s")
-    chat = orjson.loads(body).get("chat") if exc.stage is Stage.BEGUN else None
+    chat = orjson.loads(body).get("chat") if exc.stage is WorkStage.BEGUN else None
     if chat is not None:
         message = f"the chat template did not finish within {exc.limit_s:g} s"
         return InvalidRequest(message, param=chat.get("chat_template_param", "messages"), code=TEMPLATE_ERROR)

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from conch_contracts.messages.generation import PreparedPrompt
 from conch_contracts.messages.tokenization import (
     ChatInput,
-    DetokenizeRequest,
-    DetokenizeResponse,
+    DecodeIdsRequest,
+    DecodeIdsResponse,
+    EncodeTextRequest,
+    EncodeTextResponse,
     PrepareRequest,
     PrepareResponse,
-    TokenizeRequest,
-    TokenizeResponse,
 )
 from conch_kit.errors import InvalidRequest
 from conch_tokenizer.text import bad_and_stop_words
@@ -95,7 +95,7 @@ def prepare(bench: Workbench, request: PrepareRequest) -> PrepareResponse:
     )
 
 
-def tokenize(bench: Workbench, request: TokenizeRequest) -> TokenizeResponse:
+def tokenize(bench: Workbench, request: EncodeTextRequest) -> EncodeTextResponse:
     """Return the ids of a text or of a rendered chat; raises InvalidRequest."""
     if (request.chat is None) == (request.prompt is None):
         raise InvalidRequest("expected exactly one of prompt and messages")
@@ -105,15 +105,15 @@ def tokenize(bench: Workbench, request: TokenizeRequest) -> TokenizeResponse:
         text = request.prompt or ""
         bench.check_size([text], param="prompt")
         ids = tuple(bench.model.encode(text, add_special_tokens=request.add_special_tokens))
-    return TokenizeResponse(
+    return EncodeTextResponse(
         tokens=ids, token_strs=bench.model.token_strings(ids) if request.return_token_strs else None
     )
 
 
-def detokenize(bench: Workbench, request: DetokenizeRequest) -> DetokenizeResponse:
+def detokenize(bench: Workbench, request: DecodeIdsRequest) -> DecodeIdsResponse:
     """Return the text of ids; raises InvalidRequest."""
     bench.check_ids(request.tokens, param="tokens")
-    return DetokenizeResponse(prompt=bench.model.decode(request.tokens))
+    return DecodeIdsResponse(prompt=bench.model.decode(request.tokens))
 
 
 def _from_chat(
