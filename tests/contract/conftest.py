@@ -6,7 +6,7 @@ import pytest
 
 from generate.helm import Helm, HelmMissing
 from generate.renders import CASES, case_names
-from testkit.chart import Rendered, render
+from testkit.kubernetes.chart import Rendered, render
 
 
 @pytest.fixture(scope="session")

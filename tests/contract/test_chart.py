@@ -17,8 +17,8 @@ from conch_tokenizer.settings import TokenizerSettings
 from generate.chart import values_schema
 from generate.helm import CHART, Helm
 from generate.renders import CASES, case_names, golden, render
-from testkit import chart
-from testkit.chart import Rendered, default_values, environment
+from testkit.kubernetes import chart
+from testkit.kubernetes.chart import Rendered, default_values, environment
 
 Schema = dict[str, Any]
 KEYWORDS = frozenset(

@@ -12,8 +12,8 @@ from conch_llm_worker.metrics import LlmWorkerMetrics
 from conch_operator.metrics import OperatorMetrics
 from conch_tokenizer.metrics import TokenizerMetrics
 from generate.helm import CHART
-from testkit.chart import Rendered
-from testkit.queries import alert_rules, asked, chart_queries
+from testkit.kubernetes.chart import Rendered
+from testkit.kubernetes.prometheus_queries import alert_rules, asked, chart_queries
 
 PAGE = CHART.parents[1] / "docs" / "monitoring.md"
 QUERIES = chart_queries()

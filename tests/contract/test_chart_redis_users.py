@@ -26,9 +26,9 @@ from conch_kit.redis.connection import RegistryError
 from conch_kit.registry.heartbeat import GatewayBeatWriter, HeartbeatWriter
 from conch_kit.registry.reader import RegistryReader
 from conch_kit.registry.writer import RegistryWriter
-from testkit.chart import Rendered
+from testkit.builders.records import engine, listing, route
+from testkit.kubernetes.chart import Rendered
 from testkit.patient_redis import patient_redis
-from testkit.records import engine, listing, route
 from testkit.servers.redis import RedisServer
 from testkit.waiting import eventually
 

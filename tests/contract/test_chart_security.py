@@ -11,8 +11,8 @@ from conch_operator.kubernetes.api.kinds import CHILDREN, Kind
 from conch_operator.kubernetes.worker_pools import POOL_KINDS
 from generate.crd import crd_text
 from generate.helm import Helm
-from testkit import chart
-from testkit.chart import Object, Rendered, environment
+from testkit.kubernetes import chart
+from testkit.kubernetes.chart import Object, Rendered, environment
 
 RESTRICTED_POD = {
     "runAsNonRoot": True,

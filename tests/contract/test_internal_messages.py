@@ -21,7 +21,7 @@ from conch_contracts.messages.tokenization import (
     PrepareRequest,
     PrepareResponse,
 )
-from testkit.newer_messages import of_a_newer_version
+from testkit.builders.newer_messages import of_a_newer_version
 
 DIGEST = "d" * 64
 SAMPLING = {"max_tokens": 4}

@@ -20,8 +20,8 @@ from conch_llm_worker.text.vocabulary import Vocabulary
 from conch_tokenizer.text.chat_template import ChatRenderer
 from conch_tokenizer.text.model_tokenizer import load
 from conch_tokenizer.text.operations import Workbench, prepare
-from testkit.gateway import ENGINE, route, snapshot
-from testkit.golden import FOLDER, Item, load_golden
+from testkit.gateway.fakes import ENGINE, route, snapshot
+from testkit.models.golden import FOLDER, Item, load_golden
 
 GOLDEN = load_golden()
 PROFILE = ChatProfile(reasoning=ReasoningParser.THINK, tool_calls=ToolCallParser.HERMES, takes_tools=True)

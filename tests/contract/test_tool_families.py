@@ -20,9 +20,9 @@ from conch_llm_worker.text.vocabulary import Vocabulary
 from conch_tokenizer.text.chat_template import ChatRenderer
 from conch_tokenizer.text.model_tokenizer import load
 from conch_tokenizer.text.operations import Workbench, prepare
-from testkit.gateway import ENGINE, route, snapshot
-from testkit.golden import FOLDER
-from testkit.transcripts import TEMPLATE, TOOLS, TRANSCRIPTS, Transcript
+from testkit.gateway.fakes import ENGINE, route, snapshot
+from testkit.models.golden import FOLDER
+from testkit.models.transcripts import TEMPLATE, TOOLS, TRANSCRIPTS, Transcript
 
 SEPARATOR, END = 2039, 2041
 VOCABULARY = Vocabulary.from_json((FOLDER / "tokenizer.json").read_bytes())

@@ -24,8 +24,8 @@ from conch_kit.errors import InvalidRequest
 from conch_llm_worker.bodies.chat_message import MessageParts
 from conch_llm_worker.parsing.answer_parts import Content
 from conch_llm_worker.parsing.answer_reader import AnswerReader
-from testkit.gateway import route
-from testkit.golden import FOLDER, load_golden
+from testkit.gateway.fakes import route
+from testkit.models.golden import FOLDER, load_golden
 
 TOKENIZER = Tokenizer.from_file(str(FOLDER / "tokenizer.json"))
 COMPILER = GrammarCompiler.of_folder(FOLDER, vocabulary=2048, kept=8)

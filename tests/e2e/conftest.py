@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from testkit.conch import EXAMPLES, ConchUp
-from testkit.golden import Golden, load_golden
+from testkit.models.golden import Golden, load_golden
+from testkit.processes.conch_up import EXAMPLES, ConchUp
 
 
 @pytest.fixture(scope="session")

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from testkit.asking import Answered, post
-from testkit.openai_schemas import check
+from testkit.http.json_post import Answered, post
+from testkit.http.openai_schemas import check
 
 CHAT, TEXT = "/chat/completions", "/completions"
 HELLO = [{"role": "user", "content": "Hello!"}]

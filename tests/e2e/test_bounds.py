@@ -12,8 +12,8 @@ import pytest
 from openai import DefaultHttpxClient, OpenAI
 
 from conch_operator.routes.engine_contract import BATCHES_IN_FLIGHT
-from testkit.asking import Answered, post
-from testkit.conch import EXAMPLE, ConchUp, wait_until
+from testkit.http.json_post import Answered, post
+from testkit.processes.conch_up import EXAMPLE, ConchUp, wait_until
 
 MODEL = f"""\
 apiVersion: conch.dev/v1alpha1

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from testkit.conch import ROOT
-from testkit.openai_schemas import check_answer
-from testkit.watched_api import WatchedApi, watched_api
+from testkit.http.openai_schemas import check_answer
+from testkit.http.watched_api import WatchedApi, watched_api
+from testkit.processes.conch_up import ROOT
 
 SUITES = Path(__file__).parent / "clients"
 PASSES = (SUITES / "langchain-passes.txt").read_text().splitlines()

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
-from testkit.asking import Answered, post
-from testkit.conch import EXAMPLE, ROOT, ConchUp
-from testkit.content_templates import CHATML, EVERY_MESSAGE
+from testkit.http.json_post import Answered, post
+from testkit.models.content_templates import CHATML, EVERY_MESSAGE
+from testkit.processes.conch_up import EXAMPLE, ROOT, ConchUp
 from testkit.servers.triton import triton_server
 
 ECHO = ROOT / "tests" / "support" / "triton_models" / "echo"

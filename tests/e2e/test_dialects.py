@@ -11,10 +11,10 @@ import yaml
 from openai import APIError, BadRequestError, OpenAI
 
 from conch_contracts.records import Dialect
-from testkit.byte_model import write_byte_model
-from testkit.conch import ConchUp, wait_until
-from testkit.dialects import OTHER_FORMS, PER_DIALECT, StandIn, dialects_server
-from testkit.vocabularies import BYTE_EOS
+from testkit.engines.dialect_stand_ins import OTHER_FORMS, PER_DIALECT, StandIn, dialects_server
+from testkit.models.byte_model import write_byte_model
+from testkit.models.vocabularies import BYTE_EOS
+from testkit.processes.conch_up import ConchUp, wait_until
 
 TEXT = "Hello 你好 🙂 end."
 AT_ONCE_S = 0.1

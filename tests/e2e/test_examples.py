@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-from testkit.conch import ROOT
+from testkit.processes.conch_up import ROOT
 
 
 def test_the_example_embeds_reranks_and_asks_the_language_model(base_url: str) -> None:

@@ -14,9 +14,9 @@ import pytest
 from openai import OpenAI
 
 from conch_contracts.messages.answer_form import Parsing, ReasoningParser, ToolCallParser
-from testkit.conch import EXAMPLE, ROOT, ConchUp
+from testkit.models.transcripts import TEMPLATE, TOOLS, TRANSCRIPTS, Transcript
+from testkit.processes.conch_up import EXAMPLE, ROOT, ConchUp
 from testkit.servers.triton import triton_server
-from testkit.transcripts import TEMPLATE, TOOLS, TRANSCRIPTS, Transcript
 
 ECHO = ROOT / "tests" / "support" / "triton_models" / "echo"
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from testkit.asking import Answered, post, read_raw
-from testkit.golden import Golden
-from testkit.openai_schemas import check, frames
+from testkit.http.json_post import Answered, post, read_raw
+from testkit.http.openai_schemas import check, frames
+from testkit.models.golden import Golden
 
 HELLO = [{"role": "user", "content": "Hello!"}]
 EOS = (2041, 2039)

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from testkit.conch import ROOT
+from testkit.processes.conch_up import ROOT
 
 
 def test_the_previous_major_version_of_the_sdk_passes_the_same_scenarios(base_url: str) -> None:

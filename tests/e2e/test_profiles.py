@@ -7,9 +7,9 @@ from urllib.request import urlopen
 
 import pytest
 
-from testkit.asking import Answered, post, read_raw
-from testkit.conch import EXAMPLE, ConchUp
-from testkit.openai_schemas import frames
+from testkit.http.json_post import Answered, post, read_raw
+from testkit.http.openai_schemas import frames
+from testkit.processes.conch_up import EXAMPLE, ConchUp
 
 MODEL = """\
 apiVersion: conch.dev/v1alpha1

@@ -7,8 +7,8 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from testkit.golden import load_golden
-from testkit.openai_schemas import check, frames
+from testkit.http.openai_schemas import check, frames
+from testkit.models.golden import load_golden
 
 HELLO = [{"role": "user", "content": "Hello!"}]
 

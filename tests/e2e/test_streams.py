@@ -9,9 +9,9 @@ import aiohttp
 import psutil
 import pytest
 
-from testkit.conch import EXAMPLE, ConchUp
-from testkit.golden import Golden
-from testkit.streams import StreamResult, chat_body, stream_chat
+from testkit.http.streams import StreamResult, chat_body, stream_chat
+from testkit.models.golden import Golden
+from testkit.processes.conch_up import EXAMPLE, ConchUp
 
 PACED = """\
 apiVersion: conch.dev/v1alpha1

@@ -5,8 +5,16 @@ from contextlib import ExitStack
 
 import pytest
 
-from testkit.kubernetes import Cluster, Images, Namespace, NoCluster, definition, fresh_namespace, running_cluster
-from testkit.operators import Plane, Process, bare_plane
+from testkit.kubernetes.cluster import (
+    Cluster,
+    Images,
+    Namespace,
+    NoCluster,
+    definition,
+    fresh_namespace,
+    running_cluster,
+)
+from testkit.kubernetes.operator_process import Plane, Process, bare_plane
 
 
 @pytest.fixture(scope="session")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from testkit.kubernetes import Cluster, Images, definition, fresh_namespace
-from testkit.operators import Plane, bare_plane
+from testkit.kubernetes.cluster import Cluster, Images, definition, fresh_namespace
+from testkit.kubernetes.operator_process import Plane, bare_plane
 from testkit.waiting import eventually
 
 QUIET_S = 300

@@ -13,7 +13,7 @@ import pytest
 
 from conch_contracts.spec.source import CLIMBS
 from testkit.bad_models import CASES, NAMES_ACCEPTED, NAMES_REFUSED, Case, model
-from testkit.kubernetes import Cluster, Namespace, definition, fresh_namespace
+from testkit.kubernetes.cluster import Cluster, Namespace, definition, fresh_namespace
 
 EXTERNAL = {"engine": {"external": {"grpc": "triton.example.com:8001", "dialect": "tokens"}}}
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from conch_operator.triton.cpu_repository import CpuModel, render_cpu_repository
-from testkit.kubernetes import Images, Namespace
+from testkit.kubernetes.cluster import Images, Namespace
 from testkit.waiting import eventually
 
 _SECURE = {

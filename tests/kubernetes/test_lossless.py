@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from testkit.kubernetes import Cluster, Images, Namespace
-from testkit.release import NAME, Release, release
-from testkit.steady_load import STREAMS, steady_load
+from testkit.kubernetes.cluster import Cluster, Images, Namespace
+from testkit.kubernetes.release import NAME, Release, release
+from testkit.kubernetes.steady_load import STREAMS, steady_load
 from testkit.waiting import eventually, eventually_in_thread
 
 PACED = {"engine": {"cpu": {"maxBatchSize": 64, "tokensPerSecond": 10}}}

@@ -9,9 +9,9 @@ import pytest
 import yaml
 
 from generate.helm import Helm
-from testkit.chart import Object, render
-from testkit.conch import wait_until
-from testkit.kubernetes import Cluster
+from testkit.kubernetes.chart import Object, render
+from testkit.kubernetes.cluster import Cluster
+from testkit.processes.conch_up import wait_until
 
 DEFINITIONS = sorted((Path(__file__).parent / "definitions").glob("*.yaml"))
 KINDS = {"PodMonitor": 2, "ServiceMonitor": 1, "PrometheusRule": 1, "HTTPRoute": 1}

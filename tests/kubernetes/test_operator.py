@@ -9,8 +9,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from testkit.kubernetes import Cluster, Images, definition, fresh_namespace
-from testkit.operators import Plane, Process, plane
+from testkit.kubernetes.cluster import Cluster, Images, definition, fresh_namespace
+from testkit.kubernetes.operator_process import Plane, Process, plane
 from testkit.waiting import eventually
 
 CHILDREN = ("deployment", "service", "configmap", "poddisruptionbudget")

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from testkit.external_engine import external_engine
-from testkit.history import History, history
-from testkit.operators import Plane, Process
+from testkit.engines.external_engine import external_engine
+from testkit.kubernetes.object_history import History, history
+from testkit.kubernetes.operator_process import Plane, Process
 from testkit.servers.triton import RunningTriton
 from testkit.waiting import eventually
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from testkit.kubernetes import Cluster, Images, Namespace, definition, fresh_namespace
-from testkit.operators import ENGINE_DRAIN_S, Plane, bare_plane
+from testkit.kubernetes.cluster import Cluster, Images, Namespace, definition, fresh_namespace
+from testkit.kubernetes.operator_process import ENGINE_DRAIN_S, Plane, bare_plane
 
 NAMESPACE_S = 15 + (ENGINE_DRAIN_S + 60) / 2 + 10
 """Kubernetes looks at such a namespace twice: at once, and after half of the time that its pods are given to end."""

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from testkit.external_engine import external_engine
-from testkit.kubernetes import Cluster, Images, definition, fresh_namespace
-from testkit.operators import Plane, Process, bare_plane
+from testkit.engines.external_engine import external_engine
+from testkit.kubernetes.cluster import Cluster, Images, definition, fresh_namespace
+from testkit.kubernetes.operator_process import Plane, Process, bare_plane
 from testkit.servers.triton import RunningTriton
 from testkit.waiting import eventually
 

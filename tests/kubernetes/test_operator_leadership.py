@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from testkit.api_proxy import api_proxy
-from testkit.kubernetes import Cluster, Images, definition, fresh_namespace
-from testkit.operators import Plane, bare_plane
+from testkit.kubernetes.api_proxy import api_proxy
+from testkit.kubernetes.cluster import Cluster, Images, definition, fresh_namespace
+from testkit.kubernetes.operator_process import Plane, bare_plane
 from testkit.waiting import eventually
 
 TAKEOVER_S = 20

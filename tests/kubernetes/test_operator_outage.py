@@ -14,8 +14,8 @@ from openai import APIError, AsyncOpenAI
 from cluster.local.layout import Layout
 from cluster.local.machine import Machine
 from cluster.shell import Shell
-from testkit.kubernetes import Cluster, Images, definition, fresh_namespace
-from testkit.operators import Plane, plane
+from testkit.kubernetes.cluster import Cluster, Images, definition, fresh_namespace
+from testkit.kubernetes.operator_process import Plane, plane
 from testkit.waiting import eventually
 
 AWAY_S = 60

@@ -11,8 +11,8 @@ import pytest
 
 from conch_contracts.names import workers_key
 from conch_contracts.records import Pool
-from testkit.kubernetes import Cluster, Images, definition, fresh_namespace
-from testkit.operators import Plane, plane
+from testkit.kubernetes.cluster import Cluster, Images, definition, fresh_namespace
+from testkit.kubernetes.operator_process import Plane, plane
 from testkit.waiting import eventually
 
 IDLE_S = 3

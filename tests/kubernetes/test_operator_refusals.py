@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from testkit.operators import Plane, Process
+from testkit.kubernetes.operator_process import Plane, Process
 from testkit.waiting import eventually
 
 DRIFT_S = 30

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from testkit.kubernetes import Namespace
-from testkit.renders import SPECS, rendered
+from testkit.builders.renders import SPECS, rendered
+from testkit.kubernetes.cluster import Namespace
 
 
 @pytest.mark.parametrize("name", SPECS)

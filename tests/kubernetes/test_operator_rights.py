@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 from generate.helm import Helm, HelmMissing
-from testkit.chart import render
-from testkit.kubernetes import Cluster, Images, definition, fresh_namespace
-from testkit.operators import Plane, bare_plane
+from testkit.kubernetes.chart import render
+from testkit.kubernetes.cluster import Cluster, Images, definition, fresh_namespace
+from testkit.kubernetes.operator_process import Plane, bare_plane
 from testkit.waiting import eventually
 
 GOLDEN = Path(__file__).parent / "operator_rights.txt"

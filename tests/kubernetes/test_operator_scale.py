@@ -7,10 +7,10 @@ from urllib.request import urlopen
 
 import pytest
 
-from testkit.api_proxy import api_proxy
-from testkit.external_engine import external_engine
-from testkit.kubernetes import Cluster, Images, definition, fresh_namespace
-from testkit.operators import Plane, plane
+from testkit.engines.external_engine import external_engine
+from testkit.kubernetes.api_proxy import api_proxy
+from testkit.kubernetes.cluster import Cluster, Images, definition, fresh_namespace
+from testkit.kubernetes.operator_process import Plane, plane
 from testkit.servers.triton import RunningTriton
 from testkit.waiting import eventually
 

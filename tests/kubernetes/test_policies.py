@@ -14,8 +14,8 @@ import pytest
 
 from generate.helm import Helm, HelmMissing
 from testkit.bad_models import model
-from testkit.chart import Object, render
-from testkit.kubernetes import Cluster, Namespace, definition, fresh_namespace
+from testkit.kubernetes.chart import Object, render
+from testkit.kubernetes.cluster import Cluster, Namespace, definition, fresh_namespace
 from testkit.waiting import eventually
 
 POLICY, BINDING = "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"

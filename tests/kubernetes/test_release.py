@@ -12,11 +12,11 @@ from openai import AsyncOpenAI
 from prometheus_client.parser import text_string_to_metric_families
 
 from conch_contracts.names import SCRAPED_LABEL
-from testkit.conch import ROOT
-from testkit.golden import Item, load_golden
-from testkit.kubernetes import Cluster, Images
-from testkit.queries import asked, chart_queries
-from testkit.release import NAME, Release, release
+from testkit.kubernetes.cluster import Cluster, Images
+from testkit.kubernetes.prometheus_queries import asked, chart_queries
+from testkit.kubernetes.release import NAME, Release, release
+from testkit.models.golden import Item, load_golden
+from testkit.processes.conch_up import ROOT
 from testkit.waiting import eventually
 
 ROTATION_S = 180

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from testkit.kubernetes import Cluster, Images, Namespace, definition, fresh_namespace
-from testkit.operators import Plane, Process, plane
+from testkit.kubernetes.cluster import Cluster, Images, Namespace, definition, fresh_namespace
+from testkit.kubernetes.operator_process import Plane, Process, plane
 from testkit.servers import hub as hub_server
 from testkit.waiting import eventually
 

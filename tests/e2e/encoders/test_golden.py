@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from testkit.asking import post
-from testkit.conch import ROOT, wait_until
+from testkit.http.json_post import post
+from testkit.processes.conch_up import ROOT, wait_until
 
 TOLERANCE = 1e-3
 Json = dict[str, Any]

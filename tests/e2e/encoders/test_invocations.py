@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from testkit.asking import post, read_raw
+from testkit.http.json_post import post, read_raw
 
 HELLO = [{"role": "user", "content": "Hello!"}]
 CHAT = {"model": "tiny-chat", "messages": HELLO, "temperature": 0, "max_tokens": 5}

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from testkit.asking import post
+from testkit.http.json_post import post
 
 EMBED: dict[str, Any] = {"model": "minilm", "input": "hello"}
 RERANK: dict[str, Any] = {"model": "tiny-reranker", "query": "a", "documents": ["b"]}

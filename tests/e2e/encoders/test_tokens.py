@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from transformers import AutoTokenizer
 
-from testkit.asking import post
-from testkit.conch import ROOT
+from testkit.http.json_post import post
+from testkit.processes.conch_up import ROOT
 
 PIECES = (
     "hello",

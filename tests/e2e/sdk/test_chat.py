@@ -4,7 +4,7 @@ import openai
 import pytest
 from openai import AsyncOpenAI, OpenAI
 
-from testkit.golden import Golden, load_golden
+from testkit.models.golden import Golden, load_golden
 
 CHATS = [item.name for item in load_golden().chats()]
 

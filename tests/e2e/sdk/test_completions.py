@@ -4,7 +4,7 @@ import openai
 import pytest
 from openai import OpenAI
 
-from testkit.golden import Golden, load_golden
+from testkit.models.golden import Golden, load_golden
 
 ITEMS = [item.name for item in load_golden().items]
 

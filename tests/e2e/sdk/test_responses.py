@@ -8,8 +8,8 @@ from openai import AsyncOpenAI, OpenAI
 from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import TypeAdapter
 
-from testkit.golden import Golden, Item, load_golden
-from testkit.openai_schemas import check, check_event
+from testkit.http.openai_schemas import check, check_event
+from testkit.models.golden import Golden, Item, load_golden
 
 CHATS = [item.name for item in load_golden().chats()]
 EVENTS: TypeAdapter[ResponseStreamEvent] = TypeAdapter(ResponseStreamEvent)

@@ -10,7 +10,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from openai import OpenAI
 
-from testkit.golden import Golden, Item
+from testkit.models.golden import Golden, Item
 
 CALL = re.compile(r"<tool_call>\n(.*?)\n</tool_call>")
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from testkit.conch import ROOT
-from testkit.downloads import Download
+from testkit.processes.conch_up import ROOT
+from testkit.processes.downloads import Download
 
 
 @pytest.fixture

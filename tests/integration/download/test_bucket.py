@@ -10,7 +10,7 @@ import pytest
 
 from conch_contracts.spec.source import S3Source
 from conch_operator.download.bucket import BucketFolder
-from testkit.downloads import Download
+from testkit.processes.downloads import Download
 from testkit.servers.s3 import BUCKET, KEYS, S3Server
 
 PREFIX = "team/tiny"

@@ -12,7 +12,7 @@ from conch_contracts.spec.source import HuggingFaceSource
 from conch_operator.download.draft_folder import NOTE
 from conch_operator.download.errors import DownloadError, parse_last_line
 from conch_operator.download.hub import HubRepository
-from testkit.downloads import Download
+from testkit.processes.downloads import Download
 from testkit.servers.hub import REPO, Faults, HubServer
 
 NAME = f"{REPO} at main"

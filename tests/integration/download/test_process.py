@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from testkit.certificates import make_authority
-from testkit.downloads import Download
+from testkit.processes.downloads import Download
 from testkit.servers.hub import REPO, HubServer
 from testkit.servers.s3 import KEYS
 from testkit.servers.scripted_http import ScriptedHttp

@@ -16,10 +16,10 @@ from conch_contracts.messages.encoding import EncodeRequest, EncoderTarget, Row,
 from conch_contracts.names import ENCODE_PATH, EngineAddress, workers_key
 from conch_contracts.records import Activation
 from conch_operator.triton.cpu_repository import CpuModel, render_cpu_repository
-from testkit.asking import post
-from testkit.conch import ROOT, wait_until
-from testkit.embed_worker import EmbedWorker
-from testkit.newer_messages import of_a_newer_version
+from testkit.builders.newer_messages import of_a_newer_version
+from testkit.http.json_post import post
+from testkit.processes.conch_up import ROOT, wait_until
+from testkit.processes.embed_worker import EmbedWorker
 from testkit.servers.redis import RedisServer
 from testkit.servers.triton import RunningTriton, triton_server, write_repository
 

@@ -15,9 +15,9 @@ from conch_gateway.placement.unresponsive_workers import UnresponsiveWorkers
 from conch_gateway.upstream.pool import ConnectionPool
 from conch_gateway.upstream.port import AnswerLost, Post, read_all
 from conch_kit.registry.snapshot import Snapshot
-from testkit.embed_worker import EmbedWorker
-from testkit.gateway import route, snapshot
-from testkit.gateway_process import Process, gateway_process
+from testkit.gateway.fakes import route, snapshot
+from testkit.gateway.process import Process, gateway_process
+from testkit.processes.embed_worker import EmbedWorker
 from testkit.servers.scripted_http import Call, ScriptedHttp
 
 WORK = "/internal/v1/encode"

@@ -13,7 +13,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from testkit.conch import wait_until
+from testkit.processes.conch_up import wait_until
 
 PROGRAM = """
 import asyncio, os, sys

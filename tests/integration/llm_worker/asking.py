@@ -9,10 +9,10 @@ import pytest
 
 from conch_contracts.messages.generation import GenerateRequest, PreparedPrompt
 from conch_contracts.records import Dialect
-from testkit.dialects import OTHER_FORMS, PER_DIALECT, StandIn
-from testkit.generate_requests import backend, generate_request, sampling, target
-from testkit.llm_worker import Reply
-from testkit.vocabularies import BYTE_EOS
+from testkit.builders.generate_requests import backend, generate_request, sampling, target
+from testkit.engines.dialect_stand_ins import OTHER_FORMS, PER_DIALECT, StandIn
+from testkit.models.vocabularies import BYTE_EOS
+from testkit.processes.llm_worker import Reply
 
 from .conftest import Stage
 

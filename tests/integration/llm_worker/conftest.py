@@ -10,12 +10,12 @@ import pytest
 
 from conch_contracts.names import Digest, bundle_key
 from conch_kit.bundles.archive import pack
-from testkit.dialects import dialects_server
-from testkit.llm_worker import LlmWorker
+from testkit.engines.dialect_stand_ins import dialects_server
+from testkit.engines.stand_ins import install, parameter
+from testkit.models.vocabularies import BYTE_EOS, byte_level_tokenizer
+from testkit.processes.llm_worker import LlmWorker
 from testkit.servers.redis import RedisServer
 from testkit.servers.triton import RunningTriton, triton_server
-from testkit.stand_ins import install, parameter
-from testkit.vocabularies import BYTE_EOS, byte_level_tokenizer
 
 ANSWER = "Hello 你好 🙂 end."
 """What the contract model answers: one id per UTF-8 byte, then the end id."""

@@ -9,9 +9,9 @@ from conch_contracts.capabilities import CAPABILITIES, TENSORRTLLM, Feature, Lev
 from conch_contracts.messages.generation import Api, Details, ThinkingLimit
 from conch_contracts.messages.grammar import Grammar, GrammarKind
 from conch_contracts.records import Dialect
-from testkit.dialects import NARROW, PER_DIALECT, StandIn
-from testkit.generate_requests import backend
-from testkit.vocabularies import BYTE_EOS, BYTE_VOCABULARY
+from testkit.builders.generate_requests import backend
+from testkit.engines.dialect_stand_ins import NARROW, PER_DIALECT, StandIn
+from testkit.models.vocabularies import BYTE_EOS, BYTE_VOCABULARY
 
 from .asking import FORMS, answer, ask, said
 from .conftest import Stage

@@ -9,9 +9,9 @@ import aiohttp
 import pytest
 
 from conch_contracts.messages.generation import Api, PreparedPrompt
-from testkit.dialects import ENSEMBLE, PER_DIALECT, StandIn
-from testkit.generate_requests import backend
-from testkit.vocabularies import BYTE_EOS
+from testkit.builders.generate_requests import backend
+from testkit.engines.dialect_stand_ins import ENSEMBLE, PER_DIALECT, StandIn
+from testkit.models.vocabularies import BYTE_EOS
 from testkit.waiting import eventually
 
 from .asking import COUNTED, FORMS, SILENT_END, STREAMED, TEXT, answer, ask, both, every, every_dialect, said, streamed

@@ -9,8 +9,8 @@ import pytest
 
 from conch_contracts.messages.generation import Api, GenerateRequest
 from conch_contracts.records import Dialect
-from testkit.generate_requests import backend, generate_request, prompt, sampling, target
-from testkit.vocabularies import BYTE_EOS
+from testkit.builders.generate_requests import backend, generate_request, prompt, sampling, target
+from testkit.models.vocabularies import BYTE_EOS
 from testkit.waiting import eventually
 
 from .conftest import ANSWER, Stage

@@ -13,13 +13,13 @@ import pytest
 from conch_contracts.messages.generation import GenerateRequest
 from conch_contracts.names import GENERATE_PATH, Digest, workers_key
 from conch_contracts.records import Dialect
-from testkit.conch import wait_until
-from testkit.generate_requests import backend, generate_request, sampling, target
-from testkit.llm_worker import LlmWorker, Reply
-from testkit.newer_messages import of_a_newer_version
+from testkit.builders.generate_requests import backend, generate_request, sampling, target
+from testkit.builders.newer_messages import of_a_newer_version
+from testkit.models.vocabularies import BYTE_EOS
+from testkit.processes.conch_up import wait_until
+from testkit.processes.llm_worker import LlmWorker, Reply
 from testkit.servers.redis import RedisServer
 from testkit.servers.triton import triton_server
-from testkit.vocabularies import BYTE_EOS
 
 from .conftest import ANSWER, Stage, contract_models, put_bundle
 

@@ -6,7 +6,7 @@ import aiohttp
 import pytest
 
 from conch_contracts.messages.generation import PreparedPrompt
-from testkit.dialects import StandIn
+from testkit.engines.dialect_stand_ins import StandIn
 
 from .asking import FORMS, ask, said
 from .conftest import Stage

@@ -12,8 +12,8 @@ from conch_contracts.messages.generation import Api, GenerateRequest
 from conch_contracts.names import bundle_key
 from conch_kit.bundles.archive import pack
 from conch_operator.triton.cpu_repository import CpuModel, render_cpu_repository
-from testkit.generate_requests import generate_request, prompt, sampling, target
-from testkit.golden import FOLDER, Item, load_golden
+from testkit.builders.generate_requests import generate_request, prompt, sampling, target
+from testkit.models.golden import FOLDER, Item, load_golden
 from testkit.servers.triton import triton_server, write_repository
 
 from .conftest import Stage

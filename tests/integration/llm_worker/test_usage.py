@@ -6,8 +6,8 @@ import pytest
 from conch_contracts.messages.answer_form import Parsing
 from conch_contracts.messages.generation import Api, Details
 from conch_contracts.records import Profile
-from testkit.dialects import StandIn
-from testkit.transcripts import thoughts
+from testkit.engines.dialect_stand_ins import StandIn
+from testkit.models.transcripts import thoughts
 
 from .asking import TEXT, answer, ask, every, said
 from .conftest import Stage

@@ -4,7 +4,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from testkit.conch import ConchUp, example_text
+from testkit.processes.conch_up import ConchUp, example_text
 
 
 @pytest.fixture

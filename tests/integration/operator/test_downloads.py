@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from testkit.conch import EXAMPLE, ConchUp, wait_until
+from testkit.processes.conch_up import EXAMPLE, ConchUp, wait_until
 from testkit.servers.hub import REPO, HubServer
 
 

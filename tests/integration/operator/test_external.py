@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from openai import OpenAI
 
-from testkit.conch import ConchUp, wait_until
-from testkit.external_engine import ANSWER, END, FOLDER, external_engine
+from testkit.engines.external_engine import ANSWER, END, FOLDER, external_engine
+from testkit.processes.conch_up import ConchUp, wait_until
 from testkit.servers.triton import RunningTriton
 
 

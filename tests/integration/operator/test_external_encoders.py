@@ -9,8 +9,8 @@ import pytest
 
 from conch_contracts.dialects.encoder import LOGITS
 from conch_operator.triton.cpu_repository import CpuModel, render_cpu_repository
-from testkit.asking import post
-from testkit.conch import ROOT, ConchUp
+from testkit.http.json_post import post
+from testkit.processes.conch_up import ROOT, ConchUp
 from testkit.servers.triton import RunningTriton, triton_server, write_repository
 
 FOLDER = ROOT / "examples" / "tiny-reranker"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from testkit.conch import EXAMPLE, example_text, free_port
+from testkit.processes.conch_up import EXAMPLE, example_text, free_port
 
 
 def conch(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -10,7 +10,7 @@ from conch_kit.triton.client import TritonClient
 from conch_kit.triton.http_client import TritonHttp
 from conch_operator.probe.prober import NoAnswer, Target
 from conch_operator.probe.triton_request import TritonAsker
-from testkit.dialects import ALL, StandIn, dialects_server
+from testkit.engines.dialect_stand_ins import ALL, StandIn, dialects_server
 from testkit.servers.triton import RunningTriton
 
 

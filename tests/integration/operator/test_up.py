@@ -15,7 +15,7 @@ import pytest
 from redis import Redis
 from redis.exceptions import RedisError
 
-from testkit.conch import EXAMPLE, ConchUp, wait_until
+from testkit.processes.conch_up import EXAMPLE, ConchUp, wait_until
 
 from .conftest import alive
 

@@ -12,7 +12,7 @@ from conch_kit.redis.client import RedisClient
 from conch_kit.redis.connection import RegistryError, RegistryUnavailable
 from conch_kit.registry.reader import RegistryReader
 from conch_kit.registry.writer import RegistryWriter
-from testkit.records import engine, listing, route
+from testkit.builders.records import engine, listing, route
 from testkit.servers.redis import RedisServer
 from testkit.waiting import eventually
 

@@ -13,7 +13,7 @@ from conch_kit.redis.connection import RegistryUnavailable
 from conch_kit.registry.reader import RegistryReader
 from conch_kit.registry.snapshot import Snapshot
 from conch_kit.registry.writer import Fenced, RegistryWriter
-from testkit.records import engine, listing, route
+from testkit.builders.records import engine, listing, route
 from testkit.servers.redis import RedisServer
 from testkit.waiting import eventually
 

@@ -8,9 +8,9 @@ import pytest_asyncio
 from conch_contracts.names import EngineAddress
 from conch_kit.triton.client import TritonClient
 from conch_operator.triton.cpu_repository import CpuModel, render_cpu_repository
-from testkit.golden import FOLDER, Golden, load_golden
+from testkit.engines.tokens_client import TokensEngine
+from testkit.models.golden import FOLDER, Golden, load_golden
 from testkit.servers.triton import RunningTriton, triton_server, write_repository
-from testkit.tokens import TokensEngine
 
 PACED_TOKENS_PER_SECOND = 25
 

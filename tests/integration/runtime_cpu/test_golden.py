@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from testkit.golden import Golden, Item
-from testkit.tokens import Answer, TokensEngine
+from testkit.engines.tokens_client import Answer, TokensEngine
+from testkit.models.golden import Golden, Item
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -10,8 +10,8 @@ from tokenizers import Tokenizer
 
 from conch_contracts.messages.grammar import Grammar, GrammarKind
 from conch_kit.triton.errors import EngineRejected
-from testkit.golden import FOLDER, Golden
-from testkit.tokens import Answer, TokensEngine
+from testkit.engines.tokens_client import Answer, TokensEngine
+from testkit.models.golden import FOLDER, Golden
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -6,8 +6,8 @@ import time
 import pytest
 
 from conch_kit.triton.errors import EngineRejected
-from testkit.golden import Golden
-from testkit.tokens import TokensEngine
+from testkit.engines.tokens_client import TokensEngine
+from testkit.models.golden import Golden
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

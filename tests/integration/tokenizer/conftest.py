@@ -9,7 +9,7 @@ import pytest
 from conch_contracts import names
 from conch_contracts.names import Digest
 from conch_kit.bundles import archive
-from testkit.golden import FOLDER
+from testkit.models.golden import FOLDER
 from testkit.servers.redis import RedisServer
 from testkit.servers.tokenizer import RunningTokenizer, run_tokenizer
 

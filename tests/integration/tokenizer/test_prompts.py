@@ -8,7 +8,7 @@ import pytest
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from conch_contracts import names
-from testkit.golden import FOLDER
+from testkit.models.golden import FOLDER
 from testkit.servers.tokenizer import RunningTokenizer
 
 ALPHABET = "abc XYZ 0189\n\t.,:'\"<>|{}äöüßéñ中文请重复推理服务器日本語한국어😀👩‍👩‍👧‍👦🏳️‍🌈e\u0301\u200b\x00\u202e"

@@ -16,7 +16,7 @@ from conch_embed_worker.metrics import EmbedWorkerMetrics
 from conch_kit.errors import InvalidRequest
 from conch_kit.http.request_scope import InFlightRequests
 from conch_kit.triton.encoder_tensors import EncoderTensors
-from testkit.scripted_triton import Caller
+from testkit.engines.scripted_triton import Caller
 
 SIZE = 1024
 WIDTH = 128

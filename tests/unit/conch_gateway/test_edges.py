@@ -14,7 +14,7 @@ from conch_gateway.placement.worker_choice import PASSED_OVER_S, WorkerBalancer,
 from conch_gateway.requests.model_lookup import canonical_name, resolve
 from conch_kit.errors import InvalidRequest, ModelNotFound, Unavailable
 from conch_kit.registry.snapshot import Snapshot
-from testkit.gateway import route, snapshot
+from testkit.gateway.fakes import route, snapshot
 
 KEYS = parse_keys("# comment\n\nsk-plain\nann:sk-a\nbob   sk-b\n  carol: sk-c  \n")
 

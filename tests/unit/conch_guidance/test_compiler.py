@@ -8,7 +8,7 @@ from tokenizers import Tokenizer
 from conch_contracts.messages.grammar import Grammar, GrammarKind
 from conch_guidance.compiler import GrammarCompiler
 from conch_guidance.errors import UnusableGrammar
-from testkit.golden import FOLDER
+from testkit.models.golden import FOLDER
 
 JSON_SCHEMA, REGEX, CHOICE = GrammarKind.JSON_SCHEMA, GrammarKind.REGEX, GrammarKind.CHOICE
 JSON_OBJECT, GRAMMAR, TAGS = GrammarKind.JSON_OBJECT, GrammarKind.GRAMMAR, GrammarKind.STRUCTURAL_TAG

@@ -10,11 +10,11 @@ from conch_llm_worker.answer_writer import StreamedAnswerWriter, answer_for
 from conch_llm_worker.choices import Choices
 from conch_llm_worker.engine.calls import EngineCalls
 from conch_llm_worker.generation.from_ids import Step
+from testkit.builders.generate_requests import generate_request
 from testkit.clock import FakeClock
-from testkit.engine_messages import tokens_response
-from testkit.generate_requests import generate_request
-from testkit.scripted_triton import Caller, ScriptedTriton
-from testkit.vocabularies import BYTE_EOS, byte_level
+from testkit.engines.engine_messages import tokens_response
+from testkit.engines.scripted_triton import Caller, ScriptedTriton
+from testkit.models.vocabularies import BYTE_EOS, byte_level
 
 WORKING = b": working\n\n"
 

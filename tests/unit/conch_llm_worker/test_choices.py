@@ -14,10 +14,10 @@ from conch_kit.triton.errors import MalformedResponse
 from conch_llm_worker.answer_writer import answer_for
 from conch_llm_worker.choices import Choices
 from conch_llm_worker.engine.calls import EngineCalls
-from testkit.engine_messages import response
-from testkit.generate_requests import generate_request, prompt, sampling, target
-from testkit.scripted_triton import Caller, Event, ScriptedTriton
-from testkit.vocabularies import BYTE_EOS, byte_level
+from testkit.builders.generate_requests import generate_request, prompt, sampling, target
+from testkit.engines.engine_messages import response
+from testkit.engines.scripted_triton import Caller, Event, ScriptedTriton
+from testkit.models.vocabularies import BYTE_EOS, byte_level
 
 
 def searching() -> ModelConfig:

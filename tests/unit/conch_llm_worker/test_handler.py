@@ -20,10 +20,10 @@ from conch_llm_worker.engine.calls import EngineCalls
 from conch_llm_worker.handler import GenerateHandler
 from conch_llm_worker.metrics import LlmWorkerMetrics
 from conch_llm_worker.text.vocabulary import Vocabulary
-from testkit.engine_messages import response, tokens_response
-from testkit.generate_requests import backend, generate_request, prompt, sampling, target
-from testkit.scripted_triton import Caller, Event, ScriptedTriton
-from testkit.vocabularies import BYTE_EOS, byte_level
+from testkit.builders.generate_requests import backend, generate_request, prompt, sampling, target
+from testkit.engines.engine_messages import response, tokens_response
+from testkit.engines.scripted_triton import Caller, Event, ScriptedTriton
+from testkit.models.vocabularies import BYTE_EOS, byte_level
 
 EOS = {"eos_token_ids": (BYTE_EOS,)}
 SOON_S = 0.1

@@ -13,7 +13,7 @@ from urllib.request import urlopen
 from botocore.config import Config
 from botocore.session import Session
 
-from testkit.conch import free_port, wait_until
+from testkit.processes.conch_up import free_port, wait_until
 
 BUCKET = "models"
 KEYS = {"AWS_ACCESS_KEY_ID": "conch", "AWS_SECRET_ACCESS_KEY": "secret"}

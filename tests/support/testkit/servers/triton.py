@@ -21,7 +21,7 @@ from conch_operator.local.tritonserver import (
     triton_arguments,
     triton_environment,
 )
-from testkit.conch import free_port
+from testkit.processes.conch_up import free_port
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """What becomes of a worker's signs of life on their way to the client."""
 
 from conch_contracts.names import GENERATE_PATH
-from testkit.gateway import gateway, lost, streamed
+from testkit.gateway.fakes import gateway, lost, streamed
 
 STREAM = {"model": "tiny-chat", "messages": [{"role": "user", "content": "hi"}], "stream": True}
 FRAMES = (b'data: {"a":1}\n\n', b'data: {"a":2}\n\n', b"data: [DONE]\n\n")

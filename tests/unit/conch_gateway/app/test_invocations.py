@@ -13,7 +13,7 @@ from conch_gateway.encoders.endpoints import ENCODER_PATHS
 from conch_gateway.generation.handler import PATHS
 from conch_gateway.telemetry.access_log import AccessLog
 from conch_kit.errors import InvalidRequest, ModelNotFound
-from testkit.gateway import answered, gateway, route, rows, snapshot
+from testkit.gateway.fakes import answered, gateway, route, rows, snapshot
 
 HELLO = [{"role": "user", "content": "hi"}]
 

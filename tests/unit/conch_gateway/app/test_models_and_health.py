@@ -7,7 +7,7 @@ from conch_gateway.encoders.endpoints import ENCODER_PATHS
 from conch_gateway.encoders.tokenize_endpoints import DETOKENIZE_PATHS, TOKENIZE_PATHS
 from conch_gateway.generation.handler import PATHS
 from conch_gateway.http.auth import OPEN_PATHS
-from testkit.gateway import gateway
+from testkit.gateway.fakes import gateway
 
 POSTS = {*PATHS, *ENCODER_PATHS, *TOKENIZE_PATHS, *DETOKENIZE_PATHS, "/v1/responses", "/invocations"}
 

@@ -10,7 +10,7 @@ from conch_contracts.records import ChatProfile, Dialect, Route
 from conch_gateway.constraints import tool_use
 from conch_gateway.requests import tokenizer_request, validation
 from conch_kit.errors import InvalidRequest
-from testkit.gateway import route
+from testkit.gateway.fakes import route
 
 HELLO = [{"role": "user", "content": "hi"}]
 WEATHER = {"type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer"}, "x": {}}}

@@ -22,8 +22,8 @@ from conch_contracts.records import (
     RoutingPolicy,
 )
 from conch_kit.tracing import OtlpTracer
-from testkit.encoder_gateway import serving
-from testkit.gateway import ENGINE, FakeAnswer, answered, gateway, refused, route, rows, snapshot
+from testkit.gateway.encoders import serving
+from testkit.gateway.fakes import ENGINE, FakeAnswer, answered, gateway, refused, route, rows, snapshot
 
 VECTORS = b'{"data":[{"object":"embedding","index":0,"embedding":[1.0,0.0]}]}'
 OTHER = EngineAddress("127.0.0.1:8002")

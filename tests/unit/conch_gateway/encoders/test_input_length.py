@@ -8,8 +8,8 @@ import pytest
 from conch_contracts.openai.encoders.fields import MAX_INPUTS
 from conch_contracts.records import EncoderProfile, ModelKind
 from conch_gateway.requests.prompt_length import MANY
-from testkit.encoder_gateway import serving
-from testkit.gateway import Gateway, answered, rows
+from testkit.gateway.encoders import serving
+from testkit.gateway.fakes import Gateway, answered, rows
 
 LIMIT = 64
 LONG = [5] * (MANY + 1)

@@ -8,8 +8,8 @@ import pytest
 from conch_contracts.names import ENCODE_PATH, PREPARE_ROWS_PATH
 from conch_contracts.openai.encoders.scores import SIDES
 from conch_contracts.records import Activation, EncoderProfile, ModelKind
-from testkit.encoder_gateway import serving
-from testkit.gateway import answered
+from testkit.gateway.encoders import serving
+from testkit.gateway.fakes import answered
 
 VECTORS = b'{"data":[{"object":"embedding","index":0,"embedding":[1.0,0.0]}]}'
 

@@ -8,7 +8,7 @@ import pytest
 from conch_contracts.messages.answer_form import ToolCallParser
 from conch_contracts.names import TOKENIZE_PATH
 from conch_contracts.records import ChatProfile, ContentFormat
-from testkit.gateway import answered, gateway, route, snapshot
+from testkit.gateway.fakes import answered, gateway, route, snapshot
 
 
 async def test_a_conversations_tokens_are_counted_with_its_tools_and_variables() -> None:

@@ -2,7 +2,7 @@
 
 from conch_contracts.messages.generation import GenerateRequest
 from conch_contracts.names import CHECK_GRAMMAR_PATH, GENERATE_PATH, PREPARE_PATH
-from testkit.gateway import gateway, refused, route, snapshot
+from testkit.gateway.fakes import gateway, refused, route, snapshot
 
 CHAT = {"model": "tiny-chat", "messages": [{"role": "user", "content": "hi"}]}
 PATH = "/v1/chat/completions"

@@ -15,7 +15,18 @@ from conch_contracts.names import GENERATE_PATH, PREPARE_PATH, EngineAddress, Wo
 from conch_contracts.records import Engine, Profile, RoutingPolicy
 from conch_gateway.upstream.port import ConnectFailed, ConnectTimedOut
 from conch_kit.tracing import OtlpTracer
-from testkit.gateway import ENGINE, FakeAnswer, answered, gateway, lost, prepared, refused, route, snapshot, streamed
+from testkit.gateway.fakes import (
+    ENGINE,
+    FakeAnswer,
+    answered,
+    gateway,
+    lost,
+    prepared,
+    refused,
+    route,
+    snapshot,
+    streamed,
+)
 from testkit.waiting import eventually
 
 CHAT = {"model": "tiny-chat", "messages": [{"role": "user", "content": "hi"}]}

@@ -9,7 +9,7 @@ from conch_contracts.names import EngineAddress, ModelId
 from conch_contracts.records import Engine, EngineState, RoutingPolicy
 from conch_gateway.placement.admission import Admission, Claim
 from conch_kit.errors import RateLimited, Unavailable
-from testkit.gateway import snapshot
+from testkit.gateway.fakes import snapshot
 
 MODEL = ModelId("local/tiny-chat")
 POLICY = RoutingPolicy(queue_max=2, queue_wait_s=5)

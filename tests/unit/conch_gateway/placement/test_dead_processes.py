@@ -5,7 +5,7 @@ import pytest
 from conch_contracts.names import GENERATE_PATH, PREPARE_PATH, WorkerUrl
 from conch_gateway.placement.retry_budget import RESERVE
 from conch_gateway.upstream.port import ConnectFailed
-from testkit.gateway import answered, gateway, prepared, snapshot
+from testkit.gateway.fakes import answered, gateway, prepared, snapshot
 
 CHAT = {"model": "tiny-chat", "messages": [{"role": "user", "content": "hi"}]}
 DEAD, LIVING = WorkerUrl("http://w1:1"), WorkerUrl("http://w2:1")

@@ -1,7 +1,7 @@
 """What a client hears when workers break down over its request before the first byte; on fakes."""
 
 from conch_contracts.names import GENERATE_PATH, WorkerUrl
-from testkit.gateway import gateway, lost, snapshot
+from testkit.gateway.fakes import gateway, lost, snapshot
 
 PATH = "/v1/chat/completions"
 CHAT = {"model": "tiny-chat", "messages": [{"role": "user", "content": "hi"}]}

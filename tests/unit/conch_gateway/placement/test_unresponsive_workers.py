@@ -8,7 +8,7 @@ from conch_contracts.names import WorkerUrl
 from conch_gateway.placement.unresponsive_workers import UnresponsiveWorkers
 from conch_gateway.upstream.port import ConnectTimedOut, Post, UpstreamResponse
 from conch_kit.registry.snapshot import Snapshot
-from testkit.gateway import FakeAnswer
+from testkit.gateway.fakes import FakeAnswer
 
 URL = WorkerUrl("http://127.0.0.1:9001")
 

@@ -15,7 +15,7 @@ from conch_gateway.constraints import structural_tags, tool_use
 from conch_gateway.constraints.structured_output import Constraint
 from conch_gateway.requests import answer_form, validation
 from conch_kit.errors import InvalidRequest
-from testkit.gateway import route
+from testkit.gateway.fakes import route
 
 TOOL = {"type": "function", "function": {"name": "now"}}
 MODEL = route(chat=ChatProfile(reasoning=ReasoningParser.THINK, tool_calls=ToolCallParser.HERMES, takes_tools=True))

@@ -15,7 +15,7 @@ from conch_contracts.records import (
 )
 from conch_gateway.requests import parameters, tokenizer_request
 from conch_kit.errors import InvalidRequest
-from testkit.gateway import route
+from testkit.gateway.fakes import route
 
 
 def chat(**fields):

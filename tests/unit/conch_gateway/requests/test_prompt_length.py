@@ -10,7 +10,7 @@ from conch_gateway.requests import prompt_length
 from conch_gateway.requests.prompt_length import MANY
 from conch_kit.errors import InvalidRequest, ModelNotFound
 from conch_kit.registry.snapshot import Snapshot
-from testkit.gateway import route, snapshot
+from testkit.gateway.fakes import route, snapshot
 
 LONG = [5] * (MANY + 1)
 KNOWN = snapshot(route(max_model_len=MANY))

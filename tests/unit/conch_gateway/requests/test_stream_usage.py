@@ -6,7 +6,7 @@ from conch_contracts.messages.generation import Details
 from conch_contracts.openai.chat import ChatCompletionRequest
 from conch_contracts.records import Profile, StreamUsage
 from conch_gateway.requests import parameters
-from testkit.gateway import route
+from testkit.gateway.fakes import route
 
 
 def chat(**fields):

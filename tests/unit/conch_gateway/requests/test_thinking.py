@@ -11,7 +11,7 @@ from conch_contracts.openai.chat import ChatCompletionRequest
 from conch_contracts.records import ChatProfile, Route
 from conch_gateway.requests import answer_form, thinking, tokenizer_request, validation
 from conch_kit.errors import InvalidRequest
-from testkit.gateway import route
+from testkit.gateway.fakes import route
 
 TOOL = {"type": "function", "function": {"name": "now"}}
 THINK = ReasoningParser.THINK

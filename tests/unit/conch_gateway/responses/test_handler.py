@@ -10,7 +10,7 @@ from conch_contracts.messages.generation import GenerateRequest
 from conch_contracts.names import CHECK_GRAMMAR_PATH, GENERATE_PATH, PREPARE_PATH
 from conch_contracts.records import ChatProfile
 from conch_gateway.http.auth import ApiKeys
-from testkit.gateway import FakeAnswer, MemoryResponses, answered, gateway, lost, route, snapshot, streamed
+from testkit.gateway.fakes import FakeAnswer, MemoryResponses, answered, gateway, lost, route, snapshot, streamed
 
 PATH = "/v1/responses"
 ASKED = {"model": "tiny-chat", "input": "hi"}

@@ -9,7 +9,7 @@ import pytest
 from conch_contracts.names import ENCODE_PATH
 from conch_contracts.records import ModelKind
 from conch_gateway.telemetry.access_log import AccessLog
-from testkit.gateway import answered, gateway, route, snapshot
+from testkit.gateway.fakes import answered, gateway, route, snapshot
 
 HI = [{"role": "user", "content": "hi"}]
 

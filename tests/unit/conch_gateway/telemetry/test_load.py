@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 
 from conch_contracts.names import GENERATE_PATH
-from testkit.gateway import gateway, streamed
+from testkit.gateway.fakes import gateway, streamed
 
 PATH = "/v1/chat/completions"
 STREAM = {"messages": [{"role": "user", "content": "hi"}], "stream": True}

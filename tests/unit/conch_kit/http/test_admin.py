@@ -2,7 +2,7 @@ import pytest
 
 from conch_kit import metrics
 from conch_kit.http.admin import Health, admin_app
-from testkit.asgi import call
+from testkit.http.asgi import call
 
 
 @pytest.mark.parametrize(

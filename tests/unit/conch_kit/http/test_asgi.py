@@ -2,7 +2,7 @@ import pytest
 
 from conch_kit.errors import BodyTooLarge
 from conch_kit.http.asgi import ClientGone, Receive, Scope, Send, header, json_response, read_body
-from testkit.asgi import call
+from testkit.http.asgi import call
 
 
 async def _echo(scope: Scope, receive: Receive, send: Send) -> None:

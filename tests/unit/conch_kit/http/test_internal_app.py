@@ -11,7 +11,7 @@ from conch_kit.http.asgi import ASGIApp, ClientGone, Receive, Scope, Send, json_
 from conch_kit.http.internal_app import internal_app
 from conch_kit.logs import request_id_var
 from conch_kit.tracing import OtlpTracer
-from testkit.asgi import call
+from testkit.http.asgi import call
 
 TOKEN = ("x-conch-internal-token", "secret")
 

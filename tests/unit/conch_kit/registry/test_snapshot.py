@@ -4,7 +4,7 @@ from conch_contracts.names import ModelId, WorkerUrl
 from conch_contracts.records import Engine, Heartbeat, Pool, Route
 from conch_kit.registry.read_reply import RawList, RawModel
 from conch_kit.registry.snapshot import Parser, Snapshot, by_name, merge, replace_workers
-from testkit.records import engine, route
+from testkit.builders.records import engine, route
 
 A = ModelId("local/a")
 

@@ -7,7 +7,7 @@ from conch_contracts.records import Dialect
 from conch_kit.triton.declared_tensors import DeclaredTensors, Inputs, read_declared_tensors
 from conch_kit.triton.errors import MalformedResponse
 from conch_kit.triton.tensors import new_request
-from testkit.engine_messages import inputs
+from testkit.engines.engine_messages import inputs
 
 
 def config() -> ModelConfig:

@@ -3,8 +3,8 @@ import json
 from conch_contracts.messages.generation import Api, Usage
 from conch_llm_worker.bodies.complete_body import ChoiceBody, complete_body
 from conch_llm_worker.generation.from_ids import ChoiceFinish, Step, TokenEntry
-from testkit.generate_requests import generate_request
-from testkit.vocabularies import byte_level
+from testkit.builders.generate_requests import generate_request
+from testkit.models.vocabularies import byte_level
 
 USAGE = Usage(prompt_tokens=3, completion_tokens=2)
 

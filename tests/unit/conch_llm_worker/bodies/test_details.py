@@ -15,9 +15,9 @@ from conch_llm_worker.frames.detailed import DetailedFrames
 from conch_llm_worker.frames.plain import ChatFrames, CompletionFrames, frames_for
 from conch_llm_worker.generation.from_ids import ChoiceFinish, Step, TokenEntry
 from conch_llm_worker.parsing.answer_parts import Content, Reasoning
-from testkit.generate_requests import generate_request
-from testkit.transcripts import thoughts
-from testkit.vocabularies import byte_level
+from testkit.builders.generate_requests import generate_request
+from testkit.models.transcripts import thoughts
+from testkit.models.vocabularies import byte_level
 
 VOCABULARY = byte_level()
 CHUNKED = (Api.CHAT, Api.COMPLETION)

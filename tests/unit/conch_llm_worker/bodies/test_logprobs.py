@@ -2,7 +2,7 @@ import math
 
 from conch_llm_worker.bodies.logprobs import chat_logprobs, completion_logprobs
 from conch_llm_worker.generation.from_ids import TokenEntry
-from testkit.vocabularies import byte_level
+from testkit.models.vocabularies import byte_level
 
 VOCABULARY = byte_level()
 WHOLE = TokenEntry(0, 0x61, -0.5, (0x61, 0x62), (-0.5, -1.5))

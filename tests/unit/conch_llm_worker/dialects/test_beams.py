@@ -13,9 +13,9 @@ from conch_kit.triton.errors import MalformedResponse
 from conch_llm_worker.dialects import fastertransformer, tensorrtllm
 from conch_llm_worker.dialects.deltas import EngineCall, EngineEnd, Logprobs, TokenDelta
 from conch_llm_worker.dialects.order import Order
-from testkit.engine_messages import inputs, response
-from testkit.generate_requests import generate_request, prompt, sampling, target
-from testkit.vocabularies import byte_level
+from testkit.builders.generate_requests import generate_request, prompt, sampling, target
+from testkit.engines.engine_messages import inputs, response
+from testkit.models.vocabularies import byte_level
 
 FASTERTRANSFORMER = {
     **dict.fromkeys(("input_ids", "input_lengths", "request_output_len", "runtime_top_k", "beam_width"), "UINT32"),

@@ -9,7 +9,7 @@ from conch_contracts.messages.grammar import Grammar, GrammarKind
 from conch_contracts.records import Dialect
 from conch_kit.errors import InvalidRequest
 from conch_llm_worker.dialects.capability_check import refuse
-from testkit.generate_requests import backend, generate_request, sampling, target
+from testkit.builders.generate_requests import backend, generate_request, sampling, target
 
 SENT = (
     {"max_tokens", "min_tokens", "temperature", "top_p", "top_k", "seed", "eos_token_ids", "stop_token_ids"}

@@ -10,8 +10,8 @@ from conch_kit.triton.errors import MalformedResponse
 from conch_llm_worker.dialects.deltas import EngineCall, EngineEnd, Logprobs, TokenDelta
 from conch_llm_worker.dialects.fastertransformer import BufferReader, dispatch
 from conch_llm_worker.dialects.word_lists import word_list
-from testkit.engine_messages import inputs, response
-from testkit.generate_requests import backend, generate_request, sampling, target
+from testkit.builders.generate_requests import backend, generate_request, sampling, target
+from testkit.engines.engine_messages import inputs, response
 
 TYPES = {
     "input_ids": "UINT32",

@@ -8,7 +8,7 @@ from conch_contracts.records import TextOutput
 from conch_kit.triton.errors import MalformedResponse
 from conch_llm_worker.dialects.deltas import EngineEnd
 from conch_llm_worker.dialects.text_messages import TextReader, texts_of
-from testkit.engine_messages import response
+from testkit.engines.engine_messages import response
 
 TEXT = "aé你🙂�e\u0301 end"
 RAW = TEXT.encode()

@@ -8,8 +8,8 @@ from conch_kit.errors import InvalidRequest
 from conch_kit.triton.errors import MalformedResponse
 from conch_llm_worker.dialects import tokens
 from conch_llm_worker.dialects.deltas import EngineEnd, Logprobs, TokenDelta, split
-from testkit.engine_messages import inputs, response, tokens_response
-from testkit.generate_requests import backend, generate_request, sampling
+from testkit.builders.generate_requests import backend, generate_request, sampling
+from testkit.engines.engine_messages import inputs, response, tokens_response
 
 
 def test_a_call_sends_the_ids_and_each_parameter_that_is_not_its_default() -> None:

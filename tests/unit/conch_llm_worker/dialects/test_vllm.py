@@ -15,9 +15,9 @@ from conch_kit.triton.errors import MalformedResponse
 from conch_llm_worker.dialects.deltas import EngineCall, EngineEnd, Logprobs
 from conch_llm_worker.dialects.order import Order
 from conch_llm_worker.dialects.vllm import LogprobsReader, dispatch
-from testkit.engine_messages import inputs, response, text_inputs
-from testkit.generate_requests import backend, generate_request, prompt, sampling, target
-from testkit.vocabularies import byte_level
+from testkit.builders.generate_requests import backend, generate_request, prompt, sampling, target
+from testkit.engines.engine_messages import inputs, response, text_inputs
+from testkit.models.vocabularies import byte_level
 
 NEW = {
     "text_input": "BYTES",

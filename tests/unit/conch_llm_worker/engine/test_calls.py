@@ -9,10 +9,10 @@ from conch_contracts.records import Dialect
 from conch_kit.errors import InvalidRequest
 from conch_kit.tracing import tracer
 from conch_llm_worker.engine.calls import EngineCalls
-from testkit.engine_messages import inputs
-from testkit.generate_requests import generate_request, sampling, target
-from testkit.scripted_triton import ScriptedTriton
-from testkit.vocabularies import byte_level
+from testkit.builders.generate_requests import generate_request, sampling, target
+from testkit.engines.engine_messages import inputs
+from testkit.engines.scripted_triton import ScriptedTriton
+from testkit.models.vocabularies import byte_level
 
 ASKED = {"temperature": 0.5, "top_k": 7, "min_p": 0.1, "repetition_penalty": 1.1}
 

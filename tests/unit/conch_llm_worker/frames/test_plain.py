@@ -10,8 +10,8 @@ from conch_kit.errors import ServiceError
 from conch_llm_worker.frames.plain import frames_for, usage_comment
 from conch_llm_worker.frames.stream_endings import DONE
 from conch_llm_worker.generation.from_ids import ChoiceFinish, Step, TokenEntry
-from testkit.generate_requests import generate_request
-from testkit.vocabularies import byte_level
+from testkit.builders.generate_requests import generate_request
+from testkit.models.vocabularies import byte_level
 
 VOCABULARY = byte_level()
 CHUNKED = (Api.CHAT, Api.COMPLETION)

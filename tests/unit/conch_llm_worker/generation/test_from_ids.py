@@ -9,8 +9,8 @@ from conch_contracts.messages.generation import GenerateRequest
 from conch_kit.triton.errors import MalformedResponse
 from conch_llm_worker.dialects.deltas import EngineEnd, Logprobs, TokenDelta
 from conch_llm_worker.generation.from_ids import ChoiceFinish, Generation, Rules, Step
-from testkit.generate_requests import backend, generate_request, prompt, sampling
-from testkit.vocabularies import BYTE_EOS, byte_level
+from testkit.builders.generate_requests import backend, generate_request, prompt, sampling
+from testkit.models.vocabularies import BYTE_EOS, byte_level
 
 VOCABULARY = byte_level()
 STOP = ChoiceFinish("stop")

@@ -8,8 +8,8 @@ from conch_kit.triton.errors import MalformedResponse
 from conch_llm_worker.dialects.deltas import EngineEnd, TokenDelta
 from conch_llm_worker.generation.from_ids import ChoiceFinish, Rules
 from conch_llm_worker.generation.from_text import TextGeneration, TokenCount
-from testkit.generate_requests import backend, generate_request, prompt, sampling
-from testkit.vocabularies import byte_level
+from testkit.builders.generate_requests import backend, generate_request, prompt, sampling
+from testkit.models.vocabularies import byte_level
 
 VOCABULARY = byte_level()
 """One token for each byte."""

@@ -17,9 +17,9 @@ from conch_llm_worker.generation.from_ids import ChoiceFinish, Generation, Rules
 from conch_llm_worker.generation.from_text import TextGeneration
 from conch_llm_worker.generation.parsed import ParsedGeneration
 from conch_llm_worker.parsing.answer_reader import AnswerReader
-from testkit.generate_requests import generate_request, sampling
-from testkit.transcripts import HERMES, MISTRAL, THINKING_HERMES, TRANSCRIPTS, Transcript, thoughts
-from testkit.vocabularies import BYTE_EOS, byte_level, byte_level_tokenizer, vocabulary_of
+from testkit.builders.generate_requests import generate_request, sampling
+from testkit.models.transcripts import HERMES, MISTRAL, THINKING_HERMES, TRANSCRIPTS, Transcript, thoughts
+from testkit.models.vocabularies import BYTE_EOS, byte_level, byte_level_tokenizer, vocabulary_of
 
 VOCABULARY = byte_level()
 USAGE = Usage(prompt_tokens=3, completion_tokens=2, reasoning_tokens=1)

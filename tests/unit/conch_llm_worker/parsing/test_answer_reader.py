@@ -17,7 +17,7 @@ from conch_llm_worker.parsing.answer_parts import (
     Reasoning,
 )
 from conch_llm_worker.parsing.answer_reader import AnswerReader
-from testkit.transcripts import GLM, HERMES, KIMI, LLAMA3, PYTHONIC, TRANSCRIPTS, Transcript, tools
+from testkit.models.transcripts import GLM, HERMES, KIMI, LLAMA3, PYTHONIC, TRANSCRIPTS, Transcript, tools
 
 
 @dataclass

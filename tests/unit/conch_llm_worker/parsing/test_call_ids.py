@@ -4,7 +4,7 @@ import pytest
 
 from conch_contracts.messages.answer_form import Parsing, ToolCallParser
 from conch_llm_worker.parsing.call_ids import call_ids
-from testkit.transcripts import thoughts, tools
+from testkit.models.transcripts import thoughts, tools
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ from conch_llm_worker.frames.plain import frames_for
 from conch_llm_worker.generation.from_ids import ChoiceFinish, Step, TokenEntry
 from conch_llm_worker.parsing.answer_parts import CallArguments, CallBegin, CallBroken, CallEnd, Content, Reasoning
 from conch_llm_worker.responses.complete_response import ResponseWhole
-from testkit.generate_requests import generate_request
-from testkit.openai_schemas import check, check_event
-from testkit.vocabularies import byte_level
+from testkit.builders.generate_requests import generate_request
+from testkit.http.openai_schemas import check, check_event
+from testkit.models.vocabularies import byte_level
 
 VOCABULARY = byte_level()
 USAGE = Usage(prompt_tokens=3, completion_tokens=2)

@@ -6,7 +6,7 @@ import random
 import pytest
 from tokenizers import Tokenizer, decoders
 
-from testkit.vocabularies import (
+from testkit.models.vocabularies import (
     BYTE_ADDED,
     BYTE_EOS,
     PIECE_BYTE_0,

@@ -1,7 +1,14 @@
 import pytest
 
 from conch_llm_worker.text.vocabulary import Vocabulary, VocabularyError
-from testkit.vocabularies import BYTE_EOS, PIECE_BYTE_0, PIECES, byte_level, sentence_piece_tokenizer, vocabulary_of
+from testkit.models.vocabularies import (
+    BYTE_EOS,
+    PIECE_BYTE_0,
+    PIECES,
+    byte_level,
+    sentence_piece_tokenizer,
+    vocabulary_of,
+)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from conch_kit.errors import InternalError, Unavailable
 from conch_kit.redis.connection import RegistryUnavailable
 from conch_llm_worker.metrics import LlmWorkerMetrics
 from conch_llm_worker.text.vocabulary_cache import VocabularyCache
-from testkit.vocabularies import byte_level_tokenizer
+from testkit.models.vocabularies import byte_level_tokenizer
 
 
 class Bundles:

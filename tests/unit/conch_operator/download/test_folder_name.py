@@ -1,7 +1,7 @@
 from typing import Any
 
 from conch_operator.download.folder_name import folder_name
-from testkit.models import desired_model
+from testkit.builders.model_deployments import desired_model
 
 HUB = {"repo": "org/tiny", "revision": "v1"}
 

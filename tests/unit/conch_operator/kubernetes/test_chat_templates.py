@@ -7,7 +7,7 @@ from conch_operator.kubernetes.api.client import ApiError
 from conch_operator.kubernetes.api.kinds import Kind, Object
 from conch_operator.kubernetes.chat_templates import ChatTemplates
 from conch_operator.state import SourceFault
-from testkit.models import desired_model
+from testkit.builders.model_deployments import desired_model
 
 REF = {"configMapKeyRef": {"name": "templates", "key": "tiny.jinja"}}
 

@@ -7,7 +7,7 @@ from conch_operator.kubernetes.desired_models import read_wanted
 from conch_operator.kubernetes.status_writer import event_body, status_body
 from conch_operator.reconcile.status import describe
 from conch_operator.state import Desired, Observed, Published
-from testkit.models import FACTS, desired_model, engine
+from testkit.builders.model_deployments import FACTS, desired_model, engine
 
 
 def item(name: str = "tiny", **changes: Any) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from conch_operator.kubernetes.pods.agent_client import Agents
 from conch_operator.reconcile.plan import Plan
 from conch_operator.settings import EngineSettings
 from conch_operator.state import EnginePhase
-from testkit.models import desired_model
+from testkit.builders.model_deployments import desired_model
 
 CONTRACT = '{"triton_model": "model", "dialect": "tokens", "slots": 1}'
 

@@ -10,7 +10,7 @@ from conch_operator.kubernetes.api.kinds import Object
 from conch_operator.kubernetes.pods.agent_client import Agents, AgentUnavailable
 from conch_operator.kubernetes.sources import AgentSources
 from conch_operator.state import DesiredModel, EngineName, SourceFacts, SourceFault
-from testkit.models import desired_model
+from testkit.builders.model_deployments import desired_model
 
 OLD, NEW = Digest("a" * 64), Digest("b" * 64)
 MODEL = desired_model("m")

@@ -11,7 +11,7 @@ from conch_operator.model_folder.errors import SourceError
 from conch_operator.routes.encoder_profile import encoder_profile
 from conch_operator.routes.route import make_route
 from conch_operator.state import EncoderFacts
-from testkit.models import FACTS, desired_model, model_deployment
+from testkit.builders.model_deployments import FACTS, desired_model, model_deployment
 
 MODULES = [
     {"path": "", "type": "sentence_transformers.models.Transformer"},

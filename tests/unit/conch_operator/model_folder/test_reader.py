@@ -8,7 +8,7 @@ import pytest
 from conch_contracts.conditions import Reason
 from conch_operator.model_folder.reader import SourceReader, read_source
 from conch_operator.state import DesiredModel, GenerationFacts, SourceFacts, SourceFault
-from testkit.models import model_deployment
+from testkit.builders.model_deployments import model_deployment
 
 TOKENIZER = {
     "added_tokens": [{"id": 9, "content": "<end>"}],

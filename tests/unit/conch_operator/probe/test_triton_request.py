@@ -13,7 +13,7 @@ from conch_kit.triton.errors import EngineRejected, MalformedResponse
 from conch_kit.triton.http_client import TritonHttp
 from conch_operator.probe.prober import NoAnswer, Target
 from conch_operator.probe.triton_request import TritonAsker, load_cause, one_token_request
-from testkit.engine_messages import inputs
+from testkit.engines.engine_messages import inputs
 
 IDS = {"input_ids": "INT32", "input_lengths": "INT32", "request_output_len": "UINT32"}
 

@@ -14,7 +14,7 @@ from conch_operator.state import (
     ProbeVerdict,
     SourceFault,
 )
-from testkit.models import FACTS, READY, desired_model, engine
+from testkit.builders.model_deployments import FACTS, READY, desired_model, engine
 
 PENDING = Probe()
 DEAD = Probe(ProbeVerdict.DEAD, Reason.ENGINE_PROBE_FAILED, "silent")

@@ -21,7 +21,7 @@ from conch_operator.state import (
     ProbeVerdict,
     RoutedModel,
 )
-from testkit.models import FACTS, READY, desired_model, engine
+from testkit.builders.model_deployments import FACTS, READY, desired_model, engine
 
 ONE = desired_model(replicas=1)
 TWO = desired_model(replicas=2)

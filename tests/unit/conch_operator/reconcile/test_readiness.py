@@ -19,7 +19,7 @@ from conch_operator.state import (
     Published,
     SourceFault,
 )
-from testkit.models import FACTS, READY, desired_model, engine
+from testkit.builders.model_deployments import FACTS, READY, desired_model, engine
 
 MODEL = desired_model()
 UNSPOKEN = desired_model(kind="Rerank", engine={"vllm": {}, "resources": {"limits": {"nvidia.com/gpu": "1"}}})

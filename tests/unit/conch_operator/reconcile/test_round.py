@@ -21,7 +21,7 @@ from conch_operator.reconcile.plan import Plan, plan_processes, plan_workloads
 from conch_operator.reconcile.round import Ports, Reconciler
 from conch_operator.reconcile.status import Statuses
 from conch_operator.state import ClusterEngine, Desired, DesiredModel, EngineName, EnginePhase, Fault, RoutedModel
-from testkit.models import model_deployment
+from testkit.builders.model_deployments import model_deployment
 
 
 @dataclass

@@ -10,8 +10,8 @@ from conch_contracts.messages.answer_form import ReasoningParser, ToolCallParser
 from conch_contracts.records import ChatProfile, ContentFormat, ModelKind
 from conch_operator.model_folder.reader import FolderNeeds, read_folder
 from conch_operator.routes.chat_profile import chat_profile, shown_by
-from testkit.conch import ROOT
-from testkit.models import FACTS, desired_model
+from testkit.builders.model_deployments import FACTS, desired_model
+from testkit.processes.conch_up import ROOT
 
 TEMPLATES = {
     "{% for m in messages %}{{ m.content }}{% endfor %}": (ReasoningParser.NONE, ToolCallParser.NONE, False),

@@ -8,7 +8,7 @@ from conch_contracts.records import Dialect, StreamUsage
 from conch_operator.routes.engine_contract import contract_of
 from conch_operator.routes.route import claim_names, make_route, unused_defaults
 from conch_operator.state import GenerationFacts, SourceFacts
-from testkit.models import FACTS, desired_model
+from testkit.builders.model_deployments import FACTS, desired_model
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 
 from conch_runtime_cpu.errors import UnusableModel
 from conch_runtime_cpu.graphs.decoder_architecture import parse_architecture
-from testkit.random_model import RandomModel, config
+from testkit.models.random_model import RandomModel, config
 
 
 @pytest.mark.parametrize("name", ["LlamaForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"])

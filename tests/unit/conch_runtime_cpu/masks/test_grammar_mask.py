@@ -10,7 +10,7 @@ from conch_contracts.messages.generation import SamplingParameters
 from conch_contracts.messages.grammar import Grammar, GrammarKind
 from conch_guidance.compiler import GrammarCompiler
 from conch_runtime_cpu.masks.grammar_mask import GrammarMask
-from testkit.golden import FOLDER
+from testkit.models.golden import FOLDER
 
 VOCABULARY = 2048
 EOS = 2041

@@ -7,7 +7,7 @@ from conch_tokenizer.text.chat_template import ChatRenderer
 from conch_tokenizer.text.encoder_rows import prepare_rows
 from conch_tokenizer.text.model_tokenizer import ModelTokenizer, load
 from conch_tokenizer.text.operations import Workbench
-from testkit.conch import ROOT
+from testkit.processes.conch_up import ROOT
 
 CLS, SEP = 2, 3
 

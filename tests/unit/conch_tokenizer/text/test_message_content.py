@@ -13,7 +13,7 @@ from conch_tokenizer.text.chat_template import ChatRenderer
 from conch_tokenizer.text.content_format import Takes, taken_by
 from conch_tokenizer.text.message_content import taken
 from conch_tokenizer.text.model_tokenizer import ModelTokenizer
-from testkit.content_templates import CHATML, EVERY_MESSAGE, OF_EITHER, OF_PARTS, OF_TEXTS
+from testkit.models.content_templates import CHATML, EVERY_MESSAGE, OF_EITHER, OF_PARTS, OF_TEXTS
 
 IN_PROPORTION_S = 30
 """A guard against work that grows with the square of a template's length: what it needs is less than a second."""

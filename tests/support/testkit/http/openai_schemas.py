@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from jsonschema import Draft202012Validator
 
-FOLDER = Path(__file__).parents[2] / "e2e" / "schemas"
+FOLDER = Path(__file__).parents[3] / "e2e" / "schemas"
 FILES = ("openai.json", "responses.json")
 
 

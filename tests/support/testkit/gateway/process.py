@@ -22,8 +22,8 @@ from conch_contracts.names import (
 from conch_contracts.records import Engine, Pool, Route
 from conch_kit.registry.heartbeat import HeartbeatWriter
 from conch_kit.registry.writer import RegistryWriter
-from testkit.gateway import route
-from testkit.patient_gateway import PATIENT
+from testkit.gateway.fakes import route
+from testkit.gateway.patient_settings import PATIENT
 from testkit.patient_redis import patient_redis
 from testkit.servers.redis import RedisServer
 from testkit.servers.scripted_http import Call, ScriptedHttp

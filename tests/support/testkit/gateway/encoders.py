@@ -3,7 +3,7 @@
 from conch_contracts.names import ENCODE_PATH, PREPARE_ROWS_PATH
 from conch_contracts.records import Dialect, EncoderProfile, Engine, ModelKind
 from conch_gateway.encoders.answer_cache import Store
-from testkit.gateway import ENGINE, Gateway, Script, gateway, route, rows, snapshot
+from testkit.gateway.fakes import ENGINE, Gateway, Script, gateway, route, rows, snapshot
 
 
 def serving(

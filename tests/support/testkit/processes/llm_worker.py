@@ -9,7 +9,7 @@ import aiohttp
 
 from conch_contracts.messages.generation import GenerateRequest
 from conch_contracts.names import GENERATE_PATH
-from testkit.worker_process import WorkerProcess
+from testkit.processes.worker_process import WorkerProcess
 
 
 @dataclass(slots=True)

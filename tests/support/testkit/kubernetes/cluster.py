@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from images.names import NAMES
-from testkit.conch import wait_until
+from testkit.processes.conch_up import wait_until
 
-_ROOT = Path(__file__).resolve().parents[3]
+_ROOT = Path(__file__).resolve().parents[4]
 _SCRIPT = _ROOT / "hack" / "cluster" / "cluster"
 _CRD = _ROOT / "crds" / "modeldeployments.conch.dev.yaml"
 _UNAVAILABLE = 3

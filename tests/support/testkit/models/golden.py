@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-FOLDER = Path(__file__).parents[3] / "examples" / "tiny-chat"
+FOLDER = Path(__file__).parents[4] / "examples" / "tiny-chat"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-FOLDER = Path(__file__).parents[1] / "triton_models"
+FOLDER = Path(__file__).parents[2] / "triton_models"
 
 
 def install(

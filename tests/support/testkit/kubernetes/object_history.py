@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from testkit.kubernetes import Namespace
+from testkit.kubernetes.cluster import Namespace
 
 Object = dict[str, Any]
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
-from testkit.conch import EXAMPLE
+from testkit.engines.stand_ins import install, parameter
+from testkit.processes.conch_up import EXAMPLE
 from testkit.servers.triton import RunningTriton, triton_server
-from testkit.stand_ins import install, parameter
 
 MODEL = "fastertransformer"
 """The name of the model inside it, and its dialect."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from testkit.conch import wait_until
+from testkit.processes.conch_up import wait_until
 
 
 class WorkerProcess:

@@ -13,7 +13,7 @@ from typing import Any
 import openai
 from openai import AsyncOpenAI
 
-from testkit.golden import Item, load_golden
+from testkit.models.golden import Item, load_golden
 
 STREAMS = 20
 REQUESTS_PER_S = 5

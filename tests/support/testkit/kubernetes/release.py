@@ -12,11 +12,11 @@ from typing import Any
 import yaml
 from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
-from testkit.conch import EXAMPLE, wait_until
-from testkit.kubernetes import Cluster, Images, Namespace, definition_by_chart, fresh_namespace
+from testkit.kubernetes.cluster import Cluster, Images, Namespace, definition_by_chart, fresh_namespace
+from testkit.processes.conch_up import EXAMPLE, wait_until
 
 NAME = "trial"
-_CHART = Path(__file__).parents[3] / "charts" / "conch"
+_CHART = Path(__file__).parents[4] / "charts" / "conch"
 _INSTALL_S = 240
 _WAIT = ("--wait", f"--timeout={_INSTALL_S}s")
 _GONE_S = 120

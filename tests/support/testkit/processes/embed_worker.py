@@ -4,8 +4,8 @@ from pathlib import Path
 
 from conch_contracts.messages.encoding import EncodeRequest
 from conch_contracts.names import ENCODE_PATH
-from testkit.asking import Answered, post
-from testkit.worker_process import WorkerProcess
+from testkit.http.json_post import Answered, post
+from testkit.processes.worker_process import WorkerProcess
 
 
 class EmbedWorker(WorkerProcess):

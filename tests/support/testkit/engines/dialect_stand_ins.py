@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from conch_contracts.records import Dialect
+from testkit.engines.stand_ins import install, parameter
 from testkit.servers.triton import RunningTriton, triton_server
-from testkit.stand_ins import install, parameter
 
 _STREAMED = {"decoupled: (?:F|f)alse": "decoupled: true"}
 _UNARY = {"decoupled: true": "decoupled: false"}

@@ -16,9 +16,9 @@ from urllib.request import urlopen
 import psutil
 
 from conch_operator.local.ports import free_ports
-from testkit.patient_gateway import PATIENT
+from testkit.gateway.patient_settings import PATIENT
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 EXAMPLE = ROOT / "examples" / "tiny-chat.yaml"
 EXAMPLES = tuple(
     ROOT / "examples" / f"{name}.yaml" for name in ("tiny-chat", "minilm", "tiny-reranker", "tiny-classifier")

@@ -6,7 +6,7 @@ The template says just what the last message says, so a chat reaches the engine 
 import json
 from pathlib import Path
 
-from testkit.vocabularies import BYTE_EOS, byte_level_tokenizer
+from testkit.models.vocabularies import BYTE_EOS, byte_level_tokenizer
 
 CONTEXT = 4096
 _TEMPLATE = "{{ messages[-1]['content'] }}"

@@ -24,10 +24,10 @@ import psutil
 
 from conch_contracts.records import Pool
 from conch_kit.registry.heartbeat import HeartbeatWriter
-from testkit.conch import free_port, wait_until
-from testkit.external_engine import MODEL
-from testkit.kubernetes import Images, Namespace
+from testkit.engines.external_engine import MODEL
+from testkit.kubernetes.cluster import Images, Namespace
 from testkit.patient_redis import patient_redis
+from testkit.processes.conch_up import free_port, wait_until
 from testkit.servers.redis import RedisServer
 from testkit.threads import in_thread
 
