@@ -12,10 +12,12 @@ from tokenizers import Tokenizer
 
 from bench.options import Effort
 from bench.report import Comparison, Goal, Row, Section, Unit
-from conch_contracts.messages.answer_form import Calls, Parsing, ReasoningParser, Thinking, ToolCallParser
+from conch_contracts.messages.answer_parsing import Calls, Parsing, Thinking
 from conch_contracts.messages.generation import Api, EngineTarget, GenerateRequest, PreparedPrompt, SamplingParameters
 from conch_contracts.names import Digest, EngineAddress
 from conch_contracts.records import Dialect
+from conch_contracts.thinking_marks import ReasoningParser
+from conch_contracts.tool_call_marks import ToolCallParser
 from conch_llm_worker.dialects.deltas import EngineEnd, TokenDelta
 from conch_llm_worker.frames.plain import frames_for
 from conch_llm_worker.generation.from_ids import Generation, Rules

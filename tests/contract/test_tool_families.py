@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from conch_contracts.messages.answer_form import ReasoningParser, ToolCallParser
 from conch_contracts.messages.generation import GenerateRequest, Usage
 from conch_contracts.messages.tokenization import PrepareRequest
 from conch_contracts.records import ChatProfile, Engine
+from conch_contracts.thinking_marks import ReasoningParser
+from conch_contracts.tool_call_marks import ToolCallParser
 from conch_gateway.generation.endpoints import CHAT, GenerationJob
 from conch_llm_worker.bodies.complete_body import ChoiceBody, complete_body
 from conch_llm_worker.dialects.deltas import EngineEnd, TokenDelta

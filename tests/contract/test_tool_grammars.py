@@ -11,12 +11,13 @@ import pytest
 from jsonschema import Draft202012Validator
 from tokenizers import Tokenizer
 
-from conch_contracts.messages.answer_form import ReasoningParser, ToolCallParser
 from conch_contracts.messages.generation import PreparedPrompt, SamplingParameters
 from conch_contracts.messages.grammar import Grammar
 from conch_contracts.messages.tokenization import PrepareResponse
 from conch_contracts.openai.chat import ChatCompletionRequest
 from conch_contracts.records import ChatProfile, Route
+from conch_contracts.thinking_marks import ReasoningParser
+from conch_contracts.tool_call_marks import ToolCallParser
 from conch_gateway.constraints.structured_output import constraint_of
 from conch_gateway.requests import answer_form, validation
 from conch_guidance.compiler import GrammarCompiler

@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 from openai import OpenAI
 
-from conch_contracts.messages.answer_form import Parsing, ReasoningParser, ToolCallParser
+from conch_contracts.messages.answer_parsing import Parsing
+from conch_contracts.thinking_marks import ReasoningParser
+from conch_contracts.tool_call_marks import ToolCallParser
 from testkit.models.transcripts import TEMPLATE, TOOLS, TRANSCRIPTS, Transcript
 from testkit.processes.conch_up import EXAMPLE, ROOT, ConchUp
 from testkit.servers.triton import triton_server

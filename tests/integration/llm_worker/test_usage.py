@@ -3,7 +3,7 @@
 import aiohttp
 import pytest
 
-from conch_contracts.messages.answer_form import Parsing
+from conch_contracts.messages.answer_parsing import Parsing
 from conch_contracts.messages.generation import Api, Details
 from conch_contracts.records import Profile
 from testkit.engines.dialect_stand_ins import StandIn

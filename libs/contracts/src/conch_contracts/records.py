@@ -9,8 +9,9 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, StringConstraints
 
-from conch_contracts.messages.answer_form import ReasoningParser, ToolCallParser
 from conch_contracts.names import SCHEMA_VERSION, Digest, EngineAddress, ModelId, ServedName, WorkerUrl
+from conch_contracts.thinking_marks import ReasoningParser
+from conch_contracts.tool_call_marks import ToolCallParser
 
 
 class ModelKind(StrEnum):

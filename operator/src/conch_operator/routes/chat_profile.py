@@ -8,9 +8,10 @@ In which form the template takes messages is only passed on: where nothing is sa
 
 import re
 
-from conch_contracts.messages.answer_form import ReasoningParser, ToolCallParser
 from conch_contracts.modeldeployment import ModelSpec
 from conch_contracts.records import ChatProfile, ModelKind
+from conch_contracts.thinking_marks import ReasoningParser
+from conch_contracts.tool_call_marks import ToolCallParser
 from conch_operator.state import SourceFacts
 
 _TOOLS = re.compile(r"{[{%][^}]*\btools\b")

@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass
 
-from conch_contracts.messages.answer_form import Calls, Parsing, ReasoningParser, Thinking, ToolCallParser
+from conch_contracts.messages.answer_parsing import Calls, Parsing, Thinking
+from conch_contracts.thinking_marks import ReasoningParser
+from conch_contracts.tool_call_marks import ToolCallParser
 
 NAMES = ("get_weather", "search", "add", "now")
 TYPES = {"get_weather": {"city": "string", "days": "integer"}, "search": {"filters": "object", "exact": "boolean"}}

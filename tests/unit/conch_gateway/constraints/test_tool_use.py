@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from conch_contracts.messages.answer_form import ToolCallParser
 from conch_contracts.openai.chat import ChatCompletionRequest
 from conch_contracts.records import ChatProfile, Dialect, Route
+from conch_contracts.tool_call_marks import ToolCallParser
 from conch_gateway.constraints import tool_use
 from conch_gateway.requests import tokenizer_request, validation
 from conch_kit.errors import InvalidRequest

@@ -5,9 +5,9 @@ from typing import Any
 import orjson
 import pytest
 
-from conch_contracts.messages.answer_form import ToolCallParser
 from conch_contracts.names import TOKENIZE_PATH
 from conch_contracts.records import ChatProfile, ContentFormat
+from conch_contracts.tool_call_marks import ToolCallParser
 from testkit.gateway.fakes import answered, gateway, route, snapshot
 
 

@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 
-from conch_contracts.messages.answer_form import THINKING_MARKS, ReasoningParser, ToolCallParser
 from conch_contracts.messages.generation import PreparedPrompt, SamplingParameters, ThinkingLimit
 from conch_contracts.messages.grammar import Grammar, GrammarKind
 from conch_contracts.messages.tokenization import PrepareResponse
 from conch_contracts.openai.chat import ChatCompletionRequest
 from conch_contracts.records import ChatProfile
+from conch_contracts.thinking_marks import THINKING_MARKS, ReasoningParser
+from conch_contracts.tool_call_marks import ToolCallParser
 from conch_gateway.constraints import structural_tags, tool_use
 from conch_gateway.constraints.structured_output import Constraint
 from conch_gateway.requests import answer_form, validation

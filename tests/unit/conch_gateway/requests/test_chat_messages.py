@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from conch_contracts.messages.answer_form import ToolCallParser
 from conch_contracts.openai.chat import ChatCompletionRequest
+from conch_contracts.tool_call_marks import ToolCallParser
 from conch_gateway.requests import validation
 from conch_gateway.requests.chat_messages import as_templates_expect, part_lengths
 from conch_kit.errors import InvalidRequest

@@ -4,11 +4,13 @@ from typing import Any
 
 import pytest
 
-from conch_contracts.messages.answer_form import ReasoningParser, Thinking, ToolCallParser
+from conch_contracts.messages.answer_parsing import Thinking
 from conch_contracts.messages.generation import PreparedPrompt
 from conch_contracts.messages.tokenization import PrepareResponse
 from conch_contracts.openai.chat import ChatCompletionRequest
 from conch_contracts.records import ChatProfile, Route
+from conch_contracts.thinking_marks import ReasoningParser
+from conch_contracts.tool_call_marks import ToolCallParser
 from conch_gateway.requests import answer_form, thinking, tokenizer_request, validation
 from conch_kit.errors import InvalidRequest
 from testkit.gateway.fakes import route

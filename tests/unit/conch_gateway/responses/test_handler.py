@@ -5,10 +5,10 @@ import re
 import orjson
 import pytest
 
-from conch_contracts.messages.answer_form import ToolCallParser
 from conch_contracts.messages.generation import GenerateRequest
 from conch_contracts.names import CHECK_GRAMMAR_PATH, GENERATE_PATH, PREPARE_PATH
 from conch_contracts.records import ChatProfile
+from conch_contracts.tool_call_marks import ToolCallParser
 from conch_gateway.http.auth import ApiKeys
 from testkit.gateway.fakes import FakeAnswer, MemoryResponses, answered, gateway, lost, route, snapshot, streamed
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tokenizers import AddedToken
 
-from conch_contracts.messages.answer_form import Parsing
+from conch_contracts.messages.answer_parsing import Parsing
 from conch_contracts.messages.generation import Details, Usage
 from conch_llm_worker.bodies.complete_body import ChoiceBody, complete_body
 from conch_llm_worker.dialects.deltas import EngineEnd, Logprobs, TokenDelta

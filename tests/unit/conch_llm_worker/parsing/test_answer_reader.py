@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conch_contracts.messages.answer_form import Parsing, ToolCallParser
+from conch_contracts.messages.answer_parsing import Parsing
+from conch_contracts.tool_call_marks import ToolCallParser
 from conch_llm_worker.parsing.answer_parts import (
     CallArguments,
     CallBegin,

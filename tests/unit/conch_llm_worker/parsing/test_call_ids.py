@@ -2,7 +2,8 @@ import re
 
 import pytest
 
-from conch_contracts.messages.answer_form import Parsing, ToolCallParser
+from conch_contracts.messages.answer_parsing import Parsing
+from conch_contracts.tool_call_marks import ToolCallParser
 from conch_llm_worker.parsing.call_ids import call_ids
 from testkit.models.transcripts import thoughts, tools
 

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from conch_contracts.messages.answer_form import ReasoningParser, ToolCallParser
 from conch_contracts.records import ChatProfile, ContentFormat, ModelKind
+from conch_contracts.thinking_marks import ReasoningParser
+from conch_contracts.tool_call_marks import ToolCallParser
 from conch_operator.model_folder.reader import FolderNeeds, read_folder
 from conch_operator.routes.chat_profile import chat_profile, shown_by
 from testkit.builders.model_deployments import FACTS, desired_model

@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import Field
 
-from conch_contracts.messages.answer_form import Parsing
+from conch_contracts.messages.answer_parsing import Parsing
 from conch_contracts.messages.grammar import Grammar
 from conch_contracts.messages.message import Message
 from conch_contracts.names import EngineAddress

@@ -10,8 +10,8 @@ from types import MappingProxyType
 from typing import Protocol
 
 from conch_contracts import tool_call_marks as marks
-from conch_contracts.messages.answer_form import ToolCallParser
 from conch_contracts.openai.tools import Tool
+from conch_contracts.tool_call_marks import ToolCallParser
 from conch_gateway.constraints import tagged_tool_calls
 from conch_gateway.constraints.structural_tags import (
     Format,

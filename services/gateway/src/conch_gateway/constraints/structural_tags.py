@@ -8,8 +8,8 @@ import json
 from collections.abc import Sequence
 from typing import assert_never
 
-from conch_contracts.messages.answer_form import ThinkingMarks
 from conch_contracts.messages.grammar import Grammar, GrammarKind
+from conch_contracts.thinking_marks import ThinkingMarks
 
 Format = dict[str, object]
 ANY_TEXT: Format = {"type": "any_text"}

@@ -8,10 +8,11 @@ made to write one: in the model's form if that is JSON between marks, else as a 
 from collections.abc import Sequence
 
 from conch_contracts.capabilities import Feature, lack
-from conch_contracts.messages.answer_form import Calls, ToolCallParser
+from conch_contracts.messages.answer_parsing import Calls
 from conch_contracts.openai.chat import ChatCompletionRequest
 from conch_contracts.openai.tools import AllowedToolsChoice, NamedToolChoice, Tool
 from conch_contracts.records import Route
+from conch_contracts.tool_call_marks import ToolCallParser
 from conch_gateway.constraints.optional_tool_calls import FREE_FORMS, UNQUOTED_FORMS, text_with_calls
 from conch_gateway.constraints.structural_tags import Format
 from conch_gateway.constraints.tagged_tool_calls import is_any_text

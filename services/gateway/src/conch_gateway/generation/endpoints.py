@@ -6,7 +6,7 @@ from typing import Generic
 
 import orjson
 
-from conch_contracts.messages.answer_form import Parsing
+from conch_contracts.messages.answer_parsing import Parsing
 from conch_contracts.messages.generation import (
     BackendOptions,
     Details,

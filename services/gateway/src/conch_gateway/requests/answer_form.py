@@ -1,12 +1,13 @@
 """How the answer to a request is to be taken apart, and what the engine must be told for it; pure."""
 
-from conch_contracts.messages.answer_form import THINKING_MARKS, Parsing, Thinking
+from conch_contracts.messages.answer_parsing import Parsing, Thinking
 from conch_contracts.messages.generation import SamplingParameters, ThinkingLimit
 from conch_contracts.messages.grammar import Grammar
 from conch_contracts.messages.tokenization import PrepareResponse
 from conch_contracts.openai.chat import ChatCompletionRequest
 from conch_contracts.openai.sampling import SamplingFields
 from conch_contracts.records import Route
+from conch_contracts.thinking_marks import THINKING_MARKS
 from conch_gateway.constraints import structural_tags, tool_use
 from conch_gateway.constraints.structured_output import Constraint
 from conch_gateway.errors.bad_request import wrong

@@ -9,9 +9,9 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 
-from conch_contracts.messages.answer_form import ToolCallParser
 from conch_contracts.openai.chat import ChatMessage
 from conch_contracts.openai.tools import ToolCall
+from conch_contracts.tool_call_marks import ToolCallParser
 from conch_gateway.errors.bad_request import invalid, missing
 
 _MISTRAL_ID_CHARS = 9

@@ -6,10 +6,11 @@ it there, and templates that switch it off close it there.
 
 from collections.abc import Sequence
 
-from conch_contracts.messages.answer_form import THINKING_MARKS, ReasoningParser, Thinking, ThinkingMarks
+from conch_contracts.messages.answer_parsing import Thinking
 from conch_contracts.messages.tokenization import PrepareResponse
 from conch_contracts.openai.chat import ChatCompletionRequest
 from conch_contracts.records import Route
+from conch_contracts.thinking_marks import THINKING_MARKS, ReasoningParser, ThinkingMarks
 from conch_gateway.constraints import tool_use
 from conch_gateway.errors.bad_request import unusable
 from conch_kit.errors import InvalidRequest

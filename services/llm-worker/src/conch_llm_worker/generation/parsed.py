@@ -9,7 +9,7 @@ the text of the thinking is counted by the model's tokenizer.
 from collections.abc import Sequence
 from typing import Protocol
 
-from conch_contracts.messages.answer_form import Parsing
+from conch_contracts.messages.answer_parsing import Parsing
 from conch_llm_worker.dialects.deltas import TokenDelta, split
 from conch_llm_worker.generation.from_ids import ChoiceFinish, Generation, Step, TokenEntry
 from conch_llm_worker.generation.from_text import TextGeneration, TokenCount

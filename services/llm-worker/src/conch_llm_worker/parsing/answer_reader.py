@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
-from conch_contracts.messages.answer_form import THINKING_MARKS, Parsing
+from conch_contracts.messages.answer_parsing import Parsing
+from conch_contracts.thinking_marks import THINKING_MARKS
 from conch_llm_worker.parsing.answer_parts import Content, Event, Reasoning
 from conch_llm_worker.parsing.reasoning import reasoning
 from conch_llm_worker.parsing.text_buffer import Steps, TextBuffer

@@ -4,7 +4,8 @@ import secrets
 import string
 from collections.abc import Callable
 
-from conch_contracts.messages.answer_form import Parsing, ToolCallParser
+from conch_contracts.messages.answer_parsing import Parsing
+from conch_contracts.tool_call_marks import ToolCallParser
 
 _MISTRAL_CHARS = string.ascii_letters + string.digits
 _MISTRAL_LENGTH = 9

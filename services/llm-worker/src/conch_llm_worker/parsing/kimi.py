@@ -9,7 +9,7 @@ The ids go to the client as they are: the chat template writes them into later p
 import re
 
 from conch_contracts import tool_call_marks as marks
-from conch_contracts.messages.answer_form import Calls
+from conch_contracts.messages.answer_parsing import Calls
 from conch_llm_worker.parsing.json_calls import bare_arguments
 from conch_llm_worker.parsing.text_buffer import NoCall, Steps, TextBuffer, attempt, text_until, until, word_ahead
 from conch_llm_worker.text.partial_words import Words

@@ -10,7 +10,7 @@ import re
 import orjson
 
 from conch_contracts import tool_call_marks as marks
-from conch_contracts.messages.answer_form import Calls
+from conch_contracts.messages.answer_parsing import Calls
 from conch_llm_worker.parsing.python_values import python_value
 from conch_llm_worker.parsing.text_buffer import (
     NoCall,

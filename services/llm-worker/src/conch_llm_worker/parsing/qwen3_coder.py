@@ -14,7 +14,7 @@ The arguments become JSON on the way: a value is text unless the tool's schema g
 import orjson
 
 from conch_contracts import tool_call_marks as marks
-from conch_contracts.messages.answer_form import Calls
+from conch_contracts.messages.answer_parsing import Calls
 from conch_llm_worker.parsing.tagged_values import Tags, tagged_value
 from conch_llm_worker.parsing.text_buffer import (
     NoCall,

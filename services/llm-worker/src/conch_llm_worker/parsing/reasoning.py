@@ -4,7 +4,8 @@ The opening mark counts only there: a model that writes about the mark further o
 around the marks belong to neither part.
 """
 
-from conch_contracts.messages.answer_form import THINKING_MARKS, Thinking
+from conch_contracts.messages.answer_parsing import Thinking
+from conch_contracts.thinking_marks import THINKING_MARKS
 from conch_llm_worker.parsing.text_buffer import Steps, TextBuffer, text_until, word_ahead
 from conch_llm_worker.text.partial_words import Words
 

@@ -4,7 +4,8 @@ import re
 from collections.abc import Callable, Mapping
 
 from conch_contracts import tool_call_marks as marks
-from conch_contracts.messages.answer_form import Calls, ToolCallParser
+from conch_contracts.messages.answer_parsing import Calls
+from conch_contracts.tool_call_marks import ToolCallParser
 from conch_llm_worker.parsing import glm, kimi, pythonic, qwen3_coder
 from conch_llm_worker.parsing.json_calls import bare_arguments, call_list, call_object, objects
 from conch_llm_worker.parsing.text_buffer import (
