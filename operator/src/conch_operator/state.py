@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import NewType
 
 from conch_contracts.conditions import Reason
+from conch_contracts.cpu_runtime import Quantization
 from conch_contracts.modeldeployment import ModelDeployment
 from conch_contracts.names import Digest, EngineAddress, ModelId
 from conch_contracts.records import ChatProfile, Dialect, Engine, Pool, Pooling, Route
-from conch_contracts.spec.runtimes import Quantization
 
 EngineName = NewType("EngineName", str)
 """Names one engine on its cluster: made from the model, the spec hash and an index, or the name of a pod."""

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
+from conch_contracts.cpu_runtime import Quantization
 from conch_runtime_cpu.errors import UnusableModel
-from conch_runtime_cpu.graphs.quantization import WeightFormat
 from conch_runtime_cpu.settings import RuntimeSettings, parse_settings
 
 VALID = {
@@ -22,7 +22,7 @@ def _config(values: dict[str, str]) -> str:
 
 
 def test_the_settings_are_read() -> None:
-    expected = RuntimeSettings(Path("/models/m"), Path("/cache"), WeightFormat.INT8, 16, 0, 1000)
+    expected = RuntimeSettings(Path("/models/m"), Path("/cache"), Quantization.INT8, 16, 0, 1000)
     assert parse_settings(_config(VALID)) == expected
 
 

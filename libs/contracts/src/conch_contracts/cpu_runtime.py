@@ -1,14 +1,31 @@
-"""The settings of the cpu runtime's Triton model: the operator writes them into `config.pbtxt`, the runtime reads them.
+"""What the cpu runtime agrees on with the operator and the workers, beside the tensors of `dialects`.
 
-Each name is a key under `parameters`; every value is a string there.
+The operator writes the settings into the `config.pbtxt` of the runtime's Triton model, and the runtime reads them. Each
+name is a key under `parameters`; every value is a string there.
 """
+
+from enum import StrEnum
+
+
+class Quantization(StrEnum):
+    """How the cpu runtime holds the weights."""
+
+    NONE = "none"
+    INT8 = "int8"
+    INT4 = "int4"
+
+    @property
+    def bits(self) -> int:
+        """Return the bits of one weight."""
+        return {Quantization.NONE: 32, Quantization.INT8: 8, Quantization.INT4: 4}[self]
+
 
 MODEL_FOLDER = "model_folder"
 """The Hugging Face folder, absolute."""
 CACHE_FOLDER = "cache_folder"
 """Where converted models are kept, absolute; may be deleted at any time."""
 QUANTIZATION = "quantization"
-"""`none`, `int8` or `int4`."""
+"""A `Quantization`."""
 MAX_BATCH_SIZE = "max_batch_size"
 """Requests decoded together; more wait inside the engine."""
 TOKENS_PER_SECOND = "tokens_per_second"
@@ -16,4 +33,7 @@ TOKENS_PER_SECOND = "tokens_per_second"
 KV_CACHE_BYTES = "kv_cache_bytes"
 """The most memory that the key-value cache may take; fewer requests are decoded together where it is too small."""
 OUTPUT = "output"
-"""Of an encoder: `last_hidden_state` or `logits`, see `encoder_dialect`."""
+"""Of an encoder: `last_hidden_state` or `logits`, see `dialects.encoder`."""
+
+INVALID_PREFIX = "INVALID: "
+"""How the message of a Triton error begins where the request itself is at fault; the reason follows."""

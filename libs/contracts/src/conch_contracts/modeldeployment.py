@@ -13,6 +13,7 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
+from conch_contracts.cpu_runtime import Quantization
 from conch_contracts.names import API_VERSION, KIND, LOCAL_NAMESPACE, ModelId, ServedName
 from conch_contracts.records import Dialect, ModelKind, Profile, StreamUsage
 from conch_contracts.spec.encoder import AnswerCacheSpec, EmbeddingSpec, TensorsSpec
@@ -21,7 +22,6 @@ from conch_contracts.spec.fields import Flag, Integer, SpecPart
 from conch_contracts.spec.generation import GenerationSpec
 from conch_contracts.spec.routing import RoutingSpec
 from conch_contracts.spec.rules import Obeys, Rule, Transition, fields_set_in, matching, rule
-from conch_contracts.spec.runtimes import Quantization
 from conch_contracts.spec.source import SourceSpec, TokenizerSpec
 
 MAX_NAME = 40

@@ -175,7 +175,7 @@ class EncoderProfile(Record):
     truncate: bool = False
     """Whether a longer text is cut at `max_model_len` instead of refused."""
     inputs: dict[str, str] = {}
-    """What the model calls its inputs, where that differs from `encoder_dialect`."""
+    """What the model calls its inputs, where that differs from `dialects.encoder`."""
     output: str | None = None
     """The output to read; None: the one that the model's config suggests."""
     version: str = ""

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from conch_contracts import cpu_runtime
+from conch_contracts.cpu_runtime import Quantization
 from conch_contracts.dialects import encoder
 from conch_runtime_cpu.errors import UnusableModel
-from conch_runtime_cpu.graphs.quantization import WeightFormat
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +17,7 @@ class RuntimeSettings:
 
     model_folder: Path
     cache_folder: Path
-    quantization: WeightFormat
+    quantization: Quantization
     max_batch_size: int
     tokens_per_second: int
     kv_cache_bytes: int
@@ -66,11 +66,11 @@ def _text(parameters: Mapping[str, Mapping[str, str]], name: str) -> str:
     return parameters[name]["string_value"]
 
 
-def _quantization(value: str) -> WeightFormat:
+def _quantization(value: str) -> Quantization:
     try:
-        return WeightFormat(value)
+        return Quantization(value)
     except ValueError:
-        choices = ", ".join(WeightFormat)
+        choices = ", ".join(Quantization)
         raise UnusableModel(f"config.pbtxt: quantization must be one of {choices}; found {value!r}.") from None
 
 

@@ -12,8 +12,8 @@ import numpy as np
 import triton_python_backend_utils as triton
 from numpy.typing import NDArray
 
+from conch_contracts.cpu_runtime import INVALID_PREFIX
 from conch_contracts.dialects import encoder as dialect
-from conch_contracts.dialects.tokens import INVALID_PREFIX
 from conch_runtime_cpu.engine.encoder import Encoder, load_encoder
 from conch_runtime_cpu.errors import UnservableRequest
 from conch_runtime_cpu.settings import parse_encoder_settings

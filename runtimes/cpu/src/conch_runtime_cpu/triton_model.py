@@ -14,6 +14,7 @@ import numpy as np
 import triton_python_backend_utils as triton
 from numpy.typing import NDArray
 
+from conch_contracts.cpu_runtime import INVALID_PREFIX
 from conch_contracts.dialects import tokens as dialect
 from conch_runtime_cpu.engine.loading import LoadedModel, load
 from conch_runtime_cpu.engine.outbox import News
@@ -50,7 +51,7 @@ class TritonPythonModel:
                 target = self._model.engine if parsed.sampling.grammar is None else self._model.constrained
                 target.submit(parsed, TritonChannel(sender))
             except UnservableRequest as error:
-                sender.send(_failure(f"{dialect.INVALID_PREFIX}{error}"), flags=_FINAL)
+                sender.send(_failure(f"{INVALID_PREFIX}{error}"), flags=_FINAL)
             except EngineStopped as error:
                 sender.send(_failure(str(error)), flags=_FINAL)
 

@@ -1,6 +1,6 @@
 """What an engine's failure is to the client; the one place where engine errors become API errors."""
 
-from conch_contracts.dialects.tokens import INVALID_PREFIX
+from conch_contracts.cpu_runtime import INVALID_PREFIX
 from conch_kit.errors import InvalidRequest, ServiceError, Unavailable, UpstreamError, UpstreamTimeout
 from conch_kit.triton.encoder_tensors import UnknownTensors
 from conch_kit.triton.errors import EngineError, EngineLost, EngineRejected, EngineTimeout, EngineUnavailable

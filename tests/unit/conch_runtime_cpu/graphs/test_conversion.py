@@ -7,18 +7,19 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
+from conch_contracts.cpu_runtime import Quantization
 from conch_runtime_cpu.engine.decoder import OnnxDecoder, slots_within
 from conch_runtime_cpu.errors import UnusableModel
 from conch_runtime_cpu.graphs.conversion import converted
 from conch_runtime_cpu.graphs.decoder_architecture import read_architecture
-from conch_runtime_cpu.graphs.quantization import WeightFormat, quantize
+from conch_runtime_cpu.graphs.quantization import quantize
 from testkit.models.quantized import dequantize
 from testkit.models.random_model import VOCABULARY, RandomModel, forward, weights, write_folder
 
 IDS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3]
 
 
-def _decoder(folder: Path, cache: Path, quantization: WeightFormat = WeightFormat.NONE) -> OnnxDecoder:
+def _decoder(folder: Path, cache: Path, quantization: Quantization = Quantization.NONE) -> OnnxDecoder:
     architecture = read_architecture(folder)
     return OnnxDecoder(converted(folder, architecture, quantization, cache), architecture, slots=3)
 
@@ -62,8 +63,8 @@ def test_half_precision_weights_are_read(tmp_path: Path, dtype: type, tolerance:
     np.testing.assert_allclose(decoder.logits[0], forward(weights(model), IDS)[-1], atol=tolerance * 4)
 
 
-@pytest.mark.parametrize("quantization", [WeightFormat.INT8, WeightFormat.INT4])
-def test_a_quantized_graph_computes_with_the_quantized_weights(tmp_path: Path, quantization: WeightFormat) -> None:
+@pytest.mark.parametrize("quantization", [Quantization.INT8, Quantization.INT4])
+def test_a_quantized_graph_computes_with_the_quantized_weights(tmp_path: Path, quantization: Quantization) -> None:
     model = RandomModel()
     decoder = _decoder(write_folder(tmp_path / "model", model), tmp_path / "cache", quantization)
     decoder.prefill(0, np.array(IDS), 0)
@@ -80,12 +81,12 @@ def test_a_quantized_graph_computes_with_the_quantized_weights(tmp_path: Path, q
 def test_a_folder_is_converted_once_and_again_when_its_content_changes(tmp_path: Path) -> None:
     folder, cache = write_folder(tmp_path / "model", RandomModel()), tmp_path / "cache"
     architecture = read_architecture(folder)
-    first = converted(folder, architecture, WeightFormat.NONE, cache)
+    first = converted(folder, architecture, Quantization.NONE, cache)
     written = first.stat().st_mtime_ns
-    assert converted(folder, architecture, WeightFormat.NONE, cache) == first
+    assert converted(folder, architecture, Quantization.NONE, cache) == first
     assert first.stat().st_mtime_ns == written
     save_file(weights(RandomModel(), seed=1), folder / "model.safetensors")
-    assert converted(folder, architecture, WeightFormat.NONE, cache) != first
+    assert converted(folder, architecture, Quantization.NONE, cache) != first
     assert not list(cache.glob("*.draft"))
 
 

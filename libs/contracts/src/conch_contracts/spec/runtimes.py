@@ -5,6 +5,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from conch_contracts.cpu_runtime import Quantization
 from conch_contracts.records import Dialect, TextOutput
 from conch_contracts.spec.addresses import Address
 from conch_contracts.spec.fields import DecimalString, Flag, Integer, RelativePath, SpecPart, within
@@ -27,14 +28,6 @@ class Runtime(StrEnum):
     ONNXRUNTIME = "onnxruntime"
     PYTHON = "python"
     EXTERNAL = "external"
-
-
-class Quantization(StrEnum):
-    """How the cpu runtime holds the weights."""
-
-    NONE = "none"
-    INT8 = "int8"
-    INT4 = "int4"
 
 
 class CpuEngineSpec(SpecPart):

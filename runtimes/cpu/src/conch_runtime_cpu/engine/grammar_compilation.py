@@ -10,7 +10,7 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Protocol
 
-from conch_contracts.dialects.tokens import INVALID_PREFIX
+from conch_contracts.cpu_runtime import INVALID_PREFIX
 from conch_guidance.compiler import GrammarCompiler
 from conch_guidance.errors import UnusableGrammar
 from conch_runtime_cpu.engine.outbox import Channel, News

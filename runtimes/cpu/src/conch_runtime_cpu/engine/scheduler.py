@@ -16,6 +16,7 @@ from typing import NewType, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from conch_contracts.cpu_runtime import INVALID_PREFIX
 from conch_contracts.dialects import tokens as tokens_dialect
 from conch_runtime_cpu.requests import GenerationRequest
 from conch_runtime_cpu.sampling.logprobs import LogprobRows, log_probabilities
@@ -292,4 +293,4 @@ class _Sequence:
         if self._mask is None:
             return Event(self.key, error="No token is allowed at this position.")
         reason = self._mask.fault or "the other parameters allow no token that the grammar allows"
-        return Event(self.key, error=f"{tokens_dialect.INVALID_PREFIX}grammar: {reason}")
+        return Event(self.key, error=f"{INVALID_PREFIX}grammar: {reason}")

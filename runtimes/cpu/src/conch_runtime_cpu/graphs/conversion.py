@@ -12,11 +12,11 @@ from pathlib import Path
 
 import onnx
 
+from conch_contracts.cpu_runtime import Quantization
 from conch_runtime_cpu.graphs.decoder_architecture import Architecture
 from conch_runtime_cpu.graphs.decoder_graph import build_graph
 from conch_runtime_cpu.graphs.encoder_architecture import read_encoder_architecture
 from conch_runtime_cpu.graphs.encoder_graph import build_encoder_graph
-from conch_runtime_cpu.graphs.quantization import WeightFormat
 from conch_runtime_cpu.graphs.weights import Weights
 
 GRAPH_VERSION = "1"
@@ -27,7 +27,7 @@ _MODEL, _DATA = "model.onnx", "model.onnx.data"
 _INLINE_BYTES = 1024
 
 
-def converted(folder: Path, architecture: Architecture, quantization: WeightFormat, cache: Path) -> Path:
+def converted(folder: Path, architecture: Architecture, quantization: Quantization, cache: Path) -> Path:
     """Return the ONNX file of a folder, converting it first when the cache has none; raises UnusableModel."""
     weights = Weights(folder)
     entry = cache / _content_key(folder, weights, f"{GRAPH_VERSION}\n{quantization}\n")

@@ -20,9 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import ModelProto, TensorProto, ValueInfoProto, helper
 
+from conch_contracts.cpu_runtime import Quantization
 from conch_runtime_cpu.graphs.decoder_architecture import Architecture
 from conch_runtime_cpu.graphs.nodes import Nodes
-from conch_runtime_cpu.graphs.quantization import BLOCK, WeightFormat, quantize
+from conch_runtime_cpu.graphs.quantization import BLOCK, quantize
 from conch_runtime_cpu.graphs.weights import Weights
 
 
@@ -31,13 +32,13 @@ def kv_names(prefix: str, layers: int) -> list[str]:
     return [f"{prefix}.{layer}.{part}" for layer, part in product(range(layers), "kv")]
 
 
-def build_graph(architecture: Architecture, weights: Weights, quantization: WeightFormat) -> ModelProto:
+def build_graph(architecture: Architecture, weights: Weights, quantization: Quantization) -> ModelProto:
     """Return the model as ONNX; raises UnusableModel when a tensor is missing."""
     return _DecoderGraph(architecture, weights, quantization).build()
 
 
 class _DecoderGraph:
-    def __init__(self, architecture: Architecture, weights: Weights, quantization: WeightFormat) -> None:
+    def __init__(self, architecture: Architecture, weights: Weights, quantization: Quantization) -> None:
         self._shape = architecture
         self._weights = weights
         self._bits = quantization.bits

@@ -5,25 +5,11 @@ middle, so no zero points are stored.
 """
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 import numpy as np
 from numpy.typing import NDArray
 
 BLOCK = 32
-
-
-class WeightFormat(StrEnum):
-    """How the weights are held."""
-
-    NONE = "none"
-    INT8 = "int8"
-    INT4 = "int4"
-
-    @property
-    def bits(self) -> int:
-        """Return the bits of one weight."""
-        return {WeightFormat.NONE: 32, WeightFormat.INT8: 8, WeightFormat.INT4: 4}[self]
 
 
 @dataclass(frozen=True, slots=True)

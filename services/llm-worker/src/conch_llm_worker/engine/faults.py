@@ -4,7 +4,7 @@ The one place where engine errors become API errors. `retryable` says that anoth
 this one never began, or was lost before the client had a byte.
 """
 
-from conch_contracts.dialects.tokens import INVALID_PREFIX
+from conch_contracts.cpu_runtime import INVALID_PREFIX
 from conch_kit.errors import InvalidRequest, ServiceError, Unavailable, UpstreamError, UpstreamTimeout
 from conch_kit.triton.errors import EngineError, EngineLost, EngineRejected, EngineTimeout, EngineUnavailable
 from conch_llm_worker.engine.refusals import UNNAMED, ParameterNames, refusal_of
