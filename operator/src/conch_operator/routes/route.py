@@ -9,6 +9,7 @@ from decimal import Decimal
 from hashlib import sha256
 from types import MappingProxyType
 
+from conch_contracts.bad_and_stop_word_ids import parse_words
 from conch_contracts.capabilities import LACKS, asks_for_nothing
 from conch_contracts.modeldeployment import ModelSpec
 from conch_contracts.names import EngineAddress, ModelId, ServedName
@@ -16,7 +17,6 @@ from conch_contracts.records import Engine, GenerationDefaults, ModelKind, Route
 from conch_contracts.spec.generation import GenerationSpec
 from conch_contracts.spec.routing import RoutingSpec
 from conch_contracts.spec.runtimes import ExternalEngineSpec
-from conch_contracts.token_words import parse_words
 from conch_operator.routes.chat_profile import chat_profile
 from conch_operator.routes.encoder_profile import encoder_profile
 from conch_operator.routes.engine_contract import contract_of

@@ -11,7 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from conch_contracts.openai.models import Model, ModelList, ModelPermission
+from conch_contracts.openai.model_list import Model, ModelList, ModelPermission
 from conch_contracts.records import Profile, Route
 from conch_gateway.app.invocations import describe_invocations
 from conch_gateway.encoders.openapi import describe_encoders

@@ -1,6 +1,6 @@
 import pytest
 
-from conch_contracts.token_words import parse_words
+from conch_contracts.bad_and_stop_word_ids import parse_words
 
 
 @pytest.mark.parametrize(
