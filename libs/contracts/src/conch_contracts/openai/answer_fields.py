@@ -23,3 +23,18 @@ class Origin(ApiModel):
     """Changes with whatever may change the model's answers."""
     service_tier: str | None = None
     """Only in answers to requests that name one."""
+
+
+class CompletionDetails(ApiModel):
+    """What the answer's tokens were used for."""
+
+    reasoning_tokens: int
+
+
+class CompletionUsage(ApiModel):
+    """Tokens of the prompt and of all choices together."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+    completion_tokens_details: CompletionDetails | None = None

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal, cast
 
 from pydantic import Field
 
-from conch_contracts.openai.answer_fields import Origin, PromptLogprobs
+from conch_contracts.openai.answer_fields import CompletionUsage, Origin, PromptLogprobs
 from conch_contracts.openai.api_model import ApiModel
 from conch_contracts.openai.sampling import INT32_MAX, MAX_ALTERNATIVES, SamplingFields, TokenIds
 from conch_contracts.openai.tools import (
@@ -18,7 +18,6 @@ from conch_contracts.openai.tools import (
     ToolCall,
     ToolCallDelta,
 )
-from conch_contracts.openai.usage import CompletionUsage
 
 MAX_MESSAGES = 4096
 MAX_PARTS = 256

@@ -4,10 +4,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from conch_contracts.openai.answer_fields import Origin, PromptLogprobs
+from conch_contracts.openai.answer_fields import CompletionUsage, Origin, PromptLogprobs
 from conch_contracts.openai.api_model import ApiModel
 from conch_contracts.openai.sampling import INT32_MAX, MAX_ALTERNATIVES, SamplingFields, TokenIds
-from conch_contracts.openai.usage import CompletionUsage
 
 MAX_PROMPTS = 256
 

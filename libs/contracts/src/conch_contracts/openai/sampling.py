@@ -1,11 +1,10 @@
-"""What every generating request may say about how tokens are chosen; chat.py and completions.py build on it."""
+"""What every generating request may say about how tokens are chosen; `chat` and `completions` build on it."""
 
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from conch_contracts.openai.api_model import ApiModel as ApiModel
-from conch_contracts.openai.api_model import MetadataKey, MetadataText
+from conch_contracts.openai.api_model import ApiModel, MetadataKey, MetadataText
 from conch_contracts.openai.structured_output import StructuredFields
 
 MAX_CHOICES = 8
