@@ -23,7 +23,7 @@ from conch_tokenizer.children.frames import Operation
 from conch_tokenizer.children.limits import TimeLimits
 from conch_tokenizer.children.pool import ChildPool, ChildPoolSettings
 from conch_tokenizer.children.spawner import Spawner
-from conch_tokenizer.http.direct_protocol import direct
+from conch_tokenizer.http.fast_path_protocol import direct
 from conch_tokenizer.http.grammar_service import GrammarService
 from conch_tokenizer.http.request_count import RequestCount
 from conch_tokenizer.http.service import TokenizerService

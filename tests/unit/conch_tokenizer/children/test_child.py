@@ -10,7 +10,7 @@ from conch_contracts.names import Digest
 from conch_tokenizer.children import frames
 from conch_tokenizer.children.child import Child, Shelf
 from conch_tokenizer.children.frames import Frame, FrameReader, Operation, ReplyKind
-from conch_tokenizer.children.grammar_compiler import GrammarBench
+from conch_tokenizer.children.grammar_checker import GrammarBench
 from conch_tokenizer.children.limits import ChildLimits
 from conch_tokenizer.errors import BundleMissing
 from conch_tokenizer.text.model_tokenizer import ModelTokenizer

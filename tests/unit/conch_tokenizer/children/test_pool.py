@@ -11,9 +11,9 @@ from conch_contracts.names import Digest
 from conch_kit.errors import InvalidRequest, Unavailable
 from conch_kit.tracing import tracer
 from conch_tokenizer.children import frames
+from conch_tokenizer.children.child_queue import SMALL_BYTES
 from conch_tokenizer.children.connection import ChildConnection
 from conch_tokenizer.children.frames import Frame, FrameReader, Operation, ReplyKind
-from conch_tokenizer.children.lanes import SMALL_BYTES
 from conch_tokenizer.children.limits import TimeLimits
 from conch_tokenizer.children.pool import Bundle, ChildPool, ChildPoolSettings
 from conch_tokenizer.errors import BundleMissing, BundleUnreadable, ChildFailed, ChildLost

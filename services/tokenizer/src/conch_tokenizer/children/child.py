@@ -25,7 +25,7 @@ from conch_contracts.names import Digest
 from conch_kit.errors import InvalidRequest
 from conch_tokenizer.children import frames
 from conch_tokenizer.children.frames import Frame, Operation, ReplyKind, Wire
-from conch_tokenizer.children.grammar_compiler import GrammarBench
+from conch_tokenizer.children.grammar_checker import GrammarBench
 from conch_tokenizer.errors import BundleMissing, BundleUnreadable
 from conch_tokenizer.text import encoder_rows, operations
 from conch_tokenizer.text.chat_template import ChatRenderer

@@ -21,9 +21,9 @@ from conch_kit.bundles.disk_cache import BundleCache
 from conch_kit.errors import InvalidRequest, Unavailable
 from conch_kit.tracing import Tracer
 from conch_tokenizer.children import frames
+from conch_tokenizer.children.child_queue import SMALL_BYTES, ChildLanes
 from conch_tokenizer.children.connection import ChildConnection, Ended
 from conch_tokenizer.children.frames import Frame, Operation, ReplyKind
-from conch_tokenizer.children.lanes import SMALL_BYTES, ChildLanes
 from conch_tokenizer.children.limits import TimeLimits
 from conch_tokenizer.errors import (
     BundleMissing,

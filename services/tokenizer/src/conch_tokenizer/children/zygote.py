@@ -24,7 +24,7 @@ import orjson
 
 from conch_kit import logs
 from conch_tokenizer.children.child import Child, Shelf
-from conch_tokenizer.children.grammar_compiler import GrammarBench
+from conch_tokenizer.children.grammar_checker import GrammarBench
 from conch_tokenizer.children.limits import ChildLimits
 
 log = logging.getLogger(__name__)

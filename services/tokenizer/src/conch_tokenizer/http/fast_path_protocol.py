@@ -13,8 +13,8 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from conch_contracts.headers import INTERNAL_TOKEN, REQUEST_ID
 from conch_kit.errors import InternalError, ServiceError
 from conch_kit.http.internal_app import error_headers, is_trusted, note_request_id
+from conch_tokenizer.children.child_queue import SMALL_BYTES
 from conch_tokenizer.children.frames import Frame, Operation, ReplyKind
-from conch_tokenizer.children.lanes import SMALL_BYTES
 from conch_tokenizer.errors import ChildError
 from conch_tokenizer.http.service import PATHS, TokenizerService
 
