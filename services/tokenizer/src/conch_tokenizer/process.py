@@ -23,7 +23,7 @@ from conch_tokenizer.children.frames import Operation
 from conch_tokenizer.children.limits import TimeLimits
 from conch_tokenizer.children.pool import ChildPool, ChildPoolSettings
 from conch_tokenizer.children.spawner import Spawner
-from conch_tokenizer.http.fast_path_protocol import direct
+from conch_tokenizer.http.fast_path_protocol import fast_path
 from conch_tokenizer.http.grammar_service import GrammarService
 from conch_tokenizer.http.request_count import RequestCount
 from conch_tokenizer.http.service import TokenizerService
@@ -40,7 +40,7 @@ async def serve_tokenizer(settings: TokenizerSettings, environ: Mapping[str, str
     async with AsyncExitStack() as stack:
         # The environment goes to the process that children come from, which needs the interpreter's own variables.
         spans = stack.enter_context(closing(tracer("conch-tokenizer", settings.otlp_endpoint)))
-        spawner = await stack.enter_async_context(Spawner(settings.bounds(), environ))
+        spawner = await stack.enter_async_context(Spawner(settings.child_limits(), environ))
         pool = await stack.enter_async_context(ChildPool(spawner, _pool_settings(settings), collectors, spans))
         grammar_pool = ChildPool(spawner, _grammar_pool_settings(settings), collectors, spans)
         await stack.enter_async_context(grammar_pool)
@@ -61,8 +61,8 @@ async def serve_tokenizer(settings: TokenizerSettings, environ: Mapping[str, str
 
         health = Health(live=lambda: True, ready=lambda: None if pool.alive else "no tokenizer child is running")
         app = internal_app({**service.handlers(), CHECK_GRAMMAR_PATH: grammars}, settings.internal_token, spans)
-        # The short way makes no spans, so it is closed while somebody looks at them.
-        protocol = HttpToolsProtocol if settings.otlp_endpoint else direct(service, _secret(settings))
+        # The fast path makes no spans, so it is closed while somebody looks at them.
+        protocol = HttpToolsProtocol if settings.otlp_endpoint else fast_path(service, _secret(settings))
         await serve(
             app,
             settings,
@@ -107,5 +107,5 @@ def _pool_settings(settings: TokenizerSettings) -> ChildPoolSettings:
         models_in_memory=settings.models_in_memory,
         queue_wait_s=settings.queue_wait_s,
         queue_max=settings.queue_max,
-        limits=settings.limits(),
+        limits=settings.time_limits(),
     )

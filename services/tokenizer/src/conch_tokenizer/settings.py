@@ -47,7 +47,7 @@ class TokenizerSettings(ServiceSettings):
     max_body_bytes: int = Field(default=32 * 1024**2, ge=1024)
     """Bytes of one request body. Default 32 MiB: the largest text with every character escaped."""
 
-    def bounds(self) -> ChildLimits:
+    def child_limits(self) -> ChildLimits:
         """Return what a child may use."""
         return ChildLimits(
             memory_bytes=self.child_memory_bytes,
@@ -57,7 +57,7 @@ class TokenizerSettings(ServiceSettings):
             grammar_cpu_s=self.grammar_cpu_s,
         )
 
-    def limits(self) -> TimeLimits:
+    def time_limits(self) -> TimeLimits:
         """Return how long a child may take."""
         return TimeLimits(
             template_s=self.template_timeout_s, encode_s=self.encode_timeout_s, load_s=self.load_timeout_s

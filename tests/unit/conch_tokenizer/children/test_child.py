@@ -8,9 +8,9 @@ import pytest
 
 from conch_contracts.names import Digest
 from conch_tokenizer.children import frames
-from conch_tokenizer.children.child import Child, Shelf
+from conch_tokenizer.children.child import Child, LoadedTokenizers
 from conch_tokenizer.children.frames import Frame, FrameReader, Operation, ReplyKind
-from conch_tokenizer.children.grammar_checker import GrammarBench
+from conch_tokenizer.children.grammar_checker import GrammarChecker
 from conch_tokenizer.children.limits import ChildLimits
 from conch_tokenizer.errors import BundleMissing
 from conch_tokenizer.text.model_tokenizer import ModelTokenizer
@@ -51,9 +51,9 @@ class FakeWire:
 
 @pytest.fixture
 def child(model: ModelTokenizer) -> Child:
-    shelf = Shelf(2, Loader(model))
-    shelf.load(DIGEST, Path("folder"))
-    return Child(FakeWire(b""), shelf, GrammarBench(BOUNDS), max_text_bytes=100_000)
+    tokenizers = LoadedTokenizers(2, Loader(model))
+    tokenizers.load(DIGEST, Path("folder"))
+    return Child(FakeWire(b""), tokenizers, GrammarChecker(BOUNDS), max_text_bytes=100_000)
 
 
 def ask(child: Child, operation: int, payload: object) -> tuple[ReplyKind, Any]:
@@ -80,7 +80,7 @@ def test_a_bundle_is_loaded_on_demand(child: Child) -> None:
 
 
 def test_files_that_cannot_be_loaded_are_reported(tmp_path: Path) -> None:
-    child = Child(FakeWire(b""), Shelf(1), GrammarBench(BOUNDS), max_text_bytes=1024)
+    child = Child(FakeWire(b""), LoadedTokenizers(1), GrammarChecker(BOUNDS), max_text_bytes=1024)
     reply, reason = ask(child, Operation.LOAD, frames.load_payload(DIGEST, str(tmp_path)))
     assert reply is ReplyKind.UNREADABLE
     assert b"cannot load" in reason
@@ -116,23 +116,23 @@ def test_a_fault_of_ours_is_answered_and_logged(child: Child, caplog: pytest.Log
 
 def test_the_least_recently_used_tokenizer_is_dropped(model: ModelTokenizer) -> None:
     loader = Loader(model)
-    shelf = Shelf(2, loader)
+    tokenizers = LoadedTokenizers(2, loader)
     first, second, third = (Digest(str(number) * 64) for number in range(3))
-    shelf.load(first, Path("first"))
-    shelf.load(second, Path("second"))
-    shelf.take(first)
-    shelf.load(third, Path("third"))
-    shelf.load(first, Path("first"))
+    tokenizers.load(first, Path("first"))
+    tokenizers.load(second, Path("second"))
+    tokenizers.get(first)
+    tokenizers.load(third, Path("third"))
+    tokenizers.load(first, Path("first"))
     assert loader.loaded == ["first", "second", "third"]
     with pytest.raises(BundleMissing):
-        shelf.take(second)
+        tokenizers.get(second)
 
 
 def test_a_child_announces_itself_and_long_work(model: ModelTokenizer) -> None:
     wire = FakeWire(frames.pack(Operation.TOKENIZE, orjson.dumps({"digest": DIGEST, "prompt": "word " * 10_000})))
-    shelf = Shelf(1, Loader(model))
-    shelf.load(DIGEST, Path("folder"))
-    Child(wire, shelf, GrammarBench(BOUNDS), max_text_bytes=100_000).serve()
+    tokenizers = LoadedTokenizers(1, Loader(model))
+    tokenizers.load(DIGEST, Path("folder"))
+    Child(wire, tokenizers, GrammarChecker(BOUNDS), max_text_bytes=100_000).serve()
     assert [frame.kind for frame in wire.frames] == [ReplyKind.READY, ReplyKind.ENCODING, ReplyKind.DONE]
     assert wire.frames[0].payload == str(os.getpid()).encode()
 

@@ -49,11 +49,11 @@ def say(connection: ChildConnection, reply: ReplyKind, payload: bytes = b"") -> 
 
 async def test_a_request_is_sent_whole_and_gets_its_reply() -> None:
     connection, transport, killed = connect()
-    exchange = asyncio.create_task(connection.exchange(Operation.PREPARE, b"{}", PATIENT))
+    reply = asyncio.create_task(connection.ask(Operation.PREPARE, b"{}", PATIENT))
     await asyncio.sleep(0)
     assert transport.written == frames.pack(Operation.PREPARE, b"{}")
     say(connection, ReplyKind.DONE, b"[1]")
-    assert await exchange == Frame(ReplyKind.DONE, b"[1]")
+    assert await reply == Frame(ReplyKind.DONE, b"[1]")
     assert killed.times == 0
 
 
@@ -75,12 +75,12 @@ async def test_a_child_without_an_answer_in_time_is_killed(
     limits: TimeLimits, announced: bool, stage: WorkStage
 ) -> None:
     connection, _, killed = connect()
-    exchange = asyncio.create_task(connection.exchange(Operation.PREPARE, b"{}", limits))
+    reply = asyncio.create_task(connection.ask(Operation.PREPARE, b"{}", limits))
     await asyncio.sleep(0)
     if announced:
         say(connection, ReplyKind.ENCODING)
     with pytest.raises(ChildHung) as caught:
-        await exchange
+        await reply
     assert caught.value.stage is stage
     assert killed.times == 1
     assert connection.lost.is_set()
@@ -89,31 +89,31 @@ async def test_a_child_without_an_answer_in_time_is_killed(
 async def test_the_time_for_the_template_ends_when_encoding_begins() -> None:
     connection, _, killed = connect()
     limits = TimeLimits(template_s=0.001, encode_s=60, load_s=60)
-    exchange = asyncio.create_task(connection.exchange(Operation.PREPARE, b"{}", limits))
+    reply = asyncio.create_task(connection.ask(Operation.PREPARE, b"{}", limits))
     await asyncio.sleep(0)
     say(connection, ReplyKind.ENCODING)
     say(connection, ReplyKind.DONE)
-    assert (await exchange).kind == ReplyKind.DONE
+    assert (await reply).kind == ReplyKind.DONE
     assert killed.times == 0
 
 
 async def test_the_end_of_a_child_fails_its_request() -> None:
     connection, _, _ = connect()
-    exchange = asyncio.create_task(connection.exchange(Operation.PREPARE, b"{}", PATIENT))
+    reply = asyncio.create_task(connection.ask(Operation.PREPARE, b"{}", PATIENT))
     await asyncio.sleep(0)
     say(connection, ReplyKind.READY)
     connection.connection_lost(None)
     with pytest.raises(ChildLost):
-        await exchange
+        await reply
     with pytest.raises(ChildLost):
-        await connection.exchange(Operation.PREPARE, b"{}", PATIENT)
+        await connection.ask(Operation.PREPARE, b"{}", PATIENT)
 
 
 async def test_a_cancelled_request_kills_the_child_that_works_for_nobody() -> None:
     connection, _, killed = connect()
-    exchange = asyncio.create_task(connection.exchange(Operation.PREPARE, b"{}", PATIENT))
+    reply = asyncio.create_task(connection.ask(Operation.PREPARE, b"{}", PATIENT))
     await asyncio.sleep(0)
-    exchange.cancel()
+    reply.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await exchange
+        await reply
     assert killed.times == 1

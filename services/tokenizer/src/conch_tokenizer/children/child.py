@@ -1,7 +1,7 @@
-"""The life of one child: read a request, do it, answer, until the service closes the connection.
+"""One child: reads a request, does it and answers, until the service closes the connection.
 
 A child holds the tokenizers and runs the templates. It is forked by `zygote`, talks to a `connection` over one socket,
-works on one request at a time, and may be killed at any moment: it owns nothing that anyone would miss.
+and works on one request at a time. It may be killed at any moment: all that it holds can be loaded again.
 """
 
 import logging
@@ -25,7 +25,7 @@ from conch_contracts.names import Digest
 from conch_kit.errors import InvalidRequest
 from conch_tokenizer.children import frames
 from conch_tokenizer.children.frames import Frame, Operation, ReplyKind, Wire
-from conch_tokenizer.children.grammar_checker import GrammarBench
+from conch_tokenizer.children.grammar_checker import GrammarChecker
 from conch_tokenizer.errors import BundleMissing, BundleUnreadable
 from conch_tokenizer.text import encoder_rows, operations
 from conch_tokenizer.text.chat_template import ChatRenderer
@@ -35,7 +35,7 @@ from conch_tokenizer.text.operations import Workbench
 log = logging.getLogger(__name__)
 
 
-class Shelf:
+class LoadedTokenizers:
     """The tokenizers that this child has loaded, the least recently used dropped first."""
 
     def __init__(self, size: int, loader: Callable[[Path], ModelTokenizer] = load) -> None:
@@ -52,7 +52,7 @@ class Shelf:
         while len(self._loaded) > self._size:
             self._loaded.popitem(last=False)
 
-    def take(self, digest: Digest) -> tuple[ModelTokenizer, ChatRenderer]:
+    def get(self, digest: Digest) -> tuple[ModelTokenizer, ChatRenderer]:
         """Return a loaded tokenizer; raises BundleMissing."""
         if digest not in self._loaded:
             raise BundleMissing(digest)
@@ -63,17 +63,19 @@ class Shelf:
 class Child:
     """Answers requests one by one."""
 
-    def __init__(self, wire: Wire, shelf: Shelf, grammars: GrammarBench, *, max_text_bytes: int) -> None:
+    def __init__(
+        self, wire: Wire, tokenizers: LoadedTokenizers, grammars: GrammarChecker, *, max_text_bytes: int
+    ) -> None:
         self._wire = wire
-        self._shelf = shelf
+        self._tokenizers = tokenizers
         self._grammars = grammars
         self._max_text_bytes = max_text_bytes
 
     def serve(self) -> None:
         """Answer until the other side closes the connection."""
-        self._say(ReplyKind.READY, str(os.getpid()).encode())
+        self._send(ReplyKind.READY, str(os.getpid()).encode())
         while (frame := frames.receive(self._wire)) is not None:
-            self._say(*self.answer(frame))
+            self._send(*self.answer(frame))
 
     def answer(self, frame: Frame) -> tuple[ReplyKind, bytes]:
         """Do what one frame asks and return the reply."""
@@ -95,7 +97,7 @@ class Child:
         match operation:
             case Operation.LOAD:
                 digest, folder = frames.parse_load_payload(payload)
-                self._shelf.load(Digest(digest), Path(folder))
+                self._tokenizers.load(Digest(digest), Path(folder))
                 return b""
             case Operation.PREPARE:
                 prepare = PrepareRequest.model_validate_json(payload)
@@ -120,10 +122,10 @@ class Child:
                 assert_never(operation)
 
     def _workbench(self, digest: Digest) -> Workbench:
-        model, renderer = self._shelf.take(digest)
-        return Workbench(model, renderer, self._max_text_bytes, lambda: self._say(ReplyKind.ENCODING, b""))
+        model, renderer = self._tokenizers.get(digest)
+        return Workbench(model, renderer, self._max_text_bytes, lambda: self._send(ReplyKind.ENCODING, b""))
 
-    def _say(self, reply: ReplyKind, payload: bytes) -> None:
+    def _send(self, reply: ReplyKind, payload: bytes) -> None:
         self._wire.sendall(frames.pack(reply, payload))
 
 

@@ -1,7 +1,7 @@
-"""Who gets which child: idle ones, and two lanes of requests that wait for one.
+"""The queue before the children: which are idle, which requests wait, and who gets the next one.
 
 A large text takes a child for seconds. So large requests never have all children at once, however many of them come:
-the last one is for small requests. Apart from that it is first come, first served.
+the last one is for small requests. Apart from that the first to come is the first served.
 """
 
 import asyncio
@@ -16,21 +16,21 @@ SMALL_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Turn:
+class QueuedRequest:
     """One waiting request; the future receives its child."""
 
     child: asyncio.Future[ChildConnection]
     large: bool
 
 
-class ChildLanes:
-    """The idle children of a pool of so many, and those who wait."""
+class ChildQueue:
+    """The idle children of a pool of so many, and the requests that wait for one."""
 
     def __init__(self, size: int) -> None:
         self._most_large = max(1, size - 1)
         self._idle: deque[ChildConnection] = deque()
         self._with_large: set[ChildConnection] = set()
-        self._waiting: deque[Turn] = deque()
+        self._waiting: deque[QueuedRequest] = deque()
 
     @property
     def waiting(self) -> int:
@@ -49,33 +49,33 @@ class ChildLanes:
                 return child
         return None
 
-    def join(self, *, large: bool) -> Turn:
-        """Wait in line; whoever does must `leave` without a child."""
-        turn = Turn(asyncio.get_running_loop().create_future(), large)
-        self._waiting.append(turn)
-        return turn
+    def join(self, *, large: bool) -> QueuedRequest:
+        """Queue a request; one that gives up before it has a child must `leave`."""
+        request = QueuedRequest(asyncio.get_running_loop().create_future(), large)
+        self._waiting.append(request)
+        return request
 
-    def leave(self, turn: Turn) -> None:
-        """Wait no more; a child that came in this very moment goes to the next."""
+    def leave(self, request: QueuedRequest) -> None:
+        """Take a request out of the queue; a child that it got in this very moment goes to the next."""
         with suppress(ValueError):
-            self._waiting.remove(turn)
-        if turn.child.done() and not turn.child.cancelled():
-            self.offer(turn.child.result())
+            self._waiting.remove(request)
+        if request.child.done() and not request.child.cancelled():
+            self.offer(request.child.result())
 
     def offer(self, child: ChildConnection) -> None:
-        """Take a child that is new, or done with its request, or lost over it."""
+        """Take in a child that is new, or done with its request, or lost over it."""
         self._with_large.discard(child)
         if not child.lost.is_set():
             self._idle.append(child)
         self._serve()
 
     def _serve(self) -> None:
-        """Give idle children to those who may have one, the first in line first."""
-        for turn in list(self._waiting):
-            if turn.child.done():
-                self._waiting.remove(turn)
-            elif (child := self.take(large=turn.large)) is not None:
-                self._waiting.remove(turn)
-                turn.child.set_result(child)
+        """Give idle children to the requests that may have one, the oldest first."""
+        for request in list(self._waiting):
+            if request.child.done():
+                self._waiting.remove(request)
+            elif (child := self.take(large=request.large)) is not None:
+                self._waiting.remove(request)
+                request.child.set_result(child)
             elif not self._idle:
                 return

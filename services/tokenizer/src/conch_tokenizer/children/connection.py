@@ -1,7 +1,7 @@
 """The service's end of the socket to one child: one request at a time, each with a limit on its time.
 
 A child that does not answer in time is killed here; a child that ends fails the request that it was working on.
-`children` decides what happens then.
+`pool` decides what happens then.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ Ended = Callable[[Frame | ChildError], None]
 
 
 class ChildConnection(asyncio.Protocol):
-    """Exchanges frames with one child."""
+    """Sends requests to one child and receives its replies."""
 
     def __init__(self, number: int, kill: Callable[[], None]) -> None:
         loop = asyncio.get_running_loop()
@@ -35,7 +35,7 @@ class ChildConnection(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self._encode_s = 0.0
 
-    async def exchange(self, operation: Operation, payload: bytes, limits: TimeLimits) -> Frame:
+    async def ask(self, operation: Operation, payload: bytes, limits: TimeLimits) -> Frame:
         """Send one request and return its reply; raises ChildLost or ChildHung. Cancelling it kills the child."""
         outcome: asyncio.Future[Frame | ChildError] = asyncio.get_running_loop().create_future()
 
@@ -98,7 +98,7 @@ class ChildConnection(asyncio.Protocol):
 
     def _expire(self, limit_s: float, stage: WorkStage) -> None:
         hung = ChildHung(limit_s, WorkStage.UNREAD if self._unread() else stage)
-        ended, self._ended = self._ended, None  # before the end of the child tells its own story
+        ended, self._ended = self._ended, None  # before the end of the child is taken for the outcome
         self.kill()
         if ended is not None:
             ended(hung)

@@ -1,8 +1,8 @@
-"""The words that the service and its children say to each other over a socket, and how they are framed.
+"""What the service and its children send each other over a socket, and how it is framed.
 
 A frame is one byte that names it, the payload's length, and the payload. Requests travel as the bytes that arrived over
 HTTP and answers as the bytes that go out, so that the service itself never parses a prompt. Each request gets one final
-reply; ENCODING may come before it and tells that the template has done its part.
+reply; ENCODING may come before it, when the template has done its part.
 """
 
 import struct
@@ -29,7 +29,7 @@ class Operation(IntEnum):
 
 
 class ReplyKind(IntEnum):
-    """What a child says."""
+    """What a child sends."""
 
     READY = 64
     """Once, when it has started; the payload is its process id."""
@@ -93,7 +93,7 @@ class FrameReader:
 
 
 def receive(wire: Wire) -> Frame | None:
-    """Wait for one frame ; None when the other side is gone."""
+    """Wait for one frame; None when the other side is gone."""
     header = _receive_exactly(wire, HEADER_BYTES)
     if header is None:
         return None

@@ -2,7 +2,7 @@
 
 Most of what is too much is refused by the compiler's own limits. What is left, such as a chain of rules that overflows
 the stack, ends the child: by its limits on memory and stack, or by the kernel's timer when its processor time is over.
-So the time that a busy machine takes is held against no grammar.
+So no grammar is refused because the machine is busy.
 """
 
 import resource
@@ -24,18 +24,18 @@ _STACK_BYTES = 4 * 1024**2
 """Half of what an engine's thread has, so that whatever fits here fits there."""
 
 
-class GrammarBench:
+class GrammarChecker:
     """The tokenizers for which this child has checked grammars, the least recently used dropped first."""
 
-    def __init__(self, bounds: ChildLimits) -> None:
-        self._bounds = bounds
+    def __init__(self, limits: ChildLimits) -> None:
+        self._limits = limits
         self._folders: OrderedDict[Digest, Path] = OrderedDict()
         self._compilers: dict[Digest, GrammarCompiler] = {}
 
     def load(self, digest: Digest, folder: Path) -> None:
         """Get ready to check grammars for the tokenizer in a folder."""
         self._folders[digest] = folder
-        while len(self._folders) > self._bounds.models_in_memory:
+        while len(self._folders) > self._limits.models_in_memory:
             dropped, _ = self._folders.popitem(last=False)
             self._compilers.pop(dropped, None)
 
@@ -46,7 +46,7 @@ class GrammarBench:
         self._folders.move_to_end(request.digest)
         try:
             compiler = self._compiler(request.digest)
-            with _confined(self._bounds):
+            with _confined(self._limits):
                 compiler.check(request.grammar, foreign=request.foreign)
         except UnusableGrammar as exc:
             raise InvalidRequest(str(exc)) from exc
@@ -60,18 +60,18 @@ class GrammarBench:
 
 
 @contextmanager
-def _confined(bounds: ChildLimits) -> Iterator[None]:
+def _confined(limits: ChildLimits) -> Iterator[None]:
     """End the process when what happens inside takes too much."""
-    limits = {
-        resource.RLIMIT_AS: _address_space() + bounds.grammar_memory_bytes,
+    rlimits = {
+        resource.RLIMIT_AS: _address_space() + limits.grammar_memory_bytes,
         resource.RLIMIT_STACK: _STACK_BYTES,
         resource.RLIMIT_CORE: 0,
     }
-    before = {limit: resource.getrlimit(limit) for limit in limits}
-    for limit, value in limits.items():
+    before = {limit: resource.getrlimit(limit) for limit in rlimits}
+    for limit, value in rlimits.items():
         _, hard = before[limit]
         resource.setrlimit(limit, (value if hard == resource.RLIM_INFINITY else min(value, hard), hard))
-    signal.setitimer(signal.ITIMER_PROF, bounds.grammar_cpu_s)
+    signal.setitimer(signal.ITIMER_PROF, limits.grammar_cpu_s)
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""What a child may use and how long it may take: set in `settings`, obeyed by `zygote`, `child` and `connection`."""
+"""What a child may use and how long it may take: set in `settings`, obeyed by the rest of this folder."""
 
 from dataclasses import dataclass
 

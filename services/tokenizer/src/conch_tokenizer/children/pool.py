@@ -1,7 +1,7 @@
-"""A fixed number of children, and what they are asked to do; who gets which is decided in `lanes`.
+"""A fixed number of children, and what they are asked to do; which request gets which is decided in `child_queue`.
 
-Each place is kept by one task: spawn a child, load what was loaded before, offer it, wait for its end, begin again.
-So a child that was killed or died is replaced within milliseconds, whatever the reason was.
+For each child one task runs: spawn it, load what was loaded before, offer it, wait for its end, begin again. So a
+child that was killed or died is replaced within milliseconds, whatever the reason was.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from conch_kit.bundles.disk_cache import BundleCache
 from conch_kit.errors import InvalidRequest, Unavailable
 from conch_kit.tracing import Tracer
 from conch_tokenizer.children import frames
-from conch_tokenizer.children.child_queue import SMALL_BYTES, ChildLanes
+from conch_tokenizer.children.child_queue import SMALL_BYTES, ChildQueue
 from conch_tokenizer.children.connection import ChildConnection, Ended
 from conch_tokenizer.children.frames import Frame, Operation, ReplyKind
 from conch_tokenizer.children.limits import TimeLimits
@@ -76,7 +76,7 @@ class ChildSource(Protocol):
         ...
 
     async def restart(self) -> None:
-        """Begin anew because new children do not come."""
+        """Make the source of children anew, because none come."""
         ...
 
 
@@ -90,7 +90,7 @@ class ChildPool:
         self._settings = settings
         self._metrics = metrics
         self._tracer = tracer
-        self._lanes = ChildLanes(settings.size)
+        self._queue = ChildQueue(settings.size)
         self._loaded: OrderedDict[Digest, Bundle] = OrderedDict()
         self._stack = AsyncExitStack()
         self._alive = 0
@@ -101,9 +101,9 @@ class ChildPool:
 
     async def __aenter__(self) -> Self:
         group = await self._stack.enter_async_context(asyncio.TaskGroup())
-        for place in range(self._settings.size):
-            keeper = group.create_task(self._keep_place(), name=f"child-{place}")
-            self._stack.callback(keeper.cancel)
+        for index in range(self._settings.size):
+            task = group.create_task(self._keep_child_running(), name=f"child-{index}")
+            self._stack.callback(task.cancel)
         return self
 
     async def __aexit__(
@@ -136,12 +136,12 @@ class ChildPool:
 
         Whatever `ended` is told, `resume` makes an answer or an error of it.
         """
-        child = self._lanes.take(large=False)
+        child = self._queue.take(large=False)
         if child is None:
             return False
 
         def done(outcome: Frame | ChildError) -> None:
-            self._lanes.offer(child)
+            self._queue.offer(child)
             ended(outcome)
 
         child.begin(operation, payload, self._settings.limits, done)
@@ -169,13 +169,13 @@ class ChildPool:
             with self._tracer.span("work"):
                 if bundle is not None:
                     await self._load(child, bundle)
-                return _result(await child.exchange(operation, payload, self._settings.limits))
+                return _result(await child.ask(operation, payload, self._settings.limits))
         finally:
-            self._lanes.offer(child)
+            self._queue.offer(child)
 
     async def _load(self, child: ChildConnection, bundle: Bundle) -> None:
         payload = frames.load_payload(bundle.digest, str(bundle.folder))
-        _result(await child.exchange(self._settings.load, payload, self._settings.limits))
+        _result(await child.ask(self._settings.load, payload, self._settings.limits))
         self._loaded[bundle.digest] = bundle
         self._loaded.move_to_end(bundle.digest)
         while len(self._loaded) > self._settings.models_in_memory:
@@ -183,24 +183,24 @@ class ChildPool:
 
     async def _acquire(self, *, large: bool) -> ChildConnection:
         self._wanted.set()
-        idle = self._lanes.take(large=large)
+        idle = self._queue.take(large=large)
         if idle is not None:
             return idle
-        if self._lanes.waiting >= self._settings.queue_max:
+        if self._queue.waiting >= self._settings.queue_max:
             raise Unavailable("too many requests wait for the tokenizer", retry_after_s=1, retryable=True)
-        turn, taken = self._lanes.join(large=large), False
+        request, taken = self._queue.join(large=large), False
         try:
             async with asyncio.timeout(self._settings.queue_wait_s):
-                child = await turn.child
+                child = await request.child
                 taken = True
                 return child
         except TimeoutError as exc:
             raise Unavailable("the tokenizer is overloaded", retry_after_s=1, retryable=True) from exc
         finally:
             if not taken:
-                self._lanes.leave(turn)
+                self._queue.leave(request)
 
-    async def _keep_place(self) -> None:
+    async def _keep_child_running(self) -> None:
         await self._wanted.wait()
         while True:
             try:
@@ -212,7 +212,7 @@ class ChildPool:
             self._alive += 1
             self._first_ready.set()
             try:
-                self._lanes.offer(child)
+                self._queue.offer(child)
                 await child.lost.wait()
                 log.warning("A child ended and is replaced.", extra={"child": child.number})
                 self._metrics.children_lost.inc()

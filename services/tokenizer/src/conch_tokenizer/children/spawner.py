@@ -36,8 +36,8 @@ _STOP_TIMEOUT_S = 5.0
 class Spawner:
     """Owns the zygote and makes connections to its children."""
 
-    def __init__(self, bounds: ChildLimits, environ: Mapping[str, str]) -> None:
-        self._bounds = bounds
+    def __init__(self, limits: ChildLimits, environ: Mapping[str, str]) -> None:
+        self._limits = limits
         self._environ = {
             name: value for name, value in environ.items() if not name.startswith(_OURS)
         } | _QUIET_LIBRARIES
@@ -101,7 +101,7 @@ class Spawner:
             descriptor = theirs.fileno()
             self._process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", "conch_tokenizer.children.zygote"),
-                *(str(descriptor), orjson.dumps(dataclasses.asdict(self._bounds)).decode()),
+                *(str(descriptor), orjson.dumps(dataclasses.asdict(self._limits)).decode()),
                 pass_fds=(descriptor,),
                 stdin=asyncio.subprocess.DEVNULL,
                 env=self._environ,

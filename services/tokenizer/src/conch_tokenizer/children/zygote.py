@@ -1,6 +1,6 @@
 """The process that children are forked from: it imports transformers once, so that a new child costs milliseconds.
 
-`python -m conch_tokenizer.children.zygote <control fd> <bounds as JSON>` is started by `spawner`. The service itself
+`python -m conch_tokenizer.children.zygote <control fd> <limits as JSON>` is started by `spawner`. The service itself
 has threads and connections and must not be forked; this process has one thread and nothing but its control socket. Each
 control message is one of
 
@@ -23,8 +23,8 @@ import sys
 import orjson
 
 from conch_kit import logs
-from conch_tokenizer.children.child import Child, Shelf
-from conch_tokenizer.children.grammar_checker import GrammarBench
+from conch_tokenizer.children.child import Child, LoadedTokenizers
+from conch_tokenizer.children.grammar_checker import GrammarChecker
 from conch_tokenizer.children.limits import ChildLimits
 
 log = logging.getLogger(__name__)
@@ -36,9 +36,9 @@ _REAP_INTERVAL_S = 1.0
 class Zygote:
     """Forks, kills and reaps children as the control socket says."""
 
-    def __init__(self, control: socket.socket, bounds: ChildLimits) -> None:
+    def __init__(self, control: socket.socket, limits: ChildLimits) -> None:
         self._control = control
-        self._bounds = bounds
+        self._limits = limits
         self._children: dict[int, int] = {}
 
     def serve(self) -> None:
@@ -69,7 +69,7 @@ class Zygote:
         pid = os.fork()
         if pid == 0:
             self._control.close()
-            _become_child(parent, socket.socket(fileno=descriptor), self._bounds)
+            _become_child(parent, socket.socket(fileno=descriptor), self._limits)
         os.close(descriptor)
         self._children[number] = pid
 
@@ -84,15 +84,15 @@ class Zygote:
                 del self._children[number]
 
 
-def _become_child(parent: int, connection: socket.socket, bounds: ChildLimits) -> None:
+def _become_child(parent: int, connection: socket.socket, limits: ChildLimits) -> None:
     """Serve in this freshly forked process and end it; never returns."""
     status = 1
     try:
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() == parent:
-            resource.setrlimit(resource.RLIMIT_AS, (bounds.memory_bytes, bounds.memory_bytes))
-            shelf, grammars = Shelf(bounds.models_in_memory), GrammarBench(bounds)
-            Child(connection, shelf, grammars, max_text_bytes=bounds.max_text_bytes).serve()
+            resource.setrlimit(resource.RLIMIT_AS, (limits.memory_bytes, limits.memory_bytes))
+            tokenizers, grammars = LoadedTokenizers(limits.models_in_memory), GrammarChecker(limits)
+            Child(connection, tokenizers, grammars, max_text_bytes=limits.max_text_bytes).serve()
         status = 0
     except OSError:
         status = 0  # The service closed the connection while an answer was on its way.

@@ -1,7 +1,7 @@
-"""uvicorn's HTTP protocol with a short way: a small request goes to an idle child in the callback that read it.
+"""uvicorn's HTTP protocol with a fast path: a small request goes to an idle child in the callback that read it.
 
 Its answer goes out in the callback that brought it, so the usual request costs neither a task nor ASGI messages, which
-would be most of what this process does for it. All others take uvicorn's way to the same handlers: large ones, those
+would be most of what this process does for it. All others go through uvicorn to the same handlers: large ones, those
 that find no idle child, and whatever is not a plain POST to one of the service's paths by a caller who knows the token.
 """
 
@@ -25,27 +25,27 @@ _JSON = b"content-type: application/json\r\n"
 _TOKEN, _REQUEST_ID = INTERNAL_TOKEN.encode(), REQUEST_ID.encode()
 
 
-def direct(service: TokenizerService, token: bytes | None) -> type[HttpToolsProtocol]:
-    """Return a protocol class that has the short way to this service."""
+def fast_path(service: TokenizerService, token: bytes | None) -> type[HttpToolsProtocol]:
+    """Return a protocol class with the fast path to this service."""
 
-    class Direct(DirectProtocol):
+    class FastPath(FastPathProtocol):
         pass
 
-    Direct.service = service
-    Direct.token = token
-    return Direct
+    FastPath.service = service
+    FastPath.token = token
+    return FastPath
 
 
-class DirectProtocol(HttpToolsProtocol):
+class FastPathProtocol(HttpToolsProtocol):
     """One caller's connection."""
 
     service: ClassVar[TokenizerService]
     token: ClassVar[bytes | None]
 
     _held: bytearray | None = None
-    """The body so far of a request that may take the short way."""
+    """The body so far of a request that may take the fast path."""
     _under_way = False
-    """Whether a request is on the short way: uvicorn does not know of it."""
+    """Whether a request is on the fast path: uvicorn does not know of it."""
     _last = False
     """Whether the connection ends with the answer that is under way."""
 
@@ -66,10 +66,10 @@ class DirectProtocol(HttpToolsProtocol):
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """Hold a request back until its body is there, when it may take the short way."""
+        """Hold a request back until its body is there, when it may take the fast path."""
         if self._last:
             return
-        if self._may_be_direct():
+        if self._may_take_fast_path():
             self._held = bytearray()
         else:
             super().on_headers_complete()
@@ -83,7 +83,7 @@ class DirectProtocol(HttpToolsProtocol):
             return
         self._held += body
         if len(self._held) > SMALL_BYTES:
-            self._take_the_usual_way()
+            self._leave_fast_path()
 
     def on_message_complete(self) -> None:
         """Send the request on its way."""
@@ -94,7 +94,7 @@ class DirectProtocol(HttpToolsProtocol):
             if self._begin(_OPERATIONS[self.url], body):
                 self._held = None
                 return
-            self._take_the_usual_way()
+            self._leave_fast_path()
         super().on_message_complete()
 
     def shutdown(self) -> None:
@@ -104,14 +104,14 @@ class DirectProtocol(HttpToolsProtocol):
         else:
             super().shutdown()
 
-    def _may_be_direct(self) -> bool:
+    def _may_take_fast_path(self) -> bool:
         if self.cycle is not None and not self.cycle.response_complete:
             return False
         if self.parser.get_method() != b"POST" or self.url not in _OPERATIONS or self.expect_100_continue:
             return False
         return is_trusted(self.token, dict(self.headers).get(_TOKEN))
 
-    def _take_the_usual_way(self) -> None:
+    def _leave_fast_path(self) -> None:
         held, self._held = self._held, None
         super().on_headers_complete()
         super().on_body(bytes(held or b""))

@@ -31,7 +31,7 @@ class GrammarService:
         self._bundles = bundles
         self._count = count
         self._verdicts: OrderedDict[bytes, str | None] = OrderedDict()
-        self._turns: dict[bytes, asyncio.Lock] = {}
+        self._locks: dict[bytes, asyncio.Lock] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request; raises ServiceError."""
@@ -43,16 +43,16 @@ class GrammarService:
     async def check(self, body: bytes) -> None:
         """Check a `CheckGrammarRequest`; raises InvalidRequest for a grammar that is none, and Unavailable."""
         key = hashlib.sha256(body).digest()
-        turn = self._turns.setdefault(key, asyncio.Lock())
+        lock = self._locks.setdefault(key, asyncio.Lock())
         try:
-            async with turn:
+            async with lock:
                 if key not in self._verdicts:
                     self._remember(key, await self._verdict(body))
                 verdict = self._verdicts[key]
                 self._verdicts.move_to_end(key)
         finally:
-            if not turn.locked():
-                self._turns.pop(key, None)
+            if not lock.locked():
+                self._locks.pop(key, None)
         if verdict is not None:
             raise InvalidRequest(verdict)
 

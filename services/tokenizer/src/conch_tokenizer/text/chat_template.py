@@ -1,8 +1,8 @@
 """Messages to text and ids, by the model's chat template.
 
 Templates come with models and are programs. transformers runs them in Jinja's immutable sandbox; this module runs only
-in a child that is killed when one takes too long (`connection`). What a template raises is the request's fault and
-becomes a 400 that repeats what the template said.
+in a child that is killed when one takes too long. What a template raises is the request's fault and becomes a 400 that
+repeats what the template said.
 """
 
 import inspect

@@ -2,7 +2,7 @@
 
 Ids and texts are those of Hugging Face's own `encode()`, `decode()` and `apply_chat_template()`, because the same class
 does the work; where it would only pass a text on to `tokenizers`, the text goes there at once. Only children import
-this module: transformers takes more than a second to import. `chat` renders.
+this module: transformers takes more than a second to import. `chat_template` renders.
 """
 
 import json
