@@ -19,8 +19,9 @@ from conch_llm_worker.parsing.answer_reader import AnswerReader
 from conch_llm_worker.parsing.call_ids import call_ids
 from conch_llm_worker.text.vocabulary import Vocabulary
 from conch_tokenizer.text.chat_template import ChatRenderer
+from conch_tokenizer.text.limited_tokenizer import LimitedTokenizer
 from conch_tokenizer.text.model_tokenizer import load
-from conch_tokenizer.text.operations import Workbench, prepare
+from conch_tokenizer.text.prompts import prepare_prompts
 from testkit.gateway.fakes import ENGINE, route, snapshot
 from testkit.models.golden import FOLDER, Item, load_golden
 
@@ -31,16 +32,16 @@ VOCABULARY = Vocabulary.from_json((FOLDER / "tokenizer.json").read_bytes())
 
 
 @pytest.fixture(scope="module")
-def bench() -> Workbench:
+def tokenizer() -> LimitedTokenizer:
     model = load(FOLDER)
-    return Workbench(model, ChatRenderer(model), 10_000_000, lambda: None)
+    return LimitedTokenizer(model, ChatRenderer(model), 10_000_000, lambda: None)
 
 
-def told(bench: Workbench, item: Item, **fields: Any) -> GenerateRequest:
+def told(tokenizer: LimitedTokenizer, item: Item, **fields: Any) -> GenerateRequest:
     """Return what the worker is told when a client asks for this item."""
     body = {"messages": item.messages, "tools": item.tools, "temperature": 0, **fields}
     understood = CHAT.understand(json.dumps(body).encode(), snapshot(MODEL))
-    answer = prepare(bench, PrepareRequest.model_validate_json(understood.preparation))
+    answer = prepare_prompts(tokenizer, PrepareRequest.model_validate_json(understood.preparation))
     job = GenerationJob.of(understood, answer.model_dump_json().encode(), ids=("r", "chatcmpl-1"), created=1)
     return GenerateRequest.model_validate_json(job.message(Engine(grpc=ENGINE), timeout_s=5))
 
@@ -59,9 +60,9 @@ def answered(request: GenerateRequest, item: Item) -> tuple[Any, int]:
 
 
 @pytest.mark.parametrize("name", ["tool", "tool-2", "tool-parallel", "tool-result", "tool-not-needed"])
-def test_the_prompt_is_the_recorded_one_and_the_answer_has_its_calls(bench: Workbench, name: str) -> None:
+def test_the_prompt_is_the_recorded_one_and_the_answer_has_its_calls(tokenizer: LimitedTokenizer, name: str) -> None:
     item = GOLDEN.named(name)
-    request = told(bench, item)
+    request = told(tokenizer, item)
     assert list(request.prompts[0].ids) == item.prompt_ids
     choice, _ = answered(request, item)
     message = choice["message"]
@@ -74,9 +75,9 @@ def test_the_prompt_is_the_recorded_one_and_the_answer_has_its_calls(bench: Work
     assert choice["finish_reason"] == ("tool_calls" if calls else "stop")
 
 
-def test_thinking_is_switched_on_read_counted_and_bounded(bench: Workbench) -> None:
+def test_thinking_is_switched_on_read_counted_and_bounded(tokenizer: LimitedTokenizer) -> None:
     item = GOLDEN.named("think")
-    request = told(bench, item, reasoning_effort="high", thinking_token_budget=5)
+    request = told(tokenizer, item, reasoning_effort="high", thinking_token_budget=5)
     assert list(request.prompts[0].ids) == item.prompt_ids
     limit = request.sampling.thinking
     assert limit is not None
@@ -87,15 +88,15 @@ def test_thinking_is_switched_on_read_counted_and_bounded(bench: Workbench) -> N
     assert counted == item.output_ids.index(2047) - item.output_ids.index(2046) - 1
 
 
-def test_thinking_that_is_switched_off_is_not_looked_for(bench: Workbench) -> None:
+def test_thinking_that_is_switched_off_is_not_looked_for(tokenizer: LimitedTokenizer) -> None:
     item = GOLDEN.named("no-think")
-    request = told(bench, item, reasoning_effort="none", tools=None)
+    request = told(tokenizer, item, reasoning_effort="none", tools=None)
     assert list(request.prompts[0].ids) == item.prompt_ids
     assert request.parsing is None
 
 
-def test_a_demanded_call_reaches_the_engine_as_a_grammar(bench: Workbench) -> None:
-    request = told(bench, GOLDEN.named("tool"), tool_choice="required")
+def test_a_demanded_call_reaches_the_engine_as_a_grammar(tokenizer: LimitedTokenizer) -> None:
+    request = told(tokenizer, GOLDEN.named("tool"), tool_choice="required")
     assert request.sampling.grammar is not None
     assert "get_weather" in request.sampling.grammar.definition
     assert request.prompts[0].text.endswith("<think>\n\n</think>\n\n")

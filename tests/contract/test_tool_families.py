@@ -19,8 +19,9 @@ from conch_llm_worker.parsing.answer_reader import AnswerReader
 from conch_llm_worker.parsing.call_ids import call_ids
 from conch_llm_worker.text.vocabulary import Vocabulary
 from conch_tokenizer.text.chat_template import ChatRenderer
+from conch_tokenizer.text.limited_tokenizer import LimitedTokenizer
 from conch_tokenizer.text.model_tokenizer import load
-from conch_tokenizer.text.operations import Workbench, prepare
+from conch_tokenizer.text.prompts import prepare_prompts
 from testkit.gateway.fakes import ENGINE, route, snapshot
 from testkit.models.golden import FOLDER
 from testkit.models.transcripts import TEMPLATE, TOOLS, TRANSCRIPTS, Transcript
@@ -30,12 +31,12 @@ VOCABULARY = Vocabulary.from_json((FOLDER / "tokenizer.json").read_bytes())
 
 
 @pytest.fixture(scope="module")
-def bench() -> Workbench:
+def tokenizer() -> LimitedTokenizer:
     model = load(FOLDER)
-    return Workbench(model, ChatRenderer(model), 10_000_000, lambda: None)
+    return LimitedTokenizer(model, ChatRenderer(model), 10_000_000, lambda: None)
 
 
-def told(bench: Workbench, transcript: Transcript) -> GenerateRequest:
+def told(tokenizer: LimitedTokenizer, transcript: Transcript) -> GenerateRequest:
     """Return what the worker is told when a client sends the transcript."""
     thinking, calls = transcript.parsing.thinking, transcript.parsing.calls
     body: dict[str, Any] = {"messages": [{"role": "user", "content": transcript.text}]}
@@ -50,15 +51,17 @@ def told(bench: Workbench, transcript: Transcript) -> GenerateRequest:
     )
     model = route(max_model_len=1024, vocab_size=2048, eos_token_ids=(END,), chat=profile, chat_template=TEMPLATE)
     understood = CHAT.understand(json.dumps(body).encode(), snapshot(model))
-    answer = prepare(bench, PrepareRequest.model_validate_json(understood.preparation))
+    answer = prepare_prompts(tokenizer, PrepareRequest.model_validate_json(understood.preparation))
     job = GenerationJob.of(understood, answer.model_dump_json().encode(), ids=("r", "chatcmpl-1"), created=1)
     return GenerateRequest.model_validate_json(job.message(Engine(grpc=ENGINE), timeout_s=5))
 
 
 @pytest.mark.parametrize("size", [1, 3])
 @pytest.mark.parametrize("transcript", TRANSCRIPTS, ids=lambda transcript: transcript.name)
-def test_an_answer_has_the_parts_of_the_transcript(bench: Workbench, transcript: Transcript, size: int) -> None:
-    request = told(bench, transcript)
+def test_an_answer_has_the_parts_of_the_transcript(
+    tokenizer: LimitedTokenizer, transcript: Transcript, size: int
+) -> None:
+    request = told(tokenizer, transcript)
     prompt = list(request.prompts[0].ids)
     ids = [*prompt[: prompt.index(SEPARATOR)], END]
     generation, choice = Generation(Rules.of(request, VOCABULARY), VOCABULARY), ChoiceBody()

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from conch_tokenizer.text.chat_template import ChatRenderer
+from conch_tokenizer.text.limited_tokenizer import LimitedTokenizer
 from conch_tokenizer.text.model_tokenizer import ModelTokenizer, load
-from conch_tokenizer.text.operations import Workbench
 
 TINY_CHAT = Path(__file__).parents[3] / "examples" / "tiny-chat"
 
@@ -33,13 +33,15 @@ def announced() -> list[str]:
 
 
 @pytest.fixture
-def make_bench(model: ModelTokenizer, renderer: ChatRenderer, announced: list[str]) -> Callable[[int], Workbench]:
-    def make(max_text_bytes: int = 4 * 1024**2) -> Workbench:
-        return Workbench(model, renderer, max_text_bytes, lambda: announced.append("encoding"))
+def make_tokenizer(
+    model: ModelTokenizer, renderer: ChatRenderer, announced: list[str]
+) -> Callable[[int], LimitedTokenizer]:
+    def make(max_text_bytes: int = 4 * 1024**2) -> LimitedTokenizer:
+        return LimitedTokenizer(model, renderer, max_text_bytes, lambda: announced.append("encoding"))
 
     return make
 
 
 @pytest.fixture
-def bench(make_bench: Callable[[], Workbench]) -> Workbench:
-    return make_bench()
+def tokenizer(make_tokenizer: Callable[[], LimitedTokenizer]) -> LimitedTokenizer:
+    return make_tokenizer()

@@ -5,8 +5,8 @@ from conch_contracts.names import Digest
 from conch_kit.errors import InvalidRequest
 from conch_tokenizer.text.chat_template import ChatRenderer
 from conch_tokenizer.text.encoder_rows import prepare_rows
+from conch_tokenizer.text.limited_tokenizer import LimitedTokenizer
 from conch_tokenizer.text.model_tokenizer import ModelTokenizer, load
-from conch_tokenizer.text.operations import Workbench
 from testkit.processes.conch_up import ROOT
 
 CLS, SEP = 2, 3
@@ -18,60 +18,62 @@ def model() -> ModelTokenizer:
 
 
 @pytest.fixture
-def bench(model: ModelTokenizer) -> Workbench:
-    return Workbench(model, ChatRenderer(model), 1000, lambda: None)
+def tokenizer(model: ModelTokenizer) -> LimitedTokenizer:
+    return LimitedTokenizer(model, ChatRenderer(model), 1000, lambda: None)
 
 
-def ask(bench: Workbench, **fields: object) -> list[tuple[list[int], int | None]]:
+def ask(tokenizer: LimitedTokenizer, **fields: object) -> list[tuple[list[int], int | None]]:
     request = PrepareRowsRequest.model_validate({"digest": Digest("a" * 64), **fields})
-    return [(list(row.ids), row.second) for row in prepare_rows(bench, request).rows]
+    return [(list(row.ids), row.second) for row in prepare_rows(tokenizer, request).rows]
 
 
-def test_texts_are_encoded_as_the_tokenizer_does_and_ids_pass(bench: Workbench, model: ModelTokenizer) -> None:
-    found = ask(bench, texts=("oil is stored", (5, 6, 7), "the weather"))
+def test_texts_are_encoded_as_the_tokenizer_does_and_ids_pass(
+    tokenizer: LimitedTokenizer, model: ModelTokenizer
+) -> None:
+    found = ask(tokenizer, texts=("oil is stored", (5, 6, 7), "the weather"))
     assert found == [
         (model.encode("oil is stored", add_special_tokens=True), None),
         ([5, 6, 7], None),
         (model.encode("the weather", add_special_tokens=True), None),
     ]
-    assert ask(bench, texts=("oil",), add_special_tokens=False) == [
+    assert ask(tokenizer, texts=("oil",), add_special_tokens=False) == [
         (model.encode("oil", add_special_tokens=False), None)
     ]
 
 
 @pytest.mark.parametrize("texts", [("the oil",), ("the oil", "the oil")])
 def test_a_pair_says_where_its_second_text_begins(
-    bench: Workbench, model: ModelTokenizer, texts: tuple[str, ...]
+    tokenizer: LimitedTokenizer, model: ModelTokenizer, texts: tuple[str, ...]
 ) -> None:
     query = model.encode("the oil", add_special_tokens=False)
-    for (ids, second), document in zip(ask(bench, texts=texts, pairs=("a", "a b")), ("a", "a b"), strict=True):
+    for (ids, second), document in zip(ask(tokenizer, texts=texts, pairs=("a", "a b")), ("a", "a b"), strict=True):
         rest = model.encode(document, add_special_tokens=False)
         assert ids == [CLS, *query, SEP, *rest, SEP]
         assert second == len(query) + 2
 
 
-def test_rows_are_cut_with_their_special_tokens_kept(bench: Workbench) -> None:
+def test_rows_are_cut_with_their_special_tokens_kept(tokenizer: LimitedTokenizer) -> None:
     (alone, ids, pair) = (
-        *ask(bench, texts=("a b c d e", (5, 6, 7, 8, 9, 10)), truncate=5),
-        *ask(bench, texts=("a b c",), pairs=("a b c d",), truncate=6),
+        *ask(tokenizer, texts=("a b c d e", (5, 6, 7, 8, 9, 10)), truncate=5),
+        *ask(tokenizer, texts=("a b c",), pairs=("a b c d",), truncate=6),
     )
     assert (len(alone[0]), alone[0][0], alone[0][-1]) == (5, CLS, SEP)
     assert ids[0] == [5, 6, 7, 8, 9]
     assert (len(pair[0]), pair[0][-1]) == (6, SEP)
 
 
-def test_a_document_can_be_cut_before_it_is_joined(bench: Workbench) -> None:
-    ((whole, second),) = ask(bench, texts=("a b c",), pairs=("a b c d e",), truncate_pairs=2)
+def test_a_document_can_be_cut_before_it_is_joined(tokenizer: LimitedTokenizer) -> None:
+    ((whole, second),) = ask(tokenizer, texts=("a b c",), pairs=("a b c d e",), truncate_pairs=2)
     assert second is not None
     assert len(whole) - second == 3
 
 
 @pytest.mark.parametrize(("longest", "firsts"), [(None, ()), (9, ()), (8, (5, 3))])
 def test_the_first_texts_are_counted_where_a_pair_is_too_long(
-    bench: Workbench, longest: int | None, firsts: tuple[int, ...]
+    tokenizer: LimitedTokenizer, longest: int | None, firsts: tuple[int, ...]
 ) -> None:
     request = PrepareRowsRequest(digest=Digest("a" * 64), texts=("a b c", "a"), pairs=("a b c", "a b"), longest=longest)
-    assert prepare_rows(bench, request).firsts == firsts
+    assert prepare_rows(tokenizer, request).firsts == firsts
 
 
 @pytest.mark.parametrize(
@@ -88,16 +90,16 @@ def test_the_first_texts_are_counted_where_a_pair_is_too_long(
     ],
 )
 def test_what_cannot_be_rows_is_refused_by_its_row(
-    bench: Workbench, fields: dict[str, object], says: str, param: str | None
+    tokenizer: LimitedTokenizer, fields: dict[str, object], says: str, param: str | None
 ) -> None:
     with pytest.raises(InvalidRequest, match=says) as refused:
-        ask(bench, **fields)
+        ask(tokenizer, **fields)
     assert refused.value.param == param
 
 
-def test_a_text_without_tokens_is_an_invalid_value(bench: Workbench) -> None:
+def test_a_text_without_tokens_is_an_invalid_value(tokenizer: LimitedTokenizer) -> None:
     with pytest.raises(InvalidRequest, match="at least one token") as refused:
-        ask(bench, texts=("",), add_special_tokens=False)
+        ask(tokenizer, texts=("",), add_special_tokens=False)
     assert (refused.value.param, refused.value.code) == ("rows.0", "invalid_value")
 
 
@@ -115,20 +117,20 @@ def test_a_row_that_no_such_context_holds_is_refused_without_being_encoded(
     fields: dict[str, object], param: str | None
 ) -> None:
     chat_model = load(ROOT / "examples" / "tiny-chat")
-    bench = Workbench(chat_model, ChatRenderer(chat_model), 1000, lambda: None)
+    tokenizer = LimitedTokenizer(chat_model, ChatRenderer(chat_model), 1000, lambda: None)
     if param is None:
-        assert ask(bench, longest=5, **fields)
+        assert ask(tokenizer, longest=5, **fields)
         return
     with pytest.raises(InvalidRequest, match="maximum context length is 5 tokens") as refused:
-        ask(bench, longest=5, **fields)
+        ask(tokenizer, longest=5, **fields)
     assert (refused.value.param, refused.value.code) == (param, "context_length_exceeded")
 
 
-def test_rows_that_were_cut_cut_nothing_that_comes_later(bench: Workbench, model: ModelTokenizer) -> None:
+def test_rows_that_were_cut_cut_nothing_that_comes_later(tokenizer: LimitedTokenizer, model: ModelTokenizer) -> None:
     text = "oil is stored in the house of the weather"
     whole = model.encode(text, add_special_tokens=True)
     assert len(whole) > 5
-    ask(bench, texts=(text,), truncate=5)
+    ask(tokenizer, texts=(text,), truncate=5)
     assert model.encode(text, add_special_tokens=True) == whole
 
 
@@ -136,11 +138,11 @@ def test_rows_that_were_cut_cut_nothing_that_comes_later(bench: Workbench, model
 @pytest.mark.parametrize("truncate", [None, 4, 7, 64])
 @pytest.mark.parametrize("special", [False, True])
 def test_rows_are_those_of_transformers(
-    bench: Workbench, model: ModelTokenizer, paired: bool, truncate: int | None, special: bool
+    tokenizer: LimitedTokenizer, model: ModelTokenizer, paired: bool, truncate: int | None, special: bool
 ) -> None:
     texts = ["oil", "the weather [SEP] is fine", "\u00e9t\u00e9 \u4e2d\u6587 \U0001f600 x", "a b c d e f g h i j k"]
     pairs = [f"{text} in a house" for text in texts] if paired else None
-    found = ask(bench, texts=tuple(texts), pairs=tuple(pairs or ()), truncate=truncate, add_special_tokens=special)
+    found = ask(tokenizer, texts=tuple(texts), pairs=tuple(pairs or ()), truncate=truncate, add_special_tokens=special)
     wanted = model.transformers(
         texts, pairs, add_special_tokens=special, truncation=truncate is not None, max_length=truncate
     )

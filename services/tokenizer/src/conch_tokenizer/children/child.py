@@ -27,10 +27,12 @@ from conch_tokenizer.children import frames
 from conch_tokenizer.children.frames import Frame, Operation, ReplyKind, Wire
 from conch_tokenizer.children.grammar_checker import GrammarChecker
 from conch_tokenizer.errors import BundleMissing, BundleUnreadable
-from conch_tokenizer.text import encoder_rows, operations
 from conch_tokenizer.text.chat_template import ChatRenderer
+from conch_tokenizer.text.encoder_rows import prepare_rows
+from conch_tokenizer.text.limited_tokenizer import LimitedTokenizer
 from conch_tokenizer.text.model_tokenizer import ModelTokenizer, load
-from conch_tokenizer.text.operations import Workbench
+from conch_tokenizer.text.prompts import prepare_prompts
+from conch_tokenizer.text.tokenize_detokenize import detokenize, tokenize
 
 log = logging.getLogger(__name__)
 
@@ -101,16 +103,16 @@ class Child:
                 return b""
             case Operation.PREPARE:
                 prepare = PrepareRequest.model_validate_json(payload)
-                return _json(operations.prepare(self._workbench(prepare.digest), prepare))
+                return _json(prepare_prompts(self._tokenizer(prepare.digest), prepare))
             case Operation.TOKENIZE:
-                tokenize = EncodeTextRequest.model_validate_json(payload)
-                return _json(operations.tokenize(self._workbench(tokenize.digest), tokenize))
+                encode = EncodeTextRequest.model_validate_json(payload)
+                return _json(tokenize(self._tokenizer(encode.digest), encode))
             case Operation.DETOKENIZE:
-                detokenize = DecodeIdsRequest.model_validate_json(payload)
-                return _json(operations.detokenize(self._workbench(detokenize.digest), detokenize))
+                decode = DecodeIdsRequest.model_validate_json(payload)
+                return _json(detokenize(self._tokenizer(decode.digest), decode))
             case Operation.PREPARE_ROWS:
                 texts = PrepareRowsRequest.model_validate_json(payload)
-                return _json(encoder_rows.prepare_rows(self._workbench(texts.digest), texts))
+                return _json(prepare_rows(self._tokenizer(texts.digest), texts))
             case Operation.LOAD_FOR_GRAMMARS:
                 digest, folder = frames.parse_load_payload(payload)
                 self._grammars.load(Digest(digest), Path(folder))
@@ -121,9 +123,9 @@ class Child:
             case _:
                 assert_never(operation)
 
-    def _workbench(self, digest: Digest) -> Workbench:
+    def _tokenizer(self, digest: Digest) -> LimitedTokenizer:
         model, renderer = self._tokenizers.get(digest)
-        return Workbench(model, renderer, self._max_text_bytes, lambda: self._send(ReplyKind.ENCODING, b""))
+        return LimitedTokenizer(model, renderer, self._max_text_bytes, lambda: self._send(ReplyKind.ENCODING, b""))
 
     def _send(self, reply: ReplyKind, payload: bytes) -> None:
         self._wire.sendall(frames.pack(reply, payload))

@@ -7,32 +7,32 @@ from collections.abc import Sequence
 
 from conch_contracts.messages.encoding import PrepareRowsRequest, PrepareRowsResponse, Row
 from conch_kit.errors import InvalidRequest
-from conch_tokenizer.text.operations import Workbench
+from conch_tokenizer.text.limited_tokenizer import LimitedTokenizer
 
 
-def prepare_rows(bench: Workbench, request: PrepareRowsRequest) -> PrepareRowsResponse:
+def prepare_rows(tokenizer: LimitedTokenizer, request: PrepareRowsRequest) -> PrepareRowsResponse:
     """Return the rows of a request; raises InvalidRequest."""
     if (request.chat is None) == (not request.texts):
         raise InvalidRequest("expected exactly one of chat and texts")
     if request.chat is not None:
-        rows = _from_chat(bench, request)
+        rows = _from_chat(tokenizer, request)
     elif request.pairs:
-        rows = _from_pairs(bench, request)
+        rows = _from_pairs(tokenizer, request)
     else:
-        rows = _from_texts(bench, request)
+        rows = _from_texts(tokenizer, request)
     if not all(row.ids for row in rows):
         index = next(index for index, row in enumerate(rows) if not row.ids)
         message = "expected a text with at least one token, found none"
         raise InvalidRequest(message, param=f"rows.{index}", code="invalid_value")
-    return PrepareRowsResponse(rows=tuple(rows), firsts=_firsts(bench, request, rows))
+    return PrepareRowsResponse(rows=tuple(rows), firsts=_firsts(tokenizer, request, rows))
 
 
-def _firsts(bench: Workbench, request: PrepareRowsRequest, rows: Sequence[Row]) -> tuple[int, ...]:
+def _firsts(tokenizer: LimitedTokenizer, request: PrepareRowsRequest, rows: Sequence[Row]) -> tuple[int, ...]:
     """Return the lengths of the first texts of pairs, if a pair is too long: one of the two is at fault."""
     if not request.pairs or request.longest is None or max(len(row.ids) for row in rows) <= request.longest:
         return ()
     texts = [text for text in request.texts if isinstance(text, str)]
-    alone = bench.model.encode_rows(texts, None, add_special_tokens=request.add_special_tokens, truncate=None)
+    alone = tokenizer.model.encode_rows(texts, None, add_special_tokens=request.add_special_tokens, truncate=None)
     return tuple(len(row.ids) for row in alone)
 
 
@@ -41,43 +41,43 @@ def _limit(request: PrepareRowsRequest) -> int | None:
     return request.longest if request.truncate is None and request.truncate_pairs is None else None
 
 
-def _from_chat(bench: Workbench, request: PrepareRowsRequest) -> list[Row]:
+def _from_chat(tokenizer: LimitedTokenizer, request: PrepareRowsRequest) -> list[Row]:
     assert request.chat is not None
-    rendered = bench.renderer.render(request.chat, add_special_tokens=request.add_special_tokens)
-    bench.check_size([rendered.text], param="messages")
-    bench.check_fits(rendered.text, _limit(request), param="messages")
+    rendered = tokenizer.renderer.render(request.chat, add_special_tokens=request.add_special_tokens)
+    tokenizer.check_size([rendered.text], param="messages")
+    tokenizer.check_fits(rendered.text, _limit(request), param="messages")
     return [_cut(rendered.encode(), request.truncate)]
 
 
-def _from_texts(bench: Workbench, request: PrepareRowsRequest) -> list[Row]:
+def _from_texts(tokenizer: LimitedTokenizer, request: PrepareRowsRequest) -> list[Row]:
     texts = [text for text in request.texts if isinstance(text, str)]
-    bench.check_size(texts, param="rows")
+    tokenizer.check_size(texts, param="rows")
     for index, text in enumerate(request.texts):
         if isinstance(text, str):
-            bench.check_fits(text, _limit(request), param=f"rows.{index}")
+            tokenizer.check_fits(text, _limit(request), param=f"rows.{index}")
         else:
-            bench.check_ids(text, param=f"rows.{index}")
-    encoded = iter(_encode(bench, request, texts, None))
+            tokenizer.check_ids(text, param=f"rows.{index}")
+    encoded = iter(_encode(tokenizer, request, texts, None))
     return [next(encoded) if isinstance(text, str) else _cut(text, request.truncate) for text in request.texts]
 
 
-def _from_pairs(bench: Workbench, request: PrepareRowsRequest) -> list[Row]:
+def _from_pairs(tokenizer: LimitedTokenizer, request: PrepareRowsRequest) -> list[Row]:
     firsts = [text for text in request.texts if isinstance(text, str)]
     if len(firsts) != len(request.texts) or len(firsts) not in (1, len(request.pairs)):
         raise InvalidRequest("expected one text, or one for each of the pairs")
     firsts *= len(request.pairs) // len(firsts)  # a single one is encoded anew with each of the others
-    bench.check_size([*firsts, *request.pairs], param="rows")
+    tokenizer.check_size([*firsts, *request.pairs], param="rows")
     for index, text in enumerate(request.pairs):
-        bench.check_fits(text, _limit(request), param=f"rows.{index}")
-    return _encode(bench, request, firsts, _shortened(bench, request))
+        tokenizer.check_fits(text, _limit(request), param=f"rows.{index}")
+    return _encode(tokenizer, request, firsts, _shortened(tokenizer, request))
 
 
-def _shortened(bench: Workbench, request: PrepareRowsRequest) -> list[str]:
+def _shortened(tokenizer: LimitedTokenizer, request: PrepareRowsRequest) -> list[str]:
     """Return the second texts, each cut where its tokens end that may stay."""
     keep = request.truncate_pairs
     if keep is None:
         return list(request.pairs)
-    spans = bench.model.transformers(
+    spans = tokenizer.model.transformers(
         list(request.pairs), add_special_tokens=False, return_offsets_mapping=True, return_attention_mask=False
     )["offset_mapping"]
     return [
@@ -85,10 +85,12 @@ def _shortened(bench: Workbench, request: PrepareRowsRequest) -> list[str]:
     ]
 
 
-def _encode(bench: Workbench, request: PrepareRowsRequest, texts: list[str], pairs: list[str] | None) -> list[Row]:
+def _encode(
+    tokenizer: LimitedTokenizer, request: PrepareRowsRequest, texts: list[str], pairs: list[str] | None
+) -> list[Row]:
     if not texts:
         return []
-    encoded = bench.model.encode_rows(
+    encoded = tokenizer.model.encode_rows(
         texts, pairs, add_special_tokens=request.add_special_tokens, truncate=request.truncate
     )
     if request.truncate is not None and max(len(row.ids) for row in encoded) > request.truncate:
