@@ -17,9 +17,9 @@ from conch_contracts.messages.tokenization import ChatInput
 from conch_contracts.records import ContentFormat
 from conch_kit.errors import InvalidRequest
 from conch_tokenizer.errors import TEMPLATE_ERROR
-from conch_tokenizer.text.content_format import Takes
+from conch_tokenizer.text.content_format import AcceptedContent, accepted_content
 from conch_tokenizer.text.control_tokens import ControlTokens
-from conch_tokenizer.text.message_content import fitted, taken
+from conch_tokenizer.text.message_content import fit_messages
 from conch_tokenizer.text.model_tokenizer import ModelTokenizer
 
 _MAX_QUOTE = 200
@@ -89,18 +89,18 @@ class ChatRenderer:
 
     def _as_the_template_takes_it(self, chat: ChatInput) -> ChatInput:
         with _blamed_on_the_request(chat):
-            takes = self._taken(chat)
-        return fitted(chat, takes, self._control)
+            accepted = self._accepted(chat)
+        return fit_messages(chat, accepted, self._control)
 
-    def _taken(self, chat: ChatInput) -> Takes:
+    def _accepted(self, chat: ChatInput) -> AcceptedContent:
         match chat.content_format:
             case ContentFormat.STRING:
-                return Takes.TEXTS
+                return AcceptedContent.TEXTS
             case ContentFormat.OPENAI:
-                return Takes.PARTS
+                return AcceptedContent.PARTS
             case ContentFormat.AUTO:
                 tools = list(chat.tools) if chat.tools else None
-                return taken(self._model.transformers.get_chat_template(chat.chat_template, tools))
+                return accepted_content(self._model.transformers.get_chat_template(chat.chat_template, tools))
 
     def _apply(self, chat: ChatInput) -> str:
         with _blamed_on_the_request(chat):

@@ -1,4 +1,4 @@
-"""Whether a chat template takes what messages say as texts or in parts, seen in its syntax tree; pure.
+"""Whether a chat template takes what messages say as texts or in parts, seen in its syntax tree.
 
 A name in a template may stand for the messages, for one of them, or for what it says. From `messages` on this is
 followed through `for`, `set`, `with`, namespaces and the arguments of macros. Which branch is taken when is not known
@@ -10,13 +10,18 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
+from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
 from jinja2 import nodes
+from transformers.utils.chat_template_utils import _compile_jinja_template
+
+_KEPT = 128
+"""Templates whose answers are remembered: as many as transformers keeps compiled."""
 
 
-class Takes(Enum):
+class AcceptedContent(Enum):
     """What a template can make something of."""
 
     TEXTS = auto()
@@ -78,7 +83,14 @@ class _Flow(NamedTuple):
 Scoped: TypeAlias = tuple[nodes.Node, _Scope | None]
 
 
-def taken_by(template: nodes.Template) -> Takes:
+@lru_cache(maxsize=_KEPT)
+def accepted_content(template: str) -> AcceptedContent:
+    """Return what a template takes; raises what compiling it raises, which is what rendering would raise."""
+    tree: nodes.Template = _compile_jinja_template(template).environment.parse(template)
+    return accepted_by(tree)
+
+
+def accepted_by(template: nodes.Template) -> AcceptedContent:
     """Return what a template takes as the content of messages."""
     flows: defaultdict[_Symbol, list[_Flow]] = defaultdict(list)
     for flow in _flows(template):
@@ -101,8 +113,8 @@ def taken_by(template: nodes.Template) -> Takes:
             elif found is _Thing.CONTENT:
                 (looped if target is _Use.LOOP else tested).add(symbol)
     if not looped:
-        return Takes.TEXTS
-    return Takes.EITHER if looped <= _reached(tested, passed_on) else Takes.PARTS
+        return AcceptedContent.TEXTS
+    return AcceptedContent.EITHER if looped <= _reached(tested, passed_on) else AcceptedContent.PARTS
 
 
 def _reached(symbols: Iterable[_Symbol], passed_on: Mapping[_Symbol, Iterable[_Symbol]]) -> set[_Symbol]:

@@ -8,41 +8,28 @@ list itself where the system speaks, or take no more than its first part. So the
 several parts and is not the system's, and for null an empty text.
 """
 
-from functools import lru_cache
 from typing import Any, TypeAlias
 
-from jinja2 import nodes
-from transformers.utils.chat_template_utils import _compile_jinja_template
-
 from conch_contracts.messages.tokenization import ChatInput
-from conch_tokenizer.text.content_format import Takes, taken_by
+from conch_tokenizer.text.content_format import AcceptedContent
 from conch_tokenizer.text.control_tokens import ControlTokens
 
-Message: TypeAlias = dict[str, Any]
-_KNOWN = 128
-"""Templates, as many as transformers keeps compiled."""
+_Message: TypeAlias = dict[str, Any]
 _OF_ONE_TEXT = ("system", "developer")
 
 
-@lru_cache(maxsize=_KNOWN)
-def taken(template: str) -> Takes:
-    """Return what a template takes; raises what compiling it raises, which is what rendering would raise."""
-    tree: nodes.Template = _compile_jinja_template(template).environment.parse(template)
-    return taken_by(tree)
-
-
-def fitted(chat: ChatInput, takes: Takes, control: ControlTokens) -> ChatInput:
+def fit_messages(chat: ChatInput, accepted: AcceptedContent, control: ControlTokens) -> ChatInput:
     """Return a chat with each message's content as the template takes it."""
-    if takes is Takes.TEXTS:
+    if accepted is AcceptedContent.TEXTS:
         return chat
-    one = _in_parts if takes is Takes.PARTS else _as_it_came
+    one = _in_parts if accepted is AcceptedContent.PARTS else _as_it_came
     messages = [one(message, chat.part_lengths.get(index, ()), control) for index, message in enumerate(chat.messages)]
     if chat.continue_final_message and chat.messages[-1].get("content") is None:
         messages[-1] = chat.messages[-1]  # an empty text could be gone on with, null cannot
     return chat.model_copy(update={"messages": tuple(messages)})
 
 
-def _in_parts(message: Message, lengths: tuple[int, ...], control: ControlTokens) -> Message:
+def _in_parts(message: _Message, lengths: tuple[int, ...], control: ControlTokens) -> _Message:
     content = message.get("content")
     if message.get("role") == "tool" or not isinstance(content, str | None):
         return message
@@ -50,7 +37,7 @@ def _in_parts(message: Message, lengths: tuple[int, ...], control: ControlTokens
     return {**message, "content": [{"type": "text", "text": text} for text in texts]}
 
 
-def _as_it_came(message: Message, lengths: tuple[int, ...], control: ControlTokens) -> Message:
+def _as_it_came(message: _Message, lengths: tuple[int, ...], control: ControlTokens) -> _Message:
     if message.get("content") is None:
         return {**message, "content": ""}
     return _in_parts(message, lengths, control) if lengths and message.get("role") not in _OF_ONE_TEXT else message

@@ -36,21 +36,21 @@ class ModelTokenizer:
         """Ids at or above it do not exist. Models often have more embeddings than their tokenizer has words."""
         bos = tokenizer.bos_token
         self.bos: str | None = str(bos) if bos is not None else None
-        self._direct = _direct(tokenizer)
-        self.reach = None if self._direct is None else reach(self._direct)
+        self._backend = _backend(tokenizer)
+        self.reach = None if self._backend is None else reach(self._backend)
         """How much of a text one token can stand for; None where that cannot be said."""
         self._prefix, self._suffix = self._special_ids_around_a_text()
 
     def encode(self, text: str, *, add_special_tokens: bool) -> list[int]:
         """Return the ids of a text."""
-        if self._direct is None:
+        if self._backend is None:
             slowly: list[int] = self.transformers.encode(text, add_special_tokens=add_special_tokens)
             return slowly
         # Both are left over from other calls: rows that were cut, and a control token that was encoded as letters.
-        self._direct.no_truncation()
-        self._direct.encode_special_tokens = self.transformers.split_special_tokens
+        self._backend.no_truncation()
+        self._backend.encode_special_tokens = self.transformers.split_special_tokens
         # Unlike `encode` it does not work out where in the text each token is, which nobody asks for.
-        (encoded,) = self._direct.encode_batch_fast([text], add_special_tokens=add_special_tokens)
+        (encoded,) = self._backend.encode_batch_fast([text], add_special_tokens=add_special_tokens)
         ids: list[int] = encoded.ids
         return ids
 
@@ -58,15 +58,15 @@ class ModelTokenizer:
         self, texts: list[str], pairs: list[str] | None, *, add_special_tokens: bool, truncate: int | None
     ) -> list[EncodedRow]:
         """Return the ids of texts, or of pairs of texts, each cut at so many with its special tokens kept."""
-        if self._direct is None:
+        if self._backend is None:
             return self._encode_rows_slowly(texts, pairs, add_special_tokens=add_special_tokens, truncate=truncate)
-        self._direct.encode_special_tokens = self.transformers.split_special_tokens
+        self._backend.encode_special_tokens = self.transformers.split_special_tokens
         if truncate is None:
-            self._direct.no_truncation()
+            self._backend.no_truncation()
         else:
-            self._direct.enable_truncation(truncate, direction=self.transformers.truncation_side)
+            self._backend.enable_truncation(truncate, direction=self.transformers.truncation_side)
         inputs = texts if pairs is None else list(zip(texts, pairs, strict=True))
-        encoded = self._direct.encode_batch_fast(inputs, add_special_tokens=add_special_tokens)
+        encoded = self._backend.encode_batch_fast(inputs, add_special_tokens=add_special_tokens)
         return [EncodedRow(row.ids, None if pairs is None else _second(row.type_ids)) for row in encoded]
 
     def _encode_rows_slowly(
@@ -118,7 +118,7 @@ def load(folder: Path) -> ModelTokenizer:
         ) from exc
 
 
-def _direct(tokenizer: PreTrainedTokenizerBase) -> Tokenizer | None:
+def _backend(tokenizer: PreTrainedTokenizerBase) -> Tokenizer | None:
     """Return the tokenizer inside, unless the class around it adds something of its own to encoding."""
     of_class, plain = type(tokenizer), PreTrainedTokenizerFast
     if not isinstance(tokenizer, plain) or any(
