@@ -16,8 +16,8 @@ from conch_contracts.cpu_runtime import INVALID_PREFIX
 from conch_contracts.dialects import encoder as dialect
 from conch_runtime_cpu.engine.encoder import Encoder, load_encoder
 from conch_runtime_cpu.errors import UnservableRequest
+from conch_runtime_cpu.numpy_version import refuse_numpy_2
 from conch_runtime_cpu.settings import parse_encoder_settings
-from conch_runtime_cpu.stub import refuse_numpy_2
 
 
 class TritonPythonModel:

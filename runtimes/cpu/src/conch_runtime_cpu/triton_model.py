@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 from conch_contracts.cpu_runtime import INVALID_PREFIX
 from conch_contracts.dialects import tokens as dialect
 from conch_runtime_cpu.engine.loading import LoadedModel, load
-from conch_runtime_cpu.engine.outbox import News
+from conch_runtime_cpu.engine.response_queue import News
 from conch_runtime_cpu.engine.response_tensors import pack
 from conch_runtime_cpu.errors import ChannelClosed, EngineStopped, UnservableRequest
+from conch_runtime_cpu.numpy_version import refuse_numpy_2
 from conch_runtime_cpu.requests import parse_request
 from conch_runtime_cpu.settings import parse_settings
-from conch_runtime_cpu.stub import refuse_numpy_2
 
 _FINAL = triton.TRITONSERVER_RESPONSE_COMPLETE_FINAL
 _SWITCH_INTERVAL_S = 0.0005

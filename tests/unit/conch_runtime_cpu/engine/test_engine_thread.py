@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from conch_contracts.messages.generation import SamplingParameters
 from conch_runtime_cpu.engine.engine_thread import EngineThread
-from conch_runtime_cpu.engine.outbox import News
+from conch_runtime_cpu.engine.response_queue import News
 from conch_runtime_cpu.engine.scheduler import FinishReason, Scheduler
 from conch_runtime_cpu.errors import ChannelClosed, EngineStopped
 from conch_runtime_cpu.requests import GenerationRequest

@@ -1,6 +1,6 @@
 import numpy as np
 
-from conch_runtime_cpu.engine.outbox import News
+from conch_runtime_cpu.engine.response_queue import News
 from conch_runtime_cpu.engine.response_tensors import pack
 from conch_runtime_cpu.engine.scheduler import FinishedRequest, FinishReason
 from conch_runtime_cpu.sampling.logprobs import LogprobRows

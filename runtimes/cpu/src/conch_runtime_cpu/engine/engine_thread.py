@@ -11,7 +11,7 @@ from itertools import count
 from queue import Empty, SimpleQueue
 from threading import Thread
 
-from conch_runtime_cpu.engine.outbox import Channel, Outbox
+from conch_runtime_cpu.engine.response_queue import Channel, Outbox
 from conch_runtime_cpu.engine.response_sender import ResponseSender
 from conch_runtime_cpu.engine.scheduler import RequestKey, Scheduler
 from conch_runtime_cpu.engine.token_rate import Pacer

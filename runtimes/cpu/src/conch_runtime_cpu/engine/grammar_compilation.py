@@ -13,7 +13,7 @@ from typing import Protocol
 from conch_contracts.cpu_runtime import INVALID_PREFIX
 from conch_guidance.compiler import GrammarCompiler
 from conch_guidance.errors import UnusableGrammar
-from conch_runtime_cpu.engine.outbox import Channel, News
+from conch_runtime_cpu.engine.response_queue import Channel, News
 from conch_runtime_cpu.errors import ChannelClosed, EngineStopped
 from conch_runtime_cpu.masks.grammar_mask import GrammarMask
 from conch_runtime_cpu.masks.thinking_mask import thinking_mask

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from threading import Thread
 
-from conch_runtime_cpu.engine.outbox import Mailbox, News, Outbox
+from conch_runtime_cpu.engine.response_queue import Mailbox, News, Outbox
 from conch_runtime_cpu.engine.scheduler import RequestKey
 from conch_runtime_cpu.errors import ChannelClosed
 

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conch_contracts.dialects import tokens as dialect
-from conch_runtime_cpu.engine.outbox import News
+from conch_runtime_cpu.engine.response_queue import News
 from conch_runtime_cpu.sampling.logprobs import LogprobRows
 
 Tensors = list[tuple[str, NDArray[np.generic] | NDArray[np.object_]]]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from conch_runtime_cpu.sampling.drawing import narrow
+from conch_runtime_cpu.sampling.top_k_top_p import narrow
 
 Floats = NDArray[np.float32]
 Integers = NDArray[np.int64]

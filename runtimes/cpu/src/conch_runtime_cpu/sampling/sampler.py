@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conch_runtime_cpu.requests import GenerationRequest
-from conch_runtime_cpu.sampling.drawing import DrawSettings, draw, uniforms
 from conch_runtime_cpu.sampling.logprobs import log_probabilities, within_nucleus
-from conch_runtime_cpu.sampling.penalties import Adjustments
+from conch_runtime_cpu.sampling.penalties_and_bias import Adjustments
+from conch_runtime_cpu.sampling.top_k_top_p import DrawSettings, draw, uniforms
 
 Floats = NDArray[np.float32]
 Integers = NDArray[np.int64]

@@ -1,6 +1,6 @@
 import pytest
 
-from conch_runtime_cpu.engine.outbox import News, Outbox
+from conch_runtime_cpu.engine.response_queue import News, Outbox
 from conch_runtime_cpu.engine.scheduler import Event, FinishedRequest, FinishReason, RequestKey
 from conch_runtime_cpu.errors import EngineStopped
 from testkit.clock import FakeClock

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from conch_runtime_cpu.sampling.drawing import DrawSettings, draw, uniforms
+from conch_runtime_cpu.sampling.top_k_top_p import DrawSettings, draw, uniforms
 
 # Probabilities 0.5, 0.3, 0.15, 0.05
 LOGITS = np.log(np.array([[0.5, 0.3, 0.15, 0.05]], np.float32))
