@@ -2,7 +2,7 @@
 
 RuntimeFault
 ├── UnusableModel       the folder cannot be served; the model does not load
-├── InvalidRequest      the request cannot be obeyed; only it fails
+├── UnservableRequest   the request cannot be obeyed; only it fails
 ├── EngineStopped       the engine has crashed or is ending; the request may be tried elsewhere
 └── ChannelClosed       an answer cannot be delivered any more
 """

@@ -1,4 +1,4 @@
-"""What Triton's Python stub demands of the interpreter that it runs."""
+"""Which numpy Triton's Python stub can work with."""
 
 import numpy as np
 

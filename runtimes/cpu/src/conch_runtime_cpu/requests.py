@@ -37,7 +37,7 @@ class GenerationRequest:
 
 
 def parse_request(prompt: NDArray[np.int32], parameters: bytes, limits: ModelLimits) -> GenerationRequest:
-    """Check one request against the model; raises InvalidRequest, naming the parameter."""
+    """Check one request against the model; raises UnservableRequest, naming the parameter."""
     try:
         sampling = SamplingParameters.model_validate_json(parameters, extra="forbid")
     except ValidationError as error:

@@ -1,7 +1,8 @@
-"""The Triton Python backend's side of an encoder; like `triton_model`, imported by a repository's `model.py` alone.
+"""The Triton Python backend's side of an encoder.
 
-A request is a batch already: whoever asks has padded it. Annotations are not evaluated, because the stub adds some of
-the module's names only when it has loaded the model.
+Like `triton_model` it is imported by a repository's `model.py` alone, and keeps its name because repositories on disk
+have it. A request is a batch already: whoever asks has padded it. Annotations are not evaluated, because the stub adds
+some of the module's names only when it has loaded the model.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The Triton Python backend's side: the only module that knows `triton_python_backend_utils`.
 
-That module exists only inside Triton's stub process, so nothing but a model repository's `model.py` imports this one.
-`execute` hands requests to the engine and returns at once; the courier's thread answers them through `TritonChannel`.
+That module exists only inside Triton's stub process, so nothing but a model repository's `model.py` imports this one;
+it keeps its name because repositories on disk have it. `execute` hands requests to the engine and returns at once; the
+thread of `engine.response_sender` answers them through `TritonChannel`.
 Annotations are not evaluated, because the stub adds some of the module's names only when it has loaded the model.
 """
 
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from conch_contracts.cpu_runtime import INVALID_PREFIX
 from conch_contracts.dialects import tokens as dialect
 from conch_runtime_cpu.engine.loading import LoadedModel, load
-from conch_runtime_cpu.engine.response_queue import News
+from conch_runtime_cpu.engine.response_queue import PartialResponse
 from conch_runtime_cpu.engine.response_tensors import pack
 from conch_runtime_cpu.errors import ChannelClosed, EngineStopped, UnservableRequest
 from conch_runtime_cpu.numpy_version import refuse_numpy_2
@@ -40,7 +41,7 @@ class TritonPythonModel:
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
         self._model = load(parse_settings(args["model_config"]))
         self._model.engine.start()
-        self._model.constrained.start()
+        self._model.grammars.start()
 
     def execute(self, requests: Sequence[triton.InferenceRequest]) -> None:
         """Accept or refuse each request; never waits."""
@@ -48,7 +49,7 @@ class TritonPythonModel:
             sender = request.get_response_sender()
             try:
                 parsed = parse_request(_ids(request), _parameters(request), self._model.limits)
-                target = self._model.engine if parsed.sampling.grammar is None else self._model.constrained
+                target = self._model.engine if parsed.sampling.grammar is None else self._model.grammars
                 target.submit(parsed, TritonChannel(sender))
             except UnservableRequest as error:
                 sender.send(_failure(f"{INVALID_PREFIX}{error}"), flags=_FINAL)
@@ -57,7 +58,7 @@ class TritonPythonModel:
 
     def finalize(self) -> None:
         """End the engine."""
-        self._model.constrained.stop()
+        self._model.grammars.stop()
         self._model.engine.stop()
 
 
@@ -67,10 +68,10 @@ class TritonChannel:
     def __init__(self, sender: triton.InferenceResponseSender) -> None:
         self._sender = sender
 
-    def send(self, news: News) -> None:
+    def send(self, response: PartialResponse) -> None:
         """Send one message; raises ChannelClosed."""
         try:
-            self._sender.send(_response(news), flags=_FINAL if news.final else 0)
+            self._sender.send(_response(response), flags=_FINAL if response.final else 0)
         except triton.TritonModelException as error:
             raise ChannelClosed(str(error)) from error
 
@@ -79,10 +80,10 @@ class TritonChannel:
         return bool(self._sender.is_cancelled())
 
 
-def _response(news: News) -> triton.InferenceResponse:
-    if news.error is not None:
-        return _failure(news.error)
-    return triton.InferenceResponse([triton.Tensor(name, value) for name, value in pack(news)])
+def _response(response: PartialResponse) -> triton.InferenceResponse:
+    if response.error is not None:
+        return _failure(response.error)
+    return triton.InferenceResponse([triton.Tensor(name, value) for name, value in pack(response)])
 
 
 def _failure(message: str) -> triton.InferenceResponse:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from conch_contracts.messages.generation import SamplingParameters
 from conch_runtime_cpu.engine.engine_thread import EngineThread
-from conch_runtime_cpu.engine.response_queue import News
+from conch_runtime_cpu.engine.response_queue import PartialResponse
 from conch_runtime_cpu.engine.scheduler import FinishReason, Scheduler
 from conch_runtime_cpu.errors import ChannelClosed, EngineStopped
 from conch_runtime_cpu.requests import GenerationRequest
@@ -44,16 +44,16 @@ class RecordingChannel:
     """Keeps what it was sent, and checks that nobody uses it after the final message."""
 
     def __init__(self, gone: Callable[[], bool] = lambda: False, *, closed: bool = False) -> None:
-        self.news: SimpleQueue[News] = SimpleQueue()
+        self.responses: SimpleQueue[PartialResponse] = SimpleQueue()
         self.misused = False
         self._gone = gone
         self._closed = closed
         self._final = False
 
-    def send(self, news: News) -> None:
+    def send(self, response: PartialResponse) -> None:
         self.misused = self.misused or self._final
-        self._final = news.final
-        self.news.put(news)
+        self._final = response.final
+        self.responses.put(response)
         if self._closed:
             raise ChannelClosed("gone")
 
@@ -61,11 +61,11 @@ class RecordingChannel:
         self.misused = self.misused or self._final
         return self._gone()
 
-    def wait_final(self) -> tuple[list[int], News]:
+    def wait_final(self) -> tuple[list[int], PartialResponse]:
         tokens: list[int] = []
-        while not (news := self.news.get(timeout=WAIT_S)).final:
-            tokens += news.tokens
-        return tokens + news.tokens, news
+        while not (response := self.responses.get(timeout=WAIT_S)).final:
+            tokens += response.tokens
+        return tokens + response.tokens, response
 
 
 def _request(max_tokens: int, prompt: tuple[int, ...] = (1,)) -> GenerationRequest:
@@ -85,10 +85,10 @@ def test_an_answer_arrives_whole_and_the_channel_is_left_alone_afterwards(engine
     for count, channel in enumerate(channels, 1):
         engine.submit(_request(count), channel)
     for count, channel in enumerate(channels, 1):
-        tokens, news = channel.wait_final()
+        tokens, response = channel.wait_final()
         assert tokens == [1] * count
-        assert news.finish is not None
-        assert news.finish.reason is FinishReason.LENGTH
+        assert response.finish is not None
+        assert response.finish.reason is FinishReason.LENGTH
     engine.stop()
     assert not any(channel.misused for channel in channels)
 
@@ -96,9 +96,9 @@ def test_an_answer_arrives_whole_and_the_channel_is_left_alone_afterwards(engine
 def test_a_client_that_has_gone_ends_its_request(engine: EngineThread) -> None:
     channel = RecordingChannel(lambda: True)
     engine.submit(_request(10**9), channel)
-    _, news = channel.wait_final()
-    assert news.finish is not None
-    assert news.finish.reason is FinishReason.CANCELLED
+    _, response = channel.wait_final()
+    assert response.finish is not None
+    assert response.finish.reason is FinishReason.CANCELLED
     engine.stop()
     assert not channel.misused
 
@@ -106,21 +106,21 @@ def test_a_client_that_has_gone_ends_its_request(engine: EngineThread) -> None:
 def test_a_closed_channel_ends_its_request_and_no_other(engine: EngineThread) -> None:
     closed, other = RecordingChannel(closed=True), RecordingChannel()
     engine.submit(_request(10**9), closed)
-    closed.news.get(timeout=WAIT_S)
+    closed.responses.get(timeout=WAIT_S)
     engine.submit(_request(3), other)
     assert other.wait_final()[0] == [1, 1, 1]
     engine.stop()
-    assert closed.news.empty()
+    assert closed.responses.empty()
 
 
 def test_a_crash_answers_everyone_and_refuses_what_comes_later(engine: EngineThread) -> None:
     channels = [RecordingChannel(), RecordingChannel()]
     engine.submit(_request(10**9), channels[0])
-    channels[0].news.get(timeout=WAIT_S)
+    channels[0].responses.get(timeout=WAIT_S)
     engine.submit(_request(1, prompt=(9,)), channels[1])
     for channel in channels:
-        _, news = channel.wait_final()
-        assert news.error == "The engine has stopped accepting requests: it has crashed."
+        _, response = channel.wait_final()
+        assert response.error == "The engine has stopped accepting requests: it has crashed."
     with pytest.raises(EngineStopped, match="it has crashed"):
         engine.submit(_request(1), RecordingChannel())
     engine.stop()
@@ -129,7 +129,7 @@ def test_a_crash_answers_everyone_and_refuses_what_comes_later(engine: EngineThr
 def test_stopping_answers_what_is_left(engine: EngineThread) -> None:
     channel = RecordingChannel()
     engine.submit(_request(10**9), channel)
-    channel.news.get(timeout=WAIT_S)
+    channel.responses.get(timeout=WAIT_S)
     engine.stop()
-    _, news = channel.wait_final()
-    assert news.error == "The engine has stopped accepting requests: it is ending."
+    _, response = channel.wait_final()
+    assert response.error == "The engine has stopped accepting requests: it is ending."

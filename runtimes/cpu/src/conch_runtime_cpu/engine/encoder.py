@@ -45,7 +45,7 @@ class Encoder:
         self.run({dialect.INPUT_IDS: row, dialect.ATTENTION_MASK: row, dialect.TOKEN_TYPE_IDS: row - row})
 
     def run(self, tensors: Mapping[str, Ids]) -> Numbers:
-        """Return the output for a batch; raises InvalidRequest for a batch that the model cannot compute."""
+        """Return the output for a batch; raises UnservableRequest for a batch that the model cannot compute."""
         try:
             (output,) = self._session.run([self._output], {name: tensors[name] for name in self._inputs})
         except onnxruntime.capi.onnxruntime_pybind11_state.Fail as error:

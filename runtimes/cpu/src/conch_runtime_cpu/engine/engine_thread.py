@@ -1,4 +1,4 @@
-"""The one thread that computes: takes requests in, steps the scheduler, publishes what came out.
+"""The one thread that computes: takes requests in, steps the scheduler, queues what came out.
 
 It never waits for the server. When it crashes, every request gets an error and later ones are refused at once, so
 nobody waits for an answer that cannot come.
@@ -11,10 +11,10 @@ from itertools import count
 from queue import Empty, SimpleQueue
 from threading import Thread
 
-from conch_runtime_cpu.engine.response_queue import Channel, Outbox
+from conch_runtime_cpu.engine.response_queue import Channel, ResponseQueue
 from conch_runtime_cpu.engine.response_sender import ResponseSender
 from conch_runtime_cpu.engine.scheduler import RequestKey, Scheduler
-from conch_runtime_cpu.engine.token_rate import Pacer
+from conch_runtime_cpu.engine.token_rate import TokenRateLimit
 from conch_runtime_cpu.requests import GenerationRequest
 
 _JOIN_S = 10.0
@@ -29,24 +29,24 @@ class EngineThread:
 
     def __init__(self, scheduler: Scheduler, *, tokens_per_second: int = 0) -> None:
         self._scheduler = scheduler
-        self._pacer = Pacer(tokens_per_second, time.monotonic)
+        self._rate = TokenRateLimit(tokens_per_second, time.monotonic)
         self._commands: SimpleQueue[Command | None] = SimpleQueue()
-        self._outbox = Outbox()
-        self._courier = ResponseSender(self._outbox, self.cancel)
+        self._queue = ResponseQueue()
+        self._sender = ResponseSender(self._queue, self.cancel)
         self._keys = count()
         self._thread = Thread(target=self._run, name="engine", daemon=True)
 
     def start(self) -> None:
         """Start to compute."""
         self._thread.start()
-        self._courier.start()
+        self._sender.start()
 
     def submit(self, request: GenerationRequest, channel: Channel) -> RequestKey:
         """Queue a request and return at once; its answer goes to the channel. Raises EngineStopped."""
         key = RequestKey(next(self._keys))
-        mailbox = self._outbox.open(key, channel)
+        stream = self._queue.open(key, channel)
         self._commands.put(lambda scheduler: scheduler.add(key, request))
-        self._courier.watch(mailbox)
+        self._sender.watch(stream)
         return key
 
     def cancel(self, key: RequestKey) -> None:
@@ -57,18 +57,18 @@ class EngineThread:
         """Fail what is left, deliver it, and end both threads."""
         self._commands.put(None)
         self._thread.join(_JOIN_S)
-        self._outbox.stop("The engine has stopped accepting requests: it is ending.")
-        self._courier.join(_JOIN_S)
+        self._queue.stop("The engine has stopped accepting requests: it is ending.")
+        self._sender.join(_JOIN_S)
 
     def _run(self) -> None:
         try:
             while self._take_commands():
-                events = self._scheduler.step(decoding=self._pacer.take())
+                events = self._scheduler.step(decoding=self._rate.take())
                 if events:
-                    self._outbox.publish(events)
+                    self._queue.publish(events)
         except Exception:
             log.exception("The engine has crashed.")
-            self._outbox.stop("The engine has stopped accepting requests: it has crashed.")
+            self._queue.stop("The engine has stopped accepting requests: it has crashed.")
 
     def _take_commands(self) -> bool:
         """Obey all commands, waiting for one when there is nothing to compute; return whether to go on."""
@@ -87,4 +87,4 @@ class EngineThread:
         """Return how long there is nothing to compute; None for ever."""
         if self._scheduler.idle:
             return None
-        return 0.0 if self._scheduler.has_prompts else self._pacer.wait_s()
+        return 0.0 if self._scheduler.has_prompts else self._rate.wait_s()

@@ -8,12 +8,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from queue import SimpleQueue
 from threading import Thread
-from typing import Protocol
 
 from conch_contracts.cpu_runtime import INVALID_PREFIX
 from conch_guidance.compiler import GrammarCompiler
 from conch_guidance.errors import UnusableGrammar
-from conch_runtime_cpu.engine.response_queue import Channel, News
+from conch_runtime_cpu.engine.engine_thread import EngineThread
+from conch_runtime_cpu.engine.response_queue import Channel, PartialResponse
 from conch_runtime_cpu.errors import ChannelClosed, EngineStopped
 from conch_runtime_cpu.masks.grammar_mask import GrammarMask
 from conch_runtime_cpu.masks.thinking_mask import thinking_mask
@@ -24,18 +24,10 @@ _JOIN_S = 10.0
 log = logging.getLogger(__name__)
 
 
-class RequestSink(Protocol):
-    """Where requests go when their grammar is compiled."""
-
-    def submit(self, request: GenerationRequest, channel: Channel) -> object:
-        """Queue a request and return at once; raises EngineStopped."""
-        ...
-
-
 class GrammarCompilation:
     """Compiles one grammar after the other."""
 
-    def __init__(self, engine: RequestSink, compiler: Callable[[], GrammarCompiler]) -> None:
+    def __init__(self, engine: EngineThread, compiler: Callable[[], GrammarCompiler]) -> None:
         """Get ready; `compiler` is called with the first request, and raises UnusableGrammar."""
         self._engine = engine
         self._make_compiler = compiler
@@ -86,6 +78,6 @@ class GrammarCompilation:
 
 def _fail(channel: Channel, message: str) -> None:
     try:
-        channel.send(News(error=message))
+        channel.send(PartialResponse(error=message))
     except ChannelClosed:
         log.info("The client of a request that failed is gone.")

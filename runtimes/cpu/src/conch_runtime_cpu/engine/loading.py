@@ -21,7 +21,8 @@ class LoadedModel:
     """A model that is ready to be started."""
 
     engine: EngineThread
-    constrained: GrammarCompilation
+    grammars: GrammarCompilation
+    """Takes the requests that have a grammar, and hands them on to the engine."""
     limits: ModelLimits
 
 

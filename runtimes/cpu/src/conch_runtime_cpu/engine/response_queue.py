@@ -1,7 +1,7 @@
-"""Holds what the engine has made until the courier takes it, all since the last time in one message.
+"""Holds what the engine has made until `response_sender` sends it: all since the last message goes into the next one.
 
-The engine thread publishes the events of a step under one lock and never waits for the server. The courier takes one
-request's news at a time: first tokens and endings before everything else, the others in turn. A message costs the
+The engine thread publishes the events of a step under one lock and never waits for the server. The sender takes one
+request's response at a time: first tokens and endings before everything else, the others in turn. A message costs the
 server and everybody behind it about as much as computing ten tokens of a small model, whatever it holds. So with many
 requests each waits a little between two messages, and its tokens travel together; a few requests get single tokens.
 """
@@ -26,7 +26,7 @@ _LONGEST_GAP_S = 0.04
 
 
 @dataclass(slots=True)
-class News:
+class PartialResponse:
     """What one request made since its last message."""
 
     tokens: list[int] = field(default_factory=list)
@@ -43,70 +43,70 @@ class News:
 
 
 class Channel(Protocol):
-    """The way back to one client. Used by the courier's thread only, and never again after a final message."""
+    """The way back to one client. Used by the sender's thread only, and never again after a final message."""
 
-    def send(self, news: News) -> None:
+    def send(self, response: PartialResponse) -> None:
         """Send one message; raises ChannelClosed."""
 
     def cancelled(self) -> bool:
         """Return whether the client has gone."""
 
 
-class Mailbox:
-    """One request's channel, and its news that have not been taken."""
+class ResponseStream:
+    """One request's channel, and what it made that has not been taken."""
 
-    __slots__ = ("channel", "closed", "due", "key", "news", "started")
+    __slots__ = ("channel", "closed", "due", "key", "response", "started")
 
     def __init__(self, key: RequestKey, channel: Channel) -> None:
         self.key = key
         self.channel = channel
-        self.news: News | None = None
+        self.response: PartialResponse | None = None
         self.started = False
         """Whether anything was taken yet."""
         self.due = 0.0
-        """When the next message may go, on the outbox's clock, unless it is urgent."""
+        """When the next message may go, on the queue's clock, unless it is urgent."""
         self.closed = False
-        """Whether the channel must not be used any more; known to the courier's thread alone."""
+        """Whether the channel must not be used any more; known to the sender's thread alone."""
 
     def add(self, event: Event) -> None:
-        """Merge an event into the news."""
-        news = self.news = self.news or News()
+        """Add an event to the next response."""
+        response = self.response = self.response or PartialResponse()
         if event.token is not None:
-            news.tokens.append(event.token)
+            response.tokens.append(event.token)
         if event.logprobs is not None:
-            news.logprobs.append(event.logprobs)
-        news.prompt = event.prompt or news.prompt
-        news.finish = event.finish or news.finish
-        news.error = event.error or news.error
+            response.logprobs.append(event.logprobs)
+        response.prompt = event.prompt or response.prompt
+        response.finish = event.finish or response.finish
+        response.error = event.error or response.error
 
 
-class Outbox:
-    """The mailboxes of all requests that are not answered to the end."""
+class ResponseQueue:
+    """The streams of all requests that are not answered to the end."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._changed = Condition()
-        self._mailboxes: dict[RequestKey, Mailbox] = {}
-        self._urgent: deque[Mailbox] = deque()
-        self._waiting: deque[Mailbox] = deque()
+        self._streams: dict[RequestKey, ResponseStream] = {}
+        self._urgent: deque[ResponseStream] = deque()
+        self._waiting: deque[ResponseStream] = deque()
         self._stopped: str | None = None
 
-    def open(self, key: RequestKey, channel: Channel) -> Mailbox:
+    def open(self, key: RequestKey, channel: Channel) -> ResponseStream:
         """Begin to take events for a request; raises EngineStopped when none will come."""
         with self._changed:
             if self._stopped is not None:
                 raise EngineStopped(self._stopped)
-            mailbox = self._mailboxes[key] = Mailbox(key, channel)
-            return mailbox
+            stream = self._streams[key] = ResponseStream(key, channel)
+            return stream
 
     def publish(self, events: Iterable[Event]) -> None:
         """Take the events of one step."""
         with self._changed:
             asleep = not (self._urgent or self._waiting)
             for event in events:
-                mailbox = self._mailboxes.get(event.key)
-                if mailbox is not None:
-                    self._deliver(mailbox, event)
+                stream = self._streams.get(event.key)
+                if stream is not None:
+                    self._deliver(stream, event)
             if asleep or self._urgent:
                 self._changed.notify()
 
@@ -114,13 +114,13 @@ class Outbox:
         """Fail every request that is not finished, and all that come later."""
         with self._changed:
             self._stopped = self._stopped or reason
-            for mailbox in self._mailboxes.values():
-                if mailbox.news is None or not mailbox.news.final:
-                    self._deliver(mailbox, Event(mailbox.key, error=reason))
+            for stream in self._streams.values():
+                if stream.response is None or not stream.response.final:
+                    self._deliver(stream, Event(stream.key, error=reason))
             self._changed.notify()
 
-    def take(self, timeout_s: float) -> tuple[Mailbox, News] | None:
-        """Wait for news and return the most urgent; None when there were none in time."""
+    def take(self, timeout_s: float) -> tuple[ResponseStream, PartialResponse] | None:
+        """Wait for a response and return the most urgent; None when there was none in time."""
         with self._changed:
             wait_s = min(timeout_s, self._next_s())
             if wait_s > 0:
@@ -130,23 +130,23 @@ class Outbox:
     def discard(self, key: RequestKey) -> None:
         """Drop a request whose channel is closed."""
         with self._changed:
-            mailbox = self._mailboxes.pop(key, None)
-            if mailbox is not None:
-                mailbox.news = None
+            stream = self._streams.pop(key, None)
+            if stream is not None:
+                stream.response = None
 
     @property
     def drained(self) -> bool:
         """Return whether it is stopped and everything has been taken."""
         with self._changed:
-            return self._stopped is not None and not self._mailboxes
+            return self._stopped is not None and not self._streams
 
-    def _deliver(self, mailbox: Mailbox, event: Event) -> None:
-        fresh = mailbox.news is None
-        mailbox.add(event)
-        if event.finish is not None or event.error is not None or (fresh and not mailbox.started):
-            self._urgent.append(mailbox)
+    def _deliver(self, stream: ResponseStream, event: Event) -> None:
+        fresh = stream.response is None
+        stream.add(event)
+        if event.finish is not None or event.error is not None or (fresh and not stream.started):
+            self._urgent.append(stream)
         elif fresh:
-            self._waiting.append(mailbox)
+            self._waiting.append(stream)
 
     def _next_s(self) -> float:
         """Return how long nothing may be sent, whatever has been published so far."""
@@ -154,19 +154,19 @@ class Outbox:
             return 0.0
         return max(0.0, self._waiting[0].due - self._clock()) if self._waiting else math.inf
 
-    def _pop(self, queue: deque[Mailbox]) -> tuple[Mailbox, News] | None:
+    def _pop(self, queue: deque[ResponseStream]) -> tuple[ResponseStream, PartialResponse] | None:
         while queue:
-            mailbox = queue.popleft()
-            if mailbox.news is not None:
-                return mailbox, self._empty(mailbox)
+            stream = queue.popleft()
+            if stream.response is not None:
+                return stream, self._take_from(stream)
         return None
 
-    def _empty(self, mailbox: Mailbox) -> News:
-        news, mailbox.news = mailbox.news, None
-        assert news is not None
-        mailbox.started = True
-        if len(self._mailboxes) > _SINGLE_TOKENS:
-            mailbox.due = self._clock() + min(_LONGEST_GAP_S, _GAP_PER_REQUEST_S * len(self._mailboxes))
-        if news.final:
-            self._mailboxes.pop(mailbox.key, None)
-        return news
+    def _take_from(self, stream: ResponseStream) -> PartialResponse:
+        response, stream.response = stream.response, None
+        assert response is not None
+        stream.started = True
+        if len(self._streams) > _SINGLE_TOKENS:
+            stream.due = self._clock() + min(_LONGEST_GAP_S, _GAP_PER_REQUEST_S * len(self._streams))
+        if response.final:
+            self._streams.pop(stream.key, None)
+        return response

@@ -1,7 +1,7 @@
-"""Carries news from the outbox to the server, and asks whether clients are still there, in a thread of its own.
+"""Sends responses from the queue to the server, and asks whether clients are still there, in a thread of its own.
 
 Sending and asking cost the server a round trip each, some 200 µs, which the engine thread must not pay. This thread is
-the only one that touches a channel once a request is accepted: so no question can race with a final message, which
+the only one that touches a channel once a request is accepted, so that no question races with a final message: that
 would crash the server.
 """
 
@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from threading import Thread
 
-from conch_runtime_cpu.engine.response_queue import Mailbox, News, Outbox
+from conch_runtime_cpu.engine.response_queue import PartialResponse, ResponseQueue, ResponseStream
 from conch_runtime_cpu.engine.scheduler import RequestKey
 from conch_runtime_cpu.errors import ChannelClosed
 
@@ -25,14 +25,14 @@ log = logging.getLogger(__name__)
 
 
 class ResponseSender:
-    """Delivers until the outbox is stopped and empty."""
+    """Delivers until the queue is stopped and empty."""
 
-    def __init__(self, outbox: Outbox, cancel: Callable[[RequestKey], None]) -> None:
-        self._outbox = outbox
+    def __init__(self, queue: ResponseQueue, cancel: Callable[[RequestKey], None]) -> None:
+        self._queue = queue
         self._cancel = cancel
-        self._arrived: deque[Mailbox] = deque()
-        self._asked: deque[tuple[float, Mailbox]] = deque()
-        self._thread = Thread(target=self._run, name="courier", daemon=True)
+        self._arrived: deque[ResponseStream] = deque()
+        self._asked: deque[tuple[float, ResponseStream]] = deque()
+        self._thread = Thread(target=self._run, name="responses", daemon=True)
 
     def start(self) -> None:
         """Start the thread."""
@@ -42,34 +42,34 @@ class ResponseSender:
         """Wait until everything has been delivered."""
         self._thread.join(timeout_s)
 
-    def watch(self, mailbox: Mailbox) -> None:
+    def watch(self, stream: ResponseStream) -> None:
         """Begin to ask whether the client of a request is still there."""
-        self._arrived.append(mailbox)
+        self._arrived.append(stream)
 
     def _run(self) -> None:
         try:
             self._deliver_all()
         except Exception:
-            log.exception("The courier has crashed.")
-            self._outbox.stop("The engine has stopped accepting requests: its courier has crashed.")
+            log.exception("The sender of responses has crashed.")
+            self._queue.stop("The engine has stopped accepting requests: its sender of responses has crashed.")
             self._deliver_all()  # the other requests' errors
 
     def _deliver_all(self) -> None:
-        while not self._outbox.drained:
-            taken = self._outbox.take(self._until_next_question())
+        while not self._queue.drained:
+            taken = self._queue.take(self._until_next_question())
             if taken is not None:
                 self._send(*taken)
             self._ask()
 
-    def _send(self, mailbox: Mailbox, news: News) -> None:
-        mailbox.closed = mailbox.closed or news.final
+    def _send(self, stream: ResponseStream, response: PartialResponse) -> None:
+        stream.closed = stream.closed or response.final
         try:
-            mailbox.channel.send(news)
+            stream.channel.send(response)
         except ChannelClosed as error:
             log.warning("A message could not be delivered: %s", error)
-            mailbox.closed = True
-            self._outbox.discard(mailbox.key)
-            self._cancel(mailbox.key)
+            stream.closed = True
+            self._queue.discard(stream.key)
+            self._cancel(stream.key)
 
     def _ask(self) -> None:
         """Ask for at most one request, the one that was not asked for the longest time."""
@@ -80,11 +80,11 @@ class ResponseSender:
             self._asked.popleft()
         if not self._asked or now < self._asked[0][0] + self._interval_s():
             return
-        _, mailbox = self._asked.popleft()
-        if mailbox.channel.cancelled():
-            self._cancel(mailbox.key)
+        _, stream = self._asked.popleft()
+        if stream.channel.cancelled():
+            self._cancel(stream.key)
         else:
-            self._asked.append((now, mailbox))
+            self._asked.append((now, stream))
 
     def _interval_s(self) -> float:
         return min(_ASK_AT_LEAST_EVERY_S, max(_ASK_EVERY_S, _QUESTION_SHARE_S * len(self._asked)))

@@ -1,33 +1,33 @@
-"""Packs the news of a request into the tensors of the `tokens` dialect."""
+"""Packs a response into the tensors of the `tokens` dialect."""
 
 import numpy as np
 from numpy.typing import NDArray
 
 from conch_contracts.dialects import tokens as dialect
-from conch_runtime_cpu.engine.response_queue import News
+from conch_runtime_cpu.engine.response_queue import PartialResponse
 from conch_runtime_cpu.sampling.logprobs import LogprobRows
 
 Tensors = list[tuple[str, NDArray[np.generic] | NDArray[np.object_]]]
 
 
-def pack(news: News) -> Tensors:
+def pack(response: PartialResponse) -> Tensors:
     """Return the named tensors of one message that carries no error."""
-    tensors: Tensors = [(dialect.TOKEN_IDS, np.array(news.tokens, np.int32))]
-    if news.logprobs:
-        tensors += _logprobs(news)
-    if news.prompt is not None:
-        tensors += _prompt(news.prompt)
-    if news.finish is not None:
-        tensors.append((dialect.FINISH_REASON, np.array([news.finish.reason.encode()], np.object_)))
-        tensors.append((dialect.STOP_TOKEN_ID, np.array([news.finish.stop_token], np.int32)))
+    tensors: Tensors = [(dialect.TOKEN_IDS, np.array(response.tokens, np.int32))]
+    if response.logprobs:
+        tensors += _logprobs(response)
+    if response.prompt is not None:
+        tensors += _prompt(response.prompt)
+    if response.finish is not None:
+        tensors.append((dialect.FINISH_REASON, np.array([response.finish.reason.encode()], np.object_)))
+        tensors.append((dialect.STOP_TOKEN_ID, np.array([response.finish.stop_token], np.int32)))
     return tensors
 
 
-def _logprobs(news: News) -> Tensors:
-    tensors: Tensors = [(dialect.LOGPROBS, np.array([one.chosen for one in news.logprobs], np.float32))]
-    if news.logprobs[0].top_ids:
-        tensors.append((dialect.TOP_IDS, np.array([one.top_ids for one in news.logprobs], np.int32)))
-        tensors.append((dialect.TOP_LOGPROBS, np.array([one.top_logprobs for one in news.logprobs], np.float32)))
+def _logprobs(response: PartialResponse) -> Tensors:
+    tensors: Tensors = [(dialect.LOGPROBS, np.array([one.chosen for one in response.logprobs], np.float32))]
+    if response.logprobs[0].top_ids:
+        tensors.append((dialect.TOP_IDS, np.array([one.top_ids for one in response.logprobs], np.int32)))
+        tensors.append((dialect.TOP_LOGPROBS, np.array([one.top_logprobs for one in response.logprobs], np.float32)))
     return tensors
 
 

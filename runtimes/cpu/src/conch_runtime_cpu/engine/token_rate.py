@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 
-class Pacer:
-    """Says when the next decoding may run. All requests decode together, so one beat paces each of them."""
+class TokenRateLimit:
+    """Says when the next decoding may run. All requests decode together, so one limit holds for each of them."""
 
     def __init__(self, tokens_per_second: int, clock: Callable[[], float]) -> None:
         self._period_s = 1 / tokens_per_second if tokens_per_second else 0.0
@@ -18,7 +18,7 @@ class Pacer:
         now = self._clock()
         if now < self._next:
             return False
-        # A late beat is not made up for, so there are never two in a row.
+        # A late decoding is not made up for, so there are never two in a row.
         self._next = max(self._next + self._period_s, now + self._period_s / 2)
         return True
 

@@ -15,8 +15,8 @@ Floats = NDArray[np.float32]
 Integers = NDArray[np.int64]
 
 
-class Adjustments:
-    """What the running requests change in their logits."""
+class LogitAdjustments:
+    """What the running requests change in their logits, by slot."""
 
     def __init__(self, slots: int, vocabulary: int) -> None:
         self.active: NDArray[np.bool_] = np.zeros(slots, np.bool_)

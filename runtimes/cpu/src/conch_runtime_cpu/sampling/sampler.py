@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from conch_runtime_cpu.requests import GenerationRequest
 from conch_runtime_cpu.sampling.logprobs import log_probabilities, within_nucleus
-from conch_runtime_cpu.sampling.penalties_and_bias import Adjustments
+from conch_runtime_cpu.sampling.penalties_and_bias import LogitAdjustments
 from conch_runtime_cpu.sampling.top_k_top_p import DrawSettings, draw, uniforms
 
 Floats = NDArray[np.float32]
@@ -40,7 +40,7 @@ class Sampler:
     """Knows how each running request wants its tokens chosen; requests are told apart by their slot."""
 
     def __init__(self, slots: int, vocabulary: int) -> None:
-        self._adjustments = Adjustments(slots, vocabulary)
+        self._adjustments = LogitAdjustments(slots, vocabulary)
         self._temperature: Floats = np.zeros(slots, np.float32)
         self._top_k: Integers = np.zeros(slots, np.int64)
         self._top_p: Floats = np.ones(slots, np.float32)
