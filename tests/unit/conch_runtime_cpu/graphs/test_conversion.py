@@ -10,8 +10,8 @@ from safetensors.numpy import save_file
 from conch_contracts.cpu_runtime import Quantization
 from conch_runtime_cpu.engine.decoder import OnnxDecoder, slots_within
 from conch_runtime_cpu.errors import UnusableModel
-from conch_runtime_cpu.graphs.conversion import converted
-from conch_runtime_cpu.graphs.decoder_architecture import read_architecture
+from conch_runtime_cpu.graphs.conversion import converted_decoder
+from conch_runtime_cpu.graphs.decoder_architecture import read_decoder_architecture
 from conch_runtime_cpu.graphs.quantization import quantize
 from testkit.models.quantized import dequantize
 from testkit.models.random_model import VOCABULARY, RandomModel, forward, weights, write_folder
@@ -20,8 +20,8 @@ IDS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3]
 
 
 def _decoder(folder: Path, cache: Path, quantization: Quantization = Quantization.NONE) -> OnnxDecoder:
-    architecture = read_architecture(folder)
-    return OnnxDecoder(converted(folder, architecture, quantization, cache), architecture, slots=3)
+    architecture = read_decoder_architecture(folder)
+    return OnnxDecoder(converted_decoder(folder, architecture, quantization, cache), architecture, slots=3)
 
 
 @pytest.mark.parametrize(
@@ -80,13 +80,13 @@ def test_a_quantized_graph_computes_with_the_quantized_weights(tmp_path: Path, q
 
 def test_a_folder_is_converted_once_and_again_when_its_content_changes(tmp_path: Path) -> None:
     folder, cache = write_folder(tmp_path / "model", RandomModel()), tmp_path / "cache"
-    architecture = read_architecture(folder)
-    first = converted(folder, architecture, Quantization.NONE, cache)
+    architecture = read_decoder_architecture(folder)
+    first = converted_decoder(folder, architecture, Quantization.NONE, cache)
     written = first.stat().st_mtime_ns
-    assert converted(folder, architecture, Quantization.NONE, cache) == first
+    assert converted_decoder(folder, architecture, Quantization.NONE, cache) == first
     assert first.stat().st_mtime_ns == written
     save_file(weights(RandomModel(), seed=1), folder / "model.safetensors")
-    assert converted(folder, architecture, Quantization.NONE, cache) != first
+    assert converted_decoder(folder, architecture, Quantization.NONE, cache) != first
     assert not list(cache.glob("*.draft"))
 
 
@@ -124,12 +124,12 @@ def test_a_missing_tensor_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("sequences", "slots"), [(100, 16), (16, 16), (5, 5), (1, 1)])
 def test_the_cache_limit_bounds_the_batch(tmp_path: Path, sequences: int, slots: int) -> None:
-    architecture = read_architecture(write_folder(tmp_path, RandomModel()))
+    architecture = read_decoder_architecture(write_folder(tmp_path, RandomModel()))
     assert slots_within(architecture, 16, sequences * architecture.kv_bytes_per_sequence) == slots
 
 
 def test_a_cache_too_small_for_one_sequence_is_refused(tmp_path: Path) -> None:
-    architecture = read_architecture(write_folder(tmp_path, RandomModel()))
+    architecture = read_decoder_architecture(write_folder(tmp_path, RandomModel()))
     assert architecture.vocabulary == VOCABULARY
     with pytest.raises(UnusableModel, match="One sequence of 64 tokens needs"):
         slots_within(architecture, 16, architecture.kv_bytes_per_sequence - 1)

@@ -3,13 +3,13 @@ from typing import Any
 import pytest
 
 from conch_runtime_cpu.errors import UnusableModel
-from conch_runtime_cpu.graphs.decoder_architecture import parse_architecture
+from conch_runtime_cpu.graphs.decoder_architecture import parse_decoder_architecture
 from testkit.models.random_model import RandomModel, config
 
 
 @pytest.mark.parametrize("name", ["LlamaForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"])
 def test_the_known_architectures_are_read(name: str) -> None:
-    shape = parse_architecture(config(RandomModel(name)))
+    shape = parse_decoder_architecture(config(RandomModel(name)))
     assert (shape.name, shape.heads, shape.kv_heads, shape.head_dim) == (name, 4, 2, 16)
 
 
@@ -23,12 +23,12 @@ def test_the_known_architectures_are_read(name: str) -> None:
     ],
 )
 def test_the_rotary_base_is_found_in_either_place(fields: dict[str, Any], theta: float) -> None:
-    assert parse_architecture(config(RandomModel()) | fields).rope_theta == theta
+    assert parse_decoder_architecture(config(RandomModel()) | fields).rope_theta == theta
 
 
 def test_missing_head_fields_follow_from_the_others() -> None:
     fields = config(RandomModel()) | {"head_dim": None, "num_key_value_heads": None, "hidden_size": 128}
-    shape = parse_architecture(fields)
+    shape = parse_decoder_architecture(fields)
     assert (shape.kv_heads, shape.head_dim) == (4, 32)
 
 
@@ -51,4 +51,4 @@ def test_missing_head_fields_follow_from_the_others() -> None:
 )
 def test_what_cannot_be_computed_exactly_is_refused(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(UnusableModel, match=message):
-        parse_architecture(config(RandomModel()) | fields)
+        parse_decoder_architecture(config(RandomModel()) | fields)

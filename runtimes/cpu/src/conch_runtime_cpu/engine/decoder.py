@@ -12,7 +12,7 @@ import onnxruntime
 from numpy.typing import NDArray
 
 from conch_runtime_cpu.errors import UnusableModel
-from conch_runtime_cpu.graphs.decoder_architecture import Architecture
+from conch_runtime_cpu.graphs.decoder_architecture import DecoderArchitecture
 from conch_runtime_cpu.graphs.decoder_graph import kv_names
 
 Ids = NDArray[np.int64]
@@ -22,7 +22,7 @@ Logits = NDArray[np.float32]
 class OnnxDecoder:
     """A loaded model with its key-value cache."""
 
-    def __init__(self, model: Path, architecture: Architecture, slots: int) -> None:
+    def __init__(self, model: Path, architecture: DecoderArchitecture, slots: int) -> None:
         self.slots = slots
         self.vocabulary = architecture.vocabulary
         self.context = architecture.context
@@ -110,7 +110,7 @@ class OnnxDecoder:
             binding.bind_output(present, "cpu", 0, np.float32, shape, memory)
 
 
-def slots_within(architecture: Architecture, wanted: int, kv_cache_bytes: int) -> int:
+def slots_within(architecture: DecoderArchitecture, wanted: int, kv_cache_bytes: int) -> int:
     """Return how many sequences fit the cache's limit, at most `wanted`; raises UnusableModel when none does."""
     one = architecture.kv_bytes_per_sequence
     fitting = min(wanted, kv_cache_bytes // one)

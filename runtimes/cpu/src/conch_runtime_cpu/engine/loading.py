@@ -8,8 +8,8 @@ from conch_runtime_cpu.engine.decoder import OnnxDecoder, slots_within
 from conch_runtime_cpu.engine.engine_thread import EngineThread
 from conch_runtime_cpu.engine.grammar_compilation import GrammarCompilation
 from conch_runtime_cpu.engine.scheduler import Scheduler
-from conch_runtime_cpu.graphs.conversion import converted
-from conch_runtime_cpu.graphs.decoder_architecture import read_architecture
+from conch_runtime_cpu.graphs.conversion import converted_decoder
+from conch_runtime_cpu.graphs.decoder_architecture import read_decoder_architecture
 from conch_runtime_cpu.requests import ModelLimits
 from conch_runtime_cpu.settings import RuntimeSettings
 
@@ -28,9 +28,9 @@ class LoadedModel:
 
 def load(settings: RuntimeSettings) -> LoadedModel:
     """Load a model; raises UnusableModel."""
-    architecture = read_architecture(settings.model_folder)
+    architecture = read_decoder_architecture(settings.model_folder)
     slots = slots_within(architecture, settings.max_batch_size, settings.kv_cache_bytes)
-    model = converted(settings.model_folder, architecture, settings.quantization, settings.cache_folder)
+    model = converted_decoder(settings.model_folder, architecture, settings.quantization, settings.cache_folder)
     decoder = OnnxDecoder(model, architecture, slots)
     decoder.warm_up()
     engine = EngineThread(Scheduler(decoder), tokens_per_second=settings.tokens_per_second)

@@ -13,8 +13,8 @@ from pathlib import Path
 import onnx
 
 from conch_contracts.cpu_runtime import Quantization
-from conch_runtime_cpu.graphs.decoder_architecture import Architecture
-from conch_runtime_cpu.graphs.decoder_graph import build_graph
+from conch_runtime_cpu.graphs.decoder_architecture import DecoderArchitecture
+from conch_runtime_cpu.graphs.decoder_graph import build_decoder_graph
 from conch_runtime_cpu.graphs.encoder_architecture import read_encoder_architecture
 from conch_runtime_cpu.graphs.encoder_graph import build_encoder_graph
 from conch_runtime_cpu.graphs.weights import Weights
@@ -27,12 +27,12 @@ _MODEL, _DATA = "model.onnx", "model.onnx.data"
 _INLINE_BYTES = 1024
 
 
-def converted(folder: Path, architecture: Architecture, quantization: Quantization, cache: Path) -> Path:
+def converted_decoder(folder: Path, architecture: DecoderArchitecture, quantization: Quantization, cache: Path) -> Path:
     """Return the ONNX file of a folder, converting it first when the cache has none; raises UnusableModel."""
     weights = Weights(folder)
     entry = cache / _content_key(folder, weights, f"{GRAPH_VERSION}\n{quantization}\n")
     if not entry.is_dir():
-        _save(lambda: build_graph(architecture, weights, quantization), entry)
+        _save(lambda: build_decoder_graph(architecture, weights, quantization), entry)
     return entry / _MODEL
 
 

@@ -1,4 +1,4 @@
-"""Reads a model's `config.json` into an Architecture, and refuses what the graph could not compute exactly.
+"""Reads a model's `config.json` into a DecoderArchitecture, and refuses what the graph could not compute exactly.
 
 A field that would change the result and is not understood is an error here, never ignored: an engine that answers with
 slightly wrong numbers is worse than one that does not start.
@@ -21,7 +21,7 @@ T = TypeVar("T", int, float)
 
 
 @dataclass(frozen=True, slots=True)
-class Architecture:
+class DecoderArchitecture:
     """The shape of a decoder-only transformer with rotary positions and grouped-query attention."""
 
     name: str
@@ -41,12 +41,12 @@ class Architecture:
         return 2 * 4 * self.layers * self.kv_heads * self.head_dim * self.context
 
 
-def read_architecture(folder: Path) -> Architecture:
+def read_decoder_architecture(folder: Path) -> DecoderArchitecture:
     """Read `config.json` of a Hugging Face folder; raises UnusableModel."""
-    return parse_architecture(read_config(folder))
+    return parse_decoder_architecture(read_config(folder))
 
 
-def parse_architecture(config: Mapping[str, object]) -> Architecture:
+def parse_decoder_architecture(config: Mapping[str, object]) -> DecoderArchitecture:
     """Return the architecture that a parsed `config.json` describes; raises UnusableModel."""
     name = _name(config)
     _refuse_variants(config)
@@ -57,7 +57,7 @@ def parse_architecture(config: Mapping[str, object]) -> Architecture:
         raise UnusableModel(f"num_attention_heads ({heads}) must be a multiple of num_key_value_heads ({kv_heads}).")
     if head_dim % _HEAD_DIM_MULTIPLE:
         raise UnusableModel(f"head_dim must be a multiple of {_HEAD_DIM_MULTIPLE}; found {head_dim}.")
-    return Architecture(
+    return DecoderArchitecture(
         name=name,
         layers=_number(config, "num_hidden_layers", int),
         heads=heads,

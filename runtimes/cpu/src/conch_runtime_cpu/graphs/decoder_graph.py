@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from onnx import ModelProto, TensorProto, ValueInfoProto, helper
 
 from conch_contracts.cpu_runtime import Quantization
-from conch_runtime_cpu.graphs.decoder_architecture import Architecture
+from conch_runtime_cpu.graphs.decoder_architecture import DecoderArchitecture
 from conch_runtime_cpu.graphs.nodes import Nodes
 from conch_runtime_cpu.graphs.quantization import BLOCK, quantize
 from conch_runtime_cpu.graphs.weights import Weights
@@ -32,30 +32,30 @@ def kv_names(prefix: str, layers: int) -> list[str]:
     return [f"{prefix}.{layer}.{part}" for layer, part in product(range(layers), "kv")]
 
 
-def build_graph(architecture: Architecture, weights: Weights, quantization: Quantization) -> ModelProto:
+def build_decoder_graph(architecture: DecoderArchitecture, weights: Weights, quantization: Quantization) -> ModelProto:
     """Return the model as ONNX; raises UnusableModel when a tensor is missing."""
     return _DecoderGraph(architecture, weights, quantization).build()
 
 
 class _DecoderGraph:
-    def __init__(self, architecture: Architecture, weights: Weights, quantization: Quantization) -> None:
+    def __init__(self, architecture: DecoderArchitecture, weights: Weights, quantization: Quantization) -> None:
         self._shape = architecture
         self._weights = weights
         self._bits = quantization.bits
-        self._draw = Nodes()
+        self._nodes = Nodes()
 
     def build(self) -> ModelProto:
         shape = self._shape
         self._rotary_tables()
-        embedding = self._draw.constant("embedding", self._weights["model.embed_tokens.weight"])
-        hidden = self._draw.node("Gather", [embedding, "input_ids"])
+        embedding = self._nodes.constant("embedding", self._weights["model.embed_tokens.weight"])
+        hidden = self._nodes.node("Gather", [embedding, "input_ids"])
         residual: str | None = None
         for layer in range(shape.layers):
             hidden, residual = self._layer(layer, hidden, residual)
         normed, _ = self._norm("model.norm", hidden, residual)
-        kept = self._draw.node("GatherND", [normed, "keep"], batch_dims=1)
+        kept = self._nodes.node("GatherND", [normed, "keep"], batch_dims=1)
         self._head(kept, embedding)
-        return self._draw.model("decoder", self._inputs(), self._outputs())
+        return self._nodes.model("decoder", self._inputs(), self._outputs())
 
     def _layer(self, layer: int, hidden: str, residual: str | None) -> tuple[str, str]:
         prefix = f"model.layers.{layer}"
@@ -66,13 +66,13 @@ class _DecoderGraph:
 
     def _norm(self, name: str, hidden: str, residual: str | None) -> tuple[str, str]:
         """Add to the residual and normalise; return both."""
-        weight = self._draw.constant(name, self._weights[f"{name}.weight"])
+        weight = self._nodes.constant(name, self._weights[f"{name}.weight"])
         epsilon = self._shape.norm_epsilon
         if residual is None:
-            return self._draw.node("SimplifiedLayerNormalization", [hidden, weight], epsilon=epsilon, axis=-1), hidden
+            return self._nodes.node("SimplifiedLayerNormalization", [hidden, weight], epsilon=epsilon, axis=-1), hidden
         normed, added = f"{name}.normed", f"{name}.sum"
         outputs = [normed, "", "", added]
-        self._draw.add("SkipSimplifiedLayerNormalization", [residual, hidden, weight], outputs, epsilon=epsilon)
+        self._nodes.add("SkipSimplifiedLayerNormalization", [residual, hidden, weight], outputs, epsilon=epsilon)
         return normed, added
 
     def _attention(self, layer: int, hidden: str) -> str:
@@ -81,7 +81,7 @@ class _DecoderGraph:
         past = [f"past.{layer}.k", f"past.{layer}.v"]
         present = [f"present.{layer}.k", f"present.{layer}.v"]
         attended = f"{prefix}.attended"
-        self._draw.add(
+        self._nodes.add(
             "GroupQueryAttention",
             [*self._queries_keys_values(prefix, hidden), *past, "seqlens_k", "total_len", "cos", "sin"],
             [attended, *present],
@@ -106,20 +106,20 @@ class _DecoderGraph:
 
     def _norm_heads(self, name: str, projected: str, heads: int) -> str:
         dim = self._shape.head_dim
-        split = self._draw.constant(f"{name}.split", np.array([0, 0, heads, dim], np.int64))
-        join = self._draw.constant(f"{name}.join", np.array([0, 0, heads * dim], np.int64))
-        weight = self._draw.constant(name, self._weights[f"{name}.weight"])
-        by_head = self._draw.node("Reshape", [projected, split])
-        normed = self._draw.node(
+        split = self._nodes.constant(f"{name}.split", np.array([0, 0, heads, dim], np.int64))
+        join = self._nodes.constant(f"{name}.join", np.array([0, 0, heads * dim], np.int64))
+        weight = self._nodes.constant(name, self._weights[f"{name}.weight"])
+        by_head = self._nodes.node("Reshape", [projected, split])
+        normed = self._nodes.node(
             "SimplifiedLayerNormalization", [by_head, weight], epsilon=self._shape.norm_epsilon, axis=-1
         )
-        return self._draw.node("Reshape", [normed, join])
+        return self._nodes.node("Reshape", [normed, join])
 
     def _mlp(self, prefix: str, hidden: str) -> str:
         gate = self._linear(f"{prefix}.gate", [f"{prefix}.mlp.gate_proj"], hidden)
         up = self._linear(f"{prefix}.up", [f"{prefix}.mlp.up_proj"], hidden)
-        activated = self._draw.node("Mul", [gate, self._draw.node("Sigmoid", [gate])])
-        return self._linear(f"{prefix}.down", [f"{prefix}.mlp.down_proj"], self._draw.node("Mul", [activated, up]))
+        activated = self._nodes.node("Mul", [gate, self._nodes.node("Sigmoid", [gate])])
+        return self._linear(f"{prefix}.down", [f"{prefix}.mlp.down_proj"], self._nodes.node("Mul", [activated, up]))
 
     def _head(self, kept: str, embedding: str) -> None:
         if "lm_head.weight" in self._weights and not self._shape.tied_embeddings:
@@ -127,8 +127,8 @@ class _DecoderGraph:
         elif self._bits < 32:
             matrix = self._weights["model.embed_tokens.weight"].T
         else:
-            transposed = self._draw.node("Transpose", [embedding], perm=[1, 0])
-            self._draw.add("MatMul", [kept, transposed], ["logits"])
+            transposed = self._nodes.node("Transpose", [embedding], perm=[1, 0])
+            self._nodes.add("MatMul", [kept, transposed], ["logits"])
             return
         self._multiply("lm_head", kept, matrix, "logits")
 
@@ -139,16 +139,16 @@ class _DecoderGraph:
         if f"{modules[0]}.bias" not in self._weights:
             return product_
         bias = np.concatenate([self._weights[f"{module}.bias"] for module in modules])
-        return self._draw.node("Add", [product_, self._draw.constant(f"{name}.bias", bias)])
+        return self._nodes.node("Add", [product_, self._nodes.constant(f"{name}.bias", bias)])
 
     def _multiply(self, name: str, hidden: str, matrix: NDArray[np.float32], output: str) -> str:
         if self._bits == 32:
-            self._draw.add("MatMul", [hidden, self._draw.constant(f"{name}.weight", matrix)], [output])
+            self._nodes.add("MatMul", [hidden, self._nodes.constant(f"{name}.weight", matrix)], [output])
             return output
         held = quantize(matrix, self._bits)
-        packed = self._draw.constant(f"{name}.packed", held.packed)
-        scales = self._draw.constant(f"{name}.scales", held.scales)
-        self._draw.add(
+        packed = self._nodes.constant(f"{name}.packed", held.packed)
+        scales = self._nodes.constant(f"{name}.scales", held.scales)
+        self._nodes.add(
             "MatMulNBits",
             [hidden, packed, scales],
             [output],
@@ -164,8 +164,8 @@ class _DecoderGraph:
         shape = self._shape
         frequencies = shape.rope_theta ** (-np.arange(0, shape.head_dim, 2) / shape.head_dim)
         angles = np.outer(np.arange(shape.context), frequencies)
-        self._draw.constant("cos", np.cos(angles).astype(np.float32))
-        self._draw.constant("sin", np.sin(angles).astype(np.float32))
+        self._nodes.constant("cos", np.cos(angles).astype(np.float32))
+        self._nodes.constant("sin", np.sin(angles).astype(np.float32))
 
     def _inputs(self) -> list[ValueInfoProto]:
         return [
