@@ -4,10 +4,10 @@ import json
 from collections.abc import Iterator
 
 from conch_contracts.messages.grammar import Grammar, GrammarKind
+from conch_guidance.ebnf_inspection import inspect_ebnf
 from conch_guidance.errors import UnusableGrammar
-from conch_guidance.expressions import inspect_expression
-from conch_guidance.rules import inspect_rules
-from conch_guidance.schemas import inspect_schema
+from conch_guidance.json_schema_inspection import inspect_json_schema
+from conch_guidance.regex_inspection import inspect_regex
 
 MAX_DEPTH = 100
 MAX_COUNT = 100_000
@@ -26,19 +26,19 @@ def inspect(grammar: Grammar) -> None:
             document = _parsed(grammar.definition)
             _inspect_members(document)
             if isinstance(document, dict):
-                inspect_schema(document)
+                inspect_json_schema(document)
         case GrammarKind.STRUCTURAL_TAG:
             document = _parsed(grammar.definition)
             _inspect_members(document)
             for key, value in _members(document):
                 if key in _EMBEDDED and isinstance(value, dict):
-                    inspect_schema(value)
+                    inspect_json_schema(value)
         case GrammarKind.REGEX:
-            inspect_expression(grammar.definition)
+            inspect_regex(grammar.definition)
         case GrammarKind.GRAMMAR:
-            inspect_rules(grammar.definition)
+            inspect_ebnf(grammar.definition)
     if grammar.whitespace is not None:
-        inspect_expression(grammar.whitespace)
+        inspect_regex(grammar.whitespace)
 
 
 def _inspect_members(document: object) -> None:
@@ -49,10 +49,10 @@ def _inspect_members(document: object) -> None:
         if key in _COUNTS and isinstance(value, int | float) and value > MAX_COUNT:
             raise UnusableGrammar(f"{key} must be at most {MAX_COUNT}; found {value}")
         if key == "pattern" and isinstance(value, str):
-            inspect_expression(value)
+            inspect_regex(value)
         if key == "patternProperties" and isinstance(value, dict):
             for pattern in value:
-                inspect_expression(pattern)
+                inspect_regex(pattern)
         if key == "enum" and isinstance(value, list):
             values += len(value)
     if values > MAX_VALUES:

@@ -13,7 +13,7 @@ from llguidance import regex_to_lark
 from pydantic import ValidationError
 
 from conch_guidance.errors import UnusableGrammar
-from conch_guidance.structural_formats import (
+from conch_guidance.structural_tag_types import (
     AnyText,
     ConstString,
     Format,

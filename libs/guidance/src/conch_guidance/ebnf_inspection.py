@@ -19,10 +19,10 @@ from llguidance.gbnf_to_lark import (
 )
 
 from conch_guidance.errors import UnusableGrammar
-from conch_guidance.expressions import MAX_REPEAT
+from conch_guidance.regex_inspection import MAX_REPEAT
 
 
-def inspect_rules(text: str) -> None:
+def inspect_ebnf(text: str) -> None:
     """Look at a grammar; raises UnusableGrammar. What is no EBNF is left to the compiler."""
     if is_lark_syntax(text) or "::=" not in text:
         return

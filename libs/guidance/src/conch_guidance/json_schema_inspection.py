@@ -10,7 +10,7 @@ from urllib.parse import unquote
 from conch_guidance.errors import UnusableGrammar
 
 
-def inspect_schema(schema: Mapping[str, object]) -> None:
+def inspect_json_schema(schema: Mapping[str, object]) -> None:
     """Look at a schema; raises UnusableGrammar. It must not be nested deeper than functions may call each other."""
     targets = {reference: _target(schema, reference) for reference in _references(schema)}
     finite = {reference for reference, target in targets.items() if target is None}

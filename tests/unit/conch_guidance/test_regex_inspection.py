@@ -1,7 +1,7 @@
 import pytest
 
 from conch_guidance.errors import UnusableGrammar
-from conch_guidance.expressions import inspect_expression
+from conch_guidance.regex_inspection import inspect_regex
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ from conch_guidance.expressions import inspect_expression
     ],
 )  # fmt: skip
 def test_what_is_clear_or_cannot_be_read_here_is_left_to_the_compiler(expression: str) -> None:
-    inspect_expression(expression)
+    inspect_regex(expression)
 
 
 @pytest.mark.parametrize(
@@ -38,16 +38,16 @@ def test_what_is_clear_or_cannot_be_read_here_is_left_to_the_compiler(expression
 )  # fmt: skip
 def test_a_repetition_whose_rounds_cannot_be_told_apart_is_refused(expression: str) -> None:
     with pytest.raises(UnusableGrammar, match="in many ways"):
-        inspect_expression(expression)
+        inspect_regex(expression)
 
 
 @pytest.mark.parametrize("expression", ["a{1,1000000}", "a{20000}", "a{20000,}", "(a{1,1000}){1,1000}"])
 def test_repetition_out_of_proportion_is_refused(expression: str) -> None:
     with pytest.raises(UnusableGrammar, match="more than 10000 times"):
-        inspect_expression(expression)
+        inspect_regex(expression)
 
 
 def test_groups_nest_only_so_deep() -> None:
-    inspect_expression("(" * 90 + "a" + ")" * 90)
+    inspect_regex("(" * 90 + "a" + ")" * 90)
     with pytest.raises(UnusableGrammar, match="nested"):
-        inspect_expression("(" * 20_000 + "a" + ")" * 20_000)
+        inspect_regex("(" * 20_000 + "a" + ")" * 20_000)

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from conch_guidance.errors import UnusableGrammar
-from conch_guidance.schemas import inspect_schema
+from conch_guidance.json_schema_inspection import inspect_json_schema
 
 
 def holding(name: str, schema: object, **more: object) -> dict[str, Any]:
@@ -33,7 +33,7 @@ NODE = {"$ref": "#/$defs/node"}
     ],
 )
 def test_a_schema_that_some_json_obeys_is_left_to_the_compiler(schema: dict[str, Any]) -> None:
-    inspect_schema(schema)
+    inspect_json_schema(schema)
 
 
 @pytest.mark.parametrize(
@@ -50,4 +50,4 @@ def test_a_schema_that_some_json_obeys_is_left_to_the_compiler(schema: dict[str,
 )
 def test_a_schema_that_demands_itself_for_ever_is_refused(schema: dict[str, Any]) -> None:
     with pytest.raises(UnusableGrammar, match="required inside of itself"):
-        inspect_schema(schema)
+        inspect_json_schema(schema)

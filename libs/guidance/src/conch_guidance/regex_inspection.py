@@ -18,7 +18,7 @@ _OTHER = 1 << _ASCII
 _ALL = (1 << (_ASCII + 1)) - 1
 
 
-def inspect_expression(text: str) -> None:
+def inspect_regex(text: str) -> None:
     """Look at a regular expression; raises UnusableGrammar."""
     try:
         _Reader(text).alternatives(depth=0)
