@@ -9,7 +9,7 @@ from pathlib import Path
 
 import orjson
 
-from bench import machine, page, parsing
+from bench import docs_page, machine, parsing
 from bench.chain import run as chain
 from bench.encoders import run as encoders
 from bench.options import FULL, QUICK, Effort, Options, Part, parse
@@ -56,7 +56,7 @@ async def _run(options: Options) -> int:
     if options.json_file is not None:
         options.json_file.write_bytes(orjson.dumps(report.as_json(), option=orjson.OPT_INDENT_2))
     if options.write_docs:
-        page.write(report)
+        docs_page.write(report)
     return 0 if report.complete and (report.reached or not options.check) else 1
 
 

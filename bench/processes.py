@@ -5,7 +5,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
@@ -68,6 +68,16 @@ async def wait_for_port(port: int, process: asyncio.subprocess.Process, what: st
             return
         await asyncio.sleep(0.05)
     raise CannotMeasure(f"{what} does not listen on port {port}: {tail(log)}")
+
+
+async def until(condition: Callable[[], bool], timeout_s: float) -> bool:
+    """Return whether the condition held in time."""
+    deadline = asyncio.get_running_loop().time() + timeout_s
+    while not condition():
+        if asyncio.get_running_loop().time() > deadline:
+            return False
+        await asyncio.sleep(0.02)
+    return True
 
 
 def tail(log: Path, size: int = 1500) -> str:

@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from bench.accounting import CpuMeter, Roles, micros_each
 from bench.chain.stack import CLIENT
 from bench.clients.messages import Load, LoadResult
 from bench.clients.remote import RemoteClient
+from bench.cpu_time import CpuMeter, Roles, micros_each
 from bench.options import Effort
 
 ANSWER_TOKENS = 100

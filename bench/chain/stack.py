@@ -14,8 +14,8 @@ import grpc
 import psutil
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
-from bench.accounting import Roles
 from bench.conversations import MODEL_FOLDER, MODEL_NAME
+from bench.cpu_time import Roles
 from bench.processes import PYTHON, CannotMeasure, below, free_port, running, tail
 
 _DEPLOYMENT = f"""\

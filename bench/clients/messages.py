@@ -1,4 +1,4 @@
-"""What the benchmark and its load clients say to each other: one JSON object a line, a command and its answer."""
+"""What the benchmark and its load clients send each other: one JSON object a line, a command and its answer."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal

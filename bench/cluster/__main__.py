@@ -6,18 +6,18 @@ import sys
 import time
 
 from bench import machine
-from bench.cluster import appearance, events
-from bench.cluster.place import Place
+from bench.cluster import ingress_delay, time_to_first_token
+from bench.cluster.access import ClusterAccess
 from bench.processes import CannotMeasure
 from bench.report import Report, render
 
-_APPEARANCES = 3
+_ROUNDS = 3
 _PAIRS = 4
 
 
 async def _measure() -> Report:
-    place = await Place.find(os.environ)  # noqa: TID251 - the edge of the benchmark
-    sections = (await appearance.section(place, _APPEARANCES), await events.section(place, _PAIRS))
+    cluster = await ClusterAccess.find(os.environ)  # noqa: TID251 - the edge of the benchmark
+    sections = (await time_to_first_token.section(cluster, _ROUNDS), await ingress_delay.section(cluster, _PAIRS))
     return Report(time.strftime("%-d %B %Y"), str(machine.this_machine()), quick=False, sections=sections)
 
 

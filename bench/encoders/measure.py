@@ -1,12 +1,12 @@
-"""Measures the ways to an embedding in turns, so that other work on the machine meets each of them."""
+"""Measures the paths to an embedding in turns, so that other work on the machine meets each of them."""
 
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from statistics import median
 
+from bench.encoders.embedding_clients import DirectClient, GatewayClient, WorkerClient
 from bench.encoders.inputs import Inputs
-from bench.encoders.ways import Conch, Direct, Worker
 from bench.options import Effort
 
 BATCH = 32
@@ -16,7 +16,7 @@ WARM_UP = 3
 
 @dataclass(slots=True)
 class Samples:
-    """Milliseconds of each request, by way."""
+    """Milliseconds of each request, by path."""
 
     direct: list[float] = field(default_factory=list)
     worker: list[float] = field(default_factory=list)
@@ -50,7 +50,9 @@ class EncoderFigures:
     """Inputs per second of one client that sends batches of 32."""
 
 
-async def measure(inputs: Inputs, direct: Direct, worker: Worker, conch: Conch, effort: Effort) -> EncoderFigures:
+async def measure(
+    inputs: Inputs, direct: DirectClient, worker: WorkerClient, conch: GatewayClient, effort: Effort
+) -> EncoderFigures:
     """Measure latency of one input and of a batch, and the throughput of many clients."""
     rounds = max(4, effort.latency_requests // 2)
     figures = []
@@ -71,7 +73,9 @@ async def measure(inputs: Inputs, direct: Direct, worker: Worker, conch: Conch, 
     return EncoderFigures(figures[0], figures[1], median(many), median(one))
 
 
-async def _turn(texts: list[str], inputs: Inputs, direct: Direct, worker: Worker, conch: Conch) -> dict[str, float]:
+async def _turn(
+    texts: list[str], inputs: Inputs, direct: DirectClient, worker: WorkerClient, conch: GatewayClient
+) -> dict[str, float]:
     ids = inputs.ids(texts)
     return {
         "direct": await _timed(lambda: direct.embed(ids)),

@@ -1,4 +1,4 @@
-"""Sets an embedding model up, measures the ways to it in turns, and takes it down."""
+"""Sets an embedding model up, measures the paths to it in turns, and takes it down."""
 
 import json
 from collections.abc import AsyncIterator
@@ -8,13 +8,12 @@ from pathlib import Path
 from bench.chain.stack import conch_up
 from bench.conversations import ROOT
 from bench.encoders import rows
+from bench.encoders.embedding_clients import DirectClient, GatewayClient, WorkerClient
 from bench.encoders.inputs import Inputs
 from bench.encoders.measure import measure
-from bench.encoders.ways import Conch, Direct, Worker
 from bench.options import Effort
-from bench.processes import PYTHON, CannotMeasure, running, tail
+from bench.processes import PYTHON, CannotMeasure, running, tail, until
 from bench.report import Section
-from bench.waiting import until
 
 MODEL = ROOT / "examples" / "minilm"
 _DEPLOYMENT = f"""\
@@ -34,9 +33,9 @@ async def sections(folder: Path, effort: Effort) -> tuple[Section, ...]:
     async with conch_up(folder, MODEL, _DEPLOYMENT) as stack, _worker(folder) as worker_url:
         inputs = Inputs(MODEL)
         async with (
-            Direct(stack.grpc, stack.engine_model) as direct,
-            Worker(worker_url, stack.grpc, stack.engine_model) as worker,
-            Conch(stack.url) as conch,
+            DirectClient(stack.grpc, stack.engine_model) as direct,
+            WorkerClient(worker_url, stack.grpc, stack.engine_model) as worker,
+            GatewayClient(stack.url) as conch,
         ):
             return rows.sections(await measure(inputs, direct, worker, conch, effort))
 

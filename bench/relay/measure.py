@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from bench.accounting import CpuMeter, Roles, micros_each
 from bench.clients.messages import Load
 from bench.clients.remote import RemoteClient
+from bench.cpu_time import CpuMeter, Roles, micros_each
 from bench.options import Effort
 from bench.relay.scripted_worker import COMPLETION_TOKENS
 

@@ -5,7 +5,7 @@ from statistics import median
 
 from bench.options import Part
 from bench.relay.measure import CONNECTIONS, EVENTS_PER_S, STREAMS, EventWindow, RelayFigures, RequestWindow
-from bench.relay.stage import GATEWAY, NGINX, TOKENIZER
+from bench.relay.stack import GATEWAY, NGINX, TOKENIZER
 from bench.report import Comparison, Goal, Row, Section, Unit
 
 _EVENT_GOAL = Goal(2.2)

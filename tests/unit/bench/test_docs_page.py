@@ -1,5 +1,5 @@
 import pytest
-from bench.page import BEGIN, END, PAGE, with_table
+from bench.docs_page import BEGIN, END, PAGE, with_table
 from bench.report import Report
 
 REPORT = Report("1 May 2027", "2 cores", quick=False)

@@ -1,4 +1,4 @@
-"""The ways to an embedding: straight to Triton, through an embed-worker, and through the gateway."""
+"""The clients of the three paths to an embedding: straight to Triton, through an embed-worker, through the gateway."""
 
 import asyncio
 from types import TracebackType
@@ -18,7 +18,7 @@ _TIMEOUT_S = 120.0
 _OPTIONS = (("grpc.max_receive_message_length", 256 * 1024 * 1024),)
 
 
-class Direct:
+class DirectClient:
     """Calls Triton over gRPC with a ready batch, and reads nothing of the answer."""
 
     def __init__(self, address: str, model: str) -> None:
@@ -82,7 +82,7 @@ class _Http:
         return connection
 
 
-class Worker(_Http):
+class WorkerClient(_Http):
     """Asks an embed-worker as the gateway does."""
 
     def __init__(self, url: str, engine: str, model: str) -> None:
@@ -96,7 +96,7 @@ class Worker(_Http):
         await self._post(ENCODE_PATH, body)
 
 
-class Conch(_Http):
+class GatewayClient(_Http):
     """Asks the gateway, as a client does."""
 
     async def embed(self, texts: list[str], *, encoding: str = "base64") -> None:

@@ -15,8 +15,8 @@ _GATEWAY = ("get", "service", "-n", "conch", "conch-gateway", "-o", "jsonpath={.
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where things are."""
+class ClusterAccess:
+    """How the cluster is reached."""
 
     ingress: str
     """The API's base URL through the ingress."""
@@ -25,7 +25,7 @@ class Place:
     key: str
 
     @classmethod
-    async def find(cls, environ: Mapping[str, str]) -> "Place":
+    async def find(cls, environ: Mapping[str, str]) -> "ClusterAccess":
         """Read what `make cluster` printed; raises CannotMeasure without it."""
         missing = [name for name in ("KUBECONFIG", "OPENAI_BASE_URL", "OPENAI_API_KEY") if not environ.get(name)]
         if missing:

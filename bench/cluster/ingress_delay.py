@@ -10,7 +10,7 @@ from statistics import median
 
 import aiohttp
 
-from bench.cluster.place import Place, kubectl, model
+from bench.cluster.access import ClusterAccess, kubectl, model
 from bench.processes import CannotMeasure
 from bench.report import Comparison, Goal, Row, Section, Unit
 
@@ -20,14 +20,14 @@ _QUESTION = {"role": "user", "content": "Tell me a story."}
 _BODY = {"model": _NAME, "messages": [_QUESTION], "stream": True, "temperature": 0, "max_tokens": 60}
 
 
-async def section(place: Place, rounds: int) -> Section:
+async def section(cluster: ClusterAccess, rounds: int) -> Section:
     """Measure so many pairs of streams."""
     added: list[float] = []
     async with model(_NAME, tokens_per_second=10):
         await kubectl("wait", "--for=condition=Ready", f"mdep/{_NAME}", "-n", "default", "--timeout=120s")
-        async with aiohttp.ClientSession(headers={"Authorization": f"Bearer {place.key}"}) as session:
+        async with aiohttp.ClientSession(headers={"Authorization": f"Bearer {cluster.key}"}) as session:
             for index in range(rounds):
-                urls = (place.ingress, place.direct) if index % 2 else (place.direct, place.ingress)
+                urls = (cluster.ingress, cluster.direct) if index % 2 else (cluster.direct, cluster.ingress)
                 one, other = await asyncio.gather(*(_arrivals(session, url) for url in urls))
                 through, past = (one, other) if index % 2 else (other, one)
                 added += [(a - b) * 1e3 for a, b in zip(through, past, strict=False)]

@@ -10,8 +10,8 @@ from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
 
-from bench.accounting import Roles
 from bench.conversations import MODEL_FOLDER, MODEL_NAME
+from bench.cpu_time import Roles
 from bench.processes import PYTHON, CannotMeasure, below, free_port, running, tail, wait_for_port
 from bench.relay.nginx import proxy
 from conch_contracts.names import LOCAL_NAMESPACE, Digest, EngineAddress, ModelId, ServedName, WorkerUrl
@@ -30,7 +30,7 @@ _READY_TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class RelayStack:
     """The two relays before one worker."""
 
     gateway_url: str
@@ -47,7 +47,7 @@ class Stage:
 
 
 @asynccontextmanager
-async def stage(folder: Path, events_per_s: float) -> AsyncIterator[Stage]:
+async def relay_stack(folder: Path, events_per_s: float) -> AsyncIterator[RelayStack]:
     """Run everything until the context ends; the worker sends so many events a second on each stream."""
     async with AsyncExitStack() as stack:
         roles: dict[int, str] = {}
@@ -63,7 +63,7 @@ async def stage(folder: Path, events_per_s: float) -> AsyncIterator[Stage]:
         gateway = {"CONCH_API_KEYS_FILE": str(keys)}
         url = await _service(stack, folder, roles, GATEWAY, _environment(redis_url) | gateway)
         await _wait_for_model(url)
-        yield Stage(url, nginx.url, roles)
+        yield RelayStack(url, nginx.url, roles)
 
 
 async def _redis(stack: AsyncExitStack, folder: Path, roles: dict[int, str]) -> str:
