@@ -1,1 +1,1 @@
-"""Serves Hugging Face causal language models on a CPU inside the Triton Python backend."""
+"""Serves Hugging Face language models and encoders on a CPU inside the Triton Python backend."""

@@ -1,6 +1,6 @@
 """Requests whose answers must match a grammar: compiled in a thread of their own, then handed to the engine.
 
-Meanwhile the engine goes on computing for others. The library that compiles leaves the interpreter to them.
+Meanwhile the engine goes on computing for others: the library that compiles releases the interpreter's lock.
 """
 
 import logging

@@ -214,7 +214,7 @@ class Scheduler:
 
 
 class _Sequence:
-    """One request on its way."""
+    """One request, while it waits or runs."""
 
     __slots__ = ("_endings", "_found", "_limit", "_made", "_mask", "ended", "key", "last", "length", "request", "slot")
 
@@ -286,7 +286,7 @@ class _Sequence:
         return None
 
     def give_up(self) -> Event:
-        """End where no token is allowed: well, if the answer is complete as it is."""
+        """End the request where no token is allowed: with a stop if the answer is complete, else with an error."""
         self.ended = True
         if self._mask is not None and self._mask.complete:
             return Event(self.key, finish=FinishedRequest(FinishReason.STOP))

@@ -1,4 +1,4 @@
-"""Collects the nodes and constants of an ONNX graph while a model is built; what they mean is the builder's affair."""
+"""Collects the nodes and constants of an ONNX graph while `decoder_graph` or `encoder_graph` builds a model."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""What a constraint on one request's tokens must be able to do; `grammar_mask` has the one for grammars."""
+"""What a constraint on one request's tokens must be able to do; `grammar_mask` and `thinking_mask` are the two."""
 
 from typing import Protocol
 
@@ -12,7 +12,7 @@ class LogitsMask(Protocol):
     def fill(self, allowed: NDArray[np.bool_]) -> None:
         """Set every entry of a row as long as the vocabulary: whether that id may come next.
 
-        A row without any allowed id ends the request: well if the answer is complete, with `fault` if it is not.
+        A row without any allowed id ends the request: with a stop if the answer is complete, else with `fault`.
         """
 
     def accept(self, token: int) -> None:

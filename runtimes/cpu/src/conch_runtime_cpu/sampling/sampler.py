@@ -52,7 +52,7 @@ class Sampler:
         self._of_nucleus: NDArray[np.bool_] = np.zeros(slots, np.bool_)
 
     def admit(self, slot: int, request: GenerationRequest) -> None:
-        """Begin to choose for a request."""
+        """Take in a request, whose tokens are chosen from now on."""
         sampling = request.sampling
         self._temperature[slot] = 0 if sampling.temperature < _GREEDY_BELOW else sampling.temperature
         self._top_k[slot] = sampling.top_k

@@ -1,1 +1,1 @@
-"""The service's side of HTTP: which child gets a body, and what its failure is to the caller. Reads no prompt."""
+"""The HTTP side: a body goes to a child, and what went wrong there becomes an answer. Nothing here reads a prompt."""

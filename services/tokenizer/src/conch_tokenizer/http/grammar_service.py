@@ -1,7 +1,7 @@
-"""The HTTP side of checking grammars: children of their own, and what was found out is remembered.
+"""The HTTP side of checking grammars: in children of their own, and with verdicts that are remembered.
 
-A grammar may end its child, so no request for text waits behind one. Whoever sends the same grammar again, good or bad,
-gets the answer at once.
+A grammar may end its child, so no request for text waits behind one. The same grammar sent again, good or bad, gets its
+answer at once.
 """
 
 import asyncio

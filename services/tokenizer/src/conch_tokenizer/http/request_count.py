@@ -1,4 +1,4 @@
-"""Counts the requests of one tokenizer process, whichever way they take to their answer."""
+"""Counts the requests of one tokenizer process, on the fast path and beside it."""
 
 import time
 from collections.abc import Iterator

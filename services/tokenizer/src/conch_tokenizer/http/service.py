@@ -1,7 +1,7 @@
 """The HTTP side: bodies go to a child as they are, its answer goes out as it is.
 
-The event loop reads no prompt and renders nothing, so it is never held up by one. This is the place where what went
-wrong with a child becomes what the caller sees.
+The event loop reads no prompt and renders nothing, so no prompt holds it up. What went wrong with a child becomes here
+what the caller sees.
 """
 
 import logging
