@@ -7,12 +7,12 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
-from typing import Protocol, cast
+from typing import Protocol
 
 from conch_contracts.names import SERVER_SHUTTING_DOWN
 from conch_gateway.answers.reply import Reply
 from conch_gateway.http.auth import ApiKeys
-from conch_gateway.http.client_connection import ClientConnection
+from conch_gateway.http.client_connection import ClientConnection, client_connection
 from conch_gateway.http.cors import Cors
 from conch_gateway.http.exchange import EXCHANGE, Exchange
 from conch_gateway.inference.watchdog import ClientStalled
@@ -21,7 +21,6 @@ from conch_gateway.telemetry.load import Load
 from conch_gateway.telemetry.metrics import GatewayMetrics
 from conch_kit.errors import InternalError, ServiceError, Unavailable
 from conch_kit.http.asgi import ASGIApp, ClientGone, Receive, Scope, Send
-from conch_kit.http.caller_connection import connection
 from conch_kit.logs import request_id_var
 
 log = logging.getLogger(__name__)
@@ -68,7 +67,7 @@ class Edge:
         exchange = Exchange.begin(scope, now=self._clock())
         request_id_var.set(exchange.request_id)
         exchange.reply_headers.extend(self._cors.headers(exchange.headers))
-        client = cast(ClientConnection, connection(scope))
+        client = client_connection(scope)
         if scope["http_version"] == "1.0":
             send = client.open_ended(send)
         reply = Reply(send, exchange, client, clock=self._clock)

@@ -1,12 +1,12 @@
 """The client's connection, as far as the work on a request needs more of it than ASGI offers.
 
-`http_protocol.py` is it; the edge finds it among the scope's extensions.
+`server_protocol.py` implements it; the edge finds it among the scope's extensions.
 """
 
 from typing import Protocol
 
-from conch_kit.http.asgi import Send
-from conch_kit.http.caller_connection import CallerConnection
+from conch_kit.http.asgi import Scope, Send
+from conch_kit.http.caller_connection import CONNECTION, CallerConnection
 
 
 class ClientConnection(CallerConnection, Protocol):
@@ -29,3 +29,9 @@ class ClientConnection(CallerConnection, Protocol):
 
         Only for an answer whose start went out without a length. An empty piece only asks.
         """
+
+
+def client_connection(scope: Scope) -> ClientConnection:
+    """Return the connection that a request came on; it was served by a `GuardedProtocol`."""
+    port: ClientConnection = scope["extensions"][CONNECTION]["port"]
+    return port

@@ -1,1 +1,1 @@
-"""How the gateway calls tokenizers and workers: one small Protocol, an own pool on httptools, and aiohttp beside it."""
+"""How the gateway calls tokenizers and workers: one small Protocol, and a pool of connections on httptools."""
