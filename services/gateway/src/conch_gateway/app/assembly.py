@@ -3,14 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from conch_contracts.names import (
-    CHECK_GRAMMAR_PATH,
-    DETOKENIZE_PATH,
-    ENCODE_PATH,
-    PREPARE_PATH,
-    PREPARE_ROWS_PATH,
-    TOKENIZE_PATH,
-)
+from conch_contracts.names import ENCODE_PATH
 from conch_contracts.records import Heartbeat, Pool
 from conch_gateway.app.edge import Edge, Serving
 from conch_gateway.app.invocations import PATH as INVOCATIONS_PATH
@@ -20,12 +13,12 @@ from conch_gateway.encoders.answer_cache import NoStore, SharedAnswers, Store
 from conch_gateway.encoders.endpoints import ENCODER_PATHS
 from conch_gateway.encoders.handler import EncoderHandler
 from conch_gateway.encoders.tokenize_endpoints import DETOKENIZE_PATHS, TOKENIZE_PATHS, TokenEndpoints
-from conch_gateway.generation.grammar_check import GrammarCheck
 from conch_gateway.generation.handler import PATHS, GenerationHandler
 from conch_gateway.http.auth import ApiKeys
 from conch_gateway.http.cors import Cors
 from conch_gateway.inference.intake import IntakeLimits, RequestIntake
 from conch_gateway.placement.admission import Admission
+from conch_gateway.placement.attempts import ServiceProcesses
 from conch_gateway.placement.dispatch import Dispatcher
 from conch_gateway.placement.retry_budget import RetryBudget
 from conch_gateway.placement.tokenizer_client import TokenizerClient
@@ -65,30 +58,6 @@ class Deps:
 
 def create_app(deps: Deps, settings: GatewaySettings) -> ASGIApp:
     """Return the gateway as an ASGI application."""
-
-    def workers(pool: Pool) -> Callable[[], tuple[Heartbeat, ...]]:
-        def current() -> tuple[Heartbeat, ...]:
-            snapshot = deps.snapshot()
-            return () if snapshot is None else snapshot.workers.get(pool, ())
-
-        return current
-
-    def tokenizers(path: str) -> TokenizerClient:
-        return TokenizerClient(
-            deps.upstream,
-            workers(Pool.TOKENIZER),
-            timeout_s=settings.tokenizer_timeout_s,
-            retries=RetryBudget(deps.metrics.retries.labels("tokenizer").inc),
-            path=path,
-        )
-
-    grammars = GrammarCheck(tokenizers(CHECK_GRAMMAR_PATH))
-    dispatch = Dispatcher(
-        deps.upstream,
-        deps.admission,
-        workers(Pool.LLM),
-        retries=RetryBudget(deps.metrics.retries.labels("worker").inc),
-    )
     token = settings.internal_token
     secret = None if token is None else token.get_secret_value().encode()
     bounds = IntakeLimits(
@@ -99,12 +68,6 @@ def create_app(deps: Deps, settings: GatewaySettings) -> ASGIApp:
         worker_grace_s=settings.worker_grace_s,
     )
     front = RequestIntake(deps.snapshot, deps.metrics, bounds, deps.tracer, internal_token=secret)
-    policy = TemplatePolicy(settings.chat_templates, frozenset(settings.template_variables))
-    inference = GenerationHandler(front, tokenizers(PREPARE_PATH), grammars, dispatch, policy)
-    responses = ResponsesHandler(front, inference, deps.responses)
-    posts: dict[str, Serving] = {**dict.fromkeys(PATHS, inference), RESPONSES_PATH: responses}
-    posts |= encoder_posts(deps, front, tokenizers, workers, policy)
-    posts[INVOCATIONS_PATH] = Invocations(front, posts)
     load = Load()
     rest = catalogue(
         deps.snapshot,
@@ -116,27 +79,32 @@ def create_app(deps: Deps, settings: GatewaySettings) -> ASGIApp:
         keyed=settings.api_keys_file is not None,
     )
     cors = Cors.of(settings.cors_origins)
-    return Edge(posts, rest, deps.keys, cors, deps.metrics, deps.access_log, load)
+    return Edge(_posts(deps, settings, front), rest, deps.keys, cors, deps.metrics, deps.access_log, load)
 
 
-def encoder_posts(
-    deps: Deps,
-    front: RequestIntake,
-    tokenizers: Callable[[str], TokenizerClient],
-    workers: Callable[[Pool], Callable[[], tuple[Heartbeat, ...]]],
-    policy: TemplatePolicy,
-) -> Mapping[str, Serving]:
-    """Return who serves the paths of encoders and tokens."""
-    dispatch = Dispatcher(
-        deps.upstream,
-        deps.admission,
-        workers(Pool.EMBED),
-        retries=RetryBudget(deps.metrics.retries.labels("worker").inc),
-        path=ENCODE_PATH,
-    )
-    encoders = EncoderHandler(front, tokenizers(PREPARE_ROWS_PATH), dispatch, SharedAnswers(deps.store))
-    tokens = TokenEndpoints(front, tokenizers(TOKENIZE_PATH), tokenizers(DETOKENIZE_PATH), policy)
-    return {
+def _posts(deps: Deps, settings: GatewaySettings, front: RequestIntake) -> Mapping[str, Serving]:
+    """Return who serves the POSTs of inference, by path."""
+    tokenizers = TokenizerClient(_processes(deps, Pool.TOKENIZER, "tokenizer"), timeout_s=settings.tokenizer_timeout_s)
+    policy = TemplatePolicy(settings.chat_templates, frozenset(settings.template_variables))
+    llm = Dispatcher(_processes(deps, Pool.LLM, "worker"), deps.admission)
+    generation = GenerationHandler(front, tokenizers, llm, policy)
+    embed = Dispatcher(_processes(deps, Pool.EMBED, "worker"), deps.admission, path=ENCODE_PATH)
+    encoders = EncoderHandler(front, tokenizers, embed, SharedAnswers(deps.store))
+    tokens = TokenEndpoints(front, tokenizers, policy)
+    posts: dict[str, Serving] = {
+        **dict.fromkeys(PATHS, generation),
+        RESPONSES_PATH: ResponsesHandler(front, generation, deps.responses),
         **dict.fromkeys(ENCODER_PATHS, encoders),
         **dict.fromkeys((*TOKENIZE_PATHS, *DETOKENIZE_PATHS), tokens),
     }
+    return {**posts, INVOCATIONS_PATH: Invocations(front, posts)}
+
+
+def _processes(deps: Deps, pool: Pool, name: str) -> ServiceProcesses:
+    """Return the processes of one pool, with a retry budget of their own."""
+
+    def alive() -> tuple[Heartbeat, ...]:
+        snapshot = deps.snapshot()
+        return () if snapshot is None else snapshot.workers.get(pool, ())
+
+    return ServiceProcesses(name, deps.upstream, alive, RetryBudget(deps.metrics.retries.labels(name).inc))

@@ -14,6 +14,7 @@ import orjson
 
 from conch_contracts.headers import CACHE
 from conch_contracts.messages.encoding import EncodeRequest, EncoderTarget, PrepareRowsResponse, Row
+from conch_contracts.names import PREPARE_ROWS_PATH
 from conch_contracts.records import Engine
 from conch_gateway.answers.reply import JSON, Reply
 from conch_gateway.encoders.answer_cache import SharedAnswers
@@ -140,7 +141,7 @@ class EncoderHandler:
         work = understood.work
         try:
             with stages.tokenizing() as headers:
-                prepared = await self._tokenizers.prepare(understood.preparation, headers)
+                prepared = await self._tokenizers.post(PREPARE_ROWS_PATH, understood.preparation, headers)
         except InvalidRequest as error:
             raise _in_clients_words(error, work.names) from None
         job = await off_loop(len(prepared), EncodeJob.of, understood, prepared, exchange.request_id)

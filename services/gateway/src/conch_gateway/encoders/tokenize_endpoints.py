@@ -8,6 +8,7 @@ from functools import partial
 import orjson
 
 from conch_contracts.messages import tokenization
+from conch_contracts.names import DETOKENIZE_PATH, TOKENIZE_PATH
 from conch_contracts.openai.chat import ChatMessage
 from conch_contracts.openai.tokenizing import DetokenizeRequest, TokenizeRequest
 from conch_contracts.records import ModelKind, Route
@@ -96,26 +97,23 @@ def _chat_input(request: TokenizeRequest, messages: Sequence[ChatMessage], route
 class TokenEndpoints:
     """Serves both."""
 
-    def __init__(
-        self, front: RequestIntake, tokenize: TokenizerClient, detokenize: TokenizerClient, policy: TemplatePolicy
-    ) -> None:
+    def __init__(self, front: RequestIntake, tokenizers: TokenizerClient, policy: TemplatePolicy) -> None:
         self._front = front
         self._read_texts = partial(read_texts, policy=policy)
-        self._tokenize = tokenize
-        self._detokenize = detokenize
+        self._tokenizers = tokenizers
 
     async def serve(self, exchange: Exchange, receive: Receive, reply: Reply) -> None:
         """Answer one request; raises a ServiceError, ClientGone or ClientStalled."""
         wants_ids = exchange.path in TOKENIZE_PATHS
         exchange.endpoint = "tokenize" if wants_ids else "detokenize"
         understood = await self._front.understand(exchange, receive, self._read_texts if wants_ids else read_ids)
-        route, tokenizers = understood.route, self._tokenize if wants_ids else self._detokenize
+        route, path = understood.route, TOKENIZE_PATH if wants_ids else DETOKENIZE_PATH
         deadline = time.monotonic() + route.routing.timeout_s
         with self._front.span(exchange) as span:
             stages = self._front.stages(exchange, span)
             async with self._front.watch(reply.client, deadline) as watch:
                 with stages.tokenizing() as headers:
-                    answer = await tokenizers.prepare(understood.message, headers)
+                    answer = await self._tokenizers.post(path, understood.message, headers)
                 body = await off_loop(len(answer), _tokens, answer, route) if wants_ids else answer
                 watch.progress.sending = time.monotonic()
                 await reply.whole(200, body)

@@ -11,11 +11,12 @@ from functools import partial
 from os import urandom
 from typing import Any
 
+from conch_contracts.names import PREPARE_PATH
 from conch_contracts.records import Engine
 from conch_gateway.answers.delivery import AnswerSaver, Delivery
 from conch_gateway.answers.reply import Reply
 from conch_gateway.generation.endpoints import CHAT, COMPLETIONS, GenerationEndpoint, GenerationJob, ResolvedGeneration
-from conch_gateway.generation.grammar_check import GrammarCheck
+from conch_gateway.generation.grammar_check import check_grammar
 from conch_gateway.http.exchange import Exchange
 from conch_gateway.inference.intake import RequestIntake, off_loop
 from conch_gateway.inference.stages import Stages
@@ -49,13 +50,11 @@ class GenerationHandler:
         self,
         front: RequestIntake,
         tokenizers: TokenizerClient,
-        grammars: GrammarCheck,
         dispatch: Dispatcher,
         policy: TemplatePolicy = DEFAULT_POLICY,
     ) -> None:
         self._front = front
         self._tokenizers = tokenizers
-        self._grammars = grammars
         self._dispatch = dispatch
         self._policy = policy
 
@@ -92,8 +91,8 @@ class GenerationHandler:
     ) -> GenerationJob:
         with stages.tokenizing() as headers:
             if understood.constraint is not None:
-                await self._grammars.check(understood.constraint, understood.route, headers)
-            prepared = await self._tokenizers.prepare(understood.preparation, headers)
+                await check_grammar(self._tokenizers, understood.constraint, understood.route, headers)
+            prepared = await self._tokenizers.post(PREPARE_PATH, understood.preparation, headers)
         ids = (exchange.request_id, response_id)
         return await off_loop(
             len(prepared), partial(GenerationJob.of, ids=ids, created=int(time.time())), understood, prepared
