@@ -17,8 +17,8 @@ from conch_gateway.requests.validation import Validated
 from conch_gateway.responses import conversation
 from conch_gateway.responses.conversation import Item
 from conch_gateway.responses.endpoint import RESPONSES, understand
-from conch_gateway.responses.keeper import ResponseSaver
 from conch_gateway.responses.request import in_our_names, validate
+from conch_gateway.responses.response_saver import ResponseSaver
 from conch_gateway.responses.store import ResponseStore, owner_of
 from conch_kit.errors import InvalidRequest
 from conch_kit.http.asgi import Receive
