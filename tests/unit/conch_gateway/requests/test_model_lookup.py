@@ -1,7 +1,7 @@
 import pytest
 
 from conch_contracts.records import ModelKind
-from conch_gateway.requests.model_lookup import canonical_name, resolve
+from conch_gateway.requests.model_lookup import canonical_name, find_route
 from conch_kit.errors import InvalidRequest, ModelNotFound, Unavailable
 from conch_kit.registry.snapshot import Snapshot
 from testkit.gateway.fakes import route, snapshot
@@ -21,7 +21,7 @@ DEFAULT = route(model_id="local/d", served_names=("d",), default=True)
     ],
 )
 def test_a_name_becomes_its_route(known, name, expected):
-    assert resolve(known, name, kinds=(ModelKind.LLM,)) == expected
+    assert find_route(known, name, kinds=(ModelKind.LLM,)) == expected
 
 
 @pytest.mark.parametrize(
@@ -37,18 +37,18 @@ def test_a_name_becomes_its_route(known, name, expected):
 )
 def test_a_name_that_means_nothing_is_an_error(known, name, error):
     with pytest.raises(error):
-        resolve(known, name, kinds=(ModelKind.LLM,))
+        find_route(known, name, kinds=(ModelKind.LLM,))
 
 
 def test_the_first_kind_that_has_a_model_answers_requests_without_a_name():
     every = tuple(ModelKind)
-    assert resolve(snapshot(EMBED, CHAT), None, kinds=every) == CHAT
-    assert resolve(snapshot(EMBED, CHAT), None, kinds=(ModelKind.RERANK, ModelKind.EMBEDDING)) == EMBED
+    assert find_route(snapshot(EMBED, CHAT), None, kinds=every) == CHAT
+    assert find_route(snapshot(EMBED, CHAT), None, kinds=(ModelKind.RERANK, ModelKind.EMBEDDING)) == EMBED
 
 
 def test_a_model_of_the_wrong_kind_is_told_which_kinds_would_do():
     with pytest.raises(InvalidRequest, match=r"of kind LLM.*Rerank and Embedding would do"):
-        resolve(snapshot(CHAT), "chat", kinds=(ModelKind.RERANK, ModelKind.EMBEDDING))
+        find_route(snapshot(CHAT), "chat", kinds=(ModelKind.RERANK, ModelKind.EMBEDDING))
 
 
 def test_the_answer_carries_the_name_that_was_asked_for():

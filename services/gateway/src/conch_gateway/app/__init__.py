@@ -1,1 +1,1 @@
-"""The gateway as one process and one ASGI callable: which path is served by what. No request is understood here."""
+"""The gateway as one process and one ASGI callable: which path is served by what."""

@@ -15,7 +15,7 @@ from conch_gateway.errors.bad_request import missing
 from conch_gateway.generation.endpoints import encode
 from conch_gateway.http.body import parse
 from conch_gateway.requests import chat_messages
-from conch_gateway.requests.model_lookup import canonical_name, resolve
+from conch_gateway.requests.model_lookup import canonical_name, find_route
 from conch_gateway.requests.validation import typed
 from conch_kit.errors import InvalidRequest
 from conch_kit.registry.snapshot import Snapshot
@@ -52,7 +52,7 @@ class EncoderEndpoint(Generic[E]):
     work: Callable[[E, Route], EncoderWork]
     shape: Callable[[E, Route], Shape]
 
-    def understand(self, body: bytes, snapshot: Snapshot) -> ResolvedEncoding:
+    def resolve(self, body: bytes, snapshot: Snapshot) -> ResolvedEncoding:
         """Return the request that the body holds; raises a ServiceError that names what is wrong with it."""
         document = parse(body)
         if issubclass(self.request, TextInput):
@@ -63,7 +63,7 @@ class EncoderEndpoint(Generic[E]):
             chat_messages.check(request.messages or ())
         if isinstance(request, ScoreRequest):
             request_rows.sides(request)  # what is wrong with a request is told before that there is no such model
-        route = resolve(snapshot, request.model, kinds=self.kinds)
+        route = find_route(snapshot, request.model, kinds=self.kinds)
         work = self.work(request, route)
         return ResolvedEncoding(
             route=route,

@@ -21,7 +21,7 @@ from conch_gateway.http.exchange import Exchange
 from conch_gateway.inference.intake import RequestIntake, off_loop
 from conch_gateway.placement.tokenizer_client import TokenizerClient
 from conch_gateway.requests import chat_messages
-from conch_gateway.requests.model_lookup import resolve
+from conch_gateway.requests.model_lookup import find_route
 from conch_gateway.requests.template_policy import TemplatePolicy
 from conch_gateway.requests.tokenizer_request import check_vocabulary, rendering
 from conch_gateway.requests.validation import typed
@@ -60,7 +60,7 @@ def read_texts(body: bytes, snapshot: Snapshot, policy: TemplatePolicy) -> Resol
         if request.prompt is not None and getattr(request, name):
             raise wrong(name, "needs 'messages'")
     policy.check(request)
-    route = resolve(snapshot, request.model, kinds=_KINDS)
+    route = find_route(snapshot, request.model, kinds=_KINDS)
     if request.tools:
         tool_use.check_place(route)
     message = tokenization.EncodeTextRequest(
@@ -78,7 +78,7 @@ def read_texts(body: bytes, snapshot: Snapshot, policy: TemplatePolicy) -> Resol
 def read_ids(body: bytes, snapshot: Snapshot) -> ResolvedTokenCall:
     """Return what a detokenize request asks for; raises a ServiceError."""
     request, unknown = typed(DetokenizeRequest, parse(body))
-    route = resolve(snapshot, request.model, kinds=_KINDS)
+    route = find_route(snapshot, request.model, kinds=_KINDS)
     check_vocabulary(request.tokens, route, param="tokens")
     message = tokenization.DecodeIdsRequest(digest=route.tokenizer_digest, tokens=tuple(request.tokens))
     return ResolvedTokenCall(route, encode(message), unknown)
@@ -106,14 +106,14 @@ class TokenEndpoints:
         """Answer one request; raises a ServiceError, ClientGone or ClientStalled."""
         wants_ids = exchange.path in TOKENIZE_PATHS
         exchange.endpoint = "tokenize" if wants_ids else "detokenize"
-        understood = await self._front.understand(exchange, receive, self._read_texts if wants_ids else read_ids)
-        route, path = understood.route, TOKENIZE_PATH if wants_ids else DETOKENIZE_PATH
+        resolved = await self._front.read_and_resolve(exchange, receive, self._read_texts if wants_ids else read_ids)
+        route, path = resolved.route, TOKENIZE_PATH if wants_ids else DETOKENIZE_PATH
         deadline = time.monotonic() + route.routing.timeout_s
         with self._front.span(exchange) as span:
             stages = self._front.stages(exchange, span)
             async with self._front.watch(reply.client, deadline) as watch:
                 with stages.tokenizing() as headers:
-                    answer = await self._tokenizers.post(path, understood.message, headers)
+                    answer = await self._tokenizers.post(path, resolved.message, headers)
                 body = await off_loop(len(answer), _tokens, answer, route) if wants_ids else answer
                 watch.progress.sending = time.monotonic()
                 await reply.whole(200, body)

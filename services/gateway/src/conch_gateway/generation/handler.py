@@ -1,6 +1,6 @@
 """The flow of one generating request, as a list of steps; each step lives in a module of its own.
 
-read → understand → tokenize → admit and place → deliver. Until the first byte goes out every failure is a status;
+read → resolve → tokenize → admit and place → deliver. Until the first byte goes out every failure is a status;
 afterwards it is an error frame (`reply.py` decides).
 """
 
@@ -33,7 +33,7 @@ PATHS: Mapping[str, GenerationEndpoint[Any]] = {"/v1/chat/completions": CHAT, "/
 
 @dataclass(frozen=True, slots=True)
 class RequestRun:
-    """What accompanies one request from the moment in which it is understood."""
+    """What accompanies one request from the moment in which it is resolved."""
 
     stages: Stages
     watch: RequestWatchdog
@@ -62,44 +62,44 @@ class GenerationHandler:
         """Answer one request on a path of `PATHS`; raises a ServiceError, ClientGone or ClientStalled."""
         endpoint = PATHS[exchange.path]
         exchange.endpoint = endpoint.name
-        understand = partial(endpoint.understand, policy=self._policy)
-        understood = await self._front.understand(exchange, receive, understand)
-        exchange.user, exchange.metadata = understood.request.user, understood.request.metadata
-        if understood.request.request_id is not None:
-            exchange.rename(understood.request.request_id)
-        await self.answer(understood, understood.answer_id(urandom(16).hex()), exchange, reply)
+        resolve = partial(endpoint.resolve, policy=self._policy)
+        resolved = await self._front.read_and_resolve(exchange, receive, resolve)
+        exchange.user, exchange.metadata = resolved.request.user, resolved.request.metadata
+        if resolved.request.request_id is not None:
+            exchange.rename(resolved.request.request_id)
+        await self.answer(resolved, resolved.answer_id(urandom(16).hex()), exchange, reply)
 
     async def answer(
         self,
-        understood: ResolvedGeneration,
+        resolved: ResolvedGeneration,
         response_id: str,
         exchange: Exchange,
         reply: Reply,
         keeper: AnswerSaver | None = None,
     ) -> None:
         """Do the work and deliver its answer, which a keeper gets before the client hears that it is complete."""
-        comment = reply.keep_alive if understood.stream else None
-        deadline = time.monotonic() + understood.route.routing.timeout_s
+        comment = reply.keep_alive if resolved.stream else None
+        deadline = time.monotonic() + resolved.route.routing.timeout_s
         with self._front.span(exchange) as span:
             stages = self._front.stages(exchange, span)
             async with self._front.watch(reply.client, deadline, comment) as watch:
-                job = await self._tokenize(understood, response_id, exchange, stages)
+                job = await self._tokenize(resolved, response_id, exchange, stages)
                 await self._run(job, exchange, reply, RequestRun(stages, watch, deadline, keeper))
 
     async def _tokenize(
-        self, understood: ResolvedGeneration, response_id: str, exchange: Exchange, stages: Stages
+        self, resolved: ResolvedGeneration, response_id: str, exchange: Exchange, stages: Stages
     ) -> GenerationJob:
         with stages.tokenizing() as headers:
-            if understood.constraint is not None:
-                await check_grammar(self._tokenizers, understood.constraint, understood.route, headers)
-            prepared = await self._tokenizers.post(PREPARE_PATH, understood.preparation, headers)
+            if resolved.constraint is not None:
+                await check_grammar(self._tokenizers, resolved.constraint, resolved.route, headers)
+            prepared = await self._tokenizers.post(PREPARE_PATH, resolved.preparation, headers)
         ids = (exchange.request_id, response_id)
         return await off_loop(
-            len(prepared), partial(GenerationJob.of, ids=ids, created=int(time.time())), understood, prepared
+            len(prepared), partial(GenerationJob.of, ids=ids, created=int(time.time())), resolved, prepared
         )
 
     async def _run(self, job: GenerationJob, exchange: Exchange, reply: Reply, course: RequestRun) -> None:
-        route, progress, grace_s = job.understood.route, course.watch.progress, self._front.bounds.worker_grace_s
+        route, progress, grace_s = job.resolved.route, course.watch.progress, self._front.bounds.worker_grace_s
         delivery = Delivery(
             exchange,
             reply,
@@ -111,11 +111,11 @@ class GenerationHandler:
 
         def message(engine: Engine) -> bytes:
             now = time.monotonic()
-            if job.understood.stream:
+            if job.resolved.stream:
                 progress.asked = now
                 progress.patience_s = route.routing.first_token_timeout_s + grace_s
             return job.message(engine, timeout_s=max(0.001, course.deadline - now))
 
-        deliver = delivery.stream if job.understood.stream else delivery.whole
-        claim = Claim(job.sequences, job.understood.priority)
+        deliver = delivery.stream if job.resolved.stream else delivery.whole
+        claim = Claim(job.sequences, job.resolved.priority)
         await self._dispatch.run(route, course.stages, claim, message, deliver)

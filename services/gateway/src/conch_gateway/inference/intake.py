@@ -1,6 +1,6 @@
 """What all inference endpoints have in common: the body in its bounds, the known models, and what accompanies the work.
 
-An endpoint's own `understand` is pure and says what a body asks for; everything around it is here.
+An endpoint's own `resolve` is pure and says what a body asks for; everything around it is here.
 """
 
 import asyncio
@@ -75,10 +75,12 @@ class RequestIntake:
             () if internal_token is None else ((INTERNAL_TOKEN.encode(), internal_token),)
         )
 
-    async def understand(self, exchange: Exchange, receive: Receive, understand: Callable[[bytes, Snapshot], U]) -> U:
+    async def read_and_resolve(
+        self, exchange: Exchange, receive: Receive, resolve: Callable[[bytes, Snapshot], U]
+    ) -> U:
         """Read a body and return what it asks for; raises a ServiceError or ClientGone."""
         raw = await self.read(exchange, receive)
-        return await self.place(exchange, len(raw), partial(understand, raw))
+        return await self.resolve(exchange, len(raw), partial(resolve, raw))
 
     async def read(self, exchange: Exchange, receive: Receive) -> bytes:
         """Return the body of a request; raises a ServiceError or ClientGone."""
@@ -87,19 +89,19 @@ class RequestIntake:
             receive, exchange.headers, limit=self.bounds.max_body_bytes, timeout_s=self.bounds.body_timeout_s
         )
 
-    async def place(self, exchange: Exchange, size: int, understand: Callable[[Snapshot], U]) -> U:
+    async def resolve(self, exchange: Exchange, size: int, resolve: Callable[[Snapshot], U]) -> U:
         """Return what a body of this size asks for, now that the models are known; raises a ServiceError."""
         snapshot = self._snapshot()
         if snapshot is None:
             raise Unavailable("The models are not known yet.", code="model_not_ready", retry_after_s=1)
-        understood = await off_loop(size, understand, snapshot)
-        exchange.model = understood.route.served_names[0]
-        if understood.unknown_fields:
-            self.metrics.unknown_fields.inc(understood.unknown_fields)
-        return understood
+        resolved = await off_loop(size, resolve, snapshot)
+        exchange.model = resolved.route.served_names[0]
+        if resolved.unknown_fields:
+            self.metrics.unknown_fields.inc(resolved.unknown_fields)
+        return resolved
 
     def span(self, exchange: Exchange) -> AbstractContextManager[Span]:
-        """Surround the work on a request that is understood, in the trace that the client began."""
+        """Surround the work on a request that is resolved, in the trace that the client began."""
         return self._tracer.span(exchange.endpoint, exchange.traceparent)
 
     def stages(self, exchange: Exchange, span: Span) -> Stages:

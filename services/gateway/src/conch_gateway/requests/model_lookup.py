@@ -12,7 +12,7 @@ DEFAULT_NAMES = (None, "", "default")
 MAX_NAME_CHARS = 128
 
 
-def resolve(snapshot: Snapshot, name: str | None, *, kinds: tuple[ModelKind, ...]) -> Route:
+def find_route(snapshot: Snapshot, name: str | None, *, kinds: tuple[ModelKind, ...]) -> Route:
     """Return the route that `name` means, or the default one of the first of these kinds that has a model.
 
     Raises ModelNotFound for an unknown name, InvalidRequest for a model of another kind.

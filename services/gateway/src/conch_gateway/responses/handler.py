@@ -16,7 +16,7 @@ from conch_gateway.inference.intake import RequestIntake, off_loop
 from conch_gateway.requests.validation import Validated
 from conch_gateway.responses import conversation
 from conch_gateway.responses.conversation import Item
-from conch_gateway.responses.endpoint import RESPONSES, understand
+from conch_gateway.responses.endpoint import RESPONSES, resolve
 from conch_gateway.responses.request import in_our_names, validate
 from conch_gateway.responses.response_saver import ResponseSaver
 from conch_gateway.responses.store import ResponseStore, owner_of
@@ -49,8 +49,8 @@ class ResponsesHandler:
             self._store, owner, response_id, items, wanted=wanted, lost=self._front.metrics.responses_lost
         )
         with in_our_names():
-            understood = await self._front.place(exchange, len(raw), partial(understand, validated, items))
-            await self._inference.answer(understood, response_id, exchange, reply, keeper)
+            resolved = await self._front.resolve(exchange, len(raw), partial(resolve, validated, items))
+            await self._inference.answer(resolved, response_id, exchange, reply, keeper)
 
     async def _earlier(self, request: ResponsesRequest, owner: str) -> list[Item]:
         """Return the conversation that the request goes on from; raises InvalidRequest or Unavailable."""
