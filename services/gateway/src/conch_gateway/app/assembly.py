@@ -16,7 +16,7 @@ from conch_gateway.encoders.tokenize_endpoints import DETOKENIZE_PATHS, TOKENIZE
 from conch_gateway.generation.handler import PATHS, GenerationHandler
 from conch_gateway.http.auth import ApiKeys
 from conch_gateway.http.cors import Cors
-from conch_gateway.inference.intake import IntakeLimits, RequestIntake
+from conch_gateway.inference.intake import RequestIntake
 from conch_gateway.placement.admission import Admission
 from conch_gateway.placement.attempts import ServiceProcesses
 from conch_gateway.placement.dispatch import Dispatcher
@@ -58,16 +58,7 @@ class Deps:
 
 def create_app(deps: Deps, settings: GatewaySettings) -> ASGIApp:
     """Return the gateway as an ASGI application."""
-    token = settings.internal_token
-    secret = None if token is None else token.get_secret_value().encode()
-    bounds = IntakeLimits(
-        max_body_bytes=settings.max_body_bytes,
-        body_timeout_s=settings.body_timeout_s,
-        keep_alive_s=settings.keep_alive_s,
-        write_stall_s=settings.write_stall_s,
-        worker_grace_s=settings.worker_grace_s,
-    )
-    front = RequestIntake(deps.snapshot, deps.metrics, bounds, deps.tracer, internal_token=secret)
+    intake = RequestIntake(deps.snapshot, deps.metrics, settings, deps.tracer)
     load = Load()
     rest = catalogue(
         deps.snapshot,
@@ -79,25 +70,25 @@ def create_app(deps: Deps, settings: GatewaySettings) -> ASGIApp:
         keyed=settings.api_keys_file is not None,
     )
     cors = Cors.of(settings.cors_origins)
-    return Edge(_posts(deps, settings, front), rest, deps.keys, cors, deps.metrics, deps.access_log, load)
+    return Edge(_posts(deps, settings, intake), rest, deps.keys, cors, deps.metrics, deps.access_log, load)
 
 
-def _posts(deps: Deps, settings: GatewaySettings, front: RequestIntake) -> Mapping[str, Serving]:
+def _posts(deps: Deps, settings: GatewaySettings, intake: RequestIntake) -> Mapping[str, Serving]:
     """Return who serves the POSTs of inference, by path."""
     tokenizers = TokenizerClient(_processes(deps, Pool.TOKENIZER, "tokenizer"), timeout_s=settings.tokenizer_timeout_s)
     policy = TemplatePolicy(settings.chat_templates, frozenset(settings.template_variables))
     llm = Dispatcher(_processes(deps, Pool.LLM, "worker"), deps.admission)
-    generation = GenerationHandler(front, tokenizers, llm, policy)
+    generation = GenerationHandler(intake, tokenizers, llm, policy)
     embed = Dispatcher(_processes(deps, Pool.EMBED, "worker"), deps.admission, path=ENCODE_PATH)
-    encoders = EncoderHandler(front, tokenizers, embed, SharedAnswers(deps.store))
-    tokens = TokenEndpoints(front, tokenizers, policy)
+    encoders = EncoderHandler(intake, tokenizers, embed, SharedAnswers(deps.store))
+    tokens = TokenEndpoints(intake, tokenizers, policy)
     posts: dict[str, Serving] = {
         **dict.fromkeys(PATHS, generation),
-        RESPONSES_PATH: ResponsesHandler(front, generation, deps.responses),
+        RESPONSES_PATH: ResponsesHandler(intake, generation, deps.responses),
         **dict.fromkeys(ENCODER_PATHS, encoders),
         **dict.fromkeys((*TOKENIZE_PATHS, *DETOKENIZE_PATHS), tokens),
     }
-    return {**posts, INVOCATIONS_PATH: Invocations(front, posts)}
+    return {**posts, INVOCATIONS_PATH: Invocations(intake, posts)}
 
 
 def _processes(deps: Deps, pool: Pool, name: str) -> ServiceProcesses:

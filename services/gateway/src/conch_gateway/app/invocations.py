@@ -82,15 +82,15 @@ def resolve(body: bytes, snapshot: Snapshot) -> ResolvedInvocation:
 class Invocations:
     """Serves the path."""
 
-    def __init__(self, front: RequestIntake, posts: Mapping[str, Serving]) -> None:
-        self._front = front
+    def __init__(self, intake: RequestIntake, posts: Mapping[str, Serving]) -> None:
+        self._intake = intake
         self._posts = posts
 
     async def serve(self, exchange: Exchange, receive: Receive, reply: Reply) -> None:
         """Answer one request; raises a ServiceError, ClientGone or ClientStalled."""
         exchange.endpoint = "invocations"
-        raw = await self._front.read(exchange, receive)
-        resolved = await self._front.resolve(exchange, len(raw), partial(resolve, raw))
+        raw = await self._intake.read(exchange, receive)
+        resolved = await self._intake.resolve(exchange, len(raw), partial(resolve, raw))
         once = [raw]
         del raw  # a stream lasts long, and needs it no more
 

@@ -103,9 +103,9 @@ class EncoderHandler:
     """Serves the endpoints of encoders."""
 
     def __init__(
-        self, front: RequestIntake, tokenizers: TokenizerClient, dispatch: Dispatcher, answers: SharedAnswers
+        self, intake: RequestIntake, tokenizers: TokenizerClient, dispatch: Dispatcher, answers: SharedAnswers
     ) -> None:
-        self._front = front
+        self._intake = intake
         self._tokenizers = tokenizers
         self._dispatch = dispatch
         self._answers = answers
@@ -114,15 +114,15 @@ class EncoderHandler:
         """Answer one request on a path of `ENCODER_PATHS`; raises a ServiceError, ClientGone or ClientStalled."""
         endpoint = ENCODER_PATHS[exchange.path]
         exchange.endpoint = endpoint.name
-        resolved = await self._front.read_and_resolve(exchange, receive, endpoint.resolve)
+        resolved = await self._intake.read_and_resolve(exchange, receive, endpoint.resolve)
         exchange.user = resolved.user
         if resolved.request_id is not None:
             exchange.rename(resolved.request_id)
         deadline = time.monotonic() + resolved.route.routing.timeout_s
-        with self._front.span(exchange) as span:
-            stages = self._front.stages(exchange, span)
-            # An answer is kept when the watch has ended: many a client hangs up as soon as it has its own.
-            async with AsyncExitStack() as answered, self._front.watch(reply.client, deadline) as watch:
+        with self._intake.span(exchange) as span:
+            stages = self._intake.stages(exchange, span)
+            # An answer is kept when the watchdog has ended: many a client hangs up as soon as it has its own.
+            async with AsyncExitStack() as answered, self._intake.watchdog(reply.client, deadline) as watchdog:
                 job = await self._tokenize(resolved, exchange, stages)
                 answer, headers = await answered.enter_async_context(self._answer(job, stages, deadline))
                 exchange.prompt_tokens = job.tokens
@@ -133,9 +133,9 @@ class EncoderHandler:
                     tokens=job.tokens,
                 )
                 body = await off_loop(len(answer), resolved.shape, head, answer)
-                watch.progress.sending = time.monotonic()
+                watchdog.activity.sending = time.monotonic()
                 await reply.whole(200, body, (JSON, *headers))
-                watch.progress.sending = 0.0
+                watchdog.activity.sending = 0.0
 
     async def _tokenize(self, resolved: ResolvedEncoding, exchange: Exchange, stages: Stages) -> EncodeJob:
         work = resolved.work

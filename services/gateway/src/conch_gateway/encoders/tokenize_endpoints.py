@@ -97,8 +97,8 @@ def _chat_input(request: TokenizeRequest, messages: Sequence[ChatMessage], route
 class TokenEndpoints:
     """Serves both."""
 
-    def __init__(self, front: RequestIntake, tokenizers: TokenizerClient, policy: TemplatePolicy) -> None:
-        self._front = front
+    def __init__(self, intake: RequestIntake, tokenizers: TokenizerClient, policy: TemplatePolicy) -> None:
+        self._intake = intake
         self._read_texts = partial(read_texts, policy=policy)
         self._tokenizers = tokenizers
 
@@ -106,16 +106,16 @@ class TokenEndpoints:
         """Answer one request; raises a ServiceError, ClientGone or ClientStalled."""
         wants_ids = exchange.path in TOKENIZE_PATHS
         exchange.endpoint = "tokenize" if wants_ids else "detokenize"
-        resolved = await self._front.read_and_resolve(exchange, receive, self._read_texts if wants_ids else read_ids)
+        resolved = await self._intake.read_and_resolve(exchange, receive, self._read_texts if wants_ids else read_ids)
         route, path = resolved.route, TOKENIZE_PATH if wants_ids else DETOKENIZE_PATH
         deadline = time.monotonic() + route.routing.timeout_s
-        with self._front.span(exchange) as span:
-            stages = self._front.stages(exchange, span)
-            async with self._front.watch(reply.client, deadline) as watch:
+        with self._intake.span(exchange) as span:
+            stages = self._intake.stages(exchange, span)
+            async with self._intake.watchdog(reply.client, deadline) as watchdog:
                 with stages.tokenizing() as headers:
                     answer = await self._tokenizers.post(path, resolved.message, headers)
                 body = await off_loop(len(answer), _tokens, answer, route) if wants_ids else answer
-                watch.progress.sending = time.monotonic()
+                watchdog.activity.sending = time.monotonic()
                 await reply.whole(200, body)
 
 

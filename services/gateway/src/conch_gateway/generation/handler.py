@@ -1,12 +1,11 @@
-"""The flow of one generating request, as a list of steps; each step lives in a module of its own.
+"""The flow of one generating request, as a list of steps; each step lives in another module.
 
 read → resolve → tokenize → admit and place → deliver. Until the first byte goes out every failure is a status;
-afterwards it is an error frame (`reply.py` decides).
+afterwards it is an error frame (`Reply.fail` decides).
 """
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from os import urandom
 from typing import Any
@@ -20,7 +19,7 @@ from conch_gateway.generation.grammar_check import check_grammar
 from conch_gateway.http.exchange import Exchange
 from conch_gateway.inference.intake import RequestIntake, off_loop
 from conch_gateway.inference.stages import Stages
-from conch_gateway.inference.watchdog import RequestWatchdog
+from conch_gateway.inference.watchdog import RequestActivity
 from conch_gateway.placement.admission import Claim
 from conch_gateway.placement.dispatch import Dispatcher
 from conch_gateway.placement.tokenizer_client import TokenizerClient
@@ -31,29 +30,17 @@ PATHS: Mapping[str, GenerationEndpoint[Any]] = {"/v1/chat/completions": CHAT, "/
 """What this module serves, by POST."""
 
 
-@dataclass(frozen=True, slots=True)
-class RequestRun:
-    """What accompanies one request from the moment in which it is resolved."""
-
-    stages: Stages
-    watch: RequestWatchdog
-    deadline: float
-    """When the answer must be complete, on the monotonic clock."""
-    keeper: AnswerSaver | None = None
-    """Who gets the answer before the client hears that it is complete."""
-
-
 class GenerationHandler:
     """Serves the generating endpoints."""
 
     def __init__(
         self,
-        front: RequestIntake,
+        intake: RequestIntake,
         tokenizers: TokenizerClient,
         dispatch: Dispatcher,
         policy: TemplatePolicy = DEFAULT_POLICY,
     ) -> None:
-        self._front = front
+        self._intake = intake
         self._tokenizers = tokenizers
         self._dispatch = dispatch
         self._policy = policy
@@ -63,7 +50,7 @@ class GenerationHandler:
         endpoint = PATHS[exchange.path]
         exchange.endpoint = endpoint.name
         resolve = partial(endpoint.resolve, policy=self._policy)
-        resolved = await self._front.read_and_resolve(exchange, receive, resolve)
+        resolved = await self._intake.read_and_resolve(exchange, receive, resolve)
         exchange.user, exchange.metadata = resolved.request.user, resolved.request.metadata
         if resolved.request.request_id is not None:
             exchange.rename(resolved.request.request_id)
@@ -75,16 +62,25 @@ class GenerationHandler:
         response_id: str,
         exchange: Exchange,
         reply: Reply,
-        keeper: AnswerSaver | None = None,
+        saver: AnswerSaver | None = None,
     ) -> None:
-        """Do the work and deliver its answer, which a keeper gets before the client hears that it is complete."""
+        """Do the work and deliver its answer, which `saver` gets before the client hears that it is complete."""
         comment = reply.keep_alive if resolved.stream else None
-        deadline = time.monotonic() + resolved.route.routing.timeout_s
-        with self._front.span(exchange) as span:
-            stages = self._front.stages(exchange, span)
-            async with self._front.watch(reply.client, deadline, comment) as watch:
+        routing = resolved.route.routing
+        deadline = time.monotonic() + routing.timeout_s
+        with self._intake.span(exchange) as span:
+            stages = self._intake.stages(exchange, span)
+            async with self._intake.watchdog(reply.client, deadline, comment) as watchdog:
                 job = await self._tokenize(resolved, response_id, exchange, stages)
-                await self._run(job, exchange, reply, RequestRun(stages, watch, deadline, keeper))
+                delivery = Delivery(
+                    exchange,
+                    reply,
+                    watchdog.activity,
+                    self._intake.metrics.of(exchange.model),
+                    inter_token_patience_s=routing.inter_token_timeout_s + self._intake.settings.worker_grace_s,
+                    saver=saver,
+                )
+                await self._run(job, stages, delivery, watchdog.activity, deadline)
 
     async def _tokenize(
         self, resolved: ResolvedGeneration, response_id: str, exchange: Exchange, stages: Stages
@@ -98,24 +94,19 @@ class GenerationHandler:
             len(prepared), partial(GenerationJob.of, ids=ids, created=int(time.time())), resolved, prepared
         )
 
-    async def _run(self, job: GenerationJob, exchange: Exchange, reply: Reply, course: RequestRun) -> None:
-        route, progress, grace_s = job.resolved.route, course.watch.progress, self._front.bounds.worker_grace_s
-        delivery = Delivery(
-            exchange,
-            reply,
-            progress,
-            self._front.metrics.of(exchange.model),
-            inter_token_patience_s=route.routing.inter_token_timeout_s + grace_s,
-            keeper=course.keeper,
-        )
+    async def _run(
+        self, job: GenerationJob, stages: Stages, delivery: Delivery, activity: RequestActivity, deadline: float
+    ) -> None:
+        """Have a worker do the job and deliver its answer, which must be complete by `deadline`."""
+        routing, stream = job.resolved.route.routing, job.resolved.stream
 
         def message(engine: Engine) -> bytes:
             now = time.monotonic()
-            if job.resolved.stream:
-                progress.asked = now
-                progress.patience_s = route.routing.first_token_timeout_s + grace_s
-            return job.message(engine, timeout_s=max(0.001, course.deadline - now))
+            if stream:
+                activity.asked = now
+                activity.patience_s = routing.first_token_timeout_s + self._intake.settings.worker_grace_s
+            return job.message(engine, timeout_s=max(0.001, deadline - now))
 
-        deliver = delivery.stream if job.resolved.stream else delivery.whole
+        deliver = delivery.stream if stream else delivery.whole
         claim = Claim(job.sequences, job.resolved.priority)
-        await self._dispatch.run(route, course.stages, claim, message, deliver)
+        await self._dispatch.run(job.resolved.route, stages, claim, message, deliver)

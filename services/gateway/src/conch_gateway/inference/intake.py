@@ -6,7 +6,6 @@ An endpoint's own `resolve` is pure and says what a body asks for; everything ar
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from functools import partial
 from typing import Protocol, TypeVar
 
@@ -17,6 +16,7 @@ from conch_gateway.http.client_connection import ClientConnection
 from conch_gateway.http.exchange import Exchange
 from conch_gateway.inference.stages import Stages
 from conch_gateway.inference.watchdog import RequestWatchdog, WatchdogLimits
+from conch_gateway.settings import GatewaySettings
 from conch_gateway.telemetry.metrics import GatewayMetrics
 from conch_gateway.upstream.port import Header
 from conch_kit.errors import Unavailable
@@ -44,17 +44,6 @@ U = TypeVar("U", bound=ResolvedRequest)
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class IntakeLimits:
-    """Sizes and times that hold for every model."""
-
-    max_body_bytes: int
-    body_timeout_s: float
-    keep_alive_s: float
-    write_stall_s: float
-    worker_grace_s: float
-
-
 class RequestIntake:
     """Reads requests within the gateway's bounds, and surrounds the work on them."""
 
@@ -62,17 +51,16 @@ class RequestIntake:
         self,
         snapshot: Callable[[], Snapshot | None],
         metrics: GatewayMetrics,
-        bounds: IntakeLimits,
+        settings: GatewaySettings,
         tracer: Tracer,
-        *,
-        internal_token: bytes | None = None,
     ) -> None:
         self.metrics = metrics
-        self.bounds = bounds
+        self.settings = settings
         self._snapshot = snapshot
         self._tracer = tracer
+        token = settings.internal_token
         self._token_header: tuple[Header, ...] = (
-            () if internal_token is None else ((INTERNAL_TOKEN.encode(), internal_token),)
+            () if token is None else ((INTERNAL_TOKEN.encode(), token.get_secret_value().encode()),)
         )
 
     async def read_and_resolve(
@@ -86,7 +74,7 @@ class RequestIntake:
         """Return the body of a request; raises a ServiceError or ClientGone."""
         body.check_media_type(exchange.headers)
         return await body.read(
-            receive, exchange.headers, limit=self.bounds.max_body_bytes, timeout_s=self.bounds.body_timeout_s
+            receive, exchange.headers, limit=self.settings.max_body_bytes, timeout_s=self.settings.body_timeout_s
         )
 
     async def resolve(self, exchange: Exchange, size: int, resolve: Callable[[Snapshot], U]) -> U:
@@ -110,15 +98,15 @@ class RequestIntake:
         headers = (REQUEST_ID.encode(), exchange.request_id.encode()), *self._token_header
         return Stages(self._tracer, span, self.metrics.of(exchange.model), headers)
 
-    def watch(
+    def watchdog(
         self, client: ClientConnection, deadline: float, comment: Callable[[], Awaitable[None]] | None = None
     ) -> RequestWatchdog:
-        """Watch the request while it is worked on, until `deadline` on the monotonic clock.
+        """Return the watchdog of a request while it is worked on, until `deadline` on the monotonic clock.
 
         The gateway's own limit comes a little later: the worker keeps the deadline, and tells the usage at its end.
         """
-        bounds = self.bounds
-        limits = WatchdogLimits(deadline + bounds.worker_grace_s, bounds.keep_alive_s, bounds.write_stall_s)
+        settings = self.settings
+        limits = WatchdogLimits(deadline + settings.worker_grace_s, settings.keep_alive_s, settings.write_stall_s)
         return RequestWatchdog(client, comment, limits)
 
 

@@ -1,6 +1,6 @@
 """The flow of one `POST /v1/responses`: what the API has of its own, around the flow of every generating request.
 
-read → validate → restore the conversation → … → keep → tell that the answer is complete.
+read → validate → restore the conversation → … → save → tell that the answer is complete.
 """
 
 from functools import partial
@@ -29,8 +29,8 @@ PATH = "/v1/responses"
 class ResponsesHandler:
     """Serves `POST /v1/responses`."""
 
-    def __init__(self, front: RequestIntake, inference: GenerationHandler, store: ResponseStore) -> None:
-        self._front = front
+    def __init__(self, intake: RequestIntake, inference: GenerationHandler, store: ResponseStore) -> None:
+        self._intake = intake
         self._inference = inference
         self._store = store
 
@@ -38,19 +38,19 @@ class ResponsesHandler:
         """Answer one request; raises a ServiceError, ClientGone or ClientStalled."""
         exchange.endpoint = RESPONSES.name
         reply.error_frame = lambda error: error_event(error, b"")
-        raw = await self._front.read(exchange, receive)
+        raw = await self._intake.read(exchange, receive)
         validated = await off_loop(len(raw), _validated, raw)
         exchange.user, exchange.metadata = validated.request.user, validated.request.metadata
         owner = owner_of(exchange.key, exchange.headers)
         items = [*await self._earlier(validated.request, owner), *_given(validated.request)]
         wanted = validated.request.store is not False
         response_id = RESPONSES.id_prefix + urandom(16).hex()
-        keeper = ResponseSaver(
-            self._store, owner, response_id, items, wanted=wanted, lost=self._front.metrics.responses_lost
+        saver = ResponseSaver(
+            self._store, owner, response_id, items, wanted=wanted, lost=self._intake.metrics.responses_lost
         )
         with in_our_names():
-            resolved = await self._front.resolve(exchange, len(raw), partial(resolve, validated, items))
-            await self._inference.answer(resolved, response_id, exchange, reply, keeper)
+            resolved = await self._intake.resolve(exchange, len(raw), partial(resolve, validated, items))
+            await self._inference.answer(resolved, response_id, exchange, reply, saver)
 
     async def _earlier(self, request: ResponsesRequest, owner: str) -> list[Item]:
         """Return the conversation that the request goes on from; raises InvalidRequest or Unavailable."""

@@ -1,4 +1,4 @@
-"""Keeps one answer, together with the conversation that led to it, before its client hears that it is complete."""
+"""Saves one answer, together with the conversation that led to it, before its client hears that it is complete."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,31 +13,31 @@ from conch_gateway.responses.store import MAX_RECORD_BYTES, ResponseStore
 
 @dataclass(frozen=True, slots=True)
 class ResponseSaver:
-    """What is to be kept with an answer, and where."""
+    """What is to be saved with an answer, and where."""
 
     store: ResponseStore
     owner: str
     response_id: str
     items: Sequence[Item]
     wanted: bool
-    """Whether the client wants the answer to be kept."""
+    """Whether the client wants the answer to be saved."""
     lost: Counter
-    """Counts answers that should have been kept and are not."""
+    """Counts answers that should have been saved and are not."""
 
-    async def keep(self, answer: bytes) -> bytes:
-        """Keep the answer if it is wanted, and return it with what became of that in `store`."""
+    async def save(self, answer: bytes) -> bytes:
+        """Save the answer if that is wanted, and return it with what became of that in its field `store`."""
         if not self.wanted:
-            return _said(answer, kept=False)
-        said = _said(answer, kept=True)
-        record = await off_loop(len(said), self._record, said)
+            return _with_store(answer, saved=False)
+        complete = _with_store(answer, saved=True)
+        record = await off_loop(len(complete), self._record, complete)
         if len(record) <= MAX_RECORD_BYTES and await self.store.put(self.owner, self.response_id, record):
-            return said
+            return complete
         self.lost.inc()
-        return _said(answer, kept=False)
+        return _with_store(answer, saved=False)
 
     def _record(self, answer: bytes) -> bytes:
         return orjson.dumps({"response": orjson.Fragment(answer), "input": self.items})
 
 
-def _said(answer: bytes, *, kept: bool) -> bytes:
-    return answer.removesuffix(b"}") + b',"store":' + (b"true}" if kept else b"false}")
+def _with_store(answer: bytes, *, saved: bool) -> bytes:
+    return answer.removesuffix(b"}") + b',"store":' + (b"true}" if saved else b"false}")
