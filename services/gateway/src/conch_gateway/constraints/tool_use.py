@@ -16,7 +16,7 @@ from conch_gateway.constraints.optional_tool_calls import FREE_FORMS, UNQUOTED_F
 from conch_gateway.constraints.structural_tags import Format
 from conch_gateway.constraints.tagged_tool_calls import is_any_text
 from conch_gateway.constraints.tool_call_grammar import ENFORCED_FORMS, NO_PARAMETERS, calls_of
-from conch_gateway.errors.bad_request import invalid, unusable
+from conch_gateway.errors.bad_request import invalid, unsupported_by_model
 
 
 def check(request: ChatCompletionRequest) -> None:
@@ -49,9 +49,9 @@ def check_route(request: ChatCompletionRequest, route: Route) -> None:
     if demanded(request):
         if lack(Feature.GRAMMAR, "tool_choice", route.dialect) is not None:
             backend = f"this model's backend ({route.dialect})"
-            raise unusable("tool_choice", f"{backend} cannot be made to write a call; use 'auto'")
+            raise unsupported_by_model("tool_choice", f"{backend} cannot be made to write a call; use 'auto'")
     elif route.chat.tool_calls is ToolCallParser.NONE:
-        raise unusable(
+        raise unsupported_by_model(
             "tools", "it is not known how this model writes calls; use 'tool_choice': 'required', or set toolCallParser"
         )
     elif _is_held(request):
@@ -61,7 +61,7 @@ def check_route(request: ChatCompletionRequest, route: Route) -> None:
 def check_place(route: Route) -> None:
     """Raise InvalidRequest where the model would not see any tools."""
     if not route.chat.takes_tools:
-        raise unusable("tools", "this model's chat template has no place for tools")
+        raise unsupported_by_model("tools", "this model's chat template has no place for tools")
 
 
 def _check_strict(route: Route) -> None:
@@ -72,7 +72,9 @@ def _check_strict(route: Route) -> None:
         why = f"arguments in this model's form of calls ({route.chat.tool_calls}) cannot be kept to a schema"
     else:
         return
-    raise unusable("tools", f"{why}; leave out 'strict', or use 'tool_choice': 'required' if the backend allows it")
+    raise unsupported_by_model(
+        "tools", f"{why}; leave out 'strict', or use 'tool_choice': 'required' if the backend allows it"
+    )
 
 
 def offered(request: ChatCompletionRequest) -> Sequence[Tool]:

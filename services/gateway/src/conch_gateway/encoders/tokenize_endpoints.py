@@ -14,7 +14,7 @@ from conch_contracts.openai.tokenizing import DetokenizeRequest, TokenizeRequest
 from conch_contracts.records import ModelKind, Route
 from conch_gateway.answers.reply import Reply
 from conch_gateway.constraints import tool_use
-from conch_gateway.errors.bad_request import missing, wrong
+from conch_gateway.errors.bad_request import conflicting, missing
 from conch_gateway.generation.endpoints import encode
 from conch_gateway.http.body import parse
 from conch_gateway.http.exchange import Exchange
@@ -55,10 +55,10 @@ def read_texts(body: bytes, snapshot: Snapshot, policy: TemplatePolicy) -> Resol
             "Expected either 'prompt' or 'messages', not both.", param="messages", code="invalid_value"
         )
     if request.continue_final_message and request.add_generation_prompt is not False:
-        raise wrong("continue_final_message", "needs 'add_generation_prompt': false")
+        raise conflicting("continue_final_message", "needs 'add_generation_prompt': false")
     for name in ("tools", "chat_template", "chat_template_kwargs"):
         if request.prompt is not None and getattr(request, name):
-            raise wrong(name, "needs 'messages'")
+            raise conflicting(name, "needs 'messages'")
     policy.check(request)
     route = find_route(snapshot, request.model, kinds=_KINDS)
     if request.tools:
