@@ -1,4 +1,4 @@
-"""What the gateway process can be told; each field is the variable `CONCH_<FIELD>`."""
+"""The settings of the gateway process; each field is the variable `CONCH_<FIELD>`."""
 
 from pathlib import Path
 

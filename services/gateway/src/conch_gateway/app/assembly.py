@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 
 from conch_contracts.names import ENCODE_PATH
 from conch_contracts.records import Heartbeat, Pool
-from conch_gateway.app.edge import Edge, Serving
+from conch_gateway.app.edge import Edge, PostHandler
 from conch_gateway.app.invocations import PATH as INVOCATIONS_PATH
 from conch_gateway.app.invocations import Invocations
-from conch_gateway.app.models_and_health import catalogue
+from conch_gateway.app.models_and_health import models_and_health_app
 from conch_gateway.encoders.answer_cache import NoStore, SharedAnswers, Store
 from conch_gateway.encoders.endpoints import ENCODER_PATHS
 from conch_gateway.encoders.handler import EncoderHandler
@@ -60,7 +60,7 @@ def create_app(deps: Deps, settings: GatewaySettings) -> ASGIApp:
     """Return the gateway as an ASGI application."""
     intake = RequestIntake(deps.snapshot, deps.metrics, settings, deps.tracer)
     load = Load()
-    rest = catalogue(
+    models_and_health = models_and_health_app(
         deps.snapshot,
         deps.not_ready,
         deps.responses,
@@ -70,10 +70,10 @@ def create_app(deps: Deps, settings: GatewaySettings) -> ASGIApp:
         keyed=settings.api_keys_file is not None,
     )
     cors = Cors.of(settings.cors_origins)
-    return Edge(_posts(deps, settings, intake), rest, deps.keys, cors, deps.metrics, deps.access_log, load)
+    return Edge(_posts(deps, settings, intake), models_and_health, deps.keys, cors, deps.metrics, deps.access_log, load)
 
 
-def _posts(deps: Deps, settings: GatewaySettings, intake: RequestIntake) -> Mapping[str, Serving]:
+def _posts(deps: Deps, settings: GatewaySettings, intake: RequestIntake) -> Mapping[str, PostHandler]:
     """Return who serves the POSTs of inference, by path."""
     tokenizers = TokenizerClient(_processes(deps, Pool.TOKENIZER, "tokenizer"), timeout_s=settings.tokenizer_timeout_s)
     policy = TemplatePolicy(settings.chat_templates, frozenset(settings.template_variables))
@@ -82,7 +82,7 @@ def _posts(deps: Deps, settings: GatewaySettings, intake: RequestIntake) -> Mapp
     embed = Dispatcher(_processes(deps, Pool.EMBED, "worker"), deps.admission, path=ENCODE_PATH)
     encoders = EncoderHandler(intake, tokenizers, embed, SharedAnswers(deps.store))
     tokens = TokenEndpoints(intake, tokenizers, policy)
-    posts: dict[str, Serving] = {
+    posts: dict[str, PostHandler] = {
         **dict.fromkeys(PATHS, generation),
         RESPONSES_PATH: ResponsesHandler(intake, generation, deps.responses),
         **dict.fromkeys(ENCODER_PATHS, encoders),

@@ -17,7 +17,7 @@ from conch_contracts.openai.encoders.rerank import RerankAnswer, RerankRequest
 from conch_contracts.openai.encoders.scores import SIDES, ClassificationList, ClassifyRequest, ScoreList, ScoreRequest
 from conch_contracts.records import ModelKind, Route
 from conch_gateway.answers.reply import Reply
-from conch_gateway.app.edge import Serving
+from conch_gateway.app.edge import PostHandler
 from conch_gateway.http.body import parse
 from conch_gateway.http.exchange import Exchange
 from conch_gateway.inference.intake import RequestIntake
@@ -82,7 +82,7 @@ def resolve(body: bytes, snapshot: Snapshot) -> ResolvedInvocation:
 class Invocations:
     """Serves the path."""
 
-    def __init__(self, intake: RequestIntake, posts: Mapping[str, Serving]) -> None:
+    def __init__(self, intake: RequestIntake, posts: Mapping[str, PostHandler]) -> None:
         self._intake = intake
         self._posts = posts
 

@@ -1,6 +1,6 @@
-"""The flow of one request to an encoder, as a list of steps; each step lives in a module of its own.
+"""The flow of one request to an encoder, as a list of steps; each step lives in another module.
 
-read → resolve → tokenize → look into the cache → admit and place → shape.
+read → resolve → tokenize → look into the cache → admit and place → make the body.
 """
 
 import hashlib
@@ -132,7 +132,7 @@ class EncoderHandler:
                     model=resolved.name,
                     tokens=job.tokens,
                 )
-                body = await off_loop(len(answer), resolved.shape, head, answer)
+                body = await off_loop(len(answer), resolved.make_body, head, answer)
                 watchdog.activity.sending = time.monotonic()
                 await reply.whole(200, body, (JSON, *headers))
                 watchdog.activity.sending = 0.0

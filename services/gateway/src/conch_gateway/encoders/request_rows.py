@@ -29,7 +29,7 @@ class Head:
     """Of all rows together."""
 
 
-Shape = Callable[[Head, bytes], bytes]
+BodyMaker = Callable[[Head, bytes], bytes]
 """From a worker's answer to the client's body."""
 
 

@@ -18,7 +18,7 @@ class ClientConnection(CallerConnection, Protocol):
     def linger(self) -> None:
         """Let the answer to this request end the connection gently, since the body is not read to its end."""
 
-    def open_ended(self, send: Send) -> Send:
+    def close_delimited(self, send: Send) -> Send:
         """Return a `send` for a client of HTTP/1.0, which knows no chunks (RFC 9112, section 6.1).
 
         Where an answer has no length, the end of the connection is its end.

@@ -1,4 +1,4 @@
-"""What runs beside a request: it notices that the client has gone, and that somebody has stopped moving.
+"""What runs beside a request: it notices that the client has gone, that nothing moves any more, or that time is up.
 
 The connection tells when the client hangs up; one timer per request looks at the clock now and then. So a request
 costs no task and an event no timer; it only notes the time. `decide` is the pure part.

@@ -1,6 +1,6 @@
 """From the name in `model` to a route; pure.
 
-A name that does not exist and a name of another kind of model are told apart only where the caller may know both.
+A name that is not served is a 404; the name of a model of another kind is a 400 that says which kinds would do.
 """
 
 from conch_contracts.names import ServedName

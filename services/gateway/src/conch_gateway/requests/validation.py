@@ -1,6 +1,6 @@
 """From a JSON object to a typed request, or one error that names the parameter; pure.
 
-The types are `conch_contracts.openai`; what they do not have is refused or unknown: `unsupported.py` knows.
+Of the parameters that the types in `conch_contracts.openai` lack, `unsupported_parameters.py` says which are refused.
 """
 
 import re

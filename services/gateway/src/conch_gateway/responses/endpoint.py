@@ -1,4 +1,4 @@
-"""From a request with its conversation to what chat's path needs, and what the answer says of the request; pure."""
+"""From a request with its conversation to a resolved chat request, and what the answer repeats of the request; pure."""
 
 from dataclasses import replace
 

@@ -29,9 +29,9 @@ PATH = "/v1/responses"
 class ResponsesHandler:
     """Serves `POST /v1/responses`."""
 
-    def __init__(self, intake: RequestIntake, inference: GenerationHandler, store: ResponseStore) -> None:
+    def __init__(self, intake: RequestIntake, generation: GenerationHandler, store: ResponseStore) -> None:
         self._intake = intake
-        self._inference = inference
+        self._generation = generation
         self._store = store
 
     async def serve(self, exchange: Exchange, receive: Receive, reply: Reply) -> None:
@@ -50,7 +50,7 @@ class ResponsesHandler:
         )
         with in_our_names():
             resolved = await self._intake.resolve(exchange, len(raw), partial(resolve, validated, items))
-            await self._inference.answer(resolved, response_id, exchange, reply, saver)
+            await self._generation.answer(resolved, response_id, exchange, reply, saver)
 
     async def _earlier(self, request: ResponsesRequest, owner: str) -> list[Item]:
         """Return the conversation that the request goes on from; raises InvalidRequest or Unavailable."""

@@ -1,6 +1,6 @@
 """From a JSON object to a typed request of the Responses API, and from that to a chat request; pure.
 
-A response is a chat completion in another dress: sampling, tools and formats are checked and obeyed where chat's are.
+A response is a chat completion in another form: sampling, tools and formats are checked and obeyed where chat's are.
 What this API names differently is named so in errors too.
 """
 
