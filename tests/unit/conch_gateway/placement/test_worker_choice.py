@@ -15,11 +15,11 @@ def test_the_least_load_is_chosen_and_ties_take_turns(loads, start, index):
 
 
 def test_a_lease_is_returned_on_every_exit():
-    flight = WorkerBalancer()
-    with suppress(ZeroDivisionError), flight.lease("a"):
-        assert flight.counts["a"] == 1
+    balancer = WorkerBalancer()
+    with suppress(ZeroDivisionError), balancer.lease("a"):
+        assert balancer.counts["a"] == 1
         raise ZeroDivisionError
-    assert not flight.counts
+    assert not balancer.counts
 
 
 def test_draining_and_tried_processes_are_passed_over():
@@ -31,13 +31,13 @@ def test_draining_and_tried_processes_are_passed_over():
 
 def test_a_process_that_took_no_connection_is_passed_over_for_a_while():
     now = [100.0]
-    flight = WorkerBalancer(clock=lambda: now[0])
+    balancer = WorkerBalancer(clock=lambda: now[0])
     dead, other = (WorkerUrl(f"http://{name}:1") for name in "ab")
     pool = [Heartbeat(url=dead, sequence=1), Heartbeat(url=other, sequence=1, in_flight=9)]
-    assert flight.pick(pool) == dead
-    flight.pass_over(dead)
-    assert {flight.pick(pool) for _ in range(4)} == {other}
-    assert flight.pick(pool, without=frozenset({other})) == dead
-    assert flight.pick(pool[:1]) == dead
+    assert balancer.pick(pool) == dead
+    balancer.pass_over(dead)
+    assert {balancer.pick(pool) for _ in range(4)} == {other}
+    assert balancer.pick(pool, without=frozenset({other})) == dead
+    assert balancer.pick(pool[:1]) == dead
     now[0] += PASSED_OVER_S
-    assert flight.pick(pool) == dead
+    assert balancer.pick(pool) == dead

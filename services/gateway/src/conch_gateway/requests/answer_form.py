@@ -38,8 +38,8 @@ def constraint(request: SamplingFields, route: Route, asked: Constraint | None) 
         calls = tool_use.form(request, route)
         return None if calls is None else Constraint("tools", structural_tags.structural(calls))
     if asked is None:
-        free = tool_use.free_form(request, route)
-        return None if free is None else Constraint("tools", structural_tags.structural(free), may_think=True)
+        optional = tool_use.optional_calls_form(request, route)
+        return None if optional is None else Constraint("tools", structural_tags.structural(optional), may_think=True)
     if (calls := tool_use.form(request, route)) is None:
         return asked
     text = _format(asked.grammar, asked.param)
