@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 
-from conch_gateway.app.models_and_health import catalogue
+from conch_gateway.app.models_and_health import models_and_health_app
 from conch_gateway.openapi.document import STATUSES, document
 from conch_gateway.responses.store import Record
 from conch_gateway.telemetry.load import Load
@@ -35,7 +35,9 @@ class _NoStore:
 
 def api_page() -> str:
     """Return the page as Markdown."""
-    app = catalogue(lambda: None, lambda: None, _NoStore(), Load(), owned_by="conch", openapi=True, keyed=True)
+    app = models_and_health_app(
+        lambda: None, lambda: None, _NoStore(), Load(), owned_by="conch", openapi=True, keyed=True
+    )
     described = document(app, keyed=True)
     schemas = _part(_part(described["components"])["schemas"])
     sections = [_INTRODUCTION, *_endpoints(_part(described["paths"])), _errors(), "## Types\n"]

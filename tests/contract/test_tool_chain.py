@@ -40,9 +40,9 @@ def tokenizer() -> LimitedTokenizer:
 def told(tokenizer: LimitedTokenizer, item: Item, **fields: Any) -> GenerateRequest:
     """Return what the worker is told when a client asks for this item."""
     body = {"messages": item.messages, "tools": item.tools, "temperature": 0, **fields}
-    understood = CHAT.understand(json.dumps(body).encode(), snapshot(MODEL))
-    answer = prepare_prompts(tokenizer, PrepareRequest.model_validate_json(understood.preparation))
-    job = GenerationJob.of(understood, answer.model_dump_json().encode(), ids=("r", "chatcmpl-1"), created=1)
+    resolved = CHAT.resolve(json.dumps(body).encode(), snapshot(MODEL))
+    answer = prepare_prompts(tokenizer, PrepareRequest.model_validate_json(resolved.preparation))
+    job = GenerationJob.of(resolved, answer.model_dump_json().encode(), ids=("r", "chatcmpl-1"), created=1)
     return GenerateRequest.model_validate_json(job.message(Engine(grpc=ENGINE), timeout_s=5))
 
 

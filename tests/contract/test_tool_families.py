@@ -50,9 +50,9 @@ def told(tokenizer: LimitedTokenizer, transcript: Transcript) -> GenerateRequest
         takes_tools=True,
     )
     model = route(max_model_len=1024, vocab_size=2048, eos_token_ids=(END,), chat=profile, chat_template=TEMPLATE)
-    understood = CHAT.understand(json.dumps(body).encode(), snapshot(model))
-    answer = prepare_prompts(tokenizer, PrepareRequest.model_validate_json(understood.preparation))
-    job = GenerationJob.of(understood, answer.model_dump_json().encode(), ids=("r", "chatcmpl-1"), created=1)
+    resolved = CHAT.resolve(json.dumps(body).encode(), snapshot(model))
+    answer = prepare_prompts(tokenizer, PrepareRequest.model_validate_json(resolved.preparation))
+    job = GenerationJob.of(resolved, answer.model_dump_json().encode(), ids=("r", "chatcmpl-1"), created=1)
     return GenerateRequest.model_validate_json(job.message(Engine(grpc=ENGINE), timeout_s=5))
 
 

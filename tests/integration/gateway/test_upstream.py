@@ -1,4 +1,4 @@
-"""The HTTP clients of the gateway against a real server that misbehaves."""
+"""The HTTP client of the gateway against a real server that misbehaves."""
 
 import asyncio
 import socket
@@ -6,18 +6,11 @@ import socket
 import pytest
 
 from conch_contracts.names import WorkerUrl
-from conch_gateway.upstream.aiohttp_client import AiohttpUpstream
 from conch_gateway.upstream.pool import ConnectionPool
 from conch_gateway.upstream.port import AnswerLost, ConnectFailed, ConnectTimedOut, Post, read_all
 from testkit.servers.scripted_http import ScriptedHttp
 
 HANGS_S = 30
-
-
-@pytest.fixture(params=[ConnectionPool, AiohttpUpstream])
-async def upstream(request):
-    async with request.param() as client:
-        yield client
 
 
 @pytest.fixture
@@ -35,19 +28,19 @@ async def ask(client, server, body=b"{}"):
         return answer.status, await read_all(answer, limit=10**7)
 
 
-async def test_requests_share_a_connection_and_arrive_whole(upstream):
+async def test_requests_share_a_connection_and_arrive_whole(pool):
     async def echo(call):
         await call.answer(call.body, headers={"x-a": "b"})
 
     async with ScriptedHttp(echo) as server:
         for body in (b"{}", b"x" * 500_000):
-            assert await ask(upstream, server, body) == (200, body)
+            assert await ask(pool, server, body) == (200, body)
         assert server.connections == 1
         assert server.calls[0].headers["x-request-id"] == "r1"
         assert server.calls[0].headers["content-type"] == "application/json"
 
 
-async def test_pieces_arrive_as_they_are_sent(upstream):
+async def test_pieces_arrive_as_they_are_sent(pool):
     go = asyncio.Event()
 
     async def stream(call):
@@ -57,7 +50,7 @@ async def test_pieces_arrive_as_they_are_sent(upstream):
         await call.chunk(b"two")
         await call.chunk(b"")
 
-    async with ScriptedHttp(stream) as server, upstream.post(post(server)) as answer:
+    async with ScriptedHttp(stream) as server, pool.post(post(server)) as answer:
         assert await answer.read() == b"one"
         go.set()
         assert await answer.read() == b"two"
@@ -107,40 +100,39 @@ async def test_a_connection_that_breaks_while_pieces_are_pushed_is_lost(pool):
             await answer.push(lambda piece: True)
 
 
-async def test_nobody_listening_is_a_failed_connect(upstream):
+async def test_nobody_listening_is_a_failed_connect(pool):
     async with ScriptedHttp(lambda call: call.answer(b"")) as server:
         pass
     with pytest.raises(ConnectFailed):
-        await ask(upstream, server)
+        await ask(pool, server)
 
 
-@pytest.mark.parametrize("kind", [ConnectionPool, AiohttpUpstream])
-async def test_a_listener_whose_queue_is_full_is_a_connect_that_took_too_long(kind):
+async def test_a_listener_whose_queue_is_full_is_a_connect_that_took_too_long():
     with (
         socket.create_server(("127.0.0.1", 0), backlog=0) as listener,
         socket.create_connection(listener.getsockname()),
     ):
         host, port = listener.getsockname()
         message = Post(WorkerUrl(f"http://{host}:{port}"), "/x", (), b"{}")
-        async with kind(connect_timeout_s=0.2) as client:
+        async with ConnectionPool(connect_timeout_s=0.2) as client:
             with pytest.raises(ConnectTimedOut):
                 async with client.post(message):
                     pass
 
 
-async def test_a_broken_stream_is_lost(upstream):
+async def test_a_broken_stream_is_lost(pool):
     async def cut(call):
         await call.begin()
         await call.chunk(b"one")
         call.close()
 
-    async with ScriptedHttp(cut) as server, upstream.post(post(server)) as answer:
+    async with ScriptedHttp(cut) as server, pool.post(post(server)) as answer:
         with pytest.raises(AnswerLost) as caught:
             await read_all(answer, limit=100)
         assert caught.value.started
 
 
-async def test_leaving_early_closes_the_connection_at_once(upstream):
+async def test_leaving_early_closes_the_connection_at_once(pool):
     noticed = asyncio.Event()
 
     async def wait(call):
@@ -150,7 +142,7 @@ async def test_leaving_early_closes_the_connection_at_once(upstream):
         noticed.set()
 
     async with ScriptedHttp(wait) as server:
-        async with upstream.post(post(server)) as answer:
+        async with pool.post(post(server)) as answer:
             assert await answer.read() == b"one"
         await asyncio.wait_for(noticed.wait(), HANGS_S)
 

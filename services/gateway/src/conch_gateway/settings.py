@@ -1,6 +1,5 @@
-"""What the gateway process can be told; each field is the variable `CONCH_<FIELD>`."""
+"""The settings of the gateway process; each field is the variable `CONCH_<FIELD>`."""
 
-from enum import StrEnum
 from pathlib import Path
 
 from pydantic import Field
@@ -8,13 +7,6 @@ from pydantic import Field
 from conch_contracts.names import GATEWAY_PORT
 from conch_gateway.requests.template_policy import TEMPLATE_VARIABLES
 from conch_kit.settings import ServiceSettings
-
-
-class UpstreamKind(StrEnum):
-    """Which HTTP client calls tokenizers and workers."""
-
-    POOL = "pool"
-    AIOHTTP = "aiohttp"
 
 
 class GatewaySettings(ServiceSettings):
@@ -36,8 +28,6 @@ class GatewaySettings(ServiceSettings):
     """Serve `/openapi.json`; with API keys it needs one like everything else."""
     access_log: bool = True
     """Write one line per request to the standard output."""
-    upstream: UpstreamKind = UpstreamKind.POOL
-    """`pool` is the gateway's own client, `aiohttp` the one to compare it with; aiohttp must be installed."""
     max_body_bytes: int = Field(default=10 * 1024 * 1024, ge=1024)
     """Larger request bodies are refused before they are parsed."""
     max_header_bytes: int = Field(default=64 * 1024, ge=1024)

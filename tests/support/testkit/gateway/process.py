@@ -23,7 +23,6 @@ from conch_contracts.records import Engine, Pool, Route
 from conch_kit.registry.heartbeat import HeartbeatWriter
 from conch_kit.registry.writer import RegistryWriter
 from testkit.gateway.fakes import route
-from testkit.gateway.patient_settings import PATIENT
 from testkit.patient_redis import patient_redis
 from testkit.servers.redis import RedisServer
 from testkit.servers.scripted_http import Call, ScriptedHttp
@@ -39,6 +38,9 @@ TOKENIZED = {
 }
 VECTORS = b'{"data":[{"object":"embedding","index":0,"embedding":[1.0,0.0]}]}'
 SCORES = b'{"rows":[[0.5]]}'
+
+PATIENT = {"CONCH_CONNECT_TIMEOUT_S": "20", "CONCH_TOKENIZER_TIMEOUT_S": "60", "CONCH_REDIS_TIMEOUT_S": "20"}
+"""Variables of a gateway whose time-outs are not what is tested: longer than any pause of a busy machine."""
 
 
 @dataclass(slots=True)

@@ -16,7 +16,7 @@ from urllib.request import urlopen
 import psutil
 
 from conch_operator.local.ports import free_ports
-from testkit.gateway.patient_settings import PATIENT
+from testkit.gateway.process import PATIENT
 
 ROOT = Path(__file__).parents[4]
 EXAMPLE = ROOT / "examples" / "tiny-chat.yaml"

@@ -8,7 +8,7 @@ import pytest
 
 from conch_contracts.names import ENCODE_PATH, GENERATE_PATH, PREPARE_ROWS_PATH, ModelId, ServedName
 from conch_contracts.records import Dialect, ModelKind, Route
-from conch_gateway.app.invocations import MEANINGS, understand
+from conch_gateway.app.invocations import TARGETS, resolve
 from conch_gateway.encoders.endpoints import ENCODER_PATHS
 from conch_gateway.generation.handler import PATHS
 from conch_gateway.telemetry.access_log import AccessLog
@@ -48,13 +48,13 @@ KNOWN = snapshot(*map(of_kind, ModelKind))
     ],
 )
 def test_the_fields_and_the_kind_of_the_model_show_what_is_meant(body: dict[str, Any], path: str) -> None:
-    assert understand(orjson.dumps(body), KNOWN).path == path
+    assert resolve(orjson.dumps(body), KNOWN).path == path
 
 
 def test_what_can_be_meant_is_served_for_the_same_kinds_of_models() -> None:
     generating = dict.fromkeys(PATHS, (ModelKind.LLM,))
     encoding = {path: endpoint.kinds for path, endpoint in ENCODER_PATHS.items()}
-    assert {one.path: one.kinds for one in MEANINGS}.items() <= (generating | encoding).items()
+    assert {one.path: one.kinds for one in TARGETS}.items() <= (generating | encoding).items()
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_what_can_be_meant_is_served_for_the_same_kinds_of_models() -> None:
 )
 def test_what_means_nothing_is_refused(body: dict[str, Any], error: type[Exception], said: str) -> None:
     with pytest.raises(error, match=said):
-        understand(orjson.dumps(body), KNOWN)
+        resolve(orjson.dumps(body), KNOWN)
 
 
 async def test_a_request_is_served_as_on_its_own_path() -> None:

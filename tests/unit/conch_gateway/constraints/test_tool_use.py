@@ -223,12 +223,12 @@ def test_a_free_model_can_be_held_to_its_own_form_alone(parser: ToolCallParser, 
     ],
 )
 def test_free_calls_are_held_to_schemas_where_a_tool_on_offer_is_strict(fields: dict[str, Any], held: bool) -> None:
-    assert (tool_use.free_form(chat(**fields), model()) is not None) is held
+    assert (tool_use.optional_calls_form(chat(**fields), model()) is not None) is held
 
 
 def test_a_strict_tool_has_its_schema_and_any_other_takes_an_object() -> None:
     request = chat(tools=[tool(strict=True), tool("now")], parallel_tool_calls=False)
-    found: Any = tool_use.free_form(request, model())
+    found: Any = tool_use.optional_calls_form(request, model())
     schemas = [tag["content"]["json_schema"] for tag in found["tags"]]
     assert schemas == [WEATHER | CLOSED, {"type": "object"}]
     assert (found["triggers"], found["stop_after_first"]) == (["<tool_call>"], True)

@@ -11,13 +11,11 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from conch_contracts.messages.generation import GenerateRequest
 from conch_contracts.messages.tokenization import PrepareRequest
-from conch_contracts.names import GENERATE_PATH, PREPARE_PATH, EngineAddress, WorkerUrl
+from conch_contracts.names import GENERATE_PATH, PREPARE_PATH
 from conch_contracts.records import Engine, Profile, RoutingPolicy
-from conch_gateway.upstream.port import ConnectFailed, ConnectTimedOut
 from conch_kit.tracing import OtlpTracer
 from testkit.gateway.fakes import (
     ENGINE,
-    FakeAnswer,
     answered,
     gateway,
     lost,
@@ -150,70 +148,6 @@ async def test_an_error_frame_of_the_worker_ends_the_stream():
     assert answer.body == FRAMES[0] + frame
 
 
-ENGINES = (Engine(grpc=EngineAddress("a:1")), Engine(grpc=EngineAddress("b:1")))
-WORKERS = (WorkerUrl("http://w1:1"), WorkerUrl("http://w2:1"))
-
-
-async def test_another_engine_is_tried_when_the_worker_says_that_it_may():
-    answers = iter([refused(503, "down", retryable=True), FakeAnswer(pieces=(b"{}",))])
-    served = gateway({GENERATE_PATH: lambda _: next(answers)}, known=snapshot(engines=ENGINES))
-    assert (await served.client.post(PATH, CHAT)).status == 200
-    asked = [message["target"]["grpc"] for message in served.upstream.sent(GENERATE_PATH)]
-    assert sorted(asked) == ["a:1", "b:1"]
-
-
-@pytest.mark.parametrize(("said", "asked"), [("renamed", "renamed"), (None, "tiny-chat")])
-async def test_an_engine_is_asked_for_the_model_by_its_own_name_for_it(said, asked):
-    served = gateway(known=snapshot(engines=(Engine(grpc=ENGINE, model=said),)))
-    assert (await served.client.post(PATH, CHAT)).status == 200
-    (message,) = served.upstream.sent(GENERATE_PATH)
-    assert message["target"]["model"] == asked
-
-
-async def test_another_worker_is_tried_when_one_cannot_be_reached():
-    answers = iter([ConnectFailed("no"), FakeAnswer(pieces=(b"{}",))])
-    served = gateway({GENERATE_PATH: lambda _: next(answers)}, known=snapshot(workers=WORKERS))
-    assert (await served.client.post(PATH, CHAT)).status == 200
-    assert len({post.url for post in served.upstream.posts[1:]}) == 2
-
-
-@pytest.mark.parametrize("path", [PREPARE_PATH, GENERATE_PATH])
-@pytest.mark.parametrize(
-    ("failures", "status"),
-    [
-        ((ConnectTimedOut("slow"), ConnectTimedOut("slow")), 200),
-        ((ConnectTimedOut("slow"), ConnectFailed("gone")), 503),
-        ((ConnectTimedOut("slow"),) * 3, 503),
-        ((ConnectFailed("gone"),), 503),
-    ],
-)
-async def test_the_only_process_gets_another_chance_when_it_is_slow_to_take_a_connection(path, failures, status):
-    last = prepared(3) if path == PREPARE_PATH else answered(b"{}")
-    left = iter(failures)
-    served = gateway({path: lambda post: next(left, None) or last(post)})
-    answer = await served.client.post(PATH, CHAT)
-    assert answer.status == status
-    assert len([post for post in served.upstream.posts if post.path == path]) == len(failures) + (status == 200)
-
-
-@pytest.mark.parametrize("code", ["server_shutting_down", "tokenizer_not_ready"])
-async def test_another_worker_is_tried_with_the_same_engine_when_one_cannot_serve_by_its_own_fault(code):
-    answers = iter([refused(503, "no", code=code, retryable=True), FakeAnswer(pieces=(b"{}",))])
-    served = gateway({GENERATE_PATH: lambda _: next(answers)}, known=snapshot(workers=WORKERS))
-    assert (await served.client.post(PATH, CHAT)).status == 200
-    assert len({post.url for post in served.upstream.posts[1:]}) == 2
-    assert {message["target"]["grpc"] for message in served.upstream.sent(GENERATE_PATH)} == {ENGINE}
-
-
-async def test_a_refusal_without_the_mark_is_not_tried_again():
-    served = gateway(
-        {GENERATE_PATH: lambda _: refused(503, "full", code="overloaded")}, known=snapshot(engines=ENGINES)
-    )
-    answer = await served.client.post(PATH, CHAT)
-    assert (answer.status, answer.error["message"]) == (503, "full")
-    assert len(served.upstream.sent(GENERATE_PATH)) == 1
-
-
 @pytest.mark.parametrize(
     ("known", "code"),
     [
@@ -290,12 +224,6 @@ async def test_a_complete_answer_without_its_usage_is_counted(body, worker, miss
     await served.client.post(PATH, body)
     name, labels = "conch_gateway_missing_usage_total", {"model": "tiny-chat"}
     assert served.registry.get_sample_value(name, labels) == missing
-
-
-async def test_the_last_refusal_is_told_when_two_engines_refuse():
-    answers = iter([refused(503, "down", retryable=True), refused(503, "full")])
-    served = gateway({GENERATE_PATH: lambda _: next(answers)}, known=snapshot(engines=ENGINES))
-    assert (await served.client.post(PATH, CHAT)).error["message"] == "full"
 
 
 async def test_who_waits_and_who_works_is_told_apart():

@@ -44,8 +44,8 @@ class Connections:
 @pytest.mark.parametrize(("missed", "patience_s", "lost"), [(3, 600, 0), (10**9, 0.05, 1)])
 async def test_one_missed_connection_is_no_silence_yet(missed: int, patience_s: float, lost: int) -> None:
     connections = Connections(missed)
-    async with UnresponsiveWorkers(connections, patience_s) as silent:
-        silent.look(Snapshot.EMPTY)
+    async with UnresponsiveWorkers(connections, patience_s) as unresponsive:
+        unresponsive.look(Snapshot.EMPTY)
         async with asyncio.timeout(60):
             await connections.over.wait()
     assert connections.lost == lost

@@ -63,7 +63,7 @@ STRICT = {"type": "function", "function": {"name": "now", "strict": True}}
 
 def test_strict_tools_become_a_grammar_that_lets_the_model_think_first() -> None:
     request = chat(tools=[STRICT])
-    free = tool_use.free_form(request, MODEL)
+    free = tool_use.optional_calls_form(request, MODEL)
     assert free is not None
     thinking, at_once = json.loads(told(request).grammar.definition)["format"]["elements"]
     assert at_once == free

@@ -74,7 +74,7 @@ def test_a_model_that_there_is_not_has_no_length() -> None:
 def test_whether_the_ids_are_looked_at_or_not_the_answer_is_the_same(endpoint: Any, param: str, ids: list[Any]) -> None:
     """Those of the second prompt are, as it might have room without an answer."""
     with pytest.raises(InvalidRequest) as caught:
-        endpoint.understand(orjson.dumps({param: ids}), KNOWN)
+        endpoint.resolve(orjson.dumps({param: ids}), KNOWN)
     assert caught.value.message == (
         f"This model's maximum context length is {MANY} tokens. However, your {param} resulted in {len(ids)} tokens. "
         f"Please reduce the length of the {param}."

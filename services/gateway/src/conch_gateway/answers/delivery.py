@@ -23,7 +23,7 @@ _FAILED_EVENT = b"event: response.failed\n"
 class AnswerSaver(Protocol):
     """Who gets an answer of the Responses API before the client hears that it is complete."""
 
-    async def keep(self, answer: bytes) -> bytes:
+    async def save(self, answer: bytes) -> bytes:
         """Return the answer as the client gets it."""
         ...
 
@@ -35,24 +35,24 @@ class Delivery:
         self,
         exchange: Exchange,
         reply: Reply,
-        progress: RequestActivity,
+        activity: RequestActivity,
         metrics: ModelMetrics,
         *,
         inter_token_patience_s: float,
-        keeper: AnswerSaver | None = None,
+        saver: AnswerSaver | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._exchange = exchange
         self._reply = reply
-        self._progress = progress
+        self._activity = activity
         self._metrics = metrics
         self._patience_s = inter_token_patience_s
-        self._keeper = keeper
+        self._saver = saver
         self._clock = clock
         self._last = b""
         """The frames that went to the client last."""
         self._shown = 0.0
-        """When they came; a worker may be heard without having anything to show."""
+        """When they came; a worker may send something that shows nothing."""
 
     async def whole(self, answer: UpstreamResponse) -> None:
         """Send a complete answer; raises UpstreamError when it is not one."""
@@ -60,18 +60,18 @@ class Delivery:
         if not body.startswith(b"{"):
             raise UpstreamError("The worker's answer is not a JSON object.")
         self._record(parse_usage(answer.headers.get(_USAGE, b"")), complete=True)
-        if self._keeper is not None:
-            body = await self._keeper.keep(body)
-        self._progress.sending = self._clock()
+        if self._saver is not None:
+            body = await self._saver.save(body)
+        self._activity.sending = self._clock()
         await self._reply.whole(200, body)
 
     async def stream(self, answer: UpstreamResponse) -> None:
         """Relay a stream; raises UpstreamError when it breaks, so that an error frame ends it."""
-        relay = FrameRelay() if self._keeper is None else ResponseRelay(MAX_ANSWER_BYTES)
-        if self._keeper is not None:
+        relay = FrameRelay() if self._saver is None else ResponseRelay(MAX_ANSWER_BYTES)
+        if self._saver is not None:
             self._reply.error_frame = lambda error: error_event(error, self._last)
         # The status comes with the engine's first message, though that may show nothing yet.
-        self._progress.asked, self._progress.patience_s = self._clock(), self._patience_s
+        self._activity.asked, self._activity.patience_s = self._clock(), self._patience_s
         try:
             await self._relay(answer, relay)
         except AnswerLost as exc:
@@ -80,8 +80,8 @@ class Delivery:
             raise UpstreamError(str(exc), code="upstream_lost") from exc
         finally:
             self._record(relay.usage(), complete=relay.done)
-        if self._keeper is not None:
-            await self._keep(self._keeper, relay)
+        if self._saver is not None:
+            await self._save(self._saver, relay)
         if relay.done:
             await self._reply.end_stream()
         elif _ERROR_FRAME in self._last:
@@ -96,11 +96,11 @@ class Delivery:
         The first frames, and those that find the client's buffer full, take the slow way through a wait; all others
         go straight from one socket's callback to the other socket.
         """
-        progress, clock, sink = self._progress, self._clock, self._sink(relay)
+        activity, clock, sink = self._activity, self._clock, self._sink(relay)
         observe_gap = self._metrics.gap.observe
         while chunk := await answer.read():
             now = clock()
-            progress.asked = now
+            activity.asked = now
             frames = relay.feed(chunk)
             del chunk  # a client that never reads shall cost one piece, not two
             if not frames:
@@ -111,43 +111,43 @@ class Delivery:
                 self._metrics.first_token.observe(now - self._exchange.started)
                 await self._reply.begin_stream()
             self._last, self._shown = frames, now
-            progress.sending = now
+            activity.sending = now
             await self._reply.chunk(frames)
-            progress.sending = 0.0
-            progress.sent = now
+            activity.sending = 0.0
+            activity.sent = now
             await answer.push(sink)
 
-    async def _keep(self, keeper: AnswerSaver, relay: FrameRelay) -> None:
-        """Have the answer kept, then let the last event go."""
-        tail, progress = relay.tail(), self._progress
+    async def _save(self, saver: AnswerSaver, relay: FrameRelay) -> None:
+        """Have the answer saved, then let the last event go."""
+        tail, activity = relay.tail(), self._activity
         if tail is None:
             return
-        progress.asked = 0.0  # the worker owes nothing any more
-        frames = tail.with_answer(await keeper.keep(tail.answer))
+        activity.asked = 0.0  # the worker owes nothing any more
+        frames = tail.with_answer(await saver.save(tail.answer))
         await self._reply.begin_stream()
-        progress.sending = self._clock()
+        activity.sending = self._clock()
         await self._reply.chunk(frames)
-        progress.sending = 0.0
+        activity.sending = 0.0
         if _FAILED_EVENT in frames:
             self._exchange.outcome = "broken"
         relay.done = True
 
     def _sink(self, relay: FrameRelay) -> Callable[[bytes], bool]:
         """Return what takes a piece off the worker's socket; one call of it is what an event costs."""
-        progress, clock, feed, push = self._progress, self._clock, relay.feed, self._reply.client.push
+        activity, clock, feed, push = self._activity, self._clock, relay.feed, self._reply.client.push
         observe_gap = self._metrics.gap.observe
 
         def take(chunk: bytes) -> bool:
             if not push(b"") or relay.overlong(chunk):
                 return False
             now = clock()
-            progress.asked = now
+            activity.asked = now
             frames = feed(chunk)
             if frames:
                 observe_gap(now - self._shown)
                 self._last = frames
                 self._shown = now
-                progress.sent = now
+                activity.sent = now
                 push(frames)
             return True
 

@@ -1,9 +1,9 @@
 """What happens to a stream's bytes between worker and client; pure.
 
 Frames pass untouched and only whole, so that a broken worker never leaves half a frame with a client and an error
-frame can always follow. The one thing that is looked for are comments. One begins the end: the usage, which stays
-here, and in the Responses API the answer, which somebody may want to keep before the client has the last event. Another
-says that the engine works on what nobody sees; it stays here too.
+frame can always follow. Only a worker's comments are looked for, and the client gets none of them: the usage at the
+end; in the Responses API the complete answer, so that it can be saved before the client has the last event; and those
+that only say that the engine works.
 """
 
 import re

@@ -3,29 +3,22 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from conch_contracts.names import (
-    CHECK_GRAMMAR_PATH,
-    DETOKENIZE_PATH,
-    ENCODE_PATH,
-    PREPARE_PATH,
-    PREPARE_ROWS_PATH,
-    TOKENIZE_PATH,
-)
+from conch_contracts.names import ENCODE_PATH
 from conch_contracts.records import Heartbeat, Pool
-from conch_gateway.app.edge import Edge, Serving
+from conch_gateway.app.edge import Edge, PostHandler
 from conch_gateway.app.invocations import PATH as INVOCATIONS_PATH
 from conch_gateway.app.invocations import Invocations
-from conch_gateway.app.models_and_health import catalogue
+from conch_gateway.app.models_and_health import models_and_health_app
 from conch_gateway.encoders.answer_cache import NoStore, SharedAnswers, Store
 from conch_gateway.encoders.endpoints import ENCODER_PATHS
 from conch_gateway.encoders.handler import EncoderHandler
 from conch_gateway.encoders.tokenize_endpoints import DETOKENIZE_PATHS, TOKENIZE_PATHS, TokenEndpoints
-from conch_gateway.generation.grammar_check import GrammarCheck
 from conch_gateway.generation.handler import PATHS, GenerationHandler
 from conch_gateway.http.auth import ApiKeys
 from conch_gateway.http.cors import Cors
-from conch_gateway.inference.intake import IntakeLimits, RequestIntake
+from conch_gateway.inference.intake import RequestIntake
 from conch_gateway.placement.admission import Admission
+from conch_gateway.placement.attempts import ServiceProcesses
 from conch_gateway.placement.dispatch import Dispatcher
 from conch_gateway.placement.retry_budget import RetryBudget
 from conch_gateway.placement.tokenizer_client import TokenizerClient
@@ -65,48 +58,9 @@ class Deps:
 
 def create_app(deps: Deps, settings: GatewaySettings) -> ASGIApp:
     """Return the gateway as an ASGI application."""
-
-    def workers(pool: Pool) -> Callable[[], tuple[Heartbeat, ...]]:
-        def current() -> tuple[Heartbeat, ...]:
-            snapshot = deps.snapshot()
-            return () if snapshot is None else snapshot.workers.get(pool, ())
-
-        return current
-
-    def tokenizers(path: str) -> TokenizerClient:
-        return TokenizerClient(
-            deps.upstream,
-            workers(Pool.TOKENIZER),
-            timeout_s=settings.tokenizer_timeout_s,
-            retries=RetryBudget(deps.metrics.retries.labels("tokenizer").inc),
-            path=path,
-        )
-
-    grammars = GrammarCheck(tokenizers(CHECK_GRAMMAR_PATH))
-    dispatch = Dispatcher(
-        deps.upstream,
-        deps.admission,
-        workers(Pool.LLM),
-        retries=RetryBudget(deps.metrics.retries.labels("worker").inc),
-    )
-    token = settings.internal_token
-    secret = None if token is None else token.get_secret_value().encode()
-    bounds = IntakeLimits(
-        max_body_bytes=settings.max_body_bytes,
-        body_timeout_s=settings.body_timeout_s,
-        keep_alive_s=settings.keep_alive_s,
-        write_stall_s=settings.write_stall_s,
-        worker_grace_s=settings.worker_grace_s,
-    )
-    front = RequestIntake(deps.snapshot, deps.metrics, bounds, deps.tracer, internal_token=secret)
-    policy = TemplatePolicy(settings.chat_templates, frozenset(settings.template_variables))
-    inference = GenerationHandler(front, tokenizers(PREPARE_PATH), grammars, dispatch, policy)
-    responses = ResponsesHandler(front, inference, deps.responses)
-    posts: dict[str, Serving] = {**dict.fromkeys(PATHS, inference), RESPONSES_PATH: responses}
-    posts |= encoder_posts(deps, front, tokenizers, workers, policy)
-    posts[INVOCATIONS_PATH] = Invocations(front, posts)
+    intake = RequestIntake(deps.snapshot, deps.metrics, settings, deps.tracer)
     load = Load()
-    rest = catalogue(
+    models_and_health = models_and_health_app(
         deps.snapshot,
         deps.not_ready,
         deps.responses,
@@ -116,27 +70,32 @@ def create_app(deps: Deps, settings: GatewaySettings) -> ASGIApp:
         keyed=settings.api_keys_file is not None,
     )
     cors = Cors.of(settings.cors_origins)
-    return Edge(posts, rest, deps.keys, cors, deps.metrics, deps.access_log, load)
+    return Edge(_posts(deps, settings, intake), models_and_health, deps.keys, cors, deps.metrics, deps.access_log, load)
 
 
-def encoder_posts(
-    deps: Deps,
-    front: RequestIntake,
-    tokenizers: Callable[[str], TokenizerClient],
-    workers: Callable[[Pool], Callable[[], tuple[Heartbeat, ...]]],
-    policy: TemplatePolicy,
-) -> Mapping[str, Serving]:
-    """Return who serves the paths of encoders and tokens."""
-    dispatch = Dispatcher(
-        deps.upstream,
-        deps.admission,
-        workers(Pool.EMBED),
-        retries=RetryBudget(deps.metrics.retries.labels("worker").inc),
-        path=ENCODE_PATH,
-    )
-    encoders = EncoderHandler(front, tokenizers(PREPARE_ROWS_PATH), dispatch, SharedAnswers(deps.store))
-    tokens = TokenEndpoints(front, tokenizers(TOKENIZE_PATH), tokenizers(DETOKENIZE_PATH), policy)
-    return {
+def _posts(deps: Deps, settings: GatewaySettings, intake: RequestIntake) -> Mapping[str, PostHandler]:
+    """Return who serves the POSTs of inference, by path."""
+    tokenizers = TokenizerClient(_processes(deps, Pool.TOKENIZER, "tokenizer"), timeout_s=settings.tokenizer_timeout_s)
+    policy = TemplatePolicy(settings.chat_templates, frozenset(settings.template_variables))
+    llm = Dispatcher(_processes(deps, Pool.LLM, "worker"), deps.admission)
+    generation = GenerationHandler(intake, tokenizers, llm, policy)
+    embed = Dispatcher(_processes(deps, Pool.EMBED, "worker"), deps.admission, path=ENCODE_PATH)
+    encoders = EncoderHandler(intake, tokenizers, embed, SharedAnswers(deps.store))
+    tokens = TokenEndpoints(intake, tokenizers, policy)
+    posts: dict[str, PostHandler] = {
+        **dict.fromkeys(PATHS, generation),
+        RESPONSES_PATH: ResponsesHandler(intake, generation, deps.responses),
         **dict.fromkeys(ENCODER_PATHS, encoders),
         **dict.fromkeys((*TOKENIZE_PATHS, *DETOKENIZE_PATHS), tokens),
     }
+    return {**posts, INVOCATIONS_PATH: Invocations(intake, posts)}
+
+
+def _processes(deps: Deps, pool: Pool, name: str) -> ServiceProcesses:
+    """Return the processes of one pool, with a retry budget of their own."""
+
+    def alive() -> tuple[Heartbeat, ...]:
+        snapshot = deps.snapshot()
+        return () if snapshot is None else snapshot.workers.get(pool, ())
+
+    return ServiceProcesses(name, deps.upstream, alive, RetryBudget(deps.metrics.retries.labels(name).inc))

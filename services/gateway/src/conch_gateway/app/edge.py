@@ -1,18 +1,18 @@
-"""The outermost ASGI callable: who asks, may they, who answers; and one record of every request.
+"""The outermost ASGI callable: checks the key, finds who answers, and records every request.
 
-Inference POSTs go to the plain callable, everything else to FastAPI. Whatever fails below becomes an answer here.
+Inference POSTs go to their handlers, everything else to FastAPI. Whatever fails below becomes an answer here.
 """
 
 import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
-from typing import Protocol, cast
+from typing import Protocol
 
 from conch_contracts.names import SERVER_SHUTTING_DOWN
 from conch_gateway.answers.reply import Reply
 from conch_gateway.http.auth import ApiKeys
-from conch_gateway.http.client_connection import ClientConnection
+from conch_gateway.http.client_connection import ClientConnection, client_connection
 from conch_gateway.http.cors import Cors
 from conch_gateway.http.exchange import EXCHANGE, Exchange
 from conch_gateway.inference.watchdog import ClientStalled
@@ -21,7 +21,6 @@ from conch_gateway.telemetry.load import Load
 from conch_gateway.telemetry.metrics import GatewayMetrics
 from conch_kit.errors import InternalError, ServiceError, Unavailable
 from conch_kit.http.asgi import ASGIApp, ClientGone, Receive, Scope, Send
-from conch_kit.http.caller_connection import connection
 from conch_kit.logs import request_id_var
 
 log = logging.getLogger(__name__)
@@ -30,7 +29,7 @@ CLIENT_CLOSED = 499
 """Status of a request whose client went away; for the log, since nobody can be told."""
 
 
-class Serving(Protocol):
+class PostHandler(Protocol):
     """Answers the POSTs on some paths."""
 
     async def serve(self, exchange: Exchange, receive: Receive, reply: Reply) -> None:
@@ -42,8 +41,8 @@ class Edge:
 
     def __init__(
         self,
-        posts: Mapping[str, Serving],
-        catalogue: ASGIApp,
+        posts: Mapping[str, PostHandler],
+        models_and_health: ASGIApp,
         keys: ApiKeys,
         cors: Cors,
         metrics: GatewayMetrics,
@@ -53,7 +52,7 @@ class Edge:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._posts = posts
-        self._catalogue = catalogue
+        self._models_and_health = models_and_health
         self._keys = keys
         self._cors = cors
         self._metrics = metrics
@@ -68,9 +67,9 @@ class Edge:
         exchange = Exchange.begin(scope, now=self._clock())
         request_id_var.set(exchange.request_id)
         exchange.reply_headers.extend(self._cors.headers(exchange.headers))
-        client = cast(ClientConnection, connection(scope))
+        client = client_connection(scope)
         if scope["http_version"] == "1.0":
-            send = client.open_ended(send)
+            send = client.close_delimited(send)
         reply = Reply(send, exchange, client, clock=self._clock)
         try:
             await self._answer(exchange, reply, scope, receive)
@@ -103,7 +102,7 @@ class Edge:
                 await self._posts[exchange.path].serve(exchange, receive, reply)
         else:
             scope["extensions"][EXCHANGE] = exchange
-            await self._catalogue(scope, receive, reply.passed_on)
+            await self._models_and_health(scope, receive, reply.passed_on)
             exchange.outcome = "ok" if exchange.status < 400 else "failed" if exchange.status >= 500 else "refused"
 
     async def _drop(self, exchange: Exchange, client: ClientConnection, *, stalled: bool) -> None:

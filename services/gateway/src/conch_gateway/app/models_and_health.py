@@ -1,6 +1,6 @@
 """What the gateway serves beside inference, on FastAPI: models, health, version, and the OpenAPI document.
 
-The inference paths appear in the document only (`description.py`); `edge.py` serves them before a request gets here.
+The inference paths are in the document only: `Edge` serves them before a request gets here.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ VERSION = version("conch-gateway")
 DENGLIN_OWNER = "openai_api"
 
 
-def catalogue(
+def models_and_health_app(
     snapshot: Callable[[], Snapshot | None],
     not_ready: Callable[[], str | None],
     responses: ResponseStore,
@@ -38,7 +38,7 @@ def catalogue(
     openapi: bool,
     keyed: bool,
 ) -> FastAPI:
-    """Return the application; `not_ready` gives the reason why no requests should come.
+    """Return the FastAPI application; `not_ready` gives the reason why no requests should come.
 
     `keyed` says whether requests need an API key.
     """
@@ -65,7 +65,7 @@ def catalogue(
     return app
 
 
-def describe(name: str, route: Route, owned_by: str) -> Model:
+def model_of(name: str, route: Route, owned_by: str) -> Model:
     """Return what clients see of one served name."""
     permission = ModelPermission(id=f"modelperm-{name}", created=route.created)
     return Model(
@@ -90,7 +90,7 @@ def _add_models(app: FastAPI, snapshot: Callable[[], Snapshot | None], owned_by:
         """List every name that `model` may hold."""
         names = current().by_name
         ordered = sorted(names.items(), key=lambda item: (item[1].created, item[1].model_id, item[0]))
-        return ModelList(data=[describe(name, route, owned_by) for name, route in ordered])
+        return ModelList(data=[model_of(name, route, owned_by) for name, route in ordered])
 
     @app.get("/v1/models/{name:path}", response_model=Model, responses=errors((401, 404, 503)), tags=["models"])
     async def get_model(name: str) -> Model:
@@ -98,7 +98,7 @@ def _add_models(app: FastAPI, snapshot: Callable[[], Snapshot | None], owned_by:
         route = current().by_name.get(name)
         if route is None:
             raise not_found(name)
-        return describe(name, route, owned_by)
+        return model_of(name, route, owned_by)
 
 
 def _add_health(app: FastAPI, not_ready: Callable[[], str | None], load: Load) -> None:

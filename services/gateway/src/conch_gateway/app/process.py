@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from contextlib import AbstractAsyncContextManager, closing, nullcontext
+from contextlib import closing
 from dataclasses import dataclass
 from os import urandom
 
@@ -14,11 +14,10 @@ from conch_gateway.http.server_protocol import guarded
 from conch_gateway.placement.admission import Admission
 from conch_gateway.placement.unresponsive_workers import UnresponsiveWorkers
 from conch_gateway.responses.store import RedisResponses
-from conch_gateway.settings import GatewaySettings, UpstreamKind
+from conch_gateway.settings import GatewaySettings
 from conch_gateway.telemetry.access_log import AccessLog
 from conch_gateway.telemetry.metrics import GatewayMetrics
 from conch_gateway.upstream.pool import ConnectionPool
-from conch_gateway.upstream.port import Upstream
 from conch_kit import metrics
 from conch_kit.http.admin import Health
 from conch_kit.redis.client import RedisClient
@@ -63,16 +62,15 @@ async def _serve(settings: GatewaySettings, spans: Tracer) -> None:
         _redis(settings) as redis,
         RegistryReader(redis, pools=(Pool.LLM, Pool.EMBED, Pool.TOKENIZER)) as reader,
         GatewayBeatWriter(redis, urandom(8).hex(), revision=lambda: reader.snapshot.revision),
-        open_upstream(settings) as upstream,
-        looking_after(upstream) as silent,
+        ConnectionPool(connect_timeout_s=settings.connect_timeout_s) as upstream,
+        UnresponsiveWorkers(upstream) as unresponsive,
         asyncio.TaskGroup() as tasks,
     ):
         collectors.register(RegistryCollector(reader, redis))
         readiness = Readiness(reader)
         reader.subscribe(admission.apply)
         admission.apply(reader.snapshot)
-        if silent is not None:
-            reader.subscribe(silent.look)
+        reader.subscribe(unresponsive.look)
         following = tasks.create_task(keys.follow())
         deps = Deps(
             snapshot=readiness.snapshot,
@@ -108,17 +106,3 @@ async def _serve(settings: GatewaySettings, spans: Tracer) -> None:
 def _redis(settings: GatewaySettings) -> RedisClient:
     limit_s = settings.redis_timeout_s
     return RedisClient(settings.redis_url, connect_timeout_s=limit_s, command_timeout_s=limit_s)
-
-
-def looking_after(upstream: Upstream) -> AbstractAsyncContextManager[UnresponsiveWorkers | None]:
-    """Return who gives up silent processes; nobody where the HTTP client does not tell from whom it waits."""
-    return UnresponsiveWorkers(upstream) if isinstance(upstream, ConnectionPool) else nullcontext()
-
-
-def open_upstream(settings: GatewaySettings) -> AbstractAsyncContextManager[Upstream]:
-    """Return the HTTP client that the settings name."""
-    if settings.upstream is UpstreamKind.AIOHTTP:
-        from conch_gateway.upstream.aiohttp_client import AiohttpUpstream  # optional: aiohttp need not be installed
-
-        return AiohttpUpstream(connect_timeout_s=settings.connect_timeout_s)
-    return ConnectionPool(connect_timeout_s=settings.connect_timeout_s)

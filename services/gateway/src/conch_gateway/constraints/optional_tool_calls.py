@@ -33,7 +33,7 @@ from conch_gateway.constraints.tool_call_grammar import (
     calls_of,
 )
 
-UNQUOTED_FORMS = frozenset({ToolCallParser.QWEN3_CODER, ToolCallParser.GLM})
+TAGGED_FORMS = frozenset({ToolCallParser.QWEN3_CODER, ToolCallParser.GLM})
 """The forms that write text without quotes, so that only the schema tells it from a number."""
 
 _ANY_OBJECT: dict[str, object] = {"type": "object"}
@@ -42,8 +42,8 @@ _MISTRAL_LIST = Form("", "", ", ", first="[", last="]")
 
 
 def text_with_calls(tools: Sequence[Tool], parser: ToolCallParser, *, only_one: bool) -> Format:
-    """Return the format of an answer that may call these tools, in one of `FREE_FORMS`; raises InvalidRequest."""
-    held = tools if parser in UNQUOTED_FORMS else list(map(_as_strict_as_asked, tools))
+    """Return the format of an answer that may call these tools, if it likes; raises InvalidRequest."""
+    held = tools if parser in TAGGED_FORMS else list(map(_as_strict_as_asked, tools))
     return _FORMS[parser](held, only_one=only_one)
 
 
@@ -143,5 +143,5 @@ _FORMS: Mapping[ToolCallParser, _Write] = MappingProxyType(
         ToolCallParser.JSON: _json,
     }
 )
-FREE_FORMS = frozenset(_FORMS)
+OPTIONAL_CALL_FORMS = frozenset(_FORMS)
 """The forms in which calls are enforced while the model stays free to make none."""

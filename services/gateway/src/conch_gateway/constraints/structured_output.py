@@ -1,6 +1,6 @@
 """From the ways of saying what an answer must look like to the one `Grammar` that engines know; pure.
 
-Whether the grammar itself is any good is found out by the tokenizer service, see `grammar_checks.py`.
+Whether the grammar itself can be obeyed is for the tokenizer service to say: see `generation/grammar_check.py`.
 """
 
 import json

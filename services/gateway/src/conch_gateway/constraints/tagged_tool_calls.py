@@ -13,7 +13,7 @@ from conch_contracts.openai.tools import Tool
 from conch_gateway.constraints.closed_schemas import closed
 from conch_gateway.constraints.structural_tags import ANY_TEXT, Format, fixed, in_order, matching, obeying, perhaps, tag
 from conch_gateway.constraints.tool_call_grammar import NO_PARAMETERS
-from conch_gateway.errors.bad_request import unusable
+from conch_gateway.errors.bad_request import unsupported_by_model
 
 _NOTES = frozenset({"title", "description", "default", "examples", "deprecated", "$comment", "$schema"})
 """What a schema says for the reader alone."""
@@ -83,7 +83,7 @@ def _parameters(tool: Tool) -> Iterator[_Parameter]:
         or not all(map(_NAME.fullmatch, properties))
         or not all(reference.startswith(("#/$defs/", "#/definitions/")) for reference in _references(schema))
     ):
-        raise unusable(
+        raise unsupported_by_model(
             "tools",
             f"the parameters of '{tool.function.name}' are more than a list of properties, to which arguments in this "
             "model's form of calls cannot be kept; leave out 'strict', or use 'tool_choice': 'required'",

@@ -13,11 +13,11 @@ from conch_contracts.openai.chat import ChatCompletionRequest
 from conch_contracts.openai.tools import AllowedToolsChoice, NamedToolChoice, Tool
 from conch_contracts.records import Route
 from conch_contracts.tool_call_marks import ToolCallParser
-from conch_gateway.constraints.optional_tool_calls import FREE_FORMS, UNQUOTED_FORMS, text_with_calls
+from conch_gateway.constraints.optional_tool_calls import OPTIONAL_CALL_FORMS, TAGGED_FORMS, text_with_calls
 from conch_gateway.constraints.structural_tags import Format
 from conch_gateway.constraints.tagged_tool_calls import is_any_text
 from conch_gateway.constraints.tool_call_grammar import ENFORCED_FORMS, NO_PARAMETERS, calls_of
-from conch_gateway.errors.bad_request import invalid, unusable
+from conch_gateway.errors.bad_request import invalid, unsupported_by_model
 
 
 def check(request: ChatCompletionRequest) -> None:
@@ -50,9 +50,9 @@ def check_route(request: ChatCompletionRequest, route: Route) -> None:
     if demanded(request):
         if lack(Feature.GRAMMAR, "tool_choice", route.dialect) is not None:
             backend = f"this model's backend ({route.dialect})"
-            raise unusable("tool_choice", f"{backend} cannot be made to write a call; use 'auto'")
+            raise unsupported_by_model("tool_choice", f"{backend} cannot be made to write a call; use 'auto'")
     elif route.chat.tool_calls is ToolCallParser.NONE:
-        raise unusable(
+        raise unsupported_by_model(
             "tools", "it is not known how this model writes calls; use 'tool_choice': 'required', or set toolCallParser"
         )
     elif _is_held(request):
@@ -62,18 +62,20 @@ def check_route(request: ChatCompletionRequest, route: Route) -> None:
 def check_place(route: Route) -> None:
     """Raise InvalidRequest where the model would not see any tools."""
     if not route.chat.takes_tools:
-        raise unusable("tools", "this model's chat template has no place for tools")
+        raise unsupported_by_model("tools", "this model's chat template has no place for tools")
 
 
 def _check_strict(route: Route) -> None:
     """Raise InvalidRequest where the arguments of a call that the model may make cannot be held to a schema."""
     if lack(Feature.GRAMMAR, "tools", route.dialect) is not None:
         why = f"this model's backend ({route.dialect}) cannot keep arguments to a schema"
-    elif route.chat.tool_calls not in FREE_FORMS:
+    elif route.chat.tool_calls not in OPTIONAL_CALL_FORMS:
         why = f"arguments in this model's form of calls ({route.chat.tool_calls}) cannot be kept to a schema"
     else:
         return
-    raise unusable("tools", f"{why}; leave out 'strict', or use 'tool_choice': 'required' if the backend allows it")
+    raise unsupported_by_model(
+        "tools", f"{why}; leave out 'strict', or use 'tool_choice': 'required' if the backend allows it"
+    )
 
 
 def offered(request: ChatCompletionRequest) -> Sequence[Tool]:
@@ -118,7 +120,7 @@ def calls(request: ChatCompletionRequest, route: Route) -> Calls | None:
         return None
     parser = ENFORCED_FORMS[route.chat.tool_calls] if demanded(request) else route.chat.tool_calls
     held = _is_held(request)
-    typed = {tool.function.name: _types(tool, held=held) for tool in tools} if parser in UNQUOTED_FORMS else {}
+    typed = {tool.function.name: _types(tool, held=held) for tool in tools} if parser in TAGGED_FORMS else {}
     return Calls(
         parser=parser,
         names=tuple(tool.function.name for tool in tools),
@@ -139,7 +141,7 @@ def form(request: ChatCompletionRequest, route: Route) -> Format | None:
     return calls_of(tools, parser, only_one=only_one)
 
 
-def free_form(request: ChatCompletionRequest, route: Route) -> Format | None:
+def optional_calls_form(request: ChatCompletionRequest, route: Route) -> Format | None:
     """Return the form of an answer that may call strict tools or not; None where no tool is strict.
 
     Raises InvalidRequest.

@@ -1,1 +1,4 @@
-"""Everything that is not generation: embeddings, reranking, scores, classes, and tokens."""
+"""Everything that is not generation: embeddings, reranking, scores, classes, and the token endpoints.
+
+What generation needs too lives in `requests`, `inference`, `placement` and `answers`.
+"""

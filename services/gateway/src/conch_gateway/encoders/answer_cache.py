@@ -116,7 +116,7 @@ class SharedAnswers:
                 yield Shared(body, hit=True)
                 return
         flight = self._flights[key] = asyncio.get_running_loop().create_future()
-        flight.add_done_callback(_heard)
+        flight.add_done_callback(_retrieve_error)
         try:
             shared = await self._found_or_made(key, make)
             flight.set_result(shared.body)
@@ -137,6 +137,6 @@ class SharedAnswers:
         return Shared(await make(), hit=False) if body is None else Shared(body, hit=True)
 
 
-def _heard(flight: asyncio.Future[bytes | None]) -> None:
-    """Look at the error of a flight, so that nobody's waiting for it is no fault."""
+def _retrieve_error(flight: asyncio.Future[bytes | None]) -> None:
+    """Mark the error of a flight as seen: asyncio would log one that nobody waits for."""
     flight.exception()

@@ -10,12 +10,12 @@ from conch_contracts.openai.encoders.rerank import RerankRequest
 from conch_contracts.openai.encoders.scores import ClassifyRequest, ScoreRequest
 from conch_contracts.records import ModelKind, Profile, Route
 from conch_gateway.encoders import input_length, request_rows, response_bodies
-from conch_gateway.encoders.request_rows import EncoderWork, Shape
+from conch_gateway.encoders.request_rows import BodyMaker, EncoderWork
 from conch_gateway.errors.bad_request import missing
 from conch_gateway.generation.endpoints import encode
 from conch_gateway.http.body import parse
 from conch_gateway.requests import chat_messages
-from conch_gateway.requests.model_lookup import canonical_name, resolve
+from conch_gateway.requests.model_lookup import canonical_name, find_route
 from conch_gateway.requests.validation import typed
 from conch_kit.errors import InvalidRequest
 from conch_kit.registry.snapshot import Snapshot
@@ -32,7 +32,7 @@ class ResolvedEncoding:
     work: EncoderWork
     preparation: bytes
     """What the tokenizer is asked."""
-    shape: Shape
+    make_body: BodyMaker
     request_id: str | None
     """The client's own name for the request."""
     user: str | None
@@ -50,9 +50,9 @@ class EncoderEndpoint(Generic[E]):
     kinds: tuple[ModelKind, ...]
     """Of models that serve it; the first is tried first when a request names no model."""
     work: Callable[[E, Route], EncoderWork]
-    shape: Callable[[E, Route], Shape]
+    body_maker: Callable[[E, Route], BodyMaker]
 
-    def understand(self, body: bytes, snapshot: Snapshot) -> ResolvedEncoding:
+    def resolve(self, body: bytes, snapshot: Snapshot) -> ResolvedEncoding:
         """Return the request that the body holds; raises a ServiceError that names what is wrong with it."""
         document = parse(body)
         if issubclass(self.request, TextInput):
@@ -63,14 +63,14 @@ class EncoderEndpoint(Generic[E]):
             chat_messages.check(request.messages or ())
         if isinstance(request, ScoreRequest):
             request_rows.sides(request)  # what is wrong with a request is told before that there is no such model
-        route = resolve(snapshot, request.model, kinds=self.kinds)
+        route = find_route(snapshot, request.model, kinds=self.kinds)
         work = self.work(request, route)
         return ResolvedEncoding(
             route=route,
             name=canonical_name(route, request.model),
             work=work,
             preparation=encode(work.rows),
-            shape=self.shape(request, route),
+            make_body=self.body_maker(request, route),
             request_id=request.request_id,
             user=request.user,
             priority=request.priority or 0,
@@ -91,7 +91,7 @@ EMBEDDINGS = EncoderEndpoint(
     request=EmbeddingRequest,
     kinds=(ModelKind.EMBEDDING,),
     work=request_rows.embeddings,
-    shape=lambda request, route: response_bodies.vectors,
+    body_maker=lambda request, route: response_bodies.vectors,
 )
 POOLING = EncoderEndpoint(
     name="pooling",
@@ -99,7 +99,7 @@ POOLING = EncoderEndpoint(
     request=PoolingRequest,
     kinds=(ModelKind.EMBEDDING,),
     work=request_rows.pooling,
-    shape=lambda request, route: response_bodies.pooled,
+    body_maker=lambda request, route: response_bodies.pooled,
 )
 SCORE = EncoderEndpoint(
     name="score",
@@ -107,7 +107,7 @@ SCORE = EncoderEndpoint(
     request=ScoreRequest,
     kinds=(ModelKind.RERANK, ModelKind.EMBEDDING),
     work=request_rows.score,
-    shape=lambda request, route: response_bodies.scores,
+    body_maker=lambda request, route: response_bodies.scores,
 )
 CLASSIFY = EncoderEndpoint(
     name="classify",
@@ -115,7 +115,7 @@ CLASSIFY = EncoderEndpoint(
     request=ClassifyRequest,
     kinds=(ModelKind.CLASSIFY,),
     work=request_rows.classify,
-    shape=lambda request, route: response_bodies.classes(route),
+    body_maker=lambda request, route: response_bodies.classes(route),
 )
 
 
@@ -126,7 +126,7 @@ def _rerank(*, with_documents: bool) -> EncoderEndpoint[RerankRequest]:
         request=RerankRequest,
         kinds=(ModelKind.RERANK,),
         work=request_rows.rerank,
-        shape=lambda request, route: response_bodies.ranking(
+        body_maker=lambda request, route: response_bodies.ranking(
             request, with_documents=with_documents and route.profile is not Profile.DENGLIN
         ),
     )
@@ -148,4 +148,4 @@ ENCODER_PATHS: Mapping[str, EncoderEndpoint[Any]] = {
     "/v1/pooling": POOLING,
     "/pooling": POOLING,
 }
-"""What `EncoderInference` serves, by POST."""
+"""What `EncoderHandler` serves, by POST."""

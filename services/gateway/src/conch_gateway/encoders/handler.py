@@ -1,6 +1,6 @@
-"""The flow of one request to an encoder, as a list of steps; each step lives in a module of its own.
+"""The flow of one request to an encoder, as a list of steps; each step lives in another module.
 
-read → understand → tokenize → look into the cache → admit and place → shape.
+read → resolve → tokenize → look into the cache → admit and place → make the body.
 """
 
 import hashlib
@@ -14,6 +14,7 @@ import orjson
 
 from conch_contracts.headers import CACHE
 from conch_contracts.messages.encoding import EncodeRequest, EncoderTarget, PrepareRowsResponse, Row
+from conch_contracts.names import PREPARE_ROWS_PATH
 from conch_contracts.records import Engine
 from conch_gateway.answers.reply import JSON, Reply
 from conch_gateway.encoders.answer_cache import SharedAnswers
@@ -44,7 +45,7 @@ ROWS_PER_PLACE = 32
 class EncodeJob:
     """A request whose texts are counted: all but the engine is decided."""
 
-    understood: ResolvedEncoding
+    resolved: ResolvedEncoding
     rows: tuple[Row, ...]
     tokens: int
     """Of all rows together."""
@@ -55,16 +56,16 @@ class EncodeJob:
     request_id: str
 
     @classmethod
-    def of(cls, understood: ResolvedEncoding, prepared: bytes, request_id: str) -> "EncodeJob":
+    def of(cls, resolved: ResolvedEncoding, prepared: bytes, request_id: str) -> "EncodeJob":
         """Return the job of a request whose rows are these, as the tokenizer wrote them."""
         answer = PrepareRowsResponse.model_validate_json(prepared)
         packed = orjson.dumps([{"ids": row.ids, "second": row.second} for row in answer.rows])
         tokens = sum(len(row.ids) for row in answer.rows)
-        return cls(understood, answer.rows, tokens, answer.firsts, packed, request_id)
+        return cls(resolved, answer.rows, tokens, answer.firsts, packed, request_id)
 
     def message(self, engine: Engine, timeout_s: float) -> bytes:
         """Return the message that asks a worker to run this job on `engine`."""
-        route, work = self.understood.route, self.understood.work
+        route, work = self.resolved.route, self.resolved.work
         profile = route.encoder
         request = EncodeRequest(
             request_id=self.request_id,
@@ -89,7 +90,7 @@ class EncodeJob:
 
     def key(self) -> str:
         """Return a digest of everything that the worker's answer depends on."""
-        route, work = self.understood.route, self.understood.work
+        route, work = self.resolved.route, self.resolved.work
         profile = route.encoder.model_dump(mode="json", exclude={"cache_ttl_s"})
         chosen = [work.task, work.normalize, work.activation, work.dimensions, work.base64, work.firsts]
         place = [route.model_id, route.engine_model, route.tokenizer_digest, route.created]
@@ -102,9 +103,9 @@ class EncoderHandler:
     """Serves the endpoints of encoders."""
 
     def __init__(
-        self, front: RequestIntake, tokenizers: TokenizerClient, dispatch: Dispatcher, answers: SharedAnswers
+        self, intake: RequestIntake, tokenizers: TokenizerClient, dispatch: Dispatcher, answers: SharedAnswers
     ) -> None:
-        self._front = front
+        self._intake = intake
         self._tokenizers = tokenizers
         self._dispatch = dispatch
         self._answers = answers
@@ -113,37 +114,37 @@ class EncoderHandler:
         """Answer one request on a path of `ENCODER_PATHS`; raises a ServiceError, ClientGone or ClientStalled."""
         endpoint = ENCODER_PATHS[exchange.path]
         exchange.endpoint = endpoint.name
-        understood = await self._front.understand(exchange, receive, endpoint.understand)
-        exchange.user = understood.user
-        if understood.request_id is not None:
-            exchange.rename(understood.request_id)
-        deadline = time.monotonic() + understood.route.routing.timeout_s
-        with self._front.span(exchange) as span:
-            stages = self._front.stages(exchange, span)
-            # An answer is kept when the watch has ended: many a client hangs up as soon as it has its own.
-            async with AsyncExitStack() as answered, self._front.watch(reply.client, deadline) as watch:
-                job = await self._tokenize(understood, exchange, stages)
+        resolved = await self._intake.read_and_resolve(exchange, receive, endpoint.resolve)
+        exchange.user = resolved.user
+        if resolved.request_id is not None:
+            exchange.rename(resolved.request_id)
+        deadline = time.monotonic() + resolved.route.routing.timeout_s
+        with self._intake.span(exchange) as span:
+            stages = self._intake.stages(exchange, span)
+            # An answer is kept when the watchdog has ended: many a client hangs up as soon as it has its own.
+            async with AsyncExitStack() as answered, self._intake.watchdog(reply.client, deadline) as watchdog:
+                job = await self._tokenize(resolved, exchange, stages)
                 answer, headers = await answered.enter_async_context(self._answer(job, stages, deadline))
                 exchange.prompt_tokens = job.tokens
                 head = Head(
-                    id=endpoint.id_prefix + (understood.request_id or urandom(16).hex()),
+                    id=endpoint.id_prefix + (resolved.request_id or urandom(16).hex()),
                     created=int(time.time()),
-                    model=understood.name,
+                    model=resolved.name,
                     tokens=job.tokens,
                 )
-                body = await off_loop(len(answer), understood.shape, head, answer)
-                watch.progress.sending = time.monotonic()
+                body = await off_loop(len(answer), resolved.make_body, head, answer)
+                watchdog.activity.sending = time.monotonic()
                 await reply.whole(200, body, (JSON, *headers))
-                watch.progress.sending = 0.0
+                watchdog.activity.sending = 0.0
 
-    async def _tokenize(self, understood: ResolvedEncoding, exchange: Exchange, stages: Stages) -> EncodeJob:
-        work = understood.work
+    async def _tokenize(self, resolved: ResolvedEncoding, exchange: Exchange, stages: Stages) -> EncodeJob:
+        work = resolved.work
         try:
             with stages.tokenizing() as headers:
-                prepared = await self._tokenizers.prepare(understood.preparation, headers)
+                prepared = await self._tokenizers.post(PREPARE_ROWS_PATH, resolved.preparation, headers)
         except InvalidRequest as error:
             raise _in_clients_words(error, work.names) from None
-        job = await off_loop(len(prepared), EncodeJob.of, understood, prepared, exchange.request_id)
+        job = await off_loop(len(prepared), EncodeJob.of, resolved, prepared, exchange.request_id)
         _check_lengths(job)
         return job
 
@@ -152,7 +153,7 @@ class EncoderHandler:
         self, job: EncodeJob, stages: Stages, deadline: float
     ) -> AsyncIterator[tuple[bytes, tuple[Header, ...]]]:
         """Give the worker's answer, and the headers that say where it comes from."""
-        ttl_s = job.understood.route.encoder.cache_ttl_s
+        ttl_s = job.resolved.route.encoder.cache_ttl_s
         if ttl_s is None:
             yield await self._run(job, stages, deadline), ()
             return
@@ -173,8 +174,8 @@ class EncoderHandler:
             return job.message(engine, max(0.001, deadline - time.monotonic()))
 
         places = -(-len(job.rows) // ROWS_PER_PLACE)
-        claim = Claim(places, job.understood.priority)
-        await self._dispatch.run(job.understood.route, stages, claim, message, deliver)
+        claim = Claim(places, job.resolved.priority)
+        await self._dispatch.run(job.resolved.route, stages, claim, message, deliver)
         return answers[0]
 
 
@@ -188,7 +189,7 @@ def _in_clients_words(error: InvalidRequest, names: TextNames) -> InvalidRequest
 
 def _check_lengths(job: EncodeJob) -> None:
     """Refuse what the model or the gateway does not take; raises InvalidRequest."""
-    limit, names = job.understood.route.max_model_len, job.understood.work.names
+    limit, names = job.resolved.route.max_model_len, job.resolved.work.names
     longest = max(range(len(job.rows)), key=lambda index: len(job.rows[index].ids))
     length = len(job.rows[longest].ids)
     if length > limit:

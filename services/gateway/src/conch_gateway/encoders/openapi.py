@@ -1,4 +1,4 @@
-"""The OpenAPI description of the endpoints in this package; `edge` serves them before a request gets to FastAPI."""
+"""The OpenAPI description of the endpoints in this folder; `Edge` serves them before a request gets to FastAPI."""
 
 from fastapi import FastAPI
 

@@ -13,7 +13,7 @@ from conch_contracts.openai.encoders.rerank import DocumentText, RerankRequest
 from conch_contracts.openai.encoders.scores import SIDES, ClassifyRequest, ScoreRequest, Side
 from conch_contracts.records import Activation, ModelKind, Route
 from conch_gateway.encoders.text_names import TextField, TextNames, text_field
-from conch_gateway.errors.bad_request import invalid, missing, wrong
+from conch_gateway.errors.bad_request import conflicting, invalid, missing
 from conch_gateway.requests.tokenizer_request import check_vocabulary, rendering
 from conch_kit.errors import InvalidRequest
 
@@ -29,7 +29,7 @@ class Head:
     """Of all rows together."""
 
 
-Shape = Callable[[Head, bytes], bytes]
+BodyMaker = Callable[[Head, bytes], bytes]
 """From a worker's answer to the client's body."""
 
 
@@ -103,7 +103,7 @@ def sides(request: ScoreRequest) -> tuple[tuple[str, Side], tuple[str, Side]]:
         pair = next(pair for pair in SIDES if name in pair)
         raise missing(next(side for side in pair if side not in given))
     pairs = " or ".join(f"'{first}' and '{second}'" for first, second in SIDES)
-    raise wrong(others[-1], f"does not go together with '{name}': expected {pairs}")
+    raise conflicting(others[-1], f"does not go together with '{name}': expected {pairs}")
 
 
 def classify(request: ClassifyRequest, route: Route) -> EncoderWork:
@@ -191,7 +191,7 @@ def _cut(request: EncoderFields, route: Route) -> int | None:
 def _cut_of_pairs(request: RerankRequest, route: Route) -> int | None:
     if request.truncation is False:
         if request.truncate_prompt_tokens is not None:
-            raise wrong("truncation", "cannot be false together with 'truncate_prompt_tokens'")
+            raise conflicting("truncation", "cannot be false together with 'truncate_prompt_tokens'")
         return None
     cut = _cut(request, route)
     wanted = request.truncation or request.max_tokens_per_doc is not None
@@ -206,7 +206,7 @@ def _activation(request: Activated, route: Route) -> Activation:
 def _either(name: str, asked: bool | None, renamed: bool | None) -> bool | None:
     """Return what a switch says that has two names; raises InvalidRequest when they contradict each other."""
     if None not in (asked, renamed) and asked != renamed:
-        raise wrong("use_activation", f"is the same as '{name}'; give only one")
+        raise conflicting("use_activation", f"is the same as '{name}'; give only one")
     return renamed if asked is None else asked
 
 

@@ -11,7 +11,7 @@ import orjson
 from conch_contracts.openai.encoders.rerank import RerankRequest
 from conch_contracts.openai.sampling import is_on
 from conch_contracts.records import Route
-from conch_gateway.encoders.request_rows import Head, Shape, documents
+from conch_gateway.encoders.request_rows import BodyMaker, Head, documents
 from conch_kit.errors import UpstreamError
 
 DOCUMENTS_PER_SEARCH = 100
@@ -34,24 +34,24 @@ def scores(head: Head, answer: bytes) -> bytes:
     return orjson.dumps({**_named(head), "data": data, "usage": _usage(head)})
 
 
-def classes(route: Route) -> Shape:
+def classes(route: Route) -> BodyMaker:
     """Return what makes the body of a classification, with the model's labels."""
 
-    def shape(head: Head, answer: bytes) -> bytes:
+    def body(head: Head, answer: bytes) -> bytes:
         data = [_classification(index, row, route.encoder.labels) for index, row in enumerate(_rows(answer))]
         usage = {**_usage(head), "prompt_tokens_details": None}
         return orjson.dumps({**_named(head), "data": data, "usage": usage})
 
-    return shape
+    return body
 
 
-def ranking(request: RerankRequest, *, with_documents: bool) -> Shape:
+def ranking(request: RerankRequest, *, with_documents: bool) -> BodyMaker:
     """Return what makes the body of a reranking; with or without the texts where the request does not say."""
     texts = documents(request)
     shown = with_documents if request.return_documents is None else is_on(request.return_documents)
     top = int(request.top_n or 0)
 
-    def shape(head: Head, answer: bytes) -> bytes:
+    def body(head: Head, answer: bytes) -> bytes:
         ranked = sorted(enumerate(row[-1] for row in _rows(answer)), key=lambda item: (-item[1], item[0]))
         kept = ranked[:top] if top > 0 else ranked
         results = [_result(index, score, texts[index] if shown else None) for index, score in kept]
@@ -66,7 +66,7 @@ def ranking(request: RerankRequest, *, with_documents: bool) -> Shape:
         }
         return orjson.dumps({**_named(head), "data": data, "results": results, "meta": meta, "usage": _usage(head)})
 
-    return shape
+    return body
 
 
 def _result(index: int, score: float, text: str | None) -> dict[str, object]:

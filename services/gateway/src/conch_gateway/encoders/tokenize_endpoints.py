@@ -8,19 +8,20 @@ from functools import partial
 import orjson
 
 from conch_contracts.messages import tokenization
+from conch_contracts.names import DETOKENIZE_PATH, TOKENIZE_PATH
 from conch_contracts.openai.chat import ChatMessage
 from conch_contracts.openai.tokenizing import DetokenizeRequest, TokenizeRequest
 from conch_contracts.records import ModelKind, Route
 from conch_gateway.answers.reply import Reply
 from conch_gateway.constraints import tool_use
-from conch_gateway.errors.bad_request import missing, wrong
+from conch_gateway.errors.bad_request import conflicting, missing
 from conch_gateway.generation.endpoints import encode
 from conch_gateway.http.body import parse
 from conch_gateway.http.exchange import Exchange
 from conch_gateway.inference.intake import RequestIntake, off_loop
 from conch_gateway.placement.tokenizer_client import TokenizerClient
 from conch_gateway.requests import chat_messages
-from conch_gateway.requests.model_lookup import resolve
+from conch_gateway.requests.model_lookup import find_route
 from conch_gateway.requests.template_policy import TemplatePolicy
 from conch_gateway.requests.tokenizer_request import check_vocabulary, rendering
 from conch_gateway.requests.validation import typed
@@ -54,12 +55,12 @@ def read_texts(body: bytes, snapshot: Snapshot, policy: TemplatePolicy) -> Resol
             "Expected either 'prompt' or 'messages', not both.", param="messages", code="invalid_value"
         )
     if request.continue_final_message and request.add_generation_prompt is not False:
-        raise wrong("continue_final_message", "needs 'add_generation_prompt': false")
+        raise conflicting("continue_final_message", "needs 'add_generation_prompt': false")
     for name in ("tools", "chat_template", "chat_template_kwargs"):
         if request.prompt is not None and getattr(request, name):
-            raise wrong(name, "needs 'messages'")
+            raise conflicting(name, "needs 'messages'")
     policy.check(request)
-    route = resolve(snapshot, request.model, kinds=_KINDS)
+    route = find_route(snapshot, request.model, kinds=_KINDS)
     if request.tools:
         tool_use.check_place(route)
     message = tokenization.EncodeTextRequest(
@@ -77,7 +78,7 @@ def read_texts(body: bytes, snapshot: Snapshot, policy: TemplatePolicy) -> Resol
 def read_ids(body: bytes, snapshot: Snapshot) -> ResolvedTokenCall:
     """Return what a detokenize request asks for; raises a ServiceError."""
     request, unknown = typed(DetokenizeRequest, parse(body))
-    route = resolve(snapshot, request.model, kinds=_KINDS)
+    route = find_route(snapshot, request.model, kinds=_KINDS)
     check_vocabulary(request.tokens, route, param="tokens")
     message = tokenization.DecodeIdsRequest(digest=route.tokenizer_digest, tokens=tuple(request.tokens))
     return ResolvedTokenCall(route, encode(message), unknown)
@@ -96,28 +97,25 @@ def _chat_input(request: TokenizeRequest, messages: Sequence[ChatMessage], route
 class TokenEndpoints:
     """Serves both."""
 
-    def __init__(
-        self, front: RequestIntake, tokenize: TokenizerClient, detokenize: TokenizerClient, policy: TemplatePolicy
-    ) -> None:
-        self._front = front
+    def __init__(self, intake: RequestIntake, tokenizers: TokenizerClient, policy: TemplatePolicy) -> None:
+        self._intake = intake
         self._read_texts = partial(read_texts, policy=policy)
-        self._tokenize = tokenize
-        self._detokenize = detokenize
+        self._tokenizers = tokenizers
 
     async def serve(self, exchange: Exchange, receive: Receive, reply: Reply) -> None:
         """Answer one request; raises a ServiceError, ClientGone or ClientStalled."""
         wants_ids = exchange.path in TOKENIZE_PATHS
         exchange.endpoint = "tokenize" if wants_ids else "detokenize"
-        understood = await self._front.understand(exchange, receive, self._read_texts if wants_ids else read_ids)
-        route, tokenizers = understood.route, self._tokenize if wants_ids else self._detokenize
+        resolved = await self._intake.read_and_resolve(exchange, receive, self._read_texts if wants_ids else read_ids)
+        route, path = resolved.route, TOKENIZE_PATH if wants_ids else DETOKENIZE_PATH
         deadline = time.monotonic() + route.routing.timeout_s
-        with self._front.span(exchange) as span:
-            stages = self._front.stages(exchange, span)
-            async with self._front.watch(reply.client, deadline) as watch:
+        with self._intake.span(exchange) as span:
+            stages = self._intake.stages(exchange, span)
+            async with self._intake.watchdog(reply.client, deadline) as watchdog:
                 with stages.tokenizing() as headers:
-                    answer = await tokenizers.prepare(understood.message, headers)
+                    answer = await self._tokenizers.post(path, resolved.message, headers)
                 body = await off_loop(len(answer), _tokens, answer, route) if wants_ids else answer
-                watch.progress.sending = time.monotonic()
+                watchdog.activity.sending = time.monotonic()
                 await reply.whole(200, body)
 
 

@@ -1,4 +1,4 @@
-"""What can be wrong with a request, as the 400 that says so and names the parameter; pure."""
+"""The kinds of 400, each made from the parameter that it names; pure."""
 
 from conch_kit.errors import InvalidRequest
 
@@ -15,7 +15,7 @@ def invalid(param: str, why: str) -> InvalidRequest:
     return InvalidRequest(f"Invalid value for '{param}': {why}.", param=param, code="invalid_value")
 
 
-def wrong(param: str, why: str) -> InvalidRequest:
+def conflicting(param: str, why: str) -> InvalidRequest:
     """Return the error for a parameter that does not go together with the others."""
     return InvalidRequest(f"'{param}' {why}.", param=param, code="invalid_value")
 
@@ -25,7 +25,7 @@ def unsupported(param: str) -> InvalidRequest:
     return InvalidRequest(f"The parameter '{param}' is not supported.", param=param, code="unsupported_parameter")
 
 
-def unusable(param: str, why: str) -> InvalidRequest:
+def unsupported_by_model(param: str, why: str) -> InvalidRequest:
     """Return the error for a parameter that this model, or its backend, cannot obey."""
     return InvalidRequest(
         f"The parameter '{param}' cannot be used here: {why}.", param=param, code="unsupported_parameter"

@@ -31,7 +31,7 @@ from conch_gateway.requests import (
     tokenizer_request,
     validation,
 )
-from conch_gateway.requests.model_lookup import canonical_name, resolve
+from conch_gateway.requests.model_lookup import canonical_name, find_route
 from conch_gateway.requests.parameters import Shape
 from conch_gateway.requests.template_policy import DEFAULT_POLICY, TemplatePolicy
 from conch_gateway.requests.validation import R, Validated
@@ -83,22 +83,20 @@ class GenerationEndpoint(Generic[R]):
     shape: Callable[[R, Profile], Shape]
     prepare: Callable[[R, Route], PrepareRequest]
 
-    def understand(
-        self, body: bytes, snapshot: Snapshot, policy: TemplatePolicy = DEFAULT_POLICY
-    ) -> ResolvedGeneration:
+    def resolve(self, body: bytes, snapshot: Snapshot, policy: TemplatePolicy = DEFAULT_POLICY) -> ResolvedGeneration:
         """Return the request that the body holds; raises a ServiceError that names what is wrong with it."""
         document = parse(body)
         prompt_length.check_number(document, self.prompt_param, snapshot)
-        return self.place(self.validate(document), snapshot, policy)
+        return self.resolve_valid(self.validate(document), snapshot, policy)
 
-    def place(
+    def resolve_valid(
         self, validated: Validated[R], snapshot: Snapshot, policy: TemplatePolicy = DEFAULT_POLICY
     ) -> ResolvedGeneration:
         """Return where a valid request goes and what the tokenizer must do for it; raises a ServiceError."""
         request = validated.request
         if isinstance(request, ChatCompletionRequest):
             policy.check(request)
-        route = resolve(snapshot, request.model, kinds=(ModelKind.LLM,))
+        route = find_route(snapshot, request.model, kinds=(ModelKind.LLM,))
         parameters.check_habits(request, route.profile)
         tokenizer_request.check_ids(request, route)
         shape = self.shape(request, route.profile)
@@ -132,7 +130,7 @@ COMPLETIONS: GenerationEndpoint[CompletionRequest] = GenerationEndpoint(
 class GenerationJob:
     """A request whose prompt is counted: all but the engine is decided."""
 
-    understood: ResolvedGeneration
+    resolved: ResolvedGeneration
     prepared: PrepareResponse
     sampling: SamplingParameters
     backend: BackendOptions
@@ -144,25 +142,25 @@ class GenerationJob:
 
     @classmethod
     def of(
-        cls, understood: ResolvedGeneration, prepared: bytes, *, ids: tuple[str, str], created: int
+        cls, resolved: ResolvedGeneration, prepared: bytes, *, ids: tuple[str, str], created: int
     ) -> "GenerationJob":
         """Return the job for the tokenizer's answer; raises InvalidRequest when the context is too small.
 
         `ids` are the request's and the answer's.
         """
         answer = PrepareResponse.model_validate_json(prepared)
-        route = understood.route
-        found = answer_form.of(understood.request, route, answer)
-        sampling = parameters.sampling(understood.request, understood.shape, route, answer)
+        route = resolved.route
+        found = answer_form.of(resolved.request, route, answer)
+        sampling = parameters.sampling(resolved.request, resolved.shape, route, answer)
         return cls(
-            understood=understood,
+            resolved=resolved,
             prepared=answer,
-            sampling=answer_form.constrained(sampling, understood.request, understood.constraint, answer, found),
-            backend=parameters.backend_options(understood.request, route, answer),
+            sampling=answer_form.constrained(sampling, resolved.request, resolved.constraint, answer, found),
+            backend=parameters.backend_options(resolved.request, route, answer),
             parsing=found,
             details=None
-            if understood.answer_fields is not None
-            else parameters.details(understood.request, understood.shape, route),
+            if resolved.answer_fields is not None
+            else parameters.details(resolved.request, resolved.shape, route),
             request_id=ids[0],
             response_id=ids[1],
             created=created,
@@ -171,18 +169,18 @@ class GenerationJob:
     @property
     def sequences(self) -> int:
         """How many choices an engine works on at once."""
-        request = self.understood.request
+        request = self.resolved.request
         return len(self.prepared.prompts) * (parameters.best_of(request) or request.n or 1)
 
     def message(self, engine: Engine, *, timeout_s: float) -> bytes:
         """Return the message that asks a worker to run this job on `engine`."""
-        request, shape, route = self.understood.request, self.understood.shape, self.understood.route
+        request, shape, route = self.resolved.request, self.resolved.shape, self.resolved.route
         return encode(
             GenerateRequest(
                 request_id=self.request_id,
                 response_id=self.response_id,
                 api=shape.api,
-                model=self.understood.name,
+                model=self.resolved.name,
                 created=self.created,
                 target=EngineTarget(
                     grpc=engine.grpc,
@@ -197,7 +195,7 @@ class GenerationJob:
                 best_of=parameters.best_of(request),
                 sampling=self.sampling,
                 defaulted=parameters.defaulted(request, route),
-                grammar_param=self.understood.constraint.param if self.understood.constraint else None,
+                grammar_param=self.resolved.constraint.param if self.resolved.constraint else None,
                 bad_words_param=parameters.bad_words_param(request),
                 backend=self.backend,
                 stop=tokenizer_request.stop_strings(request),
@@ -207,7 +205,7 @@ class GenerationJob:
                 role=shape.role,
                 logprobs=shape.alternatives is not None,
                 parsing=self.parsing,
-                stream=self.understood.stream,
+                stream=self.resolved.stream,
                 include_usage=parameters.includes_usage(request, route),
                 response_fields=self._response_fields(),
                 fingerprint=route.fingerprint,
@@ -219,7 +217,7 @@ class GenerationJob:
         )
 
     def _response_fields(self) -> str:
-        fields, sampling = self.understood.answer_fields, self.sampling
+        fields, sampling = self.resolved.answer_fields, self.sampling
         if fields is None:
             return "{}"
         return orjson.dumps({**fields, "temperature": sampling.temperature, "top_p": sampling.top_p}).decode()

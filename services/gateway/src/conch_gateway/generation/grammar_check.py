@@ -4,6 +4,7 @@ The service compiles it in a process that may die of it; the gateway itself neve
 """
 
 from conch_contracts.messages.tokenization import CheckGrammarRequest
+from conch_contracts.names import CHECK_GRAMMAR_PATH
 from conch_contracts.records import Dialect, Route
 from conch_gateway.constraints.structured_output import Constraint
 from conch_gateway.errors.bad_request import invalid
@@ -13,20 +14,16 @@ from conch_gateway.upstream.port import Header
 from conch_kit.errors import InvalidRequest
 
 
-class GrammarCheck:
-    """Checks the grammars of requests."""
-
-    def __init__(self, tokenizers: TokenizerClient) -> None:
-        self._tokenizers = tokenizers
-
-    async def check(self, constraint: Constraint, route: Route, headers: tuple[Header, ...]) -> None:
-        """Raise InvalidRequest, naming the parameter, for a grammar that cannot be obeyed."""
-        request = CheckGrammarRequest(
-            digest=route.tokenizer_digest,
-            grammar=constraint.grammar,
-            foreign=route.dialect is not Dialect.TOKENS,
-        )
-        try:
-            await self._tokenizers.prepare(encode(request), headers)
-        except InvalidRequest as exc:
-            raise invalid(constraint.param, exc.message) from exc
+async def check_grammar(
+    tokenizers: TokenizerClient, constraint: Constraint, route: Route, headers: tuple[Header, ...]
+) -> None:
+    """Raise InvalidRequest, naming the parameter, for a grammar that cannot be obeyed."""
+    request = CheckGrammarRequest(
+        digest=route.tokenizer_digest,
+        grammar=constraint.grammar,
+        foreign=route.dialect is not Dialect.TOKENS,
+    )
+    try:
+        await tokenizers.post(CHECK_GRAMMAR_PATH, encode(request), headers)
+    except InvalidRequest as exc:
+        raise invalid(constraint.param, exc.message) from exc

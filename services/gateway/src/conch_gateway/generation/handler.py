@@ -1,25 +1,25 @@
-"""The flow of one generating request, as a list of steps; each step lives in a module of its own.
+"""The flow of one generating request, as a list of steps; each step lives in another module.
 
-read → understand → tokenize → admit and place → deliver. Until the first byte goes out every failure is a status;
-afterwards it is an error frame (`reply.py` decides).
+read → resolve → tokenize → admit and place → deliver. Until the first byte goes out every failure is a status;
+afterwards it is an error frame (`Reply.fail` decides).
 """
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from os import urandom
 from typing import Any
 
+from conch_contracts.names import PREPARE_PATH
 from conch_contracts.records import Engine
 from conch_gateway.answers.delivery import AnswerSaver, Delivery
 from conch_gateway.answers.reply import Reply
 from conch_gateway.generation.endpoints import CHAT, COMPLETIONS, GenerationEndpoint, GenerationJob, ResolvedGeneration
-from conch_gateway.generation.grammar_check import GrammarCheck
+from conch_gateway.generation.grammar_check import check_grammar
 from conch_gateway.http.exchange import Exchange
 from conch_gateway.inference.intake import RequestIntake, off_loop
 from conch_gateway.inference.stages import Stages
-from conch_gateway.inference.watchdog import RequestWatchdog
+from conch_gateway.inference.watchdog import RequestActivity
 from conch_gateway.placement.admission import Claim
 from conch_gateway.placement.dispatch import Dispatcher
 from conch_gateway.placement.tokenizer_client import TokenizerClient
@@ -30,32 +30,18 @@ PATHS: Mapping[str, GenerationEndpoint[Any]] = {"/v1/chat/completions": CHAT, "/
 """What this module serves, by POST."""
 
 
-@dataclass(frozen=True, slots=True)
-class RequestRun:
-    """What accompanies one request from the moment in which it is understood."""
-
-    stages: Stages
-    watch: RequestWatchdog
-    deadline: float
-    """When the answer must be complete, on the monotonic clock."""
-    keeper: AnswerSaver | None = None
-    """Who gets the answer before the client hears that it is complete."""
-
-
 class GenerationHandler:
     """Serves the generating endpoints."""
 
     def __init__(
         self,
-        front: RequestIntake,
+        intake: RequestIntake,
         tokenizers: TokenizerClient,
-        grammars: GrammarCheck,
         dispatch: Dispatcher,
         policy: TemplatePolicy = DEFAULT_POLICY,
     ) -> None:
-        self._front = front
+        self._intake = intake
         self._tokenizers = tokenizers
-        self._grammars = grammars
         self._dispatch = dispatch
         self._policy = policy
 
@@ -63,60 +49,64 @@ class GenerationHandler:
         """Answer one request on a path of `PATHS`; raises a ServiceError, ClientGone or ClientStalled."""
         endpoint = PATHS[exchange.path]
         exchange.endpoint = endpoint.name
-        understand = partial(endpoint.understand, policy=self._policy)
-        understood = await self._front.understand(exchange, receive, understand)
-        exchange.user, exchange.metadata = understood.request.user, understood.request.metadata
-        if understood.request.request_id is not None:
-            exchange.rename(understood.request.request_id)
-        await self.answer(understood, understood.answer_id(urandom(16).hex()), exchange, reply)
+        resolve = partial(endpoint.resolve, policy=self._policy)
+        resolved = await self._intake.read_and_resolve(exchange, receive, resolve)
+        exchange.user, exchange.metadata = resolved.request.user, resolved.request.metadata
+        if resolved.request.request_id is not None:
+            exchange.rename(resolved.request.request_id)
+        await self.answer(resolved, resolved.answer_id(urandom(16).hex()), exchange, reply)
 
     async def answer(
         self,
-        understood: ResolvedGeneration,
+        resolved: ResolvedGeneration,
         response_id: str,
         exchange: Exchange,
         reply: Reply,
-        keeper: AnswerSaver | None = None,
+        saver: AnswerSaver | None = None,
     ) -> None:
-        """Do the work and deliver its answer, which a keeper gets before the client hears that it is complete."""
-        comment = reply.keep_alive if understood.stream else None
-        deadline = time.monotonic() + understood.route.routing.timeout_s
-        with self._front.span(exchange) as span:
-            stages = self._front.stages(exchange, span)
-            async with self._front.watch(reply.client, deadline, comment) as watch:
-                job = await self._tokenize(understood, response_id, exchange, stages)
-                await self._run(job, exchange, reply, RequestRun(stages, watch, deadline, keeper))
+        """Do the work and deliver its answer, which `saver` gets before the client hears that it is complete."""
+        comment = reply.keep_alive if resolved.stream else None
+        routing = resolved.route.routing
+        deadline = time.monotonic() + routing.timeout_s
+        with self._intake.span(exchange) as span:
+            stages = self._intake.stages(exchange, span)
+            async with self._intake.watchdog(reply.client, deadline, comment) as watchdog:
+                job = await self._tokenize(resolved, response_id, exchange, stages)
+                delivery = Delivery(
+                    exchange,
+                    reply,
+                    watchdog.activity,
+                    self._intake.metrics.of(exchange.model),
+                    inter_token_patience_s=routing.inter_token_timeout_s + self._intake.settings.worker_grace_s,
+                    saver=saver,
+                )
+                await self._run(job, stages, delivery, watchdog.activity, deadline)
 
     async def _tokenize(
-        self, understood: ResolvedGeneration, response_id: str, exchange: Exchange, stages: Stages
+        self, resolved: ResolvedGeneration, response_id: str, exchange: Exchange, stages: Stages
     ) -> GenerationJob:
         with stages.tokenizing() as headers:
-            if understood.constraint is not None:
-                await self._grammars.check(understood.constraint, understood.route, headers)
-            prepared = await self._tokenizers.prepare(understood.preparation, headers)
+            if resolved.constraint is not None:
+                await check_grammar(self._tokenizers, resolved.constraint, resolved.route, headers)
+            prepared = await self._tokenizers.post(PREPARE_PATH, resolved.preparation, headers)
         ids = (exchange.request_id, response_id)
         return await off_loop(
-            len(prepared), partial(GenerationJob.of, ids=ids, created=int(time.time())), understood, prepared
+            len(prepared), partial(GenerationJob.of, ids=ids, created=int(time.time())), resolved, prepared
         )
 
-    async def _run(self, job: GenerationJob, exchange: Exchange, reply: Reply, course: RequestRun) -> None:
-        route, progress, grace_s = job.understood.route, course.watch.progress, self._front.bounds.worker_grace_s
-        delivery = Delivery(
-            exchange,
-            reply,
-            progress,
-            self._front.metrics.of(exchange.model),
-            inter_token_patience_s=route.routing.inter_token_timeout_s + grace_s,
-            keeper=course.keeper,
-        )
+    async def _run(
+        self, job: GenerationJob, stages: Stages, delivery: Delivery, activity: RequestActivity, deadline: float
+    ) -> None:
+        """Have a worker do the job and deliver its answer, which must be complete by `deadline`."""
+        routing, stream = job.resolved.route.routing, job.resolved.stream
 
         def message(engine: Engine) -> bytes:
             now = time.monotonic()
-            if job.understood.stream:
-                progress.asked = now
-                progress.patience_s = route.routing.first_token_timeout_s + grace_s
-            return job.message(engine, timeout_s=max(0.001, course.deadline - now))
+            if stream:
+                activity.asked = now
+                activity.patience_s = routing.first_token_timeout_s + self._intake.settings.worker_grace_s
+            return job.message(engine, timeout_s=max(0.001, deadline - now))
 
-        deliver = delivery.stream if job.understood.stream else delivery.whole
-        claim = Claim(job.sequences, job.understood.priority)
-        await self._dispatch.run(route, course.stages, claim, message, deliver)
+        deliver = delivery.stream if stream else delivery.whole
+        claim = Claim(job.sequences, job.resolved.priority)
+        await self._dispatch.run(job.resolved.route, stages, claim, message, deliver)

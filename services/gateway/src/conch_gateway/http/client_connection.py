@@ -1,12 +1,12 @@
 """The client's connection, as far as the work on a request needs more of it than ASGI offers.
 
-`http_protocol.py` is it; the edge finds it among the scope's extensions.
+`server_protocol.py` implements it; the edge finds it among the scope's extensions.
 """
 
 from typing import Protocol
 
-from conch_kit.http.asgi import Send
-from conch_kit.http.caller_connection import CallerConnection
+from conch_kit.http.asgi import Scope, Send
+from conch_kit.http.caller_connection import CONNECTION, CallerConnection
 
 
 class ClientConnection(CallerConnection, Protocol):
@@ -18,7 +18,7 @@ class ClientConnection(CallerConnection, Protocol):
     def linger(self) -> None:
         """Let the answer to this request end the connection gently, since the body is not read to its end."""
 
-    def open_ended(self, send: Send) -> Send:
+    def close_delimited(self, send: Send) -> Send:
         """Return a `send` for a client of HTTP/1.0, which knows no chunks (RFC 9112, section 6.1).
 
         Where an answer has no length, the end of the connection is its end.
@@ -29,3 +29,9 @@ class ClientConnection(CallerConnection, Protocol):
 
         Only for an answer whose start went out without a length. An empty piece only asks.
         """
+
+
+def client_connection(scope: Scope) -> ClientConnection:
+    """Return the connection that a request came on; it was served by a `GuardedProtocol`."""
+    port: ClientConnection = scope["extensions"][CONNECTION]["port"]
+    return port

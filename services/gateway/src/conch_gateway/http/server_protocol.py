@@ -46,7 +46,7 @@ class GuardedProtocol(NoticingProtocol):
         self._head_timer: asyncio.TimerHandle | None = None
         self._head_bytes = 0
         self._refused = False
-        self._open_ended = False
+        self._close_delimited = False
         self._linger_timer: asyncio.TimerHandle | None = None
         self._linger_bytes = LINGER_BYTES
 
@@ -122,19 +122,19 @@ class GuardedProtocol(NoticingProtocol):
         if self.flow.write_paused or self.transport.is_closing():
             return False
         if data:
-            self.transport.write(data if self._open_ended else b"%x\r\n%b\r\n" % (len(data), data))
+            self.transport.write(data if self._close_delimited else b"%x\r\n%b\r\n" % (len(data), data))
         return True
 
-    def open_ended(self, send: Send) -> Send:
+    def close_delimited(self, send: Send) -> Send:
         """Return a `send` whose answers of unknown length end with the connection; see `ClientConnection`."""
 
         async def send_on(message: Message) -> None:
             if message["type"] == "http.response.start":
                 names = {name.lower() for name, _ in message.get("headers", ())}
-                self._open_ended = b"content-length" not in names and self.scope["method"] != "HEAD"
-                if self._open_ended:
+                self._close_delimited = b"content-length" not in names and self.scope["method"] != "HEAD"
+                if self._close_delimited:
                     self.cycle.chunked_encoding = False
-            elif self._open_ended:
+            elif self._close_delimited:
                 if self.flow.write_paused:
                     await self.flow.drain()
                 self.transport.write(message.get("body", b""))

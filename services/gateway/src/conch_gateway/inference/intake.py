@@ -1,12 +1,11 @@
 """What all inference endpoints have in common: the body in its bounds, the known models, and what accompanies the work.
 
-An endpoint's own `understand` is pure and says what a body asks for; everything around it is here.
+An endpoint's own `resolve` is pure and says what a body asks for; everything around it is here.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from functools import partial
 from typing import Protocol, TypeVar
 
@@ -17,6 +16,7 @@ from conch_gateway.http.client_connection import ClientConnection
 from conch_gateway.http.exchange import Exchange
 from conch_gateway.inference.stages import Stages
 from conch_gateway.inference.watchdog import RequestWatchdog, WatchdogLimits
+from conch_gateway.settings import GatewaySettings
 from conch_gateway.telemetry.metrics import GatewayMetrics
 from conch_gateway.upstream.port import Header
 from conch_kit.errors import Unavailable
@@ -44,17 +44,6 @@ U = TypeVar("U", bound=ResolvedRequest)
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class IntakeLimits:
-    """Sizes and times that hold for every model."""
-
-    max_body_bytes: int
-    body_timeout_s: float
-    keep_alive_s: float
-    write_stall_s: float
-    worker_grace_s: float
-
-
 class RequestIntake:
     """Reads requests within the gateway's bounds, and surrounds the work on them."""
 
@@ -62,44 +51,45 @@ class RequestIntake:
         self,
         snapshot: Callable[[], Snapshot | None],
         metrics: GatewayMetrics,
-        bounds: IntakeLimits,
+        settings: GatewaySettings,
         tracer: Tracer,
-        *,
-        internal_token: bytes | None = None,
     ) -> None:
         self.metrics = metrics
-        self.bounds = bounds
+        self.settings = settings
         self._snapshot = snapshot
         self._tracer = tracer
+        token = settings.internal_token
         self._token_header: tuple[Header, ...] = (
-            () if internal_token is None else ((INTERNAL_TOKEN.encode(), internal_token),)
+            () if token is None else ((INTERNAL_TOKEN.encode(), token.get_secret_value().encode()),)
         )
 
-    async def understand(self, exchange: Exchange, receive: Receive, understand: Callable[[bytes, Snapshot], U]) -> U:
+    async def read_and_resolve(
+        self, exchange: Exchange, receive: Receive, resolve: Callable[[bytes, Snapshot], U]
+    ) -> U:
         """Read a body and return what it asks for; raises a ServiceError or ClientGone."""
         raw = await self.read(exchange, receive)
-        return await self.place(exchange, len(raw), partial(understand, raw))
+        return await self.resolve(exchange, len(raw), partial(resolve, raw))
 
     async def read(self, exchange: Exchange, receive: Receive) -> bytes:
         """Return the body of a request; raises a ServiceError or ClientGone."""
         body.check_media_type(exchange.headers)
         return await body.read(
-            receive, exchange.headers, limit=self.bounds.max_body_bytes, timeout_s=self.bounds.body_timeout_s
+            receive, exchange.headers, limit=self.settings.max_body_bytes, timeout_s=self.settings.body_timeout_s
         )
 
-    async def place(self, exchange: Exchange, size: int, understand: Callable[[Snapshot], U]) -> U:
+    async def resolve(self, exchange: Exchange, size: int, resolve: Callable[[Snapshot], U]) -> U:
         """Return what a body of this size asks for, now that the models are known; raises a ServiceError."""
         snapshot = self._snapshot()
         if snapshot is None:
             raise Unavailable("The models are not known yet.", code="model_not_ready", retry_after_s=1)
-        understood = await off_loop(size, understand, snapshot)
-        exchange.model = understood.route.served_names[0]
-        if understood.unknown_fields:
-            self.metrics.unknown_fields.inc(understood.unknown_fields)
-        return understood
+        resolved = await off_loop(size, resolve, snapshot)
+        exchange.model = resolved.route.served_names[0]
+        if resolved.unknown_fields:
+            self.metrics.unknown_fields.inc(resolved.unknown_fields)
+        return resolved
 
     def span(self, exchange: Exchange) -> AbstractContextManager[Span]:
-        """Surround the work on a request that is understood, in the trace that the client began."""
+        """Surround the work on a request that is resolved, in the trace that the client began."""
         return self._tracer.span(exchange.endpoint, exchange.traceparent)
 
     def stages(self, exchange: Exchange, span: Span) -> Stages:
@@ -108,15 +98,15 @@ class RequestIntake:
         headers = (REQUEST_ID.encode(), exchange.request_id.encode()), *self._token_header
         return Stages(self._tracer, span, self.metrics.of(exchange.model), headers)
 
-    def watch(
+    def watchdog(
         self, client: ClientConnection, deadline: float, comment: Callable[[], Awaitable[None]] | None = None
     ) -> RequestWatchdog:
-        """Watch the request while it is worked on, until `deadline` on the monotonic clock.
+        """Return the watchdog of a request while it is worked on, until `deadline` on the monotonic clock.
 
         The gateway's own limit comes a little later: the worker keeps the deadline, and tells the usage at its end.
         """
-        bounds = self.bounds
-        limits = WatchdogLimits(deadline + bounds.worker_grace_s, bounds.keep_alive_s, bounds.write_stall_s)
+        settings = self.settings
+        limits = WatchdogLimits(deadline + settings.worker_grace_s, settings.keep_alive_s, settings.write_stall_s)
         return RequestWatchdog(client, comment, limits)
 
 

@@ -1,4 +1,4 @@
-"""The stages of one generating request, each counted and traced apart: tokenizing, waiting for an engine, working.
+"""The stages of one inference request, each counted and traced apart: tokenizing, waiting for an engine, working.
 
 Waiting and working have spans of their own because their cures differ: more engines for the one, faster ones for the
 other. Whoever is called gets the headers under which its own spans continue the trace.

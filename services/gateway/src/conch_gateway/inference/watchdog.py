@@ -1,4 +1,4 @@
-"""What runs beside a request: it notices that the client has gone, and that somebody has stopped moving.
+"""What runs beside a request: it notices that the client has gone, that nothing moves any more, or that time is up.
 
 The connection tells when the client hangs up; one timer per request looks at the clock now and then. So a request
 costs no task and an event no timer; it only notes the time. `decide` is the pure part.
@@ -21,13 +21,13 @@ class ClientStalled(Exception):
     """The client has not read its stream for too long; the connection is dropped."""
 
 
-class Beat(Enum):
+class WatchdogVerdict(Enum):
     """What to do at a look at the clock."""
 
     NOTHING = auto()
     KEEP_ALIVE = auto()
     CLIENT_STALLED = auto()
-    WORKER_SILENT = auto()
+    WORKER_UNRESPONSIVE = auto()
     OVERDUE = auto()
 
 
@@ -45,30 +45,30 @@ class WatchdogLimits:
 
 @dataclass(slots=True)
 class RequestActivity:
-    """When something last moved, on the monotonic clock; written by the relay, read by the watch."""
+    """When something last moved, on the monotonic clock; written by the relay, read by the watchdog."""
 
     sent: float
     """The last byte went to the client, or the request began."""
     sending: float = 0.0
     """When the write began that is under way; 0: none is."""
     asked: float = 0.0
-    """When the worker was last heard or asked; 0: it owes nothing."""
+    """When the worker was asked, or last sent something; 0: it owes nothing."""
     patience_s: float = 0.0
     """How long the worker may stay silent."""
 
 
-def decide(now: float, progress: RequestActivity, limits: WatchdogLimits) -> Beat:
+def decide(now: float, activity: RequestActivity, limits: WatchdogLimits) -> WatchdogVerdict:
     """Return what this look at the clock asks for."""
     if now >= limits.deadline:
-        return Beat.OVERDUE
-    if progress.sending:
-        stalled = now - progress.sending >= limits.write_stall_s
-        return Beat.CLIENT_STALLED if stalled else Beat.NOTHING
-    if progress.asked and now - progress.asked >= progress.patience_s:
-        return Beat.WORKER_SILENT
-    if now - progress.sent >= limits.keep_alive_s:
-        return Beat.KEEP_ALIVE
-    return Beat.NOTHING
+        return WatchdogVerdict.OVERDUE
+    if activity.sending:
+        stalled = now - activity.sending >= limits.write_stall_s
+        return WatchdogVerdict.CLIENT_STALLED if stalled else WatchdogVerdict.NOTHING
+    if activity.asked and now - activity.asked >= activity.patience_s:
+        return WatchdogVerdict.WORKER_UNRESPONSIVE
+    if now - activity.sent >= limits.keep_alive_s:
+        return WatchdogVerdict.KEEP_ALIVE
+    return WatchdogVerdict.NOTHING
 
 
 class RequestWatchdog:
@@ -88,7 +88,7 @@ class RequestWatchdog:
         "_reason",
         "_task",
         "_timer",
-        "progress",
+        "activity",
     )
 
     def __init__(
@@ -108,7 +108,7 @@ class RequestWatchdog:
         self._timer: asyncio.TimerHandle | None = None
         self._commenting: asyncio.Task[None] | None = None
         self._reason: Exception | None = None
-        self.progress = RequestActivity(sent=clock())
+        self.activity = RequestActivity(sent=clock())
 
     async def __aenter__(self) -> Self:
         if self._client.gone:
@@ -139,18 +139,18 @@ class RequestWatchdog:
 
     def _look(self) -> None:
         now = self._clock()
-        match decide(now, self.progress, self._limits):
-            case Beat.NOTHING:
+        match decide(now, self.activity, self._limits):
+            case WatchdogVerdict.NOTHING:
                 pass
-            case Beat.KEEP_ALIVE:
-                self.progress.sent = now
+            case WatchdogVerdict.KEEP_ALIVE:
+                self.activity.sent = now
                 if self._comment is not None:
                     self._commenting = self._loop.create_task(self._send(self._comment))
-            case Beat.CLIENT_STALLED:
+            case WatchdogVerdict.CLIENT_STALLED:
                 return self._end(ClientStalled())
-            case Beat.WORKER_SILENT:
+            case WatchdogVerdict.WORKER_UNRESPONSIVE:
                 return self._end(UpstreamTimeout("The engine stopped answering.", code="timeout"))
-            case Beat.OVERDUE:
+            case WatchdogVerdict.OVERDUE:
                 return self._end(UpstreamTimeout("The request did not end in time.", code="timeout"))
             case unreachable:
                 assert_never(unreachable)

@@ -1,7 +1,7 @@
 """The OpenAPI document: every endpoint as it answers, with its streams and its errors.
 
-FastAPI makes the document of what it serves and of what it is told here: inference POSTs are answered by `edge` before
-a request gets to FastAPI. What FastAPI would say that is not so (its own shape of errors, no streams) is put right.
+FastAPI makes the document of what it serves and of what is described here: `Edge` answers inference POSTs before they
+get to FastAPI. What FastAPI would say wrongly (its own form of errors, no streams) is put right.
 """
 
 from collections.abc import Mapping, Sequence

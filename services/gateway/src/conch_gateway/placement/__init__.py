@@ -1,1 +1,4 @@
-"""Where a request runs: queues and slots of engines, choice of worker and tokenizer, and another try elsewhere."""
+"""Where a request runs: queues and slots of engines, choice of worker and tokenizer, and another try elsewhere.
+
+Messages and answers pass unread, but for errors.
+"""

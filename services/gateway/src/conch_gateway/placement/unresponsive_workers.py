@@ -35,7 +35,7 @@ class Connections(Upstream, Protocol):
 
 
 class UnresponsiveWorkers:
-    """Looks after the processes that vanish, as an async context manager."""
+    """Asks the processes that have vanished, and gives up those that do not answer; an async context manager."""
 
     def __init__(self, connections: Connections, patience_s: float = PATIENCE_S) -> None:
         self._connections = connections

@@ -10,7 +10,7 @@ from conch_contracts.records import Route
 from conch_contracts.thinking_marks import THINKING_MARKS
 from conch_gateway.constraints import structural_tags, tool_use
 from conch_gateway.constraints.structured_output import Constraint
-from conch_gateway.errors.bad_request import wrong
+from conch_gateway.errors.bad_request import conflicting
 from conch_gateway.requests import thinking
 from conch_kit.errors import InvalidRequest
 
@@ -35,12 +35,12 @@ def constraint(request: SamplingFields, route: Route, asked: Constraint | None) 
         return asked
     if tool_use.demanded(request):
         if asked is not None and not asked.param.startswith("response_format"):
-            raise wrong(asked.param, "cannot be together with a 'tool_choice' that demands a call")
+            raise conflicting(asked.param, "cannot be together with a 'tool_choice' that demands a call")
         calls = tool_use.form(request, route)
         return None if calls is None else Constraint("tools", structural_tags.structural(calls))
     if asked is None:
-        free = tool_use.free_form(request, route)
-        return None if free is None else Constraint("tools", structural_tags.structural(free), may_think=True)
+        optional = tool_use.optional_calls_form(request, route)
+        return None if optional is None else Constraint("tools", structural_tags.structural(optional), may_think=True)
     if (calls := tool_use.form(request, route)) is None:
         return asked
     text = _format(asked.grammar, asked.param)

@@ -1,6 +1,6 @@
 """From the name in `model` to a route; pure.
 
-A name that does not exist and a name of another kind of model are told apart only where the caller may know both.
+A name that is not served is a 404; the name of a model of another kind is a 400 that says which kinds would do.
 """
 
 from conch_contracts.names import ServedName
@@ -12,7 +12,7 @@ DEFAULT_NAMES = (None, "", "default")
 MAX_NAME_CHARS = 128
 
 
-def resolve(snapshot: Snapshot, name: str | None, *, kinds: tuple[ModelKind, ...]) -> Route:
+def find_route(snapshot: Snapshot, name: str | None, *, kinds: tuple[ModelKind, ...]) -> Route:
     """Return the route that `name` means, or the default one of the first of these kinds that has a model.
 
     Raises ModelNotFound for an unknown name, InvalidRequest for a model of another kind.

@@ -1,7 +1,7 @@
 """From a validated request, its route and the counted prompt to the worker's message; pure.
 
 Every default is filled in here: the request's own value, else the model's, else the API's. What the tokenizer is
-asked before that is in `preparation.py`.
+asked before that is in `tokenizer_request.py`.
 """
 
 from dataclasses import dataclass

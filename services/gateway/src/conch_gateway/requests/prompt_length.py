@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from conch_contracts.openai.completions import MAX_PROMPTS
 from conch_contracts.records import ModelKind, Route
-from conch_gateway.requests.model_lookup import resolve
+from conch_gateway.requests.model_lookup import find_route
 from conch_gateway.requests.parameters import prompt_too_long
 from conch_kit.registry.snapshot import Snapshot
 
@@ -56,7 +56,7 @@ def excess(
     if sum(lengths) <= MANY:
         return None
     tokens = max(lengths)
-    route = resolve(snapshot, model, kinds=kinds)
+    route = find_route(snapshot, model, kinds=kinds)
     if tokens <= route.max_model_len:
         return None
     return Excess(route, None if single else lengths.index(tokens), tokens)

@@ -12,7 +12,7 @@ from conch_contracts.openai.chat import ChatCompletionRequest
 from conch_contracts.records import Route
 from conch_contracts.thinking_marks import THINKING_MARKS, ReasoningParser, ThinkingMarks
 from conch_gateway.constraints import tool_use
-from conch_gateway.errors.bad_request import unusable
+from conch_gateway.errors.bad_request import unsupported_by_model
 from conch_kit.errors import InvalidRequest
 
 _SWITCHES = ("enable_thinking", "thinking")
@@ -95,4 +95,4 @@ def _tail(known: ThinkingMarks) -> int:
 
 def _no_budget(request: ChatCompletionRequest, why: str) -> InvalidRequest:
     param = "thinking_token_budget" if request.reasoning_max_tokens is None else "reasoning_max_tokens"
-    return unusable(param, why)
+    return unsupported_by_model(param, why)

@@ -1,6 +1,6 @@
 """From a JSON object to a typed request, or one error that names the parameter; pure.
 
-The types are `conch_contracts.openai`; what they do not have is refused or unknown: `unsupported.py` knows.
+Of the parameters that the types in `conch_contracts.openai` lack, `unsupported_parameters.py` says which are refused.
 """
 
 import re
@@ -16,7 +16,7 @@ from conch_contracts.openai.chat import ChatCompletionRequest
 from conch_contracts.openai.completions import CompletionRequest
 from conch_contracts.openai.sampling import SamplingFields, is_on
 from conch_gateway.constraints import tool_use
-from conch_gateway.errors.bad_request import MAX_PARAM_CHARS, invalid, missing, wrong
+from conch_gateway.errors.bad_request import MAX_PARAM_CHARS, conflicting, invalid, missing
 from conch_gateway.requests import chat_messages, thinking, unsupported_parameters
 from conch_kit.errors import InvalidRequest
 
@@ -49,14 +49,14 @@ def chat(document: dict[str, object]) -> Validated[ChatCompletionRequest]:
     if request.messages is None and request.prompt_token_ids is None:
         raise missing("messages")
     if request.top_logprobs and not request.logprobs:
-        raise wrong("top_logprobs", "needs 'logprobs': true")
+        raise conflicting("top_logprobs", "needs 'logprobs': true")
     if request.continue_final_message and request.add_generation_prompt is not False:
-        raise wrong("continue_final_message", "needs 'add_generation_prompt': false")
+        raise conflicting("continue_final_message", "needs 'add_generation_prompt': false")
     if request.disable_chat_template:
         if request.chat_template is not None:
-            raise wrong("disable_chat_template", "cannot be together with 'chat_template'")
+            raise conflicting("disable_chat_template", "cannot be together with 'chat_template'")
         if not request.conversation and request.prompt_token_ids is None:
-            raise wrong("disable_chat_template", "needs 'messages' with a text")
+            raise conflicting("disable_chat_template", "needs 'messages' with a text")
     chat_messages.check(request.conversation)
     tool_use.check(request)
     thinking.check(request)
@@ -70,7 +70,7 @@ def completion(document: dict[str, object]) -> Validated[CompletionRequest]:
     if request.prompt is None and request.prompt_token_ids is None:
         raise missing("prompt")
     if request.max_tokens == 0 and not request.echo:
-        raise wrong("max_tokens", "may be 0 only with 'echo'")
+        raise conflicting("max_tokens", "may be 0 only with 'echo'")
     return validated
 
 
@@ -104,34 +104,34 @@ def _check_together(request: SamplingFields) -> None:
     """Raise for parameters that are right by themselves and wrong together."""
     stream = is_on(request.stream)
     if request.stream_options is not None and not stream:
-        raise wrong("stream_options", "needs 'stream': true")
+        raise conflicting("stream_options", "needs 'stream': true")
     if request.prompt_logprobs is not None and stream:
-        raise wrong("prompt_logprobs", "cannot be streamed")
+        raise conflicting("prompt_logprobs", "cannot be streamed")
     if request.best_of is not None:
         if request.best_of < (request.n or 1):
-            raise wrong("best_of", f"must be at least 'n', which is {request.n or 1}")
+            raise conflicting("best_of", f"must be at least 'n', which is {request.n or 1}")
         if request.best_of > (request.n or 1) and stream:
-            raise wrong("best_of", "above 'n' cannot be streamed")
+            raise conflicting("best_of", "above 'n' cannot be streamed")
     if request.use_beam_search:
         _check_search(request, stream=stream)
     for key, value in (request.metadata or {}).items():
         if not isinstance(value, str) and key != "min_tokens":
             raise invalid(f"metadata.{key}", "expected a valid string")
     if request.length_penalty not in (None, 1) and not request.use_beam_search:
-        raise wrong("length_penalty", "needs 'use_beam_search': true")
+        raise conflicting("length_penalty", "needs 'use_beam_search': true")
 
 
 def _check_search(request: SamplingFields, *, stream: bool) -> None:
     """Raise for what has no meaning where tokens are searched for instead of drawn."""
     if stream:
-        raise wrong("use_beam_search", "cannot be streamed")
+        raise conflicting("use_beam_search", "cannot be streamed")
     for param, value, off in (
         ("top_p", request.top_p, (None, 1)),
         ("top_k", request.top_k, (None, 0, -1)),
         ("min_p", request.min_p, (None, 0)),
     ):
         if value not in off:
-            raise wrong(param, "has no meaning with 'use_beam_search'")
+            raise conflicting(param, "has no meaning with 'use_beam_search'")
 
 
 def _as_invalid(exc: ValidationError, document: object) -> InvalidRequest:

@@ -1,4 +1,4 @@
-"""From a request with its conversation to what chat's path needs, and what the answer says of the request; pure."""
+"""From a request with its conversation to a resolved chat request, and what the answer repeats of the request; pure."""
 
 from dataclasses import replace
 
@@ -26,12 +26,12 @@ RESPONSES: GenerationEndpoint[ChatCompletionRequest] = GenerationEndpoint(
 )
 
 
-def understand(validated: Validated[ResponsesRequest], items: list[Item], snapshot: Snapshot) -> ResolvedGeneration:
+def resolve(validated: Validated[ResponsesRequest], items: list[Item], snapshot: Snapshot) -> ResolvedGeneration:
     """Return the request and where it goes; raises a ServiceError that names what is wrong with it."""
     request = validated.request
     document = chat_document(request, conversation.messages(request.instructions, items))
-    understood = RESPONSES.place(validation.chat(document), snapshot)
-    return replace(understood, unknown_fields=validated.unknown_fields, answer_fields=answer_fields(request))
+    resolved = RESPONSES.resolve_valid(validation.chat(document), snapshot)
+    return replace(resolved, unknown_fields=validated.unknown_fields, answer_fields=answer_fields(request))
 
 
 def answer_fields(request: ResponsesRequest) -> dict[str, object]:

@@ -1,6 +1,6 @@
 """The flow of one `POST /v1/responses`: what the API has of its own, around the flow of every generating request.
 
-read → validate → restore the conversation → … → keep → tell that the answer is complete.
+read → validate → restore the conversation → … → save → tell that the answer is complete.
 """
 
 from functools import partial
@@ -16,9 +16,9 @@ from conch_gateway.inference.intake import RequestIntake, off_loop
 from conch_gateway.requests.validation import Validated
 from conch_gateway.responses import conversation
 from conch_gateway.responses.conversation import Item
-from conch_gateway.responses.endpoint import RESPONSES, understand
-from conch_gateway.responses.keeper import ResponseSaver
+from conch_gateway.responses.endpoint import RESPONSES, resolve
 from conch_gateway.responses.request import in_our_names, validate
+from conch_gateway.responses.response_saver import ResponseSaver
 from conch_gateway.responses.store import ResponseStore, owner_of
 from conch_kit.errors import InvalidRequest
 from conch_kit.http.asgi import Receive
@@ -29,28 +29,28 @@ PATH = "/v1/responses"
 class ResponsesHandler:
     """Serves `POST /v1/responses`."""
 
-    def __init__(self, front: RequestIntake, inference: GenerationHandler, store: ResponseStore) -> None:
-        self._front = front
-        self._inference = inference
+    def __init__(self, intake: RequestIntake, generation: GenerationHandler, store: ResponseStore) -> None:
+        self._intake = intake
+        self._generation = generation
         self._store = store
 
     async def serve(self, exchange: Exchange, receive: Receive, reply: Reply) -> None:
         """Answer one request; raises a ServiceError, ClientGone or ClientStalled."""
         exchange.endpoint = RESPONSES.name
         reply.error_frame = lambda error: error_event(error, b"")
-        raw = await self._front.read(exchange, receive)
+        raw = await self._intake.read(exchange, receive)
         validated = await off_loop(len(raw), _validated, raw)
         exchange.user, exchange.metadata = validated.request.user, validated.request.metadata
         owner = owner_of(exchange.key, exchange.headers)
         items = [*await self._earlier(validated.request, owner), *_given(validated.request)]
         wanted = validated.request.store is not False
         response_id = RESPONSES.id_prefix + urandom(16).hex()
-        keeper = ResponseSaver(
-            self._store, owner, response_id, items, wanted=wanted, lost=self._front.metrics.responses_lost
+        saver = ResponseSaver(
+            self._store, owner, response_id, items, wanted=wanted, lost=self._intake.metrics.responses_lost
         )
         with in_our_names():
-            understood = await self._front.place(exchange, len(raw), partial(understand, validated, items))
-            await self._inference.answer(understood, response_id, exchange, reply, keeper)
+            resolved = await self._intake.resolve(exchange, len(raw), partial(resolve, validated, items))
+            await self._generation.answer(resolved, response_id, exchange, reply, saver)
 
     async def _earlier(self, request: ResponsesRequest, owner: str) -> list[Item]:
         """Return the conversation that the request goes on from; raises InvalidRequest or Unavailable."""

@@ -1,6 +1,6 @@
 """From a JSON object to a typed request of the Responses API, and from that to a chat request; pure.
 
-A response is a chat completion in another dress: sampling, tools and formats are checked and obeyed where chat's are.
+A response is a chat completion in another form: sampling, tools and formats are checked and obeyed where chat's are.
 What this API names differently is named so in errors too.
 """
 
@@ -17,7 +17,7 @@ from conch_contracts.openai.responses.response import (
     ResponsesRequest,
 )
 from conch_contracts.openai.sampling import DrawingFields, is_on
-from conch_gateway.errors.bad_request import missing, unsupported, wrong
+from conch_gateway.errors.bad_request import conflicting, missing, unsupported
 from conch_gateway.requests import unsupported_parameters as unsupported_fields
 from conch_gateway.requests.validation import Validated, typed
 from conch_kit.errors import InvalidRequest
@@ -110,7 +110,8 @@ def _refuse_types(items: object) -> None:
         return
     for index, item in enumerate(items):
         if not isinstance(item, dict):
-            raise wrong(f"input.{index}", "must be an object")
+            param = f"input.{index}"
+            raise InvalidRequest(f"'{param}' must be an object.", param=param, code="invalid_value")
         if _is_other(item.get("type"), ITEMS):
             raise unsupported(f"input.{index}.type")
         for name in ("content", "output"):
@@ -134,7 +135,7 @@ def _is_other(kind: object, known: frozenset[str]) -> bool:
 def _refuse_values(request: ResponsesRequest) -> None:
     options, reasoning = request.stream_options, request.reasoning
     if options is not None and not is_on(request.stream):
-        raise wrong("stream_options", "needs 'stream': true")
+        raise conflicting("stream_options", "needs 'stream': true")
     refused = {
         "background": request.background,
         "truncation": request.truncation == "auto",

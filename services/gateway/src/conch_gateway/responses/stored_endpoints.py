@@ -29,9 +29,9 @@ def add_stored_responses(app: FastAPI, store: ResponseStore) -> None:
             raise _unknown(response_id)
         return record
 
-    told: dict[str, Any] = {"responses": errors(STORED), "tags": ["responses"]}
+    described: dict[str, Any] = {"responses": errors(STORED), "tags": ["responses"]}
 
-    @app.get("/v1/responses/{response_id}", response_model=Response, **told)
+    @app.get("/v1/responses/{response_id}", response_model=Response, **described)
     async def retrieve_response(
         request: Request, response_id: str, include: Include = None, *, stream: bool = False
     ) -> HttpResponse:
@@ -40,18 +40,14 @@ def add_stored_responses(app: FastAPI, store: ResponseStore) -> None:
             raise unsupported("stream")
         return _verbatim((await found(request, response_id))["response"])
 
-    @app.delete(
-        "/v1/responses/{response_id}", response_model=DeletedResponse, responses=errors(STORED), tags=["responses"]
-    )
+    @app.delete("/v1/responses/{response_id}", response_model=DeletedResponse, **described)
     async def delete_response(request: Request, response_id: str) -> DeletedResponse:
         """Forget an answer, and the conversation that led to it."""
         if not await store.delete(_owner(request), response_id):
             raise _unknown(response_id)
         return DeletedResponse(id=response_id, object="response.deleted", deleted=True)
 
-    @app.post(
-        "/v1/responses/{response_id}/cancel", response_model=Response, responses=errors(STORED), tags=["responses"]
-    )
+    @app.post("/v1/responses/{response_id}/cancel", response_model=Response, **described)
     async def cancel_response(request: Request, response_id: str) -> HttpResponse:
         """Refuse: only answers in the background could be cancelled, and hanging up cancels all others."""
         await found(request, response_id)
@@ -60,8 +56,7 @@ def add_stored_responses(app: FastAPI, store: ResponseStore) -> None:
     @app.get(
         "/v1/responses/{response_id}/input_items",
         response_model=StoredItemList,
-        responses=errors(STORED),
-        tags=["responses"],
+        **described,
     )
     async def list_input_items(
         request: Request,

@@ -1,1 +1,4 @@
-"""How the gateway calls tokenizers and workers: one small Protocol, an own pool on httptools, and aiohttp beside it."""
+"""The HTTP client that calls tokenizers and workers: a small Protocol, and a pool of connections on httptools.
+
+Whom to call, and whether to call again elsewhere, is decided in `placement`.
+"""

@@ -105,7 +105,7 @@ class UpstreamConnection(asyncio.Protocol):
         return piece
 
     async def push(self, sink: Callable[[bytes], bool]) -> None:
-        """Offer each piece to `sink` the moment it arrives; see `Answer.push`."""
+        """Offer each piece to `sink` the moment it arrives; see `UpstreamResponse.push`."""
         while not (self._chunks or self._complete):
             self._check_alive()
             self._sink = sink

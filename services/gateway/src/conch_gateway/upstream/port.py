@@ -69,8 +69,8 @@ class UpstreamResponse(Protocol):
     async def push(self, sink: Callable[[bytes], bool]) -> None:
         """Offer each piece to `sink` the moment it arrives, without waking the caller; `read` gives what is left.
 
-        Returns at the end of the body, when `sink` declines a piece by returning False, or whenever pushing is not
-        possible. `sink` is called from the socket's callback and must neither block nor raise. Raises AnswerLost.
+        Returns at the end of the body, and when a piece is left for `read`: `sink` declines one by returning False.
+        `sink` is called from the socket's callback and must neither block nor raise. Raises AnswerLost.
         """
 
 

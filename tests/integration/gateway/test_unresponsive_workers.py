@@ -56,7 +56,7 @@ async def asked(
     async with (
         ScriptedHttp(worker) as server,
         ConnectionPool() as pool,
-        UnresponsiveWorkers(pool, patience_s) as silent,
+        UnresponsiveWorkers(pool, patience_s) as unresponsive,
     ):
 
         async def ask() -> bytes:
@@ -65,13 +65,13 @@ async def asked(
 
         work = asyncio.create_task(ask())
         await worker.asked.wait()
-        yield server, silent, work
+        yield server, unresponsive, work
         await asyncio.gather(work, return_exceptions=True)
 
 
 async def test_the_requests_of_a_frozen_one_are_taken_from_it() -> None:
-    async with asyncio.timeout(LIMIT_S), asked(Worker(frozen=True), AT_ONCE_S) as (server, silent, work):
-        silent.look(Snapshot.EMPTY)
+    async with asyncio.timeout(LIMIT_S), asked(Worker(frozen=True), AT_ONCE_S) as (server, unresponsive, work):
+        unresponsive.look(Snapshot.EMPTY)
         with pytest.raises(AnswerLost) as lost:
             await work
     assert not lost.value.started
@@ -81,9 +81,9 @@ async def test_the_requests_of_a_frozen_one_are_taken_from_it() -> None:
 async def test_a_request_that_was_being_sent_when_it_froze_is_taken_too() -> None:
     async with asyncio.timeout(LIMIT_S), ScriptedHttp(Worker(frozen=True)) as server, ConnectionPool() as pool:
         url = WorkerUrl(server.url)
-        async with UnresponsiveWorkers(pool, SOON_S) as silent:
-            silent.look(snapshot(workers=(url,)))
-            silent.look(Snapshot.EMPTY)
+        async with UnresponsiveWorkers(pool, SOON_S) as unresponsive:
+            unresponsive.look(snapshot(workers=(url,)))
+            unresponsive.look(Snapshot.EMPTY)
             with pytest.raises(AnswerLost):
                 async with pool.post(Post(url, WORK, (), b"{}")):
                     pass
@@ -91,8 +91,8 @@ async def test_a_request_that_was_being_sent_when_it_froze_is_taken_too() -> Non
 
 async def test_one_that_answers_something_keeps_them() -> None:
     worker = Worker(frozen=False)
-    async with asyncio.timeout(LIMIT_S), asked(worker, LONG_S) as (_, silent, work):
-        silent.look(Snapshot.EMPTY)
+    async with asyncio.timeout(LIMIT_S), asked(worker, LONG_S) as (_, unresponsive, work):
+        unresponsive.look(Snapshot.EMPTY)
         await worker.other.wait()
         worker.go_on.set()
         assert await work == b"{}"
@@ -100,17 +100,17 @@ async def test_one_that_answers_something_keeps_them() -> None:
 
 async def test_one_that_ends_in_good_order_keeps_them() -> None:
     worker = Worker(frozen=False)
-    async with asyncio.timeout(LIMIT_S), asked(worker, LONG_S) as (server, silent, work):
+    async with asyncio.timeout(LIMIT_S), asked(worker, LONG_S) as (server, unresponsive, work):
         server.stop_listening()
-        silent.look(Snapshot.EMPTY)
+        unresponsive.look(Snapshot.EMPTY)
         worker.go_on.set()
         assert await work == b"{}"
 
 
 async def test_one_that_is_in_the_registry_is_not_asked() -> None:
     worker = Worker(frozen=True)
-    async with asyncio.timeout(LIMIT_S), asked(worker, AT_ONCE_S) as (server, silent, work):
-        silent.look(snapshot(workers=(WorkerUrl(server.url),)))
+    async with asyncio.timeout(LIMIT_S), asked(worker, AT_ONCE_S) as (server, unresponsive, work):
+        unresponsive.look(snapshot(workers=(WorkerUrl(server.url),)))
         worker.go_on.set()
         assert await work == b"{}"
         assert not worker.other.is_set()
@@ -118,10 +118,10 @@ async def test_one_that_is_in_the_registry_is_not_asked() -> None:
 
 async def test_who_owes_nothing_is_not_asked() -> None:
     worker = Worker(frozen=True)
-    async with asyncio.timeout(LIMIT_S), asked(worker, AT_ONCE_S) as (_, silent, work):
+    async with asyncio.timeout(LIMIT_S), asked(worker, AT_ONCE_S) as (_, unresponsive, work):
         worker.go_on.set()
         await work
-        silent.look(Snapshot.EMPTY)
+        unresponsive.look(Snapshot.EMPTY)
     assert not worker.other.is_set()
 
 

@@ -1,0 +1,101 @@
+"""One request's attempts at a service: each asks another of its processes, as long as the retry budget allows.
+
+`Dispatcher` and `TokenizerClient` decide which failures another process may mend; what all have in common is here.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from conch_contracts.names import WorkerUrl
+from conch_contracts.records import Heartbeat
+from conch_gateway.placement.retry_budget import RetryBudget
+from conch_gateway.placement.worker_choice import WorkerBalancer
+from conch_gateway.upstream.port import (
+    ConnectFailed,
+    ConnectTimedOut,
+    Header,
+    Post,
+    Upstream,
+    UpstreamFailure,
+    UpstreamResponse,
+)
+from conch_kit.errors import ServiceError, Unavailable
+
+ATTEMPTS = 3
+"""Of one request."""
+RETRY_AFTER_S = 2.0
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceProcesses:
+    """The processes of one service, and what all requests to them share."""
+
+    name: str
+    """What errors call one of them."""
+    upstream: Upstream
+    alive: Callable[[], Sequence[Heartbeat]]
+    retries: RetryBudget
+    balancer: WorkerBalancer = field(default_factory=WorkerBalancer)
+
+
+class RequestAttempts:
+    """Which processes one request has asked in vain, and what failed last."""
+
+    __slots__ = ("_asked", "_gave_up", "_processes", "_slow", "failure", "made")
+
+    def __init__(self, processes: ServiceProcesses) -> None:
+        processes.retries.earn()
+        self.failure: ServiceError = Unavailable(f"No {processes.name} is running.", retry_after_s=RETRY_AFTER_S)
+        """What the client is told when there are no more attempts: what failed last."""
+        self.made = 0
+        """Attempts that failed."""
+        self._processes = processes
+        self._asked: WorkerUrl | None = None
+        """The process of this attempt."""
+        self._gave_up: frozenset[WorkerUrl] = frozenset()
+        self._slow: frozenset[WorkerUrl] = frozenset()
+        """Those that took no connection in time: one of them is asked again when nobody else is left."""
+
+    async def ask(
+        self, path: str, headers: tuple[Header, ...], body: bytes, read: Callable[[UpstreamResponse], Awaitable[T]]
+    ) -> T:
+        """Return what `read` makes of the answer of the least busy process that was not given up.
+
+        Raises UpstreamFailure when that one gave no answer, and gives it up; a ServiceError when nobody is left.
+        """
+        processes = self._processes
+        process = self._asked = self._next()
+        if process is None:
+            raise self.failure
+        try:
+            with processes.balancer.lease(process):
+                async with processes.upstream.post(Post(process, path, headers, body)) as answer:
+                    return await read(answer)
+        except UpstreamFailure as exc:
+            if isinstance(exc, ConnectFailed):
+                processes.balancer.pass_over(process)
+                timed_out = isinstance(exc, ConnectTimedOut)
+                self._slow = self._slow | {process} if timed_out else self._slow - {process}
+            self.give_up(Unavailable(f"No {processes.name} answered.", retry_after_s=RETRY_AFTER_S))
+            raise
+
+    def give_up(self, failure: ServiceError) -> None:
+        """Ask the process that was asked last no more; `failure` is what came of it."""
+        if self._asked is not None:
+            self._gave_up |= {self._asked}
+        self.failure = failure
+
+    def anyone_left(self) -> bool:
+        """Tell whether there is a process for another attempt."""
+        return self._next() is not None
+
+    def may_retry(self) -> bool:
+        """Count an attempt that failed; tell whether there may be another one, and take it from the retry budget."""
+        self.made += 1
+        return self.made < ATTEMPTS and self._processes.retries.spend()
+
+    def _next(self) -> WorkerUrl | None:
+        return self._processes.balancer.pick(self._processes.alive(), without=self._gave_up, at_last=self._slow)

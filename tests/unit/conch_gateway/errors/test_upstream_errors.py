@@ -1,0 +1,23 @@
+import pytest
+
+from conch_gateway.errors.upstream_errors import as_error
+
+
+@pytest.mark.parametrize(
+    ("status", "seen", "message"),
+    [
+        (400, 400, "m"),
+        (429, 429, "m"),
+        (503, 503, "m"),
+        (500, 500, "The server had an error while processing the request."),
+        (403, 502, "The service behind the gateway failed."),
+        (418, 502, "The service behind the gateway failed."),
+    ],
+)
+def test_a_refusal_inside_becomes_one_outside(status, seen, message):
+    error = as_error(status, {}, b'{"error":{"message":"m","type":"t","param":null,"code":"c"}}')
+    assert (error.status, error.message) == (seen, message)
+
+
+def test_a_refusal_that_is_not_ours_tells_nothing():
+    assert as_error(400, {}, b"<html>secret</html>").status == 502

@@ -1,0 +1,20 @@
+import pytest
+
+from conch_gateway.http.cors import Cors
+
+ASK = {b"origin": b"https://a.example", b"access-control-request-method": b"POST"}
+
+
+@pytest.mark.parametrize(
+    ("origins", "allowed"), [((), None), (("*",), b"*"), (("https://a.example",), b"https://a.example"), (("b",), None)]
+)
+def test_only_configured_origins_are_allowed(origins, allowed):
+    cors = Cors.of(origins)
+    assert dict(cors.headers(ASK)).get(b"access-control-allow-origin") == allowed
+    assert bool(cors.preflight(ASK)) == (allowed is not None)
+
+
+@pytest.mark.parametrize("origin", [{}, {b"origin": b"https://a.example"}, {b"origin": b"https://b.example"}])
+def test_caches_keep_the_answers_to_different_origins_apart(origin):
+    assert dict(Cors.of(["https://a.example"]).headers(origin))[b"vary"] == b"origin"
+    assert Cors.of([]).headers(origin) == []

@@ -1,0 +1,66 @@
+"""Which engine and which worker get a job when others refuse it or break down over it; on fakes."""
+
+import pytest
+
+from conch_contracts.names import GENERATE_PATH, EngineAddress, WorkerUrl
+from conch_contracts.records import Engine
+from testkit.gateway.fakes import ENGINE, FakeAnswer, gateway, lost, refused, snapshot
+
+PATH = "/v1/chat/completions"
+CHAT = {"model": "tiny-chat", "messages": [{"role": "user", "content": "hi"}]}
+ENGINES = (Engine(grpc=EngineAddress("a:1")), Engine(grpc=EngineAddress("b:1")))
+WORKERS = (WorkerUrl("http://w1:1"), WorkerUrl("http://w2:1"))
+
+
+async def test_when_the_only_worker_breaks_down_before_the_first_byte_the_client_is_told_to_come_again():
+    answer = await gateway({GENERATE_PATH: lambda _: lost()}).client.post(PATH, CHAT)
+    assert (answer.status, answer.error["code"]) == (503, "upstream_lost")
+    assert answer.headers[b"retry-after"] == b"2"
+
+
+async def test_a_request_that_breaks_workers_is_given_to_two_at_most():
+    workers = tuple(WorkerUrl(f"http://w{number}:1") for number in range(3))
+    served = gateway({GENERATE_PATH: lambda _: lost()}, known=snapshot(workers=workers))
+    answer = await served.client.post(PATH, CHAT)
+    assert answer.status == 502
+    assert len(served.upstream.sent(GENERATE_PATH)) == 2
+
+
+async def test_another_engine_is_tried_when_the_worker_says_that_it_may():
+    answers = iter([refused(503, "down", retryable=True), FakeAnswer(pieces=(b"{}",))])
+    served = gateway({GENERATE_PATH: lambda _: next(answers)}, known=snapshot(engines=ENGINES))
+    assert (await served.client.post(PATH, CHAT)).status == 200
+    asked = [message["target"]["grpc"] for message in served.upstream.sent(GENERATE_PATH)]
+    assert sorted(asked) == ["a:1", "b:1"]
+
+
+@pytest.mark.parametrize(("said", "asked"), [("renamed", "renamed"), (None, "tiny-chat")])
+async def test_an_engine_is_asked_for_the_model_by_its_own_name_for_it(said, asked):
+    served = gateway(known=snapshot(engines=(Engine(grpc=ENGINE, model=said),)))
+    assert (await served.client.post(PATH, CHAT)).status == 200
+    (message,) = served.upstream.sent(GENERATE_PATH)
+    assert message["target"]["model"] == asked
+
+
+@pytest.mark.parametrize("code", ["server_shutting_down", "tokenizer_not_ready"])
+async def test_another_worker_is_tried_with_the_same_engine_when_one_cannot_serve_by_its_own_fault(code):
+    answers = iter([refused(503, "no", code=code, retryable=True), FakeAnswer(pieces=(b"{}",))])
+    served = gateway({GENERATE_PATH: lambda _: next(answers)}, known=snapshot(workers=WORKERS))
+    assert (await served.client.post(PATH, CHAT)).status == 200
+    assert len({post.url for post in served.upstream.posts[1:]}) == 2
+    assert {message["target"]["grpc"] for message in served.upstream.sent(GENERATE_PATH)} == {ENGINE}
+
+
+async def test_a_refusal_without_the_mark_is_not_tried_again():
+    served = gateway(
+        {GENERATE_PATH: lambda _: refused(503, "full", code="overloaded")}, known=snapshot(engines=ENGINES)
+    )
+    answer = await served.client.post(PATH, CHAT)
+    assert (answer.status, answer.error["message"]) == (503, "full")
+    assert len(served.upstream.sent(GENERATE_PATH)) == 1
+
+
+async def test_the_last_refusal_is_told_when_two_engines_refuse():
+    answers = iter([refused(503, "down", retryable=True), refused(503, "full")])
+    served = gateway({GENERATE_PATH: lambda _: next(answers)}, known=snapshot(engines=ENGINES))
+    assert (await served.client.post(PATH, CHAT)).error["message"] == "full"
