@@ -41,7 +41,7 @@ from conch_operator.metrics import OperatorMetrics
 from conch_operator.probe.prober import ON_CLUSTER, Prober
 from conch_operator.probe.triton_request import TritonAsker
 from conch_operator.reconcile.plan import plan_workloads
-from conch_operator.reconcile.round import Ports, Reconciler
+from conch_operator.reconcile.reconciler import Ports, Reconciler
 from conch_operator.settings import OperatorSettings, ReleaseFile, read_release
 
 log = logging.getLogger(__name__)

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from conch_contracts.spec.source import HuggingFaceSource
-from conch_operator.download.draft_folder import NOTE
 from conch_operator.download.errors import DownloadError, parse_last_line
 from conch_operator.download.hub import HubRepository
+from conch_operator.download.resumable_download import NOTE
 from testkit.processes.downloads import Download
 from testkit.servers.hub import REPO, Faults, HubServer
 

@@ -17,8 +17,8 @@ from contextlib import suppress
 from conch_contracts.names import TRITON_HTTP_PORT
 from conch_kit.bundles.archive import BundleError
 from conch_kit.http.asgi import ASGIApp, Receive, Scope, Send, respond
-from conch_operator.agent import folder_report
-from conch_operator.agent.model_folder import Folder
+from conch_operator.agent import messages
+from conch_operator.agent.folder_reporter import Folder
 from conch_operator.agent.termination import Hold
 
 _ENGINE_S = 4.0
@@ -32,23 +32,23 @@ def make_app(folder: Folder, hold: Hold, engine_port: int = TRITON_HTTP_PORT) ->
 
     async def answer(method: str, path: str) -> tuple[int, bytes, list[tuple[bytes, bytes]]]:
         match method, path:
-            case "GET", folder_report.LIVE_PATH:
+            case "GET", messages.LIVE_PATH:
                 return 200, b"ok\n", _TEXT
-            case "GET", folder_report.SOURCE_PATH:
+            case "GET", messages.SOURCE_PATH:
                 return 200, (await folder.report()).model_dump_json().encode(), _JSON
-            case "GET", folder_report.BUNDLE_PATH:
+            case "GET", messages.BUNDLE_PATH:
                 digest, data = await folder.bundle()
                 return 200, data, [*_BYTES, (b"x-conch-digest", digest.encode())]
-            case "GET", folder_report.WITHDRAWN_PATH:
+            case "GET", messages.WITHDRAWN_PATH:
                 await hold.wait()
                 return 200, b"the engine may end\n", _TEXT
-            case "POST", folder_report.WITHDRAWN_PATH:
+            case "POST", messages.WITHDRAWN_PATH:
                 hold.release()
                 return 200, b"ok\n", _TEXT
-            case "POST", folder_report.CONDEMNED_PATH:
+            case "POST", messages.CONDEMNED_PATH:
                 hold.condemn()
                 return 200, b"ok\n", _TEXT
-            case "GET", folder_report.ENGINE_PATH:
+            case "GET", messages.ENGINE_PATH:
                 if hold.condemned:
                     return 503, b"the engine does not answer requests any more\n", _TEXT
                 return await _engine_lives(engine_port)

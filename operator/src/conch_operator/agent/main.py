@@ -9,7 +9,7 @@ import uvicorn
 from conch_kit import logs
 from conch_kit.settings import StartupError, load
 from conch_operator.agent.app import make_app
-from conch_operator.agent.model_folder import Folder
+from conch_operator.agent.folder_reporter import Folder
 from conch_operator.agent.settings import AgentSettings
 from conch_operator.agent.termination import Hold
 from conch_operator.model_folder.reader import FolderNeeds

@@ -21,9 +21,9 @@ from conch_operator.local.model_files import DesiredModels, InvalidFiles
 from conch_operator.local.ports import CannotListen, check_free, free_ports
 from conch_operator.local.redis_binary import RedisBinaryMissing, find
 from conch_operator.local.services import ServiceOptions
-from conch_operator.local.session import GatewayRefused, Session, SessionOptions
 from conch_operator.local.state_folder import StateFolder, StateInUse, StateUnusable
 from conch_operator.local.tritonserver import TritonUnavailable, find_triton
+from conch_operator.local.up_session import GatewayRefused, Session, SessionOptions
 from conch_operator.local.welcome import Caller
 from conch_operator.manifests.yaml_files import Manifest
 from conch_operator.model_folder.reader import read_source

@@ -13,10 +13,10 @@ import certifi
 
 from conch_contracts.conditions import Reason
 from conch_kit.settings import StartupError, load
-from conch_operator.download.draft_folder import bring
 from conch_operator.download.errors import DownloadError
 from conch_operator.download.forbidden_addresses import refuse_forbidden_addresses
 from conch_operator.download.remote_source import Remote
+from conch_operator.download.resumable_download import bring
 from conch_operator.download.settings import DownloadProcessSettings
 
 log = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ from conch_contracts.conditions import ConditionType, Reason
 from conch_contracts.names import ModelId
 from conch_contracts.records import ModelKind
 from conch_operator.local.exit_cause import one_line
-from conch_operator.local.processes import Kept
+from conch_operator.local.supervisor import Kept
 from conch_operator.local.welcome import Caller, welcome
 from conch_operator.reconcile.status import Statuses
 from conch_operator.state import EnginePhase

@@ -9,13 +9,13 @@ from pathlib import Path
 
 from conch_contracts.conditions import Reason
 from conch_contracts.names import Digest, ModelId
-from conch_operator.download.draft_folder import progress_of
 from conch_operator.download.errors import parse_last_line
 from conch_operator.download.file_selection import selection_for
 from conch_operator.download.folder_name import folder_name
+from conch_operator.download.resumable_download import progress_of
 from conch_operator.local.exit_cause import last_words
-from conch_operator.local.processes import Command, Keeping, Kept, Nursery
 from conch_operator.local.state_folder import StateFolder
+from conch_operator.local.supervisor import Command, Keeping, Kept, Nursery
 from conch_operator.model_folder.reader import SourceReader, folder_of
 from conch_operator.reconcile.plan import is_served
 from conch_operator.state import DesiredModel, EnginePhase, SourceFacts, SourceFault

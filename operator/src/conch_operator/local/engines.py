@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from conch_contracts.names import Digest, EngineAddress, ModelId
 from conch_operator.local.orphan_guard import remove_shared_memory
 from conch_operator.local.ports import free_ports
-from conch_operator.local.processes import Command, Keeping, Kept, LaunchError, Nursery
 from conch_operator.local.state_folder import StateFolder
+from conch_operator.local.supervisor import Command, Keeping, Kept, LaunchError, Nursery
 from conch_operator.local.tritonserver import (
     TritonInstallation,
     TritonLaunch,

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from conch_operator.local.processes import Command, Keeping, Kept, Nursery
 from conch_operator.local.state_folder import StateFolder
+from conch_operator.local.supervisor import Command, Keeping, Kept, Nursery
 
 DRAIN_S = 5
 """How long a service may finish its requests after Ctrl-C."""

@@ -7,8 +7,8 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
 
-from conch_operator.local.processes import Kept
 from conch_operator.local.state_folder import write_atomically
+from conch_operator.local.supervisor import Kept
 from conch_operator.reconcile.status import ModelStatus, Statuses
 from conch_operator.state import EnginePhase
 

@@ -19,7 +19,7 @@ from conch_contracts.names import (
     TRITON_HTTP_PORT,
     TRITON_METRICS_PORT,
 )
-from conch_operator.agent.folder_report import ENGINE_PATH, WITHDRAWN_PATH
+from conch_operator.agent.messages import ENGINE_PATH, WITHDRAWN_PATH
 from conch_operator.agent.termination import LONGEST_HOLD_S
 from conch_operator.resources.agent_container import agent_container
 from conch_operator.resources.download_container import download_container

@@ -7,7 +7,7 @@ import yaml
 
 from conch_contracts.modeldeployment import parse
 from conch_contracts.spec.runtimes import Runtime
-from conch_operator.resources.model_objects import make_engine_objects
+from conch_operator.resources.engine_objects import make_engine_objects
 from conch_operator.resources.source_reader import make_readers
 from conch_operator.settings import DownloadSettings, EngineSettings, NetworkPolicySettings
 from conch_operator.state import DesiredModel

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from conch_operator.download.draft_folder import PARTS, Patience, bring
 from conch_operator.download.errors import DownloadError
 from conch_operator.download.file_selection import Selection
 from conch_operator.download.remote_source import Remote
+from conch_operator.download.resumable_download import PARTS, Patience, bring
 
 
 @dataclass(frozen=True)

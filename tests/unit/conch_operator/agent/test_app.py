@@ -7,7 +7,7 @@ import pytest
 
 from conch_kit.bundles.archive import digest
 from conch_operator.agent.app import make_app
-from conch_operator.agent.model_folder import Folder
+from conch_operator.agent.folder_reporter import Folder
 from conch_operator.agent.termination import CONDEMNED_S, Hold
 from conch_operator.model_folder.reader import FolderNeeds
 

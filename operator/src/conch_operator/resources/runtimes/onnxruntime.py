@@ -2,10 +2,10 @@
 
 from conch_contracts.spec.engine import GPU_PREFIX, EngineSpec
 from conch_contracts.spec.runtimes import OnnxRuntimeEngineSpec
-from conch_operator.resources.runtimes.config_pbtxt import document, parameters, text
 from conch_operator.resources.runtimes.runtime_server import RuntimeServer
 from conch_operator.routes.engine_contract import contract_of
 from conch_operator.state import DesiredModel
+from conch_operator.triton.config_pbtxt import document, parameters, text
 
 
 def make_server(model: DesiredModel, spec: OnnxRuntimeEngineSpec, folder: str) -> RuntimeServer:

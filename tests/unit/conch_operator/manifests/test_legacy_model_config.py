@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from conch_contracts.modeldeployment import InvalidModelDeployment, parse
-from conch_operator.manifests.legacy_json import ModelConfigError, convert, place
+from conch_operator.manifests.legacy_model_config import ModelConfigError, convert, place
 
 LLM = {"name": "ChatGLM2-6B", "url": "10.28.31.48:8001", "path": "/models/chatglm2-6b"}
 INFO = {

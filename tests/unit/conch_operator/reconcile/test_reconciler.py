@@ -18,7 +18,7 @@ from conch_kit.registry.snapshot import Snapshot
 from conch_operator.model_folder.reader import SourceReader
 from conch_operator.probe.prober import Cadence, Prober, Target
 from conch_operator.reconcile.plan import Plan, plan_processes, plan_workloads
-from conch_operator.reconcile.round import Ports, Reconciler
+from conch_operator.reconcile.reconciler import Ports, Reconciler
 from conch_operator.reconcile.status import Statuses
 from conch_operator.state import ClusterEngine, Desired, DesiredModel, EngineName, EnginePhase, Fault, RoutedModel
 from testkit.builders.model_deployments import model_deployment

@@ -6,8 +6,8 @@ from pathlib import Path
 from conch_contracts.conditions import Reason
 from conch_contracts.names import Digest
 from conch_kit.bundles.archive import pack
-from conch_operator.agent.folder_report import FaultReport, FolderReport, SourceReport
-from conch_operator.download.draft_folder import DownloadProgress, progress_of
+from conch_operator.agent.messages import FaultReport, FolderReport, SourceReport
+from conch_operator.download.resumable_download import DownloadProgress, progress_of
 from conch_operator.model_folder.errors import SourceError
 from conch_operator.model_folder.reader import FolderNeeds, read_folder
 

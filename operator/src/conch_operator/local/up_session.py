@@ -24,14 +24,14 @@ from conch_operator.local.console import Console
 from conch_operator.local.downloads import DownloadedSources, Downloads
 from conch_operator.local.engines import EngineServer, LocalEngines
 from conch_operator.local.model_files import DesiredModels
-from conch_operator.local.processes import Nursery
 from conch_operator.local.services import GATEWAY, REDIS, ServiceOptions, Services
 from conch_operator.local.state_folder import StateFolder
 from conch_operator.local.status_file import write_report
+from conch_operator.local.supervisor import Nursery
 from conch_operator.probe.prober import Prober
 from conch_operator.probe.triton_request import TritonAsker
 from conch_operator.reconcile.plan import plan_processes
-from conch_operator.reconcile.round import Ports, Reconciler
+from conch_operator.reconcile.reconciler import Ports, Reconciler
 from conch_operator.reconcile.status import Statuses
 
 _STARTING_ROUND_S = 0.1

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from conch_operator.local import launch_with_parent, orphan_guard
+from conch_operator.local import die_with_parent, orphan_guard
 from conch_operator.local.exit_cause import last_words
 from conch_operator.state import EnginePhase
 
@@ -92,7 +92,7 @@ class Nursery:
         """Start a command in its own process group."""
         with command.log.open("ab") as log:
             process = await asyncio.create_subprocess_exec(
-                *(*_BARE_PYTHON, launch_with_parent.__file__, str(os.getpid()), *command.arguments),
+                *(*_BARE_PYTHON, die_with_parent.__file__, str(os.getpid()), *command.arguments),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
