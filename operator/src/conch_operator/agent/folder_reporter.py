@@ -1,4 +1,4 @@
-"""The model's folder as the agent knows it: read when it is first asked for, and again while it is faulty."""
+"""Reports what the model's folder says: read when it is first asked for, and again while something is wrong with it."""
 
 import asyncio
 from pathlib import Path
@@ -12,8 +12,8 @@ from conch_operator.model_folder.errors import SourceError
 from conch_operator.model_folder.reader import FolderNeeds, read_folder
 
 
-class Folder:
-    """Reads one folder."""
+class FolderReporter:
+    """Reports on one folder."""
 
     def __init__(self, path: Path, shown: str, needs: FolderNeeds, *, downloads: bool = False) -> None:
         """Read this folder; with `downloads` something else is about to bring it here."""
@@ -60,7 +60,7 @@ class Folder:
         )
 
     def _on_the_way(self) -> FaultReport:
-        """Return how far the download is; one that stands still is only awaited, and its last words may say why."""
+        """Return how far the download is; one that stands still is awaited: only its last line may say why."""
         before, self._progress = self._progress, progress_of(self._path)
         if self._progress is None or self._progress == before:
             return FaultReport(reason=Reason.WAITING, message="The model's files are awaited.")

@@ -1,4 +1,4 @@
-"""What the agent says about a model's folder, and the paths under which it says it."""
+"""The agent's messages and HTTP paths: the wire format between operator, kubelet and agent, also of two versions."""
 
 from pydantic import BaseModel, ConfigDict
 
@@ -40,7 +40,7 @@ class FaultReport(BaseModel):
 
 
 class SourceReport(BaseModel):
-    """One of the two."""
+    """What is known of a folder: its facts, or what is wrong with it."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
