@@ -1,7 +1,7 @@
-"""Becomes the command that it is given, after asking the kernel to end it when its parent dies.
+"""Becomes the command that it is given, after asking the kernel to kill it when its parent dies.
 
-Run as a script in a bare interpreter (`python -I -S launch.py PARENT COMMAND…`), so that no code runs between fork and
-exec in the parent, which has threads.
+Run as a script in a bare interpreter (`python -I -S die_with_parent.py PARENT COMMAND…`), so that no code runs between
+fork and exec in the parent, which has threads.
 """
 
 import ctypes

@@ -19,7 +19,7 @@ _HARMLESS = re.compile(r"CudaDriverHelper has not been initialized")
 _ERROR = re.compile(r"\b(error|fatal|failed|cannot|can't|could not)\b|\w(Error|Exception)\b", re.IGNORECASE)
 
 
-def last_words(log: Path) -> str:
+def exit_cause(log: Path) -> str:
     """Return one line that says why the process ended, empty when it wrote nothing."""
     try:
         lines = _tail(log)

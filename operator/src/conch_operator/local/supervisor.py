@@ -1,8 +1,8 @@
-"""Starts processes so that none outlives `conch up`, and keeps them running.
+"""Starts processes so that none outlives `conch up`, and starts each again that ends by itself.
 
-A `Nursery` holds the tasks and the guard; a `Kept` process is one command that is started again, after a growing
-pause, whenever it ends by itself. Each runs in a session of its own, so that Ctrl-C in the terminal reaches only
-`conch up`.
+A `Supervisor` owns all of them and the orphan guard; a `SupervisedProcess` is one command that is started again, after
+a growing pause, whenever it ends by itself. Each runs in a session of its own, so that Ctrl-C in the terminal reaches
+only `conch up`.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Self
 
 from conch_operator.local import die_with_parent, orphan_guard
-from conch_operator.local.exit_cause import last_words
+from conch_operator.local.exit_cause import exit_cause
 from conch_operator.state import EnginePhase
 
 _FIRST_PAUSE_S = 0.2
@@ -35,14 +35,14 @@ class Command:
     log: Path
 
 
-@dataclass(frozen=True, slots=True)
-class Keeping:
-    """How one process is kept running."""
+CommandFactory = Callable[[], Awaitable[Command]]
+"""Makes the command anew for each start; raises LaunchError."""
 
-    command: Callable[[], Awaitable[Command]]
-    """Makes the command anew for each start."""
-    changed: Callable[[], None]
-    """Called after every start and end."""
+
+@dataclass(frozen=True, slots=True)
+class RestartPolicy:
+    """How soon a process is started again, and how long it may take to end."""
+
     longest_pause_s: float = 2.0
     """Between two starts of a process that ends again and again."""
     grace_s: float = 10.0
@@ -53,8 +53,8 @@ class LaunchError(Exception):
     """A command that cannot be made now; it is tried again like one that ended."""
 
 
-class Nursery:
-    """Holds every process of one `conch up`; on exit nothing of them is left."""
+class Supervisor:
+    """Owns every process of one `conch up`; on exit nothing of them is left."""
 
     def __init__(self) -> None:
         self._tasks = asyncio.TaskGroup()
@@ -78,15 +78,17 @@ class Nursery:
             self._guard.stdin.close()
             await self._guard.wait()
 
-    def keep(self, name: str, keeping: Keeping) -> "Kept":
-        """Begin to run a command and keep it running."""
-        kept = Kept(name, keeping, self)
-        kept.task = self._tasks.create_task(kept.run(), name=name)
-        return kept
+    def supervise(
+        self, name: str, command: CommandFactory, changed: Callable[[], None], policy: RestartPolicy = RestartPolicy()
+    ) -> "SupervisedProcess":
+        """Begin to run a command, and start it again whenever it ends; call `changed` after every start and end."""
+        process = SupervisedProcess(self, command, changed, policy)
+        process.task = self._tasks.create_task(process.run(), name=name)
+        return process
 
-    def own_shared_memory(self, prefix: str) -> None:
-        """Have shared memory with this prefix removed at the end."""
-        self._tell(f"shm {prefix}")
+    def remove_shared_memory_at_exit(self, prefix: str) -> None:
+        """Have shared memory with this prefix removed when `conch up` has ended, however it ended."""
+        self._tell_guard(f"shm {prefix}")
 
     async def spawn(self, command: Command) -> asyncio.subprocess.Process:
         """Start a command in its own process group."""
@@ -99,25 +101,26 @@ class Nursery:
                 env=dict(command.environment),
                 start_new_session=True,
             )
-        self._tell(f"+{process.pid}")
+        self._tell_guard(f"+{process.pid}")
         return process
 
-    def bury(self, process: asyncio.subprocess.Process) -> None:
+    def kill_remains(self, process: asyncio.subprocess.Process) -> None:
         """Kill what is left of an ended process's group."""
         orphan_guard.kill_group(process.pid)
-        self._tell(f"-{process.pid}")
+        self._tell_guard(f"-{process.pid}")
 
-    def _tell(self, line: str) -> None:
+    def _tell_guard(self, line: str) -> None:
         assert self._guard is not None
         assert self._guard.stdin is not None
         self._guard.stdin.write(f"{line}\n".encode())
 
 
-class Kept:
-    """One command that is kept running until it is told to stop."""
+class SupervisedProcess:
+    """One command that is started again whenever it ends, until it is told to stop."""
 
-    def __init__(self, name: str, keeping: Keeping, nursery: Nursery) -> None:
-        self.name = name
+    def __init__(
+        self, supervisor: Supervisor, command: CommandFactory, changed: Callable[[], None], policy: RestartPolicy
+    ) -> None:
         self.phase = EnginePhase.STARTING
         self.incarnation = 0
         self.detail = ""
@@ -125,8 +128,10 @@ class Kept:
         self.first_exit: int | None = None
         """How the first process ended by itself: its exit status, or its signal as a negative number."""
         self.task: asyncio.Task[None] | None = None
-        self._keeping = keeping
-        self._nursery = nursery
+        self._supervisor = supervisor
+        self._command = command
+        self._changed = changed
+        self._policy = policy
         self._stopping = asyncio.Event()
         self._killing = asyncio.Event()
 
@@ -146,7 +151,7 @@ class Kept:
         self.stop()
         self._killing.set()
 
-    def break_off(self) -> None:
+    def restart(self) -> None:
         """Kill the running process; it is started again like one that ended by itself."""
         if self.pid is not None:
             orphan_guard.kill_group(self.pid)
@@ -167,18 +172,18 @@ class Kept:
                     pause_s = _FIRST_PAUSE_S
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._stopping.wait(), pause_s)
-                pause_s = min(2 * pause_s, self._keeping.longest_pause_s)
+                pause_s = min(2 * pause_s, self._policy.longest_pause_s)
         finally:
             self._enter(EnginePhase.STOPPING)
 
     async def _run_once(self) -> None:
         try:
-            command = await self._keeping.command()
+            command = await self._command()
         except LaunchError as error:
             self.detail = f"cannot be started: {error}"
             self._enter(EnginePhase.EXITED)
             return
-        process = await self._nursery.spawn(command)
+        process = await self._supervisor.spawn(command)
         try:
             self.pid = process.pid
             self.incarnation += 1
@@ -189,14 +194,14 @@ class Kept:
                 await self._end(process)
             else:
                 self.first_exit = process.returncode if self.incarnation == 1 else self.first_exit
-                self.detail = _how_it_ended(process.returncode, last_words(command.log))
+                self.detail = _how_it_ended(process.returncode, exit_cause(command.log))
                 self._enter(EnginePhase.EXITED)
         finally:
             if process.returncode is None:
                 process.kill()
                 await process.wait()
             self.pid = None
-            self._nursery.bury(process)
+            self._supervisor.kill_remains(process)
 
     async def _ended_or_stopping(self, process: asyncio.subprocess.Process) -> None:
         waits = [asyncio.ensure_future(process.wait()), asyncio.ensure_future(self._stopping.wait())]
@@ -212,16 +217,16 @@ class Kept:
         killing = asyncio.ensure_future(self._killing.wait())
         waiting = asyncio.ensure_future(process.wait())
         try:
-            await asyncio.wait([killing, waiting], timeout=self._keeping.grace_s, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([killing, waiting], timeout=self._policy.grace_s, return_when=asyncio.FIRST_COMPLETED)
         finally:
             killing.cancel()
             waiting.cancel()
 
     def _enter(self, phase: EnginePhase) -> None:
         self.phase = phase
-        self._keeping.changed()
+        self._changed()
 
 
-def _how_it_ended(status: int, words: str) -> str:
+def _how_it_ended(status: int, cause: str) -> str:
     how = f"was killed by {signal.Signals(-status).name}." if status < 0 else f"exited with status {status}."
-    return f"{how} It said: {words}" if words else how
+    return f"{how} It said: {cause}" if cause else how

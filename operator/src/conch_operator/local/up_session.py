@@ -1,8 +1,8 @@
 """One `conch up` from its first process to its last: the operator's loop on this machine.
 
-start      the state folder is held, the services start together
-rounds     reconcile on every change (file, process, verdict) and once a second
-stop       gateway first, so that requests finish; then the other services and the engines; Redis last
+start      the services start together
+rounds     reconcile on every change (file, process, verdict), and once a second
+stop       the gateway first, so that requests finish; then the other services and the engines; Redis last
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from conch_operator.local.model_files import DesiredModels
 from conch_operator.local.services import GATEWAY, REDIS, ServiceOptions, Services
 from conch_operator.local.state_folder import StateFolder
 from conch_operator.local.status_file import write_report
-from conch_operator.local.supervisor import Nursery
+from conch_operator.local.supervisor import Supervisor
 from conch_operator.probe.prober import Prober
 from conch_operator.probe.triton_request import TritonAsker
 from conch_operator.reconcile.plan import plan_processes
@@ -41,7 +41,7 @@ _REDIS_PATIENCE_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class SessionOptions:
+class UpOptions:
     """What one `conch up` is asked for."""
 
     files: tuple[Path, ...]
@@ -54,14 +54,14 @@ class GatewayRefused(Exception):
     """The gateway did not even start, which trying again with the same settings cannot heal; it says why."""
 
 
-class Session:
-    """Runs until it is told to stop; leaves no process behind."""
+class UpSession:
+    """Runs until it gets a signal; leaves no process behind."""
 
-    def __init__(self, options: SessionOptions, state: StateFolder, models: DesiredModels, progress: Console) -> None:
+    def __init__(self, options: UpOptions, state: StateFolder, models: DesiredModels, console: Console) -> None:
         self._options = options
         self._state = state
         self._models = models
-        self._progress = progress
+        self._console = console
         self._services = Services(options.services, state)
         self._wake = asyncio.Event()
         self._stopping = asyncio.Event()
@@ -70,18 +70,18 @@ class Session:
 
     async def run(self) -> None:
         """Serve until SIGINT, SIGTERM or SIGHUP; raises GatewayRefused."""
-        async with Nursery() as nursery:
-            engines = LocalEngines(nursery, self._state, self._options.server, self._wake.set)
+        async with Supervisor() as supervisor:
+            engines = LocalEngines(supervisor, self._state, self._options.server, self._wake.set)
             self._obey_signals(engines)
-            self._services.start(nursery, self._wake.set)
+            self._services.start(supervisor, self._wake.set)
             try:
-                await self._serve(nursery, engines)
+                await self._serve(supervisor, engines)
             finally:
                 await self._stop(engines)
         if self._refusal is not None:
             raise GatewayRefused(self._refusal)
 
-    async def _serve(self, nursery: Nursery, engines: LocalEngines) -> None:
+    async def _serve(self, supervisor: Supervisor, engines: LocalEngines) -> None:
         redis_url = self._options.services.redis_url
         await self._wait_for_redis()
         async with AsyncExitStack() as stack:
@@ -91,13 +91,13 @@ class Session:
             triton = await stack.enter_async_context(TritonClient())
             http = await stack.enter_async_context(TritonHttp())
             prober = await stack.enter_async_context(Prober(TritonAsker(triton, http), self._wake.set))
-            downloads = Downloads(nursery, self._state, self._options.server.environment, self._wake.set)
+            downloads = Downloads(supervisor, self._state, self._options.server.environment, self._wake.set)
             sources, writer = DownloadedSources(downloads), RegistryWriter(redis)
             bundles = BundleStore(redis)
             ports = Ports(
                 sources, engines, plan_processes, writer, reader, bundles, prober, tokenizer_of=engines.tokenizer_of
             )
-            watching = asyncio.create_task(self._models.follow(self._options.files, self._told), name="files")
+            watching = asyncio.create_task(self._models.follow(self._options.files, self._files_read), name="files")
             try:
                 await self._rounds(Reconciler(ports))
             finally:
@@ -110,7 +110,7 @@ class Session:
             self._wake.clear()
             self._statuses = await reconciler.reconcile(self._models.current, self._statuses)
             urls = self._urls()
-            all_ready = self._tell(urls)
+            all_ready = self._report(urls)
             self._end_without_gateway()
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), _ROUND_S if all_ready else _STARTING_ROUND_S)
@@ -123,24 +123,24 @@ class Session:
             try:
                 async with RedisClient(url) as redis:
                     await redis.execute("PING")
-                self._progress.change(REDIS, f"redis answers at {shown}")
+                self._console.change(REDIS, f"redis answers at {shown}")
                 return
             except (RegistryUnavailable, RegistryError) as error:
                 if waited_s > _REDIS_PATIENCE_S:
-                    self._progress.change(REDIS, f"redis at {shown} does not answer yet: {error}")
-            self._progress.services(self._services.processes, {})
+                    self._console.change(REDIS, f"redis at {shown} does not answer yet: {error}")
+            self._console.services(self._services.processes, {})
             await asyncio.sleep(_REDIS_POLL_S)
             waited_s += _REDIS_POLL_S
 
-    def _tell(self, urls: Mapping[str, str]) -> bool:
+    def _report(self, urls: Mapping[str, str]) -> bool:
         """Report what changed; return whether everything serves."""
-        self._progress.services(self._services.processes, urls)
-        self._progress.models(self._statuses)
+        self._console.services(self._services.processes, urls)
+        self._console.models(self._statuses)
         write_report(self._state.status, urls.get(GATEWAY), self._services.processes, self._statuses)
         all_ready = GATEWAY in urls and all(status.ready for status in self._statuses.values())
         if all_ready:
             kinds = {model.id: model.deployment.spec.kind for model in self._models.current.models}
-            self._progress.welcome(urls[GATEWAY], self._statuses, kinds)
+            self._console.welcome(urls[GATEWAY], self._statuses, kinds)
         return all_ready
 
     def _end_without_gateway(self) -> None:
@@ -154,11 +154,11 @@ class Session:
         urls = {name: self._services.url(name) for name in self._services.processes}
         return {name: url for name, url in urls.items() if url is not None}
 
-    def _told(self, faults: tuple[str, ...]) -> None:
+    def _files_read(self, faults: tuple[str, ...]) -> None:
         for fault in faults:
-            self._progress.step(f"{fault} (the last good state goes on)")
+            self._console.step(f"{fault} (the last good state goes on)")
         if not faults:
-            self._progress.step("the files have changed; applying")
+            self._console.step("the files have changed; applying")
             self._wake.set()
 
     def _obey_signals(self, engines: LocalEngines) -> None:
@@ -174,9 +174,9 @@ class Session:
             asyncio.get_running_loop().add_signal_handler(number, stop)
 
     async def _stop(self, engines: LocalEngines) -> None:
-        self._progress.step("stopping; press Ctrl-C again to stop at once")
+        self._console.step("stopping; press Ctrl-C again to stop at once")
         others = tuple(name for name in self._services.processes if name not in (GATEWAY, REDIS))
         await self._services.stop((GATEWAY,))
         await asyncio.gather(self._services.stop(others), engines.stop_all())
         await self._services.stop((REDIS,))
-        self._progress.step("stopped")
+        self._console.step("stopped")

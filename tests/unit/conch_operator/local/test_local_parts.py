@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from conch_contracts.names import ModelId
-from conch_operator.local.exit_cause import last_words
+from conch_operator.local.exit_cause import exit_cause
 from conch_operator.local.orphan_guard import main as guard
 from conch_operator.local.state_folder import StateFolder, StateInUse
 
@@ -44,11 +44,11 @@ ERROR = {"level": "ERROR", "message": "The process ends.", "exception": "Traceba
 def test_the_reason_is_found_at_the_end_of_a_log(tmp_path: Path, lines: list[str], words: str) -> None:
     log = tmp_path / "log"
     log.write_text("\n".join(lines))
-    assert last_words(log) == words
+    assert exit_cause(log) == words
 
 
 def test_a_missing_log_says_nothing(tmp_path: Path) -> None:
-    assert last_words(tmp_path / "none") == ""
+    assert exit_cause(tmp_path / "none") == ""
 
 
 def test_a_second_holder_is_told_who_holds_the_folder(tmp_path: Path) -> None:
