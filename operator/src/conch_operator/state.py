@@ -1,6 +1,6 @@
-"""The words that reconciling is written in: what is wanted, what is there, and the facts between them.
+"""What reconciling works on, as frozen data: what is wanted, what is there, and the facts that models' folders hold.
 
-All of it is frozen data. `observe` fills an Observed, `plan` compares it with a Desired, `status` describes it.
+The reconciler fills an Observed, `reconcile.plan` compares it with a Desired, `reconcile.status` describes it.
 """
 
 from collections.abc import Mapping
@@ -53,7 +53,7 @@ class Desired:
 
 @dataclass(frozen=True, slots=True)
 class EncoderFacts:
-    """What a folder says about an encoder; None where it says nothing."""
+    """What a model's folder says about an encoder; None where it says nothing."""
 
     pooling: Pooling | None = None
     normalize: bool | None = None
@@ -67,7 +67,7 @@ class EncoderFacts:
 
 @dataclass(frozen=True, slots=True)
 class GenerationFacts:
-    """What a folder says about sampling; None where it says nothing."""
+    """What a model's folder says about sampling; None where it says nothing."""
 
     eos_token_ids: tuple[int, ...] = ()
     temperature: float | None = None
@@ -123,7 +123,7 @@ class EngineContract:
 
 @dataclass(frozen=True, slots=True)
 class EngineRecipe:
-    """All that one engine process is made from; two engines with equal specs are interchangeable."""
+    """All that one engine process is made from; two engines with equal recipes are interchangeable."""
 
     folder: Path
     weights: str
@@ -132,7 +132,7 @@ class EngineRecipe:
     max_batch_size: int
     tokens_per_second: int
     output: str | None = None
-    """What an encoder gives, see `encoder_dialect`; None for other models."""
+    """What an encoder gives, see `conch_contracts.dialects.encoder`; None for a language model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ class EngineComponent:
     name: EngineName
     model: ModelId
     spec_hash: str
-    spec: EngineRecipe
+    recipe: EngineRecipe
     contract: EngineContract
     tokenizer: Digest
     """The tokenizer of the folder that it is started with."""

@@ -147,15 +147,15 @@ class LocalEngines:
         """Write the engine's model repository, drop what its last process left, and say how to start it."""
         remove_shared_memory(shm_prefix)
         repository = self._state.repository(component.name)
-        spec = component.spec
+        recipe = component.recipe
         model = CpuModel(
-            name=spec.triton_model,
-            model_folder=str(spec.folder),
+            name=recipe.triton_model,
+            model_folder=str(recipe.folder),
             cache_folder=str(self._state.cache / "models"),
-            quantization=spec.quantization,
-            max_batch_size=spec.max_batch_size,
-            output=component.spec.output,
-            tokens_per_second=spec.tokens_per_second,
+            quantization=recipe.quantization,
+            max_batch_size=recipe.max_batch_size,
+            output=recipe.output,
+            tokens_per_second=recipe.tokens_per_second,
         )
         try:
             for path, content in render_cpu_repository(model).items():
@@ -164,7 +164,7 @@ class LocalEngines:
                 file.write_text(content, encoding="utf-8")
         except OSError as error:
             raise LaunchError(f"its model repository cannot be written: {error}") from error
-        launch = TritonLaunch(repository, (spec.triton_model,), ports, shm_prefix, exit_timeout_s=int(GRACE_S) - 5)
+        launch = TritonLaunch(repository, (recipe.triton_model,), ports, shm_prefix, exit_timeout_s=int(GRACE_S) - 5)
         return Command(
             triton_arguments(self._server.triton, launch),
             triton_environment(self._server.triton, self._server.environment),
