@@ -81,7 +81,7 @@ def test_who_waits_for_another_pod_gives_up_at_last(hub: HubServer, here: Downlo
     here.folder.parent.mkdir()
     with here.folder.with_name(".tiny.lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        said = here.bring(repository(hub), turn_s=0.1)
+        said = here.bring(repository(hub), lock_s=0.1)
     assert said.startswith(f"Downloading: Another pod is downloading the same files to {here.folder}")
     assert parse_last_line(said) is not None
     assert here.bring(repository(hub)) == ""

@@ -1,4 +1,6 @@
-"""A download on disk. Files come into a draft beside the folder, which gets its name when all of them are right.
+"""Downloads a folder so that another process can go on where this one stopped.
+
+Files come into a draft beside the folder, which gets the folder's name when all of them are there and right.
 
 ROOT/NAME/                 the folder, complete; once it is there, nobody asks the source again
 ROOT/.NAME.draft/          what has come so far: each file here is whole and right
@@ -6,7 +8,7 @@ ROOT/.NAME.draft/.conch-parts/          files that are not whole yet; no file of
 ROOT/.NAME.draft/.conch-download.json   how much it will be, and which version of the source
 ROOT/.NAME.lock            held by the one that downloads; others on the same volume wait a while for it
 
-A process that is killed, or a pod that is replaced on the same volume, goes on where the last one stopped.
+A process that is started after a kill, or a pod on the same volume, goes on with what the last one left.
 """
 
 import errno
@@ -46,12 +48,12 @@ class DownloadProgress:
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class WaitTimes:
     """How long a process waits before it leaves the rest to the next one."""
 
-    pause_s: float = 0.5
+    retry_s: float = 0.5
     """Between two attempts; longer each time."""
-    turn_s: float = 600.0
+    lock_s: float = 600.0
     """For another process that downloads the same files; it may also hang, or be on a node that is lost."""
 
 
@@ -65,14 +67,14 @@ def progress_of(folder: Path) -> DownloadProgress | None:
         return None
 
 
-def bring(
+def download_folder(
     remote: Remote,
     folder: Path,
     selection: Selection,
     limit_bytes: int | None = None,
-    patience: Patience = Patience(),
+    waits: WaitTimes = WaitTimes(),
 ) -> None:
-    """Make the folder be there, complete; raises DownloadError, and keeps what has come for the next process.
+    """Download a folder unless it is there; raises DownloadError, and keeps what has come for the next process.
 
     It tries again only for a few seconds, unless each attempt brings something.
     """
@@ -80,35 +82,35 @@ def bring(
     while True:
         before = progress_of(folder)
         try:
-            return _bring_when_alone(remote, folder, selection, limit_bytes, patience)
+            return _download_locked(remote, folder, selection, limit_bytes, waits)
         except DownloadError as error:
             attempt = attempt + 1 if progress_of(folder) == before else 2
             if not error.may_pass or attempt > _ATTEMPTS:
                 raise
-        time.sleep(patience.pause_s * (attempt - 1))
+        time.sleep(waits.retry_s * (attempt - 1))
 
 
-def _bring_when_alone(
-    remote: Remote, folder: Path, selection: Selection, limit_bytes: int | None, patience: Patience
+def _download_locked(
+    remote: Remote, folder: Path, selection: Selection, limit_bytes: int | None, waits: WaitTimes
 ) -> None:
     if folder.is_dir():
         return
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with _alone(folder, patience.turn_s):
+        with _locked(folder, waits.lock_s):
             if not folder.is_dir():
-                _bring(remote, folder, selection, limit_bytes)
+                _download(remote, folder, selection, limit_bytes)
     except OSError as error:
         raise _of_disk(error, folder) from error
 
 
-def _bring(remote: Remote, folder: Path, selection: Selection, limit_bytes: int | None) -> None:
+def _download(remote: Remote, folder: Path, selection: Selection, limit_bytes: int | None) -> None:
     listing = remote.listing()
     files = select(listing.files, selection, remote.name)
     draft = _begin(folder, listing.version, files)
     _check_room(draft, files, remote.name, limit_bytes)
     for file in files:
-        _bring_file(remote, file, draft)
+        _download_file(remote, file, draft)
     shutil.rmtree(draft / PARTS, ignore_errors=True)
     _sync(draft)
     draft.rename(folder)
@@ -128,21 +130,21 @@ def _draft(folder: Path) -> Path:
 
 
 @contextmanager
-def _alone(folder: Path, turn_s: float) -> Iterator[None]:
-    deadline = time.monotonic() + turn_s
+def _locked(folder: Path, lock_s: float) -> Iterator[None]:
+    deadline = time.monotonic() + lock_s
     with folder.with_name(f".{folder.name}.lock").open("a") as lock:
-        while not _locked(lock):
+        while not _try_lock(lock):
             if time.monotonic() >= deadline:
                 raise DownloadError(
                     Reason.DOWNLOADING,
-                    f"Another pod is downloading the same files to {folder}, for more than {turn_s:g} s. If nothing "
+                    f"Another pod is downloading the same files to {folder}, for more than {lock_s:g} s. If nothing "
                     "comes any more, delete that pod.",
                 )
-            time.sleep(min(_LOOK_AGAIN_S, turn_s))
+            time.sleep(min(_LOOK_AGAIN_S, lock_s))
         yield
 
 
-def _locked(lock: IO[str]) -> bool:
+def _try_lock(lock: IO[str]) -> bool:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -182,7 +184,7 @@ def _check_room(draft: Path, files: Sequence[RemoteFile], source: str, limit_byt
         )
 
 
-def _bring_file(remote: Remote, file: RemoteFile, draft: Path) -> None:
+def _download_file(remote: Remote, file: RemoteFile, draft: Path) -> None:
     whole = draft / file.path
     if whole.is_file() and whole.stat().st_size == file.size:
         return
