@@ -1,1 +1,1 @@
-"""The `conch` command: one module per subcommand, put together in `main`."""
+"""The `conch` command: one module per subcommand, put together in `main`, which also starts `conch operator`."""
