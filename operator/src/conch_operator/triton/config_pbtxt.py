@@ -1,4 +1,4 @@
-"""Writes protobuf text, the language of config.pbtxt."""
+"""Writes the protobuf text of a model's config.pbtxt, piece by piece."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -9,7 +9,7 @@ def text(value: str) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def parameters(values: Mapping[str, str]) -> Iterable[str]:
+def parameter_lines(values: Mapping[str, str]) -> Iterable[str]:
     """Return one line for each parameter of a model."""
     for key, value in values.items():
         yield f"parameters {{ key: {text(key)} value {{ string_value: {text(value)} }} }}"
