@@ -1,1 +1,1 @@
-"""One round of the operator: observe, plan, act, publish, tell. Knows neither processes nor Kubernetes."""
+"""One round of the operator: observe, plan, act, publish, describe. Knows neither processes nor Kubernetes."""

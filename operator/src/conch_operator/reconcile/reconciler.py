@@ -1,4 +1,4 @@
-"""One round of the operator: observe, plan, act, publish, tell.
+"""One round of the operator: observe, plan, act, publish, describe; and the ports that it reads from and acts on.
 
 Level-triggered: a round looks only at what is, so a start, an edited file, an ended process and the timer all run this
 same function. Nothing here knows processes or Kubernetes; both are behind the `Cluster` port.
@@ -20,7 +20,6 @@ from conch_kit.bundles.archive import BundleError
 from conch_kit.redis.connection import RegistryError, RegistryUnavailable
 from conch_kit.registry.snapshot import Snapshot
 from conch_operator.probe.prober import Prober, Target
-from conch_operator.reconcile.cluster_port import Cluster
 from conch_operator.reconcile.plan import Plan, Planner, served_models
 from conch_operator.reconcile.status import Statuses, describe
 from conch_operator.reconcile.withdrawals import LONGEST_WAIT_S, Withdrawals
@@ -34,6 +33,7 @@ from conch_operator.state import (
     EngineContract,
     EngineName,
     EnginePhase,
+    Fault,
     Observed,
     ObservedEngine,
     Published,
@@ -44,10 +44,27 @@ from conch_operator.state import (
 
 log = logging.getLogger(__name__)
 
-SECOND_TRY_S = 0.25
+RETRY_S = 0.25
 """After which the registry is asked once more: a Redis that is slow for a moment makes no model unready."""
 
 T = TypeVar("T")
+
+
+class Cluster(Protocol):
+    """The port through which a plan becomes real: processes of this machine (`local`), or `kubernetes`.
+
+    It keeps what it was told to run alive by itself, as a kubelet does: it starts a crashed engine again and reports
+    that it did. Every call is idempotent and returns before its effect is complete.
+    """
+
+    async def engines(self) -> Sequence[ClusterEngine]:
+        """Return every engine that was started and has not gone yet: a complete list."""
+
+    async def act(self, steps: Plan) -> Mapping[ModelId, Fault]:
+        """Take a plan's steps; return why those of some models were refused."""
+
+    async def mark_serving(self, names: frozenset[EngineName]) -> None:
+        """Learn which engines requests reach now."""
 
 
 class Publisher(Protocol):
@@ -79,7 +96,7 @@ class RegistryView(Protocol):
 
     @property
     def answered(self) -> bool:
-        """Return whether the registry has been read once, and be it that it was empty."""
+        """Return whether the registry has been read once, empty or not."""
 
 
 class SourceUnavailable(Exception):
@@ -116,16 +133,14 @@ class Ports:
 class Reconciler:
     """Runs rounds, and carries from one to the next only what cannot be observed again."""
 
-    def __init__(
-        self, ports: Ports, *, longest_withdrawal_s: float = LONGEST_WAIT_S, second_try_s: float = SECOND_TRY_S
-    ) -> None:
+    def __init__(self, ports: Ports, *, longest_withdrawal_s: float = LONGEST_WAIT_S, retry_s: float = RETRY_S) -> None:
         self._ports = ports
-        self._second_try_s = second_try_s
+        self._retry_s = retry_s
         self._withdrawals = Withdrawals(longest_withdrawal_s)
         self._found: Mapping[ModelId, RoutedModel] | None = None
 
     async def reconcile(self, desired: Desired, before: Statuses) -> Statuses:
-        """Take the next safe steps towards what is desired and return what is to be said about it."""
+        """Take the next safe steps towards what is desired, and return the status of every wanted model."""
         observed = await self._observe(desired)
         unstored, error = await self._store_bundles(desired, observed)
         observed = replace(observed, unstored=unstored)
@@ -145,7 +160,7 @@ class Reconciler:
         gone = self._withdrawals.seen(await self._gateways(), ports.clock())
         return Observed(
             sources=sources,
-            engines=tuple(self._observed(engine, gone) for engine in engines),
+            engines=tuple(self._observed_engine(engine, gone) for engine in engines),
             external={model.id: ports.prober.verdict(model.id) for model in desired.models if _is_external(model)},
             routed=self._routed_at_first(),
             workers={pool: len(ports.reader.snapshot.workers.get(pool, ())) for pool in Pool},
@@ -161,7 +176,7 @@ class Reconciler:
             self._found = {model: (route, snapshot.engines.get(model, ())) for model, route in routes}
         return self._found or {}
 
-    def _observed(self, engine: ClusterEngine, gone: frozenset[EngineName]) -> ObservedEngine:
+    def _observed_engine(self, engine: ClusterEngine, gone: frozenset[EngineName]) -> ObservedEngine:
         return ObservedEngine(
             engine=engine,
             probe=self._ports.prober.verdict(_key(engine)),
@@ -182,7 +197,7 @@ class Reconciler:
             if not self._ports.reader.answered:
                 raise RegistryUnavailable("it has not been read yet")
             for digest, facts in _tokenizers(desired, observed).items():
-                if await self._asked_twice(partial(self._ports.bundles.has, digest)):
+                if await self._retried(partial(self._ports.bundles.has, digest)):
                     continue
                 try:
                     _, data = await self._ports.sources.bundle(facts)
@@ -199,19 +214,19 @@ class Reconciler:
         revision: int | None = None
         if error is None:
             try:
-                revision = await self._asked_twice(partial(self._ports.publisher.publish, steps.routes))
+                revision = await self._retried(partial(self._ports.publisher.publish, steps.routes))
                 await self._ports.cluster.mark_serving(_reached(steps.routes, observed))
             except (RegistryUnavailable, RegistryError) as unavailable:
                 error = str(unavailable)
         self._withdrawals.note(steps.withdraw, revision, self._ports.clock())
         return Published(frozenset(steps.routes) if error is None else frozenset(), error)
 
-    async def _asked_twice(self, ask: Callable[[], Awaitable[T]]) -> T:
+    async def _retried(self, ask: Callable[[], Awaitable[T]]) -> T:
         """Ask the registry something that may be asked again; raises RegistryError and RegistryUnavailable."""
         try:
             return await ask()
         except RegistryUnavailable:
-            await asyncio.sleep(self._second_try_s)
+            await asyncio.sleep(self._retry_s)
             return await ask()
 
 

@@ -121,7 +121,7 @@ class World:
         self.ports = Ports(
             sources, self.cluster, plan_processes, registry, registry, registry, prober, tokenizer_of, lambda: 0.0
         )
-        self.reconciler = Reconciler(self.ports, second_try_s=0)
+        self.reconciler = Reconciler(self.ports, retry_s=0)
         self.statuses: Statuses = {}
 
     async def rounds(self, *models: DesiredModel, count: int = 6) -> Any:
