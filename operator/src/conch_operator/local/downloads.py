@@ -16,7 +16,8 @@ from conch_operator.download.resumable_download import progress_of
 from conch_operator.local.exit_cause import exit_cause
 from conch_operator.local.state_folder import StateFolder
 from conch_operator.local.supervisor import Command, RestartPolicy, SupervisedProcess, Supervisor
-from conch_operator.model_folder.reader import SourceReader, folder_of
+from conch_operator.model_folder.caching_reader import CachingFolderReader
+from conch_operator.model_folder.reader import folder_of
 from conch_operator.reconcile.plan import is_served
 from conch_operator.state import DesiredModel, EnginePhase, SourceFacts, SourceFault
 
@@ -91,7 +92,7 @@ class DownloadedSources:
 
     def __init__(self, downloads: Downloads) -> None:
         self._downloads = downloads
-        self._reader = SourceReader(downloads.folder)
+        self._reader = CachingFolderReader(downloads.folder)
 
     async def read_all(self, models: Sequence[DesiredModel]) -> Mapping[ModelId, SourceFacts | SourceFault]:
         """Return what the folders of these models say now, and how far those are that are to come."""

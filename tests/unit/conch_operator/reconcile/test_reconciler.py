@@ -15,7 +15,7 @@ from conch_contracts.records import GatewayBeat, Heartbeat, Pool
 from conch_kit.bundles.archive import BundleError
 from conch_kit.redis.connection import RegistryUnavailable
 from conch_kit.registry.snapshot import Snapshot
-from conch_operator.model_folder.reader import SourceReader
+from conch_operator.model_folder.caching_reader import CachingFolderReader
 from conch_operator.probe.prober import Cadence, Prober, Target
 from conch_operator.reconcile.plan import Plan, plan_processes, plan_workloads
 from conch_operator.reconcile.reconciler import Ports, Reconciler
@@ -116,7 +116,7 @@ class World:
         self.cluster = FakeCluster()
         self.registry = FakeRegistry()
         self.folder = folder
-        registry, sources = self.registry, SourceReader()
+        registry, sources = self.registry, CachingFolderReader()
         tokenizer_of = self.cluster.tokenizers.get
         self.ports = Ports(
             sources, self.cluster, plan_processes, registry, registry, registry, prober, tokenizer_of, lambda: 0.0
