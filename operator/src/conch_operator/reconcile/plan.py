@@ -13,7 +13,8 @@ from conch_contracts.conditions import Reason
 from conch_contracts.names import Digest, EngineAddress, ModelId
 from conch_contracts.records import Engine, Route
 from conch_operator.routes.engine_contract import contract_of, encoder_output
-from conch_operator.routes.route import NameClaim, claims_of, external_engine, make_route, own_engine
+from conch_operator.routes.name_claims import NameClaim, claims_of
+from conch_operator.routes.route import external_engine, make_route, own_engine
 from conch_operator.state import (
     Desired,
     DesiredModel,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from conch_contracts.conditions import ConditionType, Reason
 from conch_contracts.records import ModelKind, Pool
 from conch_operator.reconcile.plan import is_served
-from conch_operator.routes.route import NameClaim
+from conch_operator.routes.name_claims import NameClaim
 from conch_operator.state import (
     DesiredModel,
     EnginePhase,

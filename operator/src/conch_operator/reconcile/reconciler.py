@@ -25,7 +25,8 @@ from conch_operator.reconcile.status import Statuses, describe
 from conch_operator.reconcile.withdrawals import LONGEST_WAIT_S, Withdrawals
 from conch_operator.routes.encoder_profile import tensor_inputs, tensor_output
 from conch_operator.routes.engine_contract import contract_of
-from conch_operator.routes.route import claims_of, external_address
+from conch_operator.routes.name_claims import claims_of
+from conch_operator.routes.route import external_address
 from conch_operator.state import (
     ClusterEngine,
     Desired,

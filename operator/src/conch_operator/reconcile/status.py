@@ -15,7 +15,8 @@ from conch_contracts.conditions import (
 )
 from conch_contracts.names import Digest, ModelId, ServedName
 from conch_operator.reconcile.readiness import Input, failing_engine, is_applied, judge
-from conch_operator.routes.route import claims_of, unused_defaults
+from conch_operator.routes.name_claims import claims_of
+from conch_operator.routes.route import unused_defaults
 from conch_operator.state import (
     Desired,
     DesiredModel,
