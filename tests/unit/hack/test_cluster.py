@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from cluster.choice import choose
-from cluster.delivery import prepare, require_builder
+from cluster.checkout_images import check_builder, require_builder
 from cluster.errors import ClusterError, ClusterUnavailable
-from cluster.given import Given
+from cluster.existing_cluster import ExistingCluster
 from cluster.local.addons import traefik_manifest
-from cluster.local.cluster import LocalCluster
 from cluster.local.layout import Layout
+from cluster.local.local_cluster import LocalCluster
 from cluster.local.node import remember_kernel
 from cluster.provider import Access
+from cluster.provider_choice import choose
 from cluster.settings import Settings
 from cluster.shell import Shell
 
@@ -42,7 +42,7 @@ def test_a_given_cluster_is_used_and_without_one_or_docker_this_machine(tmp_path
     (tmp_path / "config").write_text("")
     shell = Shell.without_proxies({"PATH": str(tmp_path)})
     given = Settings.from_environ({"CONCH_TEST_KUBECONFIG": str(tmp_path / "config")})
-    assert isinstance(choose(given, shell), Given)
+    assert isinstance(choose(given, shell), ExistingCluster)
     assert isinstance(choose(Settings.from_environ({}), shell), LocalCluster)
 
 
@@ -137,8 +137,8 @@ class _Stopped:
 def test_a_builder_is_asked_for_before_a_cluster_is_started_and_not_where_one_runs(tmp_path: Path) -> None:
     shell = _machine(tmp_path, {"docker": NO_DAEMON})
     with pytest.raises(ClusterUnavailable, match="apt-get install -y buildah debootstrap"):
-        prepare(_Stopped(None), shell)
-    prepare(_Stopped(Access(tmp_path / "config")), shell)
+        check_builder(_Stopped(None), shell)
+    check_builder(_Stopped(Access(tmp_path / "config")), shell)
 
 
 def test_the_kernel_is_remembered_once_with_its_forwarding(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from images import pip_settings
-from images.names import NAMES, Image, Naming
+from images.image_names import NAMES, Image, Naming
 
 _ROOT = Path(__file__).resolve().parents[3]
 

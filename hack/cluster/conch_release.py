@@ -1,4 +1,4 @@
-"""Puts Conch on a cluster: images built from this checkout, the chart, the example model, and how to talk to it."""
+"""Puts Conch on a cluster: images built from this checkout, the chart and the example model; says how to call it."""
 
 import base64
 import shlex
@@ -6,11 +6,11 @@ import time
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from cluster.delivery import ROOT, deliver, prepare
+from cluster.checkout_images import ROOT, check_builder, ensure_images
 from cluster.errors import ClusterError
 from cluster.provider import Access, Provider
 from cluster.shell import Shell, say
-from images.names import Naming
+from images.image_names import Naming
 
 _CHART = ROOT / "charts" / "conch"
 _VALUES = Path(__file__).with_name("values.yaml")
@@ -22,14 +22,14 @@ _KEYS_SECRET = "conch-api-keys"
 def bring_up(provider: Provider, shell: Shell) -> str:
     """Do all of it and return three lines of shell with what a client needs."""
     began = time.monotonic()
-    prepare(provider, shell)
+    check_builder(provider, shell)
     access = provider.up()
     if access.ingress_url is None:
         raise ClusterError("Set CONCH_TEST_INGRESS_URL to where the ingress of CONCH_TEST_KUBECONFIG answers.")
     ingress = urlsplit(access.ingress_url)
     host = _host(ingress.hostname or "")
     url = f"{ingress.scheme}://{host}{f':{ingress.port}' if ingress.port else ''}/v1"
-    release = _Release(access, shell, deliver(provider, shell))
+    release = _Release(access, shell, ensure_images(provider, shell))
     release.install(host)
     release.apply_example()
     say(f"Conch answers at {url} after {time.monotonic() - began:.0f} s.")

@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from images.tools import BuildFailed, Tool
+from images.build_tools import BuildFailed, Tool
 
 _DEFAULT = "docker.io/library/python:3.11-slim"
 _RELEASE = "bookworm"
@@ -30,14 +30,6 @@ def choose(tool: Tool, wanted: str | None, *, mirror: str | None) -> str:
         _make(tool, mirror)
     _say(f"The base is {_MADE}; set CONCH_IMAGE_BASE for another.")
     return _MADE
-
-
-def revision(root: Path) -> str:
-    """Return the commit that is built, empty without git."""
-    if not shutil.which("git"):
-        return ""
-    asked = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
-    return subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def _make(tool: Tool, mirror: str | None) -> None:

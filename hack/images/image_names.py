@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from images import contents
+from images import source_version
 
 NAMES = ("gateway", "tokenizer", "llm-worker", "embed-worker", "operator", "engine-cpu", "redis")
 
@@ -32,7 +32,7 @@ class Naming:
     @classmethod
     def from_environ(cls, environ: Mapping[str, str], root: Path) -> "Naming":
         """Read CONCH_IMAGE_PREFIX and CONCH_IMAGE_VERSION; without a version the tag says what the images hold."""
-        version = environ.get("CONCH_IMAGE_VERSION") or f"dev-{contents.digest(root)}"
+        version = environ.get("CONCH_IMAGE_VERSION") or f"dev-{source_version.digest(root)}"
         return cls(environ.get("CONCH_IMAGE_PREFIX") or "conch.test", version)
 
     def image(self, target: str) -> Image:

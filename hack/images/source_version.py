@@ -1,6 +1,8 @@
-"""Names what the images are made of, so that images whose tag says so need not be built again."""
+"""Names what the images are made of: a digest for their tag, so that nothing is built twice, and the commit."""
 
 import hashlib
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +17,14 @@ def digest(root: Path) -> str:
         content.update(b"%d %d %d " % (len(name), len(data), path.stat().st_mode & 0o111))
         content.update(name + data)
     return content.hexdigest()[:12]
+
+
+def revision(root: Path) -> str:
+    """Return the commit that is built, empty without git."""
+    if not shutil.which("git"):
+        return ""
+    asked = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    return subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def _copied(root: Path) -> Iterator[Path]:

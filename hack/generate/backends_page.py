@@ -6,7 +6,7 @@ from conch_contracts.capabilities import CAPABILITIES, Feature, Level, Support
 
 _INTRODUCTION = """# What each backend can do
 
-<!-- Made by `make generate` from conch_contracts.capabilities and hack/generate/backends.py; edit them there. -->
+<!-- Made by `make generate` from conch_contracts.capabilities and hack/generate/backends_page.py; edit them there. -->
 
 A model's engines speak one of four dialects. What a dialect cannot obey is answered with a 400 that names the parameter
 and the reason below, before an engine is asked: `code` is `unsupported_parameter`. Nothing is accepted and ignored.

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from cluster.errors import ClusterError, ClusterUnavailable
-from cluster.local import addons, binaries, configuration, credentials, images, removal
+from cluster.local import addons, binaries, configuration, credentials, node_images, removal
 from cluster.local.control_plane import start_api_server, start_controllers
 from cluster.local.layout import API, COMPONENTS, INGRESS, NODE_IP, RUN, Layout
 from cluster.local.machine import Machine
@@ -46,7 +46,7 @@ class LocalCluster:
 
     def images(self) -> frozenset[str]:
         """Return the names of the images in the node."""
-        return images.names(self._machine)
+        return node_images.names(self._machine)
 
     def load(self, archives: Sequence[Path]) -> None:
         """Import image archives into the node."""
@@ -54,7 +54,7 @@ class LocalCluster:
         if not self._machine.alive("containerd"):
             raise ClusterError("No cluster is up; start it with `cluster up`.")
         for archive in archives:
-            images.load(self._machine, archive)
+            node_images.load(self._machine, archive)
 
     def status(self) -> bool:
         """Print the components, the node and its pods."""
@@ -86,7 +86,7 @@ class LocalCluster:
         start_containerd(machine)
         start_api_server(machine)
         for name in _BINARY_IMAGES:
-            images.load_binary(machine, f"conch.test/{name}:1", self._layout.bin / name)
+            node_images.load_binary(machine, f"conch.test/{name}:1", self._layout.bin / name)
         needs = ("etcd", "kube-apiserver")
         machine.wait("kube-apiserver", lambda: addons.answers(self._layout, f"{API}/readyz"), needs=needs)
         start_controllers(machine)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from images.names import Image
+from images.image_names import Image
 
 TOOLS = ("docker", "podman", "buildah")
 """What builds images, in the order in which it is looked for."""

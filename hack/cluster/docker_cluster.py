@@ -21,7 +21,7 @@ DockerTool = Literal["k3d", "kind"]
 
 
 @dataclass(frozen=True, slots=True)
-class InDocker:
+class DockerCluster:
     """The cluster named `conch` of k3d or kind."""
 
     tool: DockerTool

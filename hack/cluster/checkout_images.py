@@ -1,32 +1,32 @@
-"""Brings the images of this checkout to a cluster: those that its nodes do not have are built and imported."""
+"""Brings the images of this checkout to a cluster: builds and imports those that its nodes do not have."""
 
 import os
 from pathlib import Path
 
-from cluster import packages
+from cluster import debian_packages
 from cluster.errors import ClusterUnavailable
 from cluster.provider import Provider
 from cluster.shell import Shell
-from images.names import NAMES, Naming
-from images.tools import TOOLS
+from images.build_tools import TOOLS
+from images.image_names import NAMES, Naming
 
 ROOT = Path(__file__).resolve().parents[2]
 _BUILD = ROOT / "hack" / "images" / "build"
 _ARCHIVES = ROOT / ".conch" / "images"
 _BASE = {"debootstrap": "debootstrap"}
-"""What makes a base image where none can be pulled."""
+"""The program that makes a base image where none can be pulled, and its package."""
 _BUILDAH = {"buildah": "buildah", **_BASE}
-"""The builder that needs no daemon, and that."""
+"""The builder that needs no daemon, with what makes its base image."""
 
 
-def prepare(provider: Provider, shell: Shell) -> None:
-    """Make it sure that images can be built before a cluster is started for them; raises ClusterUnavailable."""
+def check_builder(provider: Provider, shell: Shell) -> None:
+    """Check that images can be built, before a cluster is started for them; raises ClusterUnavailable."""
     if provider.running() is None:
         require_builder(shell)
 
 
-def deliver(provider: Provider, shell: Shell) -> Naming:
-    """Make every image be in the cluster and return how they are called."""
+def ensure_images(provider: Provider, shell: Shell) -> Naming:
+    """Build and import what the cluster lacks, and return how the images are called."""
     naming = Naming.from_environ(shell.environment, ROOT)
     present = provider.images()
     missing = [name for name in NAMES if naming.image(name).reference not in present]
@@ -46,11 +46,11 @@ def require_builder(shell: Shell) -> None:
     wanted = shell.environment.get("CONCH_IMAGE_TOOL")
     if any(_builds(tool, shell) for tool in ([wanted] if wanted else TOOLS)):
         if not shell.environment.get("CONCH_IMAGE_BASE") and not os.geteuid() and shell.has("apt-get"):
-            packages.require("Making a base image", _BASE, shell)
+            debian_packages.require("Making a base image", _BASE, shell)
     elif wanted and wanted != "buildah":
         raise ClusterUnavailable(f"CONCH_IMAGE_TOOL is {wanted}, which does not work here. Remove the variable.")
     else:
-        packages.require("Building images", _BUILDAH, shell)
+        debian_packages.require("Building images", _BUILDAH, shell)
 
 
 def _builds(tool: str, shell: Shell) -> bool:

@@ -1,7 +1,7 @@
 """Makes the golden renders of the chart: what Helm makes of some sets of values, for reviewers and for tests.
 
-`python -m generate.renders` writes them; `make generate` does so where there is a helm. Secrets' random data and the
-definition of ModelDeployment, which has a file of its own, are left out.
+`python -m generate.chart_renders` writes them; `make generate` does so where there is a helm. The random data of
+Secrets is masked; the definition of ModelDeployment, which has a file of its own, is left out.
 """
 
 import os

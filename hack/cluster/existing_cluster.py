@@ -10,7 +10,7 @@ from cluster.shell import Shell, say
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class ExistingCluster:
     """The cluster of CONCH_TEST_KUBECONFIG."""
 
     kubeconfig: Path
