@@ -1,14 +1,9 @@
-"""The small parts of the Local cluster that need no process."""
-
 import json
 from pathlib import Path
 
 import pytest
 
-from conch_contracts.names import ModelId
 from conch_operator.local.exit_cause import exit_cause
-from conch_operator.local.orphan_guard import main as guard
-from conch_operator.local.state_folder import StateFolder, StateInUse
 
 ERROR = {"level": "ERROR", "message": "The process ends.", "exception": "Traceback\n  File x\nTypeError: no"}
 
@@ -49,30 +44,3 @@ def test_the_reason_is_found_at_the_end_of_a_log(tmp_path: Path, lines: list[str
 
 def test_a_missing_log_says_nothing(tmp_path: Path) -> None:
     assert exit_cause(tmp_path / "none") == ""
-
-
-def test_a_second_holder_is_told_who_holds_the_folder(tmp_path: Path) -> None:
-    state = StateFolder(tmp_path / "state")
-    assert not state.is_held()
-    with state.held():
-        assert state.is_held()
-        with pytest.raises(StateInUse, match=r"\d+"), StateFolder(tmp_path / "state").held():
-            pass
-    assert not state.is_held()
-
-
-def test_a_model_keeps_the_time_when_it_was_first_seen(tmp_path: Path) -> None:
-    a, b = ModelId("local/a"), ModelId("local/b")
-    state = StateFolder(tmp_path / "state")
-    with state.held():
-        assert state.first_seen({a: 5}) == {a: 5}
-        assert state.first_seen({a: 9, b: 9}) == {a: 5, b: 9}
-        assert state.first_seen({b: 11}) == {b: 9}
-        assert state.first_seen({a: 12}) == {a: 12}
-
-
-def test_the_guard_removes_the_shared_memory_that_it_was_told_of(tmp_path: Path) -> None:
-    for name in ("conch_1_a", "conch_1_b", "other"):
-        (tmp_path / name).write_bytes(b"")
-    guard(["shm conch_1_\n"], shared_memory=tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["other"]
