@@ -16,7 +16,7 @@ from testkit.kubernetes.cluster import Cluster, Images, definition, fresh_namesp
 from testkit.kubernetes.operator_process import Plane, bare_plane
 from testkit.waiting import eventually
 
-GOLDEN = Path(__file__).parent / "operator_rights.txt"
+GOLDEN = Path(__file__).parent / "rights.txt"
 RIGHTS = ("ServiceAccount", "Role", "RoleBinding")
 ACCOUNT = "conch-operator"
 EVERYBODYS = (" ", "self")
