@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from testkit.builders.renders import SPECS, rendered
+from testkit.builders.every_runtime import SPECS, rendered
 from testkit.kubernetes.cluster import Namespace
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from testkit.builders.renders import SPECS, as_yaml, rendered
+from testkit.builders.every_runtime import SPECS, as_yaml, rendered
 
 _GOLDEN = Path(__file__).parent / "golden"
 

@@ -13,7 +13,7 @@ import aiohttp
 from aiohttp import web
 from yarl import URL
 
-from testkit.servers.every_path import every_path
+from testkit.servers.catch_all_http import every_path
 from testkit.threads import in_thread
 
 _HOP = ("host", "content-length", "transfer-encoding", "connection", "accept-encoding")
@@ -31,7 +31,7 @@ class Answer:
 
 
 @dataclass(slots=True)
-class WatchedApi:
+class RecordingProxy:
     """Where the proxy answers, and what it has seen; a client that hangs up leaves nothing."""
 
     server: URL
@@ -56,9 +56,9 @@ class WatchedApi:
 
 
 @contextmanager
-def watched_api(base_url: str) -> Iterator[WatchedApi]:
+def recording_proxy(base_url: str) -> Iterator[RecordingProxy]:
     """Give a proxy on a free port of 127.0.0.1 to the Conch of this URL."""
-    api = WatchedApi(URL(base_url))
+    api = RecordingProxy(URL(base_url))
 
     async def serve(started: Callable[[], None], stop: asyncio.Event) -> None:
         async with _serving(api) as port:
@@ -66,12 +66,12 @@ def watched_api(base_url: str) -> Iterator[WatchedApi]:
             started()
             await stop.wait()
 
-    with in_thread(serve, "watched-api"):
+    with in_thread(serve, "recording-proxy"):
         yield api
 
 
 @asynccontextmanager
-async def _serving(api: WatchedApi) -> AsyncIterator[int]:
+async def _serving(api: RecordingProxy) -> AsyncIterator[int]:
     timeout = aiohttp.ClientTimeout(total=None)
     connector = aiohttp.TCPConnector(limit=0)
     async with aiohttp.ClientSession(
