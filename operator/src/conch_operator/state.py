@@ -48,7 +48,7 @@ class Desired:
 
     models: tuple[DesiredModel, ...] = ()
     unreadable: frozenset[ModelId] = frozenset()
-    """Models that are wanted, but nobody can read how: what serves them goes on as it is."""
+    """Models whose objects exist but cannot be parsed: what serves them goes on as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,7 @@ class EnginePhase(StrEnum):
     BLOCKED = "blocked"
     """The cluster cannot start it; its fault says why."""
     LEAVING = "leaving"
-    """It is to end, and serves until it is let go."""
+    """It is to end, and serves until the operator lets it end."""
     STOPPING = "stopping"
 
 
@@ -193,7 +193,7 @@ class ClusterEngine:
     grpc: EngineAddress
     http: str | None
     incarnation: int = 0
-    """Grows with each start, so that a verdict on the last process is not taken for one on this."""
+    """Grows with each start, so that a verdict on the last process is not taken for one on this one."""
     detail: str = ""
     """How the last process ended, and the last lines that it wrote."""
     fault: Fault | None = None
@@ -202,7 +202,7 @@ class ClusterEngine:
 
 @dataclass(frozen=True, slots=True)
 class ObservedEngine:
-    """An engine with what probing and the gateways tell about it."""
+    """An engine with its last verdict, and whether gateways still use it."""
 
     engine: ClusterEngine
     probe: Probe = Probe()
@@ -242,9 +242,9 @@ class Observed:
     held_engines: Mapping[ModelId, tuple[Engine, ...]] = field(default_factory=dict)
     """The engines that it holds for each."""
     routed: Mapping[ModelId, RoutedModel] = field(default_factory=dict)
-    """What the registry held when this operator first read it: what may go on until it has looked for itself."""
+    """What the registry held when this operator first read it; it stands until the operator has observed for itself."""
     unstored: Mapping[Digest, str] = field(default_factory=dict)
-    """Tokenizer bundles that the registry lacks, each with why it cannot be had now."""
+    """Tokenizer bundles that the registry lacks, each with the reason why it cannot be had now."""
     rejected: Mapping[ModelId, Fault] = field(default_factory=dict)
     """Why the cluster refused what was made for a model."""
 
@@ -253,7 +253,7 @@ class Observed:
         return tuple(engine for engine in self.engines if engine.engine.model == model)
 
     def lacks_tokenizer(self, model: ModelId, facts: SourceFacts) -> bool:
-        """Return whether a model cannot go over to the tokenizer of these facts, because no bundle of it can be had."""
+        """Return whether a model must stay with its old tokenizer, because the bundle of this one cannot be had."""
         known = self.routes.get(model)
         return facts.digest in self.unstored and (known is None or known.tokenizer_digest != facts.digest)
 

@@ -29,7 +29,7 @@ from conch_operator.local.state_folder import StateFolder
 from conch_operator.local.status_file import write_report
 from conch_operator.local.supervisor import Supervisor
 from conch_operator.probe.prober import Prober
-from conch_operator.probe.triton_request import TritonAsker
+from conch_operator.probe.triton_request import TritonProbeClient
 from conch_operator.reconcile.plan import plan_processes
 from conch_operator.reconcile.reconciler import Ports, Reconciler
 from conch_operator.reconcile.status import Statuses
@@ -90,7 +90,7 @@ class UpSession:
             reader.subscribe(lambda _: self._wake.set())
             triton = await stack.enter_async_context(TritonClient())
             http = await stack.enter_async_context(TritonHttp())
-            prober = await stack.enter_async_context(Prober(TritonAsker(triton, http), self._wake.set))
+            prober = await stack.enter_async_context(Prober(TritonProbeClient(triton, http), self._wake.set))
             downloads = Downloads(supervisor, self._state, self._options.server.environment, self._wake.set)
             sources, writer = DownloadedSources(downloads), RegistryWriter(redis)
             bundles = BundleStore(redis)

@@ -66,7 +66,7 @@ Planner = Callable[[Desired, Observed], Plan]
 
 
 def plan_processes(desired: Desired, observed: Observed) -> Plan:
-    """Return the next safe steps on a cluster that is told of each engine."""
+    """Return the next safe steps on a cluster that starts and stops exactly the engines that a plan names."""
     claims = claims_of(desired, observed)
     served = served_models(desired, claims)
     steps = [_plan_engines(model, observed) for model in served]
@@ -86,8 +86,8 @@ def plan_processes(desired: Desired, observed: Observed) -> Plan:
 def plan_workloads(desired: Desired, observed: Observed) -> Plan:
     """Return what to do on a cluster that starts, replaces and ends engines by itself.
 
-    An engine that it has begun to end is held, and serves while there are too few others. Then it is withdrawn, and
-    when every gateway has seen that, `stop` lets it go.
+    An engine that the cluster has begun to end is held back, and serves while there are too few others. Then it is
+    withdrawn, and when every gateway has seen that, `stop` lets it end.
     """
     claims = claims_of(desired, observed)
     served = served_models(desired, claims)

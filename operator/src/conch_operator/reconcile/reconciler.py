@@ -157,7 +157,7 @@ class Reconciler:
         ports = self._ports
         sources = await ports.sources.read_all(desired.models)
         engines = await ports.cluster.engines()
-        ports.prober.watch(_targets(desired, engines))
+        ports.prober.set_targets(_targets(desired, engines))
         gone = self._withdrawals.seen(await self._gateways(), ports.clock())
         return Observed(
             sources=sources,

@@ -105,7 +105,7 @@ class FakeRegistry:
 
 
 class WillingEngines:
-    async def ask(self, target: Target) -> None:
+    async def probe(self, target: Target) -> None:
         await asyncio.sleep(0)
 
 

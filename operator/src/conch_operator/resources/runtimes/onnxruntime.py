@@ -1,4 +1,4 @@
-"""ONNX Runtime inside Triton: the folder stands in the repository as version 1, and the file tells the tensors."""
+"""ONNX Runtime inside Triton: the folder is version 1 in the repository, and Triton reads the tensors from the file."""
 
 from conch_contracts.spec.engine import GPU_PREFIX, EngineSpec
 from conch_contracts.spec.runtimes import OnnxRuntimeEngineSpec
