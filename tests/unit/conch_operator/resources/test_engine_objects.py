@@ -1,7 +1,7 @@
 """What is made for each runtime, as golden files.
 
 After a change that is meant, make them again: PYTHONPATH=tests/support python
-tests/unit/conch_operator/resources/test_renders.py
+tests/unit/conch_operator/resources/test_engine_objects.py
 """
 
 import json
