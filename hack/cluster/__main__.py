@@ -12,14 +12,14 @@ import signal
 import sys
 from pathlib import Path
 
-from cluster import product
-from cluster.choice import choose
-from cluster.delivery import deliver
+from cluster import conch_release
+from cluster.checkout_images import ensure_images
 from cluster.errors import ClusterError, ClusterUnavailable
 from cluster.provider import Provider
+from cluster.provider_choice import choose
 from cluster.settings import Settings
 from cluster.shell import Shell, say
-from images.names import NAMES
+from images.image_names import NAMES
 
 _UNAVAILABLE = 3
 """The exit status that tells tests to skip: this machine cannot run a cluster."""
@@ -71,10 +71,10 @@ def _run(arguments: argparse.Namespace, provider: Provider, shell: Shell) -> int
         case "load":
             provider.load(arguments.archives)
         case "images":
-            naming = deliver(provider, shell)
+            naming = ensure_images(provider, shell)
             print("\n".join(naming.image(name).reference for name in NAMES))
         case "conch":
-            print(product.bring_up(provider, shell))
+            print(conch_release.bring_up(provider, shell))
         case "down":
             provider.down()
     return 0

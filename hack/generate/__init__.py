@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Mapping
 
-from generate.api import api_page
-from generate.backends import backends_text
-from generate.chart import chart_crd_text, contract_text, schema_text, values_page
+from generate.api_page import api_page
+from generate.backends_page import backends_text
+from generate.chart_files import chart_crd_text, contract_text, schema_text, values_page
 from generate.crd import crd_text
-from generate.reference import reference_text
+from generate.modeldeployment_page import reference_text
 
 FILES: Mapping[str, Callable[[], str]] = {
     "crds/modeldeployments.conch.dev.yaml": crd_text,

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from generate import FILES, renders
+from generate import FILES, chart_renders
 
 ROOT = Path(__file__).parents[2]
 
@@ -12,4 +12,4 @@ for name, text in FILES.items():
     path.write_text(text(), encoding="utf-8")
     print(name)
 
-renders.main()
+chart_renders.main()

@@ -6,7 +6,7 @@ from conch_contracts.modeldeployment import ModelDeployment, ModelSpec
 from conch_contracts.names import GROUP, KIND, PLURAL, SHORT_NAME, VERSION
 from conch_contracts.spec.rules import validations_of
 from conch_contracts.spec.status import ModelDeploymentStatus
-from generate.structural import Schema, structural
+from generate.structural_schema import Schema, structural
 
 _HEADER = "# Made by `make generate` from libs/contracts; edit the types there.\n"
 

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from images import base, pip_settings
-from images.names import NAMES, Image, Naming
-from images.tools import BuildFailed, Recipe, Tool, find_tool
+from images import base_image, pip_settings, source_version
+from images.build_tools import BuildFailed, Recipe, Tool, find_tool
+from images.image_names import NAMES, Image, Naming
 
 _ROOT = Path(__file__).resolve().parents[2]
 _SHARED = ("code", "runtime")
@@ -32,13 +32,13 @@ def main() -> int:
     naming = Naming.from_environ(environ, _ROOT)
     try:
         tool = find_tool(environ.get("CONCH_IMAGE_TOOL"))
-        chosen = base.choose(tool, environ.get("CONCH_IMAGE_BASE"), mirror=environ.get("CONCH_DEBIAN_MIRROR"))
+        chosen = base_image.choose(tool, environ.get("CONCH_IMAGE_BASE"), mirror=environ.get("CONCH_DEBIAN_MIRROR"))
         with tempfile.TemporaryDirectory(prefix="conch-images-") as folder:
             recipe = Recipe(
                 context=_ROOT,
                 base=chosen,
                 version=naming.version,
-                revision=base.revision(_ROOT),
+                revision=source_version.revision(_ROOT),
                 secrets=pip_settings.write(Path(folder), environ),
             )
             images = [naming.image(name) for name in arguments.names or NAMES]

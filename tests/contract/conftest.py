@@ -4,8 +4,8 @@ import os
 
 import pytest
 
+from generate.chart_renders import CASES, case_names
 from generate.helm import Helm, HelmMissing
-from generate.renders import CASES, case_names
 from testkit.kubernetes.chart import Rendered, render
 
 

@@ -14,9 +14,9 @@ from conch_kit.settings import ServiceSettings
 from conch_llm_worker.settings import LlmWorkerSettings
 from conch_operator.settings import OperatorSettings, ReleaseFile
 from conch_tokenizer.settings import TokenizerSettings
-from generate.chart import values_schema
+from generate.chart_files import values_schema
+from generate.chart_renders import CASES, case_names, golden, render
 from generate.helm import CHART, Helm
-from generate.renders import CASES, case_names, golden, render
 from testkit.kubernetes import chart
 from testkit.kubernetes.chart import Rendered, default_values, environment
 

@@ -13,7 +13,7 @@ from conch_contracts.spec.rules import validations_of
 from conch_contracts.spec.source import CLIMBS
 from generate import FILES
 from generate.crd import crd, schema
-from generate.structural import NotStructural, structural
+from generate.structural_schema import NotStructural, structural
 from testkit.bad_models import CASES
 
 ROOT = Path(__file__).parents[2]

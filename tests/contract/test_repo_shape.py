@@ -1,12 +1,20 @@
 """What holds for the repository as a whole and no linter checks."""
 
+import ast
 import subprocess
 import tomllib
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
+MOST_MODULES = 20
+"""In one folder of the sources; a longer list is read by nobody."""
+ONE_NAME_TWO_CLASSES = {
+    "TritonPythonModel": "Triton's Python backend demands this name of every model",
+}
+"""Public classes that share a name, each with the reason."""
 
 
 def _tracked(*patterns: str) -> list[Path]:
@@ -52,3 +60,85 @@ def test_a_distribution_is_typed_and_cannot_be_uploaded(manifest: Path) -> None:
 
 def test_the_readme_is_one_screen() -> None:
     assert len((ROOT / "README.md").read_text().splitlines()) <= 80
+
+
+def _source_modules() -> list[Path]:
+    return _tracked("libs/*/src/**/*.py", "services/*/src/**/*.py", "operator/src/**/*.py", "runtimes/*/src/**/*.py")
+
+
+def _source_folders() -> set[Path]:
+    return {path.parent for path in _source_modules()}
+
+
+def _packages() -> dict[str, Path]:
+    """Return every package that has unit tests of its own, by its name."""
+    packages = {folder.name: folder for folder in _source_folders() if folder.parent.name == "src"}
+    return (
+        packages | {"bench": ROOT / "bench"} | {path.name: path for path in (ROOT / "hack").iterdir() if path.is_dir()}
+    )
+
+
+def _misplaced(name: str, *, described: bool) -> str | None:
+    """Return what is wrong with the place of a unit test; `described` says whether it has a docstring."""
+    *folders, file = name.removeprefix("hack/").split("/")
+    package = _packages().get(folders[0]) if folders else None
+    if package is None:
+        return "stands in the folder of no package"
+    source = package.joinpath(*folders[1:])
+    subject = file.removeprefix("test_").removesuffix(".py")
+    if not source.is_dir():
+        return f"there is no {source.relative_to(ROOT)}"
+    if described or (source / f"{subject}.py").exists() or (source / subject).is_dir():
+        return None
+    return f"{source.relative_to(ROOT)} has no {subject}, and no docstring says which behaviour of it this proves"
+
+
+def test_a_unit_test_stands_where_the_module_stands_that_it_is_named_after() -> None:
+    """One that is named after a behaviour of a folder says in its docstring which."""
+    unit = ROOT / "tests" / "unit"
+    tests = {path.relative_to(unit).as_posix(): path for path in _tracked("tests/unit/**/test_*.py")}
+    assert len(tests) > 100
+    described = {name: ast.get_docstring(ast.parse(path.read_text())) is not None for name, path in tests.items()}
+    assert {name: why for name in tests if (why := _misplaced(name, described=described[name]))} == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "described", "found"),
+    [
+        ("conch_kit/registry/test_snapshot.py", False, None),
+        ("conch_kit/test_registry.py", False, None),
+        ("hack/cluster/test_shell.py", False, None),
+        ("conch_kit/test_forgetting.py", True, None),
+        ("conch_kit/test_forgetting.py", False, "has no forgetting, and no docstring"),
+        ("conch_kit/records/test_snapshot.py", True, "there is no libs/kit/src/conch_kit/records"),
+        ("conch_gate/test_shell.py", True, "stands in the folder of no package"),
+        ("test_shell.py", True, "stands in the folder of no package"),
+    ],
+)
+def test_a_unit_test_in_a_wrong_place_is_found(name: str, described: bool, found: str | None) -> None:
+    why = _misplaced(name, described=described)
+    assert why is None if found is None else found in str(why)
+
+
+def test_no_folder_of_the_sources_has_more_modules_than_one_reads() -> None:
+    modules = Counter(path.parent for path in _source_modules() if path.name != "__init__.py")
+    assert {str(folder): count for folder, count in modules.items() if count > MOST_MODULES} == {}
+
+
+def test_every_folder_of_the_sources_says_what_lives_in_it() -> None:
+    silent = []
+    for folder in _source_folders():
+        module = folder / "__init__.py"
+        said = ast.get_docstring(ast.parse(module.read_text())) if module.exists() else None
+        if said is None or not said.rstrip().endswith(".") or len(said.split()) < 4:
+            silent.append(str(folder.relative_to(ROOT)))
+    assert sorted(silent) == []
+
+
+def test_no_two_public_classes_share_a_name() -> None:
+    places: defaultdict[str, list[str]] = defaultdict(list)
+    for path in _source_modules():
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places[node.name].append(str(path.relative_to(ROOT)))
+    assert {name for name, files in places.items() if len(files) > 1} == ONE_NAME_TWO_CLASSES.keys()

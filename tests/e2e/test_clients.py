@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from testkit.http.openai_schemas import check_answer
-from testkit.http.watched_api import WatchedApi, watched_api
+from testkit.http.recording_proxy import RecordingProxy, recording_proxy
 from testkit.processes.conch_up import ROOT
 
 SUITES = Path(__file__).parent / "clients"
@@ -20,12 +20,12 @@ PASSES = (SUITES / "langchain-passes.txt").read_text().splitlines()
 
 
 @pytest.fixture
-def api(base_url: str) -> Iterator[WatchedApi]:
+def api(base_url: str) -> Iterator[RecordingProxy]:
     """Return what stands before Conch; whatever clients ask of it, its answers follow the schemas."""
-    with watched_api(base_url) as watched:
-        yield watched
-    assert watched.answers
-    for answer in watched.answers:
+    with recording_proxy(base_url) as proxy:
+        yield proxy
+    assert proxy.answers
+    for answer in proxy.answers:
         check_answer(answer.path, answer.status, answer.content_type, answer.body)
 
 
@@ -55,11 +55,11 @@ def passed(suite: str, packages: str, base_url: str, *plugins: str) -> list[str]
     ("suite", "packages"),
     [("check_clients.py", "clients"), ("check_instructor.py", "clients"), ("check_agents.py", "frameworks")],
 )
-def test_official_clients_work_unchanged(api: WatchedApi, suite: str, packages: str) -> None:
+def test_official_clients_work_unchanged(api: RecordingProxy, suite: str, packages: str) -> None:
     passed(suite, packages, api.base_url)
 
 
-def test_langchain_passes_what_it_passed(api: WatchedApi) -> None:
+def test_langchain_passes_what_it_passed(api: RecordingProxy) -> None:
     assert sorted(passed("check_langchain.py", "frameworks", api.base_url)) == PASSES
 
 

@@ -9,7 +9,7 @@ import aiohttp
 import psutil
 import pytest
 
-from testkit.http.streams import StreamResult, chat_body, stream_chat
+from testkit.http.chat_streams import StreamResult, chat_body, stream_chat
 from testkit.models.golden import Golden
 from testkit.processes.conch_up import EXAMPLE, ConchUp
 

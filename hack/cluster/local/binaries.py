@@ -7,7 +7,7 @@ import hashlib
 import shutil
 from pathlib import Path
 
-from cluster import packages
+from cluster import debian_packages
 from cluster.errors import ClusterUnavailable
 from cluster.local.layout import Layout
 from cluster.shell import Shell, say
@@ -28,7 +28,7 @@ _PROGRAMS = {
 
 def install_packages(shell: Shell) -> None:
     """Install what the node needs of Debian; raises ClusterUnavailable."""
-    packages.require("A node on this machine", _PROGRAMS, shell)
+    debian_packages.require("A node on this machine", _PROGRAMS, shell)
 
 
 def place(layout: Layout, shell: Shell, *, ready_made: Path | None, cache: Path) -> None:

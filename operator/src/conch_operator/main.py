@@ -39,9 +39,9 @@ from conch_operator.kubernetes.watch.health import WatchHealth
 from conch_operator.kubernetes.worker_pools import WorkerPools
 from conch_operator.metrics import OperatorMetrics
 from conch_operator.probe.prober import ON_CLUSTER, Prober
-from conch_operator.probe.triton_request import TritonAsker
+from conch_operator.probe.triton_request import TritonProbeClient
 from conch_operator.reconcile.plan import plan_workloads
-from conch_operator.reconcile.round import Ports, Reconciler
+from conch_operator.reconcile.reconciler import Ports, Reconciler
 from conch_operator.settings import OperatorSettings, ReleaseFile, read_release
 
 log = logging.getLogger(__name__)
@@ -130,7 +130,7 @@ class Operator:
             reader = await enter(RegistryReader(redis, pools=tuple(Pool)))
             triton = await enter(TritonClient())
             changed = asyncio.Event()
-            prober = await enter(Prober(TritonAsker(triton, await enter(TritonHttp())), changed.set, ON_CLUSTER))
+            prober = await enter(Prober(TritonProbeClient(triton, await enter(TritonHttp())), changed.set, ON_CLUSTER))
             engines = KubernetesEngines(api, agents, release.engines, namespaces)
             sources = AgentSources(api, agents, lambda: tuple(engines.pods.values()))
             writer = RegistryWriter(redis, fence=leadership.fence)

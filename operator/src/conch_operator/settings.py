@@ -1,4 +1,4 @@
-"""What the operator is told: a few variables of its environment, and one file about the release that it belongs to."""
+"""The operator's settings: a few variables of its environment, and one file about the release that it belongs to."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,9 +17,9 @@ class OperatorSettings(ServiceSettings):
     """The environment; each field is the variable `CONCH_<FIELD>`."""
 
     host: str = "127.0.0.1"
-    """Not used by anybody: the operator serves health and metrics only."""
+    """Unused: the operator serves health and metrics only, on the admin port."""
     port: int = 0
-    """Likewise."""
+    """Unused, likewise."""
     settings_file: Path
     """The file about the release."""
     pod_name: str
@@ -27,7 +27,7 @@ class OperatorSettings(ServiceSettings):
     round_s: float = Field(default=10.0, gt=0)
     """How often everything is looked at when nothing has happened, in seconds."""
     watch_stale_s: float = Field(default=60.0, gt=0)
-    """How long a watch may fail to tell what a list shows before the process counts as dead, in seconds."""
+    """How long a watch may miss what a list shows before the process counts as dead, in seconds."""
     watch_silence_s: float = Field(default=180.0, gt=0)
     """How long no event and no bookmark may come out of a watch before the process counts as dead, in seconds."""
 
@@ -52,7 +52,7 @@ class OwnerSettings(_Part):
 
 
 class DownloadSettings(_Part):
-    """What downloading containers are told."""
+    """What containers that download get."""
 
     env: Mapping[str, str] = {}
     ca_bundle: str = ""
@@ -78,8 +78,8 @@ class EngineSettings(_Part):
     """Of /dev/shm, where Triton and its Python stubs exchange tensors."""
     drain_seconds: float = Field(default=300.0, ge=1)
     """How long an engine that ends may go on with the answers that it has begun: as long as gateways and workers may,
-    so that a rollout cuts no answer that they let through. While pods that are given long remain,
-    Kubernetes looks at a namespace that is to go only after half of that time, so a long drain is a slow end."""
+    so that a rollout cuts no answer that they let through. A long drain slows the deletion of a namespace, too: while
+    such a pod remains, Kubernetes looks at the namespace again only after half of that time."""
     downloads: DownloadSettings = DownloadSettings()
     network_policy: NetworkPolicySettings = NetworkPolicySettings()
 
@@ -99,7 +99,7 @@ class WorkerPoolSettings(_Part):
 
 
 class ReleaseFile(_Part):
-    """The whole file."""
+    """The whole file that CONCH_SETTINGS_FILE names."""
 
     release: ReleaseSettings
     owner: OwnerSettings | None = None

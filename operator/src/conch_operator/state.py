@@ -1,6 +1,6 @@
-"""The words that reconciling is written in: what is wanted, what is there, and the facts between them.
+"""What reconciling works on, as frozen data: what is wanted, what is there, and the facts that models' folders hold.
 
-All of it is frozen data. `observe` fills an Observed, `plan` compares it with a Desired, `status` describes it.
+The reconciler fills an Observed, `reconcile.plan` compares it with a Desired, `reconcile.status` describes it.
 """
 
 from collections.abc import Mapping
@@ -48,12 +48,12 @@ class Desired:
 
     models: tuple[DesiredModel, ...] = ()
     unreadable: frozenset[ModelId] = frozenset()
-    """Models that are wanted, but nobody can read how: what serves them goes on as it is."""
+    """Models whose objects exist but cannot be parsed: what serves them goes on as it is."""
 
 
 @dataclass(frozen=True, slots=True)
 class EncoderFacts:
-    """What a folder says about an encoder; None where it says nothing."""
+    """What a model's folder says about an encoder; None where it says nothing."""
 
     pooling: Pooling | None = None
     normalize: bool | None = None
@@ -67,7 +67,7 @@ class EncoderFacts:
 
 @dataclass(frozen=True, slots=True)
 class GenerationFacts:
-    """What a folder says about sampling; None where it says nothing."""
+    """What a model's folder says about sampling; None where it says nothing."""
 
     eos_token_ids: tuple[int, ...] = ()
     temperature: float | None = None
@@ -123,7 +123,7 @@ class EngineContract:
 
 @dataclass(frozen=True, slots=True)
 class EngineRecipe:
-    """All that one engine process is made from; two engines with equal specs are interchangeable."""
+    """All that one engine process is made from; two engines with equal recipes are interchangeable."""
 
     folder: Path
     weights: str
@@ -132,7 +132,7 @@ class EngineRecipe:
     max_batch_size: int
     tokens_per_second: int
     output: str | None = None
-    """What an encoder gives, see `encoder_dialect`; None for other models."""
+    """What an encoder gives, see `conch_contracts.dialects.encoder`; None for a language model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ class EngineComponent:
     name: EngineName
     model: ModelId
     spec_hash: str
-    spec: EngineRecipe
+    recipe: EngineRecipe
     contract: EngineContract
     tokenizer: Digest
     """The tokenizer of the folder that it is started with."""
@@ -158,7 +158,7 @@ class EnginePhase(StrEnum):
     BLOCKED = "blocked"
     """The cluster cannot start it; its fault says why."""
     LEAVING = "leaving"
-    """It is to end, and serves until it is let go."""
+    """It is to end, and serves until the operator lets it end."""
     STOPPING = "stopping"
 
 
@@ -193,7 +193,7 @@ class ClusterEngine:
     grpc: EngineAddress
     http: str | None
     incarnation: int = 0
-    """Grows with each start, so that a verdict on the last process is not taken for one on this."""
+    """Grows with each start, so that a verdict on the last process is not taken for one on this one."""
     detail: str = ""
     """How the last process ended, and the last lines that it wrote."""
     fault: Fault | None = None
@@ -202,7 +202,7 @@ class ClusterEngine:
 
 @dataclass(frozen=True, slots=True)
 class ObservedEngine:
-    """An engine with what probing and the gateways tell about it."""
+    """An engine with its last verdict, and whether gateways still use it."""
 
     engine: ClusterEngine
     probe: Probe = Probe()
@@ -242,9 +242,9 @@ class Observed:
     held_engines: Mapping[ModelId, tuple[Engine, ...]] = field(default_factory=dict)
     """The engines that it holds for each."""
     routed: Mapping[ModelId, RoutedModel] = field(default_factory=dict)
-    """What the registry held when this operator first read it: what may go on until it has looked for itself."""
+    """What the registry held when this operator first read it; it stands until the operator has observed for itself."""
     unstored: Mapping[Digest, str] = field(default_factory=dict)
-    """Tokenizer bundles that the registry lacks, each with why it cannot be had now."""
+    """Tokenizer bundles that the registry lacks, each with the reason why it cannot be had now."""
     rejected: Mapping[ModelId, Fault] = field(default_factory=dict)
     """Why the cluster refused what was made for a model."""
 
@@ -253,7 +253,7 @@ class Observed:
         return tuple(engine for engine in self.engines if engine.engine.model == model)
 
     def lacks_tokenizer(self, model: ModelId, facts: SourceFacts) -> bool:
-        """Return whether a model cannot go over to the tokenizer of these facts, because no bundle of it can be had."""
+        """Return whether a model must stay with its old tokenizer, because the bundle of this one cannot be had."""
         known = self.routes.get(model)
         return facts.digest in self.unstored and (known is None or known.tokenizer_digest != facts.digest)
 

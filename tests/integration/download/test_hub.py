@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from conch_contracts.spec.source import HuggingFaceSource
-from conch_operator.download.draft_folder import NOTE
 from conch_operator.download.errors import DownloadError, parse_last_line
 from conch_operator.download.hub import HubRepository
+from conch_operator.download.resumable_download import NOTE
 from testkit.processes.downloads import Download
 from testkit.servers.hub import REPO, Faults, HubServer
 
@@ -81,7 +81,7 @@ def test_who_waits_for_another_pod_gives_up_at_last(hub: HubServer, here: Downlo
     here.folder.parent.mkdir()
     with here.folder.with_name(".tiny.lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        said = here.bring(repository(hub), turn_s=0.1)
+        said = here.bring(repository(hub), lock_s=0.1)
     assert said.startswith(f"Downloading: Another pod is downloading the same files to {here.folder}")
     assert parse_last_line(said) is not None
     assert here.bring(repository(hub)) == ""

@@ -1,4 +1,4 @@
-"""`conch-download` as Kubernetes and `conch up` start it: settings, last words, and where it will not go."""
+"""`conch-download` as Kubernetes and `conch up` start it: settings, last line, and where it will not go."""
 
 import asyncio
 from collections.abc import Mapping

@@ -14,7 +14,7 @@ import pytest_asyncio
 from conch_contracts.records import Dialect, EncoderProfile, ModelKind, Route
 from testkit.gateway.fakes import route
 from testkit.gateway.process import Process, gateway_process
-from testkit.http.raw import chunked, first_answer, request, status_of
+from testkit.http.raw_http import chunked, first_answer, request, status_of
 
 
 def encoder(name: str, kind: ModelKind, **profile: float) -> Route:

@@ -7,11 +7,11 @@ import re
 import psutil
 
 from testkit.gateway.process import FRAMES, gateway_process
-from testkit.http import raw
+from testkit.http import raw_http
 
 PATH = "/v1/chat/completions"
 CHAT = b'{"model":"tiny-chat","messages":[{"role":"user","content":"hi"}]}'
-STREAM = raw.request(PATH, CHAT[:-1] + b',"stream":true}')
+STREAM = raw_http.request(PATH, CHAT[:-1] + b',"stream":true}')
 CUT, AT_ONCE = 10_000, 100
 STALLED = 64
 STALLED_BYTES = 1_500_000

@@ -9,8 +9,8 @@ import pytest
 import pytest_asyncio
 
 from testkit.gateway.process import FRAMES, USAGE, gateway_process
-from testkit.http import raw
-from testkit.http.raw import chunked, first_answer, status_of
+from testkit.http import raw_http
+from testkit.http.raw_http import chunked, first_answer, status_of
 
 CHAT = b'{"model":"tiny-chat","messages":[{"role":"user","content":"hi"}]}'
 STREAM = CHAT[:-1] + b',"stream":true}'
@@ -20,7 +20,7 @@ NOTICED_S = 20
 
 
 def request(body=CHAT, *lines, path=PATH, host="host: x"):
-    return raw.request(path, body, *lines, host=host)
+    return raw_http.request(path, body, *lines, host=host)
 
 
 RAW = {

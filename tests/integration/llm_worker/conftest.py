@@ -10,8 +10,8 @@ import pytest
 
 from conch_contracts.names import Digest, bundle_key
 from conch_kit.bundles.archive import pack
+from testkit.engines.backend_stand_ins import install, parameter
 from testkit.engines.dialect_stand_ins import dialects_server
-from testkit.engines.stand_ins import install, parameter
 from testkit.models.vocabularies import BYTE_EOS, byte_level_tokenizer
 from testkit.processes.llm_worker import LlmWorker
 from testkit.servers.redis import RedisServer

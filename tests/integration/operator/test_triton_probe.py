@@ -9,7 +9,7 @@ from conch_contracts.records import Dialect
 from conch_kit.triton.client import TritonClient
 from conch_kit.triton.http_client import TritonHttp
 from conch_operator.probe.prober import NoAnswer, Target
-from conch_operator.probe.triton_request import TritonAsker
+from conch_operator.probe.triton_request import TritonProbeClient
 from testkit.engines.dialect_stand_ins import ALL, StandIn, dialects_server
 from testkit.servers.triton import RunningTriton
 
@@ -23,7 +23,7 @@ def triton(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningTriton]:
 
 async def ask(triton: RunningTriton, model: str, dialect: Dialect) -> None:
     async with TritonClient() as client, TritonHttp() as http:
-        await TritonAsker(client, http).ask(Target(EngineAddress(triton.grpc), model, dialect))
+        await TritonProbeClient(client, http).probe(Target(EngineAddress(triton.grpc), model, dialect))
 
 
 @pytest.mark.parametrize("model", ALL, ids=lambda one: one.name)

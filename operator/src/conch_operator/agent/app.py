@@ -1,14 +1,14 @@
 """The agent's HTTP interface, raw ASGI.
 
-GET  /source      what the model's folder says            asked by the operator
-GET  /bundle      the tokenizer bundle                    asked by the operator
-GET  /withdrawn   answers when the engine may end         asked by the kubelet, as the engine's preStop hook
-POST /withdrawn   the engine may end                      told by the operator, when no gateway uses it any more
-POST /condemned   the engine must be started again       told by the operator, when it has stopped answering
-GET  /engine      whether the engine lives                asked by the kubelet, as the engine's liveness probe
-GET  /livez       whether the agent runs
+GET  /source      what the model's folder says            the operator asks
+GET  /bundle      the tokenizer bundle                    the operator asks
+GET  /withdrawn   answers when the engine may end         the kubelet asks, as the engine's preStop hook
+POST /withdrawn   lets the engine end                     the operator says so, when no gateway uses it any more
+POST /condemned   has the engine started again            the operator says so, when it has stopped answering
+GET  /engine      whether the engine lives                the kubelet asks, as the engine's liveness probe
+GET  /livez       whether the agent runs                  the kubelet asks, as the agent's own probe
 
-The hold in GET /withdrawn has an end, so an engine can always be stopped without an operator.
+GET /withdrawn answers after a while in any case, so an engine can always be stopped without an operator.
 """
 
 import asyncio
@@ -17,9 +17,9 @@ from contextlib import suppress
 from conch_contracts.names import TRITON_HTTP_PORT
 from conch_kit.bundles.archive import BundleError
 from conch_kit.http.asgi import ASGIApp, Receive, Scope, Send, respond
-from conch_operator.agent import folder_report
-from conch_operator.agent.model_folder import Folder
-from conch_operator.agent.termination import Hold
+from conch_operator.agent import messages
+from conch_operator.agent.folder_reporter import FolderReporter
+from conch_operator.agent.termination import EngineTermination
 
 _ENGINE_S = 4.0
 _JSON = [(b"content-type", b"application/json")]
@@ -27,29 +27,29 @@ _TEXT = [(b"content-type", b"text/plain; charset=utf-8")]
 _BYTES = [(b"content-type", b"application/zstd")]
 
 
-def make_app(folder: Folder, hold: Hold, engine_port: int = TRITON_HTTP_PORT) -> ASGIApp:
+def make_app(folder: FolderReporter, termination: EngineTermination, engine_port: int = TRITON_HTTP_PORT) -> ASGIApp:
     """Return the app."""
 
     async def answer(method: str, path: str) -> tuple[int, bytes, list[tuple[bytes, bytes]]]:
         match method, path:
-            case "GET", folder_report.LIVE_PATH:
+            case "GET", messages.LIVE_PATH:
                 return 200, b"ok\n", _TEXT
-            case "GET", folder_report.SOURCE_PATH:
+            case "GET", messages.SOURCE_PATH:
                 return 200, (await folder.report()).model_dump_json().encode(), _JSON
-            case "GET", folder_report.BUNDLE_PATH:
+            case "GET", messages.BUNDLE_PATH:
                 digest, data = await folder.bundle()
                 return 200, data, [*_BYTES, (b"x-conch-digest", digest.encode())]
-            case "GET", folder_report.WITHDRAWN_PATH:
-                await hold.wait()
+            case "GET", messages.WITHDRAWN_PATH:
+                await termination.wait_until_allowed()
                 return 200, b"the engine may end\n", _TEXT
-            case "POST", folder_report.WITHDRAWN_PATH:
-                hold.release()
+            case "POST", messages.WITHDRAWN_PATH:
+                termination.allow()
                 return 200, b"ok\n", _TEXT
-            case "POST", folder_report.CONDEMNED_PATH:
-                hold.condemn()
+            case "POST", messages.CONDEMNED_PATH:
+                termination.request_restart()
                 return 200, b"ok\n", _TEXT
-            case "GET", folder_report.ENGINE_PATH:
-                if hold.condemned:
+            case "GET", messages.ENGINE_PATH:
+                if termination.must_restart:
                     return 503, b"the engine does not answer requests any more\n", _TEXT
                 return await _engine_lives(engine_port)
             case _:

@@ -9,9 +9,9 @@ import uvicorn
 from conch_kit import logs
 from conch_kit.settings import StartupError, load
 from conch_operator.agent.app import make_app
-from conch_operator.agent.model_folder import Folder
+from conch_operator.agent.folder_reporter import FolderReporter
 from conch_operator.agent.settings import AgentSettings
-from conch_operator.agent.termination import Hold
+from conch_operator.agent.termination import EngineTermination
 from conch_operator.model_folder.reader import FolderNeeds
 
 
@@ -34,8 +34,8 @@ async def _serve(settings: AgentSettings) -> None:
         template=settings.needs_template,
         onnx=settings.takes_onnx,
     )
-    folder = Folder(settings.folder, settings.shown_folder, needs, downloads=settings.downloads)
-    app = make_app(folder, Hold(settings.longest_hold_s))
+    folder = FolderReporter(settings.folder, settings.shown_folder, needs, downloads=settings.downloads)
+    app = make_app(folder, EngineTermination(settings.longest_hold_s))
     config = uvicorn.Config(
         app,
         host=settings.host,

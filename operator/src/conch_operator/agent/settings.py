@@ -9,7 +9,7 @@ from conch_operator.agent.termination import LONGEST_HOLD_S
 
 
 class AgentSettings(BaseModel):
-    """What the agent is told."""
+    """The settings of one agent."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -32,4 +32,4 @@ class AgentSettings(BaseModel):
     port: int = Field(default=AGENT_PORT, ge=0, le=65535)
     """Port to listen on."""
     longest_hold_s: float = Field(default=LONGEST_HOLD_S, gt=0)
-    """How long a pod's end is held back when nobody lets it go."""
+    """How long a pod's end is held back when no operator lets it go."""

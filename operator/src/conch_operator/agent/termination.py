@@ -1,4 +1,4 @@
-"""What the agent knows about the end of the engine beside it: whether it may end, and whether it must."""
+"""When the engine beside the agent may end, and whether it must be started again."""
 
 import asyncio
 import time
@@ -6,35 +6,36 @@ from collections.abc import Callable
 from contextlib import suppress
 
 LONGEST_HOLD_S = 45
-"""How long a pod's end is held back for the gateways when nobody lets it go; below the pod's own grace period."""
-CONDEMNED_S = 20.0
-"""How long an engine counts as dead after the operator said so: until the kubelet has asked often enough."""
+"""How long the preStop hook holds a pod's end back when no operator lets it go; below the pod's grace period."""
+RESTART_REQUEST_S = 20.0
+"""How long an engine fails its liveness probe after the operator asked for a restart: until the kubelet has seen it."""
 
 
-class Hold:
-    """Holds the engine's end until it is let go, and lets it be ended when it is condemned."""
+class EngineTermination:
+    """Holds the engine's end back until it is allowed, and remembers a request to start the engine again."""
 
-    def __init__(self, longest_s: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self._longest_s = longest_s
+    def __init__(self, longest_hold_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._longest_hold_s = longest_hold_s
         self._clock = clock
-        self._released = asyncio.Event()
-        self._condemned_at: float | None = None
+        self._allowed = asyncio.Event()
+        self._restart_requested_at: float | None = None
 
-    async def wait(self) -> None:
-        """Return when the engine may end; at the latest after the longest hold."""
-        if not self.condemned:
+    async def wait_until_allowed(self) -> None:
+        """Return when the engine may end: at once when it must restart, at the latest after the longest hold."""
+        if not self.must_restart:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._released.wait(), self._longest_s)
+                await asyncio.wait_for(self._allowed.wait(), self._longest_hold_s)
 
-    def release(self) -> None:
+    def allow(self) -> None:
         """Let the engine end: no gateway uses it any more."""
-        self._released.set()
+        self._allowed.set()
 
-    def condemn(self) -> None:
-        """Say that the engine does not answer any more, so that its container is started again."""
-        self._condemned_at = self._clock()
+    def request_restart(self) -> None:
+        """Fail the engine's liveness probe for a while, so that the kubelet starts its container again."""
+        self._restart_requested_at = self._clock()
 
     @property
-    def condemned(self) -> bool:
-        """Return whether the engine counts as dead."""
-        return self._condemned_at is not None and self._clock() - self._condemned_at < CONDEMNED_S
+    def must_restart(self) -> bool:
+        """Return whether the engine fails its liveness probe because a restart was requested."""
+        at = self._restart_requested_at
+        return at is not None and self._clock() - at < RESTART_REQUEST_S

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from conch_contracts.modeldeployment import InvalidModelDeployment, parse
 from conch_operator.cli.errors import CommandError
-from conch_operator.manifests.legacy_json import Conversion, ModelConfigError, convert, place
+from conch_operator.manifests.legacy_model_config import Conversion, ModelConfigError, convert, place
 from conch_operator.manifests.yaml_files import Manifest, ManifestError, load
 
 

@@ -25,7 +25,7 @@ def main() -> int:
 
 def _run() -> int:
     with _ended_by_ctrl_c():  # imported here because that takes a second
-        from conch_operator.cli import convert, operator_command, status, up, validate
+        from conch_operator.cli import convert, status, up, validate
         from conch_operator.cli.errors import CommandError
 
     parser = argparse.ArgumentParser(prog="conch", description="Serve models behind an OpenAI-compatible API.")
@@ -35,7 +35,8 @@ def _run() -> int:
     validate.add(commands)
     convert.add(commands)
     status.add(commands)
-    operator_command.add(commands)
+    operator = commands.add_parser("operator", help="run the operator of a cluster (settings: CONCH_* variables)")
+    operator.set_defaults(run=_run_operator)
     arguments = parser.parse_args()
     try:
         result: int = arguments.run(arguments)
@@ -44,6 +45,12 @@ def _run() -> int:
             print(f"conch: {sentence}", file=sys.stderr)
         return error.status
     return result
+
+
+def _run_operator(_arguments: argparse.Namespace) -> int:
+    from conch_operator.main import main as run_operator  # kopf and the Kubernetes client take a second to load
+
+    return run_operator()
 
 
 @contextmanager

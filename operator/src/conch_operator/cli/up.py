@@ -21,9 +21,9 @@ from conch_operator.local.model_files import DesiredModels, InvalidFiles
 from conch_operator.local.ports import CannotListen, check_free, free_ports
 from conch_operator.local.redis_binary import RedisBinaryMissing, find
 from conch_operator.local.services import ServiceOptions
-from conch_operator.local.session import GatewayRefused, Session, SessionOptions
 from conch_operator.local.state_folder import StateFolder, StateInUse, StateUnusable
 from conch_operator.local.tritonserver import TritonUnavailable, find_triton
+from conch_operator.local.up_session import GatewayRefused, UpOptions, UpSession
 from conch_operator.local.welcome import Caller
 from conch_operator.manifests.yaml_files import Manifest
 from conch_operator.model_folder.reader import read_source
@@ -68,18 +68,18 @@ def run(arguments: argparse.Namespace, *, environ: Mapping[str, str]) -> int:
     if not arguments.files and arguments.config_file is None:
         raise UsageError(["Name what to serve: conch up -f FILE, or --config-file model_config.json."])
     environment = _read_environment(environ, arguments)
-    progress = Console(sys.stderr, sys.stdout, _caller(environment))
+    console = Console(sys.stderr, sys.stdout, _caller(environment))
     state = StateFolder(arguments.state_dir)
     try:
         with state.held(), state.log("operator").open("w") as log:
             logs.configure(environment.log_level, stream=log)
             if arguments.verbose:
                 logging.getLogger("conch_operator").addHandler(logging.StreamHandler(sys.stderr))
-            models = _first_models(arguments, state, progress)
+            models = _first_models(arguments, state, console)
             check_free(arguments.host, arguments.port)
             server = EngineServer(find_triton(), environment.for_processes)
-            options = SessionOptions(_watched(arguments), _service_options(arguments, environment), server)
-            asyncio.run(Session(options, state, models, progress).run())
+            options = UpOptions(_watched(arguments), _service_options(arguments, environment), server)
+            asyncio.run(UpSession(options, state, models, console).run())
     except StateInUse as error:
         sentence = f"Another conch up (process {error}) uses the state folder {state.path}"
         raise CommandError([f"{sentence}; stop it, or choose another with --state-dir."]) from error
@@ -88,7 +88,7 @@ def run(arguments: argparse.Namespace, *, environ: Mapping[str, str]) -> int:
     return 0
 
 
-def _first_models(arguments: argparse.Namespace, state: StateFolder, progress: Console) -> DesiredModels:
+def _first_models(arguments: argparse.Namespace, state: StateFolder, console: Console) -> DesiredModels:
     """Read the files, and refuse to start on a model whose folder cannot be served."""
 
     def load() -> tuple[Manifest, ...]:
@@ -97,7 +97,7 @@ def _first_models(arguments: argparse.Namespace, state: StateFolder, progress: C
         except CommandError as error:
             raise InvalidFiles(error.sentences) from error
         for warning in warnings:
-            progress.change(warning, f"{arguments.config_file}: {warning}")
+            console.change(warning, f"{arguments.config_file}: {warning}")
         return manifests
 
     models = DesiredModels(load, state)

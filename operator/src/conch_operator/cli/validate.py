@@ -8,8 +8,9 @@ from pathlib import Path
 from conch_contracts.names import ServedName
 from conch_contracts.spec.source import CLIMBS
 from conch_operator.manifests.yaml_files import Manifest, read
+from conch_operator.model_folder.chat_template import read_chat_template
 from conch_operator.model_folder.errors import SourceError
-from conch_operator.model_folder.reader import read_chat_template, read_source
+from conch_operator.model_folder.reader import read_source
 from conch_operator.reconcile.plan import is_served
 from conch_operator.state import DesiredModel, SourceFault
 

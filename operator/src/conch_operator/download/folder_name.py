@@ -1,4 +1,4 @@
-"""Pure: under which name a download is kept. Models that need the same files of the same source give the same."""
+"""Pure: the name of the folder that a download goes to. Models that need the same files of one source share it."""
 
 import hashlib
 import json

@@ -1,6 +1,6 @@
 """The download's process: `conch-download`. Its last line is `Reason: message`; its exit status is 1 when it failed.
 
-It tries again only for a few seconds: whoever started it starts it again, later each time, and it goes on where it was.
+It tries again for a few seconds only: whoever started it starts it again, later each time, and it goes on where it was.
 """
 
 import logging
@@ -13,10 +13,10 @@ import certifi
 
 from conch_contracts.conditions import Reason
 from conch_kit.settings import StartupError, load
-from conch_operator.download.draft_folder import bring
 from conch_operator.download.errors import DownloadError
 from conch_operator.download.forbidden_addresses import refuse_forbidden_addresses
 from conch_operator.download.remote_source import Remote
+from conch_operator.download.resumable_download import download_folder
 from conch_operator.download.settings import DownloadProcessSettings
 
 log = logging.getLogger(__name__)
@@ -51,7 +51,7 @@ def main() -> int:
 def _download(settings: DownloadProcessSettings) -> None:
     with tempfile.TemporaryDirectory(prefix="conch-download-") as scratch:
         _prepare_libraries(settings, Path(scratch))
-        bring(_remote(settings), settings.folder, settings.selection, settings.limit_bytes)
+        download_folder(_remote(settings), settings.folder, settings.selection, settings.limit_bytes)
 
 
 def _failed(settings: DownloadProcessSettings, error: DownloadError) -> int:

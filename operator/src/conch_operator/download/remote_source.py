@@ -1,4 +1,4 @@
-"""What the Hub and a bucket have in common: a list of files with sizes and checksums, and bytes from some place on."""
+"""What the Hub and a bucket have in common: a list of files with sizes and checksums, and reading from an offset on."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -10,7 +10,7 @@ from conch_operator.download.file_selection import Selection
 
 
 class DownloadProcessSettings(BaseModel):
-    """What one download is told."""
+    """The settings of one download."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

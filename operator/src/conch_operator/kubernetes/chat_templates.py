@@ -12,7 +12,7 @@ from conch_contracts.names import ModelId
 from conch_contracts.spec.source import ConfigMapKeyRef
 from conch_operator.kubernetes.api.client import ApiError
 from conch_operator.kubernetes.api.kinds import CONFIG_MAP, Kind, Object
-from conch_operator.model_folder.reader import template_fault
+from conch_operator.model_folder.chat_template import template_fault
 from conch_operator.state import DesiredModel, SourceFault
 
 _FILE_IS_LOCAL = "spec.tokenizer.chatTemplate.file is for laptops; use inline or configMapKeyRef on a cluster."

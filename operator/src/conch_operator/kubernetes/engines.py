@@ -26,7 +26,7 @@ from conch_operator.kubernetes.pods.pod_events import PodEvents
 from conch_operator.kubernetes.pods.pod_status import agent_host, pod_fault, pod_name, read_engine, serves
 from conch_operator.reconcile.plan import Plan
 from conch_operator.resources.engine_image import NotSupported
-from conch_operator.resources.model_objects import make_engine_objects
+from conch_operator.resources.engine_objects import make_engine_objects
 from conch_operator.resources.source_reader import make_readers, pods_of
 from conch_operator.settings import EngineSettings
 from conch_operator.state import ClusterEngine, DesiredModel, EngineName, Fault

@@ -22,7 +22,7 @@ from conch_operator.kubernetes.status_writer import StatusWriter
 from conch_operator.kubernetes.watch.health import WatchHealth
 from conch_operator.kubernetes.worker_pools import WorkerPools
 from conch_operator.metrics import OperatorMetrics
-from conch_operator.reconcile.round import Reconciler
+from conch_operator.reconcile.reconciler import Reconciler
 from conch_operator.reconcile.status import Statuses
 
 log = logging.getLogger(__name__)

@@ -8,13 +8,13 @@ from pathlib import Path
 
 from conch_contracts.conditions import Reason
 from conch_contracts.names import Digest, ModelId
-from conch_operator.agent.folder_report import SourceReport
+from conch_operator.agent.messages import SourceReport
 from conch_operator.kubernetes.api.client import KubernetesApi
 from conch_operator.kubernetes.api.kinds import Object
 from conch_operator.kubernetes.chat_templates import ChatTemplates
 from conch_operator.kubernetes.pods.agent_client import Agents, AgentUnavailable
 from conch_operator.kubernetes.pods.pod_status import agent_host, pod_name
-from conch_operator.reconcile.round import SourceUnavailable
+from conch_operator.reconcile.reconciler import SourceUnavailable
 from conch_operator.resources.source_reader import pods_of
 from conch_operator.state import DesiredModel, EngineName, SourceFacts, SourceFault
 

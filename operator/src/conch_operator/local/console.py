@@ -1,4 +1,4 @@
-"""What `conch up` says to its user: one line per step while it starts, and how to call it once it serves.
+"""What `conch up` prints for its user: one line per step while it starts, and how to call it once it serves.
 
 Steps go to standard error, what a user wants to copy goes to standard output.
 """
@@ -11,18 +11,18 @@ from conch_contracts.conditions import ConditionType, Reason
 from conch_contracts.names import ModelId
 from conch_contracts.records import ModelKind
 from conch_operator.local.exit_cause import one_line
-from conch_operator.local.processes import Kept
+from conch_operator.local.supervisor import SupervisedProcess
 from conch_operator.local.welcome import Caller, welcome
 from conch_operator.reconcile.status import Statuses
 from conch_operator.state import EnginePhase
 
-_ON_THE_WAY = frozenset({Reason.WAITING, Reason.ENGINE_STARTING, Reason.ROUTE_PENDING, Reason.WORKERS_MISSING})
-_PATIENCE_S = 15.0
-"""A model that is merely on its way is silent for so long."""
+_STARTING_REASONS = frozenset({Reason.WAITING, Reason.ENGINE_STARTING, Reason.ROUTE_PENDING, Reason.WORKERS_MISSING})
+_SILENT_S = 15.0
+"""How long nothing is said about a model that is only starting."""
 
 
 class Console:
-    """Says each thing once, when it changes."""
+    """Prints each thing once, when it changes."""
 
     def __init__(self, steps: TextIO, answers: TextIO, caller: Caller) -> None:
         self._steps = steps
@@ -43,8 +43,8 @@ class Console:
             self._said[subject] = text
             self.step(text)
 
-    def services(self, processes: Mapping[str, Kept], urls: Mapping[str, str]) -> None:
-        """Tell which services serve, and how one ended."""
+    def services(self, processes: Mapping[str, SupervisedProcess], urls: Mapping[str, str]) -> None:
+        """Print which services serve, and how one ended."""
         for name, process in processes.items():
             if process.phase is EnginePhase.EXITED:
                 self.change(name, f"{name} {process.detail} It is started again.")
@@ -52,7 +52,7 @@ class Console:
                 self.change(name, f"{name} serves at {urls[name]}")
 
     def models(self, statuses: Statuses) -> None:
-        """Tell which models are ready, and why one is not."""
+        """Print which models are ready, and why one is not."""
         for model, status in statuses.items():
             ready = status.condition(ConditionType.READY)
             if ready is None:
@@ -63,7 +63,7 @@ class Console:
                 engines = f"{status.ready_replicas} {wanted}"
                 note = f"; {one_line(ready.message)}" if ready.message else ""
                 self.change(model, f"{model} is Ready ({engines}){note}")
-            elif ready.reason not in _ON_THE_WAY or time.monotonic() - self._started > _PATIENCE_S:
+            elif ready.reason not in _STARTING_REASONS or time.monotonic() - self._started > _SILENT_S:
                 self.change(model, f"{model} is not ready: {ready.reason}: {one_line(ready.message)}")
         for gone in self._models - statuses.keys():
             self.step(f"{gone} is no longer served")

@@ -9,14 +9,15 @@ from pathlib import Path
 
 from conch_contracts.conditions import Reason
 from conch_contracts.names import Digest, ModelId
-from conch_operator.download.draft_folder import progress_of
 from conch_operator.download.errors import parse_last_line
 from conch_operator.download.file_selection import selection_for
 from conch_operator.download.folder_name import folder_name
-from conch_operator.local.exit_cause import last_words
-from conch_operator.local.processes import Command, Keeping, Kept, Nursery
+from conch_operator.download.resumable_download import progress_of
+from conch_operator.local.exit_cause import exit_cause
 from conch_operator.local.state_folder import StateFolder
-from conch_operator.model_folder.reader import SourceReader, folder_of
+from conch_operator.local.supervisor import Command, RestartPolicy, SupervisedProcess, Supervisor
+from conch_operator.model_folder.caching_reader import CachingFolderReader
+from conch_operator.model_folder.reader import folder_of
 from conch_operator.reconcile.plan import is_served
 from conch_operator.state import DesiredModel, EnginePhase, SourceFacts, SourceFault
 
@@ -28,13 +29,13 @@ class Downloads:
     """Keeps a download going for each folder that is wanted and not there."""
 
     def __init__(
-        self, nursery: Nursery, state: StateFolder, environment: Mapping[str, str], changed: Callable[[], None]
+        self, supervisor: Supervisor, state: StateFolder, environment: Mapping[str, str], changed: Callable[[], None]
     ) -> None:
-        self._nursery = nursery
+        self._supervisor = supervisor
         self._state = state
         self._environment = environment
         self._changed = changed
-        self._running: dict[Path, Kept] = {}
+        self._running: dict[Path, SupervisedProcess] = {}
 
     def folder(self, model: DesiredModel) -> Path:
         """Return where a model's files are, or will be."""
@@ -60,14 +61,14 @@ class Downloads:
         folder = self.folder(model)
         process = self._running.get(folder)
         if process is not None and process.phase is EnginePhase.EXITED:
-            said = parse_last_line(last_words(self._log(folder)))
-            reason, message = said or (Reason.DOWNLOAD_FAILED, f"The download {process.detail}")
+            cause = parse_last_line(exit_cause(self._log(folder)))
+            reason, message = cause or (Reason.DOWNLOAD_FAILED, f"The download {process.detail}")
             return SourceFault(reason, f"{message} It is tried again.")
         progress = progress_of(folder)
         far = f"on their way: {progress}" if progress is not None else "asked for"
         return SourceFault(Reason.DOWNLOADING, f"The model's files are {far}.")
 
-    def _start(self, folder: Path, model: DesiredModel) -> Kept:
+    def _start(self, folder: Path, model: DesiredModel) -> SupervisedProcess:
         spec = model.deployment.spec
         own = {
             "CONCH_SOURCE": spec.source.model_dump_json(by_alias=True, exclude_none=True),
@@ -79,8 +80,8 @@ class Downloads:
         async def command() -> Command:
             return Command(arguments, {**self._environment, **own}, self._log(folder))
 
-        keeping = Keeping(command, self._changed, longest_pause_s=LONGEST_PAUSE_S, grace_s=2.0)
-        return self._nursery.keep(f"download {folder.name}", keeping)
+        policy = RestartPolicy(longest_pause_s=LONGEST_PAUSE_S, grace_s=2.0)
+        return self._supervisor.supervise(f"download {folder.name}", command, self._changed, policy)
 
     def _log(self, folder: Path) -> Path:
         return self._state.log(f"download-{folder.name}")
@@ -91,7 +92,7 @@ class DownloadedSources:
 
     def __init__(self, downloads: Downloads) -> None:
         self._downloads = downloads
-        self._reader = SourceReader(downloads.folder)
+        self._reader = CachingFolderReader(downloads.folder)
 
     async def read_all(self, models: Sequence[DesiredModel]) -> Mapping[ModelId, SourceFacts | SourceFault]:
         """Return what the folders of these models say now, and how far those are that are to come."""

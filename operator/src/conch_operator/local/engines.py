@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from conch_contracts.names import Digest, EngineAddress, ModelId
 from conch_operator.local.orphan_guard import remove_shared_memory
 from conch_operator.local.ports import free_ports
-from conch_operator.local.processes import Command, Keeping, Kept, LaunchError, Nursery
 from conch_operator.local.state_folder import StateFolder
+from conch_operator.local.supervisor import Command, LaunchError, RestartPolicy, SupervisedProcess, Supervisor
 from conch_operator.local.tritonserver import (
     TritonInstallation,
     TritonLaunch,
@@ -42,7 +42,7 @@ class EngineServer:
 @dataclass(frozen=True, slots=True)
 class _LocalEngine:
     component: EngineComponent
-    process: Kept
+    process: SupervisedProcess
     grpc: EngineAddress
     http: str
 
@@ -52,12 +52,12 @@ class LocalEngines:
 
     def __init__(
         self,
-        nursery: Nursery,
+        supervisor: Supervisor,
         state: StateFolder,
         server: EngineServer,
         changed: Callable[[], None],
     ) -> None:
-        self._nursery = nursery
+        self._supervisor = supervisor
         self._state = state
         self._server = server
         self._changed = changed
@@ -100,28 +100,28 @@ class LocalEngines:
         """Do nothing: processes have no use for it."""
 
     async def start(self, component: EngineComponent) -> None:
-        """Begin to run an engine, and keep it running on the same ports."""
+        """Begin to run an engine; whenever it ends, it is started again on the same ports."""
         if component.name in self._engines:
             return
         ports = TritonPorts(*free_ports(3))
         shm_prefix = new_shm_prefix()
-        self._nursery.own_shared_memory(shm_prefix)
+        self._supervisor.remove_shared_memory_at_exit(shm_prefix)
 
         async def command() -> Command:
             return await asyncio.to_thread(self._command, component, ports, shm_prefix)
 
-        keeping = Keeping(command, self._changed, longest_pause_s=LONGEST_PAUSE_S, grace_s=GRACE_S)
+        policy = RestartPolicy(longest_pause_s=LONGEST_PAUSE_S, grace_s=GRACE_S)
         self._engines[component.name] = _LocalEngine(
             component=component,
-            process=self._nursery.keep(component.name, keeping),
+            process=self._supervisor.supervise(component.name, command, self._changed, policy),
             grpc=EngineAddress(f"127.0.0.1:{ports.grpc}"),
             http=f"127.0.0.1:{ports.http}",
         )
 
     async def restart(self, name: EngineName) -> None:
-        """End a broken engine at once; it is kept running, so it starts again after its pause."""
+        """End a broken engine at once; its supervisor starts it again after a pause."""
         if name in self._engines:
-            self._engines[name].process.break_off()
+            self._engines[name].process.restart()
 
     async def stop(self, name: EngineName) -> None:
         """Let an engine finish what it has and end it."""
@@ -147,15 +147,15 @@ class LocalEngines:
         """Write the engine's model repository, drop what its last process left, and say how to start it."""
         remove_shared_memory(shm_prefix)
         repository = self._state.repository(component.name)
-        spec = component.spec
+        recipe = component.recipe
         model = CpuModel(
-            name=spec.triton_model,
-            model_folder=str(spec.folder),
+            name=recipe.triton_model,
+            model_folder=str(recipe.folder),
             cache_folder=str(self._state.cache / "models"),
-            quantization=spec.quantization,
-            max_batch_size=spec.max_batch_size,
-            output=component.spec.output,
-            tokens_per_second=spec.tokens_per_second,
+            quantization=recipe.quantization,
+            max_batch_size=recipe.max_batch_size,
+            output=recipe.output,
+            tokens_per_second=recipe.tokens_per_second,
         )
         try:
             for path, content in render_cpu_repository(model).items():
@@ -164,7 +164,7 @@ class LocalEngines:
                 file.write_text(content, encoding="utf-8")
         except OSError as error:
             raise LaunchError(f"its model repository cannot be written: {error}") from error
-        launch = TritonLaunch(repository, (spec.triton_model,), ports, shm_prefix, exit_timeout_s=int(GRACE_S) - 5)
+        launch = TritonLaunch(repository, (recipe.triton_model,), ports, shm_prefix, exit_timeout_s=int(GRACE_S) - 5)
         return Command(
             triton_arguments(self._server.triton, launch),
             triton_environment(self._server.triton, self._server.environment),

@@ -1,8 +1,8 @@
 """Reads from the end of a process's log why it ended: the error that it logged last, else its last line.
 
 Our services log JSON lines with the stack of an error in `exception`; the last line of a stack names the error. Triton
-begins its errors with E and the date. Of all other lines one that speaks of an error says more than the last one, and
-what our services log in passing says nothing.
+begins its errors with E and the date. Of other lines, the last that mentions an error
+counts more than the very last one; what our services log below ERROR never counts.
 """
 
 import json
@@ -19,7 +19,7 @@ _HARMLESS = re.compile(r"CudaDriverHelper has not been initialized")
 _ERROR = re.compile(r"\b(error|fatal|failed|cannot|can't|could not)\b|\w(Error|Exception)\b", re.IGNORECASE)
 
 
-def last_words(log: Path) -> str:
+def exit_cause(log: Path) -> str:
     """Return one line that says why the process ended, empty when it wrote nothing."""
     try:
         lines = _tail(log)

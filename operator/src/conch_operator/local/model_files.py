@@ -47,8 +47,8 @@ class DesiredModels:
             tuple(DesiredModel(m.deployment, m.file.resolve().parent, times[m.deployment.model_id]) for m in manifests)
         )
 
-    async def follow(self, files: tuple[Path, ...], told: Callable[[tuple[str, ...]], None]) -> None:
-        """Reload on every change, for ever; `told` gets the faults of each reading, none when it was good."""
+    async def follow(self, files: tuple[Path, ...], on_reading: Callable[[tuple[str, ...]], None]) -> None:
+        """Reload on every change, for ever; `on_reading` gets the faults of each reading, none when it was good."""
         wanted = {file.resolve() for file in files}
 
         def concerns_us(_change: Change, path: str) -> bool:
@@ -59,6 +59,6 @@ class DesiredModels:
             try:
                 await asyncio.to_thread(self.reload)
             except InvalidFiles as error:
-                told(error.sentences)
+                on_reading(error.sentences)
             else:
-                told(())
+                on_reading(())

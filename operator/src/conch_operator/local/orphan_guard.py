@@ -1,8 +1,8 @@
 """Ends every process of a `conch up` that died without ending them itself.
 
 The kernel ends the direct children of a killed process, but not theirs: a Triton server's Python stubs would live on.
-So this script, run in a bare interpreter, is told of every process group on its standard input, and when that closes,
-it kills the groups that are left and removes their shared memory.
+So this script, run in a bare interpreter, reads of every process group on its standard input, and when that closes, it
+kills the groups that are left and removes their shared memory.
 
 Lines: `+PGID` a group has started, `-PGID` it has ended, `shm PREFIX` shared memory that belongs to it.
 """

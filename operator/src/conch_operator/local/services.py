@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from conch_operator.local.processes import Command, Keeping, Kept, Nursery
 from conch_operator.local.state_folder import StateFolder
+from conch_operator.local.supervisor import Command, RestartPolicy, SupervisedProcess, Supervisor
 
 DRAIN_S = 5
 """How long a service may finish its requests after Ctrl-C."""
@@ -23,7 +23,7 @@ _MODULES = {
     "embed-worker": "conch_embed_worker.main",
     GATEWAY: "conch_gateway.main",
 }
-_KEEP_TOKENIZERS = ("tokenizer", "llm-worker")
+_CACHE_TOKENIZERS = ("tokenizer", "llm-worker")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +50,14 @@ class Services:
     def __init__(self, options: ServiceOptions, state: StateFolder) -> None:
         self._options = options
         self._state = state
-        self.processes: dict[str, Kept] = {}
+        self.processes: dict[str, SupervisedProcess] = {}
 
-    def start(self, nursery: Nursery, changed: Callable[[], None]) -> None:
+    def start(self, supervisor: Supervisor, changed: Callable[[], None]) -> None:
         """Begin to run all of them."""
         if self._options.redis_binary is not None:
-            self._keep(nursery, changed, REDIS)
+            self._supervise(supervisor, changed, REDIS)
         for name in _MODULES:
-            self._keep(nursery, changed, name)
+            self._supervise(supervisor, changed, name)
 
     def url(self, name: str) -> str | None:
         """Return where a service serves; None while it does not."""
@@ -74,12 +74,12 @@ class Services:
         for process in chosen:
             await process.stopped()
 
-    def _keep(self, nursery: Nursery, changed: Callable[[], None], name: str) -> None:
+    def _supervise(self, supervisor: Supervisor, changed: Callable[[], None], name: str) -> None:
         async def command() -> Command:
             return self._redis() if name == REDIS else self._service(name)
 
-        keeping = Keeping(command, changed, longest_pause_s=2.0, grace_s=DRAIN_S + 3)
-        self.processes[name] = nursery.keep(name, keeping)
+        policy = RestartPolicy(grace_s=DRAIN_S + 3)
+        self.processes[name] = supervisor.supervise(name, command, changed, policy)
 
     def _redis(self) -> Command:
         options = self._options
@@ -113,7 +113,7 @@ class Services:
                 | dict(options.gateway_settings)
             )
         settings |= {"CONCH_HOST": "127.0.0.1", "CONCH_PORT": "0"}
-        if name in _KEEP_TOKENIZERS:
+        if name in _CACHE_TOKENIZERS:
             settings["CONCH_CACHE_DIR"] = str(self._state.cache / "tokenizers" / name)
         return settings
 

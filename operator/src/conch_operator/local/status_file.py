@@ -7,8 +7,8 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
 
-from conch_operator.local.processes import Kept
 from conch_operator.local.state_folder import write_atomically
+from conch_operator.local.supervisor import SupervisedProcess
 from conch_operator.reconcile.status import ModelStatus, Statuses
 from conch_operator.state import EnginePhase
 
@@ -36,7 +36,7 @@ class Report(BaseModel):
     models: tuple[ModelStatus, ...]
 
 
-def write_report(file: Path, url: str | None, processes: Mapping[str, Kept], statuses: Statuses) -> None:
+def write_report(file: Path, url: str | None, processes: Mapping[str, SupervisedProcess], statuses: Statuses) -> None:
     """Write the file when its content has changed."""
     services = tuple(
         ServiceReport(name=name, phase=process.phase, detail=process.detail) for name, process in processes.items()

@@ -1,7 +1,7 @@
 """Finds the tritonserver inside the installed `nvidia-pytriton` wheel and says how to start it.
 
 The wheel holds the server, its Python backend and one stub executable per Python version, but the backend looks for
-the stub at another place, so it is linked there. Nothing is started here: `local.processes` and tests run the command.
+the stub at another place, so it is linked there. Nothing is started here: `local.supervisor` and tests run the command.
 """
 
 import os

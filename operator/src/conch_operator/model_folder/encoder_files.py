@@ -1,6 +1,6 @@
 """Reads what a folder says about an encoder: sentence-transformers' files, and a classifier's labels.
 
-Blocks on the disk, like `source`, which calls it.
+Blocks on the disk, like `reader`, which calls it.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
 """Reads what a folder says about how its model is sampled: generation_config.json, and the ids that end an answer.
 
-Blocks on the disk, like `source`, which calls it.
+Blocks on the disk, like `reader`, which calls it.
 """
 
 from collections.abc import Mapping

@@ -1,76 +1,33 @@
 """Reads a model's folder: the facts that its route needs, the tokenizer bundle's digest, or what is wrong with it.
 
-Everything here blocks on the disk, so the loop calls it in a thread.
-What the facts mean for the route is decided in `routes`.
+Everything here blocks on the disk; `caching_reader` calls it in a thread. What the facts mean for the route is decided
+in `routes`.
 """
 
-import asyncio
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from conch_contracts.conditions import Reason
 from conch_contracts.dialects.encoder import ONNX_FILES
 from conch_contracts.modeldeployment import ModelSpec
-from conch_contracts.names import Digest, ModelId
+from conch_contracts.names import Digest
 from conch_contracts.records import ModelKind
 from conch_contracts.spec.runtimes import Runtime
-from conch_kit.bundles.archive import TOKENIZER_FILES, BundleError, pack
-from conch_operator.model_folder.encoder_files import SENTENCE_FILES, onnx_files, read_encoder
-from conch_operator.model_folder.errors import SourceError, TemplateUnchecked
+from conch_kit.bundles.archive import BundleError, pack
+from conch_operator.model_folder.chat_template import read_chat_template, read_templates
+from conch_operator.model_folder.encoder_files import onnx_files, read_encoder
+from conch_operator.model_folder.errors import SourceError
 from conch_operator.model_folder.generation_config import read_generation
 from conch_operator.model_folder.json_files import Json, read_object
-from conch_operator.model_folder.template_check import fault_in
 from conch_operator.routes.chat_profile import shown_by
 from conch_operator.state import DesiredModel, SourceFacts, SourceFault
 
 _CONTEXT_KEYS = ("max_position_embeddings", "seq_length", "n_positions", "n_ctx", "max_seq_len")
 _VOCABULARY_KEYS = ("vocab_size", "padded_vocab_size")
-Fingerprint = tuple[object, ...]
-FolderOf = Callable[[DesiredModel], Path]
-
-
-@dataclass(frozen=True, slots=True)
-class _Read:
-    fingerprint: Fingerprint
-    result: SourceFacts | SourceFault
-    next: Fingerprint | None = None
-    """What the files looked like when they were last found changed: taken up once they look so twice."""
-
-
-class SourceReader:
-    """Reads folders, and reads one again only when its files have changed."""
-
-    def __init__(self, folder: FolderOf | None = None) -> None:
-        """Find a model's folder by this function; by default it is what `spec.source.path` names."""
-        self._folder = folder or folder_of
-        self._known: dict[ModelId, _Read] = {}
-
-    async def read_all(self, models: Sequence[DesiredModel]) -> dict[ModelId, SourceFacts | SourceFault]:
-        """Return what the folders of these models say now."""
-        return await asyncio.to_thread(lambda: {model.id: self.read(model) for model in models})
-
-    async def bundle(self, facts: SourceFacts) -> tuple[Digest, bytes]:
-        """Return the tokenizer bundle of a folder; of one that has changed meanwhile, the new one."""
-        return await asyncio.to_thread(pack, facts.folder)
-
-    def read(self, model: DesiredModel) -> SourceFacts | SourceFault:
-        """Return what a model's folder says now; while files are being copied, what it said before."""
-        folder = self._folder(model)
-        fingerprint = (model.deployment.spec, *_fingerprint(model, folder))
-        known = self._known.get(model.id)
-        if (
-            known is None
-            or _may_pass(known.result)
-            or fingerprint == known.next
-            or model.deployment.spec != known.fingerprint[0]
-        ):
-            known = _Read(fingerprint, read_source(model, folder))
-        elif fingerprint != known.fingerprint:
-            known = replace(known, next=fingerprint)
-        self._known[model.id] = known
-        return known.result
+Stamps = tuple[tuple[str, tuple[int, int] | None], ...]
+"""What files looked like when they were read: their names with modification time and size."""
 
 
 def read_source(model: DesiredModel, folder: Path | None = None) -> SourceFacts | SourceFault:
@@ -120,7 +77,7 @@ def read_folder(folder: Path, needs: FolderNeeds) -> SourceFacts:
         message = f"{folder} has no tokenizer.json. Save the model's fast tokenizer there."
         raise SourceError(Reason.FILES_MISSING, message)
     tokens = _tokens(tokenizer, folder)
-    templates = _templates(folder) if needs.template else ()
+    templates = read_templates(folder) if needs.template else ()
     config = read_object(folder / "config.json")
     if config is None and needs.config:
         field = "spec.maxTokens" if needs.onnx else "spec.generation.maxLength"
@@ -130,7 +87,9 @@ def read_folder(folder: Path, needs: FolderNeeds) -> SourceFacts:
     return SourceFacts(
         folder=folder,
         digest=_digest(folder),
-        weights=hashlib.sha256(repr(_stamps([folder / "config.json", *_weights(folder)])).encode()).hexdigest()[:16],
+        weights=hashlib.sha256(repr(stamps_of([folder / "config.json", *weight_files(folder)])).encode()).hexdigest()[
+            :16
+        ],
         vocab_size=_integer(config, _VOCABULARY_KEYS) or max(tokens.values()) + 1,
         max_position_embeddings=_integer(config, _CONTEXT_KEYS),
         chat_template=None,
@@ -138,22 +97,6 @@ def read_folder(folder: Path, needs: FolderNeeds) -> SourceFacts:
         chat=shown_by("\n".join(templates)),
         encoder=read_encoder(folder, config),
     )
-
-
-def template_fault(template: str, place: str) -> SourceFault | None:
-    """Return what is wrong with a chat template; None when it compiles. Blocks for a moment the first time."""
-    try:
-        why = fault_in(template)
-    except TemplateUnchecked as error:
-        message = f"The chat template in {place} is not checked yet: {error}. It is tried again."
-        return SourceFault(Reason.TEMPLATE_UNCHECKED, message)
-    if why is None:
-        return None
-    return SourceFault(Reason.TEMPLATE_INVALID, f"The chat template in {place} does not compile: {why}. Repair it.")
-
-
-def _may_pass(result: SourceFacts | SourceFault) -> bool:
-    return isinstance(result, SourceFault) and result.reason is Reason.TEMPLATE_UNCHECKED
 
 
 def _facts(model: DesiredModel, folder: Path) -> SourceFacts:
@@ -197,43 +140,6 @@ def _digest(folder: Path) -> Digest:
         raise SourceError(Reason.TOKENIZER_INVALID, f"The tokenizer in {folder} cannot be packed: {error}") from error
 
 
-def read_chat_template(model: DesiredModel) -> str | None:
-    """Return the template that a model sets instead of its folder's; raises SourceError."""
-    override = model.deployment.spec.tokenizer.chat_template
-    if override is None:
-        return None
-    if override.file is None:
-        return _compiling(override.inline or "", "spec.tokenizer.chatTemplate.inline")
-    path = model.base / override.file
-    try:
-        return _compiling(path.read_text(encoding="utf-8"), str(path))
-    except (OSError, UnicodeDecodeError) as error:
-        message = f"The chat template {path} cannot be read: {error}. Check spec.tokenizer.chatTemplate.file."
-        raise SourceError(Reason.TOKENIZER_INVALID, message) from error
-
-
-def _compiling(template: str, place: str) -> str:
-    fault = template_fault(template, place)
-    if fault is not None:
-        raise SourceError(fault.reason, fault.message)
-    return template
-
-
-def _templates(folder: Path) -> tuple[str, ...]:
-    """Return the folder's chat templates, which compile: one in a file, or those of its settings."""
-    file = folder / "chat_template.jinja"
-    if file.is_file():
-        try:
-            return (_compiling(file.read_text(encoding="utf-8"), str(file)),)
-        except (OSError, UnicodeDecodeError) as error:
-            raise SourceError(Reason.TEMPLATE_INVALID, f"The chat template {file} cannot be read: {error}") from error
-    settings = folder / "tokenizer_config.json"
-    found = (read_object(settings, Reason.TOKENIZER_INVALID) or {}).get("chat_template")
-    listed = found if isinstance(found, list) else [found]
-    texts = [one.get("template") if isinstance(one, dict) else one for one in listed]
-    return tuple(_compiling(text, f"chat_template of {settings}") for text in texts if isinstance(text, str))
-
-
 def _integer(config: Json, keys: tuple[str, ...]) -> int | None:
     """Return the first of these keys that holds a positive number, at the top or in the text model's part."""
     text = config.get("text_config")
@@ -268,20 +174,18 @@ def _tokens(tokenizer: Json, folder: Path) -> dict[str, int]:
     return tokens
 
 
-def _fingerprint(model: DesiredModel, folder: Path) -> Fingerprint:
-    override = model.deployment.spec.tokenizer.chat_template
-    paths = [folder, *(folder / name for name in (*TOKENIZER_FILES, *SENTENCE_FILES)), *_weights(folder)]
-    if override is not None and override.file is not None:
-        paths.append(model.base / override.file)
-    return _stamps(paths)
-
-
-def _weights(folder: Path) -> list[Path]:
+def weight_files(folder: Path) -> list[Path]:
+    """Return the files with a folder's weights."""
     return [*sorted(folder.glob("*.safetensors")), *onnx_files(folder)]
 
 
-def _stamps(paths: Iterable[Path]) -> Fingerprint:
+def stamps_of(paths: Iterable[Path]) -> Stamps:
+    """Return what these files look like now."""
     return tuple((path.name, _stamp(path)) for path in paths)
+
+
+def _fingerprint(paths: Iterable[Path]) -> str:
+    return hashlib.sha256(repr(stamps_of(paths)).encode()).hexdigest()[:16]
 
 
 def _stamp(path: Path) -> tuple[int, int] | None:

@@ -20,7 +20,7 @@ _KNOWN = 256
 def fault_in(template: str) -> str | None:
     """Return why a template does not compile, with the line; None when it does. Blocks for a moment the first time.
 
-    Raises TemplateUnchecked when the compiler came to no end, which another attempt may change.
+    Raises TemplateUnchecked when the compiler gave no verdict; another attempt may get one.
     """
     if len(template) > MAX_CHARACTERS:
         return f"it has {len(template)} characters, at most {MAX_CHARACTERS} are allowed"
@@ -29,7 +29,7 @@ def fault_in(template: str) -> str | None:
 
 @lru_cache(maxsize=_KNOWN)
 def _compile(template: str) -> str | None:
-    """Return what the compiler says; only that is remembered, not what kept it from saying something."""
+    """Return the compiler's verdict; a verdict is remembered, a failure to get one is not."""
     command = [sys.executable, "-I", template_compiler.__file__]
     try:
         done = subprocess.run(

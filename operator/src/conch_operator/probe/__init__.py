@@ -1,1 +1,4 @@
-"""Finds out by small requests whether engines really answer."""
+"""Finds out by small requests whether engines really answer.
+
+A verdict is all that comes out of it; what follows from one is decided in `reconcile`.
+"""

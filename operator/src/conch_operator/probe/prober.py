@@ -32,7 +32,7 @@ class Target:
 
 
 class NoAnswer(Exception):
-    """An engine that did not answer a small request rightly."""
+    """An engine that did not answer a small request as it should."""
 
     def __init__(self, reason: Reason, message: str, *, silent: bool = False, dead: bool = False) -> None:
         super().__init__(message)
@@ -43,16 +43,16 @@ class NoAnswer(Exception):
         """It says itself that it cannot answer any more."""
 
 
-class Asker(Protocol):
+class ProbeClient(Protocol):
     """Sends a small request."""
 
-    async def ask(self, target: Target) -> None:
+    async def probe(self, target: Target) -> None:
         """Return when the engine has answered; raises NoAnswer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cadence:
-    """How often engines are asked."""
+    """How often engines are probed, and how much silence is forgiven."""
 
     starting_s: float = 0.2
     serving_s: float = 3.0
@@ -67,10 +67,10 @@ ON_CLUSTER = Cadence(reload_s=660.0)
 
 
 class Prober:
-    """Keeps a verdict on every target that it is told of."""
+    """Keeps a verdict on every target."""
 
-    def __init__(self, asker: Asker, changed: Callable[[], None], cadence: Cadence = Cadence()) -> None:
-        self._asker = asker
+    def __init__(self, client: ProbeClient, changed: Callable[[], None], cadence: Cadence = Cadence()) -> None:
+        self._client = client
         self._changed = changed
         self._cadence = cadence
         self._group = asyncio.TaskGroup()
@@ -85,11 +85,11 @@ class Prober:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.watch({})
+        self.set_targets({})
         await self._group.__aexit__(kind, error, trace)
 
-    def watch(self, targets: Mapping[Hashable, Target]) -> None:
-        """Ask exactly these targets from now on; a key stands for one incarnation of an engine.
+    def set_targets(self, targets: Mapping[Hashable, Target]) -> None:
+        """Probe exactly these targets from now on; a key stands for one incarnation of an engine.
 
         A verdict on where a key pointed before says nothing about where it points now.
         """
@@ -109,7 +109,7 @@ class Prober:
         answered, silences, unloaded_at = False, 0, None
         while True:
             try:
-                await self._asker.ask(target)
+                await self._client.probe(target)
                 answered, silences, unloaded_at = True, 0, None
                 verdict = Probe(ProbeVerdict.READY, Reason.READY)
             except NoAnswer as error:

@@ -40,7 +40,7 @@ _ONE_TOKEN: Mapping[Dialect, Mapping[tuple[str, ...], int | bytes]] = {
 """The inputs of a one-token request, each under the first of its names that the model declares."""
 
 
-class TritonAsker:
+class TritonProbeClient:
     """Sends one-token and one-row requests to Triton servers."""
 
     def __init__(self, client: TritonClient, http: TritonHttp, answer_timeout_s: float = ANSWER_TIMEOUT_S) -> None:
@@ -48,10 +48,10 @@ class TritonAsker:
         self._http = http
         self._timeout_s = answer_timeout_s
 
-    async def ask(self, target: Target) -> None:
+    async def probe(self, target: Target) -> None:
         """Return when the engine has answered; raises NoAnswer with the root cause."""
         try:
-            await self._ask(target)
+            await self._request(target)
         except EngineTimeout as error:
             message = f"No token within {self._timeout_s:g} s of a one-token request."
             raise NoAnswer(Reason.ENGINE_PROBE_FAILED, message, silent=True) from error
@@ -62,7 +62,7 @@ class TritonAsker:
         except EngineError as error:
             raise NoAnswer(Reason.ENGINE_PROBE_FAILED, f"A one-token request failed: {error}") from error
 
-    async def _ask(self, target: Target) -> None:
+    async def _request(self, target: Target) -> None:
         match target.dialect:
             case Dialect.TOKENS:
                 await self._stream(target, tokens_request(target.model))

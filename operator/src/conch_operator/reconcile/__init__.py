@@ -1,1 +1,4 @@
-"""One round of the operator: observe, plan, act, publish, tell. Knows neither processes nor Kubernetes."""
+"""One round of the operator: observe, plan, act, publish, describe.
+
+Everything but `reconciler` is pure. Nothing here knows processes or Kubernetes.
+"""

@@ -13,7 +13,8 @@ from conch_contracts.conditions import Reason
 from conch_contracts.names import Digest, EngineAddress, ModelId
 from conch_contracts.records import Engine, Route
 from conch_operator.routes.engine_contract import contract_of, encoder_output
-from conch_operator.routes.route import NameClaim, claims_of, external_engine, make_route, own_engine
+from conch_operator.routes.name_claims import NameClaim, claims_of
+from conch_operator.routes.route import external_engine, make_route, own_engine
 from conch_operator.state import (
     Desired,
     DesiredModel,
@@ -65,7 +66,7 @@ Planner = Callable[[Desired, Observed], Plan]
 
 
 def plan_processes(desired: Desired, observed: Observed) -> Plan:
-    """Return the next safe steps on a cluster that is told of each engine."""
+    """Return the next safe steps on a cluster that starts and stops exactly the engines that a plan names."""
     claims = claims_of(desired, observed)
     served = served_models(desired, claims)
     steps = [_plan_engines(model, observed) for model in served]
@@ -85,8 +86,8 @@ def plan_processes(desired: Desired, observed: Observed) -> Plan:
 def plan_workloads(desired: Desired, observed: Observed) -> Plan:
     """Return what to do on a cluster that starts, replaces and ends engines by itself.
 
-    An engine that it has begun to end is held, and serves while there are too few others. Then it is withdrawn, and
-    when every gateway has seen that, `stop` lets it go.
+    An engine that the cluster has begun to end is held back, and serves while there are too few others. Then it is
+    withdrawn, and when every gateway has seen that, `stop` lets it end.
     """
     claims = claims_of(desired, observed)
     served = served_models(desired, claims)
@@ -121,7 +122,7 @@ def served_models(desired: Desired, claims: Mapping[ModelId, NameClaim]) -> list
     return [model for model in desired.models if is_served(model) and claims[model.id].kept]
 
 
-def engine_spec(model: DesiredModel, facts: SourceFacts) -> EngineRecipe | None:
+def engine_recipe(model: DesiredModel, facts: SourceFacts) -> EngineRecipe | None:
     """Return what the model's engines are made from; None when someone else runs them."""
     cpu = model.deployment.spec.engine.cpu
     if cpu is None:
@@ -137,9 +138,9 @@ def engine_spec(model: DesiredModel, facts: SourceFacts) -> EngineRecipe | None:
     )
 
 
-def spec_hash(spec: EngineRecipe) -> str:
-    """Return a short name for a spec; equal specs have equal ones."""
-    return hashlib.sha256(repr(astuple(spec)).encode()).hexdigest()[:10]
+def spec_hash(recipe: EngineRecipe) -> str:
+    """Return a short name for what an engine is made from; equal recipes have equal ones."""
+    return hashlib.sha256(repr(astuple(recipe)).encode()).hexdigest()[:10]
 
 
 def _stand_ins(model: DesiredModel, observed: Observed) -> list[ObservedEngine]:
@@ -188,8 +189,8 @@ def _fitting(
     external = model.deployment.spec.engine.external
     if external is not None:
         return tuple(engine for engine in engines if engine == external_engine(model, external))
-    spec = engine_spec(model, facts)
-    current_hash = None if spec is None else spec_hash(spec)
+    recipe = engine_recipe(model, facts)
+    current_hash = None if recipe is None else spec_hash(recipe)
     other = {
         engine.engine.grpc
         for engine in observed.engines_of(model.id)
@@ -234,9 +235,9 @@ def _plan_engines(model: DesiredModel, observed: Observed) -> _ModelPlan:
     facts = observed.sources.get(model.id)
     if not isinstance(facts, SourceFacts):
         return _ModelPlan()  # The folder cannot be read: what runs goes on running.
-    spec = engine_spec(model, facts)
-    wanted = 0 if spec is None else model.deployment.spec.replicas
-    current_hash = "" if spec is None else spec_hash(spec)
+    recipe = engine_recipe(model, facts)
+    wanted = 0 if recipe is None else model.deployment.spec.replicas
+    current_hash = "" if recipe is None else spec_hash(recipe)
     staying = [engine for engine in present if engine.engine.phase is not EnginePhase.STOPPING]
     current = [engine for engine in staying if engine.engine.spec_hash == current_hash]
     old = [engine for engine in staying if engine.engine.spec_hash != current_hash]
@@ -245,7 +246,7 @@ def _plan_engines(model: DesiredModel, observed: Observed) -> _ModelPlan:
     serving = any(engine.ready for engine in present)
     restart = tuple(engine for engine in current if _is_dead(engine, others_serve=serving) and engine not in remove)
     room = wanted + SURGE - len(staying) if old else wanted
-    start = _missing(model, spec, facts.digest, present, min(wanted - len(current), room)) if spec else ()
+    start = _missing(model, recipe, facts.digest, present, min(wanted - len(current), room)) if recipe else ()
     return _ModelPlan(start, restart, remove, _why(start, restart, remove, old))
 
 
@@ -263,15 +264,15 @@ def _replaceable(old: Sequence[ObservedEngine], current: Sequence[ObservedEngine
 
 
 def _missing(
-    model: DesiredModel, spec: EngineRecipe, tokenizer: Digest, present: Sequence[ObservedEngine], count: int
+    model: DesiredModel, recipe: EngineRecipe, tokenizer: Digest, present: Sequence[ObservedEngine], count: int
 ) -> tuple[EngineComponent, ...]:
     """Return so many engines to start, under names that nothing has."""
     taken = {engine.name for engine in present}
-    current_hash = spec_hash(spec)
+    current_hash = spec_hash(recipe)
     names = (engine_name(model, current_hash, index) for index in range(len(taken) + max(0, count)))
     free = [name for name in names if name not in taken][: max(0, count)]
     contract = contract_of(model)
-    return tuple(EngineComponent(name, model.id, current_hash, spec, contract, tokenizer) for name in free)
+    return tuple(EngineComponent(name, model.id, current_hash, recipe, contract, tokenizer) for name in free)
 
 
 def engine_name(model: DesiredModel, current_hash: str, index: int) -> EngineName:

@@ -1,7 +1,7 @@
 """Pure: why a model is not ready yet.
 
-Readiness is a chain of policies. Each looks at one snapshot and says nothing when it is content; the first that speaks
-gives the condition its reason, and a message with the root cause and the next step. The conditions behind it wait.
+Readiness is a chain of policies. Each looks at one observation and returns a fault or None. The first fault gives its
+condition the reason, and a message with the root cause and the next step; the conditions behind it wait.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from conch_contracts.conditions import ConditionType, Reason
 from conch_contracts.records import ModelKind, Pool
 from conch_operator.reconcile.plan import is_served
-from conch_operator.routes.route import NameClaim
+from conch_operator.routes.name_claims import NameClaim
 from conch_operator.state import (
     DesiredModel,
     EnginePhase,
@@ -31,7 +31,7 @@ def needed_pools(kind: ModelKind) -> tuple[Pool, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Input:
+class PolicyInput:
     """What the policies look at: one model, and everything observed about it."""
 
     model: DesiredModel
@@ -40,7 +40,7 @@ class Input:
     published: Published
 
 
-Policy = Callable[[Input], Fault | None]
+Policy = Callable[[PolicyInput], Fault | None]
 
 _TOKENIZER_REASONS = (
     Reason.TOKENIZER_INVALID,
@@ -50,7 +50,7 @@ _TOKENIZER_REASONS = (
 )
 
 
-def kind_is_served(given: Input) -> Fault | None:
+def kind_is_served(given: PolicyInput) -> Fault | None:
     """Object to what this version cannot serve."""
     if is_served(given.model):
         return None
@@ -59,7 +59,7 @@ def kind_is_served(given: Input) -> Fault | None:
     return Fault(Reason.RUNTIME_NOT_SERVED, f"{message}its engines are not started.")
 
 
-def has_a_name(given: Input) -> Fault | None:
+def has_a_name(given: PolicyInput) -> Fault | None:
     """Object when older models hold every served name."""
     if given.claim.kept:
         return None
@@ -67,7 +67,7 @@ def has_a_name(given: Input) -> Fault | None:
     return Fault(Reason.NAME_CONFLICT, f"Every served name is taken: {taken}. Choose another in spec.servedNames.")
 
 
-def source_is_readable(given: Input) -> Fault | None:
+def source_is_readable(given: PolicyInput) -> Fault | None:
     """Object to a folder that is missing or incomplete."""
     found = given.observed.sources.get(given.model.id)
     if found is None:
@@ -80,13 +80,13 @@ def source_is_readable(given: Input) -> Fault | None:
     return None
 
 
-def tokenizer_is_packed(given: Input) -> Fault | None:
+def tokenizer_is_packed(given: PolicyInput) -> Fault | None:
     """Object to a tokenizer that cannot be used."""
     found = given.observed.sources.get(given.model.id)
     return _of_source(found, given) if isinstance(found, SourceFault) else None
 
 
-def tokenizer_is_stored(given: Input) -> Fault | None:
+def tokenizer_is_stored(given: PolicyInput) -> Fault | None:
     """Object to a tokenizer that the data plane cannot get, unless it has it already."""
     facts = given.observed.sources.get(given.model.id)
     if not isinstance(facts, SourceFacts) or not given.observed.lacks_tokenizer(given.model.id, facts):
@@ -96,7 +96,7 @@ def tokenizer_is_stored(given: Input) -> Fault | None:
     return _of_source(Fault(Reason.TOKENIZER_NOT_STORED, message), given)
 
 
-def engine_answers(given: Input) -> Fault | None:
+def engine_answers(given: PolicyInput) -> Fault | None:
     """Object until a one-token request through at least one engine has succeeded."""
     if given.model.deployment.spec.engine.external is not None:
         return _of_external(given.observed.external.get(given.model.id, Probe()))
@@ -110,7 +110,7 @@ def engine_answers(given: Input) -> Fault | None:
     return failing_engine(given) or next((_of_engine(engine) for engine in _staying(given)), starting)
 
 
-def failing_engine(given: Input) -> Fault | None:
+def failing_engine(given: PolicyInput) -> Fault | None:
     """Return what is wrong with the first engine that fails, while others may serve."""
     staying = _staying(given)
     serving = any(engine.ready for engine in staying)
@@ -118,13 +118,13 @@ def failing_engine(given: Input) -> Fault | None:
     return next((fault for fault in faults if fault.reason is not Reason.ENGINE_STARTING), None)
 
 
-def is_applied(given: Input) -> Fault | None:
+def is_applied(given: PolicyInput) -> Fault | None:
     """Object while the cluster refuses what is made for the model, whether older engines serve or not."""
     refused = given.observed.rejected.get(given.model.id)
     return refused if refused is not None and refused.reason in (Reason.REJECTED, Reason.NOT_HERE) else None
 
 
-def route_is_published(given: Input) -> Fault | None:
+def route_is_published(given: PolicyInput) -> Fault | None:
     """Object until the data plane can read the route."""
     if given.published.error is not None:
         cause = given.published.error.rstrip(".")
@@ -135,7 +135,7 @@ def route_is_published(given: Input) -> Fault | None:
     return None
 
 
-def workers_are_there(given: Input) -> Fault | None:
+def workers_are_there(given: PolicyInput) -> Fault | None:
     """Object when a pool that the model needs has no process."""
     pools = needed_pools(given.model.deployment.spec.kind)
     empty = [pool for pool in pools if not given.observed.workers.get(pool)]
@@ -154,7 +154,7 @@ CHAIN: Mapping[ConditionType, tuple[Policy, ...]] = {
 }
 
 
-def judge(given: Input) -> dict[ConditionType, Fault | None]:
+def judge(given: PolicyInput) -> dict[ConditionType, Fault | None]:
     """Return what each condition's policies say; those behind the first fault wait for it."""
     verdicts: dict[ConditionType, Fault | None] = {}
     first: ConditionType | None = None
@@ -167,18 +167,18 @@ def judge(given: Input) -> dict[ConditionType, Fault | None]:
     return verdicts
 
 
-def _of_source(found: Fault, given: Input) -> Fault:
+def _of_source(found: Fault, given: PolicyInput) -> Fault:
     served = given.model.id in given.published.models
     before = f"{found.message.rstrip('.')}. Until then the model is served as before."
     return Fault(found.reason, before if served else found.message)
 
 
-def _staying(given: Input) -> list[ObservedEngine]:
+def _staying(given: PolicyInput) -> list[ObservedEngine]:
     engines = given.observed.engines_of(given.model.id)
     return [engine for engine in engines if engine.engine.phase is not EnginePhase.STOPPING]
 
 
-def _obstacle(given: Input) -> Fault | None:
+def _obstacle(given: PolicyInput) -> Fault | None:
     """Return why the cluster does not get any engine of the model to run."""
     engines = given.observed.engines_of(given.model.id)
     if any(engine.ready for engine in engines):
@@ -188,7 +188,7 @@ def _obstacle(given: Input) -> Fault | None:
     return refused or next((fault for fault in blocked if fault is not None), None)
 
 
-def _no_engine_is_wanted(given: Input) -> Fault | None:
+def _no_engine_is_wanted(given: PolicyInput) -> Fault | None:
     spec = given.model.deployment.spec
     if spec.engine.external is not None or spec.replicas > 0:
         return None

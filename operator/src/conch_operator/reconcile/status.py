@@ -14,8 +14,9 @@ from conch_contracts.conditions import (
     set_condition,
 )
 from conch_contracts.names import Digest, ModelId, ServedName
-from conch_operator.reconcile.readiness import Input, failing_engine, is_applied, judge
-from conch_operator.routes.route import claims_of, unused_defaults
+from conch_operator.reconcile.readiness import PolicyInput, failing_engine, is_applied, judge
+from conch_operator.routes.name_claims import claims_of
+from conch_operator.routes.route import unused_defaults
 from conch_operator.state import (
     Desired,
     DesiredModel,
@@ -30,13 +31,13 @@ from conch_operator.state import (
 
 
 class ModelStatus(BaseModel):
-    """What is to be said about one model."""
+    """The status of one model."""
 
     model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
 
     model_id: ModelId
     observed_generation: int = 0
-    """The generation of the object that this is about; 0 where nobody counts."""
+    """The generation of the object that this status is about; 0 where nobody counts."""
     served_names: tuple[ServedName, ...]
     """The names that it keeps."""
     replicas: int
@@ -63,7 +64,7 @@ def describe(desired: Desired, observed: Observed, published: Published, before:
     claims = claims_of(desired, observed)
     statuses: dict[ModelId, ModelStatus] = {}
     for model in desired.models:
-        given = Input(model, claims[model.id], observed, published)
+        given = PolicyInput(model, claims[model.id], observed, published)
         facts = observed.sources.get(model.id)
         old = before.get(model.id)
         if (
@@ -100,7 +101,7 @@ def _ready_replicas(model: ModelId, observed: Observed) -> int:
 
 
 def _is_unseen(model: DesiredModel, observed: Observed) -> bool:
-    """Return whether this operator has just begun and not looked for itself yet: then the last one's word stands."""
+    """Return whether this operator has just started and observed nothing of the model yet: the last status stands."""
     if model.id not in observed.routed:
         return False
     pending = observed.external.get(model.id, Probe()).verdict is ProbeVerdict.PENDING
@@ -110,7 +111,7 @@ def _is_unseen(model: DesiredModel, observed: Observed) -> bool:
     return pending or model.id not in observed.sources
 
 
-def _conditions(given: Input, conditions: tuple[Condition, ...], now: str) -> tuple[Condition, ...]:
+def _conditions(given: PolicyInput, conditions: tuple[Condition, ...], now: str) -> tuple[Condition, ...]:
     generation = given.model.generation
     for kind, fault in judge(given).items():
         conditions = set_condition(conditions, _condition(kind, fault, now, generation))
@@ -153,12 +154,12 @@ def _condition(kind: ConditionType, fault: Fault | None, now: str, generation: i
     )
 
 
-def _lost_names(given: Input) -> str:
+def _lost_names(given: PolicyInput) -> str:
     lost = ", ".join(f"{name} (held by {owner})" for name, owner in given.claim.lost.items())
     return f"Serves without the names that older models hold: {lost}." if lost else ""
 
 
-def _unused_defaults(given: Input) -> str:
+def _unused_defaults(given: PolicyInput) -> str:
     facts = given.observed.sources.get(given.model.id)
     unused = ", ".join(unused_defaults(given.model, facts)) if isinstance(facts, SourceFacts) else ""
     return f"Serves without defaults of generation_config.json that its engine cannot obey: {unused}." if unused else ""
@@ -168,6 +169,6 @@ def _refused(fault: Fault | None) -> str:
     return f"Serves while a change is refused: {fault.message}" if fault else ""
 
 
-def _failing_engine(given: Input) -> str:
+def _failing_engine(given: PolicyInput) -> str:
     fault = failing_engine(given)
     return f"One engine fails while others serve: {fault.message}" if fault else ""

@@ -20,7 +20,7 @@ class _Withdrawal:
 
 
 class Withdrawals:
-    """A ledger of engines on their way out."""
+    """Keeps a ledger of the engines that are on their way out."""
 
     def __init__(self, longest_wait_s: float = LONGEST_WAIT_S) -> None:
         self._longest_wait_s = longest_wait_s

@@ -15,7 +15,7 @@ _RESOURCES = {"requests": {"cpu": "10m", "memory": "64Mi"}, "limits": {"memory":
 
 
 def agent_container(model: DesiredModel, source: SourceVolume, settings: EngineSettings) -> Object:
-    """Return the container; where it is told to, it outlives the engine's."""
+    """Return the container; as a sidecar it outlives the engine's."""
     needs = needs_of(model.deployment.spec)
     env = {
         "CONCH_FOLDER": source.agent_folder,

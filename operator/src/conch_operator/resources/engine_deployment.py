@@ -19,15 +19,15 @@ from conch_contracts.names import (
     TRITON_HTTP_PORT,
     TRITON_METRICS_PORT,
 )
-from conch_operator.agent.folder_report import ENGINE_PATH, WITHDRAWN_PATH
+from conch_operator.agent.messages import ENGINE_PATH, WITHDRAWN_PATH
 from conch_operator.agent.termination import LONGEST_HOLD_S
 from conch_operator.resources.agent_container import agent_container
 from conch_operator.resources.download_container import download_container
 from conch_operator.resources.engine_image import engine_image
 from conch_operator.resources.metadata import child_name, digest, labels, metadata, selector
 from conch_operator.resources.model_repository import REPOSITORY_MOUNT, linking_container, repository_volumes
+from conch_operator.resources.pod_defaults import POD_SECURITY, container_defaults
 from conch_operator.resources.runtimes.runtime_server import RuntimeServer
-from conch_operator.resources.security_context import CONTAINER_SECURITY, POD_SECURITY
 from conch_operator.resources.source_volume import SourceVolume, copying_container
 from conch_operator.settings import EngineSettings
 from conch_operator.state import DesiredModel
@@ -112,12 +112,12 @@ def _pod(model: DesiredModel, server: RuntimeServer, source: SourceVolume, setti
     image = engine_image(model, settings)
     init: list[Object] = []
     if source.copies_from_image:
-        init.append(copying_container(model.deployment.spec.source, image) | _common(settings))
+        init.append(copying_container(model.deployment.spec.source, image) | container_defaults(settings))
     if server.version_folder is not None:
-        init.append(linking_container(server, image, source.engine_mounts) | _common(settings))
-    init.append(agent_container(model, source, settings) | _common(settings) | {"restartPolicy": "Always"})
+        init.append(linking_container(server, image, source.engine_mounts) | container_defaults(settings))
+    init.append(agent_container(model, source, settings) | container_defaults(settings) | {"restartPolicy": "Always"})
     if source.download_mounts:  # after the agent, which tells how far it is
-        init.append(download_container(model.deployment.spec, source, settings) | _common(settings))
+        init.append(download_container(model.deployment.spec, source, settings) | container_defaults(settings))
     pod: Object = {
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
@@ -125,7 +125,7 @@ def _pod(model: DesiredModel, server: RuntimeServer, source: SourceVolume, setti
         "readinessGates": [{"conditionType": SERVING_GATE}],
         "terminationGracePeriodSeconds": drain_of(model, settings) + LONGEST_HOLD_S + 15,
         "initContainers": init,
-        "containers": [_triton(model, server, source, settings) | _common(settings)],
+        "containers": [_triton(model, server, source, settings) | container_defaults(settings)],
         "volumes": [
             *source.volumes,
             *repository_volumes(model, server),
@@ -176,14 +176,6 @@ def _triton(model: DesiredModel, server: RuntimeServer, source: SourceVolume, se
 def _probe(path: str, port: str | int, *, period_s: int, failures: int) -> Object:
     get = {"path": path, "port": port}
     return {"httpGet": get, "periodSeconds": period_s, "timeoutSeconds": 5, "failureThreshold": failures}
-
-
-def _common(settings: EngineSettings) -> Object:
-    return {
-        "imagePullPolicy": settings.image_pull_policy,
-        "securityContext": CONTAINER_SECURITY,
-        "terminationMessagePolicy": "FallbackToLogsOnError",
-    }
 
 
 _SPREAD_OVER = ("kubernetes.io/hostname", "topology.kubernetes.io/zone")

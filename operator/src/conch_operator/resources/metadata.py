@@ -58,7 +58,7 @@ def owner_reference(model: DesiredModel) -> Object:
 
 
 def with_hash(made: Object) -> Object:
-    """Return an object with a label that tells whether one that is there was made as this one is."""
+    """Return an object with a label of its own hash: one on the cluster with another hash was made differently."""
     meta = made["metadata"]
     return made | {"metadata": meta | {"labels": meta["labels"] | {SPEC_HASH_LABEL: digest(made)}}}
 

@@ -22,7 +22,7 @@ from conch_operator.resources.agent_container import agent_container
 from conch_operator.resources.download_container import download_container
 from conch_operator.resources.metadata import digest, owner_reference, selector, with_hash
 from conch_operator.resources.network_policy import make_network_policy
-from conch_operator.resources.security_context import CONTAINER_SECURITY, POD_SECURITY
+from conch_operator.resources.pod_defaults import POD_SECURITY, container_defaults
 from conch_operator.resources.source_volume import copying_container, source_volume
 from conch_operator.settings import EngineSettings
 from conch_operator.state import DesiredModel
@@ -102,16 +102,12 @@ def _make(models: list[DesiredModel], settings: EngineSettings) -> list[Object]:
 def _pod(model: DesiredModel, settings: EngineSettings) -> Object:
     spec = model.deployment.spec
     source = source_volume(spec)
-    common = {
-        "imagePullPolicy": settings.image_pull_policy,
-        "securityContext": CONTAINER_SECURITY,
-        "terminationMessagePolicy": "FallbackToLogsOnError",
-    }
+    defaults = container_defaults(settings)
     image = settings.images.get(Runtime.CPU, settings.agent_image)
-    init = [copying_container(spec.source, image) | common] if source.copies_from_image else []
+    init = [copying_container(spec.source, image) | defaults] if source.copies_from_image else []
     volumes = list(source.volumes)
     if source.download_mounts:
-        init.append(download_container(spec, source, settings) | common)
+        init.append(download_container(spec, source, settings) | defaults)
         volumes.append({"name": "tmp", "emptyDir": {}})
     pod: Object = {
         "automountServiceAccountToken": False,
@@ -119,7 +115,7 @@ def _pod(model: DesiredModel, settings: EngineSettings) -> Object:
         "securityContext": POD_SECURITY,
         "terminationGracePeriodSeconds": 5,
         "initContainers": init,
-        "containers": [agent_container(model, source, settings) | common],
+        "containers": [agent_container(model, source, settings) | defaults],
         "volumes": volumes,
     }
     if settings.image_pull_secrets:

@@ -1,18 +1,13 @@
-"""Pure: from a ModelDeployment and the facts of its folder to the route that the data plane reads.
+"""Pure: from a ModelDeployment and the facts of its folder to the route that the data plane reads, and its engines."""
 
-Also decides who keeps a served name that several models want.
-"""
-
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from decimal import Decimal
 from hashlib import sha256
-from types import MappingProxyType
 
 from conch_contracts.bad_and_stop_word_ids import parse_words
 from conch_contracts.capabilities import LACKS, asks_for_nothing
 from conch_contracts.modeldeployment import ModelSpec
-from conch_contracts.names import EngineAddress, ModelId, ServedName
+from conch_contracts.names import EngineAddress, ServedName
 from conch_contracts.records import Engine, GenerationDefaults, ModelKind, Route, RoutingPolicy
 from conch_contracts.spec.generation import GenerationSpec
 from conch_contracts.spec.routing import RoutingSpec
@@ -22,50 +17,14 @@ from conch_operator.routes.encoder_profile import encoder_profile
 from conch_operator.routes.engine_contract import contract_of
 from conch_operator.state import (
     ClusterEngine,
-    Desired,
     DesiredModel,
     EngineContract,
     GenerationFacts,
-    Observed,
     SourceFacts,
 )
 
 DEFAULT_MAX_LENGTH = 2048
 """Context length when neither the folder nor the ModelDeployment names one."""
-
-
-@dataclass(frozen=True, slots=True)
-class NameClaim:
-    """Which served names a model keeps, and to whom it lost the others."""
-
-    kept: tuple[ServedName, ...]
-    lost: Mapping[ServedName, ModelId]
-
-
-def claims_of(desired: Desired, observed: Observed) -> dict[ModelId, NameClaim]:
-    """Return who keeps which served name; a model that cannot be read keeps those that it is served under."""
-    held = {
-        name: model
-        for model in desired.unreadable
-        if (route := observed.routes.get(model)) is not None
-        for name in route.served_names
-    }
-    return claim_names(desired.models, held)
-
-
-def claim_names(
-    models: Iterable[DesiredModel], held: Mapping[ServedName, ModelId] = MappingProxyType({})
-) -> dict[ModelId, NameClaim]:
-    """Give each served name to the oldest model that wants it; of two equally old ones the smaller id wins."""
-    owners: dict[ServedName, ModelId] = dict(held)
-    claims: dict[ModelId, NameClaim] = {}
-    for model in sorted(models, key=lambda model: (model.created, model.id)):
-        names = model.deployment.served_names
-        lost = {name: owners[name] for name in names if name in owners}
-        kept = tuple(name for name in names if name not in owners)
-        owners.update(dict.fromkeys(kept, model.id))
-        claims[model.id] = NameClaim(kept, lost)
-    return claims
 
 
 def make_route(model: DesiredModel, facts: SourceFacts, names: tuple[ServedName, ...]) -> Route:

@@ -1,1 +1,4 @@
-"""What every Triton server of ours is told: its options, and the model repository of cpu engines."""
+"""Pure: what Triton servers get on every cluster: options, the text of a config.pbtxt, a cpu engine's repository.
+
+Nothing here starts a server or writes a file.
+"""

@@ -1,17 +1,17 @@
 """Renders the Triton model repository of a cpu engine, as text; nothing is written here.
 
 Whoever runs the engine writes the files: the local cluster into its state folder, Kubernetes through a ConfigMap.
-The tensors are those of `conch_contracts.dialects.tokens` and `encoder_dialect`. No queue policy is rendered: admission
-is the gateway's, and Triton's own policies stall. A language model is decoupled, so `execute` never blocks and the
-engine batches by itself.
+The tensors are those of `conch_contracts.dialects.tokens` and `conch_contracts.dialects.encoder`. No queue policy is
+rendered: admission is the gateway's, and Triton's own policies stall. A language model is decoupled, so `execute` never
+blocks and the engine batches by itself.
 """
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from conch_contracts import cpu_runtime
 from conch_contracts.dialects import encoder, tokens
+from conch_operator.triton.config_pbtxt import document, parameter_lines, tensor, text
 
 DEFAULT_KV_CACHE_BYTES = 4 * 1024**3
 
@@ -51,7 +51,7 @@ class CpuModel:
     tokens_per_second: int = 0
     kv_cache_bytes: int = DEFAULT_KV_CACHE_BYTES
     output: str | None = None
-    """What an encoder gives, see `encoder_dialect`; None for a language model."""
+    """What an encoder gives, see `conch_contracts.dialects.encoder`; None for a language model."""
 
 
 def render_cpu_repository(model: CpuModel) -> dict[str, str]:
@@ -67,12 +67,12 @@ def render_cpu_repository(model: CpuModel) -> dict[str, str]:
 
 def tokens_config(name: str, parameters: Mapping[str, str], *, instances: int = 1, batch: int = 0) -> str:
     """Return the config.pbtxt of a Python model that speaks the `tokens` dialect."""
-    return _document(
+    return document(
         [
             *_python_model(name, batch),
             "model_transaction_policy { decoupled: true }",
-            *(f"input {_tensor(*tensor)}" for tensor in _INPUTS),
-            *(f"output {_tensor(*tensor)}" for tensor in _OUTPUTS),
+            *(tensor("input", *row) for row in _INPUTS),
+            *(tensor("output", *row) for row in _OUTPUTS),
             *_instances_and_parameters(instances, parameters),
         ]
     )
@@ -84,12 +84,12 @@ def encoder_config(name: str, output: str, parameters: Mapping[str, str], *, ins
     There is no dynamic batching: the worker sends whole batches, and waiting for more would only hold them up.
     """
     batched = "" if batch else "-1, "
-    return _document(
+    return document(
         [
             *_python_model(name, batch),
-            *(f"input {_tensor(tensor, 'TYPE_INT64', f'{batched}-1')}" for tensor in encoder.INPUTS[:2]),
-            f"input {_tensor(encoder.TOKEN_TYPE_IDS, 'TYPE_INT64', f'{batched}-1', optional=True)}",
-            f"output {_tensor(output, 'TYPE_FP32', batched + _ENCODER_DIMS[output])}",
+            *(tensor("input", logical, "TYPE_INT64", f"{batched}-1") for logical in encoder.INPUTS[:2]),
+            tensor("input", encoder.TOKEN_TYPE_IDS, "TYPE_INT64", f"{batched}-1", "optional"),
+            tensor("output", output, "TYPE_FP32", batched + _ENCODER_DIMS[output]),
             *_instances_and_parameters(instances, parameters),
         ]
     )
@@ -115,23 +115,9 @@ def _encoder_parameters(model: CpuModel) -> Mapping[str, str]:
 
 
 def _python_model(name: str, batch: int) -> Iterable[str]:
-    return f"name: {_text(name)}", 'backend: "python"', f"max_batch_size: {batch}"
+    return f"name: {text(name)}", 'backend: "python"', f"max_batch_size: {batch}"
 
 
 def _instances_and_parameters(instances: int, parameters: Mapping[str, str]) -> Iterable[str]:
     yield f"instance_group [ {{ count: {instances} kind: KIND_CPU }} ]"
-    for key, value in parameters.items():
-        yield f"parameters {{ key: {_text(key)} value {{ string_value: {_text(value)} }} }}"
-
-
-def _document(lines: Iterable[str]) -> str:
-    return "\n".join(lines) + "\n"
-
-
-def _tensor(name: str, data_type: str, dims: str, *, optional: bool = False) -> str:
-    rest = " optional: true" if optional else ""
-    return f"[ {{ name: {_text(name)} data_type: {data_type} dims: [ {dims} ]{rest} }} ]"
-
-
-def _text(value: str) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    yield from parameter_lines(parameters)

@@ -6,7 +6,7 @@ from typing import Any
 from conch_contracts.conditions import Reason
 from conch_contracts.modeldeployment import ModelDeployment, parse
 from conch_contracts.names import Digest, EngineAddress
-from conch_operator.reconcile.plan import engine_spec, spec_hash
+from conch_operator.reconcile.plan import engine_recipe, spec_hash
 from conch_operator.routes.engine_contract import contract_of
 from conch_operator.state import (
     ClusterEngine,
@@ -59,10 +59,10 @@ def engine(
     detail: str = "",
 ) -> ObservedEngine:
     """Return an engine that was made from this model's spec; ready unless told otherwise."""
-    spec = engine_spec(model, FACTS)
-    assert spec is not None
-    name = EngineName(f"{model.deployment.metadata.name}-{spec_hash(spec)}-{index}")
+    recipe = engine_recipe(model, FACTS)
+    assert recipe is not None
+    name = EngineName(f"{model.deployment.metadata.name}-{spec_hash(recipe)}-{index}")
     address = EngineAddress(f"127.0.0.1:{9000 + index}")
     contract = contract_of(model)
-    cluster_engine = ClusterEngine(name, model.id, spec_hash(spec), contract, phase, address, None, 1, detail)
+    cluster_engine = ClusterEngine(name, model.id, spec_hash(recipe), contract, phase, address, None, 1, detail)
     return ObservedEngine(cluster_engine, probe, withdrawn)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from conch_contracts.records import Dialect
-from testkit.engines.stand_ins import install, parameter
+from testkit.engines.backend_stand_ins import install, parameter
 from testkit.servers.triton import RunningTriton, triton_server
 
 _STREAMED = {"decoupled: (?:F|f)alse": "decoupled: true"}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
-from testkit.engines.stand_ins import install, parameter
+from testkit.engines.backend_stand_ins import install, parameter
 from testkit.processes.conch_up import EXAMPLE
 from testkit.servers.triton import RunningTriton, triton_server
 

@@ -18,7 +18,7 @@ from aiohttp import web
 from kubernetes_asyncio import client, config
 from yarl import URL
 
-from testkit.servers.every_path import every_path
+from testkit.servers.catch_all_http import every_path
 from testkit.threads import in_thread
 
 Rule = Callable[[str, str], int | None]

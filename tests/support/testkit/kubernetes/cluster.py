@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from images.names import NAMES
+from images.image_names import NAMES
 from testkit.processes.conch_up import wait_until
 
 _ROOT = Path(__file__).resolve().parents[4]

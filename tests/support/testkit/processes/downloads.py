@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from conch_operator.download.draft_folder import PARTS, Patience, bring
 from conch_operator.download.errors import DownloadError
 from conch_operator.download.file_selection import Selection
 from conch_operator.download.remote_source import Remote
+from conch_operator.download.resumable_download import PARTS, WaitTimes, download_folder
 
 
 @dataclass(frozen=True)
@@ -35,11 +35,13 @@ class Download:
         remote: Remote,
         selection: str = "safetensors",
         limit_bytes: int | None = None,
-        turn_s: float = 30.0,
+        lock_s: float = 30.0,
     ) -> str:
         """Download in this process and return the last line that `conch-download` would say."""
         try:
-            bring(remote, self.folder, Selection(selection), limit_bytes, Patience(pause_s=0.01, turn_s=turn_s))
+            download_folder(
+                remote, self.folder, Selection(selection), limit_bytes, WaitTimes(retry_s=0.01, lock_s=lock_s)
+            )
         except DownloadError as error:
             return error.line
         return ""

@@ -7,8 +7,8 @@ import pytest
 
 from conch_kit.bundles.archive import digest
 from conch_operator.agent.app import make_app
-from conch_operator.agent.model_folder import Folder
-from conch_operator.agent.termination import CONDEMNED_S, Hold
+from conch_operator.agent.folder_reporter import FolderReporter
+from conch_operator.agent.termination import RESTART_REQUEST_S, EngineTermination
 from conch_operator.model_folder.reader import FolderNeeds
 
 
@@ -16,9 +16,9 @@ class Agent:
     def __init__(self, path: Path) -> None:
         self.now = 0.0
         self.path = path
-        self.hold = Hold(0.01, lambda: self.now)
-        folder = Folder(path, "/models/tiny", FolderNeeds(weights=True, config=True))
-        self._app = make_app(folder, self.hold, engine_port=1)
+        self.termination = EngineTermination(0.01, lambda: self.now)
+        folder = FolderReporter(path, "/models/tiny", FolderNeeds(weights=True, config=True))
+        self._app = make_app(folder, self.termination, engine_port=1)
 
     async def ask(self, method: str, path: str) -> tuple[int, bytes]:
         sent: list[Any] = []
@@ -61,11 +61,11 @@ async def test_a_fault_names_the_folder_as_the_engine_sees_it_and_may_be_mended(
 
 
 async def test_the_end_waits_until_the_engine_is_let_go() -> None:
-    hold = Hold(60)
-    waiting = asyncio.create_task(hold.wait())
+    termination = EngineTermination(60)
+    waiting = asyncio.create_task(termination.wait_until_allowed())
     await asyncio.sleep(0)
     assert not waiting.done()
-    hold.release()
+    termination.allow()
     await waiting
 
 
@@ -73,14 +73,14 @@ async def test_the_end_waits_no_longer_than_it_may(agent: Agent) -> None:
     assert (await agent.ask("GET", "/withdrawn"))[0] == 200
 
 
-async def test_a_condemned_engine_is_not_live_for_a_while_and_may_end_at_once(agent: Agent) -> None:
+async def test_an_engine_that_must_restart_is_not_live_for_a_while_and_may_end_at_once(agent: Agent) -> None:
     await agent.ask("POST", "/condemned")
     status, body = await agent.ask("GET", "/engine")
     assert (status, body) == (503, b"the engine does not answer requests any more\n")
-    await agent.hold.wait()
-    agent.now = CONDEMNED_S
+    await agent.termination.wait_until_allowed()
+    agent.now = RESTART_REQUEST_S
     assert b"Triton does not answer" in (await agent.ask("GET", "/engine"))[1]
-    assert not agent.hold.condemned
+    assert not agent.termination.must_restart
 
 
 async def test_other_paths_are_unknown(agent: Agent) -> None:
@@ -88,7 +88,9 @@ async def test_other_paths_are_unknown(agent: Agent) -> None:
 
 
 async def test_a_folder_that_is_being_downloaded_is_awaited(tmp_path: Path) -> None:
-    folder = Folder(tmp_path / "tiny", "/conch/source/tiny", FolderNeeds(weights=False, config=False), downloads=True)
+    folder = FolderReporter(
+        tmp_path / "tiny", "/conch/source/tiny", FolderNeeds(weights=False, config=False), downloads=True
+    )
 
     async def told() -> tuple[str, str]:
         fault = (await folder.report()).fault

@@ -4,7 +4,7 @@ import pytest
 
 from conch_contracts.conditions import Reason
 from conch_contracts.names import Digest
-from conch_operator.agent.folder_report import FaultReport, FolderReport, SourceReport
+from conch_operator.agent.messages import FaultReport, FolderReport, SourceReport
 from conch_operator.kubernetes.api.client import KubernetesApi
 from conch_operator.kubernetes.api.kinds import Object
 from conch_operator.kubernetes.pods.agent_client import Agents, AgentUnavailable

@@ -1,34 +1,19 @@
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from conch_contracts.conditions import Reason
-from conch_operator.model_folder.reader import SourceReader, read_source
+from conch_operator.model_folder.reader import read_source
 from conch_operator.state import DesiredModel, GenerationFacts, SourceFacts, SourceFault
 from testkit.builders.model_deployments import model_deployment
 
-TOKENIZER = {
-    "added_tokens": [{"id": 9, "content": "<end>"}],
-    "model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "<end>": 9}},
-}
 EXTERNAL = {"external": {"grpc": "h:1", "dialect": "fastertransformer"}}
 
 
 def model(base: Path, **spec: Any) -> DesiredModel:
     return DesiredModel(model_deployment(**spec), base, 1)
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    folder = tmp_path / "tiny"
-    folder.mkdir()
-    (folder / "tokenizer.json").write_text(json.dumps(TOKENIZER))
-    (folder / "config.json").write_text(json.dumps({"vocab_size": 12, "max_position_embeddings": 64}))
-    (folder / "model.safetensors").write_bytes(b"")
-    return folder
 
 
 def facts(wanted: DesiredModel) -> SourceFacts:
@@ -119,8 +104,8 @@ def test_a_broken_file_is_named(folder: Path, name: str, reason: Reason) -> None
         {"model": {"vocab": {}}},
         {"model": {"vocab": {"a": "x"}}},
         {"model": {"vocab": [1]}},
-        {**TOKENIZER, "added_tokens": [1]},
-        {**TOKENIZER, "added_tokens": [{"id": 9}]},
+        {"model": {"type": "BPE", "vocab": {"a": 0, "b": 1}}, "added_tokens": [1]},
+        {"model": {"type": "BPE", "vocab": {"a": 0, "b": 1}}, "added_tokens": [{"id": 9}]},
     ],
 )
 def test_a_vocabulary_that_cannot_be_read_is_a_fault(folder: Path, tokenizer: dict[str, Any]) -> None:
@@ -162,17 +147,6 @@ def test_what_needs_a_cluster_says_so(folder: Path, spec: dict[str, Any], says: 
     assert says in found.message
 
 
-def test_a_folder_that_recovers_is_read_again(folder: Path) -> None:
-    reader = SourceReader()
-    hidden = (folder / "tokenizer.json").rename(folder / "hidden")
-    assert isinstance(reader.read(model(folder.parent)), SourceFault)
-    hidden.rename(folder / "tokenizer.json")
-    assert isinstance(reader.read(model(folder.parent)), SourceFault), "a change counts once it is seen twice"
-    first = reader.read(model(folder.parent))
-    assert isinstance(first, SourceFacts)
-    assert reader.read(model(folder.parent)) is first
-
-
 def test_other_weights_are_told_apart_and_other_tokenizer_files_are_not(folder: Path) -> None:
     before = facts(model(folder.parent))
     (folder / "tokenizer_config.json").write_text("{}")
@@ -200,23 +174,3 @@ def test_row_29_a_template_of_the_folder_must_compile(folder: Path, name: str, c
     assert "line 2: " in found.message
     good = {"tokenizer": {"chatTemplate": {"inline": "{{ messages }}"}}}
     assert facts(model(folder.parent, **good)).chat_template == "{{ messages }}"
-
-
-def test_a_folder_whose_template_could_not_be_compiled_is_read_again(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (folder / "chat_template.jinja").write_text("{{ 'asked again' }}")
-    reader, wanted = SourceReader(), model(folder.parent)
-    with monkeypatch.context() as patch:
-        patch.setattr(sys, "executable", str(folder / "no-python"))
-        found = reader.read(wanted)
-    assert isinstance(found, SourceFault)
-    assert (found.reason, "It is tried again." in found.message) == (Reason.TEMPLATE_UNCHECKED, True)
-    assert isinstance(reader.read(wanted), SourceFacts)
-
-
-def test_a_folder_that_was_downloaded_is_read_where_it_lies(folder: Path) -> None:
-    wanted = model(folder.parent, source={"huggingFace": {"repo": "org/tiny"}})
-    found = SourceReader(lambda _: folder).read(wanted)
-    assert isinstance(found, SourceFacts), found
-    assert found.folder == folder

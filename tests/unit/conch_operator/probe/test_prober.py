@@ -23,7 +23,7 @@ class ScriptedEngine:
         self._answers = list(answers)
         self.finished = asyncio.Event()
 
-    async def ask(self, target: Target) -> None:
+    async def probe(self, target: Target) -> None:
         if not self._answers:
             self.finished.set()
             await asyncio.Event().wait()
@@ -50,7 +50,7 @@ class ScriptedEngine:
 async def test_the_verdict_follows_the_answers(answers: list[NoAnswer | None], verdict: ProbeVerdict) -> None:
     engine = ScriptedEngine(*answers)
     async with Prober(engine, lambda: None, AT_ONCE) as prober:
-        prober.watch({"key": TARGET})
+        prober.set_targets({"key": TARGET})
         await engine.finished.wait()
         assert prober.verdict("key").verdict is verdict
 
@@ -58,7 +58,7 @@ async def test_the_verdict_follows_the_answers(answers: list[NoAnswer | None], v
 async def test_a_server_that_could_not_load_its_model_has_to_go_after_a_while() -> None:
     engine = ScriptedEngine(None, REFUSED)
     async with Prober(engine, lambda: None, Cadence(starting_s=0, serving_s=0, reload_s=0)) as prober:
-        prober.watch({"key": TARGET})
+        prober.set_targets({"key": TARGET})
         await engine.finished.wait()
         assert prober.verdict("key") == Probe(ProbeVerdict.DEAD, Reason.ENGINE_LOAD_FAILED, "no such layer")
 
@@ -66,9 +66,9 @@ async def test_a_server_that_could_not_load_its_model_has_to_go_after_a_while() 
 async def test_a_new_incarnation_starts_without_a_verdict() -> None:
     engine = ScriptedEngine(None)
     async with Prober(engine, lambda: None, AT_ONCE) as prober:
-        prober.watch({("tiny", 1): TARGET})
+        prober.set_targets({("tiny", 1): TARGET})
         await engine.finished.wait()
-        prober.watch({("tiny", 2): TARGET})
+        prober.set_targets({("tiny", 2): TARGET})
         assert prober.verdict(("tiny", 2)) == Probe()
         assert prober.verdict(("tiny", 1)) == Probe()
 
@@ -76,9 +76,9 @@ async def test_a_new_incarnation_starts_without_a_verdict() -> None:
 async def test_an_engine_that_is_elsewhere_now_starts_without_a_verdict() -> None:
     engine = ScriptedEngine(None)
     async with Prober(engine, lambda: None, AT_ONCE) as prober:
-        prober.watch({"external": TARGET})
+        prober.set_targets({"external": TARGET})
         await engine.finished.wait()
-        prober.watch({"external": Target(EngineAddress("h:2"), "model", Dialect.TOKENS)})
+        prober.set_targets({"external": Target(EngineAddress("h:2"), "model", Dialect.TOKENS)})
         assert prober.verdict("external") == Probe()
 
 
@@ -87,6 +87,6 @@ async def test_every_change_of_verdict_is_told_once() -> None:
     told: list[int] = []
     changed: Callable[[], None] = lambda: told.append(1)  # noqa: E731
     async with Prober(engine, changed, AT_ONCE) as prober:
-        prober.watch({"key": TARGET})
+        prober.set_targets({"key": TARGET})
         await engine.finished.wait()
     assert len(told) == 2

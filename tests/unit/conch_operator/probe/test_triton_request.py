@@ -12,7 +12,7 @@ from conch_kit.triton.declared_tensors import DeclaredTensors
 from conch_kit.triton.errors import EngineRejected, MalformedResponse
 from conch_kit.triton.http_client import TritonHttp
 from conch_operator.probe.prober import NoAnswer, Target
-from conch_operator.probe.triton_request import TritonAsker, load_cause, one_token_request
+from conch_operator.probe.triton_request import TritonProbeClient, load_cause, one_token_request
 from testkit.engines.engine_messages import inputs
 
 IDS = {"input_ids": "INT32", "input_lengths": "INT32", "request_output_len": "UINT32"}
@@ -102,6 +102,6 @@ class Holding(TritonClient):
     ],
 )
 async def test_a_folder_that_kubernetes_makes_in_a_volume_is_no_model(names: tuple[str, ...], told: str) -> None:
-    asker = TritonAsker(Holding(*names), TritonHttp())
+    client = TritonProbeClient(Holding(*names), TritonHttp())
     with pytest.raises(NoAnswer, match=told):
-        await asker.ask(Target(EngineAddress("engine:8001"), "tiny", Dialect.VLLM))
+        await client.probe(Target(EngineAddress("engine:8001"), "tiny", Dialect.VLLM))

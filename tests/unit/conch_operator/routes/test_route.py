@@ -5,8 +5,7 @@ import pytest
 
 from conch_contracts.names import Digest
 from conch_contracts.records import Dialect, StreamUsage
-from conch_operator.routes.engine_contract import contract_of
-from conch_operator.routes.route import claim_names, make_route, unused_defaults
+from conch_operator.routes.route import make_route, unused_defaults
 from conch_operator.state import GenerationFacts, SourceFacts
 from testkit.builders.model_deployments import FACTS, desired_model
 
@@ -96,22 +95,3 @@ def test_the_fingerprint_changes_with_what_shapes_answers_and_with_nothing_else(
     assert first != fingerprint(replace(FACTS, digest=Digest("e" * 64)))
     assert first != fingerprint(generation={"temperature": "0.5"})
     assert first != fingerprint(tokenizer={"contentFormat": "string"})
-
-
-def test_row_9_the_oldest_model_keeps_a_served_name() -> None:
-    young = desired_model("young", 5, servedNames=["chat", "young"])
-    old = desired_model("old", 1, servedNames=["old", "chat"])
-    claims = claim_names([young, old])
-    assert claims[old.id].kept == ("old", "chat")
-    assert claims[young.id].kept == ("young",)
-    assert claims[young.id].lost == {"chat": old.id}
-
-
-def test_of_equally_old_models_the_smaller_id_wins() -> None:
-    first, second = desired_model("a", servedNames=["chat"]), desired_model("b", servedNames=["chat"])
-    claims = claim_names([second, first])
-    assert (claims[first.id].kept, claims[second.id].kept) == (("chat",), ())
-
-
-def test_a_cpu_engine_takes_some_batches_at_once() -> None:
-    assert contract_of(desired_model()).slots == 64

@@ -13,7 +13,7 @@ from conch_runtime_cpu.errors import UnusableModel
 from conch_runtime_cpu.graphs.conversion import converted_decoder
 from conch_runtime_cpu.graphs.decoder_architecture import read_decoder_architecture
 from conch_runtime_cpu.graphs.quantization import quantize
-from testkit.models.quantized import dequantize
+from testkit.models.quantized_matrix import dequantize
 from testkit.models.random_model import VOCABULARY, RandomModel, forward, weights, write_folder
 
 IDS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3]

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from conch_runtime_cpu.graphs.quantization import BLOCK, quantize
-from testkit.models.quantized import dequantize
+from testkit.models.quantized_matrix import dequantize
 
 
 @pytest.mark.parametrize("inputs", [BLOCK, 3 * BLOCK, BLOCK + 5])

@@ -8,7 +8,7 @@ import aiohttp
 from pydantic import ValidationError
 
 from conch_contracts.names import AGENT_PORT, MAX_BUNDLE_BYTES, Digest
-from conch_operator.agent.folder_report import BUNDLE_PATH, CONDEMNED_PATH, SOURCE_PATH, WITHDRAWN_PATH, SourceReport
+from conch_operator.agent.messages import BUNDLE_PATH, CONDEMNED_PATH, SOURCE_PATH, WITHDRAWN_PATH, SourceReport
 
 _ANSWER_S = 5.0
 _BUNDLE_S = 30.0

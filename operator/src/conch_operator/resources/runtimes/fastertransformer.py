@@ -5,10 +5,10 @@ docs/gpt_guide.md). Responses stream, so the model is decoupled; requests are ba
 """
 
 from conch_contracts.spec.runtimes import FasterTransformerEngineSpec
-from conch_operator.resources.runtimes.config_pbtxt import document, parameters, tensor, text
 from conch_operator.resources.runtimes.runtime_server import RuntimeServer
 from conch_operator.routes.engine_contract import contract_of
 from conch_operator.state import DesiredModel
+from conch_operator.triton.config_pbtxt import document, parameter_lines, tensor, text
 
 _OPTIONAL_NUMBERS = (
     *((name, "TYPE_UINT32") for name in ("start_id", "end_id", "runtime_top_k", "beam_width")),
@@ -60,7 +60,7 @@ def _config(spec: FasterTransformerEngineSpec, folder: str) -> str:
             *(tensor("input", name, "TYPE_INT32", "2, -1", "optional") for name in _WORD_LISTS),
             *(tensor("output", *output) for output in _OUTPUTS),
             "instance_group [ { count: 1 kind: KIND_CPU } ]",  # the backend itself takes the GPUs
-            *parameters(chosen),
+            *parameter_lines(chosen),
         ]
     )
 

@@ -1,11 +1,11 @@
-"""ONNX Runtime inside Triton: the folder stands in the repository as version 1, and the file tells the tensors."""
+"""ONNX Runtime inside Triton: the folder is version 1 in the repository, and Triton reads the tensors from the file."""
 
 from conch_contracts.spec.engine import GPU_PREFIX, EngineSpec
 from conch_contracts.spec.runtimes import OnnxRuntimeEngineSpec
-from conch_operator.resources.runtimes.config_pbtxt import document, parameters, text
 from conch_operator.resources.runtimes.runtime_server import RuntimeServer
 from conch_operator.routes.engine_contract import contract_of
 from conch_operator.state import DesiredModel
+from conch_operator.triton.config_pbtxt import document, parameter_lines, text
 
 
 def make_server(model: DesiredModel, spec: OnnxRuntimeEngineSpec, folder: str) -> RuntimeServer:
@@ -19,7 +19,7 @@ def make_server(model: DesiredModel, spec: OnnxRuntimeEngineSpec, folder: str) -
         f"default_model_filename: {text(spec.file)}",
         f"max_batch_size: {spec.max_batch_size}",
         f"instance_group [ {{ count: {spec.instances} kind: {kind} }} ]",
-        *parameters({"intra_op_thread_count": str(spec.threads)} if spec.threads else {}),
+        *parameter_lines({"intra_op_thread_count": str(spec.threads)} if spec.threads else {}),
     ]
     return RuntimeServer(contract, {f"{name}/config.pbtxt": document(lines)}, version_folder=folder)
 

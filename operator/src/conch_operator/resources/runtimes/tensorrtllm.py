@@ -6,10 +6,10 @@ that is split over GPUs is one server for each of them, started by mpirun as in 
 """
 
 from conch_contracts.spec.runtimes import TensorRtLlmEngineSpec
-from conch_operator.resources.runtimes.config_pbtxt import document, parameters, tensor, text
 from conch_operator.resources.runtimes.runtime_server import RuntimeServer
 from conch_operator.routes.engine_contract import contract_of
 from conch_operator.state import DesiredModel
+from conch_operator.triton.config_pbtxt import document, parameter_lines, tensor, text
 
 _SCALARS = {
     "TYPE_INT32": ("end_id", "pad_id", "beam_width", "min_tokens", "runtime_top_k", "num_return_sequences"),
@@ -70,7 +70,7 @@ def _config(spec: TensorRtLlmEngineSpec, folder: str) -> str:
             *(tensor("input", name, "TYPE_INT32", "2, -1", "optional", "allow_ragged_batch") for name in _WORD_LISTS),
             *(tensor("output", *output) for output in _OUTPUTS),
             "instance_group [ { count: 1 kind: KIND_CPU } ]",  # the executor itself takes the GPUs
-            *parameters(chosen),
+            *parameter_lines(chosen),
         ]
     )
 

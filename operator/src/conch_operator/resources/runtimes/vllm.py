@@ -7,10 +7,10 @@ engine, since vLLM starts its own processes for them.
 import json
 
 from conch_contracts.spec.runtimes import VllmEngineSpec
-from conch_operator.resources.runtimes.config_pbtxt import document, text
 from conch_operator.resources.runtimes.runtime_server import RuntimeServer
 from conch_operator.routes.engine_contract import contract_of
 from conch_operator.state import DesiredModel
+from conch_operator.triton.config_pbtxt import document, text
 
 _OFFLINE = {
     # The folder is there already; nothing may be fetched, and nothing reported.

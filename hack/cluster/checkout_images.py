@@ -1,0 +1,59 @@
+"""Brings the images of this checkout to a cluster: builds and imports those that its nodes do not have."""
+
+import os
+from pathlib import Path
+
+from cluster import debian_packages
+from cluster.errors import ClusterUnavailable
+from cluster.provider import Provider
+from cluster.shell import Shell
+from images.build_tools import TOOLS
+from images.image_names import NAMES, Naming
+
+ROOT = Path(__file__).resolve().parents[2]
+_BUILD = ROOT / "hack" / "images" / "build"
+_ARCHIVES = ROOT / ".conch" / "images"
+_BASE = {"debootstrap": "debootstrap"}
+"""The program that makes a base image where none can be pulled, and its package."""
+_BUILDAH = {"buildah": "buildah", **_BASE}
+"""The builder that needs no daemon, with what makes its base image."""
+
+
+def check_builder(provider: Provider, shell: Shell) -> None:
+    """Check that images can be built, before a cluster is started for them; raises ClusterUnavailable."""
+    if provider.running() is None:
+        require_builder(shell)
+
+
+def ensure_images(provider: Provider, shell: Shell) -> Naming:
+    """Build and import what the cluster lacks, and return how the images are called."""
+    naming = Naming.from_environ(shell.environment, ROOT)
+    present = provider.images()
+    missing = [name for name in NAMES if naming.image(name).reference not in present]
+    if missing:
+        require_builder(shell)
+        build = shell.with_variables(CONCH_IMAGE_PREFIX=naming.prefix, CONCH_IMAGE_VERSION=naming.version)
+        build.show(_BUILD, "--archives", _ARCHIVES, *missing)
+        provider.load([_ARCHIVES / naming.image(name).archive for name in missing])
+    return naming
+
+
+def require_builder(shell: Shell) -> None:
+    """Install what builds images where nothing does; raises ClusterUnavailable with the command instead.
+
+    A docker command without its daemon builds nothing. A base is made by root alone, so only root needs what makes it.
+    """
+    wanted = shell.environment.get("CONCH_IMAGE_TOOL")
+    if any(_builds(tool, shell) for tool in ([wanted] if wanted else TOOLS)):
+        if not shell.environment.get("CONCH_IMAGE_BASE") and not os.geteuid() and shell.has("apt-get"):
+            debian_packages.require("Making a base image", _BASE, shell)
+    elif wanted and wanted != "buildah":
+        raise ClusterUnavailable(f"CONCH_IMAGE_TOOL is {wanted}, which does not work here. Remove the variable.")
+    else:
+        debian_packages.require("Building images", _BUILDAH, shell)
+
+
+def _builds(tool: str, shell: Shell) -> bool:
+    if not shell.has(tool):
+        return False
+    return tool != "docker" or shell.ask("docker", "version", "--format={{.Server.Version}}").returncode == 0

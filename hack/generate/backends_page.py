@@ -1,0 +1,111 @@
+"""Makes the page that says what each backend can obey, from the table by which requests are refused."""
+
+from collections.abc import Iterator, Sequence
+
+from conch_contracts.capabilities import CAPABILITIES, Feature, Level, Support
+
+_INTRODUCTION = """# What each backend can do
+
+<!-- Made by `make generate` from conch_contracts.capabilities and hack/generate/backends_page.py; edit them there. -->
+
+A model's engines speak one of four dialects. What a dialect cannot obey is answered with a 400 that names the parameter
+and the reason below, before an engine is asked: `code` is `unsupported_parameter`. Nothing is accepted and ignored.
+
+| dialect | spoken by | prompts and answers |
+|---|---|---|
+| `tokens` | the `cpu` runtime; your own models of Triton's Python backend | ids and ids |
+| `fastertransformer` | fastertransformer_backend | ids and ids |
+| `tensorrtllm` | TensorRT-LLM's `tensorrt_llm` | ids and ids |
+| `tensorrtllm` | `ensemble`, `tensorrt_llm_bls`, the LLM API's model | text and text |
+| `vllm` | Triton's vLLM backend | text and text |
+
+Workers read the model's config from its server before the first request, and again after a failure. Only inputs that
+the model declares are sent, under the name and in the type found there, so old and new versions work alike.
+"""
+
+_CELLS = """## Parameters
+
+"If declared" means that the model's config must have the input named there; if it has not, the parameter is a 400 too.
+TensorRT-LLM takes `embedding_bias` for exactly the ids that its engine was built with: `vocab_size` in the folder's
+`config.json` must say the same number.
+"""
+
+_NOTES = """## Text
+
+An answer of ids is turned into text by the worker. Of an answer of text, each message holds either what is new or the
+whole answer so far. `engine.external.textOutput` says which: `Delta` or `Cumulative`. Without it
+
+- `vllm` means `Delta`, and `Cumulative` where the model has the old output `TEXT`, whose text begins with the prompt;
+- `tensorrtllm` means `Cumulative` for a model with `accumulate_tokens: true` and for the LLM API's model, else `Delta`.
+
+`ensemble` decodes each message alone, so spaces and characters of several tokens get lost in it. Name `tensorrt_llm`
+itself in `modelName`: it takes ids, which is exact and allows more parameters. The models of text around it leave
+special tokens out, so thinking and calls of tools that are marked by one are not found in their answers.
+
+A model of text tokenizes the prompt once more, so it must have the same tokenizer as the ModelDeployment. The prompt
+is sent without a BOS, which such a model adds itself. A prompt of ids, one that was cut, and
+one whose `add_special_tokens` is not what it is without that parameter have no exact text: they are a 400.
+
+## Ends and counts
+"""
+
+_ENDS = (
+    ("", "`finish_reason`", "`usage.completion_tokens`", "when the client goes"),
+    ("`tokens`", "the engine's", "ids are counted", "the engine stops at its next token"),
+    ("`fastertransformer`", "from the ids and the limit", "ids are counted", "only some versions stop"),
+    (
+        "`tensorrtllm`, ids",
+        "from the ids and the limit",
+        "ids are counted",
+        "the engine stops within `cancellation_check_period_ms`",
+    ),
+    (
+        "`tensorrtllm`, text",
+        "the engine's if declared, else from the count",
+        "`num_output_tokens` if declared, else the tokenizer counts",
+        "the engine stops within `cancellation_check_period_ms`",
+    ),
+    (
+        "`vllm`",
+        "the engine's if declared, else from the count",
+        "`num_output_tokens` if declared, else the tokenizer counts",
+        "the engine stops at its next token",
+    ),
+)
+
+_COUNTS = """
+The tokenizer counts what can be seen: the end-of-sequence token is not in its count. Stop strings are found by the
+worker, which then cancels the request, so `stop_reason` is the string with every dialect. A model that is not decoupled
+answers once: its tokens come all together, and neither a stop string nor a client that goes can end its work before.
+
+`usage.prompt_tokens_details` is absent with every dialect: the runtime and FasterTransformer keep no cache of prefixes,
+and the others do not tell how many tokens of one prompt came out of theirs. A response's `input_tokens_details`, which
+OpenAI's schema demands, says 0 for the same reason.
+"""
+
+
+def backends_text() -> str:
+    """Return the page as Markdown."""
+    parameters = [("parameter", *(f"`{dialect}`" for dialect in CAPABILITIES)), *_rows()]
+    return "\n".join([_INTRODUCTION, _CELLS, *_table(parameters), "", _NOTES, *_table(_ENDS), _COUNTS])
+
+
+def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    head, *rest = (f"| {' | '.join(row)} |" for row in rows)
+    yield from (head, "|" + "---|" * len(rows[0]), *rest)
+
+
+def _rows() -> Iterator[tuple[str, ...]]:
+    for feature in Feature:
+        cells = (_cell(table[feature]) for table in CAPABILITIES.values())
+        yield ", ".join(f"`{name}`" for name in feature.params), *cells
+
+
+def _cell(support: Support) -> str:
+    match support.level:
+        case Level.NO:
+            return f"no: {support.note}"
+        case Level.DECLARED:
+            return f"if declared: {support.note}"
+        case _:
+            return f"{support.level.value}; {support.note}" if support.note else support.level.value

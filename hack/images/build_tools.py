@@ -1,0 +1,157 @@
+"""The three image builders that do: docker, podman and buildah. Everything that differs between them is here."""
+
+import shutil
+import subprocess
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from images.image_names import Image
+
+TOOLS = ("docker", "podman", "buildah")
+"""What builds images, in the order in which it is looked for."""
+
+
+class BuildFailed(Exception):
+    """No image came of it; the message says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """What all images of one run share."""
+
+    context: Path
+    base: str
+    version: str
+    revision: str
+    secrets: Mapping[str, Path]
+
+
+class Tool(ABC):
+    """A builder, driven by its command line."""
+
+    name: ClassVar[str]
+    options: ClassVar[Sequence[str]] = ()
+    """Of the build command."""
+
+    def build(self, recipe: Recipe, image: Image) -> None:
+        """Build one target of the Dockerfile."""
+        # As labels of the command line they come last, so that another commit spoils no cached layer.
+        labels = {"version": recipe.version, "revision": recipe.revision, "base.name": recipe.base}
+        options = [f"--label=org.opencontainers.image.{name}={value}" for name, value in labels.items()]
+        self._build_target(recipe, image.target, f"--tag={image.reference}", *options)
+
+    def build_stage(self, recipe: Recipe, stage: str) -> None:
+        """Build one stage of the Dockerfile for the images that come from it."""
+        self._build_target(recipe, stage)
+
+    def build_folder(self, folder: Path, reference: str) -> None:
+        """Build the Dockerfile in a folder that has nothing to do with ours."""
+        self._build(f"--tag={reference}", str(folder))
+
+    def exists(self, reference: str) -> bool:
+        """Tell whether this machine has the image."""
+        return bool(self.image_id(reference))
+
+    def pull(self, reference: str) -> bool:
+        """Get an image from its registry; False when that cannot be reached."""
+        command = [self.name, "pull", reference]
+        try:
+            return subprocess.run(command, stdout=sys.stderr, check=False, timeout=300).returncode == 0
+        except subprocess.TimeoutExpired:
+            return False
+
+    def save(self, image: Image, archive: Path) -> bool:
+        """Write the image as a docker archive; False when the archive holds it already."""
+        stamp = archive.with_suffix(".id")
+        current = self.image_id(image.reference)
+        if archive.exists() and stamp.exists() and stamp.read_text() == current:
+            return False
+        archive.parent.mkdir(parents=True, exist_ok=True)
+        stamp.unlink(missing_ok=True)
+        archive.unlink(missing_ok=True)
+        self._save(image.reference, archive)
+        stamp.write_text(current)
+        return True
+
+    @abstractmethod
+    def image_id(self, reference: str) -> str:
+        """Return the id of an image, empty when this machine does not have it."""
+
+    @abstractmethod
+    def _save(self, reference: str, archive: Path) -> None: ...
+
+    def _build_target(self, recipe: Recipe, target: str, *words: str) -> None:
+        secrets = [word for name, path in recipe.secrets.items() for word in ("--secret", f"id={name},src={path}")]
+        self._build(f"--target={target}", *secrets, f"--build-arg=BASE={recipe.base}", *words, str(recipe.context))
+
+    def _build(self, *words: str) -> None:
+        self._run("build", *self.options, *words)
+
+    def _run(self, *words: str) -> None:
+        """Run it and show all that it said at its end, because others may run beside it."""
+        done = subprocess.run([self.name, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+        sys.stderr.buffer.write(done.stdout)
+        sys.stderr.flush()
+        if done.returncode:
+            raise BuildFailed(f"{self.name} {words[0]} failed; what it said is above.")
+
+    def _ask(self, *words: str) -> str:
+        return subprocess.run([self.name, *words], capture_output=True, text=True, check=False).stdout.strip()
+
+
+def find_tool(wanted: str | None) -> Tool:
+    """Return the wanted tool, else the first that works here."""
+    tools: Mapping[str, type[Tool]] = {"docker": _Docker, "podman": _Podman, "buildah": _Buildah}
+    if wanted and wanted not in tools:
+        raise BuildFailed(f"CONCH_IMAGE_TOOL is {wanted!r}; it can be {', '.join(tools)}.")
+    for name in [wanted] if wanted else list(tools):
+        if shutil.which(name) and (name != "docker" or has_docker_daemon()):
+            return tools[name]()
+    raise BuildFailed(
+        "No docker with a daemon, no podman and no buildah is here. On Debian: apt-get install -y buildah debootstrap"
+    )
+
+
+def has_docker_daemon() -> bool:
+    """Tell whether a docker command is here and reaches its daemon."""
+    if not shutil.which("docker"):
+        return False
+    asked = subprocess.run(["docker", "version", "--format={{.Server.Version}}"], capture_output=True, check=False)
+    return asked.returncode == 0
+
+
+class _Docker(Tool):
+    name = "docker"
+
+    def image_id(self, reference: str) -> str:
+        return self._ask("image", "inspect", "--format={{.Id}}", reference)
+
+    def _save(self, reference: str, archive: Path) -> None:
+        self._run("save", f"--output={archive}", reference)
+
+
+class _Podman(Tool):
+    name = "podman"
+    options = ("--layers", "--network=host")
+
+    def image_id(self, reference: str) -> str:
+        return self._ask("image", "inspect", "--format={{.Id}}", reference)
+
+    def _save(self, reference: str, archive: Path) -> None:
+        self._run("save", "--format=docker-archive", f"--output={archive}", reference)
+
+
+class _Buildah(Tool):
+    name = "buildah"
+    # It needs no container runtime then, and no rights that a container would not have.
+    options = ("--layers", "--network=host", "--isolation=chroot")
+
+    def image_id(self, reference: str) -> str:
+        return self._ask("inspect", "--type=image", "--format={{.FromImageID}}", reference)
+
+    def _save(self, reference: str, archive: Path) -> None:
+        self._run("push", "--quiet", reference, f"docker-archive:{archive}:{reference}")

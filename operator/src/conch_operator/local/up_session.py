@@ -1,0 +1,182 @@
+"""One `conch up` from its first process to its last: the operator's loop on this machine.
+
+start      the services start together
+rounds     reconcile on every change (file, process, verdict), and once a second
+stop       the gateway first, so that requests finish; then the other services and the engines; Redis last
+"""
+
+import asyncio
+import signal
+from collections.abc import Mapping
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from conch_contracts.records import Pool
+from conch_kit.bundles.store import BundleStore
+from conch_kit.redis.client import RedisClient
+from conch_kit.redis.connection import RegistryError, RegistryUnavailable
+from conch_kit.registry.reader import RegistryReader
+from conch_kit.registry.writer import RegistryWriter
+from conch_kit.triton.client import TritonClient
+from conch_kit.triton.http_client import TritonHttp
+from conch_operator.local.console import Console
+from conch_operator.local.downloads import DownloadedSources, Downloads
+from conch_operator.local.engines import EngineServer, LocalEngines
+from conch_operator.local.model_files import DesiredModels
+from conch_operator.local.services import GATEWAY, REDIS, ServiceOptions, Services
+from conch_operator.local.state_folder import StateFolder
+from conch_operator.local.status_file import write_report
+from conch_operator.local.supervisor import Supervisor
+from conch_operator.probe.prober import Prober
+from conch_operator.probe.triton_request import TritonProbeClient
+from conch_operator.reconcile.plan import plan_processes
+from conch_operator.reconcile.reconciler import Ports, Reconciler
+from conch_operator.reconcile.status import Statuses
+
+_STARTING_ROUND_S = 0.1
+_ROUND_S = 1.0
+_REDIS_POLL_S = 0.02
+_REDIS_PATIENCE_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class UpOptions:
+    """What one `conch up` is asked for."""
+
+    files: tuple[Path, ...]
+    """Watched for edits."""
+    services: ServiceOptions
+    server: EngineServer
+
+
+class GatewayRefused(Exception):
+    """The gateway did not even start, which trying again with the same settings cannot heal; it says why."""
+
+
+class UpSession:
+    """Runs until it gets a signal; leaves no process behind."""
+
+    def __init__(self, options: UpOptions, state: StateFolder, models: DesiredModels, console: Console) -> None:
+        self._options = options
+        self._state = state
+        self._models = models
+        self._console = console
+        self._services = Services(options.services, state)
+        self._wake = asyncio.Event()
+        self._stopping = asyncio.Event()
+        self._statuses: Statuses = {}
+        self._refusal: str | None = None
+
+    async def run(self) -> None:
+        """Serve until SIGINT, SIGTERM or SIGHUP; raises GatewayRefused."""
+        async with Supervisor() as supervisor:
+            engines = LocalEngines(supervisor, self._state, self._options.server, self._wake.set)
+            self._obey_signals(engines)
+            self._services.start(supervisor, self._wake.set)
+            try:
+                await self._serve(supervisor, engines)
+            finally:
+                await self._stop(engines)
+        if self._refusal is not None:
+            raise GatewayRefused(self._refusal)
+
+    async def _serve(self, supervisor: Supervisor, engines: LocalEngines) -> None:
+        redis_url = self._options.services.redis_url
+        await self._wait_for_redis()
+        async with AsyncExitStack() as stack:
+            redis = await stack.enter_async_context(RedisClient(redis_url))
+            reader = await stack.enter_async_context(RegistryReader(redis, pools=tuple(Pool)))
+            reader.subscribe(lambda _: self._wake.set())
+            triton = await stack.enter_async_context(TritonClient())
+            http = await stack.enter_async_context(TritonHttp())
+            prober = await stack.enter_async_context(Prober(TritonProbeClient(triton, http), self._wake.set))
+            downloads = Downloads(supervisor, self._state, self._options.server.environment, self._wake.set)
+            sources, writer = DownloadedSources(downloads), RegistryWriter(redis)
+            bundles = BundleStore(redis)
+            ports = Ports(
+                sources, engines, plan_processes, writer, reader, bundles, prober, tokenizer_of=engines.tokenizer_of
+            )
+            watching = asyncio.create_task(self._models.follow(self._options.files, self._files_read), name="files")
+            try:
+                await self._rounds(Reconciler(ports))
+            finally:
+                watching.cancel()
+                with suppress(asyncio.CancelledError):
+                    await watching
+
+    async def _rounds(self, reconciler: Reconciler) -> None:
+        while not self._stopping.is_set():
+            self._wake.clear()
+            self._statuses = await reconciler.reconcile(self._models.current, self._statuses)
+            urls = self._urls()
+            all_ready = self._report(urls)
+            self._end_without_gateway()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._wake.wait(), _ROUND_S if all_ready else _STARTING_ROUND_S)
+
+    async def _wait_for_redis(self) -> None:
+        url = self._options.services.redis_url
+        shown = url.split("://")[-1].split("@")[-1]  # without a password
+        waited_s = 0.0
+        while not self._stopping.is_set():
+            try:
+                async with RedisClient(url) as redis:
+                    await redis.execute("PING")
+                self._console.change(REDIS, f"redis answers at {shown}")
+                return
+            except (RegistryUnavailable, RegistryError) as error:
+                if waited_s > _REDIS_PATIENCE_S:
+                    self._console.change(REDIS, f"redis at {shown} does not answer yet: {error}")
+            self._console.services(self._services.processes, {})
+            await asyncio.sleep(_REDIS_POLL_S)
+            waited_s += _REDIS_POLL_S
+
+    def _report(self, urls: Mapping[str, str]) -> bool:
+        """Report what changed; return whether everything serves."""
+        self._console.services(self._services.processes, urls)
+        self._console.models(self._statuses)
+        write_report(self._state.status, urls.get(GATEWAY), self._services.processes, self._statuses)
+        all_ready = GATEWAY in urls and all(status.ready for status in self._statuses.values())
+        if all_ready:
+            kinds = {model.id: model.deployment.spec.kind for model in self._models.current.models}
+            self._console.welcome(urls[GATEWAY], self._statuses, kinds)
+        return all_ready
+
+    def _end_without_gateway(self) -> None:
+        gateway = self._services.processes[GATEWAY]
+        if self._refusal is None and gateway.first_exit is not None and gateway.first_exit > 0:
+            self._refusal = f"The gateway cannot start: it {gateway.detail}"
+            self._stopping.set()
+            self._wake.set()
+
+    def _urls(self) -> dict[str, str]:
+        urls = {name: self._services.url(name) for name in self._services.processes}
+        return {name: url for name, url in urls.items() if url is not None}
+
+    def _files_read(self, faults: tuple[str, ...]) -> None:
+        for fault in faults:
+            self._console.step(f"{fault} (the last good state goes on)")
+        if not faults:
+            self._console.step("the files have changed; applying")
+            self._wake.set()
+
+    def _obey_signals(self, engines: LocalEngines) -> None:
+        def stop() -> None:
+            if self._stopping.is_set():
+                engines.kill()
+                for process in self._services.processes.values():
+                    process.kill()
+            self._stopping.set()
+            self._wake.set()
+
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            asyncio.get_running_loop().add_signal_handler(number, stop)
+
+    async def _stop(self, engines: LocalEngines) -> None:
+        self._console.step("stopping; press Ctrl-C again to stop at once")
+        others = tuple(name for name in self._services.processes if name not in (GATEWAY, REDIS))
+        await self._services.stop((GATEWAY,))
+        await asyncio.gather(self._services.stop(others), engines.stop_all())
+        await self._services.stop((REDIS,))
+        self._console.step("stopped")

@@ -1,0 +1,274 @@
+"""One round of the operator: observe, plan, act, publish, describe; and the ports that it reads from and acts on.
+
+Level-triggered: a round looks only at what is, so a start, an edited file, an ended process and the timer all run this
+same function. Nothing here knows processes or Kubernetes; both are behind the `Cluster` port.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import Protocol, TypeVar
+
+from conch_contracts.modeldeployment import ModelSpec
+from conch_contracts.names import Digest, EngineAddress, ModelId
+from conch_contracts.records import GatewayBeat, Pool
+from conch_kit.bundles.archive import BundleError
+from conch_kit.redis.connection import RegistryError, RegistryUnavailable
+from conch_kit.registry.snapshot import Snapshot
+from conch_operator.probe.prober import Prober, Target
+from conch_operator.reconcile.plan import Plan, Planner, served_models
+from conch_operator.reconcile.status import Statuses, describe
+from conch_operator.reconcile.withdrawals import LONGEST_WAIT_S, Withdrawals
+from conch_operator.routes.encoder_profile import tensor_inputs, tensor_output
+from conch_operator.routes.engine_contract import contract_of
+from conch_operator.routes.name_claims import claims_of
+from conch_operator.routes.route import external_address
+from conch_operator.state import (
+    ClusterEngine,
+    Desired,
+    DesiredModel,
+    EngineContract,
+    EngineName,
+    EnginePhase,
+    Fault,
+    Observed,
+    ObservedEngine,
+    Published,
+    RoutedModel,
+    SourceFacts,
+    SourceFault,
+)
+
+log = logging.getLogger(__name__)
+
+RETRY_S = 0.25
+"""After which the registry is asked once more: a Redis that is slow for a moment makes no model unready."""
+
+T = TypeVar("T")
+
+
+class Cluster(Protocol):
+    """The port through which a plan becomes real: processes of this machine (`local`), or `kubernetes`.
+
+    It keeps what it was told to run alive by itself, as a kubelet does: it starts a crashed engine again and reports
+    that it did. Every call is idempotent and returns before its effect is complete.
+    """
+
+    async def engines(self) -> Sequence[ClusterEngine]:
+        """Return every engine that was started and has not gone yet: a complete list."""
+
+    async def act(self, steps: Plan) -> Mapping[ModelId, Fault]:
+        """Take a plan's steps; return why those of some models were refused."""
+
+    async def mark_serving(self, names: frozenset[EngineName]) -> None:
+        """Learn which engines requests reach now."""
+
+
+class Publisher(Protocol):
+    """Writes the complete list of routes, and knows what the gateways have applied."""
+
+    async def publish(self, models: Mapping[ModelId, RoutedModel]) -> int:
+        """Replace all routes and return the registry's revision."""
+
+    async def gateways(self) -> tuple[GatewayBeat, ...]:
+        """Return what each gateway last said."""
+
+
+class BundlePublisher(Protocol):
+    """Holds tokenizer bundles by digest."""
+
+    async def has(self, name: Digest) -> bool:
+        """Return whether a bundle is there."""
+
+    async def put(self, name: Digest, data: bytes) -> None:
+        """Store a bundle."""
+
+
+class RegistryView(Protocol):
+    """Knows which worker processes live."""
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """Return the latest known content of the registry."""
+
+    @property
+    def answered(self) -> bool:
+        """Return whether the registry has been read once, empty or not."""
+
+
+class SourceUnavailable(Exception):
+    """A model's folder cannot be reached at the moment."""
+
+
+class Sources(Protocol):
+    """Knows the folders of models."""
+
+    async def read_all(self, models: Sequence[DesiredModel]) -> Mapping[ModelId, SourceFacts | SourceFault]:
+        """Return what the folders of these models say; one that has not been read yet is left out."""
+
+    async def bundle(self, facts: SourceFacts) -> tuple[Digest, bytes]:
+        """Return the tokenizer bundle of a folder; raises SourceUnavailable."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """All that a round reads from and acts on."""
+
+    sources: Sources
+    cluster: Cluster
+    plan: Planner
+    """How to get from what is there to what is wanted, on this cluster."""
+    publisher: Publisher
+    reader: RegistryView
+    bundles: BundlePublisher
+    prober: Prober
+    tokenizer_of: Callable[[EngineName], Digest | None]
+    """Returns the tokenizer of the folder that an engine was started with; None where nobody knows."""
+    clock: Callable[[], float] = time.monotonic
+
+
+class Reconciler:
+    """Runs rounds, and carries from one to the next only what cannot be observed again."""
+
+    def __init__(self, ports: Ports, *, longest_withdrawal_s: float = LONGEST_WAIT_S, retry_s: float = RETRY_S) -> None:
+        self._ports = ports
+        self._retry_s = retry_s
+        self._withdrawals = Withdrawals(longest_withdrawal_s)
+        self._found: Mapping[ModelId, RoutedModel] | None = None
+
+    async def reconcile(self, desired: Desired, before: Statuses) -> Statuses:
+        """Take the next safe steps towards what is desired, and return the status of every wanted model."""
+        observed = await self._observe(desired)
+        unstored, error = await self._store_bundles(desired, observed)
+        observed = replace(observed, unstored=unstored)
+        steps = self._ports.plan(desired, observed)
+        for reason in steps.why:
+            log.debug(reason)
+        observed = replace(observed, rejected=await self._ports.cluster.act(steps))
+        published = await self._publish(steps, observed, error)
+        now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        return describe(desired, observed, published, before, now)
+
+    async def _observe(self, desired: Desired) -> Observed:
+        ports = self._ports
+        sources = await ports.sources.read_all(desired.models)
+        engines = await ports.cluster.engines()
+        ports.prober.set_targets(_targets(desired, engines))
+        gone = self._withdrawals.seen(await self._gateways(), ports.clock())
+        return Observed(
+            sources=sources,
+            engines=tuple(self._observed_engine(engine, gone) for engine in engines),
+            external={model.id: ports.prober.verdict(model.id) for model in desired.models if _is_external(model)},
+            routed=self._routed_at_first(),
+            workers={pool: len(ports.reader.snapshot.workers.get(pool, ())) for pool in Pool},
+            routes=ports.reader.snapshot.routes,
+            held_engines=ports.reader.snapshot.engines,
+        )
+
+    def _routed_at_first(self) -> Mapping[ModelId, RoutedModel]:
+        """Return what the registry held when it was first read: the work of the operator before this one."""
+        snapshot = self._ports.reader.snapshot
+        if self._found is None and self._ports.reader.answered:
+            routes = snapshot.routes.items()
+            self._found = {model: (route, snapshot.engines.get(model, ())) for model, route in routes}
+        return self._found or {}
+
+    def _observed_engine(self, engine: ClusterEngine, gone: frozenset[EngineName]) -> ObservedEngine:
+        return ObservedEngine(
+            engine=engine,
+            probe=self._ports.prober.verdict(_key(engine)),
+            withdrawn=engine.name in gone,
+            tokenizer=self._ports.tokenizer_of(engine.name),
+        )
+
+    async def _gateways(self) -> tuple[GatewayBeat, ...]:
+        try:
+            return await self._ports.publisher.gateways()
+        except (RegistryUnavailable, RegistryError):
+            return ()
+
+    async def _store_bundles(self, desired: Desired, observed: Observed) -> tuple[Mapping[Digest, str], str | None]:
+        """Store each bundle that is not there; return those that cannot be had, and why the registry cannot be used."""
+        unstored: dict[Digest, str] = {}
+        try:
+            if not self._ports.reader.answered:
+                raise RegistryUnavailable("it has not been read yet")
+            for digest, facts in _tokenizers(desired, observed).items():
+                if await self._retried(partial(self._ports.bundles.has, digest)):
+                    continue
+                try:
+                    _, data = await self._ports.sources.bundle(facts)
+                    await self._ports.bundles.put(digest, data)
+                except (SourceUnavailable, BundleError) as cause:
+                    log.warning("A tokenizer bundle cannot be had.", extra={"digest": digest, "error": str(cause)})
+                    unstored[digest] = str(cause)
+        except (RegistryUnavailable, RegistryError) as unavailable:
+            return unstored, str(unavailable)
+        return unstored, None
+
+    async def _publish(self, steps: Plan, observed: Observed, error: str | None) -> Published:
+        """Write the routes, unless something is known to be wrong with the registry."""
+        revision: int | None = None
+        if error is None:
+            try:
+                revision = await self._retried(partial(self._ports.publisher.publish, steps.routes))
+                await self._ports.cluster.mark_serving(_reached(steps.routes, observed))
+            except (RegistryUnavailable, RegistryError) as unavailable:
+                error = str(unavailable)
+        self._withdrawals.note(steps.withdraw, revision, self._ports.clock())
+        return Published(frozenset(steps.routes) if error is None else frozenset(), error)
+
+    async def _retried(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """Ask the registry something that may be asked again; raises RegistryError and RegistryUnavailable."""
+        try:
+            return await ask()
+        except RegistryUnavailable:
+            await asyncio.sleep(self._retry_s)
+            return await ask()
+
+
+def _tokenizers(desired: Desired, observed: Observed) -> dict[Digest, SourceFacts]:
+    """Return the facts of everything that is to be served, by the tokenizer."""
+    models = served_models(desired, claims_of(desired, observed))
+    found = (observed.sources.get(model.id) for model in models)
+    return {facts.digest: facts for facts in found if isinstance(facts, SourceFacts)}
+
+
+def _reached(routes: Mapping[ModelId, RoutedModel], observed: Observed) -> frozenset[EngineName]:
+    addresses = {engine.grpc for _, engines in routes.values() for engine in engines}
+    return frozenset(engine.name for engine in observed.engines if engine.engine.grpc in addresses)
+
+
+def _targets(desired: Desired, engines: Sequence[ClusterEngine]) -> dict[Hashable, Target]:
+    targets: dict[Hashable, Target] = {}
+    specs = {model.id: model.deployment.spec for model in desired.models}
+    for engine in engines:
+        if engine.phase in (EnginePhase.RUNNING, EnginePhase.LEAVING):
+            target = _target(engine.grpc, engine.contract, specs.get(engine.model))
+            targets |= {} if target is None else {_key(engine): target}
+    for model in desired.models:
+        external = model.deployment.spec.engine.external
+        if external is not None:
+            target = _target(external_address(external), contract_of(model), specs[model.id])
+            targets |= {} if target is None else {model.id: target}
+    return targets
+
+
+def _target(address: EngineAddress, contract: EngineContract, spec: ModelSpec | None) -> Target | None:
+    if contract.dialect is None:
+        return None
+    inputs = () if spec is None else tuple(tensor_inputs(spec).items())
+    output = None if spec is None else tensor_output(spec)
+    return Target(address, contract.triton_model, contract.dialect, inputs, output)
+
+
+def _key(engine: ClusterEngine) -> Hashable:
+    return engine.name, engine.incarnation
+
+
+def _is_external(model: DesiredModel) -> bool:
+    return model.deployment.spec.engine.external is not None

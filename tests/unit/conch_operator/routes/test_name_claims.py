@@ -1,0 +1,17 @@
+from conch_operator.routes.name_claims import claim_names
+from testkit.builders.model_deployments import desired_model
+
+
+def test_row_9_the_oldest_model_keeps_a_served_name() -> None:
+    young = desired_model("young", 5, servedNames=["chat", "young"])
+    old = desired_model("old", 1, servedNames=["old", "chat"])
+    claims = claim_names([young, old])
+    assert claims[old.id].kept == ("old", "chat")
+    assert claims[young.id].kept == ("young",)
+    assert claims[young.id].lost == {"chat": old.id}
+
+
+def test_of_equally_old_models_the_smaller_id_wins() -> None:
+    first, second = desired_model("a", servedNames=["chat"]), desired_model("b", servedNames=["chat"])
+    claims = claim_names([second, first])
+    assert (claims[first.id].kept, claims[second.id].kept) == (("chat",), ())
