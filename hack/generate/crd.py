@@ -4,7 +4,7 @@ import yaml
 
 from conch_contracts.modeldeployment import ModelDeployment, ModelSpec
 from conch_contracts.names import GROUP, KIND, PLURAL, SHORT_NAME, VERSION
-from conch_contracts.spec.rules import validations_of
+from conch_contracts.spec.rule_types import validations_of
 from conch_contracts.spec.status import ModelDeploymentStatus
 from generate.structural_schema import Schema, structural
 

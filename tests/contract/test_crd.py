@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 
 from conch_contracts.modeldeployment import ModelDeployment, ModelSpec
 from conch_contracts.spec.engine import EngineSpec
-from conch_contracts.spec.rules import validations_of
+from conch_contracts.spec.rule_types import validations_of
 from conch_contracts.spec.source import CLIMBS
 from generate import FILES
 from generate.crd import crd, schema

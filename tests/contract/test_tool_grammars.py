@@ -19,7 +19,7 @@ from conch_contracts.records import ChatProfile, Route
 from conch_contracts.thinking_marks import ReasoningParser
 from conch_contracts.tool_call_marks import ToolCallParser
 from conch_gateway.constraints.structured_output import constraint_of
-from conch_gateway.requests import answer_form, validation
+from conch_gateway.requests import engine_constraint, validation
 from conch_guidance.compiler import GrammarCompiler
 from conch_kit.errors import InvalidRequest
 from conch_llm_worker.bodies.chat_message import MessageParts
@@ -93,9 +93,9 @@ def answer(
 ) -> MessageParts:
     """Return what the reader makes of an answer that obeys the request's grammar, and begins as it is told."""
     model = route(chat=ChatProfile(reasoning=ReasoningParser.THINK, tool_calls=parser, takes_tools=True))
-    constraint = answer_form.constraint(request, model, constraint_of(request))
-    found = answer_form.of(request, model, prepared(prompt))
-    sampling = answer_form.constrained(SAMPLING, request, constraint, prepared(prompt), found)
+    constraint = engine_constraint.constraint(request, model, constraint_of(request))
+    found = engine_constraint.of(request, model, prepared(prompt))
+    sampling = engine_constraint.constrained(SAMPLING, request, constraint, prepared(prompt), found)
     assert sampling.grammar is not None
     assert found is not None
     text = walked(sampling.grammar, dice, first=THOUGHT if prompt else encoded(begun))
@@ -155,7 +155,7 @@ def test_what_the_model_writes_by_itself_is_allowed(name: str) -> None:
     item = load_golden().named(name)
     request = chat(tools=item.tools, tool_choice="required")
     model = route(chat=ChatProfile(tool_calls=ToolCallParser.HERMES, takes_tools=True))
-    constraint = answer_form.constraint(request, model, None)
+    constraint = engine_constraint.constraint(request, model, None)
     assert constraint is not None
     matcher = COMPILER.matcher(constraint.grammar)
     assert matcher.consume_tokens([id_ for id_ in item.output_ids if id_ != END])
@@ -175,8 +175,11 @@ def asked(parser: ToolCallParser, tools: list[dict[str, Any]]) -> tuple[ChatComp
 def free(parser: ToolCallParser, text: str, tools: list[dict[str, Any]]) -> bool:
     """Return whether a model that is free to call strict tools may write this as a whole answer."""
     request, model = asked(parser, tools)
-    constraint, found = answer_form.constraint(request, model, None), answer_form.of(request, model, prepared(""))
-    grammar = answer_form.constrained(SAMPLING, request, constraint, prepared(""), found).grammar
+    constraint, found = (
+        engine_constraint.constraint(request, model, None),
+        engine_constraint.of(request, model, prepared("")),
+    )
+    grammar = engine_constraint.constrained(SAMPLING, request, constraint, prepared(""), found).grammar
     assert grammar is not None
     COMPILER.check(grammar, foreign=False)
     matcher, ids = COMPILER.matcher(grammar), list(encoded(text))
@@ -293,7 +296,7 @@ def test_free_calls_whose_text_has_no_quotes_obey_too(
     text = call.format("".join(value.format(*one) for one in arguments.items()))
     assert free(parser, "Well.\n" + text, NOTES) is good
     if good:
-        found = answer_form.of(*asked(parser, NOTES), prepared(""))
+        found = engine_constraint.of(*asked(parser, NOTES), prepared(""))
         assert found is not None
         reader, parts = AnswerReader(found, lambda: "call_1"), MessageParts()
         parts.add([*reader.feed(text), *reader.finish(cut=False)])
@@ -315,5 +318,5 @@ def test_parameters_that_are_no_list_are_refused_where_text_has_no_quotes(parser
         parser, [{"type": "function", "function": {"name": "f", "parameters": schema, "strict": True}}]
     )
     with pytest.raises(InvalidRequest, match="more than a list of properties") as caught:
-        answer_form.constraint(request, model, None)
+        engine_constraint.constraint(request, model, None)
     assert caught.value.param == "tools"

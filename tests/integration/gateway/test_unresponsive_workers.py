@@ -12,7 +12,7 @@ import pytest
 from conch_contracts.names import ServedName, WorkerUrl
 from conch_contracts.records import ModelKind
 from conch_gateway.placement.unresponsive_workers import UnresponsiveWorkers
-from conch_gateway.upstream.pool import ConnectionPool
+from conch_gateway.upstream.connection_pool import ConnectionPool
 from conch_gateway.upstream.port import AnswerLost, Post, read_all
 from conch_kit.registry.snapshot import Snapshot
 from testkit.gateway.fakes import route, snapshot

@@ -6,7 +6,7 @@ import socket
 import pytest
 
 from conch_contracts.names import WorkerUrl
-from conch_gateway.upstream.pool import ConnectionPool
+from conch_gateway.upstream.connection_pool import ConnectionPool
 from conch_gateway.upstream.port import AnswerLost, ConnectFailed, ConnectTimedOut, Post, read_all
 from testkit.servers.scripted_http import ScriptedHttp
 

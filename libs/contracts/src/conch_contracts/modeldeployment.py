@@ -21,7 +21,7 @@ from conch_contracts.spec.engine import EngineSpec
 from conch_contracts.spec.fields import Flag, Integer, SpecPart
 from conch_contracts.spec.generation import GenerationSpec
 from conch_contracts.spec.routing import RoutingSpec
-from conch_contracts.spec.rules import Obeys, Rule, Transition, fields_set_in, matching, rule
+from conch_contracts.spec.rule_types import Obeys, Rule, Transition, fields_set_in, matching, rule
 from conch_contracts.spec.source import SourceSpec, TokenizerSpec
 
 MAX_NAME = 40

@@ -17,13 +17,13 @@ from conch_operator.cli.input_files import load_models
 from conch_operator.cli.status import DEFAULT_STATE
 from conch_operator.local.console import Console
 from conch_operator.local.engines import EngineServer
-from conch_operator.local.model_files import DesiredModels, InvalidFiles
 from conch_operator.local.ports import CannotListen, check_free, free_ports
 from conch_operator.local.redis_binary import RedisBinaryMissing, find
 from conch_operator.local.services import ServiceOptions
 from conch_operator.local.state_folder import StateFolder, StateInUse, StateUnusable
 from conch_operator.local.tritonserver import TritonUnavailable, find_triton
 from conch_operator.local.up_session import GatewayRefused, UpOptions, UpSession
+from conch_operator.local.watched_model_files import DesiredModels, InvalidFiles
 from conch_operator.local.welcome import Caller
 from conch_operator.manifests.yaml_files import Manifest
 from conch_operator.model_folder.reader import read_source

@@ -23,11 +23,11 @@ from conch_kit.triton.http_client import TritonHttp
 from conch_operator.local.console import Console
 from conch_operator.local.downloads import DownloadedSources, Downloads
 from conch_operator.local.engines import EngineServer, LocalEngines
-from conch_operator.local.model_files import DesiredModels
 from conch_operator.local.services import GATEWAY, REDIS, ServiceOptions, Services
 from conch_operator.local.state_folder import StateFolder
 from conch_operator.local.status_file import write_report
 from conch_operator.local.supervisor import Supervisor
+from conch_operator.local.watched_model_files import DesiredModels
 from conch_operator.probe.prober import Prober
 from conch_operator.probe.triton_request import TritonProbeClient
 from conch_operator.reconcile.plan import plan_processes

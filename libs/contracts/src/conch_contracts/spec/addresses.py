@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from conch_contracts.spec.rules import Obeys, Rule, matching
+from conch_contracts.spec.rule_types import Obeys, Rule, matching
 
 _HOST = (
     r"(([A-Za-z0-9]([A-Za-z0-9_-]*[A-Za-z0-9])?\.)*[A-Za-z]([A-Za-z0-9_-]*[A-Za-z0-9])?"

@@ -10,7 +10,7 @@ from typing import Annotated
 from pydantic import Field
 
 from conch_contracts.spec.fields import ObjectName, Quantity, SpecPart, quantity_value
-from conch_contracts.spec.rules import Obeys, Rule, matching, rule
+from conch_contracts.spec.rule_types import Obeys, Rule, matching, rule
 
 DENIED_OPTIONS = (
     "--trust-remote-code",

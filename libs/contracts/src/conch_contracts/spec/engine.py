@@ -14,7 +14,7 @@ from conch_contracts.spec.container import (
 )
 from conch_contracts.spec.fields import ObjectName, SpecPart, quantity_value
 from conch_contracts.spec.placement import AffinitySpec, NodeLabels, Toleration
-from conch_contracts.spec.rules import Rule, Transition, fields_set_in, one_of, rule
+from conch_contracts.spec.rule_types import Rule, Transition, fields_set_in, one_of, rule
 from conch_contracts.spec.runtimes import (
     CpuEngineSpec,
     ExternalEngineSpec,

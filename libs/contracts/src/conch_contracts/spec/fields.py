@@ -23,7 +23,7 @@ from pydantic.alias_generators import to_camel
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from conch_contracts.spec.rules import Obeys, Rule, Transition, matching, rules_of, validations_of
+from conch_contracts.spec.rule_types import Obeys, Rule, Transition, matching, rules_of, validations_of
 
 _DURATION_PATTERN = r"^([0-9]{1,4}h)?([0-9]{1,6}m)?([0-9]{1,7}s)?([0-9]{1,9}ms)?$"
 _DURATION = re.compile(r"(?:([0-9]{1,4})h)?(?:([0-9]{1,6})m(?!s))?(?:([0-9]{1,7})s)?(?:([0-9]{1,9})ms)?")

@@ -6,7 +6,7 @@ from pydantic import AfterValidator, Field
 
 from conch_contracts.bad_and_stop_word_ids import parse_words
 from conch_contracts.spec.fields import DecimalString, Integer, SpecPart, within
-from conch_contracts.spec.rules import Obeys, Rule
+from conch_contracts.spec.rule_types import Obeys, Rule
 from conch_contracts.thinking_marks import ReasoningParser
 from conch_contracts.tool_call_marks import ToolCallParser
 

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from conch_contracts.spec.fields import Integer, SpecPart
-from conch_contracts.spec.rules import Obeys, Rule, rule
+from conch_contracts.spec.rule_types import Obeys, Rule, rule
 
 _LABEL_KEY = r"^([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$"
 _LABEL_KEYS = Obeys(

@@ -9,7 +9,7 @@ from conch_contracts.cpu_runtime import Quantization
 from conch_contracts.records import Dialect, TextOutput
 from conch_contracts.spec.addresses import Address
 from conch_contracts.spec.fields import DecimalString, Flag, Integer, RelativePath, SpecPart, within
-from conch_contracts.spec.rules import rule
+from conch_contracts.spec.rule_types import rule
 
 TritonModelName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]+$", max_length=200)]
 Parallelism = Annotated[Integer, Field(ge=1, le=64)]

@@ -8,7 +8,7 @@ from conch_contracts.records import ContentFormat
 from conch_contracts.spec.addresses import HttpUrl
 from conch_contracts.spec.container import ImageReference
 from conch_contracts.spec.fields import DataKey, ObjectName, Quantity, RelativePath, SpecPart
-from conch_contracts.spec.rules import Rule, fields_set_in, matching, one_of, rule
+from conch_contracts.spec.rule_types import Rule, fields_set_in, matching, one_of, rule
 
 CLIMBS = "path must stay below /models of the engine's image on a cluster: remove the parts that are two dots"
 

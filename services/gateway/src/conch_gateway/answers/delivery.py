@@ -7,7 +7,7 @@ from typing import Protocol
 from conch_contracts.headers import USAGE
 from conch_contracts.messages.generation import Usage
 from conch_gateway.answers.reply import Reply
-from conch_gateway.answers.stream_relay import FrameRelay, FrameTooLong, ResponseRelay, error_event, parse_usage
+from conch_gateway.answers.sse_frames import FrameRelay, FrameTooLong, ResponseRelay, error_event, parse_usage
 from conch_gateway.http.exchange import Exchange
 from conch_gateway.inference.watchdog import RequestActivity
 from conch_gateway.telemetry.metrics import ModelMetrics

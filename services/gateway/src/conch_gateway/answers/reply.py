@@ -7,7 +7,7 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 
-from conch_gateway.answers.stream_relay import KEEP_ALIVE, error_frame
+from conch_gateway.answers.sse_frames import KEEP_ALIVE, error_frame
 from conch_gateway.http.client_connection import ClientConnection
 from conch_gateway.http.exchange import Exchange
 from conch_kit.errors import BodyTooLarge, RequestTimeout, ServiceError

@@ -17,7 +17,7 @@ from conch_gateway.responses.store import RedisResponses
 from conch_gateway.settings import GatewaySettings
 from conch_gateway.telemetry.access_log import AccessLog
 from conch_gateway.telemetry.metrics import GatewayMetrics
-from conch_gateway.upstream.pool import ConnectionPool
+from conch_gateway.upstream.connection_pool import ConnectionPool
 from conch_kit import metrics
 from conch_kit.http.admin import Health
 from conch_kit.redis.client import RedisClient

@@ -24,8 +24,8 @@ from conch_gateway.constraints.structured_output import Constraint, constraint_o
 from conch_gateway.http.body import parse
 from conch_gateway.placement.admission import places
 from conch_gateway.requests import (
-    answer_form,
     capability_check,
+    engine_constraint,
     parameters,
     prompt_length,
     tokenizer_request,
@@ -102,7 +102,7 @@ class GenerationEndpoint(Generic[R]):
         shape = self.shape(request, route.profile)
         capability_check.check(request, shape, route.dialect)
         work = self.prepare(request, route)
-        constraint = answer_form.constraint(request, route, constraint_of(request))
+        constraint = engine_constraint.constraint(request, route, constraint_of(request))
         if constraint is not None:
             capability_check.check_form(constraint, route.dialect)
         parameters.output_limit(shape, route, tokenizer_request.tokens_at_least(work))
@@ -150,12 +150,12 @@ class GenerationJob:
         """
         answer = PrepareResponse.model_validate_json(prepared)
         route = resolved.route
-        found = answer_form.of(resolved.request, route, answer)
+        found = engine_constraint.of(resolved.request, route, answer)
         sampling = parameters.sampling(resolved.request, resolved.shape, route, answer)
         return cls(
             resolved=resolved,
             prepared=answer,
-            sampling=answer_form.constrained(sampling, resolved.request, resolved.constraint, answer, found),
+            sampling=engine_constraint.constrained(sampling, resolved.request, resolved.constraint, answer, found),
             backend=parameters.backend_options(resolved.request, route, answer),
             parsing=found,
             details=None

@@ -8,18 +8,18 @@ from os import urandom
 
 from conch_contracts.openai.responses.response import ResponsesRequest
 from conch_gateway.answers.reply import Reply
-from conch_gateway.answers.stream_relay import error_event
+from conch_gateway.answers.sse_frames import error_event
 from conch_gateway.generation.handler import GenerationHandler
 from conch_gateway.http.body import parse
 from conch_gateway.http.exchange import Exchange
 from conch_gateway.inference.intake import RequestIntake, off_loop
 from conch_gateway.requests.validation import Validated
 from conch_gateway.responses import conversation
+from conch_gateway.responses.chat_request import RESPONSES, resolve
 from conch_gateway.responses.conversation import Item
-from conch_gateway.responses.endpoint import RESPONSES, resolve
-from conch_gateway.responses.request import in_our_names, validate
 from conch_gateway.responses.response_saver import ResponseSaver
 from conch_gateway.responses.store import ResponseStore, owner_of
+from conch_gateway.responses.validation import in_our_names, validate
 from conch_kit.errors import InvalidRequest
 from conch_kit.http.asgi import Receive
 

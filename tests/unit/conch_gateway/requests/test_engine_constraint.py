@@ -14,7 +14,7 @@ from conch_contracts.thinking_marks import THINKING_MARKS, ReasoningParser
 from conch_contracts.tool_call_marks import ToolCallParser
 from conch_gateway.constraints import structural_tags, tool_use
 from conch_gateway.constraints.structured_output import Constraint
-from conch_gateway.requests import answer_form, validation
+from conch_gateway.requests import engine_constraint, validation
 from conch_kit.errors import InvalidRequest
 from testkit.gateway.fakes import route
 
@@ -31,10 +31,10 @@ def chat(**fields: Any) -> ChatCompletionRequest:
 def told(request: ChatCompletionRequest, prompt: str = "assistant\n", grammar: Grammar | None = None) -> Any:
     """Return the sampling parameters that go to the engine."""
     prepared = PrepareResponse(prompts=(PreparedPrompt(ids=(1,), text=prompt),), marks=((8,), (9,)))
-    found = answer_form.of(request, MODEL, prepared)
+    found = engine_constraint.of(request, MODEL, prepared)
     asked = None if grammar is None else Constraint("response_format", grammar)
-    constraint = answer_form.constraint(request, MODEL, asked)
-    return answer_form.constrained(SAMPLING, request, constraint, prepared, found)
+    constraint = engine_constraint.constraint(request, MODEL, asked)
+    return engine_constraint.constrained(SAMPLING, request, constraint, prepared, found)
 
 
 def test_a_plain_request_is_told_nothing() -> None:
@@ -54,7 +54,7 @@ def test_a_demanded_call_becomes_a_grammar() -> None:
 def test_a_demanded_call_leaves_no_text_to_be_guided(choice: Any) -> None:
     asked = Constraint("guided_choice", Grammar(kind=GrammarKind.CHOICE, definition='["a"]'))
     with pytest.raises(InvalidRequest, match="demands a call") as caught:
-        answer_form.constraint(chat(tools=[TOOL], tool_choice=choice), MODEL, asked)
+        engine_constraint.constraint(chat(tools=[TOOL], tool_choice=choice), MODEL, asked)
     assert caught.value.param == "guided_choice"
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from conch_contracts.messages.generation import Usage
-from conch_gateway.answers.stream_relay import FrameRelay, FrameTooLong, error_frame, parse_usage
+from conch_gateway.answers.sse_frames import FrameRelay, FrameTooLong, error_frame, parse_usage
 from conch_kit.errors import UpstreamError
 
 FRAMES = b'data: {"a":1}\n\ndata: {"a":2}\n\ndata: [DONE]\n\n'

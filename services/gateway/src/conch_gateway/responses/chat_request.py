@@ -12,7 +12,7 @@ from conch_gateway.requests.parameters import Shape
 from conch_gateway.requests.validation import Validated
 from conch_gateway.responses import conversation
 from conch_gateway.responses.conversation import Item
-from conch_gateway.responses.request import chat_document
+from conch_gateway.responses.validation import chat_document
 from conch_kit.registry.snapshot import Snapshot
 
 
