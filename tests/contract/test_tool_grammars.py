@@ -20,6 +20,7 @@ from conch_contracts.thinking_marks import ReasoningParser
 from conch_contracts.tool_call_marks import ToolCallParser
 from conch_gateway.constraints.structured_output import constraint_of
 from conch_gateway.requests import engine_constraint, validation
+from conch_gateway.requests.answer_parsing import parsing_of
 from conch_guidance.compiler import GrammarCompiler
 from conch_kit.errors import InvalidRequest
 from conch_llm_worker.bodies.chat_message import MessageParts
@@ -94,7 +95,7 @@ def answer(
     """Return what the reader makes of an answer that obeys the request's grammar, and begins as it is told."""
     model = route(chat=ChatProfile(reasoning=ReasoningParser.THINK, tool_calls=parser, takes_tools=True))
     constraint = engine_constraint.constraint(request, model, constraint_of(request))
-    found = engine_constraint.of(request, model, prepared(prompt))
+    found = parsing_of(request, model, prepared(prompt))
     sampling = engine_constraint.constrained(SAMPLING, request, constraint, prepared(prompt), found)
     assert sampling.grammar is not None
     assert found is not None
@@ -177,7 +178,7 @@ def free(parser: ToolCallParser, text: str, tools: list[dict[str, Any]]) -> bool
     request, model = asked(parser, tools)
     constraint, found = (
         engine_constraint.constraint(request, model, None),
-        engine_constraint.of(request, model, prepared("")),
+        parsing_of(request, model, prepared("")),
     )
     grammar = engine_constraint.constrained(SAMPLING, request, constraint, prepared(""), found).grammar
     assert grammar is not None
@@ -296,7 +297,7 @@ def test_free_calls_whose_text_has_no_quotes_obey_too(
     text = call.format("".join(value.format(*one) for one in arguments.items()))
     assert free(parser, "Well.\n" + text, NOTES) is good
     if good:
-        found = engine_constraint.of(*asked(parser, NOTES), prepared(""))
+        found = parsing_of(*asked(parser, NOTES), prepared(""))
         assert found is not None
         reader, parts = AnswerReader(found, lambda: "call_1"), MessageParts()
         parts.add([*reader.feed(text), *reader.finish(cut=False)])

@@ -15,6 +15,7 @@ from conch_contracts.tool_call_marks import ToolCallParser
 from conch_gateway.constraints import structural_tags, tool_use
 from conch_gateway.constraints.structured_output import Constraint
 from conch_gateway.requests import engine_constraint, validation
+from conch_gateway.requests.answer_parsing import parsing_of
 from conch_kit.errors import InvalidRequest
 from testkit.gateway.fakes import route
 
@@ -31,7 +32,7 @@ def chat(**fields: Any) -> ChatCompletionRequest:
 def told(request: ChatCompletionRequest, prompt: str = "assistant\n", grammar: Grammar | None = None) -> Any:
     """Return the sampling parameters that go to the engine."""
     prepared = PrepareResponse(prompts=(PreparedPrompt(ids=(1,), text=prompt),), marks=((8,), (9,)))
-    found = engine_constraint.of(request, MODEL, prepared)
+    found = parsing_of(request, MODEL, prepared)
     asked = None if grammar is None else Constraint("response_format", grammar)
     constraint = engine_constraint.constraint(request, MODEL, asked)
     return engine_constraint.constrained(SAMPLING, request, constraint, prepared, found)

@@ -11,7 +11,8 @@ from conch_contracts.openai.chat import ChatCompletionRequest
 from conch_contracts.records import ChatProfile, Route
 from conch_contracts.thinking_marks import ReasoningParser
 from conch_contracts.tool_call_marks import ToolCallParser
-from conch_gateway.requests import engine_constraint, thinking, tokenizer_request, validation
+from conch_gateway.requests import thinking, tokenizer_request, validation
+from conch_gateway.requests.answer_parsing import parsing_of
 from conch_kit.errors import InvalidRequest
 from testkit.gateway.fakes import route
 
@@ -66,14 +67,14 @@ def test_the_rendered_prompt_tells_where_the_answer_begins(
 
 
 def test_thinking_that_is_not_wanted_is_read_all_the_same() -> None:
-    found = engine_constraint.of(chat(include_reasoning=False), model(), rendered("x"))
+    found = parsing_of(chat(include_reasoning=False), model(), rendered("x"))
     assert found is not None
     assert found.thinking == Thinking(parser=THINK, show=False)
     assert found.calls is None
 
 
 def test_a_model_that_does_neither_costs_nothing() -> None:
-    assert engine_constraint.of(chat(), route(), rendered("x")) is None
+    assert parsing_of(chat(), route(), rendered("x")) is None
 
 
 @pytest.mark.parametrize("name", ["reasoning_max_tokens", "thinking_token_budget"])

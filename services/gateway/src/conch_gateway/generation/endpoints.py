@@ -31,6 +31,7 @@ from conch_gateway.requests import (
     tokenizer_request,
     validation,
 )
+from conch_gateway.requests.answer_parsing import parsing_of
 from conch_gateway.requests.model_lookup import canonical_name, find_route
 from conch_gateway.requests.parameters import Shape
 from conch_gateway.requests.template_policy import DEFAULT_POLICY, TemplatePolicy
@@ -150,7 +151,7 @@ class GenerationJob:
         """
         answer = PrepareResponse.model_validate_json(prepared)
         route = resolved.route
-        found = engine_constraint.of(resolved.request, route, answer)
+        found = parsing_of(resolved.request, route, answer)
         sampling = parameters.sampling(resolved.request, resolved.shape, route, answer)
         return cls(
             resolved=resolved,

@@ -1,4 +1,4 @@
-"""How the answer to a request is to be taken apart, and what the engine must be told for it; pure."""
+"""What the engine is held to: demanded calls, a format, or either, behind the thinking where there is some; pure."""
 
 from conch_contracts.messages.answer_parsing import Parsing, Thinking
 from conch_contracts.messages.generation import SamplingParameters, ThinkingLimit
@@ -13,14 +13,6 @@ from conch_gateway.constraints.structured_output import Constraint
 from conch_gateway.errors.bad_request import conflicting
 from conch_gateway.requests import thinking
 from conch_kit.errors import InvalidRequest
-
-
-def of(request: SamplingFields, route: Route, prepared: PrepareResponse) -> Parsing | None:
-    """Return what a worker must know to take the answer apart; None when all of it is content."""
-    if not isinstance(request, ChatCompletionRequest):
-        return None
-    found = Parsing(thinking=thinking.thinking(request, route, prepared), calls=tool_use.calls(request, route))
-    return None if found.thinking is None and found.calls is None else found
 
 
 def constraint(request: SamplingFields, route: Route, asked: Constraint | None) -> Constraint | None:

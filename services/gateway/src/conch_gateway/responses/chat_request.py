@@ -1,10 +1,20 @@
-"""From a request with its conversation to a resolved chat request, and what the answer repeats of the request; pure."""
+"""From a request with its conversation to the chat request that asks for the same, and what its answer repeats; pure.
+
+A response is a chat completion in another form: sampling, tools and formats are obeyed where chat's are.
+"""
 
 from dataclasses import replace
 
 from conch_contracts.messages.generation import Api
 from conch_contracts.openai.chat import ChatCompletionRequest
-from conch_contracts.openai.responses.response import ResponsesRequest
+from conch_contracts.openai.responses.response import (
+    AllowedTools,
+    ChosenFunction,
+    FunctionTool,
+    PlainFormat,
+    ResponsesRequest,
+)
+from conch_contracts.openai.sampling import DrawingFields, is_on
 from conch_contracts.records import Profile
 from conch_gateway.generation.endpoints import GenerationEndpoint, ResolvedGeneration
 from conch_gateway.requests import parameters, tokenizer_request, validation
@@ -12,8 +22,10 @@ from conch_gateway.requests.parameters import Shape
 from conch_gateway.requests.validation import Validated
 from conch_gateway.responses import conversation
 from conch_gateway.responses.conversation import Item
-from conch_gateway.responses.validation import chat_document
 from conch_kit.registry.snapshot import Snapshot
+
+SHARED = frozenset({"model", "user", "parallel_tool_calls", *DrawingFields.model_fields})
+"""Parameters that mean the same in chat."""
 
 
 def _shape(request: ChatCompletionRequest, profile: Profile) -> Shape:
@@ -32,6 +44,29 @@ def resolve(validated: Validated[ResponsesRequest], items: list[Item], snapshot:
     document = chat_document(request, conversation.messages(request.instructions, items))
     resolved = RESPONSES.resolve_valid(validation.chat(document), snapshot)
     return replace(resolved, unknown_fields=validated.unknown_fields, answer_fields=answer_fields(request))
+
+
+def chat_document(request: ResponsesRequest, messages: list[dict[str, object]]) -> dict[str, object]:
+    """Return the chat request that asks for the same."""
+    given = request.model_dump(include=set(SHARED), exclude_none=True)
+    logprobs = shows_logprobs(request)
+    effort = request.reasoning.effort if request.reasoning else None
+    translated: dict[str, object] = {
+        "messages": messages,
+        "stream": is_on(request.stream),
+        "max_completion_tokens": request.max_output_tokens,
+        "logprobs": True if logprobs else None,
+        "top_logprobs": request.top_logprobs if logprobs else None,
+        "response_format": _response_format(request),
+        "reasoning_effort": effort,
+        **_tools(request),
+    }
+    return {**given, **{name: value for name, value in translated.items() if value is not None}}
+
+
+def shows_logprobs(request: ResponsesRequest) -> bool:
+    """Tell whether the answer shows log probabilities."""
+    return "message.output_text.logprobs" in (request.include or ()) or bool(request.top_logprobs)
 
 
 def answer_fields(request: ResponsesRequest) -> dict[str, object]:
@@ -62,3 +97,31 @@ def answer_fields(request: ResponsesRequest) -> dict[str, object]:
         "truncation": "disabled",
     }
     return fields if request.user is None else {**fields, "user": request.user}
+
+
+def _response_format(request: ResponsesRequest) -> dict[str, object] | None:
+    wanted = request.text.format if request.text else None
+    if wanted is None or wanted.type == "text":
+        return None
+    if isinstance(wanted, PlainFormat):
+        return {"type": wanted.type}
+    schema = wanted.model_dump(by_alias=True, exclude_none=True, exclude={"type"})
+    return {"type": "json_schema", "json_schema": schema}
+
+
+def _tools(request: ResponsesRequest) -> dict[str, object]:
+    """Return the tools and the choice among them as chat has them."""
+    tools, choice = request.tools or [], request.tool_choice
+    chosen: object = choice
+    if isinstance(choice, ChosenFunction):
+        chosen = {"type": "function", "function": {"name": choice.name}}
+    elif isinstance(choice, AllowedTools):
+        names = {tool.name for tool in choice.tools}
+        tools, chosen = [tool for tool in tools if tool.name in names], choice.mode
+    if chosen == "auto" and not tools:  # chat refuses what this API takes
+        chosen = None
+    return {"tools": [_tool(tool) for tool in tools] or None, "tool_choice": chosen}
+
+
+def _tool(tool: FunctionTool) -> dict[str, object]:
+    return {"type": "function", "function": tool.model_dump(exclude_none=True, exclude={"type"})}

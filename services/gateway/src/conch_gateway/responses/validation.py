@@ -1,7 +1,6 @@
-"""From a JSON object to a typed request of the Responses API, and from that to a chat request; pure.
+"""From a JSON object to a typed request of the Responses API; pure.
 
-A response is a chat completion in another form: sampling, tools and formats are checked and obeyed where chat's are.
-What this API names differently is named so in errors too.
+Sampling, tools and formats are checked where chat's are. What this API names differently is named so in errors too.
 """
 
 from collections.abc import Iterator, Mapping
@@ -10,13 +9,9 @@ from contextlib import contextmanager
 from conch_contracts import capabilities
 from conch_contracts.openai.chat import ChatCompletionRequest
 from conch_contracts.openai.responses.response import (
-    AllowedTools,
-    ChosenFunction,
-    FunctionTool,
-    PlainFormat,
     ResponsesRequest,
 )
-from conch_contracts.openai.sampling import DrawingFields, is_on
+from conch_contracts.openai.sampling import is_on
 from conch_gateway.errors.bad_request import conflicting, missing, unsupported
 from conch_gateway.requests import unsupported_parameters as unsupported_fields
 from conch_gateway.requests.validation import Validated, typed
@@ -41,8 +36,6 @@ ASKS_FOR_NOTHING: Mapping[str, tuple[object, ...]] = {
 """Values of chat's own parameters, beside null, that change nothing: some clients send them to either API."""
 REFUSED = ("conversation", "prompt", "context_management", "moderation", "prompt_cache_options")
 """Parameters of this API that Conch does not have."""
-SHARED = frozenset({"model", "user", "parallel_tool_calls", *DrawingFields.model_fields})
-"""Parameters that mean the same in chat."""
 RENAMED: Mapping[str, str] = {
     "messages": "input",
     "max_completion_tokens": "max_output_tokens",
@@ -64,29 +57,6 @@ def validate(document: dict[str, object]) -> Validated[ResponsesRequest]:
     request, unknown = typed(ResponsesRequest, document)
     _refuse_values(request)
     return Validated(request, unknown)
-
-
-def chat_document(request: ResponsesRequest, messages: list[dict[str, object]]) -> dict[str, object]:
-    """Return the chat request that asks for the same."""
-    given = request.model_dump(include=set(SHARED), exclude_none=True)
-    logprobs = shows_logprobs(request)
-    effort = request.reasoning.effort if request.reasoning else None
-    translated: dict[str, object] = {
-        "messages": messages,
-        "stream": is_on(request.stream),
-        "max_completion_tokens": request.max_output_tokens,
-        "logprobs": True if logprobs else None,
-        "top_logprobs": request.top_logprobs if logprobs else None,
-        "response_format": _response_format(request),
-        "reasoning_effort": effort,
-        **_tools(request),
-    }
-    return {**given, **{name: value for name, value in translated.items() if value is not None}}
-
-
-def shows_logprobs(request: ResponsesRequest) -> bool:
-    """Tell whether the answer shows log probabilities."""
-    return "message.output_text.logprobs" in (request.include or ()) or bool(request.top_logprobs)
 
 
 @contextmanager
@@ -145,31 +115,3 @@ def _refuse_values(request: ResponsesRequest) -> None:
     for name, asked in refused.items():
         if asked:
             raise unsupported(name)
-
-
-def _response_format(request: ResponsesRequest) -> dict[str, object] | None:
-    wanted = request.text.format if request.text else None
-    if wanted is None or wanted.type == "text":
-        return None
-    if isinstance(wanted, PlainFormat):
-        return {"type": wanted.type}
-    schema = wanted.model_dump(by_alias=True, exclude_none=True, exclude={"type"})
-    return {"type": "json_schema", "json_schema": schema}
-
-
-def _tools(request: ResponsesRequest) -> dict[str, object]:
-    """Return the tools and the choice among them as chat has them."""
-    tools, choice = request.tools or [], request.tool_choice
-    chosen: object = choice
-    if isinstance(choice, ChosenFunction):
-        chosen = {"type": "function", "function": {"name": choice.name}}
-    elif isinstance(choice, AllowedTools):
-        names = {tool.name for tool in choice.tools}
-        tools, chosen = [tool for tool in tools if tool.name in names], choice.mode
-    if chosen == "auto" and not tools:  # chat refuses what this API takes
-        chosen = None
-    return {"tools": [_tool(tool) for tool in tools] or None, "tool_choice": chosen}
-
-
-def _tool(tool: FunctionTool) -> dict[str, object]:
-    return {"type": "function", "function": tool.model_dump(exclude_none=True, exclude={"type"})}
