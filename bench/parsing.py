@@ -18,10 +18,10 @@ from conch_contracts.names import Digest, EngineAddress
 from conch_contracts.records import Dialect
 from conch_contracts.thinking_marks import ReasoningParser
 from conch_contracts.tool_call_marks import ToolCallParser
-from conch_llm_worker.dialects.deltas import EngineEnd, TokenDelta
-from conch_llm_worker.frames.plain import frames_for
-from conch_llm_worker.generation.from_ids import Generation, Rules
-from conch_llm_worker.generation.parsed import ParsedGeneration
+from conch_llm_worker.dialects.token_deltas import EngineEnd, TokenDelta
+from conch_llm_worker.frames.plain_chunks import frames_for
+from conch_llm_worker.generation.id_generation import Generation, Rules
+from conch_llm_worker.generation.parsed_generation import ParsedGeneration
 from conch_llm_worker.parsing.answer_reader import AnswerReader
 from conch_llm_worker.text.vocabulary import Vocabulary
 

@@ -12,11 +12,11 @@ from conch_contracts.thinking_marks import ReasoningParser
 from conch_contracts.tool_call_marks import ToolCallParser
 from conch_gateway.generation.endpoints import CHAT, GenerationJob
 from conch_llm_worker.bodies.complete_body import ChoiceBody, complete_body
-from conch_llm_worker.dialects.deltas import TokenDelta
-from conch_llm_worker.generation.from_ids import Generation, Rules
-from conch_llm_worker.generation.parsed import ParsedGeneration
+from conch_llm_worker.dialects.token_deltas import TokenDelta
+from conch_llm_worker.generation.id_generation import Generation, Rules
+from conch_llm_worker.generation.parsed_generation import ParsedGeneration
 from conch_llm_worker.parsing.answer_reader import AnswerReader
-from conch_llm_worker.parsing.call_ids import call_ids
+from conch_llm_worker.parsing.tool_calls.call_ids import call_ids
 from conch_llm_worker.text.vocabulary import Vocabulary
 from conch_tokenizer.text.chat_template import ChatRenderer
 from conch_tokenizer.text.limited_tokenizer import LimitedTokenizer

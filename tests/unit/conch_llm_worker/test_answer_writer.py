@@ -9,7 +9,7 @@ from conch_kit.tracing import tracer
 from conch_llm_worker.answer_writer import StreamedAnswerWriter, answer_for
 from conch_llm_worker.choices import Choices
 from conch_llm_worker.engine.calls import EngineCalls
-from conch_llm_worker.generation.from_ids import Step
+from conch_llm_worker.generation.id_generation import Step
 from testkit.builders.generate_requests import generate_request
 from testkit.clock import FakeClock
 from testkit.engines.engine_messages import tokens_response

@@ -4,8 +4,8 @@ import asyncio
 import logging
 
 from conch_contracts.messages.encoding import EncodeRequest, Task
-from conch_embed_worker import faults
 from conch_embed_worker.answer_bodies import answer, check_pooled
+from conch_embed_worker.api_errors import service_error
 from conch_embed_worker.batch_lanes import Accept, BatchLanes
 from conch_embed_worker.batch_tensors import Numbers
 from conch_embed_worker.metrics import EmbedWorkerMetrics
@@ -79,7 +79,7 @@ class EncodeHandler:
         except (EngineError, UnknownTensors) as fault:
             place = {"engine": target.address, "engine_model": target.model}
             log.warning("An engine call failed.", extra={**place, "error": repr(fault)})
-            return faults.service_error(fault)
+            return service_error(fault)
 
 
 def _pooled(request: EncodeRequest) -> Accept:

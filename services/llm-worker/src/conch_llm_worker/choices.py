@@ -15,11 +15,11 @@ from conch_contracts.messages.generation import GenerateRequest, PreparedPrompt,
 from conch_kit.triton.errors import EngineError, MalformedResponse
 from conch_kit.triton.tensors import is_final
 from conch_llm_worker.answer_writer import AnswerWriter
-from conch_llm_worker.dialects.deltas import DeltaReader, EngineCall, TokenDelta, split
+from conch_llm_worker.dialects.token_deltas import DeltaReader, EngineCall, TokenDelta, split
 from conch_llm_worker.engine.calls import EngineCalls, Responses
-from conch_llm_worker.generation.from_ids import ChoiceFinish, Generation, Rules, Step, prompt_entries
-from conch_llm_worker.generation.from_text import TextGeneration
-from conch_llm_worker.generation.parsed import ParsedGeneration
+from conch_llm_worker.generation.id_generation import ChoiceFinish, Generation, Rules, Step, prompt_entries
+from conch_llm_worker.generation.parsed_generation import ParsedGeneration
+from conch_llm_worker.generation.text_generation import TextGeneration
 from conch_llm_worker.text.vocabulary import Vocabulary
 
 AnyGeneration = Generation | TextGeneration

@@ -14,9 +14,9 @@ from conch_kit.http.request_scope import InFlightRequests, Interruption, overdue
 from conch_kit.triton.errors import EngineError
 from conch_llm_worker.answer_writer import AnswerWriter, answer_for
 from conch_llm_worker.choices import Choices
-from conch_llm_worker.engine import faults
+from conch_llm_worker.engine.api_errors import service_error
 from conch_llm_worker.engine.calls import EngineCalls
-from conch_llm_worker.engine.refusals import ParameterNames
+from conch_llm_worker.engine.refusal_messages import ParameterNames
 from conch_llm_worker.metrics import LlmWorkerMetrics
 from conch_llm_worker.text.vocabulary import Vocabulary
 
@@ -87,7 +87,7 @@ async def _attempt(choices: Choices, answer: AnswerWriter, request: GenerateRequ
     except EngineError as fault:
         place = {"engine": request.target.grpc, "engine_model": request.target.model}
         log.warning("An engine call failed.", extra={**place, "error": repr(fault), "begun": answer.started})
-        return faults.service_error(fault, begun=answer.started, names=_names(request))
+        return service_error(fault, begun=answer.started, names=_names(request))
     return None
 
 

@@ -2,7 +2,7 @@ import json
 
 from conch_contracts.messages.generation import Api, Usage
 from conch_llm_worker.bodies.complete_body import ChoiceBody, complete_body
-from conch_llm_worker.generation.from_ids import ChoiceFinish, Step, TokenEntry
+from conch_llm_worker.generation.id_generation import ChoiceFinish, Step, TokenEntry
 from testkit.builders.generate_requests import generate_request
 from testkit.models.vocabularies import byte_level
 

@@ -11,8 +11,8 @@ from conch_kit.errors import InvalidRequest
 from conch_kit.triton.declared_tensors import DeclaredTensors
 from conch_kit.triton.errors import MalformedResponse
 from conch_llm_worker.dialects import fastertransformer, tensorrtllm
-from conch_llm_worker.dialects.deltas import EngineCall, EngineEnd, Logprobs, TokenDelta
 from conch_llm_worker.dialects.order import Order
+from conch_llm_worker.dialects.token_deltas import EngineCall, EngineEnd, Logprobs, TokenDelta
 from testkit.builders.generate_requests import generate_request, prompt, sampling, target
 from testkit.engines.engine_messages import inputs, response
 from testkit.models.vocabularies import byte_level

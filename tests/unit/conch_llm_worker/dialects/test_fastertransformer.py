@@ -7,8 +7,8 @@ from conch_contracts.records import Dialect
 from conch_kit.errors import InvalidRequest
 from conch_kit.triton.declared_tensors import DeclaredTensors
 from conch_kit.triton.errors import MalformedResponse
-from conch_llm_worker.dialects.deltas import EngineCall, EngineEnd, Logprobs, TokenDelta
 from conch_llm_worker.dialects.fastertransformer import BufferReader, dispatch
+from conch_llm_worker.dialects.token_deltas import EngineCall, EngineEnd, Logprobs, TokenDelta
 from conch_llm_worker.dialects.word_lists import word_list
 from testkit.builders.generate_requests import backend, generate_request, sampling, target
 from testkit.engines.engine_messages import inputs, response

@@ -11,9 +11,9 @@ from conch_contracts.records import Dialect, TextOutput
 from conch_kit.errors import InvalidRequest
 from conch_kit.triton.declared_tensors import DeclaredTensors
 from conch_kit.triton.errors import MalformedResponse
-from conch_llm_worker.dialects.deltas import EngineCall, EngineEnd, Logprobs
 from conch_llm_worker.dialects.order import Order
 from conch_llm_worker.dialects.tensorrtllm import IdsReader, dispatch
+from conch_llm_worker.dialects.token_deltas import EngineCall, EngineEnd, Logprobs
 from testkit.builders.generate_requests import backend, generate_request, prompt, sampling, target
 from testkit.engines.engine_messages import inputs, response, text_inputs
 from testkit.models.vocabularies import byte_level

@@ -7,7 +7,7 @@ from conch_contracts.messages.generation import SamplingParameters
 from conch_kit.errors import InvalidRequest
 from conch_kit.triton.errors import MalformedResponse
 from conch_llm_worker.dialects import tokens
-from conch_llm_worker.dialects.deltas import EngineEnd, Logprobs, TokenDelta, split
+from conch_llm_worker.dialects.token_deltas import EngineEnd, Logprobs, TokenDelta, split
 from testkit.builders.generate_requests import backend, generate_request, sampling
 from testkit.engines.engine_messages import inputs, response, tokens_response
 

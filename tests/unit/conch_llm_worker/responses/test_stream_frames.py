@@ -7,9 +7,9 @@ import pytest
 
 from conch_contracts.messages.generation import Api, GenerateRequest, Usage
 from conch_kit.errors import RateLimited, ServiceError, UpstreamError
-from conch_llm_worker.frames.plain import frames_for
-from conch_llm_worker.generation.from_ids import ChoiceFinish, Step, TokenEntry
-from conch_llm_worker.parsing.answer_parts import CallArguments, CallBegin, CallBroken, CallEnd, Content, Reasoning
+from conch_llm_worker.frames.plain_chunks import frames_for
+from conch_llm_worker.generation.id_generation import ChoiceFinish, Step, TokenEntry
+from conch_llm_worker.parsing.answer_events import CallArguments, CallBegin, CallBroken, CallEnd, Content, Reasoning
 from conch_llm_worker.responses.complete_response import ResponseWhole
 from testkit.builders.generate_requests import generate_request
 from testkit.http.openai_schemas import check, check_event

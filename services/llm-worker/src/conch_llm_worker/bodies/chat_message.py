@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import assert_never
 
 from conch_llm_worker.bodies.logprobs import Json
-from conch_llm_worker.parsing.answer_parts import (
+from conch_llm_worker.parsing.answer_events import (
     CallArguments,
     CallBegin,
     CallBroken,

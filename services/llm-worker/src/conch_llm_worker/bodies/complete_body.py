@@ -7,9 +7,9 @@ import orjson
 
 from conch_contracts.messages.generation import Api, GenerateRequest, Usage
 from conch_llm_worker.bodies.chat_message import MessageParts
-from conch_llm_worker.bodies.details import body_fields, ending, prompt_ids, prompt_logprobs, usage_fields
 from conch_llm_worker.bodies.logprobs import Json, chat_logprobs, completion_logprobs
-from conch_llm_worker.generation.from_ids import ChoiceFinish, Step, TokenEntry
+from conch_llm_worker.bodies.shared_fields import body_fields, ending, prompt_ids, prompt_logprobs, usage_fields
+from conch_llm_worker.generation.id_generation import ChoiceFinish, Step, TokenEntry
 from conch_llm_worker.text.vocabulary import Vocabulary
 
 

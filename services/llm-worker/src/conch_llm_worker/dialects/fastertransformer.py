@@ -18,7 +18,7 @@ from conch_kit.triton.errors import MalformedResponse
 from conch_kit.triton.tensors import Outputs, add_input, is_final, new_request
 from conch_llm_worker.dialects.beams import BEAM_WIDTH, check_beams, length, row
 from conch_llm_worker.dialects.capability_check import needs_likelihoods, refuse, unsupported
-from conch_llm_worker.dialects.deltas import EngineCall, EngineEnd, Logprobs, TokenDelta
+from conch_llm_worker.dialects.token_deltas import EngineCall, EngineEnd, Logprobs, TokenDelta
 from conch_llm_worker.dialects.word_lists import word_list
 
 Value = int | float | bool

@@ -20,11 +20,11 @@ from conch_kit.triton.errors import MalformedResponse
 from conch_kit.triton.tensors import Outputs, Value, is_final, new_request
 from conch_llm_worker.dialects.beams import BEAM_WIDTH, check_beams, length, row
 from conch_llm_worker.dialects.capability_check import grammar_param, needs_likelihoods, refuse, unsupported
-from conch_llm_worker.dialects.deltas import DeltaReader, EngineCall, EngineEnd, Logprobs, TokenDelta
-from conch_llm_worker.dialects.foreign_grammars import Guide, tensorrtllm_guide
+from conch_llm_worker.dialects.guided_decoding import Guide, tensorrtllm_guide
 from conch_llm_worker.dialects.logit_bias import whole_bias
 from conch_llm_worker.dialects.order import Order
 from conch_llm_worker.dialects.text_messages import TextReader, refuse_ids, texts_of
+from conch_llm_worker.dialects.token_deltas import DeltaReader, EngineCall, EngineEnd, Logprobs, TokenDelta
 from conch_llm_worker.dialects.word_lists import word_list
 
 _UINT64 = 2**64

@@ -10,7 +10,7 @@ from conch_contracts.messages.generation import GenerateRequest, SamplingParamet
 from conch_kit.triton.errors import MalformedResponse
 from conch_kit.triton.tensors import Outputs, add_input, new_request
 from conch_llm_worker.dialects.capability_check import refuse
-from conch_llm_worker.dialects.deltas import EngineCall, EngineEnd, Logprobs, TokenDelta
+from conch_llm_worker.dialects.token_deltas import EngineCall, EngineEnd, Logprobs, TokenDelta
 
 T = TypeVar("T")
 

@@ -18,10 +18,10 @@ from conch_kit.triton.declared_tensors import Inputs
 from conch_kit.triton.errors import MalformedResponse
 from conch_kit.triton.tensors import Outputs, is_final, new_request
 from conch_llm_worker.dialects.capability_check import refuse, unsupported
-from conch_llm_worker.dialects.deltas import EngineCall, Logprobs, TokenDelta
-from conch_llm_worker.dialects.foreign_grammars import vllm_guidance
+from conch_llm_worker.dialects.guided_decoding import vllm_guidance
 from conch_llm_worker.dialects.order import Order
 from conch_llm_worker.dialects.text_messages import TextReader, read_end, refuse_ids, single_text, texts_of
+from conch_llm_worker.dialects.token_deltas import EngineCall, Logprobs, TokenDelta
 
 _WANTED = ("exclude_input_in_output", "return_finish_reason", "return_num_output_tokens")
 _DEFAULTS: Mapping[str, object] = {

@@ -20,8 +20,8 @@ from conch_kit.errors import InvalidRequest, UpstreamError
 from conch_kit.tracing import Span, Tracer
 from conch_kit.triton.declared_tensors import DeclaredTensors, read_declared_tensors
 from conch_llm_worker.dialects import fastertransformer, tensorrtllm, tokens, vllm
-from conch_llm_worker.dialects.deltas import EngineCall
 from conch_llm_worker.dialects.order import Order
+from conch_llm_worker.dialects.token_deltas import EngineCall
 from conch_llm_worker.parsing.answer_reader import marks_of
 from conch_llm_worker.text.vocabulary import Vocabulary
 

@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 
 from conch_contracts.messages.answer_parsing import Parsing
 from conch_contracts.thinking_marks import THINKING_MARKS
-from conch_llm_worker.parsing.answer_parts import Content, Event, Reasoning
+from conch_llm_worker.parsing.answer_events import Content, Event, Reasoning
 from conch_llm_worker.parsing.reasoning import reasoning
 from conch_llm_worker.parsing.text_buffer import Steps, TextBuffer
-from conch_llm_worker.parsing.tool_call_families import FAMILIES, SPECIAL_MARKS
+from conch_llm_worker.parsing.tool_calls.parsers import FAMILIES, SPECIAL_MARKS
 
 
 class AnswerReader:

@@ -9,7 +9,7 @@ from typing import TypeAlias, TypeVar
 
 import orjson
 
-from conch_llm_worker.parsing.answer_parts import (
+from conch_llm_worker.parsing.answer_events import (
     CallArguments,
     CallBegin,
     CallBroken,

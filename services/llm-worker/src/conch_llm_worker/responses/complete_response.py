@@ -1,7 +1,7 @@
 """The answer in one piece: what `bodies.py` is to the other two APIs."""
 
 from conch_contracts.messages.generation import GenerateRequest, Usage
-from conch_llm_worker.generation.from_ids import ChoiceFinish, Step
+from conch_llm_worker.generation.id_generation import ChoiceFinish, Step
 from conch_llm_worker.responses.output import Output
 from conch_llm_worker.responses.response_object import ResponseBody, item_status
 from conch_llm_worker.text.vocabulary import Vocabulary

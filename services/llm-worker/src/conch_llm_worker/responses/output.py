@@ -5,8 +5,8 @@ from typing import assert_never
 
 from conch_contracts.messages.generation import GenerateRequest
 from conch_llm_worker.bodies.logprobs import Json
-from conch_llm_worker.generation.from_ids import Step, TokenEntry
-from conch_llm_worker.parsing.answer_parts import (
+from conch_llm_worker.generation.id_generation import Step, TokenEntry
+from conch_llm_worker.parsing.answer_events import (
     CallArguments,
     CallBegin,
     CallBroken,

@@ -6,7 +6,7 @@ from typing import Protocol
 import orjson
 
 from conch_llm_worker.bodies.logprobs import Json, response_logprobs
-from conch_llm_worker.generation.from_ids import TokenEntry
+from conch_llm_worker.generation.id_generation import TokenEntry
 from conch_llm_worker.responses.event_writer import EventWriter
 from conch_llm_worker.text.vocabulary import Vocabulary
 

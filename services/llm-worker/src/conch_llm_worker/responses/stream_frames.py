@@ -3,7 +3,7 @@
 from conch_contracts.headers import RESPONSE_COMMENT
 from conch_contracts.messages.generation import GenerateRequest, Usage
 from conch_kit.errors import ServiceError
-from conch_llm_worker.generation.from_ids import ChoiceFinish, Step
+from conch_llm_worker.generation.id_generation import ChoiceFinish, Step
 from conch_llm_worker.responses.event_writer import EventWriter
 from conch_llm_worker.responses.output import Output
 from conch_llm_worker.responses.response_object import ResponseBody, item_status

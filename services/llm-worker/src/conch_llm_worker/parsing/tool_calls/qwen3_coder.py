@@ -15,7 +15,6 @@ import orjson
 
 from conch_contracts import tool_call_marks as marks
 from conch_contracts.messages.answer_parsing import Calls
-from conch_llm_worker.parsing.tagged_values import Tags, tagged_value
 from conch_llm_worker.parsing.text_buffer import (
     NoCall,
     Steps,
@@ -27,6 +26,7 @@ from conch_llm_worker.parsing.text_buffer import (
     until,
     word_ahead,
 )
+from conch_llm_worker.parsing.tool_calls.tagged_values import Tags, tagged_value
 from conch_llm_worker.text.partial_words import Words
 
 _MARKS = Words((marks.TOOL_CALL, marks.FUNCTION))

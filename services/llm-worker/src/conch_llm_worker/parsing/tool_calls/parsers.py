@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping
 from conch_contracts import tool_call_marks as marks
 from conch_contracts.messages.answer_parsing import Calls
 from conch_contracts.tool_call_marks import ToolCallParser
-from conch_llm_worker.parsing import glm, kimi, pythonic, qwen3_coder
-from conch_llm_worker.parsing.json_calls import bare_arguments, call_list, call_object, objects
 from conch_llm_worker.parsing.text_buffer import (
     NoCall,
     Steps,
@@ -21,6 +19,8 @@ from conch_llm_worker.parsing.text_buffer import (
     until,
     word_ahead,
 )
+from conch_llm_worker.parsing.tool_calls import glm, kimi, pythonic, qwen3_coder
+from conch_llm_worker.parsing.tool_calls.json_calls import bare_arguments, call_list, call_object, objects
 from conch_llm_worker.text.partial_words import Words
 
 _TOOL_CALL = Words((marks.TOOL_CALL,))

@@ -4,7 +4,7 @@ import pytest
 
 from conch_contracts.messages.answer_parsing import Parsing
 from conch_contracts.tool_call_marks import ToolCallParser
-from conch_llm_worker.parsing.call_ids import call_ids
+from conch_llm_worker.parsing.tool_calls.call_ids import call_ids
 from testkit.models.transcripts import thoughts, tools
 
 

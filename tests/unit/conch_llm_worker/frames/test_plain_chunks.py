@@ -7,9 +7,9 @@ import pytest
 
 from conch_contracts.messages.generation import Api, Usage
 from conch_kit.errors import ServiceError
-from conch_llm_worker.frames.plain import frames_for, usage_comment
+from conch_llm_worker.frames.plain_chunks import frames_for, usage_comment
 from conch_llm_worker.frames.stream_endings import DONE
-from conch_llm_worker.generation.from_ids import ChoiceFinish, Step, TokenEntry
+from conch_llm_worker.generation.id_generation import ChoiceFinish, Step, TokenEntry
 from testkit.builders.generate_requests import generate_request
 from testkit.models.vocabularies import byte_level
 

@@ -11,7 +11,6 @@ import orjson
 
 from conch_contracts import tool_call_marks as marks
 from conch_contracts.messages.answer_parsing import Calls
-from conch_llm_worker.parsing.python_values import python_value
 from conch_llm_worker.parsing.text_buffer import (
     NoCall,
     Steps,
@@ -24,6 +23,7 @@ from conch_llm_worker.parsing.text_buffer import (
     until,
     word_ahead,
 )
+from conch_llm_worker.parsing.tool_calls.python_values import python_value
 
 _PARAMETER = re.compile(r"[^\W\d]\w*")
 

@@ -7,8 +7,8 @@ import pytest
 
 from conch_contracts.messages.generation import GenerateRequest
 from conch_kit.triton.errors import MalformedResponse
-from conch_llm_worker.dialects.deltas import EngineEnd, Logprobs, TokenDelta
-from conch_llm_worker.generation.from_ids import ChoiceFinish, Generation, Rules, Step
+from conch_llm_worker.dialects.token_deltas import EngineEnd, Logprobs, TokenDelta
+from conch_llm_worker.generation.id_generation import ChoiceFinish, Generation, Rules, Step
 from testkit.builders.generate_requests import backend, generate_request, prompt, sampling
 from testkit.models.vocabularies import BYTE_EOS, byte_level
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from conch_llm_worker.engine.refusals import ParameterNames, refusal_of
+from conch_llm_worker.engine.refusal_messages import ParameterNames, refusal_of
 
 NAMES = ParameterNames("messages", "guided_json")
 FETCHING = (

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from conch_contracts.messages.answer_parsing import Parsing
-from conch_llm_worker.dialects.deltas import TokenDelta, split
-from conch_llm_worker.generation.from_ids import ChoiceFinish, Generation, Step, TokenEntry
-from conch_llm_worker.generation.from_text import TextGeneration, TokenCount
-from conch_llm_worker.parsing.answer_parts import Content, Event, append
+from conch_llm_worker.dialects.token_deltas import TokenDelta, split
+from conch_llm_worker.generation.id_generation import ChoiceFinish, Generation, Step, TokenEntry
+from conch_llm_worker.generation.text_generation import TextGeneration, TokenCount
+from conch_llm_worker.parsing.answer_events import Content, Event, append
 from conch_llm_worker.parsing.answer_reader import AnswerReader
-from conch_llm_worker.parsing.call_ids import call_ids
+from conch_llm_worker.parsing.tool_calls.call_ids import call_ids
 from conch_llm_worker.text.vocabulary import Vocabulary
 
 TOOL_CALLS = "tool_calls"

@@ -14,12 +14,12 @@ import orjson
 from conch_contracts.headers import USAGE_COMMENT
 from conch_contracts.messages.generation import Api, GenerateRequest, Usage
 from conch_kit.errors import ServiceError
-from conch_llm_worker.bodies.details import usage_fields
 from conch_llm_worker.bodies.logprobs import chat_logprobs, completion_logprobs
+from conch_llm_worker.bodies.shared_fields import usage_fields
 from conch_llm_worker.frames.chat_delta import delta_of
-from conch_llm_worker.frames.detailed import DetailedFrames
+from conch_llm_worker.frames.detailed_chunks import DetailedFrames
 from conch_llm_worker.frames.stream_endings import ChunkEnds
-from conch_llm_worker.generation.from_ids import ChoiceFinish, Step, TokenEntry
+from conch_llm_worker.generation.id_generation import ChoiceFinish, Step, TokenEntry
 from conch_llm_worker.responses.stream_frames import ResponseFrames
 from conch_llm_worker.text.vocabulary import Vocabulary
 

@@ -8,8 +8,8 @@ from conch_kit.triton.errors import (
     EngineUnavailable,
     MalformedResponse,
 )
-from conch_llm_worker.engine.faults import service_error
-from conch_llm_worker.engine.refusals import ParameterNames
+from conch_llm_worker.engine.api_errors import service_error
+from conch_llm_worker.engine.refusal_messages import ParameterNames
 
 BEFORE = [
     (EngineUnavailable("connect failed"), 503, "overloaded", True),

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from conch_kit.triton.errors import MalformedResponse
-from conch_llm_worker.dialects.deltas import EngineEnd, TokenDelta
-from conch_llm_worker.generation.from_ids import ChoiceFinish, Rules
-from conch_llm_worker.generation.from_text import TextGeneration, TokenCount
+from conch_llm_worker.dialects.token_deltas import EngineEnd, TokenDelta
+from conch_llm_worker.generation.id_generation import ChoiceFinish, Rules
+from conch_llm_worker.generation.text_generation import TextGeneration, TokenCount
 from testkit.builders.generate_requests import backend, generate_request, prompt, sampling
 from testkit.models.vocabularies import byte_level
 

@@ -7,7 +7,7 @@ this one never began, or was lost before the client had a byte.
 from conch_contracts.cpu_runtime import INVALID_PREFIX
 from conch_kit.errors import InvalidRequest, ServiceError, Unavailable, UpstreamError, UpstreamTimeout
 from conch_kit.triton.errors import EngineError, EngineLost, EngineRejected, EngineTimeout, EngineUnavailable
-from conch_llm_worker.engine.refusals import UNNAMED, ParameterNames, refusal_of
+from conch_llm_worker.engine.refusal_messages import UNNAMED, ParameterNames, refusal_of
 
 _GRAMMAR = "grammar"
 _QUEUE_TIMEOUT = "Request timeout expired"

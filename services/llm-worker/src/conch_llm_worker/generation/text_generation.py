@@ -6,8 +6,8 @@ own numbers where it says them, else by the model's tokenizer, which is off by t
 
 from conch_contracts.messages.generation import GenerateRequest, PreparedPrompt
 from conch_kit.triton.errors import MalformedResponse
-from conch_llm_worker.dialects.deltas import EngineEnd, Logprobs, TokenDelta
-from conch_llm_worker.generation.from_ids import ChoiceFinish, Rules, Step
+from conch_llm_worker.dialects.token_deltas import EngineEnd, Logprobs, TokenDelta
+from conch_llm_worker.generation.id_generation import ChoiceFinish, Rules, Step
 from conch_llm_worker.text.stop_strings import StopScanner
 from conch_llm_worker.text.vocabulary import Vocabulary
 

@@ -6,9 +6,9 @@ from types import MappingProxyType
 
 import orjson
 
-from conch_llm_worker.parsing.json_calls import Emit, scalar
-from conch_llm_worker.parsing.tagged_values import PYTHON_WORDS, escaped
 from conch_llm_worker.parsing.text_buffer import NoCall, Steps, TextBuffer, expect, skip_space
+from conch_llm_worker.parsing.tool_calls.json_calls import Emit, scalar
+from conch_llm_worker.parsing.tool_calls.tagged_values import PYTHON_WORDS, escaped
 
 _MAX_DEPTH = 32
 _ESCAPES: Mapping[str, str] = MappingProxyType(

@@ -11,10 +11,10 @@ from conch_contracts.openai.chat import ChatCompletion, ChatCompletionChunk
 from conch_contracts.openai.completions import Completion
 from conch_contracts.records import Profile
 from conch_llm_worker.bodies.complete_body import ChoiceBody, complete_body
-from conch_llm_worker.frames.detailed import DetailedFrames
-from conch_llm_worker.frames.plain import ChatFrames, CompletionFrames, frames_for
-from conch_llm_worker.generation.from_ids import ChoiceFinish, Step, TokenEntry
-from conch_llm_worker.parsing.answer_parts import Content, Reasoning
+from conch_llm_worker.frames.detailed_chunks import DetailedFrames
+from conch_llm_worker.frames.plain_chunks import ChatFrames, CompletionFrames, frames_for
+from conch_llm_worker.generation.id_generation import ChoiceFinish, Step, TokenEntry
+from conch_llm_worker.parsing.answer_events import Content, Reasoning
 from testkit.builders.generate_requests import generate_request
 from testkit.models.transcripts import thoughts
 from testkit.models.vocabularies import byte_level

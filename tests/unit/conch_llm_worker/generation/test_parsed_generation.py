@@ -10,12 +10,12 @@ from tokenizers import AddedToken
 from conch_contracts.messages.answer_parsing import Parsing
 from conch_contracts.messages.generation import Details, Usage
 from conch_llm_worker.bodies.complete_body import ChoiceBody, complete_body
-from conch_llm_worker.dialects.deltas import EngineEnd, Logprobs, TokenDelta
-from conch_llm_worker.frames.plain import frames_for
+from conch_llm_worker.dialects.token_deltas import EngineEnd, Logprobs, TokenDelta
+from conch_llm_worker.frames.plain_chunks import frames_for
 from conch_llm_worker.frames.stream_endings import DONE
-from conch_llm_worker.generation.from_ids import ChoiceFinish, Generation, Rules, Step
-from conch_llm_worker.generation.from_text import TextGeneration
-from conch_llm_worker.generation.parsed import ParsedGeneration
+from conch_llm_worker.generation.id_generation import ChoiceFinish, Generation, Rules, Step
+from conch_llm_worker.generation.parsed_generation import ParsedGeneration
+from conch_llm_worker.generation.text_generation import TextGeneration
 from conch_llm_worker.parsing.answer_reader import AnswerReader
 from testkit.builders.generate_requests import generate_request, sampling
 from testkit.models.transcripts import HERMES, MISTRAL, THINKING_HERMES, TRANSCRIPTS, Transcript, thoughts

@@ -10,8 +10,8 @@ import re
 
 from conch_contracts import tool_call_marks as marks
 from conch_contracts.messages.answer_parsing import Calls
-from conch_llm_worker.parsing.json_calls import bare_arguments
 from conch_llm_worker.parsing.text_buffer import NoCall, Steps, TextBuffer, attempt, text_until, until, word_ahead
+from conch_llm_worker.parsing.tool_calls.json_calls import bare_arguments
 from conch_llm_worker.text.partial_words import Words
 
 _WORDS = Words((marks.KIMI_CALL, marks.KIMI_CALL_END, marks.KIMI_CALLS, marks.KIMI_CALLS_END))

@@ -9,11 +9,11 @@ import orjson
 
 from conch_contracts.messages.generation import Api, Details, GenerateRequest, Usage
 from conch_contracts.records import Profile
-from conch_llm_worker.bodies.details import ending, prompt_ids, usage_fields
 from conch_llm_worker.bodies.logprobs import Json, chat_logprobs, completion_logprobs
+from conch_llm_worker.bodies.shared_fields import ending, prompt_ids, usage_fields
 from conch_llm_worker.frames.chat_delta import delta_of
 from conch_llm_worker.frames.stream_endings import ChunkEnds
-from conch_llm_worker.generation.from_ids import Step
+from conch_llm_worker.generation.id_generation import Step
 from conch_llm_worker.text.vocabulary import Vocabulary
 
 Fields = dict[str, Json]

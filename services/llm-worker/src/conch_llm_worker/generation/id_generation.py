@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from conch_contracts.messages.generation import GenerateRequest, PreparedPrompt
 from conch_kit.triton.errors import MalformedResponse
-from conch_llm_worker.dialects.deltas import EngineEnd, Logprobs, TokenDelta
-from conch_llm_worker.parsing.answer_parts import Event
+from conch_llm_worker.dialects.token_deltas import EngineEnd, Logprobs, TokenDelta
+from conch_llm_worker.parsing.answer_events import Event
 from conch_llm_worker.parsing.answer_reader import marks_of
 from conch_llm_worker.text.detokenizer import Detokenizer
 from conch_llm_worker.text.stop_strings import StopScanner

@@ -5,7 +5,7 @@ import pytest
 
 from conch_contracts.messages.grammar import Grammar, GrammarKind
 from conch_kit.errors import InvalidRequest
-from conch_llm_worker.dialects.foreign_grammars import Guide, tensorrtllm_guide, vllm_guidance
+from conch_llm_worker.dialects.guided_decoding import Guide, tensorrtllm_guide, vllm_guidance
 
 SCHEMA = '{"type": "object"}'
 EBNF = 'root ::= "a"'
