@@ -194,7 +194,7 @@ async def test_an_answer_that_a_stop_string_ends_waits_for_nobody_and_the_engine
 
 
 @pytest.mark.parametrize("limits", [EOS, {"max_tokens": 2}, {"stop_token_ids": (ord("e"),)}])
-async def test_an_engine_that_is_done_is_not_cancelled_but_heard_to_its_end(limits: dict[str, Any]) -> None:
+async def test_an_engine_that_is_done_is_not_cancelled_but_read_to_its_end(limits: dict[str, Any]) -> None:
     worker = Worker([tokens_response(b"he"), tokens_response([BYTE_EOS]), response(final=True)])
     await worker.call(ask(sampling=sampling(**limits)))
     assert worker.triton.cancelled == []

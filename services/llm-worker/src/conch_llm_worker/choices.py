@@ -198,7 +198,7 @@ class Choices:
         parsing = self._request.parsing
         if parsing is None:
             return generation.feed
-        reading = ParsedGeneration.of(generation, parsing, self._vocabulary, tally=self._rules.tally)
+        reading = ParsedGeneration.of(generation, parsing, self._vocabulary, report_tokens=self._rules.report_tokens)
         self._readings.append(reading)
         return reading.feed
 

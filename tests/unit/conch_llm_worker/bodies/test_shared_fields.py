@@ -99,7 +99,7 @@ def test_usage_grows_from_frame_to_frame_when_asked_for() -> None:
 def test_the_thinking_so_far_is_told_where_thinking_is_looked_for() -> None:
     request = detailed(continuous_usage=True).model_copy(update={"parsing": thoughts()})
     steps = (
-        Step("", events=[Reasoning("hm")], tokens=3, thought=2),
+        Step("", events=[Reasoning("hm")], tokens=3, reasoning_tokens=2),
         Step("", (), ChoiceFinish("stop"), [Content("a")], tokens=2),
     )
     seen = [frame["usage"] for frame in stream(request, *steps)]

@@ -95,12 +95,13 @@ def test_the_thinking_of_an_engine_of_text_is_counted_by_its_text(text: str, siz
     request = generate_request(parsing=parsing, details=Details(continuous_usage=True))
     rules = Rules.of(request, VOCABULARY)
     generation = TextGeneration(request, rules, VOCABULARY)
-    reading = ParsedGeneration.of(generation, parsing, VOCABULARY, tally=rules.tally)
+    reading = ParsedGeneration.of(generation, parsing, VOCABULARY, report_tokens=rules.report_tokens)
     pieces = [text[at : at + size] for at in range(0, len(text), size)]
     made = [reading.feed(TokenDelta((), text=piece, made=len(piece) if told else None)) for piece in pieces]
     made.append(reading.feed(TokenDelta((), end=EngineEnd.STOP)))
     assert reading.reasoning_tokens == len("abcdefgh")
-    assert [sum(step.thought for step in made), sum(step.tokens for step in made)] == [len("abcdefgh"), len(text)]
+    assert sum(step.reasoning_tokens for step in made) == len("abcdefgh")
+    assert sum(step.tokens for step in made) == len(text)
     plain = ParsedGeneration.of(TextGeneration(request, rules, VOCABULARY), parsing, VOCABULARY)
     for piece in pieces:
         plain.feed(TokenDelta((), text=piece))
@@ -120,7 +121,7 @@ def test_steps_tell_the_thinking_however_their_ids_are_grouped() -> None:
     text = "<think>abc</think>Hi."
     for groups in (singles(text), [text.encode()], [text[:9].encode(), text[9:].encode()]):
         made, reading, generation = steps(thoughts(), groups, details=Details(continuous_usage=True))
-        assert sum(step.thought for step in made) == reading.reasoning_tokens > 0
+        assert sum(step.reasoning_tokens for step in made) == reading.reasoning_tokens > 0
         assert sum(step.tokens for step in made) == generation.completion_tokens
 
 

@@ -22,12 +22,12 @@ class ChoiceBody:
     finish: ChoiceFinish | None = None
     ids: list[int] = field(default_factory=list)
     prompt: list[TokenEntry] = field(default_factory=list)
-    _likelihood: float = 0.0
+    _logprob_sum: float = 0.0
 
     @property
     def mean_logprob(self) -> float:
         """Return how likely its tokens are on average."""
-        return self._likelihood / len(self.ids) if self.ids else 0.0
+        return self._logprob_sum / len(self.ids) if self.ids else 0.0
 
     def add(self, step: Step) -> None:
         """Append what one step brought."""
@@ -37,7 +37,7 @@ class ChoiceBody:
         self.finish = step.finish
         self.ids.extend(step.ids)
         self.prompt.extend(step.prompt)
-        self._likelihood += step.likelihood
+        self._logprob_sum += step.logprob_sum
 
 
 def complete_body(

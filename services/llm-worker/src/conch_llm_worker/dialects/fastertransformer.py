@@ -17,7 +17,7 @@ from conch_kit.triton.declared_tensors import DeclaredTensors
 from conch_kit.triton.errors import MalformedResponse
 from conch_kit.triton.tensors import Outputs, add_input, is_final, new_request
 from conch_llm_worker.dialects.beams import BEAM_WIDTH, check_beams, length, row
-from conch_llm_worker.dialects.capability_check import needs_likelihoods, refuse, unsupported
+from conch_llm_worker.dialects.capability_check import needs_logprobs, refuse, unsupported
 from conch_llm_worker.dialects.token_deltas import EngineCall, EngineEnd, Logprobs, TokenDelta
 from conch_llm_worker.dialects.word_lists import word_list
 
@@ -135,7 +135,7 @@ def _backend(inputs: _Inputs, request: GenerateRequest, sampling: SamplingParame
     if request.sampling.seed is not None and "random_seed" not in inputs.layout.datatypes:
         raise unsupported("seed")
     inputs.offer("random_seed", None if sampling.seed is None else sampling.seed % _UINT64)
-    if needs_likelihoods(request):
+    if needs_logprobs(request):
         param = "logprobs" if request.logprobs else "best_of"
         inputs.demand("is_return_log_probs", True, False, param)  # noqa: FBT003 - the tensor's values
 

@@ -19,7 +19,7 @@ from conch_kit.triton.declared_tensors import DeclaredTensors, Inputs
 from conch_kit.triton.errors import MalformedResponse
 from conch_kit.triton.tensors import Outputs, Value, is_final, new_request
 from conch_llm_worker.dialects.beams import BEAM_WIDTH, check_beams, length, row
-from conch_llm_worker.dialects.capability_check import grammar_param, needs_likelihoods, refuse, unsupported
+from conch_llm_worker.dialects.capability_check import grammar_param, needs_logprobs, refuse, unsupported
 from conch_llm_worker.dialects.guided_decoding import Guide, tensorrtllm_guide
 from conch_llm_worker.dialects.logit_bias import whole_bias
 from conch_llm_worker.dialects.order import Order
@@ -75,7 +75,7 @@ def _send_sampling(inputs: Inputs, order: Order) -> None:
         if not inputs.offer(names, value):
             raise unsupported(param)
     _send_bias(inputs, order)
-    if needs_likelihoods(order.request) and (
+    if needs_logprobs(order.request) and (
         wire.INPUT_IDS not in order.layout.datatypes or not inputs.offer((wire.RETURN_LOGPROBS,), value=True)
     ):
         raise unsupported("logprobs" if order.request.logprobs else "best_of")

@@ -51,13 +51,13 @@ def dispatch(order: Order) -> EngineCall:
     ):
         raise MalformedResponse("The model declares no text_input and sampling_parameters; it is no vllm model.")
     inputs.offer(wire.STREAM, value=True)
-    likely = request.logprobs or request.best_of is not None
+    logprobs = request.logprobs or request.best_of is not None
     for name in _WANTED:
         inputs.offer((name,), value=True)
-    if likely and not inputs.offer(("return_logprobs",), value=True):
+    if logprobs and not inputs.offer(("return_logprobs",), value=True):
         raise unsupported("logprobs" if request.logprobs else "best_of")
     inputs.check_required(Dialect.VLLM)
-    if likely:
+    if logprobs:
         return EngineCall(message, LogprobsReader(order.sampling.logprobs or 0), streamed=True)
     return EngineCall(message, _text_reader(order), streamed=True, text=True)
 

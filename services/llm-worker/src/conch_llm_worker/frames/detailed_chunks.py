@@ -34,7 +34,7 @@ class DetailedFrames(ChunkEnds):
         self._chat = request.api is Api.CHAT
         self._prompt_tokens = sum(len(prompt.ids) for prompt in request.prompts)
         self._completion_tokens = 0
-        self._thought = 0 if request.parsing is not None and request.parsing.thinking is not None else None
+        self._reasoning_tokens = 0 if request.parsing is not None and request.parsing.thinking is not None else None
 
     def opening(self, index: int) -> bytes:
         """Return the role frame; of a completion only the one that shows the prompt's ids."""
@@ -54,8 +54,8 @@ class DetailedFrames(ChunkEnds):
     def step(self, index: int, step: Step) -> bytes:
         """Return the frames of one step."""
         self._completion_tokens += step.tokens
-        if self._thought is not None:
-            self._thought += step.thought
+        if self._reasoning_tokens is not None:
+            self._reasoning_tokens += step.reasoning_tokens
         return self._chat_step(index, step) if self._chat else self._completion_step(index, step)
 
     def usage(self, usage: Usage) -> bytes:
@@ -125,7 +125,7 @@ class DetailedFrames(ChunkEnds):
             Usage(
                 prompt_tokens=self._prompt_tokens,
                 completion_tokens=self._completion_tokens,
-                reasoning_tokens=self._thought,
+                reasoning_tokens=self._reasoning_tokens,
             )
         )
 

@@ -50,15 +50,15 @@ class Step(NamedTuple):
     events: Sequence[Event] = ()
     """What comes before the text, in an answer that is taken apart."""
     ids: Sequence[int] = ()
-    """The ids that the engine made, the ending one too; only where `Rules.tally` says so, like what follows."""
-    likelihood: float = 0.0
+    """The ids that the engine made, the ending one too; only where `Rules.report_tokens` says so, like what follows."""
+    logprob_sum: float = 0.0
     """The sum of those ids' log probabilities."""
     prompt: Sequence[TokenEntry] = ()
     """The prompt's tokens, in the first step of a choice that shows them."""
     tokens: int = 0
-    """How many tokens the engine made, where `Rules.tally` says so: engines of text tell no ids."""
-    thought: int = 0
-    """How many tokens of thinking were found, where `Rules.tally` says so."""
+    """How many tokens the engine made, where `Rules.report_tokens` says so: engines of text tell no ids."""
+    reasoning_tokens: int = 0
+    """How many tokens of thinking were found, where `Rules.report_tokens` says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class Rules:
     skip_special_tokens: bool
     spaces_between_special_tokens: bool
     logprobs: bool
-    tally: bool
+    report_tokens: bool
     """Whether steps tell their ids and count their tokens."""
     marks: frozenset[str] = frozenset()
     """Special tokens that are part of the text all the same, because the answer is taken apart by them."""
@@ -99,7 +99,7 @@ class Rules:
             skip_special_tokens=request.skip_special_tokens,
             spaces_between_special_tokens=details is None or details.spaces_between_special_tokens,
             logprobs=request.logprobs,
-            tally=details is not None or request.best_of is not None,
+            report_tokens=details is not None or request.best_of is not None,
             marks=frozenset() if request.parsing is None else marks_of(request.parsing),
         )
 
@@ -130,13 +130,13 @@ class Generation:
 
     def feed(self, delta: TokenDelta) -> Step:
         """Take an engine's message and return what it adds; nothing may be fed after a step with a finish."""
-        if not self._rules.tally:
+        if not self._rules.report_tokens:
             return self._feed(delta)
         before = self.completion_tokens
         step = self._feed(delta)
         count = self.completion_tokens - before
-        likelihood = sum(delta.logprobs.chosen[:count]) if delta.logprobs is not None else 0.0
-        return step._replace(ids=delta.ids[:count], likelihood=likelihood, tokens=count)
+        logprob_sum = sum(delta.logprobs.chosen[:count]) if delta.logprobs is not None else 0.0
+        return step._replace(ids=delta.ids[:count], logprob_sum=logprob_sum, tokens=count)
 
     def _feed(self, delta: TokenDelta) -> Step:
         ids, finish = self._cut(delta.ids)

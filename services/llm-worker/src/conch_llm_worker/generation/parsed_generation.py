@@ -7,7 +7,6 @@ the text of the thinking is counted by the model's tokenizer.
 """
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from conch_contracts.messages.answer_parsing import Parsing
 from conch_llm_worker.dialects.token_deltas import TokenDelta, split
@@ -22,45 +21,42 @@ TOOL_CALLS = "tool_calls"
 """Why an answer ended that calls tools and was not cut."""
 
 
-class Making(Protocol):
-    """A choice in the making."""
-
-    @property
-    def completion_tokens(self) -> int:
-        """How many tokens the engine has made for it."""
-        ...
-
-    def feed(self, delta: TokenDelta) -> Step:
-        """Take an engine's message and return what it adds."""
-        ...
-
-
 class ParsedGeneration:
     """One choice in the making, and the reader of its text."""
 
     def __init__(
-        self, generation: Making, reader: AnswerReader, heard: TokenCount | None = None, *, tally: bool = False
+        self,
+        generation: Generation | TextGeneration,
+        reader: AnswerReader,
+        reasoning_count: TokenCount | None = None,
+        *,
+        report_tokens: bool = False,
     ) -> None:
-        """Begin an answer; `heard` counts the thinking that the reader finds, instead of the tokens' own places."""
-        self._thought = 0
+        """Begin an answer; `reasoning_count` counts the thinking by its text, where engines tell no tokens."""
+        self._reasoning_tokens = 0
         self._generation = generation
         self._reader = reader
-        self._heard = heard
-        self._tally = tally
+        self._reasoning_count = reasoning_count
+        self._report_tokens = report_tokens
 
     @classmethod
     def of(
-        cls, generation: Generation | TextGeneration, parsing: Parsing, vocabulary: Vocabulary, *, tally: bool = False
+        cls,
+        generation: Generation | TextGeneration,
+        parsing: Parsing,
+        vocabulary: Vocabulary,
+        *,
+        report_tokens: bool = False,
     ) -> "ParsedGeneration":
-        """Return what reads the answer of an engine of either kind; with `tally`, each step tells of the thinking."""
-        heard = TokenCount(vocabulary) if isinstance(generation, TextGeneration) else None
-        reader = AnswerReader(parsing, call_ids(parsing), None if heard is None else heard.add)
-        return cls(generation, reader, heard, tally=tally)
+        """Return what reads the answer of an engine of either kind; `report_tokens`: each step counts the thinking."""
+        reasoning_count = TokenCount(vocabulary) if isinstance(generation, TextGeneration) else None
+        reader = AnswerReader(parsing, call_ids(parsing), None if reasoning_count is None else reasoning_count.add)
+        return cls(generation, reader, reasoning_count, report_tokens=report_tokens)
 
     @property
     def reasoning_tokens(self) -> int:
         """Tokens between the marks of the thinking."""
-        return self._thought if self._heard is None else self._heard.total()
+        return self._reasoning_tokens if self._reasoning_count is None else self._reasoning_count.total()
 
     def feed(self, delta: TokenDelta) -> Step:
         """Take an engine's message and return what it adds; nothing may be fed after a step with a finish."""
@@ -71,35 +67,35 @@ class ParsedGeneration:
         events: list[Event] = []
         entries: list[TokenEntry] = []
         ids: list[int] = []
-        likelihood, tokens, thought = 0.0, 0, 0
+        logprob_sum, tokens, reasoning_tokens = 0.0, 0, 0
         step = Step("")
         for single in split(delta, 1):
             step = self._feed_one(single)
             entries += step.entries
             ids += step.ids
-            likelihood += step.likelihood
+            logprob_sum += step.logprob_sum
             tokens += step.tokens
-            thought += step.thought
+            reasoning_tokens += step.reasoning_tokens
             for event in step.events:
                 append(events, event)
             if step.finish is not None:
                 break
-        return Step("", entries, step.finish, events, ids, likelihood, tokens=tokens, thought=thought)
+        return Step("", entries, step.finish, events, ids, logprob_sum, (), tokens, reasoning_tokens)
 
     def _feed_one(self, delta: TokenDelta) -> Step:
         """Take a message of at most one id, or a text."""
-        generation, thought = self._generation, self._thought
-        if self._heard is None:
+        generation, before = self._generation, self._reasoning_tokens
+        if self._reasoning_count is None:
             made = generation.completion_tokens
             step = generation.feed(delta)
             events = self._read(step, generation.completion_tokens - made)
         else:
             step = generation.feed(delta)
             events = self._read(step, 0)
-            if self._tally:
-                self._thought = self._heard.total()
+            if self._report_tokens:
+                self._reasoning_tokens = self._reasoning_count.total()
         finish = None if step.finish is None else self._as_read(step.finish)
-        return step._replace(text="", finish=finish, events=events, thought=self._thought - thought)
+        return step._replace(text="", finish=finish, events=events, reasoning_tokens=self._reasoning_tokens - before)
 
     def _read(self, step: Step, tokens: int) -> Sequence[Event]:
         reader = self._reader
@@ -108,7 +104,7 @@ class ParsedGeneration:
         before = reader.thinking
         events = reader.feed(step.text) if step.text else ()
         if before and reader.thinking:
-            self._thought += tokens
+            self._reasoning_tokens += tokens
         if step.finish is not None and not reader.plain:
             cut = step.finish.reason != "stop" or isinstance(step.finish.stop_reason, str)
             return [*events, *reader.finish(cut=cut)]

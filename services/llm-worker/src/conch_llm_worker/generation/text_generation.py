@@ -81,7 +81,7 @@ class TextGeneration:
             finish = self._engine_finish(delta.end)
             text += self._scanner.flush() if self._scanner is not None else ""
         self.finish = finish
-        return Step(text, (), finish, tokens=self._new_tokens() if self._rules.tally else 0)
+        return Step(text, (), finish, tokens=self._new_tokens() if self._rules.report_tokens else 0)
 
     def echo(self, prompt: Logprobs | None) -> Step:
         """Return the prompt as the beginning of the text."""

@@ -38,29 +38,29 @@ MARKS = frozenset(
 )
 
 
-def glm(tape: TextBuffer, calls: Calls) -> Steps[None]:
+def glm(buffer: TextBuffer, calls: Calls) -> Steps[None]:
     """Read calls in tags."""
-    while (yield from text_until(tape, _CALLS)) is not None:
-        yield from attempt(tape, _call(tape, calls))
+    while (yield from text_until(buffer, _CALLS)) is not None:
+        yield from attempt(buffer, _call(buffer, calls))
 
 
-def _call(tape: TextBuffer, calls: Calls) -> Steps[None]:
-    name, mark = yield from until_any(tape, _BEHIND_NAME)
+def _call(buffer: TextBuffer, calls: Calls) -> Steps[None]:
+    name, mark = yield from until_any(buffer, _BEHIND_NAME)
     name = name.strip()
     if _NAME.fullmatch(name) is None:
         raise NoCall
-    tape.begin_call(name)
+    buffer.begin_call(name)
     types = calls.typed_parameters.get(name, {})
     glue = "{"
     while mark == marks.ARG_KEY:
-        key = (yield from until(tape, marks.ARG_KEY_END)).strip()
-        yield from skip_space(tape)
-        yield from expect(tape, marks.ARG_VALUE)
-        tape.add_arguments(glue + orjson.dumps(key).decode() + ": ")
-        yield from tagged_value(tape, _VALUES, types.get(key, "string"))
+        key = (yield from until(buffer, marks.ARG_KEY_END)).strip()
+        yield from skip_space(buffer)
+        yield from expect(buffer, marks.ARG_VALUE)
+        buffer.add_arguments(glue + orjson.dumps(key).decode() + ": ")
+        yield from tagged_value(buffer, _VALUES, types.get(key, "string"))
         glue = ", "
-        between, mark = yield from until_any(tape, _BEHIND_NAME)
+        between, mark = yield from until_any(buffer, _BEHIND_NAME)
         if between.strip():
             raise NoCall
-    tape.add_arguments("{}" if glue == "{" else "}")
-    tape.end_call()
+    buffer.add_arguments("{}" if glue == "{" else "}")
+    buffer.end_call()

@@ -21,135 +21,135 @@ _MAX_SCALAR = 64
 Emit = Callable[[str], object]
 
 
-def call_object(tape: TextBuffer, names: Container[str] | None = None) -> Steps[None]:
+def call_object(buffer: TextBuffer, names: Container[str] | None = None) -> Steps[None]:
     """Read `{"name": …, "arguments": {…}}`; with `names`, only a call of one of these that has arguments is one."""
     name: str | None = None
     held: list[str] | None = None
     begun = False
-    yield from expect(tape, "{")
+    yield from expect(buffer, "{")
     while True:
-        key = yield from _key(tape)
+        key = yield from _key(buffer)
         if key is None:
             break
         if key == "name" and name is None:
-            name = yield from _text(tape)
+            name = yield from _text(buffer)
             if not name or (names is not None and name not in names):
                 raise NoCall
         elif key in _ARGUMENTS and not begun and held is None:
             if name is None:
                 held = []
-                yield from _arguments(tape, held.append)
+                yield from _arguments(buffer, held.append)
             else:
                 begun = True
-                tape.begin_call(name)
-                yield from _arguments(tape, tape.add_arguments)
+                buffer.begin_call(name)
+                yield from _arguments(buffer, buffer.add_arguments)
         else:
-            yield from value(tape, _ignore)
-        if (yield from skip_space(tape)) == ",":
-            tape.take(1)
+            yield from value(buffer, _ignore)
+        if (yield from skip_space(buffer)) == ",":
+            buffer.take(1)
     if name is None or (names is not None and not begun and held is None):
         raise NoCall
     if not begun:
-        tape.begin_call(name)
-        tape.add_arguments("{}" if held is None else "".join(held))
-    tape.end_call()
+        buffer.begin_call(name)
+        buffer.add_arguments("{}" if held is None else "".join(held))
+    buffer.end_call()
 
 
-def call_list(tape: TextBuffer, names: Container[str] | None = None) -> Steps[None]:
+def call_list(buffer: TextBuffer, names: Container[str] | None = None) -> Steps[None]:
     """Read a JSON list of calls; raises NoCall at the first that is none."""
-    yield from expect(tape, "[")
-    while (yield from skip_space(tape)) == "{":
-        yield from call_object(tape, names)
-        if (yield from skip_space(tape)) == ",":
-            tape.take(1)
-    yield from expect(tape, "]")
-    tape.forget_raw()
+    yield from expect(buffer, "[")
+    while (yield from skip_space(buffer)) == "{":
+        yield from call_object(buffer, names)
+        if (yield from skip_space(buffer)) == ",":
+            buffer.take(1)
+    yield from expect(buffer, "]")
+    buffer.drop_taken()
 
 
-def bare_arguments(tape: TextBuffer, name: str, call_id: str | None = None) -> Steps[None]:
+def bare_arguments(buffer: TextBuffer, name: str, call_id: str | None = None) -> Steps[None]:
     """Read the arguments of a call whose name is known, and maybe its id."""
-    if (yield from skip_space(tape)) != "{":
+    if (yield from skip_space(buffer)) != "{":
         raise NoCall
-    tape.begin_call(name, call_id)
-    yield from value(tape, tape.add_arguments)
-    tape.end_call()
+    buffer.begin_call(name, call_id)
+    yield from value(buffer, buffer.add_arguments)
+    buffer.end_call()
 
 
-def value(tape: TextBuffer, emit: Emit) -> Steps[None]:
+def value(buffer: TextBuffer, emit: Emit) -> Steps[None]:
     """Read one JSON value and pass it on as it comes."""
-    first = yield from skip_space(tape)
+    first = yield from skip_space(buffer)
     if first in "{[":
-        yield from _nested(tape, emit)
+        yield from _nested(buffer, emit)
     elif first == '"':
-        emit(orjson.dumps((yield from _text(tape))).decode())
+        emit(orjson.dumps((yield from _text(buffer))).decode())
     else:
-        emit((yield from scalar(tape)))
+        emit((yield from scalar(buffer)))
 
 
-def scalar(tape: TextBuffer) -> Steps[str]:
+def scalar(buffer: TextBuffer) -> Steps[str]:
     """Read a number or a word; what follows it decides that it is over."""
     while True:
-        match = _SCALAR.match(tape.text)
+        match = _SCALAR.match(buffer.text)
         end = 0 if match is None else match.end()
         if end > _MAX_SCALAR:
             raise NoCall
-        if end < len(tape.text):
+        if end < len(buffer.text):
             break
-        if tape.ended:
+        if buffer.ended:
             raise NoCall
         yield
     if not end:
         raise NoCall
-    return tape.take(end)
+    return buffer.take(end)
 
 
-def objects(tape: TextBuffer, separator: re.Pattern[str], names: Container[str] | None) -> Steps[None]:
+def objects(buffer: TextBuffer, separator: re.Pattern[str], names: Container[str] | None) -> Steps[None]:
     """Read calls one behind the other, as far as there are any."""
-    while (yield from attempt(tape, call_object(tape, names))):
-        reach = yield from _separator(tape, separator)
+    while (yield from attempt(buffer, call_object(buffer, names))):
+        reach = yield from _separator(buffer, separator)
         if not reach:
             return
-        tape.drop(reach)
+        buffer.drop(reach)
 
 
-def _separator(tape: TextBuffer, pattern: re.Pattern[str]) -> Steps[int]:
+def _separator(buffer: TextBuffer, pattern: re.Pattern[str]) -> Steps[int]:
     """Return how far the separator before another object reaches; 0 when none follows."""
     while True:
-        match = pattern.match(tape.text)
+        match = pattern.match(buffer.text)
         reach = 0 if match is None else match.end()
-        if reach < len(tape.text):
-            return reach if tape.text[reach] == "{" else 0
-        if tape.ended:
+        if reach < len(buffer.text):
+            return reach if buffer.text[reach] == "{" else 0
+        if buffer.ended:
             return 0
         yield
 
 
-def _key(tape: TextBuffer) -> Steps[str | None]:
+def _key(buffer: TextBuffer) -> Steps[str | None]:
     """Read a key and its colon; None at the end of the object."""
-    first = yield from skip_space(tape)
+    first = yield from skip_space(buffer)
     if first == "}":
-        tape.take(1)
+        buffer.take(1)
         return None
-    key = yield from _text(tape)
-    yield from skip_space(tape)
-    yield from expect(tape, ":")
+    key = yield from _text(buffer)
+    yield from skip_space(buffer)
+    yield from expect(buffer, ":")
     return key
 
 
-def _text(tape: TextBuffer) -> Steps[str]:
+def _text(buffer: TextBuffer) -> Steps[str]:
     """Read a whole JSON string."""
-    if (yield from skip_space(tape)) != '"':
+    if (yield from skip_space(buffer)) != '"':
         raise NoCall
-    tape.take(1)
+    buffer.take(1)
     parts = ['"']
     while True:
-        text = tape.text
+        text = buffer.text
         at = _after_string(text, 0)
         if at > 0:
-            parts.append(tape.take(at))
+            parts.append(buffer.take(at))
             return _decoded("".join(parts))
-        parts.append(tape.take(-at))
-        if tape.ended:
+        parts.append(buffer.take(-at))
+        if buffer.ended:
             raise NoCall
         yield
 
@@ -165,11 +165,11 @@ def _after_string(text: str, at: int) -> int:
     return -len(text)
 
 
-def _nested(tape: TextBuffer, emit: Emit) -> Steps[None]:
+def _nested(buffer: TextBuffer, emit: Emit) -> Steps[None]:
     """Read an object or a list."""
     depth, quoted = 0, False
     while True:
-        text, at = tape.text, 0
+        text, at = buffer.text, 0
         while at < len(text):
             if quoted:
                 end = _after_string(text, at)
@@ -191,26 +191,26 @@ def _nested(tape: TextBuffer, emit: Emit) -> Steps[None]:
             elif character in "}]":
                 depth -= 1
                 if depth == 0:
-                    emit(tape.take(at))
+                    emit(buffer.take(at))
                     return
             else:
-                emit(tape.take(found.start()))
+                emit(buffer.take(found.start()))
                 raise NoCall
-        emit(tape.take(at))
-        if tape.ended:
+        emit(buffer.take(at))
+        if buffer.ended:
             raise NoCall
         yield
 
 
-def _arguments(tape: TextBuffer, emit: Emit) -> Steps[None]:
+def _arguments(buffer: TextBuffer, emit: Emit) -> Steps[None]:
     """Read arguments: an object, a JSON text that holds one, or null for none."""
-    first = yield from skip_space(tape)
+    first = yield from skip_space(buffer)
     if first == "{":
-        yield from _nested(tape, emit)
+        yield from _nested(buffer, emit)
     elif first == '"':
-        emit((yield from _text(tape)) or "{}")
+        emit((yield from _text(buffer)) or "{}")
     else:
-        yield from expect(tape, "null")
+        yield from expect(buffer, "null")
         emit("{}")
 
 

@@ -20,19 +20,19 @@ _ID = re.compile(r"(?:functions\.)?([\w.-]+):\d+")
 MARKS = frozenset({*_WORDS.words, marks.KIMI_ARGUMENTS})
 
 
-def kimi_k2(tape: TextBuffer, _: Calls) -> Steps[None]:
+def kimi_k2(buffer: TextBuffer, _: Calls) -> Steps[None]:
     """Read calls between Kimi's tokens; those that only surround calls are left out."""
-    while (mark := (yield from text_until(tape, _WORDS))) is not None:
+    while (mark := (yield from text_until(buffer, _WORDS))) is not None:
         if mark == marks.KIMI_CALL:
-            yield from attempt(tape, _call(tape))
+            yield from attempt(buffer, _call(buffer))
         else:
-            tape.forget_raw()
+            buffer.drop_taken()
 
 
-def _call(tape: TextBuffer) -> Steps[None]:
-    call_id = (yield from until(tape, marks.KIMI_ARGUMENTS)).strip()
+def _call(buffer: TextBuffer) -> Steps[None]:
+    call_id = (yield from until(buffer, marks.KIMI_ARGUMENTS)).strip()
     match = _ID.fullmatch(call_id)
     if match is None:
         raise NoCall
-    yield from bare_arguments(tape, match[1], call_id)
-    tape.drop((yield from word_ahead(tape, marks.KIMI_CALL_END)))
+    yield from bare_arguments(buffer, match[1], call_id)
+    buffer.drop((yield from word_ahead(buffer, marks.KIMI_CALL_END)))

@@ -43,41 +43,41 @@ SPECIAL_MARKS: Mapping[ToolCallParser, frozenset[str]] = {
 """Tokens that a parser must see although tokenizers may call them special, and special tokens are left out."""
 
 
-def hermes(tape: TextBuffer, _: Calls) -> Steps[None]:
+def hermes(buffer: TextBuffer, _: Calls) -> Steps[None]:
     """Read calls in `<tool_call>` marks."""
-    while (yield from text_until(tape, _TOOL_CALL)) is not None:
-        yield from attempt(tape, _marked_object(tape))
+    while (yield from text_until(buffer, _TOOL_CALL)) is not None:
+        yield from attempt(buffer, _marked_object(buffer))
 
 
-def llama3(tape: TextBuffer, calls: Calls) -> Steps[None]:
+def llama3(buffer: TextBuffer, calls: Calls) -> Steps[None]:
     """Read calls at the beginning of the answer, or behind `<|python_tag|>`; only tools that were offered count."""
-    if (yield from next_visible(tape)) == "{":
-        yield from objects(tape, _SEMICOLON, calls.names)
-    while (yield from text_until(tape, _PYTHON_TAGS)) is not None:
-        yield from objects(tape, _SEMICOLON, calls.names)
+    if (yield from next_visible(buffer)) == "{":
+        yield from objects(buffer, _SEMICOLON, calls.names)
+    while (yield from text_until(buffer, _PYTHON_TAGS)) is not None:
+        yield from objects(buffer, _SEMICOLON, calls.names)
 
 
-def mistral(tape: TextBuffer, _: Calls) -> Steps[None]:
+def mistral(buffer: TextBuffer, _: Calls) -> Steps[None]:
     """Read `[TOOL_CALLS]` and a list, or `[TOOL_CALLS]`, a name and its arguments."""
-    while (yield from text_until(tape, _MISTRAL_MARKS)) is not None:
-        is_list = (yield from next_visible(tape)) == "["
-        yield from attempt(tape, _list_behind_space(tape) if is_list else _mistral_call(tape))
+    while (yield from text_until(buffer, _MISTRAL_MARKS)) is not None:
+        is_list = (yield from next_visible(buffer)) == "["
+        yield from attempt(buffer, _list_behind_space(buffer) if is_list else _mistral_call(buffer))
 
 
-def deepseek(tape: TextBuffer, _: Calls) -> Steps[None]:
+def deepseek(buffer: TextBuffer, _: Calls) -> Steps[None]:
     """Read calls between DeepSeek's tokens; those that only surround calls are left out."""
-    while (mark := (yield from text_until(tape, _DEEPSEEK_MARKS))) is not None:
+    while (mark := (yield from text_until(buffer, _DEEPSEEK_MARKS))) is not None:
         if mark == marks.DEEPSEEK_CALL:
-            yield from attempt(tape, _deepseek_call(tape))
+            yield from attempt(buffer, _deepseek_call(buffer))
         else:
-            tape.forget_raw()
+            buffer.drop_taken()
 
 
-def json_list(tape: TextBuffer, calls: Calls) -> Steps[None]:
+def json_list(buffer: TextBuffer, calls: Calls) -> Steps[None]:
     """Read a list of calls, and nothing but content behind it."""
-    if (yield from next_visible(tape)) == "[":
-        yield from attempt(tape, _list_behind_space(tape, calls))
-    yield from rest(tape)
+    if (yield from next_visible(buffer)) == "[":
+        yield from attempt(buffer, _list_behind_space(buffer, calls))
+    yield from rest(buffer)
 
 
 FAMILIES: Mapping[ToolCallParser, Callable[[TextBuffer, Calls], Steps[None]]] = {
@@ -93,37 +93,37 @@ FAMILIES: Mapping[ToolCallParser, Callable[[TextBuffer, Calls], Steps[None]]] = 
 }
 
 
-def _marked_object(tape: TextBuffer) -> Steps[None]:
-    yield from skip_space(tape)
-    yield from call_object(tape)
-    tape.drop((yield from word_ahead(tape, marks.TOOL_CALL_END)))
+def _marked_object(buffer: TextBuffer) -> Steps[None]:
+    yield from skip_space(buffer)
+    yield from call_object(buffer)
+    buffer.drop((yield from word_ahead(buffer, marks.TOOL_CALL_END)))
 
 
-def _list_behind_space(tape: TextBuffer, calls: Calls | None = None) -> Steps[None]:
-    yield from skip_space(tape)
-    yield from call_list(tape, None if calls is None else calls.names)
+def _list_behind_space(buffer: TextBuffer, calls: Calls | None = None) -> Steps[None]:
+    yield from skip_space(buffer)
+    yield from call_list(buffer, None if calls is None else calls.names)
 
 
-def _mistral_call(tape: TextBuffer) -> Steps[None]:
+def _mistral_call(buffer: TextBuffer) -> Steps[None]:
     """Read `name{…}`, in later versions with the call's id and a mark before its arguments."""
-    header = yield from until(tape, "{")
+    header = yield from until(buffer, "{")
     match = _MISTRAL_NAME.fullmatch(header)
     if match is None:
         raise NoCall
-    tape.unread("{")
-    yield from bare_arguments(tape, match[1])
+    buffer.put_back("{")
+    yield from bare_arguments(buffer, match[1])
 
 
-def _deepseek_call(tape: TextBuffer) -> Steps[None]:
+def _deepseek_call(buffer: TextBuffer) -> Steps[None]:
     """Read `function<sep>name`, a line break and arguments in a code block; since V3.1 `name<sep>` and arguments."""
-    name = (yield from until(tape, marks.DEEPSEEK_SEPARATOR)).strip()
-    fenced = (yield from skip_space(tape)) != "{"
+    name = (yield from until(buffer, marks.DEEPSEEK_SEPARATOR)).strip()
+    fenced = (yield from skip_space(buffer)) != "{"
     if fenced:
-        name = (yield from until(tape, "\n")).strip()
-        yield from skip_space(tape)
-        yield from expect(tape, "```json")
+        name = (yield from until(buffer, "\n")).strip()
+        yield from skip_space(buffer)
+        yield from expect(buffer, "```json")
     if not name:
         raise NoCall
-    yield from bare_arguments(tape, name)
+    yield from bare_arguments(buffer, name)
     if fenced:
-        tape.drop((yield from word_ahead(tape, "```")))
+        buffer.drop((yield from word_ahead(buffer, "```")))

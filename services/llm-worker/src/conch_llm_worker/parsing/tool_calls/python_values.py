@@ -21,79 +21,79 @@ _STOPS: Mapping[str, re.Pattern[str]] = MappingProxyType({"'": re.compile(r"['\\
 _CLOSING: Mapping[str, str] = MappingProxyType({"[": "]", "(": ")", "{": "}"})
 
 
-def python_value(tape: TextBuffer, emit: Emit, depth: int = 0) -> Steps[None]:
+def python_value(buffer: TextBuffer, emit: Emit, depth: int = 0) -> Steps[None]:
     """Read one value; raises NoCall for what JSON has no word for."""
-    first = yield from skip_space(tape)
+    first = yield from skip_space(buffer)
     if depth > _MAX_DEPTH:
         raise NoCall
     if first in _CLOSING:
-        yield from _nested(tape, emit, depth)
+        yield from _nested(buffer, emit, depth)
     elif first in "'\"":
-        yield from _string(tape, emit)
+        yield from _string(buffer, emit)
     else:
-        yield from _word(tape, emit)
+        yield from _word(buffer, emit)
 
 
-def _nested(tape: TextBuffer, emit: Emit, depth: int) -> Steps[None]:
+def _nested(buffer: TextBuffer, emit: Emit, depth: int) -> Steps[None]:
     """Read a list, a tuple or a dictionary."""
-    opening = tape.take(1)
+    opening = buffer.take(1)
     closing, keyed = _CLOSING[opening], opening == "{"
     emit("{" if keyed else "[")
     glue = ""
-    while (yield from skip_space(tape)) != closing:
+    while (yield from skip_space(buffer)) != closing:
         emit(glue)
         glue = ", "
         if keyed:
-            if tape.text[0] not in "'\"":
+            if buffer.text[0] not in "'\"":
                 raise NoCall
-            yield from _string(tape, emit)
-            yield from skip_space(tape)
-            yield from expect(tape, ":")
+            yield from _string(buffer, emit)
+            yield from skip_space(buffer)
+            yield from expect(buffer, ":")
             emit(": ")
-        yield from python_value(tape, emit, depth + 1)
-        if (yield from skip_space(tape)) == ",":
-            tape.take(1)
-        elif tape.text[0] != closing:
+        yield from python_value(buffer, emit, depth + 1)
+        if (yield from skip_space(buffer)) == ",":
+            buffer.take(1)
+        elif buffer.text[0] != closing:
             raise NoCall
-    tape.take(1)
+    buffer.take(1)
     emit("}" if keyed else "]")
 
 
-def _string(tape: TextBuffer, emit: Emit) -> Steps[None]:
-    quote = tape.take(1)
+def _string(buffer: TextBuffer, emit: Emit) -> Steps[None]:
+    quote = buffer.take(1)
     emit('"')
     while True:
-        found = _STOPS[quote].search(tape.text)
-        if piece := tape.take(len(tape.text) if found is None else found.start()):
+        found = _STOPS[quote].search(buffer.text)
+        if piece := buffer.take(len(buffer.text) if found is None else found.start()):
             emit(escaped(piece))
         if found is not None and found[0] == quote:
             break
         if found is not None:
-            yield from _escape(tape, emit)
-        elif tape.ended:
+            yield from _escape(buffer, emit)
+        elif buffer.ended:
             raise NoCall
         else:
             yield
-    tape.take(1)
+    buffer.take(1)
     emit('"')
 
 
-def _escape(tape: TextBuffer, emit: Emit) -> Steps[None]:
+def _escape(buffer: TextBuffer, emit: Emit) -> Steps[None]:
     """Read a backslash and what it stands for; before any other character it stands for itself."""
-    yield from _at_least(tape, 2)
-    kind = tape.text[1]
+    yield from _at_least(buffer, 2)
+    kind = buffer.text[1]
     digits = _CODES.get(kind)
     if digits is None:
         emit(escaped(_ESCAPES.get(kind, "\\" + kind)))
-        tape.take(2)
+        buffer.take(2)
         return
-    yield from _at_least(tape, 2 + digits)
-    emit(_character(tape.take(2 + digits)[2:]))
+    yield from _at_least(buffer, 2 + digits)
+    emit(_character(buffer.take(2 + digits)[2:]))
 
 
-def _at_least(tape: TextBuffer, count: int) -> Steps[None]:
-    while len(tape.text) < count:
-        if tape.ended:
+def _at_least(buffer: TextBuffer, count: int) -> Steps[None]:
+    while len(buffer.text) < count:
+        if buffer.ended:
             raise NoCall
         yield
 
@@ -107,9 +107,9 @@ def _character(digits: str) -> str:
         raise NoCall from None
 
 
-def _word(tape: TextBuffer, emit: Emit) -> Steps[None]:
+def _word(buffer: TextBuffer, emit: Emit) -> Steps[None]:
     """Read a number or a word, Python's or JSON's."""
-    word = yield from scalar(tape)
+    word = yield from scalar(buffer)
     value = PYTHON_WORDS.get(word, word)
     try:
         orjson.loads(value)

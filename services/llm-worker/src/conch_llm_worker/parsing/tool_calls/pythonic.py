@@ -30,45 +30,45 @@ _PARAMETER = re.compile(r"[^\W\d]\w*")
 MARKS = frozenset({marks.PYTHON_START, marks.PYTHON_END})
 
 
-def pythonic(tape: TextBuffer, calls: Calls) -> Steps[None]:
+def pythonic(buffer: TextBuffer, calls: Calls) -> Steps[None]:
     """Read a list of calls at the beginning of the answer."""
-    if (yield from next_visible(tape)) in ("[", "<"):
-        yield from attempt(tape, _calls(tape, calls))
-    yield from rest(tape)
+    if (yield from next_visible(buffer)) in ("[", "<"):
+        yield from attempt(buffer, _calls(buffer, calls))
+    yield from rest(buffer)
 
 
-def _calls(tape: TextBuffer, calls: Calls) -> Steps[None]:
-    if (yield from skip_space(tape)) == "<":
-        yield from expect(tape, marks.PYTHON_START)
-        yield from skip_space(tape)
-    yield from expect(tape, "[")
+def _calls(buffer: TextBuffer, calls: Calls) -> Steps[None]:
+    if (yield from skip_space(buffer)) == "<":
+        yield from expect(buffer, marks.PYTHON_START)
+        yield from skip_space(buffer)
+    yield from expect(buffer, "[")
     while True:
-        yield from _call(tape, calls)
-        if (yield from skip_space(tape)) != ",":
+        yield from _call(buffer, calls)
+        if (yield from skip_space(buffer)) != ",":
             break
-        tape.take(1)
-    yield from expect(tape, "]")
-    tape.forget_raw()
-    tape.drop((yield from word_ahead(tape, marks.PYTHON_END)))
+        buffer.take(1)
+    yield from expect(buffer, "]")
+    buffer.drop_taken()
+    buffer.drop((yield from word_ahead(buffer, marks.PYTHON_END)))
 
 
-def _call(tape: TextBuffer, calls: Calls) -> Steps[None]:
-    name = (yield from until(tape, "(")).strip()
+def _call(buffer: TextBuffer, calls: Calls) -> Steps[None]:
+    name = (yield from until(buffer, "(")).strip()
     if name not in calls.names:
         raise NoCall
-    tape.begin_call(name)
+    buffer.begin_call(name)
     glue = "{"
-    while (yield from skip_space(tape)) != ")":
-        key = (yield from until(tape, "=")).strip()
+    while (yield from skip_space(buffer)) != ")":
+        key = (yield from until(buffer, "=")).strip()
         if _PARAMETER.fullmatch(key) is None:
             raise NoCall
-        tape.add_arguments(glue + orjson.dumps(key).decode() + ": ")
-        yield from python_value(tape, tape.add_arguments)
+        buffer.add_arguments(glue + orjson.dumps(key).decode() + ": ")
+        yield from python_value(buffer, buffer.add_arguments)
         glue = ", "
-        if (yield from skip_space(tape)) == ",":
-            tape.take(1)
-        elif not tape.text.startswith(")"):
+        if (yield from skip_space(buffer)) == ",":
+            buffer.take(1)
+        elif not buffer.text.startswith(")"):
             raise NoCall
-    tape.take(1)
-    tape.add_arguments("{}" if glue == "{" else "}")
-    tape.end_call()
+    buffer.take(1)
+    buffer.add_arguments("{}" if glue == "{" else "}")
+    buffer.end_call()

@@ -33,31 +33,31 @@ _MARKS = Words((marks.TOOL_CALL, marks.FUNCTION))
 _VALUES = Tags(Words((marks.PARAMETER_END, marks.FUNCTION_END)), marks.PARAMETER_END, padded=True)
 
 
-def qwen3_coder(tape: TextBuffer, calls: Calls) -> Steps[None]:
+def qwen3_coder(buffer: TextBuffer, calls: Calls) -> Steps[None]:
     """Read calls in tags."""
-    while (mark := (yield from text_until(tape, _MARKS))) is not None:
-        yield from attempt(tape, _call(tape, calls, named=mark == marks.FUNCTION))
+    while (mark := (yield from text_until(buffer, _MARKS))) is not None:
+        yield from attempt(buffer, _call(buffer, calls, named=mark == marks.FUNCTION))
 
 
-def _call(tape: TextBuffer, calls: Calls, *, named: bool) -> Steps[None]:
+def _call(buffer: TextBuffer, calls: Calls, *, named: bool) -> Steps[None]:
     if not named:
-        yield from skip_space(tape)
-        yield from expect(tape, marks.FUNCTION)
-    name = (yield from until(tape, ">")).strip()
+        yield from skip_space(buffer)
+        yield from expect(buffer, marks.FUNCTION)
+    name = (yield from until(buffer, ">")).strip()
     if not name or "\n" in name:
         raise NoCall
-    tape.begin_call(name)
+    buffer.begin_call(name)
     types = calls.typed_parameters.get(name, {})
     glue = "{"
-    while (yield from word_ahead(tape, marks.PARAMETER)):
-        yield from skip_space(tape)
-        yield from expect(tape, marks.PARAMETER)
-        key = (yield from until(tape, ">")).strip()
-        tape.add_arguments(glue + orjson.dumps(key).decode() + ": ")
-        yield from tagged_value(tape, _VALUES, types.get(key, "string"))
+    while (yield from word_ahead(buffer, marks.PARAMETER)):
+        yield from skip_space(buffer)
+        yield from expect(buffer, marks.PARAMETER)
+        key = (yield from until(buffer, ">")).strip()
+        buffer.add_arguments(glue + orjson.dumps(key).decode() + ": ")
+        yield from tagged_value(buffer, _VALUES, types.get(key, "string"))
         glue = ", "
-    yield from skip_space(tape)
-    yield from expect(tape, marks.FUNCTION_END)
-    tape.add_arguments("{}" if glue == "{" else "}")
-    tape.end_call()
-    tape.drop((yield from word_ahead(tape, marks.TOOL_CALL_END)))
+    yield from skip_space(buffer)
+    yield from expect(buffer, marks.FUNCTION_END)
+    buffer.add_arguments("{}" if glue == "{" else "}")
+    buffer.end_call()
+    buffer.drop((yield from word_ahead(buffer, marks.TOOL_CALL_END)))

@@ -27,21 +27,21 @@ class Tags(NamedTuple):
     """Whether a line break next to a tag is not part of the value."""
 
 
-def tagged_value(tape: TextBuffer, tags: Tags, kind: str) -> Steps[None]:
+def tagged_value(buffer: TextBuffer, tags: Tags, kind: str) -> Steps[None]:
     """Read a value of a type of JSON Schema and its closing tag, and pass it on as part of a call's arguments."""
     if tags.padded:
-        while not tape.text and not tape.ended:
+        while not buffer.text and not buffer.ended:
             yield
-        if tape.text.startswith("\n"):
-            tape.take(1)
+        if buffer.text.startswith("\n"):
+            buffer.take(1)
     if kind == "string":
-        tape.add_arguments('"')
-        yield from _pieces(tape, tags, lambda piece: tape.add_arguments(escaped(piece)))
-        tape.add_arguments('"')
+        buffer.add_arguments('"')
+        yield from _pieces(buffer, tags, lambda piece: buffer.add_arguments(escaped(piece)))
+        buffer.add_arguments('"')
     else:
         parts: list[str] = []
-        yield from _pieces(tape, tags, parts.append)
-        tape.add_arguments(_converted("".join(parts)))
+        yield from _pieces(buffer, tags, parts.append)
+        buffer.add_arguments(_converted("".join(parts)))
 
 
 def escaped(piece: str) -> str:
@@ -49,21 +49,21 @@ def escaped(piece: str) -> str:
     return orjson.dumps(piece).decode()[1:-1]
 
 
-def _pieces(tape: TextBuffer, tags: Tags, emit: Callable[[str], object]) -> Steps[None]:
+def _pieces(buffer: TextBuffer, tags: Tags, emit: Callable[[str], object]) -> Steps[None]:
     """Pass on the text before the closing tag as it comes, but for the line break that pads it."""
     while True:
-        found = tags.ends.first_in(tape.text)
-        end = found[0] if found is not None else tags.ends.certain(tape.text)
-        if tags.padded and found is None and tape.text[:end].endswith("\n"):
+        found = tags.ends.first_in(buffer.text)
+        end = found[0] if found is not None else tags.ends.certain(buffer.text)
+        if tags.padded and found is None and buffer.text[:end].endswith("\n"):
             end -= 1
-        text = tape.take(end)
+        text = buffer.take(end)
         if found is not None:
             emit(text.removesuffix("\n") if tags.padded else text)
             if found[1] == tags.close:
-                tape.take(len(tags.close))
+                buffer.take(len(tags.close))
             return
         emit(text)
-        if tape.ended:
+        if buffer.ended:
             raise NoCall
         yield
 
