@@ -7,7 +7,7 @@ from conch_contracts.thinking_marks import THINKING_MARKS
 from conch_llm_worker.parsing.answer_events import Content, Event, Reasoning
 from conch_llm_worker.parsing.reasoning import reasoning
 from conch_llm_worker.parsing.text_buffer import Steps, TextBuffer
-from conch_llm_worker.parsing.tool_calls.parsers import FAMILIES, SPECIAL_MARKS
+from conch_llm_worker.parsing.tool_calls.parsers import PARSERS, SPECIAL_MARKS
 
 
 class AnswerReader:
@@ -67,7 +67,7 @@ class AnswerReader:
             self.plain = True
             self._buffer.show_all()
         else:
-            yield from FAMILIES[parsing.calls.parser](self._buffer, parsing.calls)
+            yield from PARSERS[parsing.calls.parser](self._buffer, parsing.calls)
 
     def _go_on(self) -> None:
         if self._steps is not None and next(self._steps, self) is self:

@@ -29,13 +29,15 @@ from conch_llm_worker.parsing.text_buffer import (
 from conch_llm_worker.parsing.tool_calls.tagged_values import Tags, tagged_value
 from conch_llm_worker.text.partial_words import Words
 
-_MARKS = Words((marks.TOOL_CALL, marks.FUNCTION))
+_OPENING = Words((marks.TOOL_CALL, marks.FUNCTION))
 _VALUES = Tags(Words((marks.PARAMETER_END, marks.FUNCTION_END)), marks.PARAMETER_END, padded=True)
+
+MARKS = frozenset({marks.TOOL_CALL, marks.TOOL_CALL_END})
 
 
 def qwen3_coder(buffer: TextBuffer, calls: Calls) -> Steps[None]:
     """Read calls in tags."""
-    while (mark := (yield from text_until(buffer, _MARKS))) is not None:
+    while (mark := (yield from text_until(buffer, _OPENING))) is not None:
         yield from attempt(buffer, _call(buffer, calls, named=mark == marks.FUNCTION))
 
 
