@@ -13,7 +13,8 @@ from conch_contracts.tool_call_marks import ToolCallParser
 from conch_gateway.generation.endpoints import CHAT, GenerationJob
 from conch_llm_worker.bodies.complete_body import ChoiceBody, complete_body
 from conch_llm_worker.dialects.token_deltas import TokenDelta
-from conch_llm_worker.generation.id_generation import Generation, Rules
+from conch_llm_worker.generation.choice_rules import ChoiceRules
+from conch_llm_worker.generation.id_generation import IdGeneration
 from conch_llm_worker.generation.parsed_generation import ParsedGeneration
 from conch_llm_worker.parsing.answer_reader import AnswerReader
 from conch_llm_worker.parsing.tool_calls.call_ids import call_ids
@@ -48,7 +49,7 @@ def told(tokenizer: LimitedTokenizer, item: Item, **fields: Any) -> GenerateRequ
 
 def answered(request: GenerateRequest, item: Item) -> tuple[Any, int]:
     """Return the choice that the worker makes of the recorded tokens, and how many of them are thinking."""
-    generation, choice = Generation(Rules.of(request, VOCABULARY), VOCABULARY), ChoiceBody()
+    generation, choice = IdGeneration(ChoiceRules.of(request, VOCABULARY), VOCABULARY), ChoiceBody()
     assert request.parsing is not None
     reading = ParsedGeneration(generation, AnswerReader(request.parsing, call_ids(request.parsing)))
     for token_id in item.output_ids:

@@ -15,7 +15,7 @@ from conch_kit.http.asgi import Send, json_response
 from conch_llm_worker.bodies.best_of import best
 from conch_llm_worker.bodies.complete_body import ChoiceBody, complete_body
 from conch_llm_worker.frames.plain_chunks import frames_for, usage_comment
-from conch_llm_worker.generation.id_generation import Step
+from conch_llm_worker.generation.choice_update import ChoiceUpdate
 from conch_llm_worker.responses.complete_response import ResponseWhole
 from conch_llm_worker.text.vocabulary import Vocabulary
 
@@ -32,7 +32,7 @@ class AnswerWriter(Protocol):
         """Whether the status has gone out."""
         ...
 
-    async def add(self, index: int, step: Step) -> None:
+    async def add(self, index: int, update: ChoiceUpdate) -> None:
         """Add what one engine message brought to a choice; waits while the reader is slow."""
         ...
 
@@ -78,15 +78,15 @@ class StreamedAnswerWriter:
         self._opened: set[int] = set()
         self._starting = asyncio.Lock()
 
-    async def add(self, index: int, step: Step) -> None:
-        """Send the frames of one step."""
+    async def add(self, index: int, update: ChoiceUpdate) -> None:
+        """Send the frames of one update."""
         body = b""
         if index not in self._opened:
             self._opened.add(index)
             body = self._frames.opening(index)
             if not self.started:
                 await self._start()
-        body += self._frames.step(index, step)
+        body += self._frames.update(index, update)
         if body:
             await self._send({"type": "http.response.body", "body": body, "more_body": True})
         else:
@@ -128,9 +128,9 @@ class CompleteAnswerWriter:
         self._send = send
         self._choices = [ChoiceBody() for _ in range(len(request.prompts) * request.candidates)]
 
-    async def add(self, index: int, step: Step) -> None:
-        """Collect one step."""
-        self._choices[index].add(step)
+    async def add(self, index: int, update: ChoiceUpdate) -> None:
+        """Collect one update."""
+        self._choices[index].add(update)
 
     async def working(self) -> None:
         """Do nothing: whoever waits for a whole body expects nothing before it."""
@@ -154,9 +154,9 @@ class CompleteResponseWriter:
         self._whole = ResponseWhole(request, vocabulary)
         self._send = send
 
-    async def add(self, index: int, step: Step) -> None:
-        """Collect one step."""
-        self._whole.add(step)
+    async def add(self, index: int, update: ChoiceUpdate) -> None:
+        """Collect one update."""
+        self._whole.add(update)
 
     async def working(self) -> None:
         """Do nothing: whoever waits for a whole body expects nothing before it."""

@@ -17,12 +17,12 @@ from conch_kit.triton.tensors import is_final
 from conch_llm_worker.answer_writer import AnswerWriter
 from conch_llm_worker.dialects.token_deltas import DeltaReader, EngineCall, TokenDelta, split
 from conch_llm_worker.engine.calls import EngineCalls, Responses
-from conch_llm_worker.generation.id_generation import ChoiceFinish, Generation, Rules, Step, prompt_entries
-from conch_llm_worker.generation.parsed_generation import ParsedGeneration
+from conch_llm_worker.generation.choice_rules import ChoiceRules
+from conch_llm_worker.generation.choice_update import ChoiceFinish, ChoiceUpdate
+from conch_llm_worker.generation.id_generation import IdGeneration, prompt_entries
+from conch_llm_worker.generation.parsed_generation import Generation, ParsedGeneration
 from conch_llm_worker.generation.text_generation import TextGeneration
 from conch_llm_worker.text.vocabulary import Vocabulary
-
-AnyGeneration = Generation | TextGeneration
 
 _LAST_WORD_S = 5.0
 """How long an engine may take to end its stream after the last token: longer than a pause of its machine.
@@ -41,12 +41,12 @@ class Choices:
         self._request = request
         self._details = request.details
         self._vocabulary = vocabulary
-        self._rules = Rules.of(request, vocabulary)
+        self._rules = ChoiceRules.of(request, vocabulary)
         self._engines = engines
         self._answer = answer
         self._width = request.sampling.beams or 1
         self._calls = len(request.prompts) * request.candidates // self._width
-        self._generations: dict[int, AnyGeneration] = {}
+        self._generations: dict[int, Generation] = {}
         self._readings: list[ParsedGeneration] = []
 
     async def run(self) -> None:
@@ -78,7 +78,7 @@ class Choices:
         request = self._request
         if request.sampling.max_tokens == 0 and not request.logprobs and request.sampling.prompt_logprobs is None:
             for choice in range(index, index + self._width):
-                echo = Generation(self._rules, self._vocabulary, self._beginning(choice)).echo(None)
+                echo = IdGeneration(self._rules, self._vocabulary, self._beginning(choice)).echo(None)
                 await self._answer.add(choice, echo._replace(finish=ChoiceFinish("length")))
             return
         try:
@@ -118,7 +118,7 @@ class Choices:
         responses.leave(_LAST_WORD_S)
 
     async def _answer_with(
-        self, index: int, generation: AnyGeneration, reader: DeltaReader, responses: Responses
+        self, index: int, generation: Generation, reader: DeltaReader, responses: Responses
     ) -> ChoiceFinish:
         with self._engines.span("wait"):
             opening = await anext(aiter(responses), None)
@@ -127,11 +127,11 @@ class Choices:
         with self._engines.span("work"):
             return await self._write(index, generation, reader, opening, responses)
 
-    def _generation(self, call: EngineCall, index: int) -> AnyGeneration:
+    def _generation(self, call: EngineCall, index: int) -> Generation:
         beginning = self._beginning(index)
         if call.text:
             return TextGeneration(self._request, self._rules, self._vocabulary, beginning)
-        return Generation(self._rules, self._vocabulary, beginning)
+        return IdGeneration(self._rules, self._vocabulary, beginning)
 
     def _beginning(self, index: int) -> PreparedPrompt | None:
         """Return what a choice's text begins with before the engine adds to it."""
@@ -146,7 +146,7 @@ class Choices:
     async def _write(
         self,
         index: int,
-        generation: AnyGeneration,
+        generation: Generation,
         reader: DeltaReader,
         opening: ModelInferResponse,
         responses: Responses,
@@ -163,28 +163,28 @@ class Choices:
         raise MalformedResponse("The engine's stream ended without a reason.")
 
     async def _open(
-        self, index: int, generation: AnyGeneration, feed: Callable[[TokenDelta], Step], delta: TokenDelta
+        self, index: int, generation: Generation, feed: Callable[[TokenDelta], ChoiceUpdate], delta: TokenDelta
     ) -> ChoiceFinish | None:
         """Add the first message to the answer, after what comes before it."""
         if generation.echoes:
             await self._answer.add(index, generation.echo(delta.prompt))
         if self._details is not None and self._details.prompt_logprobs is not None:
             entries = prompt_entries(self._prompt(index).ids, delta.prompt, self._details.prompt_logprobs)
-            await self._answer.add(index, Step("", prompt=entries))
+            await self._answer.add(index, ChoiceUpdate("", prompt=entries))
         return await self._add(index, feed, delta, opening=True)
 
     async def _add(
-        self, index: int, feed: Callable[[TokenDelta], Step], delta: TokenDelta, *, opening: bool = False
+        self, index: int, feed: Callable[[TokenDelta], ChoiceUpdate], delta: TokenDelta, *, opening: bool = False
     ) -> ChoiceFinish | None:
         """Add one message to the answer; the opening one even if it has nothing to show."""
         for part in self._parts(delta):
-            step = feed(part)
-            if step.text or step.entries or step.events or step.tokens or opening or step.finish is not None:
-                await self._answer.add(index, step)
+            update = feed(part)
+            if update.text or update.entries or update.events or update.tokens or opening or update.finish is not None:
+                await self._answer.add(index, update)
             else:
                 await self._answer.working()
-            if step.finish is not None:
-                return step.finish
+            if update.finish is not None:
+                return update.finish
         return None
 
     def _parts(self, delta: TokenDelta) -> Sequence[TokenDelta]:
@@ -193,7 +193,7 @@ class Choices:
             return (delta,)
         return split(delta, self._details.max_frame_tokens)
 
-    def _feeding(self, generation: AnyGeneration) -> Callable[[TokenDelta], Step]:
+    def _feeding(self, generation: Generation) -> Callable[[TokenDelta], ChoiceUpdate]:
         """Return what takes the engine's messages: the choice itself, or the reader of its text."""
         parsing = self._request.parsing
         if parsing is None:
@@ -208,7 +208,7 @@ class Choices:
             return None
         return sum(reading.reasoning_tokens for reading in self._readings)
 
-    def _cut_short(self, call: EngineCall, generation: AnyGeneration, finish: ChoiceFinish) -> bool:
+    def _cut_short(self, call: EngineCall, generation: Generation, finish: ChoiceFinish) -> bool:
         """Tell whether the engine would go on if it were let: it may not know the string that ended the answer."""
         if not isinstance(finish.stop_reason, str) or generation.completion_tokens >= self._request.sampling.max_tokens:
             return False

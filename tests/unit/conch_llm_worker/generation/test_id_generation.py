@@ -8,7 +8,9 @@ import pytest
 from conch_contracts.messages.generation import GenerateRequest
 from conch_kit.triton.errors import MalformedResponse
 from conch_llm_worker.dialects.token_deltas import EngineEnd, Logprobs, TokenDelta
-from conch_llm_worker.generation.id_generation import ChoiceFinish, Generation, Rules, Step
+from conch_llm_worker.generation.choice_rules import ChoiceRules
+from conch_llm_worker.generation.choice_update import ChoiceFinish, ChoiceUpdate
+from conch_llm_worker.generation.id_generation import IdGeneration
 from testkit.builders.generate_requests import backend, generate_request, prompt, sampling
 from testkit.models.vocabularies import BYTE_EOS, byte_level
 
@@ -18,8 +20,8 @@ LENGTH = ChoiceFinish("length")
 STOP_HEL = ChoiceFinish("stop", "hel")
 
 
-def generation(request: GenerateRequest) -> Generation:
-    return Generation(Rules.of(request, VOCABULARY), VOCABULARY, request.prompts[0] if request.echo else None)
+def generation(request: GenerateRequest) -> IdGeneration:
+    return IdGeneration(ChoiceRules.of(request, VOCABULARY), VOCABULARY, request.prompts[0] if request.echo else None)
 
 
 def logprobs_of(ids: Sequence[int]) -> Logprobs:
@@ -27,19 +29,19 @@ def logprobs_of(ids: Sequence[int]) -> Logprobs:
 
 
 def run(
-    one: Generation, messages: list[list[int]], end: EngineEnd | None = None, *, logprobs: bool = False
-) -> list[Step]:
-    steps = []
+    one: IdGeneration, messages: list[list[int]], end: EngineEnd | None = None, *, logprobs: bool = False
+) -> list[ChoiceUpdate]:
+    updates = []
     for at, ids in enumerate(messages):
         last = end if at == len(messages) - 1 else None
-        steps.append(one.feed(TokenDelta(ids, logprobs_of(ids) if logprobs else None, None, last)))
-        if steps[-1].finish is not None:
+        updates.append(one.feed(TokenDelta(ids, logprobs_of(ids) if logprobs else None, None, last)))
+        if updates[-1].finish is not None:
             break
-    return steps
+    return updates
 
 
-def text(steps: list[Step]) -> str:
-    return "".join(step.text for step in steps)
+def text(updates: list[ChoiceUpdate]) -> str:
+    return "".join(update.text for update in updates)
 
 
 def groupings(ids: list[int]) -> list[list[list[int]]]:
@@ -89,8 +91,8 @@ def test_what_ends_a_choice_is_the_same_however_tokens_are_grouped(
 ) -> None:
     for messages in groupings(ids):
         one = generation(generate_request(**changes, sampling=sampling(**limits), logprobs=logprobs))
-        steps = run(one, messages, logprobs=logprobs)
-        assert (text(steps), one.finish, one.completion_tokens) == (expected, finish, tokens), messages
+        updates = run(one, messages, logprobs=logprobs)
+        assert (text(updates), one.finish, one.completion_tokens) == (expected, finish, tokens), messages
 
 
 @pytest.mark.parametrize(
@@ -105,7 +107,7 @@ def test_what_ends_a_choice_is_the_same_however_tokens_are_grouped(
 )
 def test_the_engine_may_end_a_choice_by_itself(end: EngineEnd, stop_token_id: int | None, finish: ChoiceFinish) -> None:
     one = generation(generate_request(sampling=sampling(**REQUEST)))
-    assert one.feed(TokenDelta([104], None, None, end, stop_token_id)) == Step("h", (), finish)
+    assert one.feed(TokenDelta([104], None, None, end, stop_token_id)) == ChoiceUpdate("h", (), finish)
 
 
 def test_an_engine_that_gives_up_by_itself_is_at_fault() -> None:
@@ -115,7 +117,7 @@ def test_an_engine_that_gives_up_by_itself_is_at_fault() -> None:
 
 def test_a_choice_of_no_tokens_drops_what_the_engine_made() -> None:
     one = generation(generate_request(sampling=sampling(max_tokens=0)))
-    assert one.feed(TokenDelta([104], end=EngineEnd.LENGTH)) == Step("", (), LENGTH)
+    assert one.feed(TokenDelta([104], end=EngineEnd.LENGTH)) == ChoiceUpdate("", (), LENGTH)
     assert one.completion_tokens == 0
 
 
@@ -127,29 +129,29 @@ def test_a_skipped_special_token_shows_only_when_asked_for() -> None:
 
 def test_log_probabilities_go_out_with_the_text_of_their_token() -> None:
     one = generation(generate_request(logprobs=True, stop=("lo",), sampling=sampling(logprobs=2)))
-    steps = run(one, [[id_] for id_ in b"hell"], logprobs=True)
-    assert [(step.text, [entry.token_id for entry in step.entries]) for step in steps] == [
+    updates = run(one, [[id_] for id_ in b"hell"], logprobs=True)
+    assert [(update.text, [entry.token_id for entry in update.entries]) for update in updates] == [
         ("h", [104]),
         ("e", [101]),
         ("", []),
         ("l", [108]),
     ]
-    assert steps[0].entries[0].top_ids == (104, 0)
+    assert updates[0].entries[0].top_ids == (104, 0)
     last = one.feed(TokenDelta([111], logprobs_of([111])))
     assert (last.text, last.entries, last.finish) == ("", [], ChoiceFinish("stop", "lo"))
 
 
 def test_log_probabilities_of_the_parts_of_a_character_wait_for_it() -> None:
     one = generation(generate_request(logprobs=True))
-    steps = run(one, [[byte] for byte in "a你".encode()], logprobs=True)
-    assert [len(step.entries) for step in steps] == [1, 0, 0, 3]
-    assert [entry.offset for entry in steps[3].entries] == [1, 1, 1]
+    updates = run(one, [[byte] for byte in "a你".encode()], logprobs=True)
+    assert [len(update.entries) for update in updates] == [1, 0, 0, 3]
+    assert [entry.offset for entry in updates[3].entries] == [1, 1, 1]
 
 
 def test_the_ending_token_has_no_entry_and_the_rest_goes_out_with_the_end() -> None:
     one = generation(generate_request(logprobs=True, sampling=sampling(**REQUEST)))
-    steps = run(one, [[104], [0xE4], [BYTE_EOS]], logprobs=True)
-    assert [entry.token_id for step in steps for entry in step.entries] == [104, 0xE4]
+    updates = run(one, [[104], [0xE4], [BYTE_EOS]], logprobs=True)
+    assert [entry.token_id for update in updates for entry in update.entries] == [104, 0xE4]
 
 
 def test_missing_log_probabilities_are_the_engines_fault() -> None:

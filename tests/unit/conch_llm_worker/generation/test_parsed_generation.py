@@ -13,7 +13,9 @@ from conch_llm_worker.bodies.complete_body import ChoiceBody, complete_body
 from conch_llm_worker.dialects.token_deltas import EngineEnd, Logprobs, TokenDelta
 from conch_llm_worker.frames.plain_chunks import frames_for
 from conch_llm_worker.frames.stream_endings import DONE
-from conch_llm_worker.generation.id_generation import ChoiceFinish, Generation, Rules, Step
+from conch_llm_worker.generation.choice_rules import ChoiceRules
+from conch_llm_worker.generation.choice_update import ChoiceFinish, ChoiceUpdate
+from conch_llm_worker.generation.id_generation import IdGeneration
 from conch_llm_worker.generation.parsed_generation import ParsedGeneration
 from conch_llm_worker.generation.text_generation import TextGeneration
 from conch_llm_worker.parsing.answer_reader import AnswerReader
@@ -26,11 +28,13 @@ USAGE = Usage(prompt_tokens=3, completion_tokens=2, reasoning_tokens=1)
 CALL = '<tool_call>{"name": "now", "arguments": {"a": 1}}</tool_call>'
 
 
-def steps(parsing: Parsing, groups: Sequence[bytes], **changes: Any) -> tuple[list[Step], ParsedGeneration, Generation]:
-    """Return the steps of a choice whose engine sends each group in one message; the id of a byte is the byte."""
+def updates(
+    parsing: Parsing, groups: Sequence[bytes], **changes: Any
+) -> tuple[list[ChoiceUpdate], ParsedGeneration, IdGeneration]:
+    """Return the updates of a choice whose engine sends each group in one message; the id of a byte is the byte."""
     changes.setdefault("sampling", sampling(max_tokens=1000, eos_token_ids=(BYTE_EOS,), logprobs=0))
     request = generate_request(parsing=parsing, **changes)
-    generation = Generation(Rules.of(request, VOCABULARY), VOCABULARY)
+    generation = IdGeneration(ChoiceRules.of(request, VOCABULARY), VOCABULARY)
     reading = ParsedGeneration(generation, AnswerReader(parsing, lambda: "call_x"))
     made = []
     for at, group in enumerate(groups):
@@ -43,18 +47,18 @@ def steps(parsing: Parsing, groups: Sequence[bytes], **changes: Any) -> tuple[li
     return made, reading, generation
 
 
-def message(made: Sequence[Step], **changes: Any) -> Any:
+def message(made: Sequence[ChoiceUpdate], **changes: Any) -> Any:
     """Return the choice of the complete body."""
     choice = ChoiceBody()
-    for step in made:
-        choice.add(step)
+    for update in made:
+        choice.add(update)
     return json.loads(complete_body(generate_request(**changes), [choice], USAGE, VOCABULARY))["choices"][0]
 
 
-def streamed(made: Sequence[Step], parsing: Parsing, **changes: Any) -> list[Any]:
+def streamed(made: Sequence[ChoiceUpdate], parsing: Parsing, **changes: Any) -> list[Any]:
     """Return the choices of all frames."""
     frames = frames_for(generate_request(parsing=parsing, **changes), VOCABULARY)
-    raw = b"".join(frames.step(0, step) for step in made)
+    raw = b"".join(frames.update(0, update) for update in made)
     return [json.loads(frame.removeprefix(b"data: "))["choices"][0] for frame in raw.split(b"\n\n") if frame]
 
 
@@ -65,7 +69,7 @@ def singles(text: str) -> list[bytes]:
 @pytest.mark.parametrize("transcript", TRANSCRIPTS, ids=lambda transcript: transcript.name)
 def test_a_message_has_the_parts_of_the_transcript(transcript: Transcript) -> None:
     for groups in (singles(transcript.text), [transcript.text.encode()]):
-        made, _, _ = steps(transcript.parsing, groups)
+        made, _, _ = updates(transcript.parsing, groups)
         whole = message(made)
         assert (whole["message"]["content"] or "") == transcript.content
         assert whole["message"].get("reasoning_content", "") == transcript.reasoning
@@ -79,7 +83,7 @@ def test_a_message_has_the_parts_of_the_transcript(transcript: Transcript) -> No
 def test_the_tokens_between_the_marks_are_counted_however_they_are_grouped() -> None:
     text = "<think>\nabc</think>\nHi."
     for groups in (singles(text), [text.encode()], [text[:9].encode(), text[9:].encode()]):
-        made, reading, generation = steps(thoughts(), groups)
+        made, reading, generation = updates(thoughts(), groups)
         # A mark of several tokens is thinking until its last one.
         assert reading.reasoning_tokens == len("\nabc</think")
         assert generation.completion_tokens == len(text) + 1
@@ -93,15 +97,15 @@ def test_the_tokens_between_the_marks_are_counted_however_they_are_grouped() -> 
 def test_the_thinking_of_an_engine_of_text_is_counted_by_its_text(text: str, size: int, told: bool, show: bool) -> None:
     parsing = thoughts(show=show)
     request = generate_request(parsing=parsing, details=Details(continuous_usage=True))
-    rules = Rules.of(request, VOCABULARY)
+    rules = ChoiceRules.of(request, VOCABULARY)
     generation = TextGeneration(request, rules, VOCABULARY)
     reading = ParsedGeneration.of(generation, parsing, VOCABULARY, report_tokens=rules.report_tokens)
     pieces = [text[at : at + size] for at in range(0, len(text), size)]
     made = [reading.feed(TokenDelta((), text=piece, made=len(piece) if told else None)) for piece in pieces]
     made.append(reading.feed(TokenDelta((), end=EngineEnd.STOP)))
     assert reading.reasoning_tokens == len("abcdefgh")
-    assert sum(step.reasoning_tokens for step in made) == len("abcdefgh")
-    assert sum(step.tokens for step in made) == len(text)
+    assert sum(update.reasoning_tokens for update in made) == len("abcdefgh")
+    assert sum(update.tokens for update in made) == len(text)
     plain = ParsedGeneration.of(TextGeneration(request, rules, VOCABULARY), parsing, VOCABULARY)
     for piece in pieces:
         plain.feed(TokenDelta((), text=piece))
@@ -110,7 +114,7 @@ def test_the_thinking_of_an_engine_of_text_is_counted_by_its_text(text: str, siz
 
 def test_an_answer_cut_inside_the_thinking_of_an_engine_of_text_is_all_thinking() -> None:
     request = generate_request(parsing=thoughts(), sampling=sampling(max_tokens=13))
-    generation = TextGeneration(request, Rules.of(request, VOCABULARY), VOCABULARY)
+    generation = TextGeneration(request, ChoiceRules.of(request, VOCABULARY), VOCABULARY)
     reading = ParsedGeneration.of(generation, thoughts(), VOCABULARY)
     reading.feed(TokenDelta((), text="<think>abcd</", made=13))
     reading.feed(TokenDelta((), end=EngineEnd.LENGTH))
@@ -120,13 +124,13 @@ def test_an_answer_cut_inside_the_thinking_of_an_engine_of_text_is_all_thinking(
 def test_steps_tell_the_thinking_however_their_ids_are_grouped() -> None:
     text = "<think>abc</think>Hi."
     for groups in (singles(text), [text.encode()], [text[:9].encode(), text[9:].encode()]):
-        made, reading, generation = steps(thoughts(), groups, details=Details(continuous_usage=True))
-        assert sum(step.reasoning_tokens for step in made) == reading.reasoning_tokens > 0
-        assert sum(step.tokens for step in made) == generation.completion_tokens
+        made, reading, generation = updates(thoughts(), groups, details=Details(continuous_usage=True))
+        assert sum(update.reasoning_tokens for update in made) == reading.reasoning_tokens > 0
+        assert sum(update.tokens for update in made) == generation.completion_tokens
 
 
 def test_frames_tell_of_a_call_first_its_name_and_then_its_arguments_in_pieces() -> None:
-    made, _, _ = steps(HERMES, [b"Well. ", *singles(CALL)])
+    made, _, _ = updates(HERMES, [b"Well. ", *singles(CALL)])
     choices = streamed(made, HERMES)
     assert choices[0]["delta"] == {"content": "Well."}
     assert choices[1]["delta"] == {
@@ -142,7 +146,7 @@ def test_frames_tell_of_a_call_first_its_name_and_then_its_arguments_in_pieces()
 
 
 def test_thinking_has_both_names_in_frames() -> None:
-    made, _, _ = steps(THINKING_HERMES, [b"Hm.</think>Hi."])
+    made, _, _ = updates(THINKING_HERMES, [b"Hm.</think>Hi."])
     assert [choice["delta"] for choice in streamed(made, THINKING_HERMES)[:2]] == [
         {"reasoning_content": "Hm.", "reasoning": "Hm."},
         {"content": "Hi."},
@@ -153,7 +157,7 @@ def test_thinking_has_both_names_in_frames() -> None:
 def test_every_token_has_its_log_probability_whatever_it_became(grouped: bool) -> None:
     text = "Hm.</think>Well. " + CALL
     groups = [text.encode()] if grouped else singles(text)
-    made, _, _ = steps(THINKING_HERMES, groups, logprobs=True)
+    made, _, _ = updates(THINKING_HERMES, groups, logprobs=True)
     shown = [choice["logprobs"] for choice in streamed(made, THINKING_HERMES, logprobs=True)]
     tokens = [entry["token"] for logprobs in shown if logprobs for entry in logprobs["content"]]
     assert "".join(tokens) == text
@@ -163,21 +167,21 @@ def test_every_token_has_its_log_probability_whatever_it_became(grouped: bool) -
 
 def test_a_limit_inside_the_arguments_leaves_a_call_that_was_cut() -> None:
     limit = len('<tool_call>{"name": "now", "arguments": {"a"')
-    made, _, _ = steps(HERMES, singles(CALL), sampling=sampling(max_tokens=limit))
+    made, _, _ = updates(HERMES, singles(CALL), sampling=sampling(max_tokens=limit))
     whole = message(made)
     assert whole["finish_reason"] == "length"
     assert whole["message"]["tool_calls"][0]["function"] == {"name": "now", "arguments": '{"a"'}
 
 
 def test_a_stop_string_is_looked_for_in_calls_too() -> None:
-    made, _, _ = steps(HERMES, singles(CALL), stop=(": 1",))
+    made, _, _ = updates(HERMES, singles(CALL), stop=(": 1",))
     assert made[-1].finish == ChoiceFinish("stop", ": 1")
     assert message(made)["message"]["tool_calls"][0]["function"]["arguments"] == '{"a"'
 
 
 def test_a_call_that_broke_is_content_in_the_message_and_stays_in_the_stream() -> None:
     broken = '<tool_call>{"name": "now", "arguments": {"a": <}}</tool_call>'
-    made, _, _ = steps(HERMES, singles(broken))
+    made, _, _ = updates(HERMES, singles(broken))
     whole = message(made)
     assert whole["message"] == {"role": "assistant", "content": broken, "refusal": None}
     assert whole["finish_reason"] == "stop"
@@ -190,9 +194,9 @@ def test_special_tokens_that_mark_calls_are_seen_and_others_are_not() -> None:
     vocabulary = vocabulary_of(tokenizer)
     ids = [tokenizer.token_to_id("[X]"), tokenizer.token_to_id("[TOOL_CALLS]"), *b"now{}"]
     request = generate_request(parsing=MISTRAL)
-    generation = Generation(Rules.of(request, vocabulary), vocabulary)
+    generation = IdGeneration(ChoiceRules.of(request, vocabulary), vocabulary)
     assert generation.feed(TokenDelta(ids)).text == "[TOOL_CALLS]now{}"
-    plain = Generation(Rules.of(generate_request(), vocabulary), vocabulary)
+    plain = IdGeneration(ChoiceRules.of(generate_request(), vocabulary), vocabulary)
     assert plain.feed(TokenDelta(ids)).text == "now{}"
 
 

@@ -6,7 +6,8 @@ import pytest
 
 from conch_kit.triton.errors import MalformedResponse
 from conch_llm_worker.dialects.token_deltas import EngineEnd, TokenDelta
-from conch_llm_worker.generation.id_generation import ChoiceFinish, Rules
+from conch_llm_worker.generation.choice_rules import ChoiceRules
+from conch_llm_worker.generation.choice_update import ChoiceFinish
 from conch_llm_worker.generation.text_generation import TextGeneration, TokenCount
 from testkit.builders.generate_requests import backend, generate_request, prompt, sampling
 from testkit.models.vocabularies import byte_level
@@ -17,7 +18,7 @@ VOCABULARY = byte_level()
 
 def generation(**changes: Any) -> TextGeneration:
     request = generate_request(**changes)
-    return TextGeneration(request, Rules.of(request, VOCABULARY), VOCABULARY)
+    return TextGeneration(request, ChoiceRules.of(request, VOCABULARY), VOCABULARY)
 
 
 def delta(text: str, made: int | None = None, end: EngineEnd | None = None) -> TokenDelta:
@@ -27,10 +28,10 @@ def delta(text: str, made: int | None = None, end: EngineEnd | None = None) -> T
 def fed(made: TextGeneration, *deltas: TokenDelta) -> tuple[str, ChoiceFinish | None]:
     text = ""
     for one in deltas:
-        step = made.feed(one)
-        text += step.text
-        if step.finish is not None:
-            return text, step.finish
+        update = made.feed(one)
+        text += update.text
+        if update.finish is not None:
+            return text, update.finish
     return text, None
 
 
@@ -104,5 +105,5 @@ def test_a_long_text_is_counted_piece_by_piece(text: str) -> None:
 
 def test_the_prompt_is_echoed_before_the_answer() -> None:
     request = generate_request()
-    made = TextGeneration(request, Rules.of(request, VOCABULARY), VOCABULARY, prompt(text="the prompt"))
+    made = TextGeneration(request, ChoiceRules.of(request, VOCABULARY), VOCABULARY, prompt(text="the prompt"))
     assert made.echo(None).text == "the prompt"

@@ -32,7 +32,7 @@ class MessageParts:
     calls: dict[int, _Call] = field(default_factory=dict)
 
     def add(self, events: Iterable[Event]) -> None:
-        """Append what one step brought."""
+        """Append one update."""
         for event in events:
             match event:
                 case Content(text):

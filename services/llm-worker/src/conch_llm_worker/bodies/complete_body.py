@@ -9,7 +9,7 @@ from conch_contracts.messages.generation import Api, GenerateRequest, Usage
 from conch_llm_worker.bodies.chat_message import MessageParts
 from conch_llm_worker.bodies.logprobs import Json, chat_logprobs, completion_logprobs
 from conch_llm_worker.bodies.shared_fields import body_fields, ending, prompt_ids, prompt_logprobs, usage_fields
-from conch_llm_worker.generation.id_generation import ChoiceFinish, Step, TokenEntry
+from conch_llm_worker.generation.choice_update import ChoiceFinish, ChoiceUpdate, TokenEntry
 from conch_llm_worker.text.vocabulary import Vocabulary
 
 
@@ -29,15 +29,15 @@ class ChoiceBody:
         """Return how likely its tokens are on average."""
         return self._logprob_sum / len(self.ids) if self.ids else 0.0
 
-    def add(self, step: Step) -> None:
-        """Append what one step brought."""
-        self.parts.add(step.events)
-        self.parts.content.append(step.text)
-        self.entries.extend(step.entries)
-        self.finish = step.finish
-        self.ids.extend(step.ids)
-        self.prompt.extend(step.prompt)
-        self._logprob_sum += step.logprob_sum
+    def add(self, update: ChoiceUpdate) -> None:
+        """Append one update."""
+        self.parts.add(update.events)
+        self.parts.content.append(update.text)
+        self.entries.extend(update.entries)
+        self.finish = update.finish
+        self.ids.extend(update.ids)
+        self.prompt.extend(update.prompt)
+        self._logprob_sum += update.logprob_sum
 
 
 def complete_body(

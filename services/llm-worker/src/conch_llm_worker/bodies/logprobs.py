@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from conch_llm_worker.generation.id_generation import TokenEntry
+from conch_llm_worker.generation.choice_update import TokenEntry
 from conch_llm_worker.text.vocabulary import Vocabulary
 
 _FLOOR = -9999.0

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from conch_contracts.messages.generation import Api, Details, GenerateRequest, Usage
 from conch_contracts.records import Profile
 from conch_llm_worker.bodies.logprobs import Json, finite
-from conch_llm_worker.generation.id_generation import ChoiceFinish, TokenEntry
+from conch_llm_worker.generation.choice_update import ChoiceFinish, TokenEntry
 from conch_llm_worker.text.vocabulary import Vocabulary
 
 

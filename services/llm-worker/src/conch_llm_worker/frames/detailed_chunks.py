@@ -13,7 +13,7 @@ from conch_llm_worker.bodies.logprobs import Json, chat_logprobs, completion_log
 from conch_llm_worker.bodies.shared_fields import ending, prompt_ids, usage_fields
 from conch_llm_worker.frames.chat_delta import delta_of
 from conch_llm_worker.frames.stream_endings import ChunkEnds
-from conch_llm_worker.generation.id_generation import Step
+from conch_llm_worker.generation.choice_update import ChoiceUpdate
 from conch_llm_worker.text.vocabulary import Vocabulary
 
 Fields = dict[str, Json]
@@ -51,20 +51,20 @@ class DetailedFrames(ChunkEnds):
             nothing["logprobs"] = completion_logprobs((), self._vocabulary, as_ids=False)
         return self._frame([self._choice(index, {"text": "", **nothing, **ids})])
 
-    def step(self, index: int, step: Step) -> bytes:
-        """Return the frames of one step."""
-        self._completion_tokens += step.tokens
+    def update(self, index: int, update: ChoiceUpdate) -> bytes:
+        """Return the frames of one update."""
+        self._completion_tokens += update.tokens
         if self._reasoning_tokens is not None:
-            self._reasoning_tokens += step.reasoning_tokens
-        return self._chat_step(index, step) if self._chat else self._completion_step(index, step)
+            self._reasoning_tokens += update.reasoning_tokens
+        return self._chat_update(index, update) if self._chat else self._completion_update(index, update)
 
     def usage(self, usage: Usage) -> bytes:
         """Return the frame without choices."""
         return self._frame([], {"usage": usage_fields(usage)})
 
-    def _chat_step(self, index: int, step: Step) -> bytes:
-        frames, ids, entries = b"", self._ids(step), step.entries
-        for delta in self._deltas(step, ids):
+    def _chat_update(self, index: int, update: ChoiceUpdate) -> bytes:
+        frames, ids, entries = b"", self._ids(update), update.entries
+        for delta in self._deltas(update, ids):
             shown: Fields = {"delta": delta}
             if ids:
                 delta["completion_token_ids"] = shown["token_ids"] = ids
@@ -72,33 +72,35 @@ class DetailedFrames(ChunkEnds):
                 shown["logprobs"] = chat_logprobs(entries, self._vocabulary, as_ids=self._details.tokens_as_ids)
             frames += self._frame([self._choice(index, shown)])
             ids, entries = [], ()
-        if step.finish is not None:
+        if update.finish is not None:
             delta = {"content": "", **({"completion_token_ids": ids} if ids else {})}
-            end: Fields = {"delta": delta, **({"token_ids": ids} if ids else {}), **ending(step.finish, self._details)}
+            last: Fields = {"token_ids": ids} if ids else {}
+            end: Fields = {"delta": delta, **last, **ending(update.finish, self._details)}
             frames += self._frame([self._choice(index, end)], self._last_usage())
         return frames
 
-    def _deltas(self, step: Step, ids: Sequence[Json]) -> list[Fields]:
-        """Return what each frame of a step says; ids and log probabilities come with the first, or alone."""
-        deltas: list[Fields] = [orjson.loads(delta) for delta in map(delta_of, step.events) if delta is not None]
-        if step.text:
-            deltas.append({"content": step.text})
-        if not deltas and (step.entries or (ids and step.finish is None)):
+    def _deltas(self, update: ChoiceUpdate, ids: Sequence[Json]) -> list[Fields]:
+        """Return what each frame of a update says; ids and log probabilities come with the first, or alone."""
+        deltas: list[Fields] = [orjson.loads(delta) for delta in map(delta_of, update.events) if delta is not None]
+        if update.text:
+            deltas.append({"content": update.text})
+        if not deltas and (update.entries or (ids and update.finish is None)):
             deltas.append({"content": ""})
         return deltas
 
-    def _completion_step(self, index: int, step: Step) -> bytes:
-        ids = self._ids(step)
-        if not (step.text or step.entries or ids or step.finish is not None):
+    def _completion_update(self, index: int, update: ChoiceUpdate) -> bytes:
+        ids = self._ids(update)
+        if not (update.text or update.entries or ids or update.finish is not None):
             return b""
-        shown: Fields = {"text": step.text}
-        if self._request.logprobs and step.entries:
-            shown["logprobs"] = completion_logprobs(step.entries, self._vocabulary, as_ids=self._details.tokens_as_ids)
+        shown: Fields = {"text": update.text}
+        if self._request.logprobs and update.entries:
+            as_ids = self._details.tokens_as_ids
+            shown["logprobs"] = completion_logprobs(update.entries, self._vocabulary, as_ids=as_ids)
         if ids:
             shown |= {"completion_token_ids": ids, "token_ids": ids}
-        if step.finish is None:
+        if update.finish is None:
             return self._frame([self._choice(index, shown)])
-        end = ending(step.finish, self._details)
+        end = ending(update.finish, self._details)
         if self._details.profile is not Profile.DENGLIN:
             return self._frame([self._choice(index, shown | end)], self._last_usage())
         first = self._frame([self._choice(index, shown | end)])
@@ -110,8 +112,8 @@ class DetailedFrames(ChunkEnds):
             choice["arrival_time"] = round(self._clock() - self._began, 6)
         return choice
 
-    def _ids(self, step: Step) -> list[Json]:
-        return list(step.ids) if self._details.token_ids else []
+    def _ids(self, update: ChoiceUpdate) -> list[Json]:
+        return list(update.ids) if self._details.token_ids else []
 
     def _last_usage(self) -> Fields:
         """Return the usage that this deployment tells with a choice's end."""

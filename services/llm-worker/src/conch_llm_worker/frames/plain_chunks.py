@@ -19,7 +19,7 @@ from conch_llm_worker.bodies.shared_fields import usage_fields
 from conch_llm_worker.frames.chat_delta import delta_of
 from conch_llm_worker.frames.detailed_chunks import DetailedFrames
 from conch_llm_worker.frames.stream_endings import ChunkEnds
-from conch_llm_worker.generation.id_generation import ChoiceFinish, Step, TokenEntry
+from conch_llm_worker.generation.choice_update import ChoiceFinish, ChoiceUpdate, TokenEntry
 from conch_llm_worker.responses.stream_frames import ResponseFrames
 from conch_llm_worker.text.vocabulary import Vocabulary
 
@@ -31,8 +31,8 @@ class Frames(Protocol):
         """Return what a choice begins with."""
         ...
 
-    def step(self, index: int, step: Step) -> bytes:
-        """Return the frames of one step; empty when it has nothing to show."""
+    def update(self, index: int, update: ChoiceUpdate) -> bytes:
+        """Return the frames of one update; empty when it has nothing to show."""
         ...
 
     def ending(self, usage: Usage) -> bytes:
@@ -84,34 +84,34 @@ class ChatFrames(ChunkEnds):
         """Return the role frame."""
         return self._choices[index] + self._role + b',"finish_reason":null}]' + self._tail
 
-    def step(self, index: int, step: Step) -> bytes:
+    def update(self, index: int, update: ChoiceUpdate) -> bytes:
         """Return the text frame and the finishing frame, as far as there are any."""
-        if step.events or (self._taken_apart and step.entries):
-            return self._apart(index, step)
+        if update.events or (self._taken_apart and update.entries):
+            return self._apart(index, update)
         frame = b""
-        if self._logprobs and (step.text or step.entries):
-            shown = orjson.dumps(chat_logprobs(step.entries, self._vocabulary))
-            frame = self._texts[index] + orjson.dumps(step.text) + b'},"logprobs":' + shown
+        if self._logprobs and (update.text or update.entries):
+            shown = orjson.dumps(chat_logprobs(update.entries, self._vocabulary))
+            frame = self._texts[index] + orjson.dumps(update.text) + b'},"logprobs":' + shown
             frame += b',"finish_reason":null}]' + self._tail
-        elif step.text:
-            frame = self._texts[index] + orjson.dumps(step.text) + self._text_end
-        if step.finish is not None:
-            frame += self._texts[index] + b'""},"logprobs":null,' + _finish(step.finish) + b"}]" + self._tail
+        elif update.text:
+            frame = self._texts[index] + orjson.dumps(update.text) + self._text_end
+        if update.finish is not None:
+            frame += self._texts[index] + b'""},"logprobs":null,' + _finish(update.finish) + b"}]" + self._tail
         return frame
 
-    def _apart(self, index: int, step: Step) -> bytes:
-        """Return a frame for each thing that the step brought; log probabilities come with the first, or alone."""
-        deltas = [delta for delta in map(delta_of, step.events) if delta is not None]
-        if step.text:
-            deltas.append(b'{"content":' + orjson.dumps(step.text) + b"}")
-        if step.entries and not deltas:
+    def _apart(self, index: int, update: ChoiceUpdate) -> bytes:
+        """Return a frame for each thing that the update holds; log probabilities come with the first, or alone."""
+        deltas = [delta for delta in map(delta_of, update.events) if delta is not None]
+        if update.text:
+            deltas.append(b'{"content":' + orjson.dumps(update.text) + b"}")
+        if update.entries and not deltas:
             deltas.append(b"{}")
-        frame, entries = b"", step.entries
+        frame, entries = b"", update.entries
         for delta in deltas:
             frame += self._choices[index] + b'"delta":' + delta + b',"logprobs":' + self._shown(entries)
             frame += b',"finish_reason":null}]' + self._tail
             entries = ()
-        return frame if step.finish is None else frame + self.step(index, Step("", (), step.finish))
+        return frame if update.finish is None else frame + self.update(index, ChoiceUpdate("", (), update.finish))
 
     def _shown(self, entries: Sequence[TokenEntry]) -> bytes:
         if not self._logprobs or not entries:
@@ -140,15 +140,15 @@ class CompletionFrames(ChunkEnds):
         """Return nothing: a completion has no role."""
         return b""
 
-    def step(self, index: int, step: Step) -> bytes:
+    def update(self, index: int, update: ChoiceUpdate) -> bytes:
         """Return one frame, or none."""
-        if step.finish is None and not step.entries:
-            return self._texts[index] + orjson.dumps(step.text) + self._text_end if step.text else b""
+        if update.finish is None and not update.entries:
+            return self._texts[index] + orjson.dumps(update.text) + self._text_end if update.text else b""
         shown = b"null"
-        if self._logprobs and step.entries:
-            shown = orjson.dumps(completion_logprobs(step.entries, self._vocabulary))
-        finish = b'"finish_reason":null' if step.finish is None else _finish(step.finish)
-        frame = self._texts[index] + orjson.dumps(step.text) + b',"logprobs":' + shown
+        if self._logprobs and update.entries:
+            shown = orjson.dumps(completion_logprobs(update.entries, self._vocabulary))
+        finish = b'"finish_reason":null' if update.finish is None else _finish(update.finish)
+        frame = self._texts[index] + orjson.dumps(update.text) + b',"logprobs":' + shown
         return frame + b"," + finish + b"}]" + self._tail
 
     def usage(self, usage: Usage) -> bytes:

@@ -1,4 +1,4 @@
-"""The state of one choice: ids go in, text goes out, until something ends it. Pure; `engine_calls` feeds it.
+"""The state of one choice: ids go in, text goes out, until something ends it. Pure; `choices` feeds it.
 
 What ends a choice: an end-of-sequence id or a stop id (neither is in the text), a stop string, `max_tokens`, or the
 engine. `completion_tokens` counts the ids that the engine made up to and including the one that ended the choice, the
@@ -7,107 +7,21 @@ end-of-sequence id too. All of it is the same however the engine groups its toke
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
 
-from conch_contracts.messages.generation import GenerateRequest, PreparedPrompt
+from conch_contracts.messages.generation import PreparedPrompt
 from conch_kit.triton.errors import MalformedResponse
 from conch_llm_worker.dialects.token_deltas import EngineEnd, Logprobs, TokenDelta
-from conch_llm_worker.parsing.answer_events import Event
-from conch_llm_worker.parsing.answer_reader import marks_of
+from conch_llm_worker.generation.choice_rules import ChoiceRules
+from conch_llm_worker.generation.choice_update import ChoiceFinish, ChoiceUpdate, TokenEntry
 from conch_llm_worker.text.detokenizer import Detokenizer
 from conch_llm_worker.text.stop_strings import StopScanner
 from conch_llm_worker.text.vocabulary import Vocabulary
 
 
-class ChoiceFinish(NamedTuple):
-    """Why a choice ended, as the API says it."""
-
-    reason: str
-    stop_reason: str | int | None = None
-
-
-class TokenEntry(NamedTuple):
-    """One token with its log probability and where its text begins."""
-
-    offset: int
-    """Characters of the choice's text before it."""
-    token_id: int
-    logprob: float | None
-    """None for a prompt's first token."""
-    top_ids: Sequence[int]
-    top: Sequence[float]
-    rank: int | None = None
-    """Of a prompt's token among all, from 1, where the engine tells it."""
-
-
-class Step(NamedTuple):
-    """What one engine message added to a choice."""
-
-    text: str
-    entries: Sequence[TokenEntry] = ()
-    finish: ChoiceFinish | None = None
-    events: Sequence[Event] = ()
-    """What comes before the text, in an answer that is taken apart."""
-    ids: Sequence[int] = ()
-    """The ids that the engine made, the ending one too; only where `Rules.report_tokens` says so, like what follows."""
-    logprob_sum: float = 0.0
-    """The sum of those ids' log probabilities."""
-    prompt: Sequence[TokenEntry] = ()
-    """The prompt's tokens, in the first step of a choice that shows them."""
-    tokens: int = 0
-    """How many tokens the engine made, where `Rules.report_tokens` says so: engines of text tell no ids."""
-    reasoning_tokens: int = 0
-    """How many tokens of thinking were found, where `Rules.report_tokens` says so."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """What may end a choice, and what of it is shown."""
-
-    max_tokens: int
-    min_tokens: int
-    eos_ids: frozenset[int]
-    ending_ids: frozenset[int]
-    """End-of-sequence and stop ids together."""
-    stop: tuple[str, ...]
-    include_stop: bool
-    skip_special_tokens: bool
-    spaces_between_special_tokens: bool
-    logprobs: bool
-    report_tokens: bool
-    """Whether steps tell their ids and count their tokens."""
-    marks: frozenset[str] = frozenset()
-    """Special tokens that are part of the text all the same, because the answer is taken apart by them."""
-
-    @classmethod
-    def of(cls, request: GenerateRequest, vocabulary: Vocabulary) -> "Rules":
-        """Read the rules out of a request; a model's stop word of one id ends like its end id, others as text."""
-        sampling, backend, details = request.sampling, request.backend, request.details
-        eos: set[int] = set()
-        if not sampling.ignore_eos:
-            eos.update(sampling.eos_token_ids, (word[0] for word in backend.stop_words if len(word) == 1))
-            eos.update(() if backend.end_id is None else (backend.end_id,))
-        words = [vocabulary.text(word) for word in backend.stop_words if len(word) > 1]
-        return cls(
-            max_tokens=sampling.max_tokens,
-            min_tokens=sampling.min_tokens,
-            eos_ids=frozenset(eos),
-            ending_ids=frozenset(eos).union(sampling.stop_token_ids),
-            stop=(*request.stop, *filter(None, words)),
-            include_stop=request.include_stop_str_in_output,
-            skip_special_tokens=request.skip_special_tokens,
-            spaces_between_special_tokens=details is None or details.spaces_between_special_tokens,
-            logprobs=request.logprobs,
-            report_tokens=details is not None or request.best_of is not None,
-            marks=frozenset() if request.parsing is None else marks_of(request.parsing),
-        )
-
-
-class Generation:
+class IdGeneration:
     """One choice in the making."""
 
-    def __init__(self, rules: Rules, vocabulary: Vocabulary, echoed: PreparedPrompt | None = None) -> None:
+    def __init__(self, rules: ChoiceRules, vocabulary: Vocabulary, echoed: PreparedPrompt | None = None) -> None:
         self.completion_tokens = 0
         self.finish: ChoiceFinish | None = None
         self._rules = rules
@@ -128,17 +42,17 @@ class Generation:
         """Return whether the text begins with something that the engine did not make."""
         return self._echoed is not None
 
-    def feed(self, delta: TokenDelta) -> Step:
-        """Take an engine's message and return what it adds; nothing may be fed after a step with a finish."""
+    def feed(self, delta: TokenDelta) -> ChoiceUpdate:
+        """Take an engine's message and return what it adds; nothing may be fed after an update with a finish."""
         if not self._rules.report_tokens:
             return self._feed(delta)
         before = self.completion_tokens
-        step = self._feed(delta)
+        update = self._feed(delta)
         count = self.completion_tokens - before
         logprob_sum = sum(delta.logprobs.chosen[:count]) if delta.logprobs is not None else 0.0
-        return step._replace(ids=delta.ids[:count], logprob_sum=logprob_sum, tokens=count)
+        return update._replace(ids=delta.ids[:count], logprob_sum=logprob_sum, tokens=count)
 
-    def _feed(self, delta: TokenDelta) -> Step:
+    def _feed(self, delta: TokenDelta) -> ChoiceUpdate:
         ids, finish = self._cut(delta.ids)
         if self._stepwise:
             text, finish = self._feed_one_by_one(ids, delta.logprobs, finish)
@@ -152,15 +66,15 @@ class Generation:
         if finish is not None and not self._stopped(finish):
             rest, finish = self._flush(finish)
             text += rest
-        return self._step(text, finish)
+        return self._update(text, finish)
 
-    def echo(self, prompt: Logprobs | None) -> Step:
+    def echo(self, prompt: Logprobs | None) -> ChoiceUpdate:
         """Return the prompt as the beginning of the text, with its log probabilities when they are shown."""
         if self._echoed is None:
-            return Step("")
+            return ChoiceUpdate("")
         ids = self._echoed.ids
         if not self._rules.logprobs or not ids:
-            return Step(self._echoed.text)
+            return ChoiceUpdate(self._echoed.text)
         if prompt is None or len(prompt.chosen) != len(ids):
             raise MalformedResponse(f"The engine gave no log probabilities for the prompt's {len(ids)} tokens.")
         detokenizer = self._vocabulary.detokenizer(skip_special_tokens=True)
@@ -168,7 +82,7 @@ class Generation:
         for at, token_id in enumerate(ids):
             entries.append(_entry(offset, token_id, prompt, at))
             offset += len(detokenizer.feed((token_id,)))
-        return Step(self._echoed.text, entries)
+        return ChoiceUpdate(self._echoed.text, entries)
 
     def _cut(self, ids: Sequence[int]) -> tuple[Sequence[int], ChoiceFinish | None]:
         """Return the ids that make text, and the finish that the ids themselves bring."""
@@ -216,10 +130,10 @@ class Generation:
         """Tell whether a stop string ended the choice, so that nothing held back may follow."""
         return isinstance(finish.stop_reason, str)
 
-    def _step(self, text: str, finish: ChoiceFinish | None) -> Step:
+    def _update(self, text: str, finish: ChoiceFinish | None) -> ChoiceUpdate:
         self.finish = finish
         if not self._rules.logprobs:
-            return Step(text, (), finish)
+            return ChoiceUpdate(text, (), finish)
         self._released += len(text)
         if finish is not None and not self._stopped(finish):
             ready, self._pending = self._pending, []
@@ -227,7 +141,7 @@ class Generation:
             cut = next((at for at, entry in enumerate(self._pending) if entry.offset >= self._released), None)
             ready = self._pending if cut is None else self._pending[:cut]
             self._pending = [] if cut is None else self._pending[cut:]
-        return Step(text, ready, finish)
+        return ChoiceUpdate(text, ready, finish)
 
 
 def prompt_entries(ids: Sequence[int], found: Logprobs | None, alternatives: int) -> list[TokenEntry]:
@@ -238,7 +152,7 @@ def prompt_entries(ids: Sequence[int], found: Logprobs | None, alternatives: int
     return [entry._replace(top_ids=entry.top_ids[:alternatives], top=entry.top[:alternatives]) for entry in entries]
 
 
-def _engine_finish(delta: TokenDelta, rules: Rules) -> ChoiceFinish:
+def _engine_finish(delta: TokenDelta, rules: ChoiceRules) -> ChoiceFinish:
     """Say in the API's words why the engine ended a choice that nothing of ours has ended."""
     match delta.end:
         case EngineEnd.LENGTH:

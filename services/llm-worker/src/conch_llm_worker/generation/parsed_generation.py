@@ -1,4 +1,4 @@
-"""A choice whose text is taken apart while it is made: what `parsing` finds in it takes the text's place in its steps.
+"""A choice whose text is taken apart while it is made: its updates hold the events that `parsing` finds, and no text.
 
 The text is read as it is released, token by token, so that the tokens of the thinking can be counted; once all that
 follows is content, messages pass through as they are. Stop strings are looked for in what the model writes, in its
@@ -7,15 +7,19 @@ the text of the thinking is counted by the model's tokenizer.
 """
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from conch_contracts.messages.answer_parsing import Parsing
 from conch_llm_worker.dialects.token_deltas import TokenDelta, split
-from conch_llm_worker.generation.id_generation import ChoiceFinish, Generation, Step, TokenEntry
+from conch_llm_worker.generation.choice_update import ChoiceFinish, ChoiceUpdate, TokenEntry
+from conch_llm_worker.generation.id_generation import IdGeneration
 from conch_llm_worker.generation.text_generation import TextGeneration, TokenCount
 from conch_llm_worker.parsing.answer_events import Content, Event, append
 from conch_llm_worker.parsing.answer_reader import AnswerReader
 from conch_llm_worker.parsing.tool_calls.call_ids import call_ids
 from conch_llm_worker.text.vocabulary import Vocabulary
+
+Generation: TypeAlias = IdGeneration | TextGeneration
 
 TOOL_CALLS = "tool_calls"
 """Why an answer ended that calls tools and was not cut."""
@@ -26,7 +30,7 @@ class ParsedGeneration:
 
     def __init__(
         self,
-        generation: Generation | TextGeneration,
+        generation: Generation,
         reader: AnswerReader,
         reasoning_count: TokenCount | None = None,
         *,
@@ -42,13 +46,13 @@ class ParsedGeneration:
     @classmethod
     def of(
         cls,
-        generation: Generation | TextGeneration,
+        generation: Generation,
         parsing: Parsing,
         vocabulary: Vocabulary,
         *,
         report_tokens: bool = False,
     ) -> "ParsedGeneration":
-        """Return what reads the answer of an engine of either kind; `report_tokens`: each step counts the thinking."""
+        """Return what reads the answer of an engine of either kind; `report_tokens`: updates count the thinking."""
         reasoning_count = TokenCount(vocabulary) if isinstance(generation, TextGeneration) else None
         reader = AnswerReader(parsing, call_ids(parsing), None if reasoning_count is None else reasoning_count.add)
         return cls(generation, reader, reasoning_count, report_tokens=report_tokens)
@@ -58,8 +62,8 @@ class ParsedGeneration:
         """Tokens between the marks of the thinking."""
         return self._reasoning_tokens if self._reasoning_count is None else self._reasoning_count.total()
 
-    def feed(self, delta: TokenDelta) -> Step:
-        """Take an engine's message and return what it adds; nothing may be fed after a step with a finish."""
+    def feed(self, delta: TokenDelta) -> ChoiceUpdate:
+        """Take an engine's message and return what it adds; nothing may be fed after an update with a finish."""
         if self._reader.plain:
             return self._generation.feed(delta)
         if len(delta.ids) < 2:
@@ -68,45 +72,45 @@ class ParsedGeneration:
         entries: list[TokenEntry] = []
         ids: list[int] = []
         logprob_sum, tokens, reasoning_tokens = 0.0, 0, 0
-        step = Step("")
+        update = ChoiceUpdate("")
         for single in split(delta, 1):
-            step = self._feed_one(single)
-            entries += step.entries
-            ids += step.ids
-            logprob_sum += step.logprob_sum
-            tokens += step.tokens
-            reasoning_tokens += step.reasoning_tokens
-            for event in step.events:
+            update = self._feed_one(single)
+            entries += update.entries
+            ids += update.ids
+            logprob_sum += update.logprob_sum
+            tokens += update.tokens
+            reasoning_tokens += update.reasoning_tokens
+            for event in update.events:
                 append(events, event)
-            if step.finish is not None:
+            if update.finish is not None:
                 break
-        return Step("", entries, step.finish, events, ids, logprob_sum, (), tokens, reasoning_tokens)
+        return ChoiceUpdate("", entries, update.finish, events, ids, logprob_sum, (), tokens, reasoning_tokens)
 
-    def _feed_one(self, delta: TokenDelta) -> Step:
+    def _feed_one(self, delta: TokenDelta) -> ChoiceUpdate:
         """Take a message of at most one id, or a text."""
         generation, before = self._generation, self._reasoning_tokens
         if self._reasoning_count is None:
             made = generation.completion_tokens
-            step = generation.feed(delta)
-            events = self._read(step, generation.completion_tokens - made)
+            update = generation.feed(delta)
+            events = self._read(update, generation.completion_tokens - made)
         else:
-            step = generation.feed(delta)
-            events = self._read(step, 0)
+            update = generation.feed(delta)
+            events = self._read(update, 0)
             if self._report_tokens:
                 self._reasoning_tokens = self._reasoning_count.total()
-        finish = None if step.finish is None else self._as_read(step.finish)
-        return step._replace(text="", finish=finish, events=events, reasoning_tokens=self._reasoning_tokens - before)
+        finish = None if update.finish is None else self._as_read(update.finish)
+        return update._replace(text="", finish=finish, events=events, reasoning_tokens=self._reasoning_tokens - before)
 
-    def _read(self, step: Step, tokens: int) -> Sequence[Event]:
+    def _read(self, update: ChoiceUpdate, tokens: int) -> Sequence[Event]:
         reader = self._reader
         if reader.plain:
-            return [Content(step.text)] if step.text else ()
+            return [Content(update.text)] if update.text else ()
         before = reader.thinking
-        events = reader.feed(step.text) if step.text else ()
+        events = reader.feed(update.text) if update.text else ()
         if before and reader.thinking:
             self._reasoning_tokens += tokens
-        if step.finish is not None and not reader.plain:
-            cut = step.finish.reason != "stop" or isinstance(step.finish.stop_reason, str)
+        if update.finish is not None and not reader.plain:
+            cut = update.finish.reason != "stop" or isinstance(update.finish.stop_reason, str)
             return [*events, *reader.finish(cut=cut)]
         return events
 

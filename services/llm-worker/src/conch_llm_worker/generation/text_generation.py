@@ -1,4 +1,4 @@
-"""The state of one choice whose engine answers with text: the counterpart of `generation` for engines without ids.
+"""The state of one choice whose engine answers with text: the counterpart of `id_generation`.
 
 The engine itself ends at its limit and at ending ids; stop strings are found here. Tokens are counted by the engine's
 own numbers where it says them, else by the model's tokenizer, which is off by the tokens that have no text.
@@ -7,7 +7,8 @@ own numbers where it says them, else by the model's tokenizer, which is off by t
 from conch_contracts.messages.generation import GenerateRequest, PreparedPrompt
 from conch_kit.triton.errors import MalformedResponse
 from conch_llm_worker.dialects.token_deltas import EngineEnd, Logprobs, TokenDelta
-from conch_llm_worker.generation.id_generation import ChoiceFinish, Rules, Step
+from conch_llm_worker.generation.choice_rules import ChoiceRules
+from conch_llm_worker.generation.choice_update import ChoiceFinish, ChoiceUpdate
 from conch_llm_worker.text.stop_strings import StopScanner
 from conch_llm_worker.text.vocabulary import Vocabulary
 
@@ -46,7 +47,7 @@ class TextGeneration:
     """One choice in the making."""
 
     def __init__(
-        self, request: GenerateRequest, rules: Rules, vocabulary: Vocabulary, echoed: PreparedPrompt | None = None
+        self, request: GenerateRequest, rules: ChoiceRules, vocabulary: Vocabulary, echoed: PreparedPrompt | None = None
     ) -> None:
         self.finish: ChoiceFinish | None = None
         single = (vocabulary.text(word) for word in request.backend.stop_words if len(word) == 1)
@@ -68,8 +69,8 @@ class TextGeneration:
         """Return whether the text begins with something that the engine did not make."""
         return self._echoed is not None
 
-    def feed(self, delta: TokenDelta) -> Step:
-        """Take an engine's message and return what it adds; nothing may be fed after a step with a finish."""
+    def feed(self, delta: TokenDelta) -> ChoiceUpdate:
+        """Take an engine's message and return what it adds; nothing may be fed after an update with a finish."""
         free, watched = self._apart(delta)
         finish = None
         if self._scanner is not None and watched:
@@ -81,11 +82,11 @@ class TextGeneration:
             finish = self._engine_finish(delta.end)
             text += self._scanner.flush() if self._scanner is not None else ""
         self.finish = finish
-        return Step(text, (), finish, tokens=self._new_tokens() if self._rules.report_tokens else 0)
+        return ChoiceUpdate(text, (), finish, tokens=self._new_tokens() if self._rules.report_tokens else 0)
 
-    def echo(self, prompt: Logprobs | None) -> Step:
+    def echo(self, prompt: Logprobs | None) -> ChoiceUpdate:
         """Return the prompt as the beginning of the text."""
-        return Step("" if self._echoed is None else self._echoed.text)
+        return ChoiceUpdate("" if self._echoed is None else self._echoed.text)
 
     def _new_tokens(self) -> int:
         told, self._told = self._told, self.completion_tokens

@@ -5,7 +5,7 @@ from typing import assert_never
 
 from conch_contracts.messages.generation import GenerateRequest
 from conch_llm_worker.bodies.logprobs import Json
-from conch_llm_worker.generation.id_generation import Step, TokenEntry
+from conch_llm_worker.generation.choice_update import ChoiceUpdate, TokenEntry
 from conch_llm_worker.parsing.answer_events import (
     CallArguments,
     CallBegin,
@@ -33,17 +33,17 @@ class Output:
         self._open: Item | None = None
         self._begun = 0
 
-    def add(self, step: Step) -> bytes:
-        """Take what one step brought, and return the events that tell of it.
+    def add(self, update: ChoiceUpdate) -> bytes:
+        """Take one update and return its events.
 
-        Log probabilities belong to texts: those of a step without one are left out.
+        Log probabilities belong to texts: those of a update without one are left out.
         """
-        body, entries = b"", step.entries
-        for event in step.events:
+        body, entries = b"", update.entries
+        for event in update.events:
             body += self._take(event, entries)
             entries = () if isinstance(event, Content) else entries
-        if step.text or (entries and not step.events):
-            body += self._text(step.text, entries)
+        if update.text or (entries and not update.events):
+            body += self._text(update.text, entries)
         return body
 
     def end(self, status: str) -> bytes:

@@ -6,7 +6,7 @@ from typing import Protocol
 import orjson
 
 from conch_llm_worker.bodies.logprobs import Json, response_logprobs
-from conch_llm_worker.generation.id_generation import TokenEntry
+from conch_llm_worker.generation.choice_update import TokenEntry
 from conch_llm_worker.responses.event_writer import EventWriter
 from conch_llm_worker.text.vocabulary import Vocabulary
 
@@ -65,12 +65,12 @@ class MessageOutput:
         self._entries: list[TokenEntry] = []
 
     def add(self, text: str, entries: Sequence[TokenEntry]) -> None:
-        """Append what one step brought."""
+        """Append one update."""
         self._parts.append(text)
         self._entries.extend(entries)
 
     def delta(self, events: EventWriter, text: str, entries: Sequence[TokenEntry]) -> bytes:
-        """Return the event of what one step brought."""
+        """Return the event of one update."""
         shown = orjson.dumps(response_logprobs(entries, self._vocabulary)) if self._logprobs else b"[]"
         return self._place.delta(events, _TEXT_DELTA, text, b',"logprobs":' + shown)
 

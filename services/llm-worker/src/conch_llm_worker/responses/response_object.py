@@ -8,7 +8,7 @@ import orjson
 from conch_contracts.messages.generation import GenerateRequest, Usage
 from conch_kit.errors import RateLimited, ServiceError
 from conch_llm_worker.bodies.logprobs import Json
-from conch_llm_worker.generation.id_generation import ChoiceFinish
+from conch_llm_worker.generation.choice_update import ChoiceFinish
 
 
 class ResponseBody:
