@@ -15,7 +15,8 @@ from conch_contracts.messages.generation import GenerateRequest, PreparedPrompt,
 from conch_kit.triton.errors import EngineError, MalformedResponse
 from conch_kit.triton.tensors import is_final
 from conch_llm_worker.answer_writer import AnswerWriter
-from conch_llm_worker.dialects.token_deltas import DeltaReader, EngineCall, TokenDelta, split
+from conch_llm_worker.dialects.engine_call import DeltaReader, EngineCall
+from conch_llm_worker.dialects.token_deltas import TokenDelta, split
 from conch_llm_worker.engine.calls import EngineCalls, Responses
 from conch_llm_worker.generation.choice_rules import ChoiceRules
 from conch_llm_worker.generation.choice_update import ChoiceFinish, ChoiceUpdate
@@ -89,7 +90,7 @@ class Choices:
 
     async def _generate(self, index: int) -> None:
         call = await self._engines.prepare(self._request, index, self._vocabulary)
-        if call.beams:
+        if call.beam_readers:
             await self._search(index, call)
             return
         generation = self._generations[index] = self._generation(call, index)
@@ -108,7 +109,7 @@ class Choices:
         try:
             with self._engines.span("wait"):
                 last = await _last(responses, streamed=call.streamed)
-            for index, reader in enumerate(call.beams, first):
+            for index, reader in enumerate(call.beam_readers, first):
                 generation = self._generations[index] = self._generation(call, index)
                 if await self._open(index, generation, self._feeding(generation), reader.read(last)) is None:
                     raise MalformedResponse("The engine's beams ended without a reason.")
@@ -129,7 +130,7 @@ class Choices:
 
     def _generation(self, call: EngineCall, index: int) -> Generation:
         beginning = self._beginning(index)
-        if call.text:
+        if call.answers_text:
             return TextGeneration(self._request, self._rules, self._vocabulary, beginning)
         return IdGeneration(self._rules, self._vocabulary, beginning)
 
@@ -212,7 +213,7 @@ class Choices:
         """Tell whether the engine would go on if it were let: it may not know the string that ended the answer."""
         if not isinstance(finish.stop_reason, str) or generation.completion_tokens >= self._request.sampling.max_tokens:
             return False
-        return not call.told_words or finish.stop_reason in self._request.stop
+        return not call.stop_words_sent or finish.stop_reason in self._request.stop
 
 
 async def _last(responses: Responses, *, streamed: bool) -> ModelInferResponse:

@@ -1,10 +1,11 @@
-"""What every dialect turns an engine's messages into. Named tuples: one is made per message, so they must be cheap."""
+"""What every dialect turns an engine's messages into: ids or text, log probabilities, and the end.
+
+Named tuples: one is made per message, so they must be cheap.
+"""
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import NamedTuple, Protocol
-
-from tritonclient.grpc.service_pb2 import ModelInferRequest, ModelInferResponse
+from typing import NamedTuple
 
 
 class EngineEnd(StrEnum):
@@ -55,25 +56,3 @@ def split(delta: TokenDelta, most: int) -> list[TokenDelta]:
         parts.append(TokenDelta(delta.ids[rows], logprobs, delta.prompt if at == 0 else None))
     parts[-1] = parts[-1]._replace(end=delta.end, stop_token_id=delta.stop_token_id, text=delta.text, made=delta.made)
     return parts
-
-
-class DeltaReader(Protocol):
-    """Reads the messages of one stream, in order."""
-
-    def read(self, response: ModelInferResponse) -> TokenDelta:
-        """Return what a message brought; raise `MalformedResponse` when it breaks the dialect's contract."""
-        ...
-
-
-class EngineCall(NamedTuple):
-    """One engine call: the message to send, how its answers are read, and whether they come as a stream."""
-
-    message: ModelInferRequest
-    reader: DeltaReader
-    streamed: bool
-    text: bool = False
-    """Whether the answers are text instead of ids."""
-    beams: tuple[DeltaReader, ...] = ()
-    """One reader for each beam of a search: each finds its own in the last message, which alone counts."""
-    told_words: bool = False
-    """Whether the engine was told the model's own stop words, so that it ends at them by itself."""
