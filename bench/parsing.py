@@ -19,7 +19,7 @@ from conch_contracts.records import Dialect
 from conch_contracts.thinking_marks import ReasoningParser
 from conch_contracts.tool_call_marks import ToolCallParser
 from conch_llm_worker.dialects.token_deltas import EngineEnd, TokenDelta
-from conch_llm_worker.frames.plain_chunks import frames_for
+from conch_llm_worker.frames.answer_frames import frames_for
 from conch_llm_worker.generation.choice_rules import ChoiceRules
 from conch_llm_worker.generation.id_generation import IdGeneration
 from conch_llm_worker.generation.parsed_generation import ParsedGeneration

@@ -14,7 +14,8 @@ from conch_kit.errors import ServiceError
 from conch_kit.http.asgi import Send, json_response
 from conch_llm_worker.bodies.best_of import best
 from conch_llm_worker.bodies.complete_body import ChoiceBody, complete_body
-from conch_llm_worker.frames.plain_chunks import frames_for, usage_comment
+from conch_llm_worker.frames.answer_frames import frames_for
+from conch_llm_worker.frames.stream_endings import usage_comment
 from conch_llm_worker.generation.choice_update import ChoiceUpdate
 from conch_llm_worker.responses.complete_response import ResponseWhole
 from conch_llm_worker.text.vocabulary import Vocabulary

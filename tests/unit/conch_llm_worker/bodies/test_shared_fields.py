@@ -11,8 +11,9 @@ from conch_contracts.openai.chat import ChatCompletion, ChatCompletionChunk
 from conch_contracts.openai.completions import Completion
 from conch_contracts.records import Profile
 from conch_llm_worker.bodies.complete_body import ChoiceBody, complete_body
+from conch_llm_worker.frames.answer_frames import frames_for
 from conch_llm_worker.frames.detailed_chunks import DetailedFrames
-from conch_llm_worker.frames.plain_chunks import ChatFrames, CompletionFrames, frames_for
+from conch_llm_worker.frames.plain_chunks import ChatFrames, CompletionFrames
 from conch_llm_worker.generation.choice_update import ChoiceFinish, ChoiceUpdate, TokenEntry
 from conch_llm_worker.parsing.answer_events import Content, Reasoning
 from testkit.builders.generate_requests import generate_request

@@ -11,7 +11,7 @@ from conch_contracts.messages.answer_parsing import Parsing
 from conch_contracts.messages.generation import Details, Usage
 from conch_llm_worker.bodies.complete_body import ChoiceBody, complete_body
 from conch_llm_worker.dialects.token_deltas import EngineEnd, Logprobs, TokenDelta
-from conch_llm_worker.frames.plain_chunks import frames_for
+from conch_llm_worker.frames.answer_frames import frames_for
 from conch_llm_worker.frames.stream_endings import DONE
 from conch_llm_worker.generation.choice_rules import ChoiceRules
 from conch_llm_worker.generation.choice_update import ChoiceFinish, ChoiceUpdate

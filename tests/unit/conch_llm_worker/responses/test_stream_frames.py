@@ -7,7 +7,7 @@ import pytest
 
 from conch_contracts.messages.generation import Api, GenerateRequest, Usage
 from conch_kit.errors import RateLimited, ServiceError, UpstreamError
-from conch_llm_worker.frames.plain_chunks import frames_for
+from conch_llm_worker.frames.answer_frames import frames_for
 from conch_llm_worker.generation.choice_update import ChoiceFinish, ChoiceUpdate, TokenEntry
 from conch_llm_worker.parsing.answer_events import CallArguments, CallBegin, CallBroken, CallEnd, Content, Reasoning
 from conch_llm_worker.responses.complete_response import ResponseWhole

@@ -1,6 +1,7 @@
-"""Frames of streams that show more than text: ids, usage so far, or what a compatibility profile adds.
+"""Frames of streams of the two completion APIs that show details: ids, usage so far, a compatibility profile's fields.
 
-Each frame is built whole, which costs some microseconds more than `frames` takes; only requests with details pay them.
+Each frame is built whole, which takes some microseconds more than `plain_chunks` does; only requests with details pay
+for it.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,7 +11,7 @@ import orjson
 from conch_contracts.messages.generation import Api, Details, GenerateRequest, Usage
 from conch_contracts.records import Profile
 from conch_llm_worker.bodies.logprobs import Json, chat_logprobs, completion_logprobs
-from conch_llm_worker.bodies.shared_fields import ending, prompt_ids, usage_fields
+from conch_llm_worker.bodies.shared_fields import finish_fields, prompt_ids, usage_fields
 from conch_llm_worker.frames.chat_delta import delta_of
 from conch_llm_worker.frames.stream_endings import ChunkEnds
 from conch_llm_worker.generation.choice_update import ChoiceUpdate
@@ -75,7 +76,7 @@ class DetailedFrames(ChunkEnds):
         if update.finish is not None:
             delta = {"content": "", **({"completion_token_ids": ids} if ids else {})}
             last: Fields = {"token_ids": ids} if ids else {}
-            end: Fields = {"delta": delta, **last, **ending(update.finish, self._details)}
+            end: Fields = {"delta": delta, **last, **finish_fields(update.finish, self._details)}
             frames += self._frame([self._choice(index, end)], self._last_usage())
         return frames
 
@@ -100,7 +101,7 @@ class DetailedFrames(ChunkEnds):
             shown |= {"completion_token_ids": ids, "token_ids": ids}
         if update.finish is None:
             return self._frame([self._choice(index, shown)])
-        end = ending(update.finish, self._details)
+        end = finish_fields(update.finish, self._details)
         if self._details.profile is not Profile.DENGLIN:
             return self._frame([self._choice(index, shown | end)], self._last_usage())
         first = self._frame([self._choice(index, shown | end)])

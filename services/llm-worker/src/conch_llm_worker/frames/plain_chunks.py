@@ -1,67 +1,21 @@
-"""Server-sent events of a streamed answer, in the exact form that clients get.
+"""Frames of streams of the two completion APIs that show text, tool calls and log probabilities, and nothing else.
 
 All that is the same in every frame of a choice is made once; per token only the text is escaped. A chat choice is a
 role frame, text frames, and an empty frame with the finish reason; a completion choice carries the finish reason in
 its last text frame. Usage appears as OpenAI has it: only when asked for, then as null in every other frame.
 """
 
-import time
 from collections.abc import Sequence
-from typing import Protocol, assert_never
 
 import orjson
 
-from conch_contracts.headers import USAGE_COMMENT
-from conch_contracts.messages.generation import Api, GenerateRequest, Usage
-from conch_kit.errors import ServiceError
+from conch_contracts.messages.generation import GenerateRequest, Usage
 from conch_llm_worker.bodies.logprobs import chat_logprobs, completion_logprobs
 from conch_llm_worker.bodies.shared_fields import usage_fields
 from conch_llm_worker.frames.chat_delta import delta_of
-from conch_llm_worker.frames.detailed_chunks import DetailedFrames
 from conch_llm_worker.frames.stream_endings import ChunkEnds
 from conch_llm_worker.generation.choice_update import ChoiceFinish, ChoiceUpdate, TokenEntry
-from conch_llm_worker.responses.stream_frames import ResponseFrames
 from conch_llm_worker.text.vocabulary import Vocabulary
-
-
-class Frames(Protocol):
-    """Makes the frames of one answer."""
-
-    def opening(self, index: int) -> bytes:
-        """Return what a choice begins with."""
-        ...
-
-    def update(self, index: int, update: ChoiceUpdate) -> bytes:
-        """Return the frames of one update; empty when it has nothing to show."""
-        ...
-
-    def ending(self, usage: Usage) -> bytes:
-        """Return what a complete answer ends with."""
-        ...
-
-    def failure(self, error: ServiceError, usage: Usage) -> bytes:
-        """Return what an answer ends with that broke after its first byte."""
-        ...
-
-
-def frames_for(request: GenerateRequest, vocabulary: Vocabulary) -> Frames:
-    """Return the frame maker for a request."""
-    if request.details is not None:
-        return DetailedFrames(request, request.details, vocabulary, time.monotonic)
-    match request.api:
-        case Api.CHAT:
-            return ChatFrames(request, vocabulary)
-        case Api.COMPLETION:
-            return CompletionFrames(request, vocabulary)
-        case Api.RESPONSES:
-            return ResponseFrames(request, vocabulary)
-        case _:
-            assert_never(request.api)
-
-
-def usage_comment(usage: Usage) -> bytes:
-    """Return the comment that ends every stream, for the gateway alone."""
-    return USAGE_COMMENT.encode() + usage.model_dump_json(exclude_none=True).encode() + b"\n\n"
 
 
 class ChatFrames(ChunkEnds):
