@@ -17,12 +17,12 @@ from conch_llm_worker.bodies.complete_body import ChoiceBody, complete_body
 from conch_llm_worker.frames.answer_frames import frames_for
 from conch_llm_worker.frames.stream_endings import usage_comment
 from conch_llm_worker.generation.choice_update import ChoiceUpdate
-from conch_llm_worker.responses.complete_response import ResponseWhole
+from conch_llm_worker.responses.complete_response import CompleteResponse
 from conch_llm_worker.text.vocabulary import Vocabulary
 
 _WORKING = WORK_COMMENT.encode() + b"\n\n"
 _LONGEST_QUIET_S = 1.0
-"""How long the engine may work unseen before the gateway is told; well below its grace."""
+"""How long the engine may make tokens that show nothing before the gateway gets a comment; well below its patience."""
 
 
 class AnswerWriter(Protocol):
@@ -74,8 +74,8 @@ class StreamedAnswerWriter:
         self._send = send
         self._clock = clock
         self._quiet_s = min(_LONGEST_QUIET_S, request.inter_token_timeout_s / 4)
-        self._told = clock()
-        """When the gateway was last told that the engine works; what is shown is told anyway."""
+        self._last_comment = clock()
+        """When the last comment went out that the engine works."""
         self._opened: set[int] = set()
         self._starting = asyncio.Lock()
 
@@ -94,10 +94,10 @@ class StreamedAnswerWriter:
             await self.working()
 
     async def working(self) -> None:
-        """Tell the gateway that the engine works, unless it was told a moment ago."""
+        """Tell the gateway in a comment that the engine works, unless the last comment has just gone out."""
         now = self._clock()
-        if now - self._told >= self._quiet_s:
-            self._told = now
+        if now - self._last_comment >= self._quiet_s:
+            self._last_comment = now
             await self._send({"type": "http.response.body", "body": _WORKING, "more_body": True})
 
     async def finish(self, usage: Usage) -> None:
@@ -152,12 +152,12 @@ class CompleteResponseWriter:
 
     def __init__(self, request: GenerateRequest, vocabulary: Vocabulary, send: Send) -> None:
         self.started = False
-        self._whole = ResponseWhole(request, vocabulary)
+        self._response = CompleteResponse(request, vocabulary)
         self._send = send
 
     async def add(self, index: int, update: ChoiceUpdate) -> None:
         """Collect one update."""
-        self._whole.add(update)
+        self._response.add(update)
 
     async def working(self) -> None:
         """Do nothing: whoever waits for a whole body expects nothing before it."""
@@ -165,7 +165,7 @@ class CompleteResponseWriter:
     async def finish(self, usage: Usage) -> None:
         """Send the object, and the usage in its header."""
         self.started = True
-        await json_response(self._send, 200, self._whole.body(usage), [_usage_header(usage)])
+        await json_response(self._send, 200, self._response.body(usage), [_usage_header(usage)])
 
     async def fail(self, error: ServiceError, usage: Usage) -> None:
         """Raise: nothing has been sent."""

@@ -25,12 +25,12 @@ from conch_llm_worker.generation.parsed_generation import Generation, ParsedGene
 from conch_llm_worker.generation.text_generation import TextGeneration
 from conch_llm_worker.text.vocabulary import Vocabulary
 
-_LAST_WORD_S = 5.0
+_END_OF_STREAM_S = 5.0
 """How long an engine may take to end its stream after the last token: longer than a pause of its machine.
 
 Nobody waits for it."""
-_GRACE_S = 0.05
-"""How long it may take when only the worker knows that the answer has ended, before it is made to end."""
+_CUT_SHORT_S = 0.05
+"""How long it may take when only the worker knows that the answer has ended; then its request is cancelled."""
 
 
 class Choices:
@@ -48,7 +48,7 @@ class Choices:
         self._width = request.sampling.beams or 1
         self._calls = len(request.prompts) * request.candidates // self._width
         self._generations: dict[int, Generation] = {}
-        self._readings: list[ParsedGeneration] = []
+        self._parsed: list[ParsedGeneration] = []
 
     async def run(self) -> None:
         """Run every choice to its end; raise the first failure."""
@@ -100,8 +100,8 @@ class Choices:
         except BaseException:
             await responses.aclose()
             raise
-        # An engine that is done must be let say so: Triton 24.10 crashes when a cancellation meets its final response.
-        responses.leave(_GRACE_S if self._cut_short(call, generation, finish) else _LAST_WORD_S)
+        # No cancellation of an engine that is done: Triton 24.10 crashes when one meets its final response.
+        responses.finish_in_background(_CUT_SHORT_S if self._cut_short(call, generation, finish) else _END_OF_STREAM_S)
 
     async def _search(self, first: int, call: EngineCall) -> None:
         """Make the call of a search and write its beams as choices; nothing before its last message is certain."""
@@ -116,7 +116,7 @@ class Choices:
         except BaseException:
             await responses.aclose()
             raise
-        responses.leave(_LAST_WORD_S)
+        responses.finish_in_background(_END_OF_STREAM_S)
 
     async def _answer_with(
         self, index: int, generation: Generation, reader: DeltaReader, responses: Responses
@@ -195,19 +195,19 @@ class Choices:
         return split(delta, self._details.max_frame_tokens)
 
     def _feeding(self, generation: Generation) -> Callable[[TokenDelta], ChoiceUpdate]:
-        """Return what takes the engine's messages: the choice itself, or the reader of its text."""
+        """Return what takes the engine's messages: the generation itself, or the one that parses its text."""
         parsing = self._request.parsing
         if parsing is None:
             return generation.feed
-        reading = ParsedGeneration.of(generation, parsing, self._vocabulary, report_tokens=self._rules.report_tokens)
-        self._readings.append(reading)
-        return reading.feed
+        parsed = ParsedGeneration.of(generation, parsing, self._vocabulary, report_tokens=self._rules.report_tokens)
+        self._parsed.append(parsed)
+        return parsed.feed
 
     def _reasoning_tokens(self) -> int | None:
         parsing = self._request.parsing
         if parsing is None or parsing.thinking is None:
             return None
-        return sum(reading.reasoning_tokens for reading in self._readings)
+        return sum(parsed.reasoning_tokens for parsed in self._parsed)
 
     def _cut_short(self, call: EngineCall, generation: Generation, finish: ChoiceFinish) -> bool:
         """Tell whether the engine would go on if it were let: it may not know the string that ended the answer."""

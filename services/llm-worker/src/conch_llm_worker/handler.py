@@ -84,10 +84,10 @@ async def _attempt(choices: Choices, answer: AnswerWriter, request: GenerateRequ
         return overdue()
     except ServiceError as error:
         return error
-    except EngineError as fault:
+    except EngineError as failure:
         place = {"engine": request.target.grpc, "engine_model": request.target.model}
-        log.warning("An engine call failed.", extra={**place, "error": repr(fault), "begun": answer.started})
-        return service_error(fault, begun=answer.started, names=_names(request))
+        log.warning("An engine call failed.", extra={**place, "error": repr(failure), "begun": answer.started})
+        return service_error(failure, begun=answer.started, names=_names(request))
     return None
 
 

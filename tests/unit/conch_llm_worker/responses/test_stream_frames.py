@@ -10,7 +10,7 @@ from conch_kit.errors import RateLimited, ServiceError, UpstreamError
 from conch_llm_worker.frames.answer_frames import frames_for
 from conch_llm_worker.generation.choice_update import ChoiceFinish, ChoiceUpdate, TokenEntry
 from conch_llm_worker.parsing.answer_events import CallArguments, CallBegin, CallBroken, CallEnd, Content, Reasoning
-from conch_llm_worker.responses.complete_response import ResponseWhole
+from conch_llm_worker.responses.complete_response import CompleteResponse
 from testkit.builders.generate_requests import generate_request
 from testkit.http.openai_schemas import check, check_event
 from testkit.models.vocabularies import byte_level
@@ -68,7 +68,7 @@ def events(raw: bytes) -> list[dict[str, Any]]:
 
 
 def collected(request: GenerateRequest, updates: list[ChoiceUpdate]) -> dict[str, Any]:
-    whole = ResponseWhole(request, VOCABULARY)
+    whole = CompleteResponse(request, VOCABULARY)
     for update in updates:
         whole.add(update)
     body: dict[str, Any] = json.loads(whole.body(USAGE))

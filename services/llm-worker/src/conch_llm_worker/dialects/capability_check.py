@@ -26,7 +26,7 @@ def unsupported(param: str) -> InvalidRequest:
 
 
 def needs_logprobs(request: GenerateRequest) -> bool:
-    """Return whether the engine must tell how likely its tokens are: they are shown, or choices are ranked by them.
+    """Return whether the engine must give log probabilities: they are shown, or choices are ranked by them.
 
     An engine ranks the beams of a search by itself.
     """

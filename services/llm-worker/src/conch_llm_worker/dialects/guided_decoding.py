@@ -1,4 +1,4 @@
-"""A `Grammar` in the words of engines that have a compiler of their own; pure.
+"""A `Grammar` as engines take it that compile grammars themselves; pure.
 
 The `vllm` dialect sends `vllm_guidance` in its sampling parameters, as `guided_decoding` (JSON in a text) or in newer
 versions as `structured_outputs`; `tensorrtllm` sends the two texts of `tensorrtllm_guide` in the tensors

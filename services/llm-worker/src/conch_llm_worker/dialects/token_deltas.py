@@ -44,7 +44,7 @@ class TokenDelta(NamedTuple):
 
 
 def split(delta: TokenDelta, most: int) -> list[TokenDelta]:
-    """Return the same news as messages of at most so many ids; only the last one tells of the end.
+    """Return the same as deltas of at most so many ids each; only the last one holds the end.
 
     Text stays whole: what belongs to which token is not known.
     """

@@ -35,7 +35,7 @@ _DEFAULTS: Mapping[str, object] = {
     "seed": None,
     "ignore_eos": False,
 }
-"""What vLLM does when it is told nothing, by the names that these have here and there."""
+"""vLLM's defaults; the names are the same in our parameters and in its own."""
 
 
 def engine_call(choice: PreparedChoice) -> EngineCall:

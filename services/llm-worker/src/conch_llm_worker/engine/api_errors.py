@@ -1,7 +1,7 @@
-"""What an engine's failure is to the client: a status before the first byte, an error frame after it.
+"""The one place where engine errors become API errors.
 
-The one place where engine errors become API errors. `retryable` says that another engine may be asked: only where
-this one never began, or was lost before the client had a byte.
+`retryable` says that another engine may be asked: only where this one never began, or was lost before the client had a
+byte.
 """
 
 from conch_contracts.cpu_runtime import INVALID_PREFIX
@@ -13,21 +13,21 @@ _GRAMMAR = "grammar"
 _QUEUE_TIMEOUT = "Request timeout expired"
 
 
-def service_error(fault: EngineError, *, begun: bool, names: ParameterNames = UNNAMED) -> ServiceError:
-    """Return the API error of a fault; `begun` tells whether the client already has part of the answer.
+def service_error(error: EngineError, *, begun: bool, names: ParameterNames = UNNAMED) -> ServiceError:
+    """Return the API error of an engine error; `begun` says that the client already has part of the answer.
 
     Then the engine did not refuse this request: a grammar that it cannot compile ends the others too.
     """
-    if isinstance(fault, EngineTimeout):
-        what = "first token" if fault.first else "next token"
+    if isinstance(error, EngineTimeout):
+        what = "first token" if error.first else "next token"
         return UpstreamTimeout(f"The model's engine did not send the {what} in time.")
-    if isinstance(fault, EngineRejected) and fault.message.startswith(INVALID_PREFIX):
-        return _refusal(fault.message.removeprefix(INVALID_PREFIX), names.grammar)
+    if isinstance(error, EngineRejected) and error.message.startswith(INVALID_PREFIX):
+        return _refusal(error.message.removeprefix(INVALID_PREFIX), names.grammar)
     if begun:
         return UpstreamError("The model's engine was lost in the middle of the answer.", code="upstream_lost")
-    match fault:
+    match error:
         case EngineRejected():
-            return refusal_of(fault.message, names) or _rejection(fault.message)
+            return refusal_of(error.message, names) or _rejection(error.message)
         case EngineUnavailable():
             return Unavailable("The model's engine cannot take the request.", retryable=True)
         case EngineLost():

@@ -40,8 +40,8 @@ class Responses(Protocol):
         """End the call."""
         ...
 
-    def leave(self, within_s: float) -> None:
-        """Let the call come to its end by itself, unless that takes too long."""
+    def finish_in_background(self, within_s: float) -> None:
+        """Read the rest in the background; cancel the call when its end does not come in time."""
         ...
 
 
@@ -97,15 +97,15 @@ class EngineCalls:
     def _without(
         self, refused: InvalidRequest, request: GenerateRequest, sampling: SamplingParameters
     ) -> SamplingParameters:
-        """Return the parameters without the default that was refused; raises whatever is no default's fault."""
+        """Return the parameters without the default that was refused; raise what no default of the model asks for."""
         name = refused.param or ""
         if name not in request.defaulted or name not in sampling.model_fields_set:
             raise refused
         place = (request.target.grpc, request.target.model, name)
         if place not in self._unused:
             self._unused.add(place)
-            told = {"engine": place[0], "engine_model": place[1], "default": name}
-            log.warning("A default of the model is left out: its engine cannot obey it.", extra=told)
+            where = {"engine": place[0], "engine_model": place[1], "default": name}
+            log.warning("A default of the model is left out: its engine cannot obey it.", extra=where)
         return SamplingParameters(**sampling.model_dump(exclude_unset=True, exclude={name}))
 
     async def _call(
@@ -183,7 +183,7 @@ class _OneResponse(AsyncIterator[ModelInferResponse]):
     async def aclose(self) -> None:
         """Do nothing: whoever is cancelled while it waits has cancelled the call."""
 
-    def leave(self, within_s: float) -> None:
+    def finish_in_background(self, within_s: float) -> None:
         """Do nothing: the call has ended."""
 
 

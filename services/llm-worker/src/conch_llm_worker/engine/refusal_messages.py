@@ -1,6 +1,6 @@
-"""What engines say of a request that the client can change, and what it is to the client; pure.
+"""Recognises the messages by which engines refuse what a client can change in its request; pure.
 
-The engines say it in their own words, as an error of the call; `faults` asks here before it calls that a fault.
+The engines write them in their own words, as the error of a call; `api_errors` asks here first.
 """
 
 import re
@@ -42,7 +42,7 @@ _MANY_BEAMS = re.compile(r"Requested beam width (\d+) is larger than configured 
 
 
 def refusal_of(message: str, names: ParameterNames) -> InvalidRequest | None:
-    """Return what an engine's refusal means for the client; None where it is the engine's own fault."""
+    """Return the refusal that an engine's message stands for; None where the client can change nothing."""
     if names.grammar is not None and _UNKEPT.search(message):
         return _wrong(names.grammar, "the model's engine cannot keep an answer to it")
     if names.grammar is not None and _NO_FORMS.search(message):

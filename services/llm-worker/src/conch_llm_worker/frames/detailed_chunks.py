@@ -117,11 +117,11 @@ class DetailedFrames(ChunkEnds):
         return list(update.ids) if self._details.token_ids else []
 
     def _last_usage(self) -> Fields:
-        """Return the usage that this deployment tells with a choice's end."""
-        told = self._details.final_usage
-        if told is None:
-            told = self._details.profile is Profile.DENGLIN
-        return {"usage": self._usage_so_far()} if told else {}
+        """Return the usage that this deployment shows with a choice's end."""
+        shown = self._details.final_usage
+        if shown is None:
+            shown = self._details.profile is Profile.DENGLIN
+        return {"usage": self._usage_so_far()} if shown else {}
 
     def _usage_so_far(self) -> Json:
         return usage_fields(

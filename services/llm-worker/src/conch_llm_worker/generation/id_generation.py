@@ -30,7 +30,7 @@ class IdGeneration:
         self._detokenizer: Detokenizer = vocabulary.detokenizer(
             skip_special_tokens=rules.skip_special_tokens,
             spaces=rules.spaces_between_special_tokens,
-            but=rules.marks,
+            keep=rules.marks,
         )
         self._scanner = StopScanner(rules.stop, include=rules.include_stop) if rules.stop else None
         self._stepwise = bool(rules.stop) or rules.logprobs

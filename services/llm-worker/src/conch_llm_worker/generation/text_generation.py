@@ -56,7 +56,7 @@ class TextGeneration:
         self._echoed = echoed
         self._vocabulary = vocabulary
         self._scanner = StopScanner(stops, include=rules.include_stop) if stops else None
-        self._made = self._told = 0
+        self._made = self._reported = 0
         self._count: TokenCount | None = None
 
     @property
@@ -89,8 +89,8 @@ class TextGeneration:
         return ChoiceUpdate("" if self._echoed is None else self._echoed.text)
 
     def _new_tokens(self) -> int:
-        told, self._told = self._told, self.completion_tokens
-        return self._told - told
+        before, self._reported = self._reported, self.completion_tokens
+        return self._reported - before
 
     def _apart(self, delta: TokenDelta) -> tuple[str, str]:
         """Count a message's tokens, and split its text where stop strings begin to count: after `min_tokens`."""

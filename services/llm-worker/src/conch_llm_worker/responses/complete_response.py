@@ -1,4 +1,4 @@
-"""The answer in one piece: what `bodies.py` is to the other two APIs."""
+"""The JSON body of a response that is not streamed: what `bodies.complete_body` is to the other two APIs."""
 
 from conch_contracts.messages.generation import GenerateRequest, Usage
 from conch_llm_worker.generation.choice_update import ChoiceFinish, ChoiceUpdate
@@ -7,7 +7,7 @@ from conch_llm_worker.responses.response_object import ResponseBody, item_status
 from conch_llm_worker.text.vocabulary import Vocabulary
 
 
-class ResponseWhole:
+class CompleteResponse:
     """One response object, as it is collected."""
 
     def __init__(self, request: GenerateRequest, vocabulary: Vocabulary) -> None:

@@ -1,4 +1,4 @@
-"""The whole output of one answer: opens the item that the next piece belongs to, and closes the one before. Pure."""
+"""The output of one response: opens the item that the next piece belongs to, and closes the one before. Pure."""
 
 from collections.abc import Sequence
 from typing import assert_never
@@ -21,7 +21,7 @@ from conch_llm_worker.text.vocabulary import Vocabulary
 
 
 class Output:
-    """Collects items; with a writer every change is told as events."""
+    """Collects items; with a writer every change also becomes events."""
 
     def __init__(self, request: GenerateRequest, vocabulary: Vocabulary, events: EventWriter | None = None) -> None:
         self.items: list[Json] = []
@@ -111,7 +111,7 @@ class Output:
         return b"" if self._events is None else item.closed(self._events, status)
 
     def _drop(self) -> bytes:
-        """End a call that turned out to be none: its events were told, but it is no part of the answer."""
+        """End a call that turned out to be none: its events have gone out, but it is no part of the answer."""
         body = self._close("incomplete")
         self.items.pop()
         return body

@@ -1,4 +1,4 @@
-"""The stream of an answer: what `frames.py` is to the other two APIs."""
+"""The frames of a streamed response: what `frames` is to the other two APIs."""
 
 from conch_contracts.headers import RESPONSE_COMMENT
 from conch_contracts.messages.generation import GenerateRequest, Usage
