@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from conch_contracts.names import CHANGES_CHANNEL, GATEWAYS_KEY, WorkerUrl, workers_key
 from conch_contracts.records import GatewayBeat, Heartbeat, Pool
 from conch_kit.redis.client import RedisClient
-from conch_kit.redis.connection import RegistryError, RegistryUnavailable
+from conch_kit.redis.errors import RegistryError, RegistryUnavailable
 
 log = logging.getLogger(__name__)
 
