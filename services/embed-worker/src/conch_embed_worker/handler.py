@@ -58,7 +58,7 @@ class EncodeHandler:
         outcome: bytes | ServiceError = shutting_down()
         async with self._in_flight.scope(caller) as work:
             outcome = await self._attempt(request)
-        if work.reason is Interruption.CLIENT_GONE:
+        if work.interruption is Interruption.CLIENT_GONE:
             raise ClientGone
         if isinstance(outcome, ServiceError):
             raise outcome

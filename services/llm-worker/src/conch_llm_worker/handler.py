@@ -59,10 +59,10 @@ class GenerateHandler:
         choices = Choices(request, vocabulary, self._engines, answer)
         async with self._in_flight.scope(connection(scope)) as work:
             error = await _attempt(choices, answer, request)
-        if work.reason is Interruption.SHUTTING_DOWN:
+        if work.interruption is Interruption.SHUTTING_DOWN:
             error = shutting_down()
         usage = choices.usage()
-        if work.reason is Interruption.CLIENT_GONE:
+        if work.interruption is Interruption.CLIENT_GONE:
             self._metrics.finished("client_gone", usage)
             return
         self._metrics.finished("ok" if error is None else str(error.status), usage)
