@@ -23,7 +23,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from conch_kit.http.admin import Health, admin_app
 from conch_kit.http.asgi import ASGIApp, Receive, Scope, Send
-from conch_kit.http.caller_connection import NoticingProtocol
+from conch_kit.http.caller_connection import DisconnectAwareProtocol
 from conch_kit.settings import ServiceSettings, StartupError
 
 log = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ class HttpOptions:
 
     keep_alive_s: int = 75
     """How long an idle connection stays open; longer than any client's pool keeps one."""
-    protocol: type[HttpToolsProtocol] = NoticingProtocol
+    protocol: type[HttpToolsProtocol] = DisconnectAwareProtocol
     """A class derived from uvicorn's protocol, for what uvicorn lacks."""
     lifespan: bool = False
     """Whether the app wants ASGI lifespan events."""
