@@ -81,17 +81,17 @@ class BatchLane:
     def __init__(
         self,
         target: EncoderTarget,
-        layout: EncoderTensors,
+        encoder: EncoderTensors,
         pooling: Pooling | None,
         most_tokens: int,
         compute: Callable[["BatchLane", list[Member]], Coroutine[object, object, None]],
         spawn: Callable[[Coroutine[object, object, None]], asyncio.Task[None]],
     ) -> None:
         self.target = target
-        self.layout = layout
+        self.encoder = encoder
         self.pooling = pooling
         self._most_tokens = most_tokens
-        self._token_numbers = layout.token_numbers
+        self._token_numbers = encoder.token_numbers
         self._limits = self._bounds()
         self._compute = compute
         self._spawn = spawn
@@ -139,7 +139,7 @@ class BatchLane:
     @property
     def _free(self) -> bool:
         """Whether the engine can take one more batch."""
-        return len(self._batches) < self.layout.parallel
+        return len(self._batches) < self.encoder.parallel
 
     async def _compute_here(self, members: list[Member]) -> None:
         """Compute a single row in its request's own task: another one would cost more than all that is done to it."""
@@ -176,9 +176,9 @@ class BatchLane:
         """Return what a batch may hold so that its output is a message that can be received."""
         numbers = WIDE if self._token_numbers is None else self._token_numbers
         if numbers == 0:
-            return BatchLimits(self.layout.max_rows, self._most_tokens)
-        fitting = MAX_OUTPUT_BYTES // (numbers * self.layout.number_bytes)
-        return BatchLimits(self.layout.max_rows, max(1, min(self._most_tokens, fitting)))
+            return BatchLimits(self.encoder.max_rows, self._most_tokens)
+        fitting = MAX_OUTPUT_BYTES // (numbers * self.encoder.number_bytes)
+        return BatchLimits(self.encoder.max_rows, max(1, min(self._most_tokens, fitting)))
 
     def deadline(self, members: Sequence[Member]) -> float:
         """Return when the last of these rows' requests must be done."""
@@ -257,8 +257,8 @@ class BatchLanes:
             config = await self._engines.model_config(target.address, target.model)
         if key in self._lanes:
             return self._lanes[key]
-        layout = read_encoder_tensors(config, target.inputs, target.output)
-        lane = BatchLane(target, layout, pooling, self._max_batch_tokens, self._compute, self._spawn)
+        encoder = read_encoder_tensors(config, target.inputs, target.output)
+        lane = BatchLane(target, encoder, pooling, self._max_batch_tokens, self._compute, self._spawn)
         self._lanes[key] = lane
         oldest = next(iter(self._lanes))
         if len(self._lanes) > MAX_LANES and self._lanes[oldest].idle:
@@ -278,7 +278,7 @@ class BatchLanes:
         timeout_s = max(0.001, min(left_s, lane.target.patience_s))
         try:
             numbers = await self._engines.compute(
-                lane.target.address, lane.target.model, rows, lane.layout, timeout_s=timeout_s
+                lane.target.address, lane.target.model, rows, lane.encoder, timeout_s=timeout_s
             )
             _deliver(lane, members, lengths, numbers)
         except EngineError as error:

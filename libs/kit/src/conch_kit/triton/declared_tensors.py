@@ -1,7 +1,7 @@
 """What a model's own config declares, and requests built from it: only tensors that exist, in the types found there.
 
 Everyone who speaks with a backend that is not ours shares this, because deployments differ in the tensors that they
-declare. `encoder_layout` does the same for encoders.
+declare. `encoder_tensors` does the same for encoders.
 """
 
 from collections.abc import Mapping, Sequence
