@@ -1,4 +1,4 @@
-"""What an engine's failure is to the client; the one place where engine errors become API errors."""
+"""The one place where engine errors become API errors."""
 
 from conch_contracts.cpu_runtime import INVALID_PREFIX
 from conch_kit.errors import InvalidRequest, ServiceError, Unavailable, UpstreamError, UpstreamTimeout
@@ -6,13 +6,13 @@ from conch_kit.triton.encoder_tensors import UnknownTensors
 from conch_kit.triton.errors import EngineError, EngineLost, EngineRejected, EngineTimeout, EngineUnavailable
 
 
-def service_error(fault: EngineError | UnknownTensors) -> ServiceError:
-    """Return the API error of a fault; `retryable` says that another engine may be asked."""
-    match fault:
+def service_error(error: EngineError | UnknownTensors) -> ServiceError:
+    """Return the API error of an engine error; `retryable` says that another engine may be asked."""
+    match error:
         case EngineTimeout():
             return UpstreamTimeout("The model's engine did not answer in time.")
-        case EngineRejected() if fault.message.startswith(INVALID_PREFIX):
-            return InvalidRequest(fault.message.removeprefix(INVALID_PREFIX))
+        case EngineRejected() if error.message.startswith(INVALID_PREFIX):
+            return InvalidRequest(error.message.removeprefix(INVALID_PREFIX))
         case EngineRejected():
             return UpstreamError("The model's engine refused the request.")
         case EngineUnavailable() | EngineLost():

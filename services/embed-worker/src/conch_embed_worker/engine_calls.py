@@ -28,8 +28,8 @@ class BatchTriton(Protocol):
         ...
 
 
-class Engines:
-    """All engines, whatever they speak."""
+class EncoderCalls:
+    """Calls to all encoders, over either protocol."""
 
     def __init__(self, grpc: BatchTriton, http: TritonHttp) -> None:
         self._grpc = grpc
