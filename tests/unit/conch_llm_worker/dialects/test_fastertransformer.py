@@ -10,7 +10,6 @@ from conch_kit.triton.errors import MalformedResponse
 from conch_llm_worker.dialects.engine_call import EngineCall
 from conch_llm_worker.dialects.fastertransformer import BufferReader, engine_call
 from conch_llm_worker.dialects.token_deltas import EngineEnd, Logprobs, TokenDelta
-from conch_llm_worker.dialects.word_lists import word_list
 from testkit.builders.generate_requests import backend, generate_request, sampling, target
 from testkit.engines.engine_messages import inputs, response
 
@@ -170,18 +169,6 @@ def test_words_that_cannot_be_banned_are_refused_as_the_client_calls_them(param:
 def test_a_model_of_another_kind_is_told_from_this_one() -> None:
     with pytest.raises(MalformedResponse, match="input_lengths"):
         sent(DeclaredTensors({"input_ids": "UINT32"}, batched=True, decoupled=True))
-
-
-@pytest.mark.parametrize(
-    ("words", "rows"),
-    [
-        ([[7768, 3908]], [7768, 3908, 2, -1]),
-        ([[7768], [3908]], [7768, 3908, 1, 2]),
-        ([[1, 2, 3], [], [4]], [1, 2, 3, 4, 3, 4, -1, -1]),
-    ],
-)
-def test_words_are_flat_ids_and_cumulative_ends(words: list[list[int]], rows: list[int]) -> None:
-    assert word_list(words) == rows
 
 
 def test_stop_ids_join_the_models_stop_words() -> None:
