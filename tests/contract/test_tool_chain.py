@@ -51,13 +51,13 @@ def answered(request: GenerateRequest, item: Item) -> tuple[Any, int]:
     """Return the choice that the worker makes of the recorded tokens, and how many of them are thinking."""
     generation, choice = IdGeneration(ChoiceRules.of(request, VOCABULARY), VOCABULARY), ChoiceBody()
     assert request.parsing is not None
-    reading = ParsedGeneration(generation, AnswerReader(request.parsing, call_ids(request.parsing)))
+    parsed = ParsedGeneration(generation, AnswerReader(request.parsing, call_ids(request.parsing)))
     for token_id in item.output_ids:
-        choice.add(reading.feed(TokenDelta((token_id,))))
+        choice.add(parsed.feed(TokenDelta((token_id,))))
     usage = Usage(prompt_tokens=1, completion_tokens=generation.completion_tokens)
     body = json.loads(complete_body(request, [choice], usage, VOCABULARY))
     assert generation.completion_tokens == len(item.output_ids)
-    return body["choices"][0], reading.reasoning_tokens
+    return body["choices"][0], parsed.reasoning_tokens
 
 
 @pytest.mark.parametrize("name", ["tool", "tool-2", "tool-parallel", "tool-result", "tool-not-needed"])

@@ -67,10 +67,10 @@ def test_an_answer_has_the_parts_of_the_transcript(
     ids = [*prompt[: prompt.index(SEPARATOR)], END]
     generation, choice = IdGeneration(ChoiceRules.of(request, VOCABULARY), VOCABULARY), ChoiceBody()
     assert request.parsing is not None
-    reading = ParsedGeneration(generation, AnswerReader(request.parsing, call_ids(request.parsing)))
+    parsed = ParsedGeneration(generation, AnswerReader(request.parsing, call_ids(request.parsing)))
     for start in range(0, len(ids), size):
         end = EngineEnd.STOP if start + size >= len(ids) else None
-        choice.add(reading.feed(TokenDelta(ids[start : start + size], end=end)))
+        choice.add(parsed.feed(TokenDelta(ids[start : start + size], end=end)))
     usage = Usage(prompt_tokens=1, completion_tokens=generation.completion_tokens)
     body = json.loads(complete_body(request, [choice], usage, VOCABULARY))["choices"][0]
     message = body["message"]

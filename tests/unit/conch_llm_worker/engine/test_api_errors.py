@@ -23,20 +23,20 @@ BEFORE = [
 ]
 
 
-@pytest.mark.parametrize(("fault", "status", "code", "retryable"), BEFORE)
+@pytest.mark.parametrize(("failure", "status", "code", "retryable"), BEFORE)
 def test_a_fault_before_the_first_byte_is_a_status(
-    fault: EngineError, status: int, code: str | None, retryable: bool
+    failure: EngineError, status: int, code: str | None, retryable: bool
 ) -> None:
-    error = service_error(fault, begun=False)
+    error = service_error(failure, begun=False)
     assert (error.status, error.code, error.retryable) == (status, code, retryable)
 
 
-AFTER = [(fault, {400: code, 504: "timeout"}.get(status, "upstream_lost")) for fault, status, code, _ in BEFORE]
+AFTER = [(failure, {400: code, 504: "timeout"}.get(status, "upstream_lost")) for failure, status, code, _ in BEFORE]
 
 
-@pytest.mark.parametrize(("fault", "code"), AFTER)
-def test_a_fault_in_the_middle_is_never_retryable(fault: EngineError, code: str) -> None:
-    error = service_error(fault, begun=True)
+@pytest.mark.parametrize(("failure", "code"), AFTER)
+def test_a_fault_in_the_middle_is_never_retryable(failure: EngineError, code: str) -> None:
+    error = service_error(failure, begun=True)
     assert (error.code, error.retryable) == (code, False)
 
 

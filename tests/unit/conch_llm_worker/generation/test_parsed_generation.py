@@ -35,16 +35,16 @@ def updates(
     changes.setdefault("sampling", sampling(max_tokens=1000, eos_token_ids=(BYTE_EOS,), logprobs=0))
     request = generate_request(parsing=parsing, **changes)
     generation = IdGeneration(ChoiceRules.of(request, VOCABULARY), VOCABULARY)
-    reading = ParsedGeneration(generation, AnswerReader(parsing, lambda: "call_x"))
+    parsed = ParsedGeneration(generation, AnswerReader(parsing, lambda: "call_x"))
     made = []
     for at, group in enumerate(groups):
         last = at == len(groups) - 1
         ids = [*group, BYTE_EOS] if last else list(group)
         logprobs = Logprobs([-0.5] * len(ids), (), ()) if request.logprobs else None
-        made.append(reading.feed(TokenDelta(ids, logprobs, end=EngineEnd.STOP if last else None)))
+        made.append(parsed.feed(TokenDelta(ids, logprobs, end=EngineEnd.STOP if last else None)))
         if made[-1].finish is not None:
             break
-    return made, reading, generation
+    return made, parsed, generation
 
 
 def message(made: Sequence[ChoiceUpdate], **changes: Any) -> Any:
@@ -83,9 +83,9 @@ def test_a_message_has_the_parts_of_the_transcript(transcript: Transcript) -> No
 def test_the_tokens_between_the_marks_are_counted_however_they_are_grouped() -> None:
     text = "<think>\nabc</think>\nHi."
     for groups in (singles(text), [text.encode()], [text[:9].encode(), text[9:].encode()]):
-        made, reading, generation = updates(thoughts(), groups)
+        made, parsed, generation = updates(thoughts(), groups)
         # A mark of several tokens is thinking until its last one.
-        assert reading.reasoning_tokens == len("\nabc</think")
+        assert parsed.reasoning_tokens == len("\nabc</think")
         assert generation.completion_tokens == len(text) + 1
         assert message(made)["message"]["reasoning"] == "abc"
 
@@ -99,11 +99,11 @@ def test_the_thinking_of_an_engine_of_text_is_counted_by_its_text(text: str, siz
     request = generate_request(parsing=parsing, details=Details(continuous_usage=True))
     rules = ChoiceRules.of(request, VOCABULARY)
     generation = TextGeneration(request, rules, VOCABULARY)
-    reading = ParsedGeneration.of(generation, parsing, VOCABULARY, report_tokens=rules.report_tokens)
+    parsed = ParsedGeneration.of(generation, parsing, VOCABULARY, report_tokens=rules.report_tokens)
     pieces = [text[at : at + size] for at in range(0, len(text), size)]
-    made = [reading.feed(TokenDelta((), text=piece, made=len(piece) if told else None)) for piece in pieces]
-    made.append(reading.feed(TokenDelta((), end=EngineEnd.STOP)))
-    assert reading.reasoning_tokens == len("abcdefgh")
+    made = [parsed.feed(TokenDelta((), text=piece, made=len(piece) if told else None)) for piece in pieces]
+    made.append(parsed.feed(TokenDelta((), end=EngineEnd.STOP)))
+    assert parsed.reasoning_tokens == len("abcdefgh")
     assert sum(update.reasoning_tokens for update in made) == len("abcdefgh")
     assert sum(update.tokens for update in made) == len(text)
     plain = ParsedGeneration.of(TextGeneration(request, rules, VOCABULARY), parsing, VOCABULARY)
@@ -115,17 +115,17 @@ def test_the_thinking_of_an_engine_of_text_is_counted_by_its_text(text: str, siz
 def test_an_answer_cut_inside_the_thinking_of_an_engine_of_text_is_all_thinking() -> None:
     request = generate_request(parsing=thoughts(), sampling=sampling(max_tokens=13))
     generation = TextGeneration(request, ChoiceRules.of(request, VOCABULARY), VOCABULARY)
-    reading = ParsedGeneration.of(generation, thoughts(), VOCABULARY)
-    reading.feed(TokenDelta((), text="<think>abcd</", made=13))
-    reading.feed(TokenDelta((), end=EngineEnd.LENGTH))
-    assert reading.reasoning_tokens == len("abcd</")
+    parsed = ParsedGeneration.of(generation, thoughts(), VOCABULARY)
+    parsed.feed(TokenDelta((), text="<think>abcd</", made=13))
+    parsed.feed(TokenDelta((), end=EngineEnd.LENGTH))
+    assert parsed.reasoning_tokens == len("abcd</")
 
 
 def test_steps_tell_the_thinking_however_their_ids_are_grouped() -> None:
     text = "<think>abc</think>Hi."
     for groups in (singles(text), [text.encode()], [text[:9].encode(), text[9:].encode()]):
-        made, reading, generation = updates(thoughts(), groups, details=Details(continuous_usage=True))
-        assert sum(update.reasoning_tokens for update in made) == reading.reasoning_tokens > 0
+        made, parsed, generation = updates(thoughts(), groups, details=Details(continuous_usage=True))
+        assert sum(update.reasoning_tokens for update in made) == parsed.reasoning_tokens > 0
         assert sum(update.tokens for update in made) == generation.completion_tokens
 
 
