@@ -18,10 +18,11 @@ from conch_contracts.names import Digest, EngineAddress
 from conch_contracts.records import Dialect
 from conch_contracts.thinking_marks import ReasoningParser
 from conch_contracts.tool_call_marks import ToolCallParser
-from conch_llm_worker.dialects.deltas import EngineEnd, TokenDelta
-from conch_llm_worker.frames.plain import frames_for
-from conch_llm_worker.generation.from_ids import Generation, Rules
-from conch_llm_worker.generation.parsed import ParsedGeneration
+from conch_llm_worker.dialects.token_deltas import EngineEnd, TokenDelta
+from conch_llm_worker.frames.answer_frames import frames_for
+from conch_llm_worker.generation.choice_rules import ChoiceRules
+from conch_llm_worker.generation.id_generation import IdGeneration
+from conch_llm_worker.generation.parsed_generation import ParsedGeneration
 from conch_llm_worker.parsing.answer_reader import AnswerReader
 from conch_llm_worker.text.vocabulary import Vocabulary
 
@@ -102,14 +103,14 @@ def request(**changes: Any) -> GenerateRequest:
 def cost_us(vocabulary: Vocabulary, ids: list[int], changes: dict[str, Any], rounds: int) -> float:
     """Return the CPU time of one token, in microseconds: the least of several rounds."""
     asked = request(**changes)
-    rules = Rules.of(asked, vocabulary)
+    rules = ChoiceRules.of(asked, vocabulary)
     return (
         min(_round_s(_feed(asked, rules, vocabulary), asked, vocabulary, ids) for _ in range(rounds)) * 1e6 / len(ids)
     )
 
 
-def _feed(asked: GenerateRequest, rules: Rules, vocabulary: Vocabulary) -> Callable[[TokenDelta], Any]:
-    generation = Generation(rules, vocabulary)
+def _feed(asked: GenerateRequest, rules: ChoiceRules, vocabulary: Vocabulary) -> Callable[[TokenDelta], Any]:
+    generation = IdGeneration(rules, vocabulary)
     if asked.parsing is None:
         return generation.feed
     return ParsedGeneration(generation, AnswerReader(asked.parsing, lambda: "call_0")).feed
@@ -122,7 +123,7 @@ def _round_s(
     deltas = [TokenDelta((id_,)) for id_ in ids] + [TokenDelta((), end=EngineEnd.STOP)]
     began = time.process_time()
     for delta in deltas:
-        step = feed(delta)
-        if step.text or step.entries or step.events or step.finish is not None:
-            frames.step(0, step)
+        update = feed(delta)
+        if update.text or update.entries or update.events or update.finish is not None:
+            frames.update(0, update)
     return time.process_time() - began

@@ -22,7 +22,7 @@ from conch_contracts.records import Pool
 from conch_kit.bundles.archive import digest
 from conch_kit.bundles.store import BundleStore
 from conch_kit.redis.client import RedisClient
-from conch_kit.redis.connection import RegistryError
+from conch_kit.redis.errors import RegistryError
 from conch_kit.registry.heartbeat import GatewayBeatWriter, HeartbeatWriter
 from conch_kit.registry.reader import RegistryReader
 from conch_kit.registry.writer import RegistryWriter

@@ -12,11 +12,12 @@ from conch_contracts.thinking_marks import ReasoningParser
 from conch_contracts.tool_call_marks import ToolCallParser
 from conch_gateway.generation.endpoints import CHAT, GenerationJob
 from conch_llm_worker.bodies.complete_body import ChoiceBody, complete_body
-from conch_llm_worker.dialects.deltas import TokenDelta
-from conch_llm_worker.generation.from_ids import Generation, Rules
-from conch_llm_worker.generation.parsed import ParsedGeneration
+from conch_llm_worker.dialects.token_deltas import TokenDelta
+from conch_llm_worker.generation.choice_rules import ChoiceRules
+from conch_llm_worker.generation.id_generation import IdGeneration
+from conch_llm_worker.generation.parsed_generation import ParsedGeneration
 from conch_llm_worker.parsing.answer_reader import AnswerReader
-from conch_llm_worker.parsing.call_ids import call_ids
+from conch_llm_worker.parsing.tool_calls.call_ids import call_ids
 from conch_llm_worker.text.vocabulary import Vocabulary
 from conch_tokenizer.text.chat_template import ChatRenderer
 from conch_tokenizer.text.limited_tokenizer import LimitedTokenizer
@@ -48,15 +49,15 @@ def told(tokenizer: LimitedTokenizer, item: Item, **fields: Any) -> GenerateRequ
 
 def answered(request: GenerateRequest, item: Item) -> tuple[Any, int]:
     """Return the choice that the worker makes of the recorded tokens, and how many of them are thinking."""
-    generation, choice = Generation(Rules.of(request, VOCABULARY), VOCABULARY), ChoiceBody()
+    generation, choice = IdGeneration(ChoiceRules.of(request, VOCABULARY), VOCABULARY), ChoiceBody()
     assert request.parsing is not None
-    reading = ParsedGeneration(generation, AnswerReader(request.parsing, call_ids(request.parsing)))
+    parsed = ParsedGeneration(generation, AnswerReader(request.parsing, call_ids(request.parsing)))
     for token_id in item.output_ids:
-        choice.add(reading.feed(TokenDelta((token_id,))))
+        choice.add(parsed.feed(TokenDelta((token_id,))))
     usage = Usage(prompt_tokens=1, completion_tokens=generation.completion_tokens)
     body = json.loads(complete_body(request, [choice], usage, VOCABULARY))
     assert generation.completion_tokens == len(item.output_ids)
-    return body["choices"][0], reading.reasoning_tokens
+    return body["choices"][0], parsed.reasoning_tokens
 
 
 @pytest.mark.parametrize("name", ["tool", "tool-2", "tool-parallel", "tool-result", "tool-not-needed"])

@@ -12,11 +12,12 @@ from conch_contracts.thinking_marks import ReasoningParser
 from conch_contracts.tool_call_marks import ToolCallParser
 from conch_gateway.generation.endpoints import CHAT, GenerationJob
 from conch_llm_worker.bodies.complete_body import ChoiceBody, complete_body
-from conch_llm_worker.dialects.deltas import EngineEnd, TokenDelta
-from conch_llm_worker.generation.from_ids import Generation, Rules
-from conch_llm_worker.generation.parsed import ParsedGeneration
+from conch_llm_worker.dialects.token_deltas import EngineEnd, TokenDelta
+from conch_llm_worker.generation.choice_rules import ChoiceRules
+from conch_llm_worker.generation.id_generation import IdGeneration
+from conch_llm_worker.generation.parsed_generation import ParsedGeneration
 from conch_llm_worker.parsing.answer_reader import AnswerReader
-from conch_llm_worker.parsing.call_ids import call_ids
+from conch_llm_worker.parsing.tool_calls.call_ids import call_ids
 from conch_llm_worker.text.vocabulary import Vocabulary
 from conch_tokenizer.text.chat_template import ChatRenderer
 from conch_tokenizer.text.limited_tokenizer import LimitedTokenizer
@@ -64,12 +65,12 @@ def test_an_answer_has_the_parts_of_the_transcript(
     request = told(tokenizer, transcript)
     prompt = list(request.prompts[0].ids)
     ids = [*prompt[: prompt.index(SEPARATOR)], END]
-    generation, choice = Generation(Rules.of(request, VOCABULARY), VOCABULARY), ChoiceBody()
+    generation, choice = IdGeneration(ChoiceRules.of(request, VOCABULARY), VOCABULARY), ChoiceBody()
     assert request.parsing is not None
-    reading = ParsedGeneration(generation, AnswerReader(request.parsing, call_ids(request.parsing)))
+    parsed = ParsedGeneration(generation, AnswerReader(request.parsing, call_ids(request.parsing)))
     for start in range(0, len(ids), size):
         end = EngineEnd.STOP if start + size >= len(ids) else None
-        choice.add(reading.feed(TokenDelta(ids[start : start + size], end=end)))
+        choice.add(parsed.feed(TokenDelta(ids[start : start + size], end=end)))
     usage = Usage(prompt_tokens=1, completion_tokens=generation.completion_tokens)
     body = json.loads(complete_body(request, [choice], usage, VOCABULARY))["choices"][0]
     message = body["message"]

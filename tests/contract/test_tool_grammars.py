@@ -24,7 +24,7 @@ from conch_gateway.requests.answer_parsing import parsing_of
 from conch_guidance.compiler import GrammarCompiler
 from conch_kit.errors import InvalidRequest
 from conch_llm_worker.bodies.chat_message import MessageParts
-from conch_llm_worker.parsing.answer_parts import Content
+from conch_llm_worker.parsing.answer_events import Content
 from conch_llm_worker.parsing.answer_reader import AnswerReader
 from testkit.gateway.fakes import route
 from testkit.models.golden import FOLDER, load_golden

@@ -21,7 +21,8 @@ from conch_kit.redis.client import RedisClient
 from conch_kit.registry.reader import RegistryReader
 from conch_kit.registry.snapshot import Snapshot
 from conch_kit.registry.writer import Fenced, RegistryWriter
-from conch_kit.service.serve import run, serve
+from conch_kit.service.entry import run
+from conch_kit.service.serve import serve
 from conch_kit.settings import StartupError, load, redacted
 from conch_kit.triton.client import TritonClient
 from conch_kit.triton.http_client import TritonHttp

@@ -17,11 +17,16 @@ from testkit.processes.conch_up import wait_until
 
 PROGRAM = """
 import asyncio, os, sys
-from conch_kit import logs, metrics, service
+from conch_kit import logs, metrics
+from conch_kit.http.admin import Health
+from conch_kit.http.asgi import read_body
+from conch_kit.http.internal_app import internal_app
+from conch_kit.service.entry import run
+from conch_kit.service.serve import serve
 from conch_kit.settings import ServiceSettings, load
 
 async def stream(scope, receive, send):
-    await service.read_body(receive, 100)
+    await read_body(receive, 100)
     await send({"type": "http.response.start", "status": 200, "headers": []})
     last = b"end\\n"
     try:
@@ -34,14 +39,14 @@ async def stream(scope, receive, send):
     await send({"type": "http.response.body", "body": last})
 
 async def main(settings):
-    health = service.Health(lambda: True, lambda: None)
-    app = service.internal_app({"/stream": stream}, None)
+    health = Health(lambda: True, lambda: None)
+    app = internal_app({"/stream": stream}, None)
     async with asyncio.TaskGroup():  # as around services with tasks of their own
-        await service.serve(app, settings, health=health, metrics=metrics.registry())
+        await serve(app, settings, health=health, metrics=metrics.registry())
 
 settings = load(ServiceSettings, os.environ)
 logs.configure(settings.log_level, stream=sys.stderr)
-sys.exit(service.run(main(settings)))
+sys.exit(run(main(settings)))
 """
 
 

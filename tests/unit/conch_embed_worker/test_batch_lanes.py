@@ -42,7 +42,7 @@ class FakeEngines:
         return config
 
     async def compute(
-        self, address: EngineAddress, model: str, rows: Sequence[Row], layout: EncoderTensors, *, timeout_s: float
+        self, address: EngineAddress, model: str, rows: Sequence[Row], encoder: EncoderTensors, *, timeout_s: float
     ) -> Numbers:
         self.batches.append([row.ids for row in rows])
         self.timeouts.append(timeout_s)

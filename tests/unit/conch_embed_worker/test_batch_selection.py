@@ -3,16 +3,16 @@ from collections import deque
 import pytest
 
 from conch_contracts.messages.encoding import Row
-from conch_embed_worker.batch_selection import BatchLimits, Waiting, next_batch, width_of
+from conch_embed_worker.batch_selection import BatchLimits, WaitingRows, next_batch, width_of
 
 LIMITS = BatchLimits(rows=4, tokens=1000)
 
 
-def waiting(*lengths: int, alone: bool = False) -> Waiting:
-    return Waiting([Row(ids=tuple(range(1, length + 1))) for length in lengths], alone)
+def waiting(*lengths: int, alone: bool = False) -> WaitingRows:
+    return WaitingRows([Row(ids=tuple(range(1, length + 1))) for length in lengths], alone)
 
 
-def taken(queue: deque[Waiting], limits: BatchLimits = LIMITS) -> list[list[int]]:
+def taken(queue: deque[WaitingRows], limits: BatchLimits = LIMITS) -> list[list[int]]:
     """Return the lengths of the rows in each batch until the queue is empty."""
     batches = []
     while members := next_batch(queue, limits):

@@ -8,7 +8,7 @@ from conch_kit.triton.encoder_tensors import EncoderTensors
 from conch_kit.triton.errors import MalformedResponse
 
 
-def layout(datatype: str, *, batched: bool = True) -> EncoderTensors:
+def encoder(datatype: str, *, batched: bool = True) -> EncoderTensors:
     inputs = tuple((name, name.upper(), datatype) for name in (INPUT_IDS, ATTENTION_MASK, TOKEN_TYPE_IDS))
     return EncoderTensors(inputs, "out", max_rows=8, batched=batched, parallel=1)
 
@@ -18,7 +18,7 @@ def layout(datatype: str, *, batched: bool = True) -> EncoderTensors:
 )
 def test_rows_are_padded_to_the_longest(datatype: str, dtype: str) -> None:
     rows = (Row(ids=(7, 8, 9, 10), second=3), Row(ids=(5,)))
-    found = {name: (kind, shape, np.frombuffer(raw, dtype)) for name, kind, shape, raw in pack(rows, layout(datatype))}
+    found = {name: (kind, shape, np.frombuffer(raw, dtype)) for name, kind, shape, raw in pack(rows, encoder(datatype))}
     assert {(kind, shape) for kind, shape, _ in found.values()} == {(datatype, (2, 4))}
     assert {name: list(numbers) for name, (_, _, numbers) in found.items()} == {
         "INPUT_IDS": [7, 8, 9, 10, 5, 0, 0, 0],
@@ -28,12 +28,12 @@ def test_rows_are_padded_to_the_longest(datatype: str, dtype: str) -> None:
 
 
 def test_a_model_without_batches_gets_a_row_alone() -> None:
-    assert {shape for _, _, shape, _ in pack((Row(ids=(7, 8)),), layout("INT64", batched=False))} == {(2,)}
+    assert {shape for _, _, shape, _ in pack((Row(ids=(7, 8)),), encoder("INT64", batched=False))} == {(2,)}
 
 
 def test_a_model_that_takes_no_ids_is_refused() -> None:
     with pytest.raises(MalformedResponse, match="FP32"):
-        pack((Row(ids=(7,)),), layout("FP32"))
+        pack((Row(ids=(7,)),), encoder("FP32"))
 
 
 @pytest.mark.parametrize(

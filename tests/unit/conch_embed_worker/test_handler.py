@@ -40,7 +40,7 @@ class Ones:
         return config
 
     async def compute(
-        self, address: EngineAddress, model: str, rows: Sequence[Row], layout: EncoderTensors, *, timeout_s: float
+        self, address: EngineAddress, model: str, rows: Sequence[Row], encoder: EncoderTensors, *, timeout_s: float
     ) -> Numbers:
         self.batches.append(len(rows))
         return np.ones((len(rows), max(len(row.ids) for row in rows), SIZE), np.float32)

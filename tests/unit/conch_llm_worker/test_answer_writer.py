@@ -9,7 +9,7 @@ from conch_kit.tracing import tracer
 from conch_llm_worker.answer_writer import StreamedAnswerWriter, answer_for
 from conch_llm_worker.choices import Choices
 from conch_llm_worker.engine.calls import EngineCalls
-from conch_llm_worker.generation.from_ids import Step
+from conch_llm_worker.generation.choice_update import ChoiceUpdate
 from testkit.builders.generate_requests import generate_request
 from testkit.clock import FakeClock
 from testkit.engines.engine_messages import tokens_response
@@ -26,10 +26,10 @@ async def test_the_gateway_hears_now_and_then_that_the_engine_works_unseen(
     caller, clock = Caller(b""), FakeClock()
     request = generate_request(stream=True, inter_token_timeout_s=inter_token_timeout_s)
     answer = StreamedAnswerWriter(request, byte_level(), caller.send, clock)  # type: ignore[arg-type]
-    await answer.add(0, Step(""))
+    await answer.add(0, ChoiceUpdate(""))
     await answer.working()
     assert WORKING not in caller.body
-    for unseen in (answer.working(), answer.add(0, Step(""))):
+    for unseen in (answer.working(), answer.add(0, ChoiceUpdate(""))):
         before = caller.body
         clock.advance(quiet_s)
         await unseen
@@ -37,7 +37,7 @@ async def test_the_gateway_hears_now_and_then_that_the_engine_works_unseen(
         assert caller.body == before + WORKING
     clock.advance(quiet_s)
     before = caller.body
-    await answer.add(0, Step("hi"))
+    await answer.add(0, ChoiceUpdate("hi"))
     assert WORKING not in caller.body.removeprefix(before)
 
 
@@ -57,6 +57,6 @@ async def test_a_whole_answer_says_nothing_before_its_end() -> None:
     answer = answer_for(generate_request(stream=False), byte_level(), caller.send)  # type: ignore[arg-type]
     await answer.working()
     assert caller.status is None
-    await answer.add(0, Step("hi"))
+    await answer.add(0, ChoiceUpdate("hi"))
     await answer.finish(Usage(prompt_tokens=3, completion_tokens=1))
     assert json.loads(caller.body)["choices"][0]["message"]["content"] == "hi"

@@ -65,7 +65,7 @@ async def test_the_beams_of_one_search_are_choices_in_the_engines_order() -> Non
     texts, tokens, triton = await answered(search(2), script)
     assert (texts, tokens) == (["hello", "world!"], 11)
     (stream,) = triton.streams
-    assert stream.left_for is not None
+    assert stream.rest_within_s is not None
     assert not triton.cancelled
 
 

@@ -55,11 +55,11 @@ class Worker:
     async def serve(self, caller: Caller) -> None:
         await self._handler(caller.scope, caller.receive, caller.send)  # type: ignore[arg-type]
 
-    def left_for(self) -> float:
+    def rest_within_s(self) -> float:
         """Return how long the only engine call may go on, now that its answer has ended."""
         (stream,) = self.triton.streams
-        assert stream.left_for is not None
-        return stream.left_for
+        assert stream.rest_within_s is not None
+        return stream.rest_within_s
 
     def outcomes(self, outcome: str) -> float:
         return self.registry.get_sample_value("conch_llm_worker_requests_total", {"outcome": outcome}) or 0.0
@@ -189,16 +189,16 @@ async def test_an_answer_that_a_stop_string_ends_waits_for_nobody_and_the_engine
     caller = await worker.call(ask(stop=("lo",)))
     assert contents(caller) == "hel"
     assert payloads(caller)[-1]["choices"][0]["stop_reason"] == "lo"
-    assert worker.left_for() < SOON_S
+    assert worker.rest_within_s() < SOON_S
     assert frames(caller)[-1] == ': usage {"prompt_tokens":3,"completion_tokens":5}'
 
 
 @pytest.mark.parametrize("limits", [EOS, {"max_tokens": 2}, {"stop_token_ids": (ord("e"),)}])
-async def test_an_engine_that_is_done_is_not_cancelled_but_heard_to_its_end(limits: dict[str, Any]) -> None:
+async def test_an_engine_that_is_done_is_not_cancelled_but_read_to_its_end(limits: dict[str, Any]) -> None:
     worker = Worker([tokens_response(b"he"), tokens_response([BYTE_EOS]), response(final=True)])
     await worker.call(ask(sampling=sampling(**limits)))
     assert worker.triton.cancelled == []
-    assert worker.left_for() > SOON_S
+    assert worker.rest_within_s() > SOON_S
 
 
 @pytest.mark.parametrize("n", [1, 2])
@@ -286,7 +286,7 @@ async def test_a_stop_word_of_the_model_cancels_an_engine_that_does_not_know_it(
     worker = Worker([tokens_response(b"hello you"), asyncio.Event()])
     caller = await worker.call(ask(backend=backend(stop_words=(tuple(b"lo"),))))
     assert contents(caller) == "hel"
-    assert worker.left_for() < SOON_S
+    assert worker.rest_within_s() < SOON_S
 
 
 async def test_a_prompt_of_many_ids_is_served_as_any_other() -> None:

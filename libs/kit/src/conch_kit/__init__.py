@@ -1,1 +1,1 @@
-"""Process plumbing for Conch services: settings, logs, metrics, registry, Triton client."""
+"""Process plumbing that every service shares; it knows the contracts and no service."""

@@ -16,8 +16,8 @@ ServiceError
  ├ Unavailable 503
  └ UpstreamTimeout 504
 
-Raise them anywhere below a request; `conch_kit.service.serve` and the gateway turn them into an answer with `body()`
-and `headers()`, which is the only place where an error becomes bytes.
+Raise them anywhere below a request; `conch_kit.http.internal_app` and the gateway turn them into an answer with
+`body()` and `headers()`.
 """
 
 import math

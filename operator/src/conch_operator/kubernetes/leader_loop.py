@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from conch_contracts.names import ModelId
-from conch_kit.redis.connection import RegistryError, RegistryUnavailable
+from conch_kit.redis.errors import RegistryError, RegistryUnavailable
 from conch_operator.kubernetes.api.backoff import Backoff
 from conch_operator.kubernetes.api.client import ApiError, KubernetesApi
 from conch_operator.kubernetes.api.kinds import MODEL_DEPLOYMENT, Object

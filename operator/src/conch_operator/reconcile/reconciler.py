@@ -17,7 +17,7 @@ from conch_contracts.modeldeployment import ModelSpec
 from conch_contracts.names import Digest, EngineAddress, ModelId
 from conch_contracts.records import GatewayBeat, Pool
 from conch_kit.bundles.archive import BundleError
-from conch_kit.redis.connection import RegistryError, RegistryUnavailable
+from conch_kit.redis.errors import RegistryError, RegistryUnavailable
 from conch_kit.registry.snapshot import Snapshot
 from conch_operator.probe.prober import Prober, Target
 from conch_operator.reconcile.plan import Plan, Planner, served_models

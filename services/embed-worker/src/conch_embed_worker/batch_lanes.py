@@ -1,4 +1,4 @@
-"""Brings the rows of all requests to the engines, batch by batch; `batches` decides which go together.
+"""Brings the rows of all requests to the engines, batch by batch; `batch_selection` decides which go together.
 
 There is one lane for each model of an engine. While the engine has nothing to do a batch leaves at once, with whatever
 is there; while it works, requests gather. So the batches grow with the load, and no clock makes anybody wait.
@@ -15,9 +15,9 @@ from typing import Any, Self
 
 from conch_contracts.messages.encoding import EncoderTarget, Row
 from conch_contracts.records import Pooling
-from conch_embed_worker.batch_selection import BatchLimits, Member, Waiting, next_batch
+from conch_embed_worker.batch_selection import BatchLimits, BatchMember, WaitingRows, next_batch
 from conch_embed_worker.batch_tensors import Numbers
-from conch_embed_worker.engine_calls import Engines
+from conch_embed_worker.engine_calls import EncoderCalls
 from conch_embed_worker.metrics import EmbedWorkerMetrics
 from conch_embed_worker.pooling import pool
 from conch_kit.errors import InternalError, ServiceError
@@ -27,7 +27,7 @@ from conch_kit.triton.errors import EngineError, EngineRejected
 log = logging.getLogger(__name__)
 
 MAX_LANES = 512
-"""Beyond this the one that was used longest ago goes, when it has nothing to do."""
+"""Beyond this the least recently used one goes, when it has nothing to do."""
 
 MAX_OUTPUT_BYTES = 48 * 1024 * 1024
 """Of one batch; well below what a gRPC message may hold."""
@@ -38,27 +38,27 @@ WIDE = 4096
 LaneKey = tuple[str, str, tuple[tuple[str, str], ...], str | None, float, Pooling | None]
 
 
-Accept = Callable[[int], None]
-"""Called with how many numbers the model gives for each token, when that is known; raises InvalidRequest."""
+SizeCheck = Callable[[int], None]
+"""Called with how many numbers the model gives for each token, once that is known; raises InvalidRequest."""
 
 
 @dataclass(slots=True, eq=False)
-class Request:
+class PendingRequest:
     """The rows of one request, and what has come of them."""
 
-    waiting: Waiting
+    waiting: WaitingRows
     deadline: float
     """On the loop's clock."""
     done: asyncio.Future[list[Numbers]]
     results: list[Numbers | None] = field(default_factory=list)
     missing: int = 0
-    accept: Accept | None = None
+    check_size: SizeCheck | None = None
 
-    def told(self, token_numbers: int) -> None:
-        """End the request where so many numbers for each token are too many for it."""
+    def check(self, token_numbers: int) -> None:
+        """End the request where so many numbers for each token make its answer too long."""
         try:
-            if self.accept is not None:
-                self.accept(token_numbers)
+            if self.check_size is not None:
+                self.check_size(token_numbers)
         except ServiceError as error:
             self.fail(error)
 
@@ -81,44 +81,44 @@ class BatchLane:
     def __init__(
         self,
         target: EncoderTarget,
-        layout: EncoderTensors,
+        encoder: EncoderTensors,
         pooling: Pooling | None,
         most_tokens: int,
-        compute: Callable[["BatchLane", list[Member]], Coroutine[object, object, None]],
+        compute: Callable[["BatchLane", list[BatchMember]], Coroutine[object, object, None]],
         spawn: Callable[[Coroutine[object, object, None]], asyncio.Task[None]],
     ) -> None:
         self.target = target
-        self.layout = layout
+        self.encoder = encoder
         self.pooling = pooling
         self._most_tokens = most_tokens
-        self._token_numbers = layout.token_numbers
+        self._token_numbers = encoder.token_numbers
         self._limits = self._bounds()
         self._compute = compute
         self._spawn = spawn
-        self._queue: deque[Waiting] = deque()
-        self.requests: dict[Waiting, Request] = {}
-        self._batches: dict[asyncio.Task[Any], list[Member]] = {}
+        self._queue: deque[WaitingRows] = deque()
+        self.requests: dict[WaitingRows, PendingRequest] = {}
+        self._batches: dict[asyncio.Task[Any], list[BatchMember]] = {}
 
     @property
     def idle(self) -> bool:
         """Whether nothing waits and nothing runs."""
         return not self.requests and not self._batches
 
-    async def run(self, rows: Sequence[Row], deadline: float, accept: Accept | None) -> list[Numbers]:
+    async def run(self, rows: Sequence[Row], deadline: float, check_size: SizeCheck | None) -> list[Numbers]:
         """Return the result of each row, in order.
 
-        Raises EngineError, InternalError, TimeoutError and what `accept` raises.
+        Raises EngineError, InternalError, TimeoutError and what `check_size` raises.
         """
-        if accept is not None and self._token_numbers is not None:
-            accept(self._token_numbers)
+        if check_size is not None and self._token_numbers is not None:
+            check_size(self._token_numbers)
         loop = asyncio.get_running_loop()
-        waiting = Waiting(rows)
-        request = Request(waiting, deadline, loop.create_future(), [None] * len(rows), len(rows), accept)
+        waiting = WaitingRows(rows)
+        request = PendingRequest(waiting, deadline, loop.create_future(), [None] * len(rows), len(rows), check_size)
         self.requests[waiting] = request
         overdue = loop.call_at(deadline, request.fail, TimeoutError())
         try:
             if len(rows) == 1 and not self._queue and self._free:
-                await self._compute_here([Member(waiting, 0)])
+                await self._compute_here([BatchMember(waiting, 0)])
             else:
                 self._queue.append(waiting)
                 self._dispatch()
@@ -139,9 +139,9 @@ class BatchLane:
     @property
     def _free(self) -> bool:
         """Whether the engine can take one more batch."""
-        return len(self._batches) < self.layout.parallel
+        return len(self._batches) < self.encoder.parallel
 
-    async def _compute_here(self, members: list[Member]) -> None:
+    async def _compute_here(self, members: list[BatchMember]) -> None:
         """Compute a single row in its request's own task: another one would cost more than all that is done to it."""
         task = asyncio.current_task()
         assert task is not None
@@ -163,29 +163,29 @@ class BatchLane:
         del self._batches[task]
         self._dispatch()
 
-    def learn(self, numbers: Numbers) -> None:
-        """See in an answer how many numbers each token has, where the model's config does not say so."""
+    def learn_size(self, numbers: Numbers) -> None:
+        """Read from an answer how many numbers each token has, where the model's config does not say so."""
         if self._token_numbers is not None:
             return
         self._token_numbers = numbers.shape[-1] if numbers.ndim == 3 else 0
         self._limits = self._bounds()
         for request in self.requests.values():
-            request.told(self._token_numbers)
+            request.check(self._token_numbers)
 
     def _bounds(self) -> BatchLimits:
         """Return what a batch may hold so that its output is a message that can be received."""
         numbers = WIDE if self._token_numbers is None else self._token_numbers
         if numbers == 0:
-            return BatchLimits(self.layout.max_rows, self._most_tokens)
-        fitting = MAX_OUTPUT_BYTES // (numbers * self.layout.number_bytes)
-        return BatchLimits(self.layout.max_rows, max(1, min(self._most_tokens, fitting)))
+            return BatchLimits(self.encoder.max_rows, self._most_tokens)
+        fitting = MAX_OUTPUT_BYTES // (numbers * self.encoder.number_bytes)
+        return BatchLimits(self.encoder.max_rows, max(1, min(self._most_tokens, fitting)))
 
-    def deadline(self, members: Sequence[Member]) -> float:
+    def deadline(self, members: Sequence[BatchMember]) -> float:
         """Return when the last of these rows' requests must be done."""
         known = (self.requests.get(member.owner) for member in members)
         return max((request.deadline for request in known if request is not None), default=0.0)
 
-    def failed(self, members: Sequence[Member], error: EngineError | ServiceError) -> None:
+    def failed(self, members: Sequence[BatchMember], error: EngineError | ServiceError) -> None:
         """Fail the requests of a batch; where one row may have spoilt it for the others, each is tried alone."""
         owners = {member.owner for member in members}
         for owner in owners:
@@ -206,7 +206,7 @@ class BatchLane:
 class BatchLanes:
     """All lanes of this process."""
 
-    def __init__(self, engines: Engines, metrics: EmbedWorkerMetrics, max_batch_tokens: int) -> None:
+    def __init__(self, engines: EncoderCalls, metrics: EmbedWorkerMetrics, max_batch_tokens: int) -> None:
         self._engines = engines
         self._metrics = metrics
         self._max_batch_tokens = max_batch_tokens
@@ -233,12 +233,12 @@ class BatchLanes:
         rows: Sequence[Row],
         pooling: Pooling | None,
         timeout_s: float,
-        accept: Accept | None = None,
+        check_size: SizeCheck | None = None,
     ) -> list[Numbers]:
         """Return the result of each row: one vector with a pooling, without one all that the model gives.
 
         Raises EngineError, InternalError, TimeoutError, UnknownTensors for a model that is no encoder, and what
-        `accept` raises.
+        `check_size` raises.
         """
         deadline = asyncio.get_running_loop().time() + timeout_s
         names = tuple(sorted(target.inputs.items()))
@@ -246,7 +246,7 @@ class BatchLanes:
         lane = self._lanes.get(key) or await self._open(key, target, pooling, deadline)
         self._lanes.move_to_end(key)
         try:
-            return await lane.run(rows, deadline, accept)
+            return await lane.run(rows, deadline, check_size)
         except EngineError:
             if self._lanes.get(key) is lane:
                 del self._lanes[key]  # another model may be there: its config is read again
@@ -257,8 +257,8 @@ class BatchLanes:
             config = await self._engines.model_config(target.address, target.model)
         if key in self._lanes:
             return self._lanes[key]
-        layout = read_encoder_tensors(config, target.inputs, target.output)
-        lane = BatchLane(target, layout, pooling, self._max_batch_tokens, self._compute, self._spawn)
+        encoder = read_encoder_tensors(config, target.inputs, target.output)
+        lane = BatchLane(target, encoder, pooling, self._max_batch_tokens, self._compute, self._spawn)
         self._lanes[key] = lane
         oldest = next(iter(self._lanes))
         if len(self._lanes) > MAX_LANES and self._lanes[oldest].idle:
@@ -271,14 +271,14 @@ class BatchLanes:
         task.add_done_callback(self._batches.discard)
         return task
 
-    async def _compute(self, lane: BatchLane, members: list[Member]) -> None:
+    async def _compute(self, lane: BatchLane, members: list[BatchMember]) -> None:
         rows = [member.row for member in members]
         lengths = [len(row.ids) for row in rows]
         left_s = lane.deadline(members) - asyncio.get_running_loop().time()
         timeout_s = max(0.001, min(left_s, lane.target.patience_s))
         try:
             numbers = await self._engines.compute(
-                lane.target.address, lane.target.model, rows, lane.layout, timeout_s=timeout_s
+                lane.target.address, lane.target.model, rows, lane.encoder, timeout_s=timeout_s
             )
             _deliver(lane, members, lengths, numbers)
         except EngineError as error:
@@ -291,8 +291,8 @@ class BatchLanes:
             asyncio.get_running_loop().call_soon(record)  # behind the answers, which wait for nothing else
 
 
-def _deliver(lane: BatchLane, members: Sequence[Member], lengths: Sequence[int], numbers: Numbers) -> None:
-    lane.learn(numbers)
+def _deliver(lane: BatchLane, members: Sequence[BatchMember], lengths: Sequence[int], numbers: Numbers) -> None:
+    lane.learn_size(numbers)
     if lane.pooling is not None:
         numbers = pool(numbers, lengths, lane.pooling)
     for member, length, row in zip(members, lengths, numbers, strict=True):

@@ -26,7 +26,7 @@ class BatchLimits:
 
 
 @dataclass(slots=True, eq=False)
-class Waiting:
+class WaitingRows:
     """The rows of one request that are not computed yet, by width."""
 
     rows: Sequence[Row]
@@ -59,10 +59,10 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class BatchMember:
     """One row in a batch, and the request that it belongs to."""
 
-    owner: Waiting
+    owner: WaitingRows
     index: int
 
     @property
@@ -77,7 +77,7 @@ def width_of(length: int) -> int:
     return -(-length // step) * step
 
 
-def next_batch(queue: deque[Waiting], limits: BatchLimits) -> list[Member]:
+def next_batch(queue: deque[WaitingRows], limits: BatchLimits) -> list[BatchMember]:
     """Take the rows of the next batch out of the queue; a request that has given all its rows leaves it."""
     if not queue:
         return []
@@ -85,7 +85,7 @@ def next_batch(queue: deque[Waiting], limits: BatchLimits) -> list[Member]:
     width = leader.widths[0]
     capacity = max(1, min(limits.rows, limits.tokens // width))
     company = [leader] if leader.alone else [waiting for waiting in queue if not waiting.alone]
-    members: list[Member] = []
+    members: list[BatchMember] = []
     for each in _companions(company, width):
         _fill(members, company, each, capacity)
     queue.rotate(-1)
@@ -95,18 +95,18 @@ def next_batch(queue: deque[Waiting], limits: BatchLimits) -> list[Member]:
     return members
 
 
-def _companions(company: Sequence[Waiting], width: int) -> list[int]:
+def _companions(company: Sequence[WaitingRows], width: int) -> list[int]:
     found = {each for waiting in company for each in waiting.widths}
     return sorted((each for each in found if width * _NARROWEST_COMPANION <= each <= width), reverse=True)
 
 
-def _fill(members: list[Member], company: Sequence[Waiting], width: int, capacity: int) -> None:
+def _fill(members: list[BatchMember], company: Sequence[WaitingRows], width: int, capacity: int) -> None:
     """Add rows of this width, one of each request in turn."""
     givers = list(company)
     while givers and len(members) < capacity:
         left = []
         for waiting in givers[: capacity - len(members)]:
             if (index := waiting.take(width)) is not None:
-                members.append(Member(waiting, index))
+                members.append(BatchMember(waiting, index))
                 left.append(waiting)
         givers = left

@@ -17,15 +17,15 @@ _ONES = {datatype: tensors.pack(datatype, (1,)) for datatype in ("INT64", "INT32
 _FLOATS = {"FP32": "<f4", "FP16": "<f2", "FP64": "<f8"}
 
 
-def pack(rows: Sequence[Row], layout: EncoderTensors) -> list[tuple[str, str, tuple[int, ...], bytes]]:
+def pack(rows: Sequence[Row], encoder: EncoderTensors) -> list[tuple[str, str, tuple[int, ...], bytes]]:
     """Return each input's name, datatype, shape and packed elements.
 
     Between two requests an engine has filled the processor's caches, and every call of numpy is slow again: bytes do.
     """
     width = max(len(row.ids) for row in rows)
-    sent = (len(rows), width) if layout.batched else (width,)
+    sent = (len(rows), width) if encoder.batched else (width,)
     packed: list[tuple[str, str, tuple[int, ...], bytes]] = []
-    for logical, name, datatype in layout.inputs:
+    for logical, name, datatype in encoder.inputs:
         if datatype not in _ONES:
             raise MalformedResponse(f"The model takes its input {name} as {datatype}, which holds no ids.")
         one = _ONES[datatype]

@@ -28,8 +28,8 @@ class BatchTriton(Protocol):
         ...
 
 
-class Engines:
-    """All engines, whatever they speak."""
+class EncoderCalls:
+    """Calls to all encoders, over either protocol."""
 
     def __init__(self, grpc: BatchTriton, http: TritonHttp) -> None:
         self._grpc = grpc
@@ -42,17 +42,17 @@ class Engines:
         return await self._grpc.model_config(address, model)
 
     async def compute(
-        self, address: EngineAddress, model: str, rows: Sequence[Row], layout: EncoderTensors, *, timeout_s: float
+        self, address: EngineAddress, model: str, rows: Sequence[Row], encoder: EncoderTensors, *, timeout_s: float
     ) -> Numbers:
         """Return the model's output for a batch; raises EngineError."""
-        tensors = pack(rows, layout)
+        tensors = pack(rows, encoder)
         lengths = [len(row.ids) for row in rows]
         if address.startswith(HTTP):
-            output = await self._http.infer(address, model, tensors, layout.output, timeout_s=timeout_s)
+            output = await self._http.infer(address, model, tensors, encoder.output, timeout_s=timeout_s)
             return unpack(*output, lengths)
         request = new_request(model, "")
         for tensor in tensors:
             add_raw(request, *tensor)
-        request.outputs.add(name=layout.output)
+        request.outputs.add(name=encoder.output)
         answer = await self._grpc.infer(address, request, timeout_s=timeout_s)
-        return unpack(*Outputs(answer).raw(layout.output), lengths)
+        return unpack(*Outputs(answer).raw(encoder.output), lengths)

@@ -4,9 +4,9 @@ import asyncio
 import logging
 
 from conch_contracts.messages.encoding import EncodeRequest, Task
-from conch_embed_worker import faults
 from conch_embed_worker.answer_bodies import answer, check_pooled
-from conch_embed_worker.batch_lanes import Accept, BatchLanes
+from conch_embed_worker.api_errors import service_error
+from conch_embed_worker.batch_lanes import BatchLanes, SizeCheck
 from conch_embed_worker.batch_tensors import Numbers
 from conch_embed_worker.metrics import EmbedWorkerMetrics
 from conch_kit.errors import InvalidRequest, ServiceError
@@ -58,7 +58,7 @@ class EncodeHandler:
         outcome: bytes | ServiceError = shutting_down()
         async with self._in_flight.scope(caller) as work:
             outcome = await self._attempt(request)
-        if work.reason is Interruption.CLIENT_GONE:
+        if work.interruption is Interruption.CLIENT_GONE:
             raise ClientGone
         if isinstance(outcome, ServiceError):
             raise outcome
@@ -69,27 +69,27 @@ class EncodeHandler:
         target = request.target
         try:
             pooling = request.pooling if request.task in _POOLED else None
-            accept = _pooled(request) if request.task is Task.POOL else None
-            results = await self._lanes.run(target, request.rows, pooling, request.timeout_s, accept)
+            check_size = _pooled(request) if request.task is Task.POOL else None
+            results = await self._lanes.run(target, request.rows, pooling, request.timeout_s, check_size)
             return await _write(request, results)
         except TimeoutError:
             return overdue()
         except ServiceError as error:
             return error
-        except (EngineError, UnknownTensors) as fault:
+        except (EngineError, UnknownTensors) as failure:
             place = {"engine": target.address, "engine_model": target.model}
-            log.warning("An engine call failed.", extra={**place, "error": repr(fault)})
-            return faults.service_error(fault)
+            log.warning("An engine call failed.", extra={**place, "error": repr(failure)})
+            return service_error(failure)
 
 
-def _pooled(request: EncodeRequest) -> Accept:
-    """Return what refuses an answer that would be too long before all of it is computed."""
+def _pooled(request: EncodeRequest) -> SizeCheck:
+    """Return the check that refuses an answer that would be too long, before all of it is computed."""
 
-    def accept(token_numbers: int) -> None:
+    def check_size(token_numbers: int) -> None:
         tokens = sum(len(row.ids) for row in request.rows)
         check_pooled(request, tokens * min(token_numbers, request.dimensions or token_numbers))
 
-    return accept
+    return check_size
 
 
 async def _write(request: EncodeRequest, results: list[Numbers]) -> bytes:

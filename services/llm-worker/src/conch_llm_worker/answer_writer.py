@@ -14,14 +14,15 @@ from conch_kit.errors import ServiceError
 from conch_kit.http.asgi import Send, json_response
 from conch_llm_worker.bodies.best_of import best
 from conch_llm_worker.bodies.complete_body import ChoiceBody, complete_body
-from conch_llm_worker.frames.plain import frames_for, usage_comment
-from conch_llm_worker.generation.from_ids import Step
-from conch_llm_worker.responses.complete_response import ResponseWhole
+from conch_llm_worker.frames.answer_frames import frames_for
+from conch_llm_worker.frames.stream_endings import usage_comment
+from conch_llm_worker.generation.choice_update import ChoiceUpdate
+from conch_llm_worker.responses.complete_response import CompleteResponse
 from conch_llm_worker.text.vocabulary import Vocabulary
 
 _WORKING = WORK_COMMENT.encode() + b"\n\n"
 _LONGEST_QUIET_S = 1.0
-"""How long the engine may work unseen before the gateway is told; well below its grace."""
+"""How long the engine may make tokens that show nothing before the gateway gets a comment; well below its patience."""
 
 
 class AnswerWriter(Protocol):
@@ -32,7 +33,7 @@ class AnswerWriter(Protocol):
         """Whether the status has gone out."""
         ...
 
-    async def add(self, index: int, step: Step) -> None:
+    async def add(self, index: int, update: ChoiceUpdate) -> None:
         """Add what one engine message brought to a choice; waits while the reader is slow."""
         ...
 
@@ -73,30 +74,30 @@ class StreamedAnswerWriter:
         self._send = send
         self._clock = clock
         self._quiet_s = min(_LONGEST_QUIET_S, request.inter_token_timeout_s / 4)
-        self._told = clock()
-        """When the gateway was last told that the engine works; what is shown is told anyway."""
+        self._last_comment = clock()
+        """When the last comment went out that the engine works."""
         self._opened: set[int] = set()
         self._starting = asyncio.Lock()
 
-    async def add(self, index: int, step: Step) -> None:
-        """Send the frames of one step."""
+    async def add(self, index: int, update: ChoiceUpdate) -> None:
+        """Send the frames of one update."""
         body = b""
         if index not in self._opened:
             self._opened.add(index)
             body = self._frames.opening(index)
             if not self.started:
                 await self._start()
-        body += self._frames.step(index, step)
+        body += self._frames.update(index, update)
         if body:
             await self._send({"type": "http.response.body", "body": body, "more_body": True})
         else:
             await self.working()
 
     async def working(self) -> None:
-        """Tell the gateway that the engine works, unless it was told a moment ago."""
+        """Tell the gateway in a comment that the engine works, unless the last comment has just gone out."""
         now = self._clock()
-        if now - self._told >= self._quiet_s:
-            self._told = now
+        if now - self._last_comment >= self._quiet_s:
+            self._last_comment = now
             await self._send({"type": "http.response.body", "body": _WORKING, "more_body": True})
 
     async def finish(self, usage: Usage) -> None:
@@ -128,9 +129,9 @@ class CompleteAnswerWriter:
         self._send = send
         self._choices = [ChoiceBody() for _ in range(len(request.prompts) * request.candidates)]
 
-    async def add(self, index: int, step: Step) -> None:
-        """Collect one step."""
-        self._choices[index].add(step)
+    async def add(self, index: int, update: ChoiceUpdate) -> None:
+        """Collect one update."""
+        self._choices[index].add(update)
 
     async def working(self) -> None:
         """Do nothing: whoever waits for a whole body expects nothing before it."""
@@ -151,12 +152,12 @@ class CompleteResponseWriter:
 
     def __init__(self, request: GenerateRequest, vocabulary: Vocabulary, send: Send) -> None:
         self.started = False
-        self._whole = ResponseWhole(request, vocabulary)
+        self._response = CompleteResponse(request, vocabulary)
         self._send = send
 
-    async def add(self, index: int, step: Step) -> None:
-        """Collect one step."""
-        self._whole.add(step)
+    async def add(self, index: int, update: ChoiceUpdate) -> None:
+        """Collect one update."""
+        self._response.add(update)
 
     async def working(self) -> None:
         """Do nothing: whoever waits for a whole body expects nothing before it."""
@@ -164,7 +165,7 @@ class CompleteResponseWriter:
     async def finish(self, usage: Usage) -> None:
         """Send the object, and the usage in its header."""
         self.started = True
-        await json_response(self._send, 200, self._whole.body(usage), [_usage_header(usage)])
+        await json_response(self._send, 200, self._response.body(usage), [_usage_header(usage)])
 
     async def fail(self, error: ServiceError, usage: Usage) -> None:
         """Raise: nothing has been sent."""

@@ -15,21 +15,22 @@ from conch_contracts.messages.generation import GenerateRequest, PreparedPrompt,
 from conch_kit.triton.errors import EngineError, MalformedResponse
 from conch_kit.triton.tensors import is_final
 from conch_llm_worker.answer_writer import AnswerWriter
-from conch_llm_worker.dialects.deltas import DeltaReader, EngineCall, TokenDelta, split
+from conch_llm_worker.dialects.engine_call import DeltaReader, EngineCall
+from conch_llm_worker.dialects.token_deltas import TokenDelta, split
 from conch_llm_worker.engine.calls import EngineCalls, Responses
-from conch_llm_worker.generation.from_ids import ChoiceFinish, Generation, Rules, Step, prompt_entries
-from conch_llm_worker.generation.from_text import TextGeneration
-from conch_llm_worker.generation.parsed import ParsedGeneration
+from conch_llm_worker.generation.choice_rules import ChoiceRules
+from conch_llm_worker.generation.choice_update import ChoiceFinish, ChoiceUpdate
+from conch_llm_worker.generation.id_generation import IdGeneration, prompt_entries
+from conch_llm_worker.generation.parsed_generation import Generation, ParsedGeneration
+from conch_llm_worker.generation.text_generation import TextGeneration
 from conch_llm_worker.text.vocabulary import Vocabulary
 
-AnyGeneration = Generation | TextGeneration
-
-_LAST_WORD_S = 5.0
+_END_OF_STREAM_S = 5.0
 """How long an engine may take to end its stream after the last token: longer than a pause of its machine.
 
 Nobody waits for it."""
-_GRACE_S = 0.05
-"""How long it may take when only the worker knows that the answer has ended, before it is made to end."""
+_CUT_SHORT_S = 0.05
+"""How long it may take when only the worker knows that the answer has ended; then its request is cancelled."""
 
 
 class Choices:
@@ -41,13 +42,13 @@ class Choices:
         self._request = request
         self._details = request.details
         self._vocabulary = vocabulary
-        self._rules = Rules.of(request, vocabulary)
+        self._rules = ChoiceRules.of(request, vocabulary)
         self._engines = engines
         self._answer = answer
         self._width = request.sampling.beams or 1
         self._calls = len(request.prompts) * request.candidates // self._width
-        self._generations: dict[int, AnyGeneration] = {}
-        self._readings: list[ParsedGeneration] = []
+        self._generations: dict[int, Generation] = {}
+        self._parsed: list[ParsedGeneration] = []
 
     async def run(self) -> None:
         """Run every choice to its end; raise the first failure."""
@@ -78,7 +79,7 @@ class Choices:
         request = self._request
         if request.sampling.max_tokens == 0 and not request.logprobs and request.sampling.prompt_logprobs is None:
             for choice in range(index, index + self._width):
-                echo = Generation(self._rules, self._vocabulary, self._beginning(choice)).echo(None)
+                echo = IdGeneration(self._rules, self._vocabulary, self._beginning(choice)).echo(None)
                 await self._answer.add(choice, echo._replace(finish=ChoiceFinish("length")))
             return
         try:
@@ -89,7 +90,7 @@ class Choices:
 
     async def _generate(self, index: int) -> None:
         call = await self._engines.prepare(self._request, index, self._vocabulary)
-        if call.beams:
+        if call.beam_readers:
             await self._search(index, call)
             return
         generation = self._generations[index] = self._generation(call, index)
@@ -99,8 +100,8 @@ class Choices:
         except BaseException:
             await responses.aclose()
             raise
-        # An engine that is done must be let say so: Triton 24.10 crashes when a cancellation meets its final response.
-        responses.leave(_GRACE_S if self._cut_short(call, generation, finish) else _LAST_WORD_S)
+        # No cancellation of an engine that is done: Triton 24.10 crashes when one meets its final response.
+        responses.finish_in_background(_CUT_SHORT_S if self._cut_short(call, generation, finish) else _END_OF_STREAM_S)
 
     async def _search(self, first: int, call: EngineCall) -> None:
         """Make the call of a search and write its beams as choices; nothing before its last message is certain."""
@@ -108,17 +109,17 @@ class Choices:
         try:
             with self._engines.span("wait"):
                 last = await _last(responses, streamed=call.streamed)
-            for index, reader in enumerate(call.beams, first):
+            for index, reader in enumerate(call.beam_readers, first):
                 generation = self._generations[index] = self._generation(call, index)
                 if await self._open(index, generation, self._feeding(generation), reader.read(last)) is None:
                     raise MalformedResponse("The engine's beams ended without a reason.")
         except BaseException:
             await responses.aclose()
             raise
-        responses.leave(_LAST_WORD_S)
+        responses.finish_in_background(_END_OF_STREAM_S)
 
     async def _answer_with(
-        self, index: int, generation: AnyGeneration, reader: DeltaReader, responses: Responses
+        self, index: int, generation: Generation, reader: DeltaReader, responses: Responses
     ) -> ChoiceFinish:
         with self._engines.span("wait"):
             opening = await anext(aiter(responses), None)
@@ -127,11 +128,11 @@ class Choices:
         with self._engines.span("work"):
             return await self._write(index, generation, reader, opening, responses)
 
-    def _generation(self, call: EngineCall, index: int) -> AnyGeneration:
+    def _generation(self, call: EngineCall, index: int) -> Generation:
         beginning = self._beginning(index)
-        if call.text:
+        if call.answers_text:
             return TextGeneration(self._request, self._rules, self._vocabulary, beginning)
-        return Generation(self._rules, self._vocabulary, beginning)
+        return IdGeneration(self._rules, self._vocabulary, beginning)
 
     def _beginning(self, index: int) -> PreparedPrompt | None:
         """Return what a choice's text begins with before the engine adds to it."""
@@ -146,7 +147,7 @@ class Choices:
     async def _write(
         self,
         index: int,
-        generation: AnyGeneration,
+        generation: Generation,
         reader: DeltaReader,
         opening: ModelInferResponse,
         responses: Responses,
@@ -163,28 +164,28 @@ class Choices:
         raise MalformedResponse("The engine's stream ended without a reason.")
 
     async def _open(
-        self, index: int, generation: AnyGeneration, feed: Callable[[TokenDelta], Step], delta: TokenDelta
+        self, index: int, generation: Generation, feed: Callable[[TokenDelta], ChoiceUpdate], delta: TokenDelta
     ) -> ChoiceFinish | None:
         """Add the first message to the answer, after what comes before it."""
         if generation.echoes:
             await self._answer.add(index, generation.echo(delta.prompt))
         if self._details is not None and self._details.prompt_logprobs is not None:
             entries = prompt_entries(self._prompt(index).ids, delta.prompt, self._details.prompt_logprobs)
-            await self._answer.add(index, Step("", prompt=entries))
+            await self._answer.add(index, ChoiceUpdate("", prompt=entries))
         return await self._add(index, feed, delta, opening=True)
 
     async def _add(
-        self, index: int, feed: Callable[[TokenDelta], Step], delta: TokenDelta, *, opening: bool = False
+        self, index: int, feed: Callable[[TokenDelta], ChoiceUpdate], delta: TokenDelta, *, opening: bool = False
     ) -> ChoiceFinish | None:
         """Add one message to the answer; the opening one even if it has nothing to show."""
         for part in self._parts(delta):
-            step = feed(part)
-            if step.text or step.entries or step.events or step.tokens or opening or step.finish is not None:
-                await self._answer.add(index, step)
+            update = feed(part)
+            if update.text or update.entries or update.events or update.tokens or opening or update.finish is not None:
+                await self._answer.add(index, update)
             else:
                 await self._answer.working()
-            if step.finish is not None:
-                return step.finish
+            if update.finish is not None:
+                return update.finish
         return None
 
     def _parts(self, delta: TokenDelta) -> Sequence[TokenDelta]:
@@ -193,26 +194,26 @@ class Choices:
             return (delta,)
         return split(delta, self._details.max_frame_tokens)
 
-    def _feeding(self, generation: AnyGeneration) -> Callable[[TokenDelta], Step]:
-        """Return what takes the engine's messages: the choice itself, or the reader of its text."""
+    def _feeding(self, generation: Generation) -> Callable[[TokenDelta], ChoiceUpdate]:
+        """Return what takes the engine's messages: the generation itself, or the one that parses its text."""
         parsing = self._request.parsing
         if parsing is None:
             return generation.feed
-        reading = ParsedGeneration.of(generation, parsing, self._vocabulary, tally=self._rules.tally)
-        self._readings.append(reading)
-        return reading.feed
+        parsed = ParsedGeneration.of(generation, parsing, self._vocabulary, report_tokens=self._rules.report_tokens)
+        self._parsed.append(parsed)
+        return parsed.feed
 
     def _reasoning_tokens(self) -> int | None:
         parsing = self._request.parsing
         if parsing is None or parsing.thinking is None:
             return None
-        return sum(reading.reasoning_tokens for reading in self._readings)
+        return sum(parsed.reasoning_tokens for parsed in self._parsed)
 
-    def _cut_short(self, call: EngineCall, generation: AnyGeneration, finish: ChoiceFinish) -> bool:
+    def _cut_short(self, call: EngineCall, generation: Generation, finish: ChoiceFinish) -> bool:
         """Tell whether the engine would go on if it were let: it may not know the string that ended the answer."""
         if not isinstance(finish.stop_reason, str) or generation.completion_tokens >= self._request.sampling.max_tokens:
             return False
-        return not call.told_words or finish.stop_reason in self._request.stop
+        return not call.stop_words_sent or finish.stop_reason in self._request.stop
 
 
 async def _last(responses: Responses, *, streamed: bool) -> ModelInferResponse:

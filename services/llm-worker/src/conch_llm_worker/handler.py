@@ -14,9 +14,9 @@ from conch_kit.http.request_scope import InFlightRequests, Interruption, overdue
 from conch_kit.triton.errors import EngineError
 from conch_llm_worker.answer_writer import AnswerWriter, answer_for
 from conch_llm_worker.choices import Choices
-from conch_llm_worker.engine import faults
+from conch_llm_worker.engine.api_errors import service_error
 from conch_llm_worker.engine.calls import EngineCalls
-from conch_llm_worker.engine.refusals import ParameterNames
+from conch_llm_worker.engine.refusal_messages import ParameterNames
 from conch_llm_worker.metrics import LlmWorkerMetrics
 from conch_llm_worker.text.vocabulary import Vocabulary
 
@@ -59,10 +59,10 @@ class GenerateHandler:
         choices = Choices(request, vocabulary, self._engines, answer)
         async with self._in_flight.scope(connection(scope)) as work:
             error = await _attempt(choices, answer, request)
-        if work.reason is Interruption.SHUTTING_DOWN:
+        if work.interruption is Interruption.SHUTTING_DOWN:
             error = shutting_down()
         usage = choices.usage()
-        if work.reason is Interruption.CLIENT_GONE:
+        if work.interruption is Interruption.CLIENT_GONE:
             self._metrics.finished("client_gone", usage)
             return
         self._metrics.finished("ok" if error is None else str(error.status), usage)
@@ -84,10 +84,10 @@ async def _attempt(choices: Choices, answer: AnswerWriter, request: GenerateRequ
         return overdue()
     except ServiceError as error:
         return error
-    except EngineError as fault:
+    except EngineError as failure:
         place = {"engine": request.target.grpc, "engine_model": request.target.model}
-        log.warning("An engine call failed.", extra={**place, "error": repr(fault), "begun": answer.started})
-        return faults.service_error(fault, begun=answer.started, names=_names(request))
+        log.warning("An engine call failed.", extra={**place, "error": repr(failure), "begun": answer.started})
+        return service_error(failure, begun=answer.started, names=_names(request))
     return None
 
 

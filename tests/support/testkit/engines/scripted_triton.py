@@ -18,8 +18,8 @@ class ScriptedStream(AsyncIterator[ModelInferResponse]):
     """Plays one script."""
 
     def __init__(self, script: Sequence[Event], on_cancel: Callable[[], None]) -> None:
-        self.left_for: float | None = None
-        """How long the rest may take, once nobody reads any more."""
+        self.rest_within_s: float | None = None
+        """How long the rest may take in the background; None while somebody reads."""
         self._script = iter(script)
         self._on_cancel = on_cancel
         self._begun = self._ended = False
@@ -44,9 +44,9 @@ class ScriptedStream(AsyncIterator[ModelInferResponse]):
             self._ended = True
             self._on_cancel()
 
-    def leave(self, within_s: float) -> None:
-        """Note that nobody waits for the end."""
-        self.left_for = within_s
+    def finish_in_background(self, within_s: float) -> None:
+        """Note that the rest is read in the background."""
+        self.rest_within_s = within_s
 
     async def _wait(self, gate: asyncio.Event) -> None:
         try:

@@ -8,7 +8,7 @@ from conch_contracts.names import Digest
 from conch_kit.bundles.archive import pack
 from conch_kit.bundles.disk_cache import BundleCache
 from conch_kit.errors import Unavailable
-from conch_kit.redis.connection import RegistryUnavailable
+from conch_kit.redis.errors import RegistryUnavailable
 
 DIGEST = Digest("0" * 64)
 

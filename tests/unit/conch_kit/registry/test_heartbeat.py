@@ -4,7 +4,8 @@ import pytest
 
 from conch_contracts.names import workers_key
 from conch_contracts.records import Pool
-from conch_kit.redis.connection import Command, RegistryError, RegistryUnavailable
+from conch_kit.redis.connection import Command
+from conch_kit.redis.errors import RegistryError, RegistryUnavailable
 from conch_kit.registry.heartbeat import HeartbeatWriter
 
 URL = "http://127.0.0.1:7002"

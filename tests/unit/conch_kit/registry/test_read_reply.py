@@ -1,6 +1,6 @@
 import pytest
 
-from conch_kit.redis.connection import RegistryError
+from conch_kit.redis.errors import RegistryError
 from conch_kit.registry.read_reply import Damaged, Missing, RawList, RawModel, Unchanged, interpret
 
 MODEL = [b"local/a", b"{}", [b"1:1", b"{}"]]

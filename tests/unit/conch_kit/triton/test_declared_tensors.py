@@ -22,10 +22,10 @@ def config() -> ModelConfig:
 
 
 def test_a_config_is_read() -> None:
-    layout = read_declared_tensors(config())
-    assert dict(layout.datatypes) == {"ids": "INT32", "seed": "UINT64", "text": "BYTES"}
-    assert (layout.batched, layout.decoupled, layout.required, layout.outputs) == (True, True, {"ids"}, {"out"})
-    assert (dict(layout.settings), layout.is_signed("ids"), layout.is_signed("seed")) == (
+    declared = read_declared_tensors(config())
+    assert dict(declared.datatypes) == {"ids": "INT32", "seed": "UINT64", "text": "BYTES"}
+    assert (declared.batched, declared.decoupled, declared.required, declared.outputs) == (True, True, {"ids"}, {"out"})
+    assert (dict(declared.settings), declared.is_signed("ids"), declared.is_signed("seed")) == (
         {"whole": "true"},
         True,
         False,

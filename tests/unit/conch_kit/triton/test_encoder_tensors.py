@@ -23,13 +23,13 @@ def config(
 
 
 def test_names_and_datatypes_come_from_the_models_config() -> None:
-    layout = read_encoder_tensors(config(("input_ids", INT32), ("attention_mask", INT64)), {}, None)
-    assert layout.inputs == (("input_ids", "input_ids", "INT32"), ("attention_mask", "attention_mask", "INT64"))
+    encoder = read_encoder_tensors(config(("input_ids", INT32), ("attention_mask", INT64)), {}, None)
+    assert encoder.inputs == (("input_ids", "input_ids", "INT32"), ("attention_mask", "attention_mask", "INT64"))
 
 
 def test_the_deployments_names_take_precedence() -> None:
-    layout = read_encoder_tensors(config(("ids", INT64), outputs=("a", "b")), {"input_ids": "ids"}, "b")
-    assert (layout.inputs, layout.output) == ((("input_ids", "ids", "INT64"),), "b")
+    encoder = read_encoder_tensors(config(("ids", INT64), outputs=("a", "b")), {"input_ids": "ids"}, "b")
+    assert (encoder.inputs, encoder.output) == ((("input_ids", "ids", "INT64"),), "b")
 
 
 @pytest.mark.parametrize(
@@ -49,8 +49,8 @@ def test_the_usual_output_is_chosen(outputs: tuple[str, ...], chosen: str) -> No
     ("batch", "dims", "rows", "batched"), [(8, 1, 8, True), (1024, 1, 256, True), (0, 2, 32, True), (0, 1, 1, False)]
 )
 def test_the_batch_is_where_the_config_has_it(batch: int, dims: int, rows: int, batched: bool) -> None:
-    layout = read_encoder_tensors(config(batch=batch, dims=dims), {}, None)
-    assert (layout.max_rows, layout.batched) == (rows, batched)
+    encoder = read_encoder_tensors(config(batch=batch, dims=dims), {}, None)
+    assert (encoder.max_rows, encoder.batched) == (rows, batched)
 
 
 @pytest.mark.parametrize(
@@ -68,8 +68,8 @@ def test_the_size_of_a_tokens_output_is_known_where_the_config_says_it(
 ) -> None:
     made = config(batch=batch, outputs=())
     made.output.add(name="last_hidden_state", data_type=datatype, dims=dims)
-    layout = read_encoder_tensors(made, {}, None)
-    assert (layout.token_numbers, layout.number_bytes) == size
+    encoder = read_encoder_tensors(made, {}, None)
+    assert (encoder.token_numbers, encoder.number_bytes) == size
 
 
 def test_each_instance_has_a_call_and_one_more_waits() -> None:
@@ -77,8 +77,8 @@ def test_each_instance_has_a_call_and_one_more_waits() -> None:
 
 
 def test_an_optional_input_that_nobody_knows_is_not_sent() -> None:
-    layout = read_encoder_tensors(config(("input_ids", INT64), ("extra", INT64), optional=("extra",)), {}, None)
-    assert len(layout.inputs) == 1
+    encoder = read_encoder_tensors(config(("input_ids", INT64), ("extra", INT64), optional=("extra",)), {}, None)
+    assert len(encoder.inputs) == 1
 
 
 @pytest.mark.parametrize(

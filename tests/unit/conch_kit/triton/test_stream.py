@@ -83,7 +83,7 @@ async def test_a_stream_that_is_left_is_read_to_its_end_in_the_background() -> N
     call, closing = FakeCall(_message(), _message(), _message(final=True)), ClosingCalls()
     stream = EngineStream(lambda _: call, StreamTimeouts(5, 5), closing)
     await anext(stream)
-    stream.leave(within_s=60)
+    stream.finish_in_background(within_s=60)
     assert not stream.ended
     call.close()
     await closing.wait()
@@ -95,7 +95,7 @@ async def test_a_stream_that_is_left_and_does_not_end_is_cancelled(end: tuple[ob
     call, closing = FakeCall(_message(), *end), ClosingCalls()
     stream = EngineStream(lambda _: call, StreamTimeouts(5, 5), closing)
     await anext(stream)
-    stream.leave(within_s=0.001)
+    stream.finish_in_background(within_s=0.001)
     await closing.wait()
     assert (stream.ended, call.cancelled) == (True, True)
 
@@ -104,7 +104,7 @@ async def test_a_stream_that_has_ended_is_left_at_once() -> None:
     call, closing = FakeCall(_message(final=True)), ClosingCalls()
     stream = EngineStream(lambda _: call, StreamTimeouts(5, 5), closing)
     await anext(stream)
-    stream.leave(within_s=60)
+    stream.finish_in_background(within_s=60)
     call.close()
     await closing.wait()
     assert (call.reads, call.cancelled) == (1, False)

@@ -2,7 +2,7 @@ import json
 
 from conch_contracts.messages.generation import Api, Usage
 from conch_llm_worker.bodies.complete_body import ChoiceBody, complete_body
-from conch_llm_worker.generation.from_ids import ChoiceFinish, Step, TokenEntry
+from conch_llm_worker.generation.choice_update import ChoiceFinish, ChoiceUpdate, TokenEntry
 from testkit.builders.generate_requests import generate_request
 from testkit.models.vocabularies import byte_level
 
@@ -11,8 +11,8 @@ USAGE = Usage(prompt_tokens=3, completion_tokens=2)
 
 def collected(finish: ChoiceFinish) -> ChoiceBody:
     choice = ChoiceBody()
-    choice.add(Step("he", [TokenEntry(0, 0x61, -0.5, (), ())]))
-    choice.add(Step("llo", (), finish))
+    choice.add(ChoiceUpdate("he", [TokenEntry(0, 0x61, -0.5, (), ())]))
+    choice.add(ChoiceUpdate("llo", (), finish))
     return choice
 
 

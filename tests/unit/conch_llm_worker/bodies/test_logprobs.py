@@ -1,7 +1,7 @@
 import math
 
 from conch_llm_worker.bodies.logprobs import chat_logprobs, completion_logprobs
-from conch_llm_worker.generation.from_ids import TokenEntry
+from conch_llm_worker.generation.choice_update import TokenEntry
 from testkit.models.vocabularies import byte_level
 
 VOCABULARY = byte_level()

@@ -11,8 +11,8 @@ from conch_kit.errors import InvalidRequest
 from conch_kit.triton.declared_tensors import DeclaredTensors
 from conch_kit.triton.errors import MalformedResponse
 from conch_llm_worker.dialects import fastertransformer, tensorrtllm
-from conch_llm_worker.dialects.deltas import EngineCall, EngineEnd, Logprobs, TokenDelta
-from conch_llm_worker.dialects.order import Order
+from conch_llm_worker.dialects.engine_call import EngineCall, PreparedChoice
+from conch_llm_worker.dialects.token_deltas import EngineEnd, Logprobs, TokenDelta
 from testkit.builders.generate_requests import generate_request, prompt, sampling, target
 from testkit.engines.engine_messages import inputs, response
 from testkit.models.vocabularies import byte_level
@@ -36,18 +36,18 @@ DRAWING = {"runtime_top_k", "runtime_top_p"}
 both = pytest.mark.parametrize("dialect", DECLARED)
 
 
-def called(dialect: Dialect, without: str = "", layout: dict[str, Any] | None = None, **changes: Any) -> EngineCall:
+def called(dialect: Dialect, without: str = "", declared: dict[str, Any] | None = None, **changes: Any) -> EngineCall:
     parameters = sampling(**{"beams": 2, "max_tokens": 4} | changes.pop("sampling", {}))
     types = {name: kind for name, kind in DECLARED[dialect].items() if name != without}
     shape = {"batched": True, "decoupled": True, "outputs": frozenset({"output_ids", "sequence_length"} - {without})}
     request = generate_request(target=target(dialect), sampling=parameters, **changes)
-    return _dispatch(request, parameters, DeclaredTensors(types, **{**shape, **(layout or {})}))
+    return _engine_call(request, parameters, DeclaredTensors(types, **{**shape, **(declared or {})}))
 
 
-def _dispatch(request: GenerateRequest, parameters: SamplingParameters, layout: DeclaredTensors) -> EngineCall:
+def _engine_call(request: GenerateRequest, parameters: SamplingParameters, declared: DeclaredTensors) -> EngineCall:
     if request.target.dialect is Dialect.FASTERTRANSFORMER:
-        return fastertransformer.dispatch(request, prompt().ids, parameters, layout)
-    return tensorrtllm.dispatch(Order(request, prompt(), parameters, layout, byte_level().text))
+        return fastertransformer.engine_call(request, prompt().ids, parameters, declared)
+    return tensorrtllm.engine_call(PreparedChoice(request, prompt(), parameters, declared, byte_level().text))
 
 
 def sent(dialect: Dialect, **changes: Any) -> dict[str, list[Any]]:
@@ -111,12 +111,12 @@ def test_without_an_input_for_it_no_length_penalty_is_sent(dialect: Dialect) -> 
 
 @pytest.mark.parametrize(("setting", "refused"), [("1", True), ("2", False), ("${max_beam_width}", False), ("", False)])
 def test_the_config_may_say_how_many_beams_there_are_at_most(setting: str, refused: bool) -> None:
-    layout = {"settings": {"max_beam_width": setting}}
+    declared = {"settings": {"max_beam_width": setting}}
     if not refused:
-        assert len(called(Dialect.TENSORRTLLM, layout=layout).beams) == 2
+        assert len(called(Dialect.TENSORRTLLM, declared=declared).beam_readers) == 2
         return
     with pytest.raises(InvalidRequest, match="at most 1 beams; 2") as refusal:
-        called(Dialect.TENSORRTLLM, layout=layout)
+        called(Dialect.TENSORRTLLM, declared=declared)
     assert (refusal.value.param, refusal.value.code) == ("use_beam_search", "invalid_value")
 
 
@@ -132,9 +132,10 @@ def test_a_model_of_text_searches_with_no_beams() -> None:
     types = {"text_input": "BYTES", "max_tokens": "INT32", "beam_width": "INT32", "temperature": "FP32"}
     parameters = sampling(beams=2)
     request = generate_request(target=target(Dialect.TENSORRTLLM), sampling=parameters)
-    layout = DeclaredTensors(types, batched=True, decoupled=True, outputs=frozenset({"text_output", "sequence_length"}))
+    outputs = frozenset({"text_output", "sequence_length"})
+    declared = DeclaredTensors(types, batched=True, decoupled=True, outputs=outputs)
     with pytest.raises(InvalidRequest) as refusal:
-        _dispatch(request, parameters, layout)
+        _engine_call(request, parameters, declared)
     assert refusal.value.param == "use_beam_search"
 
 
@@ -147,7 +148,7 @@ def read(dialect: Dialect, rows: list[list[int]], lengths: list[int], **more: An
         sequence_length=(kind, [1, len(rows)], lengths),
         **more,
     )
-    return [reader.read(message) for reader in called(dialect).beams]
+    return [reader.read(message) for reader in called(dialect).beam_readers]
 
 
 @both

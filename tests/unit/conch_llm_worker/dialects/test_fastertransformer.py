@@ -7,9 +7,9 @@ from conch_contracts.records import Dialect
 from conch_kit.errors import InvalidRequest
 from conch_kit.triton.declared_tensors import DeclaredTensors
 from conch_kit.triton.errors import MalformedResponse
-from conch_llm_worker.dialects.deltas import EngineCall, EngineEnd, Logprobs, TokenDelta
-from conch_llm_worker.dialects.fastertransformer import BufferReader, dispatch
-from conch_llm_worker.dialects.word_lists import word_list
+from conch_llm_worker.dialects.engine_call import EngineCall
+from conch_llm_worker.dialects.fastertransformer import BufferReader, engine_call
+from conch_llm_worker.dialects.token_deltas import EngineEnd, Logprobs, TokenDelta
 from testkit.builders.generate_requests import backend, generate_request, sampling, target
 from testkit.engines.engine_messages import inputs, response
 
@@ -28,21 +28,21 @@ TYPES = {
     "stop_words_list": "INT32",
     "bad_words_list": "INT32",
 }
-LAYOUT = DeclaredTensors(datatypes=TYPES, batched=True, decoupled=True)
+DECLARED = DeclaredTensors(datatypes=TYPES, batched=True, decoupled=True)
 
 
-def layout(**added: str) -> DeclaredTensors:
+def declared(**added: str) -> DeclaredTensors:
     return DeclaredTensors(datatypes=TYPES | added, batched=True, decoupled=True)
 
 
-def called(layout: DeclaredTensors = LAYOUT, **changes: Any) -> EngineCall:
+def called(declared: DeclaredTensors = DECLARED, **changes: Any) -> EngineCall:
     parameters = sampling(**changes.pop("sampling", {}))
     request = generate_request(target=target(Dialect.FASTERTRANSFORMER), sampling=parameters, **changes)
-    return dispatch(request, (7, 8, 9), parameters, layout)
+    return engine_call(request, (7, 8, 9), parameters, declared)
 
 
-def sent(layout: DeclaredTensors = LAYOUT, **changes: Any) -> dict[str, Any]:
-    return inputs(called(layout, **changes).message)
+def sent(declared: DeclaredTensors = DECLARED, **changes: Any) -> dict[str, Any]:
+    return inputs(called(declared, **changes).message)
 
 
 def test_the_prompt_and_the_limit_are_sent_with_the_batch_dimension() -> None:
@@ -59,7 +59,7 @@ def test_a_model_without_batching_gets_no_batch_dimension() -> None:
 
 
 def test_values_take_the_type_that_the_model_declares() -> None:
-    made = sent(layout(request_output_len="INT32", random_seed="INT64"), sampling={"seed": 3})
+    made = sent(declared(request_output_len="INT32", random_seed="INT64"), sampling={"seed": 3})
     assert made["request_output_len"][0] == "INT32"
     assert made["random_seed"] == ("INT64", [1, 1], [3])
 
@@ -95,11 +95,11 @@ def test_what_is_negative_unset_or_not_declared_is_not_sent(changes: dict[str, A
 
 
 def test_mask_positions_are_sent_where_the_model_declares_them() -> None:
-    assert sent(layout(mask_positions="INT32"), backend=backend(mask_positions=1))["mask_positions"][2] == [1]
+    assert sent(declared(mask_positions="INT32"), backend=backend(mask_positions=1))["mask_positions"][2] == [1]
 
 
 def test_repetition_and_presence_penalty_are_never_sent_together() -> None:
-    both = layout(presence_penalty="FP32")
+    both = declared(presence_penalty="FP32")
     presence = sent(both, sampling={"presence_penalty": 0.5})
     assert presence["presence_penalty"][2] == [0.5]
     assert "repetition_penalty" not in presence
@@ -171,32 +171,20 @@ def test_a_model_of_another_kind_is_told_from_this_one() -> None:
         sent(DeclaredTensors({"input_ids": "UINT32"}, batched=True, decoupled=True))
 
 
-@pytest.mark.parametrize(
-    ("words", "rows"),
-    [
-        ([[7768, 3908]], [7768, 3908, 2, -1]),
-        ([[7768], [3908]], [7768, 3908, 1, 2]),
-        ([[1, 2, 3], [], [4]], [1, 2, 3, 4, 3, 4, -1, -1]),
-    ],
-)
-def test_words_are_flat_ids_and_cumulative_ends(words: list[list[int]], rows: list[int]) -> None:
-    assert word_list(words) == rows
-
-
 def test_stop_ids_join_the_models_stop_words() -> None:
     made = sent(sampling={"stop_token_ids": (9,)}, backend=backend(stop_words=((4, 5),)))
     assert made["stop_words_list"] == ("INT32", [1, 2, 3], [4, 5, 9, 2, 3, -1])
 
 
 def test_the_engine_stops_at_no_word_before_the_least_tokens() -> None:
-    able = layout(min_length="UINT32")
+    able = declared(min_length="UINT32")
     asked: dict[str, Any] = {"backend": backend(stop_words=((5, 6),)), "sampling": {"stop_token_ids": (9,)}}
-    assert called(able, **asked).told_words
+    assert called(able, **asked).stop_words_sent
     asked["sampling"] = {"stop_token_ids": (9,), "min_tokens": 2}
     made = inputs(called(able, **asked).message)
     assert made["min_length"] == ("UINT32", [1, 1], [2])
     assert "stop_words_list" not in made
-    assert not called(able, **asked).told_words
+    assert not called(able, **asked).stop_words_sent
 
 
 def buffer(ids: list[int], length: int, width: int, *, final: bool = False, **more: Any) -> Any:

@@ -11,9 +11,9 @@ from conch_contracts.records import Dialect, TextOutput
 from conch_kit.errors import InvalidRequest
 from conch_kit.triton.declared_tensors import DeclaredTensors
 from conch_kit.triton.errors import MalformedResponse
-from conch_llm_worker.dialects.deltas import EngineCall, EngineEnd, Logprobs
-from conch_llm_worker.dialects.order import Order
-from conch_llm_worker.dialects.tensorrtllm import IdsReader, dispatch
+from conch_llm_worker.dialects.engine_call import EngineCall, PreparedChoice
+from conch_llm_worker.dialects.tensorrtllm import IdsReader, engine_call
+from conch_llm_worker.dialects.token_deltas import EngineEnd, Logprobs
 from testkit.builders.generate_requests import backend, generate_request, prompt, sampling, target
 from testkit.engines.engine_messages import inputs, response, text_inputs
 from testkit.models.vocabularies import byte_level
@@ -54,9 +54,9 @@ INEXACT = PreparedPrompt(ids=(1,), text="a", text_is_exact=False)
 def called(types: dict[str, str] = IDS, **changes: Any) -> EngineCall:
     parameters = sampling(**changes.pop("sampling", {}))
     asked, at = changes.pop("prompt", prompt()), changes.pop("at", None)
-    shape: dict[str, Any] = {"batched": True, "decoupled": True, **changes.pop("layout", {})}
+    shape: dict[str, Any] = {"batched": True, "decoupled": True, **changes.pop("declared", {})}
     request = generate_request(target=target(Dialect.TENSORRTLLM, text_output=at), sampling=parameters, **changes)
-    return dispatch(Order(request, asked, parameters, DeclaredTensors(types, **shape), byte_level().text))
+    return engine_call(PreparedChoice(request, asked, parameters, DeclaredTensors(types, **shape), byte_level().text))
 
 
 def sent(types: dict[str, str] = IDS, **changes: Any) -> dict[str, list[Any]]:
@@ -165,8 +165,8 @@ def test_what_does_nothing_is_not_sent() -> None:
 def test_the_engine_stops_at_no_word_before_the_least_tokens() -> None:
     asked = {"backend": backend(stop_words=((5, 6),)), "sampling": {"min_tokens": 2}}
     assert "stop_words_list" not in sent(**asked)
-    assert not called(**asked).told_words
-    assert called(backend=backend(stop_words=((5, 6),))).told_words
+    assert not called(**asked).stop_words_sent
+    assert called(backend=backend(stop_words=((5, 6),))).stop_words_sent
 
 
 def test_old_names_and_types_are_used_where_they_are_declared() -> None:
@@ -187,18 +187,18 @@ def test_models_of_text_get_text(types: dict[str, str]) -> None:
     values = [values for _, _, values in inputs(call.message).values()]
     assert [5] in values
     assert [3] in values
-    assert (call.text, call.told_words) == (True, False)
+    assert (call.answers_text, call.stop_words_sent) == (True, False)
 
 
 def test_the_first_versions_want_a_word_where_there_is_none() -> None:
-    call = called(BLS, layout={"required": frozenset({"text_input", "max_tokens", "bad_words", "stop_words"})})
+    call = called(BLS, declared={"required": frozenset({"text_input", "max_tokens", "bad_words", "stop_words"})})
     assert text_inputs(call.message) == {"text_input": [b"abc"], "bad_words": [b""], "stop_words": [b""]}
     bad = called(BLS, sampling={"bad_words": (tuple(b"no"), tuple(b" no"))})
     assert text_inputs(bad.message)["bad_words"] == [b"no"]
 
 
 @pytest.mark.parametrize(
-    ("types", "layout", "at", "whole"),
+    ("types", "declared", "at", "whole"),
     [
         (BLS, {}, None, False),
         (BLS, {"settings": {"accumulate_tokens": "True"}}, None, True),
@@ -210,9 +210,9 @@ def test_the_first_versions_want_a_word_where_there_is_none() -> None:
     ],
 )
 def test_the_config_or_the_deployment_says_what_a_message_holds(
-    types: dict[str, str], layout: dict[str, Any], at: TextOutput | None, whole: bool
+    types: dict[str, str], declared: dict[str, Any], at: TextOutput | None, whole: bool
 ) -> None:
-    reader = called(types, layout=layout, at=at).reader
+    reader = called(types, declared=declared, at=at).reader
     texts = [reader.read(response(text_output=("BYTES", [1], [raw]))).text for raw in (b"a", b"ab")]
     assert texts == ["a", "b" if whole else "ab"]
 

@@ -6,8 +6,8 @@ import pytest
 
 from conch_contracts.records import TextOutput
 from conch_kit.triton.errors import MalformedResponse
-from conch_llm_worker.dialects.deltas import EngineEnd
 from conch_llm_worker.dialects.text_messages import TextReader, texts_of
+from conch_llm_worker.dialects.token_deltas import EngineEnd
 from testkit.engines.engine_messages import response
 
 TEXT = "aé你🙂�e\u0301 end"

@@ -7,14 +7,14 @@ from conch_contracts.messages.generation import SamplingParameters
 from conch_kit.errors import InvalidRequest
 from conch_kit.triton.errors import MalformedResponse
 from conch_llm_worker.dialects import tokens
-from conch_llm_worker.dialects.deltas import EngineEnd, Logprobs, TokenDelta, split
+from conch_llm_worker.dialects.token_deltas import EngineEnd, Logprobs, TokenDelta, split
 from testkit.builders.generate_requests import backend, generate_request, sampling
 from testkit.engines.engine_messages import inputs, response, tokens_response
 
 
 def test_a_call_sends_the_ids_and_each_parameter_that_is_not_its_default() -> None:
     parameters = sampling(seed=5, logit_bias={3: 1.5}, bad_words=((1, 2),))
-    call = tokens.dispatch(generate_request(), (7, 8, 9), parameters)
+    call = tokens.engine_call(generate_request(), (7, 8, 9), parameters)
     assert call.streamed
     assert call.message.model_name == "m"
     assert inputs(call.message) == {"input_ids": ("INT32", [3], [7, 8, 9])}
@@ -81,7 +81,7 @@ def test_a_message_that_breaks_the_contract_is_refused(message: object) -> None:
 def test_what_the_engine_cannot_do_is_refused_by_name(changes: dict[str, Any], param: str) -> None:
     request = generate_request(**changes)
     with pytest.raises(InvalidRequest) as refused:
-        tokens.dispatch(request, (1,), request.sampling)
+        tokens.engine_call(request, (1,), request.sampling)
     assert (refused.value.param, refused.value.code) == (param, "unsupported_parameter")
 
 

@@ -12,9 +12,9 @@ from conch_contracts.records import Dialect, TextOutput
 from conch_kit.errors import InvalidRequest
 from conch_kit.triton.declared_tensors import DeclaredTensors
 from conch_kit.triton.errors import MalformedResponse
-from conch_llm_worker.dialects.deltas import EngineCall, EngineEnd, Logprobs
-from conch_llm_worker.dialects.order import Order
-from conch_llm_worker.dialects.vllm import LogprobsReader, dispatch
+from conch_llm_worker.dialects.engine_call import EngineCall, PreparedChoice
+from conch_llm_worker.dialects.token_deltas import EngineEnd, Logprobs
+from conch_llm_worker.dialects.vllm import LogprobsReader, engine_call
 from testkit.builders.generate_requests import backend, generate_request, prompt, sampling, target
 from testkit.engines.engine_messages import inputs, response, text_inputs
 from testkit.models.vocabularies import byte_level
@@ -42,8 +42,9 @@ def called(
     asked = changes.pop("prompt", prompt())
     keep = changes.pop("keep_special_tokens", False)
     request = generate_request(target=target(Dialect.VLLM, text_output=at), sampling=parameters, **changes)
-    layout = DeclaredTensors(types, batched=False, decoupled=True, outputs=frozenset(outputs))
-    return dispatch(Order(request, asked, parameters, layout, byte_level().text, keep_special_tokens=keep))
+    declared = DeclaredTensors(types, batched=False, decoupled=True, outputs=frozenset(outputs))
+    choice = PreparedChoice(request, asked, parameters, declared, byte_level().text, keep_special_tokens=keep)
+    return engine_call(choice)
 
 
 def parameters_of(call: EngineCall, name: str = "sampling_parameters") -> dict[str, Any]:
@@ -58,7 +59,7 @@ def test_a_plain_request_sends_no_more_than_it_must() -> None:
     sent = {name: values for name, (_, _, values) in inputs(call.message).items()}
     flags = ("stream", "exclude_input_in_output", "return_finish_reason", "return_num_output_tokens")
     assert sent == {name: [True] for name in flags}
-    assert (call.streamed, call.text) == (True, True)
+    assert (call.streamed, call.answers_text) == (True, True)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from conch_contracts.messages.answer_parsing import Parsing
 from conch_contracts.tool_call_marks import ToolCallParser
-from conch_llm_worker.parsing.answer_parts import (
+from conch_llm_worker.parsing.answer_events import (
     CallArguments,
     CallBegin,
     CallBroken,

@@ -7,10 +7,10 @@ import pytest
 
 from conch_contracts.messages.generation import Api, GenerateRequest, Usage
 from conch_kit.errors import RateLimited, ServiceError, UpstreamError
-from conch_llm_worker.frames.plain import frames_for
-from conch_llm_worker.generation.from_ids import ChoiceFinish, Step, TokenEntry
-from conch_llm_worker.parsing.answer_parts import CallArguments, CallBegin, CallBroken, CallEnd, Content, Reasoning
-from conch_llm_worker.responses.complete_response import ResponseWhole
+from conch_llm_worker.frames.answer_frames import frames_for
+from conch_llm_worker.generation.choice_update import ChoiceFinish, ChoiceUpdate, TokenEntry
+from conch_llm_worker.parsing.answer_events import CallArguments, CallBegin, CallBroken, CallEnd, Content, Reasoning
+from conch_llm_worker.responses.complete_response import CompleteResponse
 from testkit.builders.generate_requests import generate_request
 from testkit.http.openai_schemas import check, check_event
 from testkit.models.vocabularies import byte_level
@@ -27,24 +27,24 @@ ECHOED = {
     "top_p": 1.0,
 }
 THINKS = [
-    Step("", events=[Reasoning("h")]),
-    Step("", events=[Reasoning("m"), Content("a")]),
-    Step("b", (), ChoiceFinish("stop")),
+    ChoiceUpdate("", events=[Reasoning("h")]),
+    ChoiceUpdate("", events=[Reasoning("m"), Content("a")]),
+    ChoiceUpdate("b", (), ChoiceFinish("stop")),
 ]
 CALLS = [
-    Step("", events=[Reasoning("hm"), CallBegin(0, "call_1", "f"), CallArguments(0, '{"a"')]),
-    Step("", events=[CallArguments(0, ":1}"), CallEnd(0), CallBegin(1, "call_2", "g")]),
-    Step("", (), ChoiceFinish("tool_calls"), [CallArguments(1, "{}"), CallEnd(1)]),
+    ChoiceUpdate("", events=[Reasoning("hm"), CallBegin(0, "call_1", "f"), CallArguments(0, '{"a"')]),
+    ChoiceUpdate("", events=[CallArguments(0, ":1}"), CallEnd(0), CallBegin(1, "call_2", "g")]),
+    ChoiceUpdate("", (), ChoiceFinish("tool_calls"), [CallArguments(1, "{}"), CallEnd(1)]),
 ]
 BREAKS = [
-    Step("", events=[Content("so "), CallBegin(0, "call_1", "f"), CallArguments(0, '{"a"')]),
-    Step("", (), ChoiceFinish("stop"), [CallBroken(0, '<call>{"a"')]),
+    ChoiceUpdate("", events=[Content("so "), CallBegin(0, "call_1", "f"), CallArguments(0, '{"a"')]),
+    ChoiceUpdate("", (), ChoiceFinish("stop"), [CallBroken(0, '<call>{"a"')]),
 ]
 CUT = [
-    Step("", events=[CallBegin(0, "call_1", "f"), CallArguments(0, '{"a"')]),
-    Step("", (), ChoiceFinish("length")),
+    ChoiceUpdate("", events=[CallBegin(0, "call_1", "f"), CallArguments(0, '{"a"')]),
+    ChoiceUpdate("", (), ChoiceFinish("length")),
 ]
-STEPS = [Step('a"\n'), Step(""), Step("é", (), ChoiceFinish("stop"))]
+UPDATES = [ChoiceUpdate('a"\n'), ChoiceUpdate(""), ChoiceUpdate("é", (), ChoiceFinish("stop"))]
 
 
 def asked(**changes: Any) -> GenerateRequest:
@@ -52,9 +52,9 @@ def asked(**changes: Any) -> GenerateRequest:
     return generate_request(**fields | changes)
 
 
-def streamed(request: GenerateRequest, steps: list[Step]) -> bytes:
+def streamed(request: GenerateRequest, updates: list[ChoiceUpdate]) -> bytes:
     frames = frames_for(request, VOCABULARY)
-    return b"".join([frames.opening(0), *(frames.step(0, step) for step in steps), frames.ending(USAGE)])
+    return b"".join([frames.opening(0), *(frames.update(0, update) for update in updates), frames.ending(USAGE)])
 
 
 def events(raw: bytes) -> list[dict[str, Any]]:
@@ -67,24 +67,32 @@ def events(raw: bytes) -> list[dict[str, Any]]:
     return found
 
 
-def collected(request: GenerateRequest, steps: list[Step]) -> dict[str, Any]:
-    whole = ResponseWhole(request, VOCABULARY)
-    for step in steps:
-        whole.add(step)
+def collected(request: GenerateRequest, updates: list[ChoiceUpdate]) -> dict[str, Any]:
+    whole = CompleteResponse(request, VOCABULARY)
+    for update in updates:
+        whole.add(update)
     body: dict[str, Any] = json.loads(whole.body(USAGE))
     return body
 
 
 @pytest.mark.parametrize(
-    "steps",
-    [STEPS, [Step("", (), ChoiceFinish("stop"))], [Step("a", (), ChoiceFinish("length"))], THINKS, CALLS, BREAKS, CUT],
+    "updates",
+    [
+        UPDATES,
+        [ChoiceUpdate("", (), ChoiceFinish("stop"))],
+        [ChoiceUpdate("a", (), ChoiceFinish("length"))],
+        THINKS,
+        CALLS,
+        BREAKS,
+        CUT,
+    ],
 )
-def test_every_event_follows_the_schema_and_is_numbered(steps: list[Step]) -> None:
-    seen = events(streamed(asked(), steps))
+def test_every_event_follows_the_schema_and_is_numbered(updates: list[ChoiceUpdate]) -> None:
+    seen = events(streamed(asked(), updates))
     for number, event in enumerate(seen):
         check_event(event)
         assert event["sequence_number"] == number
-    assert seen[-1]["response"]["output"] == collected(asked(), steps)["output"]
+    assert seen[-1]["response"]["output"] == collected(asked(), updates)["output"]
 
 
 @pytest.mark.parametrize(
@@ -94,9 +102,9 @@ def test_every_event_follows_the_schema_and_is_numbered(steps: list[Step]) -> No
 def test_the_last_event_holds_what_the_answer_in_one_piece_is(
     reason: str, status: str, details: dict[str, str] | None
 ) -> None:
-    steps = [Step("ab"), Step("c", (), ChoiceFinish(reason))]
-    whole = collected(asked(), steps)
-    last = events(streamed(asked(), steps))[-1]
+    updates = [ChoiceUpdate("ab"), ChoiceUpdate("c", (), ChoiceFinish(reason))]
+    whole = collected(asked(), updates)
+    last = events(streamed(asked(), updates))[-1]
     assert last["type"] == f"response.{status}"
     assert {**last["response"], "completed_at": 0} == {**whole, "completed_at": 0}
     check("Response", whole)
@@ -109,7 +117,7 @@ def test_the_last_event_holds_what_the_answer_in_one_piece_is(
 
 
 def test_the_answer_comes_before_the_last_event_in_a_comment_and_is_its_last_member() -> None:
-    *_, comment, last, rest = streamed(asked(), STEPS).split(b"\n\n")
+    *_, comment, last, rest = streamed(asked(), UPDATES).split(b"\n\n")
     assert rest == b""
     answer = comment.removeprefix(b": response ")
     assert json.loads(answer)["status"] == "completed"
@@ -119,7 +127,7 @@ def test_the_answer_comes_before_the_last_event_in_a_comment_and_is_its_last_mem
 @pytest.mark.parametrize(("error", "code"), [(UpstreamError("no"), "server_error"), (RateLimited("no"), None)])
 def test_an_answer_that_breaks_fails_with_what_there_is(error: ServiceError, code: str | None) -> None:
     frames = frames_for(asked(), VOCABULARY)
-    raw = frames.opening(0) + frames.step(0, Step("ab")) + frames.failure(error, USAGE)
+    raw = frames.opening(0) + frames.update(0, ChoiceUpdate("ab")) + frames.failure(error, USAGE)
     last = events(raw)[-1]
     check_event(last)
     assert last["type"] == "response.failed"
@@ -130,19 +138,19 @@ def test_an_answer_that_breaks_fails_with_what_there_is(error: ServiceError, cod
 
 def test_log_probabilities_ride_on_the_deltas_and_stand_in_the_whole() -> None:
     entries = [TokenEntry(0, 0x61, -0.5, (0x62,), (-1.0,)), TokenEntry(1, 0x62, -0.25, (0x61,), (-2.0,))]
-    steps = [Step("a", entries[:1]), Step("b", entries[1:], ChoiceFinish("stop"))]
-    seen = events(streamed(asked(logprobs=True), steps))
+    updates = [ChoiceUpdate("a", entries[:1]), ChoiceUpdate("b", entries[1:], ChoiceFinish("stop"))]
+    seen = events(streamed(asked(logprobs=True), updates))
     for event in seen:
         check_event(event)
     deltas = [event["logprobs"] for event in seen if event["type"] == "response.output_text.delta"]
     whole = seen[-1]["response"]["output"][0]["content"][0]["logprobs"]
     assert deltas == [whole[:1], whole[1:]]
     assert [entry["top_logprobs"][0]["token"] for entry in whole] == ["b", "a"]
-    assert seen[-1]["response"]["output"] == collected(asked(logprobs=True), steps)["output"]
+    assert seen[-1]["response"]["output"] == collected(asked(logprobs=True), updates)["output"]
 
 
-def kinds(steps: list[Step]) -> list[str]:
-    return [event["type"].removeprefix("response.") for event in events(streamed(asked(), steps))][2:-1]
+def kinds(updates: list[ChoiceUpdate]) -> list[str]:
+    return [event["type"].removeprefix("response.") for event in events(streamed(asked(), updates))][2:-1]
 
 
 def test_thinking_and_text_are_items_of_their_own() -> None:
@@ -200,6 +208,6 @@ def test_a_call_that_a_limit_cut_is_incomplete() -> None:
 def test_the_tokens_of_the_thinking_are_told() -> None:
     frames = frames_for(asked(), VOCABULARY)
     usage = Usage(prompt_tokens=3, completion_tokens=9, reasoning_tokens=4)
-    raw = frames.opening(0) + frames.step(0, THINKS[0]) + frames.ending(usage)
+    raw = frames.opening(0) + frames.update(0, THINKS[0]) + frames.ending(usage)
     told = events(raw)[-1]["response"]["usage"]
     assert (told["output_tokens"], told["output_tokens_details"]) == (9, {"reasoning_tokens": 4})

@@ -8,7 +8,7 @@ from conch_contracts.names import Digest
 from conch_kit.bundles.archive import pack
 from conch_kit.bundles.disk_cache import BundleCache
 from conch_kit.errors import InternalError, Unavailable
-from conch_kit.redis.connection import RegistryUnavailable
+from conch_kit.redis.errors import RegistryUnavailable
 from conch_llm_worker.metrics import LlmWorkerMetrics
 from conch_llm_worker.text.vocabulary_cache import VocabularyCache
 from testkit.models.vocabularies import byte_level_tokenizer

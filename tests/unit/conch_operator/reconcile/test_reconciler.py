@@ -13,7 +13,7 @@ from conch_contracts.conditions import ConditionStatus, ConditionType, Reason
 from conch_contracts.names import Digest, EngineAddress, ModelId
 from conch_contracts.records import GatewayBeat, Heartbeat, Pool
 from conch_kit.bundles.archive import BundleError
-from conch_kit.redis.connection import RegistryUnavailable
+from conch_kit.redis.errors import RegistryUnavailable
 from conch_kit.registry.snapshot import Snapshot
 from conch_operator.model_folder.caching_reader import CachingFolderReader
 from conch_operator.probe.prober import Cadence, Prober, Target

@@ -1,1 +1,1 @@
-"""Tokenizer bundles: packed and proven by their digest, kept in Redis and on disk. What is in them is not read here."""
+"""Tokenizer bundles: packed, checked by their digest, kept in Redis and on disk. Nobody here reads what is in them."""

@@ -14,7 +14,7 @@ from typing import Protocol
 from conch_contracts.names import TOKENIZER_NOT_READY, Digest
 from conch_kit.bundles.archive import BundleError, unpack
 from conch_kit.errors import Unavailable
-from conch_kit.redis.connection import RegistryUnavailable
+from conch_kit.redis.errors import RegistryUnavailable
 
 log = logging.getLogger(__name__)
 

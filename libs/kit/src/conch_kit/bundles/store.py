@@ -6,7 +6,7 @@ import logging
 from conch_contracts.names import MAX_BUNDLE_BYTES, Digest, bundle_key
 from conch_kit.bundles.archive import BundleError, digest
 from conch_kit.redis.client import RedisClient
-from conch_kit.redis.connection import RegistryError, RegistryUnavailable
+from conch_kit.redis.errors import RegistryError, RegistryUnavailable
 
 log = logging.getLogger(__name__)
 

@@ -1,1 +1,1 @@
-"""The HTTP side of a service, raw ASGI: its internal and admin apps, and the scope of a request."""
+"""The HTTP side of every service, raw ASGI: internal and admin apps, bodies, and what interrupts a request."""

@@ -1,6 +1,6 @@
-"""A caller's connection as far as the work on a request needs more of it than ASGI offers.
+"""The connection of a request's caller, which says in a callback that the caller has hung up.
 
-ASGI would take a task per request to learn that the caller has hung up; the connection tells it in a callback.
+With ASGI alone that would take a task for each request, which waits for `http.disconnect`.
 """
 
 from collections.abc import Callable
@@ -25,8 +25,8 @@ class CallerConnection(Protocol):
         """Whether the connection is lost, or about to be closed."""
 
 
-class NoticingProtocol(HttpToolsProtocol):
-    """uvicorn's HTTP protocol, which notices at once that a caller has hung up and hands itself to the application."""
+class DisconnectAwareProtocol(HttpToolsProtocol):
+    """uvicorn's HTTP protocol, which sees at once that a caller has hung up, and stands in the request's ASGI scope."""
 
     on_gone: Callable[[], None] | None = None
 
@@ -36,24 +36,24 @@ class NoticingProtocol(HttpToolsProtocol):
         return bool(self.transport.is_closing())
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell whoever works for this caller."""
+        """Call back whoever works for this caller."""
         super().connection_lost(exc)
         if self.on_gone is not None:
             self.on_gone()
 
     def on_headers_complete(self) -> None:
-        """Let the application have the request, and this connection with it."""
+        """Give the request to the application, with this connection in its scope."""
         self.scope["extensions"] = {CONNECTION: {"port": self}}
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
-        """Pass the end of the body on, and go on reading: nobody asks for more, but a hang-up must be noticed."""
+        """Pass the end of the body on, and go on reading: only a socket that is read shows a hang-up."""
         super().on_message_complete()
         if not self.pipeline:
             self.flow.resume_reading()
 
 
 def connection(scope: Scope) -> CallerConnection:
-    """Return the connection that a request came on; it was served by a `NoticingProtocol`."""
+    """Return the connection that a request came on; it was served by a `DisconnectAwareProtocol`."""
     port: CallerConnection = scope["extensions"][CONNECTION]["port"]
     return port

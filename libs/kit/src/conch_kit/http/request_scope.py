@@ -1,8 +1,8 @@
-"""What may end a request from outside: the client that goes away, the end of the drain, and its deadline.
+"""What may interrupt the work on a request: the caller hangs up, the drain ends, or the request's time is over.
 
 A `RequestScope` surrounds the work on one request, in the request's own task, much as `asyncio.timeout` does: the work
-sees a cancellation, which the scope swallows and remembers as its reason. It cancels the work itself when the client
-goes; any other cancellation of a request's task is the server's, at the end of its drain.
+is cancelled, and the scope swallows the cancellation and says which interruption it was. The scope cancels the work
+when the caller hangs up; any other cancellation of a request's task comes from the server, at the end of its drain.
 """
 
 import asyncio
@@ -34,10 +34,10 @@ class InFlightRequests:
 
 
 class RequestScope:
-    """Cancels the work inside it when the client goes, and swallows the cancellation."""
+    """Cancels the work inside it when the caller hangs up, and swallows every cancellation of it."""
 
     def __init__(self, caller: CallerConnection, in_flight: InFlightRequests) -> None:
-        self.reason: Interruption | None = None
+        self.interruption: Interruption | None = None
         self._caller = caller
         self._in_flight = in_flight
 
@@ -59,12 +59,12 @@ class RequestScope:
         if kind is not asyncio.CancelledError:
             return False
         self._task.uncancel()
-        if self.reason is None:
-            self.reason = Interruption.SHUTTING_DOWN
+        if self.interruption is None:
+            self.interruption = Interruption.SHUTTING_DOWN
         return True
 
     def _gone(self) -> None:
-        self.reason = Interruption.CLIENT_GONE
+        self.interruption = Interruption.CLIENT_GONE
         self._task.cancel()
 
 

@@ -1,1 +1,1 @@
-"""Commands to Redis with a time-out and a breaker; only `connection` imports redis-py, and no key stands here."""
+"""Commands to Redis with a time-out and a breaker. Only `connection` imports redis-py; no key is named here."""

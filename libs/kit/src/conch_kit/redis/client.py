@@ -13,7 +13,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from conch_kit.redis.breaker import Breaker
-from conch_kit.redis.connection import Argument, Command, RedisConnection, RegistryError, RegistryUnavailable
+from conch_kit.redis.connection import Argument, Command, RedisConnection
+from conch_kit.redis.errors import RegistryError, RegistryUnavailable
 
 log = logging.getLogger(__name__)
 

@@ -10,16 +10,10 @@ from typing import Any
 from redis.asyncio.connection import AbstractConnection, Connection, parse_url
 from redis.exceptions import RedisError, ResponseError
 
+from conch_kit.redis.errors import RegistryError, RegistryUnavailable
+
 Argument = str | bytes | int | float
 Command = Sequence[Argument]
-
-
-class RegistryUnavailable(Exception):
-    """Redis did not answer, or is known not to answer at this moment."""
-
-
-class RegistryError(Exception):
-    """Redis answered with an error; the message is its own."""
 
 
 class RedisConnection:

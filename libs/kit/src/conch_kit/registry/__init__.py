@@ -1,5 +1,5 @@
-"""The registry: what the operator publishes in Redis and every process keeps a copy of.
+"""The registry: what the operator publishes in Redis, what its readers keep a copy of, and who is alive.
 
-`snapshot` and `liveness` decide, `reader`, `writer` and `heartbeat` act; what must happen at once in Redis is in
-`scripts`.
+`snapshot`, `liveness` and `read_reply` decide; `reader`, `writer` and `heartbeat` act. What must happen at once in
+Redis is in `scripts`. Only the operator may use `writer`.
 """

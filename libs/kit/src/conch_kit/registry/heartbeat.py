@@ -8,7 +8,7 @@ import asyncio
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from types import TracebackType
 from typing import Self
 
@@ -17,15 +17,15 @@ from pydantic import BaseModel
 from conch_contracts.names import CHANGES_CHANNEL, GATEWAYS_KEY, WorkerUrl, workers_key
 from conch_contracts.records import GatewayBeat, Heartbeat, Pool
 from conch_kit.redis.client import RedisClient
-from conch_kit.redis.connection import RegistryError, RegistryUnavailable
+from conch_kit.redis.errors import RegistryError, RegistryUnavailable
 
 log = logging.getLogger(__name__)
 
-_FAREWELLS = 3
-"""How often a process that ends tells so: who misses it sends requests to nobody until the record has expired."""
+_REMOVAL_TRIES = 3
+"""How often a process that ends tries to remove its record: while it stays, gateways send requests to nobody."""
 
 
-class _Announcer(ABC):
+class _BeatWriter(ABC):
     """Writes one field of one hash again and again, as an async context manager."""
 
     def __init__(self, redis: RedisClient, key: str, field: str, interval_s: float) -> None:
@@ -52,11 +52,11 @@ class _Announcer(ABC):
             self._task.cancel()
             with suppress(asyncio.CancelledError):
                 await self._task
-        farewell = [("HDEL", self._key, self._field), ("PUBLISH", CHANGES_CHANNEL, self._key)]
+        removal = [("HDEL", self._key, self._field), ("PUBLISH", CHANGES_CHANNEL, self._key)]
         with suppress(RegistryError):
-            for _ in range(_FAREWELLS):
+            for _ in range(_REMOVAL_TRIES):
                 with suppress(RegistryUnavailable):
-                    await self._redis.pipeline(farewell)
+                    await self._redis.pipeline(removal)
                     return
 
     async def beat(self) -> None:
@@ -80,7 +80,7 @@ class _Announcer(ABC):
             await asyncio.sleep(self._interval_s)
 
 
-class HeartbeatWriter(_Announcer):
+class HeartbeatWriter(_BeatWriter):
     """Announces a process of a pool with its load."""
 
     def __init__(
@@ -103,7 +103,35 @@ class HeartbeatWriter(_Announcer):
         return Heartbeat(url=self._url, sequence=sequence, in_flight=self._in_flight(), draining=self._draining())
 
 
-class GatewayBeatWriter(_Announcer):
+class WorkerHeartbeat:
+    """The heartbeat of a worker process from when it listens, marked while it drains.
+
+    `begin` and `drain` are the callbacks that `conch_kit.service.serve` takes; closing the stack removes the record.
+    """
+
+    def __init__(self, redis: RedisClient, pool: Pool, in_flight: Callable[[], int], stack: AsyncExitStack) -> None:
+        self._redis = redis
+        self._pool = pool
+        self._in_flight = in_flight
+        self._stack = stack
+        self._draining = False
+        self._writer: HeartbeatWriter | None = None
+
+    async def begin(self, url: str) -> None:
+        """Announce the process under its URL."""
+        self._writer = HeartbeatWriter(
+            self._redis, self._pool, url, in_flight=self._in_flight, draining=lambda: self._draining
+        )
+        await self._stack.enter_async_context(self._writer)
+
+    async def drain(self) -> None:
+        """Tell gateways at once that nothing new should come."""
+        self._draining = True
+        if self._writer is not None:
+            await self._writer.beat()
+
+
+class GatewayBeatWriter(_BeatWriter):
     """Announces which revision a gateway has applied."""
 
     def __init__(

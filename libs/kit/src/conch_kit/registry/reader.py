@@ -16,7 +16,7 @@ from typing import Self
 from conch_contracts.names import CHANGES_CHANNEL, META_KEY, ROUTES_KEY, ModelId, WorkerUrl, engines_key, workers_key
 from conch_contracts.records import Heartbeat, Pool
 from conch_kit.redis.client import RedisClient
-from conch_kit.redis.connection import RegistryUnavailable
+from conch_kit.redis.errors import RegistryUnavailable
 from conch_kit.registry.liveness import PoolLiveness
 from conch_kit.registry.read_reply import Damaged, Missing, RawList, Unchanged, interpret
 from conch_kit.registry.scripts import READ

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from conch_contracts.names import CHANGES_CHANNEL, GATEWAYS_KEY, META_KEY, ROUTES_KEY, ModelId, engines_key
 from conch_contracts.records import Engine, GatewayBeat, Route
 from conch_kit.redis.client import RedisClient
-from conch_kit.redis.connection import Argument, RegistryError, RegistryUnavailable
+from conch_kit.redis.connection import Argument
+from conch_kit.redis.errors import RegistryError, RegistryUnavailable
 from conch_kit.registry.scripts import PUBLISH
 from conch_kit.registry.snapshot import Parser
 

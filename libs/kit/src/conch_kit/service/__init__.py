@@ -1,1 +1,1 @@
-"""The life of a process: settings read, ports bound, ready, drained, ended; and what all workers build."""
+"""The life of a process: entered, serving, drained, ended; and the parts that all workers are built of."""

@@ -1,8 +1,7 @@
 """The life of a service process: bind, serve, tell that it is ready, drain at a signal, end.
 
-`serve` runs the app with uvicorn (httptools, uvloop) on one port and health and metrics on another. A first SIGTERM
-or SIGINT drains; a second one cuts what is left. `run` is the edge of the process: it turns what went wrong into one
-log line and an exit status.
+The app runs with uvicorn (httptools) on one port, health and metrics on another. A first SIGTERM or SIGINT drains:
+requests in flight may end. A second one, or the end of the time for that, cuts what is left.
 """
 
 import asyncio
@@ -12,20 +11,19 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import orjson
 import uvicorn
-import uvloop
 from prometheus_client import CollectorRegistry
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from conch_kit.http.admin import Health, admin_app
 from conch_kit.http.asgi import ASGIApp, Receive, Scope, Send
-from conch_kit.http.caller_connection import NoticingProtocol
+from conch_kit.http.caller_connection import DisconnectAwareProtocol
 from conch_kit.settings import ServiceSettings, StartupError
 
 log = logging.getLogger(__name__)
@@ -39,8 +37,8 @@ class HttpOptions:
     """How the public side of a service treats connections."""
 
     keep_alive_s: int = 75
-    """How long an idle connection stays open; longer than any pool before us keeps one."""
-    protocol: type[HttpToolsProtocol] = NoticingProtocol
+    """How long an idle connection stays open; longer than any client's pool keeps one."""
+    protocol: type[HttpToolsProtocol] = DisconnectAwareProtocol
     """A class derived from uvicorn's protocol, for what uvicorn lacks."""
     lifespan: bool = False
     """Whether the app wants ASGI lifespan events."""
@@ -58,59 +56,37 @@ async def serve(
     http: HttpOptions = HttpOptions(),
 ) -> None:
     """Serve until a signal comes and everything in flight has ended or was cut; raises StartupError."""
-    stop = _Stop()
+    shutdown = _Shutdown()
     with _bound(settings.host, settings.port) as public, _bound(settings.admin_host, settings.admin_port) as admin:
         url = settings.advertise_url or _url(settings.host, public)
         admin_url = _url(settings.admin_host, admin)
-        admin_server = _Server(_config(admin_app(health, metrics, stop.reason), HttpOptions(), linger_s=1))
-        server = _Server(_config(_Cuttable(app), http, linger_s=None))
+        admin_server = _Server(_config(admin_app(health, metrics, shutdown.not_ready), HttpOptions(), linger_s=1))
+        server = _Server(_config(_QuietlyCut(app), http, linger_s=None))
         gc.freeze()  # what start-up made lives as long as the process; collections need not walk it
         async with _serving(admin_server, admin), _serving(server, public) as task:
             if on_bound is not None:
                 await on_bound(url)
-            with stop.on_signals(), _ready_file(settings.ready_file, url, admin_url):
+            with shutdown.on_signals(), _ready_file(settings.ready_file, url, admin_url):
                 log.info("Serving.", extra={"url": url, "admin_url": admin_url})
-                await _first(stop.draining, task)
-                await _drain(on_drain, stop, settings.drain_s)
+                await _first(shutdown.draining, task)
+                await _drain(on_drain, shutdown, settings.drain_s)
                 server.should_exit = True
-                await _first(stop.cut, task, timeout_s=settings.drain_s)
+                await _first(shutdown.cut, task, timeout_s=settings.drain_s)
                 await server.cut()
     log.info("Stopped.")
 
 
-def run(main: Coroutine[object, object, None]) -> int:
-    """Run the process's main coroutine on uvloop and return its exit status."""
-    try:
-        uvloop.run(main)
-    except (KeyboardInterrupt, asyncio.CancelledError):
-        return 130
-    except Exception as error:
-        if (reason := _startup_error(error)) is not None:
-            log.error("%s", reason)
-        else:
-            log.exception("The process ends because of an error.")
-        return 1
-    return 0
-
-
-def _startup_error(error: BaseException) -> StartupError | None:
-    """Return why a process could not start; a task group around it has wrapped even a single error."""
-    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
-        error = error.exceptions[0]
-    return error if isinstance(error, StartupError) else None
-
-
 @dataclass(slots=True)
-class _Stop:
-    """What signals have asked for so far."""
+class _Shutdown:
+    """How far the signals have brought the end: a first one drains, a second one cuts."""
 
     draining: asyncio.Event = field(default_factory=asyncio.Event)
     cut: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def reason(self) -> str | None:
+    def not_ready(self) -> str | None:
         return "draining" if self.draining.is_set() else None
 
-    def advance(self) -> None:
+    def signalled(self) -> None:
         if self.draining.is_set():
             self.cut.set()
         self.draining.set()
@@ -119,7 +95,7 @@ class _Stop:
     def on_signals(self) -> Iterator[None]:
         loop = asyncio.get_running_loop()
         for number in _SIGNALS:
-            loop.add_signal_handler(number, self.advance)
+            loop.add_signal_handler(number, self.signalled)
         try:
             yield
         finally:
@@ -128,8 +104,8 @@ class _Stop:
 
 
 @dataclass(frozen=True, slots=True)
-class _Cuttable:
-    """Lets a request end quietly when the end of a drain cuts it; uvicorn would log that as a crash."""
+class _QuietlyCut:
+    """An app whose requests end without an error when they are cut; uvicorn would log each as a crash."""
 
     app: ASGIApp
 
@@ -139,7 +115,7 @@ class _Cuttable:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn without its own signal handling, telling when it listens."""
+    """uvicorn without its own handling of signals, and with an event for when it listens."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -154,7 +130,7 @@ class _Server(uvicorn.Server):
         self.listening.set()
 
     async def cut(self) -> None:
-        """Cancel what still runs and wait for it shortly."""
+        """Cancel the requests that still run, and wait a moment for their ends."""
         self.force_exit = True
         tasks = list(self.server_state.tasks)
         for task in tasks:
@@ -165,7 +141,11 @@ class _Server(uvicorn.Server):
 
 
 def _config(app: ASGIApp, http: HttpOptions, *, linger_s: int | None) -> uvicorn.Config:
-    """Return uvicorn's settings; it cuts requests after `linger_s` itself, and a second cut would silence their end."""
+    """Return uvicorn's settings.
+
+    With `linger_s` uvicorn cuts requests itself after so long. The public server is cut by `_Server.cut` alone: a
+    second cancellation would keep its requests from sending their last words.
+    """
     return uvicorn.Config(
         app,
         http=http.protocol,
@@ -185,7 +165,7 @@ def _config(app: ASGIApp, http: HttpOptions, *, linger_s: int | None) -> uvicorn
 
 @asynccontextmanager
 async def _serving(server: _Server, listener: socket.socket) -> AsyncIterator[asyncio.Task[None]]:
-    """Run a uvicorn server beside the body; it has begun to listen when the body starts and is gone when it ends."""
+    """Run a uvicorn server beside the body: it listens when the body begins, and has ended when this ends."""
     task = asyncio.create_task(server.serve(sockets=[listener]))
     try:
         await _first(server.listening, task)
@@ -208,12 +188,12 @@ async def _first(event: asyncio.Event, task: asyncio.Task[None], *, timeout_s: f
         waiter.cancel()
 
 
-async def _drain(on_drain: Callable[[], Awaitable[None]] | None, stop: _Stop, drain_s: float) -> None:
-    if on_drain is None or stop.cut.is_set():
+async def _drain(on_drain: Callable[[], Awaitable[None]] | None, shutdown: _Shutdown, drain_s: float) -> None:
+    if on_drain is None or shutdown.cut.is_set():
         return
     log.info("Draining.", extra={"seconds": drain_s})
     work = asyncio.ensure_future(on_drain())
-    cut = asyncio.create_task(stop.cut.wait())
+    cut = asyncio.create_task(shutdown.cut.wait())
     done, _ = await asyncio.wait([work, cut], timeout=drain_s, return_when=asyncio.FIRST_COMPLETED)
     for pending in (work, cut):
         pending.cancel()

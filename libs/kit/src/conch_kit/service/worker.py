@@ -1,4 +1,4 @@
-"""What the processes that ask engines have in common: Redis, Triton, traces, requests that count, an announcement."""
+"""What all worker processes are built of: Redis, Triton, traces, a count of requests in flight, a heartbeat."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, closing
@@ -13,7 +13,7 @@ from conch_kit.http.asgi import Handler
 from conch_kit.http.internal_app import internal_app
 from conch_kit.http.request_scope import InFlightRequests
 from conch_kit.redis.client import RedisClient
-from conch_kit.registry.announcement import Announcement
+from conch_kit.registry.heartbeat import WorkerHeartbeat
 from conch_kit.service.serve import serve
 from conch_kit.settings import ServiceSettings
 from conch_kit.tracing import Tracer, tracer
@@ -27,22 +27,22 @@ class Worker:
     name: str
     settings: ServiceSettings
     registry: CollectorRegistry
-    spans: Tracer
+    tracer: Tracer
     redis: RedisClient
     triton: TritonClient
     in_flight: InFlightRequests
 
     async def serve(self, pool: Pool, path: str, handler: Handler) -> None:
-        """Serve until told to stop, announcing the process in its pool all the while."""
+        """Serve until told to stop, with a heartbeat in the pool all the while."""
         async with AsyncExitStack() as stack:
-            announced = Announcement(self.redis, pool, lambda: self.in_flight.count, stack)
+            heartbeat = WorkerHeartbeat(self.redis, pool, lambda: self.in_flight.count, stack)
             await serve(
-                internal_app({path: handler}, self.settings.internal_token, self.spans),
+                internal_app({path: handler}, self.settings.internal_token, self.tracer),
                 self.settings,
                 health=Health(live=lambda: True, ready=lambda: None),
                 metrics=self.registry,
-                on_bound=announced.begin,
-                on_drain=announced.drain,
+                on_bound=heartbeat.begin,
+                on_drain=heartbeat.drain,
             )
 
 

@@ -1,1 +1,1 @@
-"""Speaking with Triton: tensors in protobuf, one gRPC stream per request, errors of ours."""
+"""Clients of Triton over gRPC and HTTP: tensors, models' configs, one stream for each request, and its errors."""

@@ -1,7 +1,7 @@
 """What a model's own config declares, and requests built from it: only tensors that exist, in the types found there.
 
 Everyone who speaks with a backend that is not ours shares this, because deployments differ in the tensors that they
-declare. `encoder_layout` does the same for encoders.
+declare. `encoder_tensors` does the same for encoders.
 """
 
 from collections.abc import Mapping, Sequence
@@ -57,34 +57,34 @@ def read_declared_tensors(config: ModelConfig) -> DeclaredTensors:
 class Inputs:
     """The tensors of one request."""
 
-    __slots__ = ("_layout", "_lead", "_message", "_sent")
+    __slots__ = ("_declared", "_lead", "_message", "_sent")
 
-    def __init__(self, message: ModelInferRequest, layout: DeclaredTensors) -> None:
+    def __init__(self, message: ModelInferRequest, declared: DeclaredTensors) -> None:
         self._message = message
-        self._layout = layout
-        self._lead = [1] if layout.batched else []
+        self._declared = declared
+        self._lead = [1] if declared.batched else []
         self._sent: set[str] = set()
 
     def add(self, name: str, shape: Sequence[int], values: Sequence[Value]) -> None:
         """Add one tensor of an input that the model declares; `shape` is without the batch dimension."""
-        add_input(self._message, name, self._layout.datatypes[name], [*self._lead, *shape], values)
+        add_input(self._message, name, self._declared.datatypes[name], [*self._lead, *shape], values)
         self._sent.add(name)
 
     def add_packed(self, name: str, shape: Sequence[int], raw: bytes) -> None:
         """Add one tensor whose elements are packed already."""
-        add_raw(self._message, name, self._layout.datatypes[name], [*self._lead, *shape], raw)
+        add_raw(self._message, name, self._declared.datatypes[name], [*self._lead, *shape], raw)
         self._sent.add(name)
 
     def offer(self, names: Sequence[str], value: Value | None) -> bool:
         """Send one value where the model declares one of these inputs; return whether it does."""
-        name = self._layout.first(names)
+        name = self._declared.first(names)
         if name is not None and value is not None:
             self.add(name, [1], [value])
         return name is not None
 
     def check_required(self, dialect: Dialect) -> None:
         """Raise for an input that the model needs and that nobody has given."""
-        lacking = sorted(self._layout.required - self._sent)
+        lacking = sorted(self._declared.required - self._sent)
         if lacking:
             raise MalformedResponse(
                 f"The model needs the input {lacking[0]}, which the {dialect} dialect does not know."

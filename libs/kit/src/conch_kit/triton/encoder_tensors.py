@@ -25,7 +25,7 @@ class EncoderTensors:
     """How rows are sent to one model."""
 
     inputs: tuple[tuple[str, str, str], ...]
-    """What each holds (a name of `encoder_dialect`), its name, and its datatype on the wire."""
+    """What each holds (a name of `conch_contracts.dialects.encoder`), its name, and its datatype on the wire."""
     output: str
     max_rows: int
     batched: bool
@@ -39,7 +39,7 @@ class EncoderTensors:
 
 
 def read_encoder_tensors(config: ModelConfig, inputs: Mapping[str, str], output: str | None) -> EncoderTensors:
-    """Return the layout of a model; the deployment may say what it calls its inputs, and which output to read.
+    """Return how rows are sent to a model; the deployment may name its inputs, and the output to read.
 
     Raises UnknownTensors.
     """

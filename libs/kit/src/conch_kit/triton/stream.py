@@ -1,9 +1,9 @@
 """One request's stream of responses: it waits with a deadline, knows its end, and cancels at once when closed.
 
 After the final response the server closes the call by itself, and nobody waits for it: Triton 24.10 can crash when a
-cancellation meets its final response, so a finished call is cancelled only when the server has forgotten it. Whoever
-knows of the end before it has come leaves the rest of the stream to be read here, and goes on. One timer guards the
-whole stream and is pushed forward, instead of one per message: a token message must stay cheap.
+cancellation meets its final response, so a finished call is cancelled only when the server has forgotten it. A caller
+who needs no more of a stream has its rest read in the background. One timer guards the whole stream and is pushed
+forward, instead of one per message: a token message must stay cheap.
 """
 
 import asyncio
@@ -60,7 +60,7 @@ class StreamTimeouts:
 
 
 class ClosingCalls:
-    """Calls that nobody needs any more, kept until their servers have ended them."""
+    """Calls whose answers nobody needs any more, kept until their servers have ended them."""
 
     def __init__(self, patience_s: float = _CLOSING_S) -> None:
         self._patience_s = patience_s
@@ -147,8 +147,8 @@ class EngineStream(AsyncIterator[ModelInferResponse]):
         """End the stream: cancel the request, unless it has ended by itself."""
         self.cancel()
 
-    def leave(self, within_s: float) -> None:
-        """Have the rest read by nobody in particular, and the request cancelled when the end does not come in time."""
+    def finish_in_background(self, within_s: float) -> None:
+        """Read the rest in the background; cancel the request when its end does not come in time."""
         if not self._ended:
             self._closing.read_out(self, within_s)
 

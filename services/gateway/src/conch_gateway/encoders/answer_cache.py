@@ -15,7 +15,7 @@ from typing import Protocol
 from conch_contracts.names import CACHE_PREFIX
 from conch_kit.errors import InvalidRequest
 from conch_kit.redis.client import RedisClient
-from conch_kit.redis.connection import RegistryError, RegistryUnavailable
+from conch_kit.redis.errors import RegistryError, RegistryUnavailable
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from conch_kit.http.asgi import Message, Send
-from conch_kit.http.caller_connection import NoticingProtocol
+from conch_kit.http.caller_connection import DisconnectAwareProtocol
 
 MAX_HEADERS = 128
 LINGER_S = 2.0
@@ -24,7 +24,7 @@ _UPGRADE = re.compile(rb"(?<=\r\n)upgrade:[^\r\n]*\r\n", re.IGNORECASE)
 _REASONS = {400: "Bad Request", 408: "Request Timeout", 431: "Request Header Fields Too Large"}
 
 
-def guarded(*, header_timeout_s: float, max_header_bytes: int) -> type[NoticingProtocol]:
+def guarded(*, header_timeout_s: float, max_header_bytes: int) -> type[DisconnectAwareProtocol]:
     """Return a protocol class with these limits."""
 
     class Guarded(GuardedProtocol):
@@ -35,7 +35,7 @@ def guarded(*, header_timeout_s: float, max_header_bytes: int) -> type[NoticingP
     return Guarded
 
 
-class GuardedProtocol(NoticingProtocol):
+class GuardedProtocol(DisconnectAwareProtocol):
     """One client connection whose request heads are bounded."""
 
     header_timeout_s: float = 10.0

@@ -15,7 +15,7 @@ import orjson
 from conch_contracts.names import RESPONSE_PREFIX
 from conch_kit.errors import Unavailable
 from conch_kit.redis.client import RedisClient
-from conch_kit.redis.connection import RegistryError, RegistryUnavailable
+from conch_kit.redis.errors import RegistryError, RegistryUnavailable
 
 log = logging.getLogger(__name__)
 

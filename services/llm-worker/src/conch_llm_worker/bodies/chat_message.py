@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import assert_never
 
 from conch_llm_worker.bodies.logprobs import Json
-from conch_llm_worker.parsing.answer_parts import (
+from conch_llm_worker.parsing.answer_events import (
     CallArguments,
     CallBegin,
     CallBroken,
@@ -32,7 +32,7 @@ class MessageParts:
     calls: dict[int, _Call] = field(default_factory=dict)
 
     def add(self, events: Iterable[Event]) -> None:
-        """Append what one step brought."""
+        """Append one update."""
         for event in events:
             match event:
                 case Content(text):

@@ -7,9 +7,9 @@ import orjson
 
 from conch_contracts.messages.generation import Api, GenerateRequest, Usage
 from conch_llm_worker.bodies.chat_message import MessageParts
-from conch_llm_worker.bodies.details import body_fields, ending, prompt_ids, prompt_logprobs, usage_fields
-from conch_llm_worker.bodies.logprobs import Json, chat_logprobs, completion_logprobs
-from conch_llm_worker.generation.from_ids import ChoiceFinish, Step, TokenEntry
+from conch_llm_worker.bodies.logprobs import Json, chat_logprobs, completion_logprobs, prompt_logprobs
+from conch_llm_worker.bodies.shared_fields import detail_fields, finish_fields, prompt_ids, usage_fields
+from conch_llm_worker.generation.choice_update import ChoiceFinish, ChoiceUpdate, TokenEntry
 from conch_llm_worker.text.vocabulary import Vocabulary
 
 
@@ -22,22 +22,22 @@ class ChoiceBody:
     finish: ChoiceFinish | None = None
     ids: list[int] = field(default_factory=list)
     prompt: list[TokenEntry] = field(default_factory=list)
-    _likelihood: float = 0.0
+    _logprob_sum: float = 0.0
 
     @property
     def mean_logprob(self) -> float:
         """Return how likely its tokens are on average."""
-        return self._likelihood / len(self.ids) if self.ids else 0.0
+        return self._logprob_sum / len(self.ids) if self.ids else 0.0
 
-    def add(self, step: Step) -> None:
-        """Append what one step brought."""
-        self.parts.add(step.events)
-        self.parts.content.append(step.text)
-        self.entries.extend(step.entries)
-        self.finish = step.finish
-        self.ids.extend(step.ids)
-        self.prompt.extend(step.prompt)
-        self._likelihood += step.likelihood
+    def add(self, update: ChoiceUpdate) -> None:
+        """Append one update."""
+        self.parts.add(update.events)
+        self.parts.content.append(update.text)
+        self.entries.extend(update.entries)
+        self.finish = update.finish
+        self.ids.extend(update.ids)
+        self.prompt.extend(update.prompt)
+        self._logprob_sum += update.logprob_sum
 
 
 def complete_body(
@@ -54,7 +54,7 @@ def complete_body(
         "choices": [make(request, index, choice, vocabulary) for index, choice in enumerate(choices)],
         "usage": usage_fields(usage),
         **({} if request.fingerprint is None else {"system_fingerprint": request.fingerprint}),
-        **body_fields(request, choices[0].prompt, vocabulary),
+        **detail_fields(request, choices[0].prompt, vocabulary),
     }
     return orjson.dumps(body)
 
@@ -71,7 +71,7 @@ def _chat_choice(request: GenerateRequest, index: int, choice: ChoiceBody, vocab
         "index": index,
         "message": {**choice.parts.message(request.role), **shown},
         "logprobs": chat_logprobs(choice.entries, vocabulary, as_ids=as_ids) if request.logprobs else None,
-        **ending(choice.finish, details),
+        **finish_fields(choice.finish, details),
         **fields,
     }
 
@@ -91,6 +91,6 @@ def _completion_choice(
         "index": index,
         "text": "".join(choice.parts.content),
         "logprobs": completion_logprobs(choice.entries, vocabulary, as_ids=as_ids) if request.logprobs else None,
-        **ending(choice.finish, details),
+        **finish_fields(choice.finish, details),
         **fields,
     }

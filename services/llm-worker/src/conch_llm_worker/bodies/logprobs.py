@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from conch_llm_worker.generation.from_ids import TokenEntry
+from conch_llm_worker.generation.choice_update import TokenEntry
 from conch_llm_worker.text.vocabulary import Vocabulary
 
 _FLOOR = -9999.0
@@ -42,30 +42,50 @@ def completion_logprobs(entries: Sequence[TokenEntry], vocabulary: Vocabulary, *
     for entry in entries:
         token = _completion_token(entry.token_id, vocabulary, as_ids=as_ids)
         tokens.append(token)
-        values.append(finite(entry.logprob))
+        values.append(_finite(entry.logprob))
         offsets.append(entry.offset)
         if entry.logprob is None:
             tops.append(None)
             continue
         pairs = zip(entry.top_ids, entry.top, strict=True)
         top: dict[str, Json] = {
-            _completion_token(id_, vocabulary, as_ids=as_ids): finite(value) for id_, value in pairs
+            _completion_token(id_, vocabulary, as_ids=as_ids): _finite(value) for id_, value in pairs
         }
-        tops.append({**top, token: finite(entry.logprob)})
+        tops.append({**top, token: _finite(entry.logprob)})
     return {"tokens": tokens, "token_logprobs": values, "top_logprobs": tops, "text_offset": offsets}
 
 
-def finite(value: float | None) -> float | None:
+def prompt_logprobs(entries: Sequence[TokenEntry], vocabulary: Vocabulary) -> list[Json]:
+    """Return for each token of a prompt its log probability and those of its alternatives, by id."""
+    return [_prompt_position(entry, vocabulary) for entry in entries]
+
+
+def _finite(value: float | None) -> float | None:
     """Return a log probability as JSON can say it."""
     if value is None or math.isnan(value):
         return None
     return max(value, _FLOOR)
 
 
+def _prompt_position(entry: TokenEntry, vocabulary: Vocabulary) -> Json:
+    if entry.logprob is None:
+        return None
+    found: dict[str, Json] = {}
+    for rank, (token_id, value) in enumerate(zip(entry.top_ids, entry.top, strict=True), start=1):
+        found[str(token_id)] = _prompt_candidate(token_id, value, rank, vocabulary)
+    found.setdefault(str(entry.token_id), _prompt_candidate(entry.token_id, entry.logprob, entry.rank, vocabulary))
+    return found
+
+
+def _prompt_candidate(token_id: int, logprob: float, rank: int | None, vocabulary: Vocabulary) -> Json:
+    text = vocabulary.token_bytes(token_id).decode("utf-8", "replace")
+    return {"logprob": _finite(logprob), "rank": rank, "decoded_token": text}
+
+
 def _chat_token(token_id: int, logprob: float | None, vocabulary: Vocabulary, *, as_ids: bool) -> dict[str, Json]:
     raw = vocabulary.token_bytes(token_id)
     token = f"token_id:{token_id}" if as_ids else _text(raw) or _escaped(raw)
-    return {"token": token, "logprob": finite(logprob), "bytes": list(raw)}
+    return {"token": token, "logprob": _finite(logprob), "bytes": list(raw)}
 
 
 def _completion_token(token_id: int, vocabulary: Vocabulary, *, as_ids: bool) -> str:

@@ -1,1 +1,1 @@
-"""The tensor contracts that the worker speaks: one module each, pure functions from requests and to token deltas."""
+"""The tensor contracts that the worker speaks, one module each: choices to engine calls, messages to deltas. Pure."""

@@ -17,13 +17,13 @@ _MOST = "max_beam_width"
 """A parameter of TensorRT-LLM's config."""
 
 
-def check_beams(sampling: SamplingParameters, layout: DeclaredTensors) -> None:
+def check_beams(sampling: SamplingParameters, declared: DeclaredTensors) -> None:
     """Raise `InvalidRequest` for a search that the model cannot make."""
     if sampling.beams is None:
         return
-    if BEAM_WIDTH not in layout.datatypes or LENGTHS not in layout.outputs:
+    if BEAM_WIDTH not in declared.datatypes or LENGTHS not in declared.outputs:
         raise unsupported("use_beam_search")
-    most = layout.settings.get(_MOST, "")
+    most = declared.settings.get(_MOST, "")
     if most.isdecimal() and sampling.beams > int(most):
         raise InvalidRequest(
             f"This model's engine searches with at most {most} beams; {sampling.beams} were asked for.",

@@ -25,8 +25,8 @@ def unsupported(param: str) -> InvalidRequest:
     return InvalidRequest(f"This model's engine does not support '{param}'.", param=param, code="unsupported_parameter")
 
 
-def needs_likelihoods(request: GenerateRequest) -> bool:
-    """Return whether the engine must tell how likely its tokens are: they are shown, or choices are ranked by them.
+def needs_logprobs(request: GenerateRequest) -> bool:
+    """Return whether the engine must give log probabilities: they are shown, or choices are ranked by them.
 
     An engine ranks the beams of a search by itself.
     """

@@ -17,8 +17,9 @@ from conch_kit.triton.declared_tensors import DeclaredTensors
 from conch_kit.triton.errors import MalformedResponse
 from conch_kit.triton.tensors import Outputs, add_input, is_final, new_request
 from conch_llm_worker.dialects.beams import BEAM_WIDTH, check_beams, length, row
-from conch_llm_worker.dialects.capability_check import needs_likelihoods, refuse, unsupported
-from conch_llm_worker.dialects.deltas import EngineCall, EngineEnd, Logprobs, TokenDelta
+from conch_llm_worker.dialects.capability_check import needs_logprobs, refuse, unsupported
+from conch_llm_worker.dialects.engine_call import EngineCall
+from conch_llm_worker.dialects.token_deltas import EngineEnd, Logprobs, TokenDelta
 from conch_llm_worker.dialects.word_lists import word_list
 
 Value = int | float | bool
@@ -31,35 +32,35 @@ _UINT64 = 2**64
 class _Inputs:
     """Collects scalar inputs and refuses what the model does not declare."""
 
-    layout: DeclaredTensors
+    declared: DeclaredTensors
     scalars: dict[str, Value] = field(default_factory=dict)
 
     def offer(self, name: str, value: Value | None) -> None:
         """Send a value where the model declares the input; leave it to the model's own default elsewhere."""
-        if value is not None and name in self.layout.datatypes:
+        if value is not None and name in self.declared.datatypes:
             self.scalars[name] = value
 
     def demand(self, name: str, value: Value, default: Value, param: str) -> None:
         """Send a value that the client asked for; refuse it when the model has no such input."""
         if value == default:
             return
-        if name not in self.layout.datatypes:
+        if name not in self.declared.datatypes:
             raise unsupported(param)
         self.scalars[name] = value
 
 
-def dispatch(
-    request: GenerateRequest, prompt: Sequence[int], sampling: SamplingParameters, layout: DeclaredTensors
+def engine_call(
+    request: GenerateRequest, prompt: Sequence[int], sampling: SamplingParameters, declared: DeclaredTensors
 ) -> EngineCall:
     """Return the engine call for one choice; raise `InvalidRequest` for what the engine cannot do."""
     refuse(request, sampling)
-    inputs = _Inputs(layout)
-    check_beams(sampling, layout)
+    inputs = _Inputs(declared)
+    check_beams(sampling, declared)
     _sampling(inputs, request, sampling)
     _backend(inputs, request, sampling)
     message = new_request(request.target.model, request.request_id)
-    lead = [1] if layout.batched else []
-    types = layout.datatypes
+    lead = [1] if declared.batched else []
+    types = declared.datatypes
     for name in REQUIRED:
         if name not in types:
             raise MalformedResponse(f"The model declares no input {name}; it is no fastertransformer model.")
@@ -68,19 +69,20 @@ def dispatch(
     add_input(message, "request_output_len", types["request_output_len"], [*lead, 1], [sampling.max_tokens])
     for name, value in inputs.scalars.items():
         add_input(message, name, types[name], [*lead, 1], [value])
-    told = "stop_words_list" in types and sampling.min_tokens == 0  # `min_length` holds back the end id only
-    stops = (*request.backend.stop_words, *((id_,) for id_ in sampling.stop_token_ids)) if told else ()
+    stops_sent = "stop_words_list" in types and sampling.min_tokens == 0  # `min_length` holds back the end id only
+    stops = (*request.backend.stop_words, *((id_,) for id_ in sampling.stop_token_ids)) if stops_sent else ()
     for name, words in (("stop_words_list", stops), ("bad_words_list", sampling.bad_words)):
         if words and name in types:
             rows = word_list(words)
             add_input(message, name, types[name], [*lead, 2, len(rows) // 2], rows)
     size, limit = len(prompt), sampling.max_tokens
+    beams = range(sampling.beams or 0)
     return EngineCall(
         message,
-        BufferReader(size, limit, decoupled=layout.decoupled),
-        streamed=layout.decoupled,
-        beams=tuple(BufferReader(size, limit, decoupled=False, beam=beam) for beam in range(sampling.beams or 0)),
-        told_words=told,
+        BufferReader(size, limit, decoupled=declared.decoupled),
+        streamed=declared.decoupled,
+        beam_readers=tuple(BufferReader(size, limit, decoupled=False, beam=beam) for beam in beams),
+        stop_words_sent=stops_sent,
     )
 
 
@@ -91,7 +93,7 @@ def _sampling(inputs: _Inputs, request: GenerateRequest, sampling: SamplingParam
             param="presence_penalty",
             code="unsupported_parameter",
         )
-    if sampling.bad_words and "bad_words_list" not in inputs.layout.datatypes:
+    if sampling.bad_words and "bad_words_list" not in inputs.declared.datatypes:
         raise unsupported(request.bad_words_param)
     if sampling.beams is None:
         _drawing(inputs, sampling)
@@ -132,10 +134,10 @@ def _backend(inputs: _Inputs, request: GenerateRequest, sampling: SamplingParame
     inputs.offer("start_id", _natural(options.start_id))
     inputs.offer("end_id", _natural(options.end_id))
     inputs.offer("mask_positions", options.mask_positions)
-    if request.sampling.seed is not None and "random_seed" not in inputs.layout.datatypes:
+    if request.sampling.seed is not None and "random_seed" not in inputs.declared.datatypes:
         raise unsupported("seed")
     inputs.offer("random_seed", None if sampling.seed is None else sampling.seed % _UINT64)
-    if needs_likelihoods(request):
+    if needs_logprobs(request):
         param = "logprobs" if request.logprobs else "best_of"
         inputs.demand("is_return_log_probs", True, False, param)  # noqa: FBT003 - the tensor's values
 

@@ -7,6 +7,8 @@ carried it. A model with ids sends the new ones in each message, without a finis
 count is the end. A beam search cannot be streamed: even a decoupled model sends its beams in one message.
 """
 
+import math
+from array import array
 from collections.abc import Iterator, Sequence
 
 from tritonclient.grpc.service_pb2 import ModelInferResponse
@@ -19,68 +21,73 @@ from conch_kit.triton.declared_tensors import DeclaredTensors, Inputs
 from conch_kit.triton.errors import MalformedResponse
 from conch_kit.triton.tensors import Outputs, Value, is_final, new_request
 from conch_llm_worker.dialects.beams import BEAM_WIDTH, check_beams, length, row
-from conch_llm_worker.dialects.capability_check import grammar_param, needs_likelihoods, refuse, unsupported
-from conch_llm_worker.dialects.deltas import DeltaReader, EngineCall, EngineEnd, Logprobs, TokenDelta
-from conch_llm_worker.dialects.foreign_grammars import Guide, tensorrtllm_guide
-from conch_llm_worker.dialects.logit_bias import whole_bias
-from conch_llm_worker.dialects.order import Order
+from conch_llm_worker.dialects.capability_check import grammar_param, needs_logprobs, refuse, unsupported
+from conch_llm_worker.dialects.engine_call import DeltaReader, EngineCall, PreparedChoice
+from conch_llm_worker.dialects.guided_decoding import Guide, tensorrtllm_guide
 from conch_llm_worker.dialects.text_messages import TextReader, refuse_ids, texts_of
+from conch_llm_worker.dialects.token_deltas import EngineEnd, Logprobs, TokenDelta
 from conch_llm_worker.dialects.word_lists import word_list
 
 _UINT64 = 2**64
 _ON = ("true", "1")
 
 
-def dispatch(order: Order) -> EngineCall:
+def engine_call(choice: PreparedChoice) -> EngineCall:
     """Return the engine call for one choice; raise `InvalidRequest` for what the engine cannot do."""
-    request, layout, limit = order.request, order.layout, order.sampling.max_tokens
-    refuse(request, order.sampling)
+    request, declared, limit = choice.request, choice.declared, choice.sampling.max_tokens
+    refuse(request, choice.sampling)
     message = new_request(request.target.model, request.request_id)
-    inputs = Inputs(message, layout)
+    inputs = Inputs(message, declared)
     for names in (wire.LIMIT, (wire.INPUT_IDS, wire.TEXT_INPUT)):
-        if layout.first(names) is None:
+        if declared.first(names) is None:
             raise MalformedResponse(f"The model declares none of {', '.join(names)}; it is no tensorrtllm model.")
     inputs.offer(wire.LIMIT, limit)
-    _send_sampling(inputs, order)
-    streamed = layout.decoupled and order.sampling.beams is None
+    _send_sampling(inputs, choice)
+    streamed = declared.decoupled and choice.sampling.beams is None
     inputs.offer(wire.STREAMING, value=streamed)
-    excluded = inputs.offer(wire.EXCLUDE_INPUT, value=True) or _setting(layout, wire.EXCLUDE_INPUT[0]) in _ON
+    excluded = inputs.offer(wire.EXCLUDE_INPUT, value=True) or _setting(declared, wire.EXCLUDE_INPUT[0]) in _ON
     repeated = not streamed and not excluded  # a stream never begins with the prompt
-    beams: tuple[DeltaReader, ...] = ()
-    if wire.INPUT_IDS in layout.datatypes:
-        told = _send_ids(inputs, order)
-        known, width = order.prompt.ids if repeated else (), order.sampling.beams or 0
+    beam_readers: tuple[DeltaReader, ...] = ()
+    if wire.INPUT_IDS in declared.datatypes:
+        stops_sent = _send_ids(inputs, choice)
+        known, width = choice.prompt.ids if repeated else (), choice.sampling.beams or 0
         reader: DeltaReader = IdsReader(known, limit, streamed=streamed)
-        beams = tuple(IdsReader(known, limit, streamed=False, beam=beam) for beam in range(width))
+        beam_readers = tuple(IdsReader(known, limit, streamed=False, beam=beam) for beam in range(width))
     else:
-        told = False
-        _send_text(inputs, order)
-        reader = TextReader(texts_of(_text_output(order), order.prompt.text if repeated else ""))
+        stops_sent = False
+        _send_text(inputs, choice)
+        reader = TextReader(texts_of(_text_output(choice), choice.prompt.text if repeated else ""))
     inputs.check_required(Dialect.TENSORRTLLM)
-    text = wire.INPUT_IDS not in layout.datatypes
-    return EngineCall(message, reader, layout.decoupled, text=text, beams=beams, told_words=told)
+    return EngineCall(
+        message,
+        reader,
+        declared.decoupled,
+        answers_text=wire.INPUT_IDS not in declared.datatypes,
+        beam_readers=beam_readers,
+        stop_words_sent=stops_sent,
+    )
 
 
-def _send_sampling(inputs: Inputs, order: Order) -> None:
-    sampling = order.sampling
+def _send_sampling(inputs: Inputs, choice: PreparedChoice) -> None:
+    sampling = choice.sampling
     if sampling.beams is None:
         _send_drawing(inputs, sampling)
     else:
-        check_beams(sampling, order.layout)
+        check_beams(sampling, choice.declared)
         _send_beams(inputs, sampling)
     seed = None if sampling.seed is None else sampling.seed % _UINT64
-    if not inputs.offer(wire.SEED, seed) and order.request.sampling.seed is not None:
+    if not inputs.offer(wire.SEED, seed) and choice.request.sampling.seed is not None:
         raise unsupported("seed")
     for param, names, value in _optional(sampling):
         if not inputs.offer(names, value):
             raise unsupported(param)
-    _send_bias(inputs, order)
-    if needs_likelihoods(order.request) and (
-        wire.INPUT_IDS not in order.layout.datatypes or not inputs.offer((wire.RETURN_LOGPROBS,), value=True)
+    _send_bias(inputs, choice)
+    if needs_logprobs(choice.request) and (
+        wire.INPUT_IDS not in choice.declared.datatypes or not inputs.offer((wire.RETURN_LOGPROBS,), value=True)
     ):
-        raise unsupported("logprobs" if order.request.logprobs else "best_of")
+        raise unsupported("logprobs" if choice.request.logprobs else "best_of")
     if sampling.grammar is not None:
-        param = grammar_param(order.request)
+        param = grammar_param(choice.request)
         _send_guide(inputs, tensorrtllm_guide(sampling.grammar, param), param)
 
 
@@ -112,13 +119,27 @@ def _send_beams(inputs: Inputs, sampling: SamplingParameters) -> None:
         raise unsupported("length_penalty")
 
 
-def _send_bias(inputs: Inputs, order: Order) -> None:
-    sampling, size = order.sampling, order.request.backend.vocab_size
+def _send_bias(inputs: Inputs, choice: PreparedChoice) -> None:
+    sampling, size = choice.sampling, choice.request.backend.vocab_size
     if not sampling.logit_bias and sampling.allowed_token_ids is None:
         return
-    if size is None or order.layout.datatypes.get(wire.BIAS) != "FP32":
+    if size is None or choice.declared.datatypes.get(wire.BIAS) != "FP32":
         raise unsupported("logit_bias" if sampling.logit_bias else "allowed_token_ids")
-    inputs.add_packed(wire.BIAS, [size], whole_bias(sampling, size))
+    inputs.add_packed(wire.BIAS, [size], _whole_bias(sampling, size))
+
+
+def _whole_bias(sampling: SamplingParameters, size: int) -> bytes:
+    """Return one bias for each id of the vocabulary, as 32-bit floats that the engine adds to the logits.
+
+    An id that is not allowed gets minus infinity. The ids of a request are below `size`: the gateway has looked.
+    """
+    allowed = sampling.allowed_token_ids
+    biases = array("f", [0.0 if allowed is None else -math.inf]) * size
+    for id_ in allowed or ():
+        biases[id_] = 0.0
+    for id_, bias in sampling.logit_bias.items():
+        biases[id_] += bias
+    return biases.tobytes()
 
 
 def _send_guide(inputs: Inputs, guide: Guide, param: str) -> None:
@@ -139,82 +160,82 @@ def _optional(sampling: SamplingParameters) -> Iterator[tuple[str, tuple[str, ..
         yield "min_tokens", wire.MIN_TOKENS, sampling.min_tokens
 
 
-def _send_ids(inputs: Inputs, order: Order) -> bool:
+def _send_ids(inputs: Inputs, choice: PreparedChoice) -> bool:
     """Send the prompt and the ending ids; return whether the engine stops at the model's own words."""
-    backend, sampling, layout, prompt = order.request.backend, order.sampling, order.layout, order.prompt.ids
+    backend, sampling, declared, prompt = choice.request.backend, choice.sampling, choice.declared, choice.prompt.ids
     inputs.add(wire.INPUT_IDS, [len(prompt)], prompt)
     inputs.offer((wire.INPUT_LENGTHS,), len(prompt))
     natural = () if backend.end_id is None else (backend.end_id,)
     ends = tuple(dict.fromkeys((*natural, *sampling.eos_token_ids)))
     if sampling.ignore_eos:
-        _disable_end(inputs, layout)
+        _disable_end(inputs, declared)
     if ends:
         inputs.offer((wire.PAD_ID,), ends[0])
         inputs.offer((wire.END_ID,), None if sampling.ignore_eos else ends[0])
-    if sampling.bad_words and not _send_words(inputs, wire.BAD_IDS, sampling.bad_words, layout):
-        raise unsupported(order.request.bad_words_param)
+    if sampling.bad_words and not _send_words(inputs, wire.BAD_IDS, sampling.bad_words, declared):
+        raise unsupported(choice.request.bad_words_param)
     if sampling.min_tokens > 0:  # the engine would stop at a word before; the worker does not
         return False
     others = (*sampling.stop_token_ids, *(() if sampling.ignore_eos else ends[1:]))
-    return _send_words(inputs, wire.STOP_IDS, (*backend.stop_words, *((id_,) for id_ in others)), layout)
+    return _send_words(inputs, wire.STOP_IDS, (*backend.stop_words, *((id_,) for id_ in others)), declared)
 
 
-def _send_words(inputs: Inputs, name: str, words: Sequence[Sequence[int]], layout: DeclaredTensors) -> bool:
+def _send_words(inputs: Inputs, name: str, words: Sequence[Sequence[int]], declared: DeclaredTensors) -> bool:
     """Send a list of words where the model takes one."""
     rows = word_list(words)
-    if name in layout.datatypes and rows:
+    if name in declared.datatypes and rows:
         inputs.add(name, [2, len(rows) // 2], rows)
-    return name in layout.datatypes
+    return name in declared.datatypes
 
 
-def _send_text(inputs: Inputs, order: Order) -> None:
-    layout, sampling = order.layout, order.sampling
+def _send_text(inputs: Inputs, choice: PreparedChoice) -> None:
+    declared, sampling = choice.declared, choice.sampling
     if sampling.beams is not None:
         raise unsupported("use_beam_search")
-    if not order.prompt.text_is_exact:
-        raise refuse_ids(order.request.api)
-    own = {word[0] for word in order.request.backend.stop_words if len(word) == 1}
+    if not choice.prompt.text_is_exact:
+        raise refuse_ids(choice.request.api)
+    own = {word[0] for word in choice.request.backend.stop_words if len(word) == 1}
     if set(sampling.stop_token_ids) - own:
         raise unsupported("stop_token_ids")
-    if not order.request.skip_special_tokens:
+    if not choice.request.skip_special_tokens:
         raise unsupported("skip_special_tokens")
-    details = order.request.details
+    details = choice.request.details
     if details is not None and not details.spaces_between_special_tokens:
         raise unsupported("spaces_between_special_tokens")
     if details is not None and details.token_ids:
         raise unsupported("return_token_ids")
     if details is not None and details.max_frame_tokens is not None:
         raise unsupported("max_streaming_response_tokens")
-    inputs.add(wire.TEXT_INPUT, [1], [order.prompt.text.encode()])
+    inputs.add(wire.TEXT_INPUT, [1], [choice.prompt.text.encode()])
     if sampling.ignore_eos:
-        _disable_end(inputs, layout)
-    bad = order.bad_words()
-    if bad and wire.BAD_WORDS not in layout.datatypes:
-        raise unsupported(order.request.bad_words_param)
+        _disable_end(inputs, declared)
+    bad = choice.bad_words()
+    if bad and wire.BAD_WORDS not in declared.datatypes:
+        raise unsupported(choice.request.bad_words_param)
     for name, words in ((wire.BAD_WORDS, bad), (wire.STOP_WORDS, [])):
-        if words or name in layout.required:  # the first versions want an empty word for none
+        if words or name in declared.required:  # the first versions want an empty word for none
             inputs.add(name, [max(1, len(words))], [word.encode() for word in words] or [b""])
     for name in ("return_finish_reason", "return_num_output_tokens"):
         inputs.offer((name,), value=True)
 
 
-def _disable_end(inputs: Inputs, layout: DeclaredTensors) -> None:
-    if not layout.is_signed(wire.END_ID):
+def _disable_end(inputs: Inputs, declared: DeclaredTensors) -> None:
+    if not declared.is_signed(wire.END_ID):
         raise unsupported("ignore_eos")
     inputs.offer((wire.END_ID,), -1)
 
 
-def _text_output(order: Order) -> TextOutput:
+def _text_output(choice: PreparedChoice) -> TextOutput:
     """Return what each message holds: the LLM API's model and one that accumulates tokens send all of it."""
-    layout = order.layout
-    if not layout.decoupled:
+    declared = choice.declared
+    if not declared.decoupled:
         return TextOutput.CUMULATIVE  # the one message is everything
-    whole = wire.LLM_API_LIMIT in layout.datatypes or _setting(layout, "accumulate_tokens") in _ON
-    return order.request.target.text_output or (TextOutput.CUMULATIVE if whole else TextOutput.DELTA)
+    whole = wire.LLM_API_LIMIT in declared.datatypes or _setting(declared, "accumulate_tokens") in _ON
+    return choice.request.target.text_output or (TextOutput.CUMULATIVE if whole else TextOutput.DELTA)
 
 
-def _setting(layout: DeclaredTensors, name: str) -> str:
-    return layout.settings.get(name, "").lower()
+def _setting(declared: DeclaredTensors, name: str) -> str:
+    return declared.settings.get(name, "").lower()
 
 
 class IdsReader:

@@ -15,7 +15,7 @@ from conch_contracts.records import TextOutput
 from conch_kit.errors import InvalidRequest
 from conch_kit.triton.errors import MalformedResponse
 from conch_kit.triton.tensors import Outputs, is_final
-from conch_llm_worker.dialects.deltas import EngineEnd, TokenDelta
+from conch_llm_worker.dialects.token_deltas import EngineEnd, TokenDelta
 
 _REPLACEMENT = "\ufffd"
 _ENDS = {

@@ -10,7 +10,8 @@ from conch_contracts.messages.generation import GenerateRequest, SamplingParamet
 from conch_kit.triton.errors import MalformedResponse
 from conch_kit.triton.tensors import Outputs, add_input, new_request
 from conch_llm_worker.dialects.capability_check import refuse
-from conch_llm_worker.dialects.deltas import EngineCall, EngineEnd, Logprobs, TokenDelta
+from conch_llm_worker.dialects.engine_call import EngineCall
+from conch_llm_worker.dialects.token_deltas import EngineEnd, Logprobs, TokenDelta
 
 T = TypeVar("T")
 
@@ -21,7 +22,7 @@ _ENDS = {
 }
 
 
-def dispatch(request: GenerateRequest, prompt: Sequence[int], sampling: SamplingParameters) -> EngineCall:
+def engine_call(request: GenerateRequest, prompt: Sequence[int], sampling: SamplingParameters) -> EngineCall:
     """Return the engine call for one choice; raise `InvalidRequest` for what the engine cannot do."""
     refuse(request, sampling)
     message = new_request(request.target.model, request.request_id)

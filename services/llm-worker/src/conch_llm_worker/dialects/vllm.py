@@ -18,10 +18,10 @@ from conch_kit.triton.declared_tensors import Inputs
 from conch_kit.triton.errors import MalformedResponse
 from conch_kit.triton.tensors import Outputs, is_final, new_request
 from conch_llm_worker.dialects.capability_check import refuse, unsupported
-from conch_llm_worker.dialects.deltas import EngineCall, Logprobs, TokenDelta
-from conch_llm_worker.dialects.foreign_grammars import vllm_guidance
-from conch_llm_worker.dialects.order import Order
+from conch_llm_worker.dialects.engine_call import EngineCall, PreparedChoice
+from conch_llm_worker.dialects.guided_decoding import vllm_guidance
 from conch_llm_worker.dialects.text_messages import TextReader, read_end, refuse_ids, single_text, texts_of
+from conch_llm_worker.dialects.token_deltas import Logprobs, TokenDelta
 
 _WANTED = ("exclude_input_in_output", "return_finish_reason", "return_num_output_tokens")
 _DEFAULTS: Mapping[str, object] = {
@@ -35,62 +35,62 @@ _DEFAULTS: Mapping[str, object] = {
     "seed": None,
     "ignore_eos": False,
 }
-"""What vLLM does when it is told nothing, by the names that these have here and there."""
+"""vLLM's defaults; the names are the same in our parameters and in its own."""
 
 
-def dispatch(order: Order) -> EngineCall:
+def engine_call(choice: PreparedChoice) -> EngineCall:
     """Return the engine call for one choice; raise `InvalidRequest` for what the engine cannot do."""
-    request, prompt, layout = order.request, order.prompt, order.layout
-    refuse(request, order.sampling)
+    request, prompt, declared = choice.request, choice.prompt, choice.declared
+    refuse(request, choice.sampling)
     if not prompt.text_is_exact:
         raise refuse_ids(request.api)
     message = new_request(request.target.model, request.request_id)
-    inputs = Inputs(message, layout)
+    inputs = Inputs(message, declared)
     if not inputs.offer(wire.PROMPT, prompt.text.encode()) or not inputs.offer(
-        wire.PARAMETERS, orjson.dumps(_parameters(order))
+        wire.PARAMETERS, orjson.dumps(_parameters(choice))
     ):
         raise MalformedResponse("The model declares no text_input and sampling_parameters; it is no vllm model.")
     inputs.offer(wire.STREAM, value=True)
-    likely = request.logprobs or request.best_of is not None
+    logprobs = request.logprobs or request.best_of is not None
     for name in _WANTED:
         inputs.offer((name,), value=True)
-    if likely and not inputs.offer(("return_logprobs",), value=True):
+    if logprobs and not inputs.offer(("return_logprobs",), value=True):
         raise unsupported("logprobs" if request.logprobs else "best_of")
     inputs.check_required(Dialect.VLLM)
-    if likely:
-        return EngineCall(message, LogprobsReader(order.sampling.logprobs or 0), streamed=True)
-    return EngineCall(message, _text_reader(order), streamed=True, text=True)
+    if logprobs:
+        return EngineCall(message, LogprobsReader(choice.sampling.logprobs or 0), streamed=True)
+    return EngineCall(message, _text_reader(choice), streamed=True, answers_text=True)
 
 
-def _text_reader(order: Order) -> TextReader:
-    chosen = order.request.target.text_output
+def _text_reader(choice: PreparedChoice) -> TextReader:
+    chosen = choice.request.target.text_output
     if (
-        wire.OLD_TEXT_OUTPUT in order.layout.outputs
+        wire.OLD_TEXT_OUTPUT in choice.declared.outputs
     ):  # the first versions sent the prompt and the whole answer every time
-        return TextReader(texts_of(chosen or TextOutput.CUMULATIVE, order.prompt.text), wire.OLD_TEXT_OUTPUT)
+        return TextReader(texts_of(chosen or TextOutput.CUMULATIVE, choice.prompt.text), wire.OLD_TEXT_OUTPUT)
     return TextReader(texts_of(chosen or TextOutput.DELTA))
 
 
-def _parameters(order: Order) -> dict[str, object]:
-    request, sampling = order.request, order.sampling
+def _parameters(choice: PreparedChoice) -> dict[str, object]:
+    request, sampling = choice.request, choice.sampling
     chosen: dict[str, object] = {"max_tokens": sampling.max_tokens, "temperature": sampling.temperature}
     values = sampling.model_dump(include=set(_DEFAULTS))
     chosen |= {name: value for name, value in values.items() if value != _DEFAULTS[name]}
     ending = (*sampling.stop_token_ids, *(() if sampling.ignore_eos else sampling.eos_token_ids))
     if ending:
         chosen["stop_token_ids"] = list(dict.fromkeys(ending))
-    if words := order.bad_words():
+    if words := choice.bad_words():
         chosen["bad_words"] = words
     if request.logprobs or request.best_of is not None:
         chosen["logprobs"] = sampling.logprobs or 0
-    if order.keep_special_tokens:
+    if choice.keep_special_tokens:
         chosen["skip_special_tokens"] = False
     if request.details is not None and not request.details.spaces_between_special_tokens:
         chosen["spaces_between_special_tokens"] = False
     if sampling.allowed_token_ids is not None:
         chosen["allowed_token_ids"] = list(sampling.allowed_token_ids)
     if sampling.grammar is not None:
-        guidance = wire.STRUCTURED_OUTPUTS if wire.EMBEDDING in order.layout.datatypes else wire.GUIDED_DECODING
+        guidance = wire.STRUCTURED_OUTPUTS if wire.EMBEDDING in choice.declared.datatypes else wire.GUIDED_DECODING
         chosen[guidance] = orjson.dumps(vllm_guidance(sampling.grammar)).decode()
     if extra := _extra_arguments(request.backend):
         chosen["extra_args"] = extra

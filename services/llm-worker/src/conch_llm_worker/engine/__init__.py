@@ -1,1 +1,1 @@
-"""Calls to engines, and what their failures mean to clients; the tensors themselves are in `dialects`."""
+"""Calls to engines, and the API errors of what goes wrong in them; tensors are read and written in `dialects`."""

@@ -20,8 +20,7 @@ from conch_kit.errors import InvalidRequest, UpstreamError
 from conch_kit.tracing import Span, Tracer
 from conch_kit.triton.declared_tensors import DeclaredTensors, read_declared_tensors
 from conch_llm_worker.dialects import fastertransformer, tensorrtllm, tokens, vllm
-from conch_llm_worker.dialects.deltas import EngineCall
-from conch_llm_worker.dialects.order import Order
+from conch_llm_worker.dialects.engine_call import EngineCall, PreparedChoice
 from conch_llm_worker.parsing.answer_reader import marks_of
 from conch_llm_worker.text.vocabulary import Vocabulary
 
@@ -41,8 +40,8 @@ class Responses(Protocol):
         """End the call."""
         ...
 
-    def leave(self, within_s: float) -> None:
-        """Let the call come to its end by itself, unless that takes too long."""
+    def finish_in_background(self, within_s: float) -> None:
+        """Read the rest in the background; cancel the call when its end does not come in time."""
         ...
 
 
@@ -79,7 +78,7 @@ class EngineCalls:
         self._triton = triton
         self._random_seed = random_seed
         self._tracer = tracer
-        self._layouts: dict[tuple[EngineAddress, str], DeclaredTensors] = {}
+        self._declared: dict[tuple[EngineAddress, str], DeclaredTensors] = {}
         self._unused: set[tuple[EngineAddress, str, str]] = set()
 
     async def prepare(self, request: GenerateRequest, index: int, vocabulary: Vocabulary) -> EngineCall:
@@ -91,37 +90,38 @@ class EngineCalls:
         sampling = _sampling_of(request, variant)
         while True:
             try:
-                return await self._dispatch(request, request.prompts[position], sampling, vocabulary)
+                return await self._call(request, request.prompts[position], sampling, vocabulary)
             except InvalidRequest as refused:
                 sampling = self._without(refused, request, sampling)
 
     def _without(
         self, refused: InvalidRequest, request: GenerateRequest, sampling: SamplingParameters
     ) -> SamplingParameters:
-        """Return the parameters without the default that was refused; raises whatever is no default's fault."""
+        """Return the parameters without the default that was refused; raise what no default of the model asks for."""
         name = refused.param or ""
         if name not in request.defaulted or name not in sampling.model_fields_set:
             raise refused
         place = (request.target.grpc, request.target.model, name)
         if place not in self._unused:
             self._unused.add(place)
-            told = {"engine": place[0], "engine_model": place[1], "default": name}
-            log.warning("A default of the model is left out: its engine cannot obey it.", extra=told)
+            where = {"engine": place[0], "engine_model": place[1], "default": name}
+            log.warning("A default of the model is left out: its engine cannot obey it.", extra=where)
         return SamplingParameters(**sampling.model_dump(exclude_unset=True, exclude={name}))
 
-    async def _dispatch(
+    async def _call(
         self, request: GenerateRequest, prompt: PreparedPrompt, sampling: SamplingParameters, vocabulary: Vocabulary
     ) -> EngineCall:
         match request.target.dialect:
             case Dialect.TOKENS:
-                return tokens.dispatch(request, prompt.ids, sampling)
+                return tokens.engine_call(request, prompt.ids, sampling)
             case Dialect.FASTERTRANSFORMER:
                 sampling = self._seeded(sampling)
-                return fastertransformer.dispatch(request, prompt.ids, sampling, await self._layout(request))
+                return fastertransformer.engine_call(request, prompt.ids, sampling, await self._declared_by(request))
             case Dialect.TENSORRTLLM:
-                return tensorrtllm.dispatch(await self._order(request, prompt, self._seeded(sampling), vocabulary))
+                sampling = self._seeded(sampling)
+                return tensorrtllm.engine_call(await self._prepared(request, prompt, sampling, vocabulary))
             case Dialect.VLLM:
-                return vllm.dispatch(await self._order(request, prompt, sampling, vocabulary))
+                return vllm.engine_call(await self._prepared(request, prompt, sampling, vocabulary))
             case Dialect.ENCODER:
                 raise UpstreamError("This worker does not speak the encoder dialect.")
 
@@ -134,7 +134,7 @@ class EngineCalls:
             address,
             call.message,
             # The first message of a search may be the last one.
-            first_timeout_s=timeout_s if call.beams else min(request.first_token_timeout_s, timeout_s),
+            first_timeout_s=timeout_s if call.beam_readers else min(request.first_token_timeout_s, timeout_s),
             inter_timeout_s=request.inter_token_timeout_s,
             timeout_s=timeout_s,
         )
@@ -145,24 +145,25 @@ class EngineCalls:
 
     def forget(self, request: GenerateRequest) -> None:
         """Read the model's config again at the next call: after a failure another model may be there."""
-        self._layouts.pop((request.target.grpc, request.target.model), None)
+        self._declared.pop((request.target.grpc, request.target.model), None)
 
     def _seeded(self, sampling: SamplingParameters) -> SamplingParameters:
         """Choose a seed where the client has not: these backends take the same one for all requests without."""
         return sampling if sampling.seed is not None else sampling.model_copy(update={"seed": self._random_seed()})
 
-    async def _order(
+    async def _prepared(
         self, request: GenerateRequest, prompt: PreparedPrompt, sampling: SamplingParameters, vocabulary: Vocabulary
-    ) -> Order:
+    ) -> PreparedChoice:
         marks = frozenset[str]() if request.parsing is None else marks_of(request.parsing)
         keep = not request.skip_special_tokens or vocabulary.skips_any(marks)
-        return Order(request, prompt, sampling, await self._layout(request), vocabulary.text, keep_special_tokens=keep)
+        declared = await self._declared_by(request)
+        return PreparedChoice(request, prompt, sampling, declared, vocabulary.text, keep_special_tokens=keep)
 
-    async def _layout(self, request: GenerateRequest) -> DeclaredTensors:
+    async def _declared_by(self, request: GenerateRequest) -> DeclaredTensors:
         key = (request.target.grpc, request.target.model)
-        known = self._layouts.get(key)
+        known = self._declared.get(key)
         if known is None:
-            known = self._layouts[key] = read_declared_tensors(await self._triton.model_config(*key))
+            known = self._declared[key] = read_declared_tensors(await self._triton.model_config(*key))
         return known
 
 
@@ -182,7 +183,7 @@ class _OneResponse(AsyncIterator[ModelInferResponse]):
     async def aclose(self) -> None:
         """Do nothing: whoever is cancelled while it waits has cancelled the call."""
 
-    def leave(self, within_s: float) -> None:
+    def finish_in_background(self, within_s: float) -> None:
         """Do nothing: the call has ended."""
 
 

@@ -7,7 +7,7 @@ from typing import assert_never
 
 import orjson
 
-from conch_llm_worker.parsing.answer_parts import (
+from conch_llm_worker.parsing.answer_events import (
     CallArguments,
     CallBegin,
     CallBroken,

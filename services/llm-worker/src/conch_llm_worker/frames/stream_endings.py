@@ -1,11 +1,17 @@
-"""How the streams of both completion APIs end, however their frames are made."""
+"""How streams end: those of both completion APIs for the client, and all of them for the gateway."""
 
 from abc import ABC, abstractmethod
 
+from conch_contracts.headers import USAGE_COMMENT
 from conch_contracts.messages.generation import Usage
 from conch_kit.errors import ServiceError
 
 DONE = b"data: [DONE]\n\n"
+
+
+def usage_comment(usage: Usage) -> bytes:
+    """Return the comment that ends every stream, for the gateway alone."""
+    return USAGE_COMMENT.encode() + usage.model_dump_json(exclude_none=True).encode() + b"\n\n"
 
 
 class ChunkEnds(ABC):

@@ -1,1 +1,1 @@
-"""The state of one choice while it is made, from ids or from text, until something ends it. Pure."""
+"""One choice while it is made: what it adds to the answer with each message of its engine, and what ends it. Pure."""

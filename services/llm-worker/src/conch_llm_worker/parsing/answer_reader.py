@@ -4,56 +4,56 @@ from collections.abc import Callable, Sequence
 
 from conch_contracts.messages.answer_parsing import Parsing
 from conch_contracts.thinking_marks import THINKING_MARKS
-from conch_llm_worker.parsing.answer_parts import Content, Event, Reasoning
+from conch_llm_worker.parsing.answer_events import Content, Event, Reasoning
 from conch_llm_worker.parsing.reasoning import reasoning
 from conch_llm_worker.parsing.text_buffer import Steps, TextBuffer
-from conch_llm_worker.parsing.tool_call_families import FAMILIES, SPECIAL_MARKS
+from conch_llm_worker.parsing.tool_calls.parsers import PARSERS, SPECIAL_MARKS
 
 
 class AnswerReader:
     """Takes one answer apart."""
 
     def __init__(
-        self, parsing: Parsing, new_id: Callable[[], str], heard: Callable[[str], object] | None = None
+        self, parsing: Parsing, new_id: Callable[[], str], on_reasoning: Callable[[str], object] | None = None
     ) -> None:
-        """Begin an answer; `heard` takes each piece of the thinking, of one that is not shown too."""
+        """Begin an answer; `on_reasoning` is called with each piece of the thinking, shown or not."""
         calls, thinking = parsing.calls, parsing.thinking
         self.plain = False
         """Whether all that follows is content, so that nothing needs to be read any more."""
-        self._heard = heard
+        self._on_reasoning = on_reasoning
         self._demanded = calls is not None and calls.demanded
         self._hidden = thinking is not None and not thinking.show
-        self._tape = TextBuffer(new_id, several=calls is None or calls.several)
+        self._buffer = TextBuffer(new_id, several=calls is None or calls.several)
         self._steps: Steps[None] | None = self._read(parsing)
         self._go_on()
 
     @property
     def thinking(self) -> bool:
         """Whether the text so far ends inside the thinking."""
-        return self._tape.thinking
+        return self._buffer.thinking
 
     @property
     def calls(self) -> int:
         """How many complete calls there are."""
-        return self._tape.complete_calls
+        return self._buffer.complete_calls
 
     @property
     def incomplete(self) -> bool:
         """Whether the answer was cut inside a call."""
-        return self._tape.incomplete
+        return self._buffer.incomplete
 
     def feed(self, text: str) -> Sequence[Event]:
         """Take the next piece of text and return what is certain now."""
-        self._tape.text += text
+        self._buffer.text += text
         self._go_on()
         return self._found()
 
     def finish(self, *, cut: bool) -> Sequence[Event]:
         """Return what was still held back; `cut` says that a limit or a stop string has ended the answer."""
-        self._tape.ended, self._tape.cut = True, cut
+        self._buffer.ended, self._buffer.cut = True, cut
         self._go_on()
         if not self.calls:
-            self._tape.show_space()
+            self._buffer.show_space()
         found = self._found()
         if cut and self._demanded:
             # What is left is the beginning of a call that was cut, and no text for anybody.
@@ -62,23 +62,23 @@ class AnswerReader:
 
     def _read(self, parsing: Parsing) -> Steps[None]:
         if parsing.thinking is not None:
-            yield from reasoning(self._tape, parsing.thinking)
+            yield from reasoning(self._buffer, parsing.thinking)
         if parsing.calls is None:
             self.plain = True
-            self._tape.show_all()
+            self._buffer.show_all()
         else:
-            yield from FAMILIES[parsing.calls.parser](self._tape, parsing.calls)
+            yield from PARSERS[parsing.calls.parser](self._buffer, parsing.calls)
 
     def _go_on(self) -> None:
         if self._steps is not None and next(self._steps, self) is self:
             self._steps = None
 
     def _found(self) -> Sequence[Event]:
-        events = self._tape.found()
-        if self._heard is not None:
+        events = self._buffer.take_events()
+        if self._on_reasoning is not None:
             for event in events:
                 if isinstance(event, Reasoning):
-                    self._heard(event.text)
+                    self._on_reasoning(event.text)
         if self._hidden and events:
             return [event for event in events if not isinstance(event, Reasoning)]
         return events

@@ -10,25 +10,25 @@ from conch_llm_worker.parsing.text_buffer import Steps, TextBuffer, text_until, 
 from conch_llm_worker.text.partial_words import Words
 
 
-def reasoning(tape: TextBuffer, thinking: Thinking) -> Steps[None]:
+def reasoning(buffer: TextBuffer, thinking: Thinking) -> Steps[None]:
     """Read the thinking, if the answer begins with any, and the space behind it."""
     marks = THINKING_MARKS[thinking.parser]
-    opening = yield from word_ahead(tape, marks.start)
+    opening = yield from word_ahead(buffer, marks.start)
     if not opening and not thinking.opened and not marks.implied:
         return
-    tape.drop(opening)
-    tape.thinking = True
-    yield from _skip_space(tape)
-    yield from text_until(tape, Words((marks.end,)))
-    tape.forget_space()
-    tape.thinking = False
-    tape.forget_raw()
-    yield from _skip_space(tape)
+    buffer.drop(opening)
+    buffer.thinking = True
+    yield from _skip_space(buffer)
+    yield from text_until(buffer, Words((marks.end,)))
+    buffer.drop_space()
+    buffer.thinking = False
+    buffer.drop_taken()
+    yield from _skip_space(buffer)
 
 
-def _skip_space(tape: TextBuffer) -> Steps[None]:
+def _skip_space(buffer: TextBuffer) -> Steps[None]:
     while True:
-        tape.drop(len(tape.text) - len(tape.text.lstrip("\r\n")))
-        if tape.text or tape.ended:
+        buffer.drop(len(buffer.text) - len(buffer.text.lstrip("\r\n")))
+        if buffer.text or buffer.ended:
             return
         yield

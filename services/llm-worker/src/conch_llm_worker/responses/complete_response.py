@@ -1,13 +1,13 @@
-"""The answer in one piece: what `bodies.py` is to the other two APIs."""
+"""The JSON body of a response that is not streamed: what `bodies.complete_body` is to the other two APIs."""
 
 from conch_contracts.messages.generation import GenerateRequest, Usage
-from conch_llm_worker.generation.from_ids import ChoiceFinish, Step
+from conch_llm_worker.generation.choice_update import ChoiceFinish, ChoiceUpdate
 from conch_llm_worker.responses.output import Output
 from conch_llm_worker.responses.response_object import ResponseBody, item_status
 from conch_llm_worker.text.vocabulary import Vocabulary
 
 
-class ResponseWhole:
+class CompleteResponse:
     """One response object, as it is collected."""
 
     def __init__(self, request: GenerateRequest, vocabulary: Vocabulary) -> None:
@@ -15,11 +15,11 @@ class ResponseWhole:
         self._output = Output(request, vocabulary)
         self._finish = ChoiceFinish("stop")
 
-    def add(self, step: Step) -> None:
-        """Take what one step brought."""
-        if step.finish is not None:
-            self._finish = step.finish
-        self._output.add(step)
+    def add(self, update: ChoiceUpdate) -> None:
+        """Take one update."""
+        if update.finish is not None:
+            self._finish = update.finish
+        self._output.add(update)
 
     def body(self, usage: Usage) -> bytes:
         """Return the complete answer."""

@@ -1,12 +1,12 @@
-"""The whole output of one answer: opens the item that the next piece belongs to, and closes the one before. Pure."""
+"""The output of one response: opens the item that the next piece belongs to, and closes the one before. Pure."""
 
 from collections.abc import Sequence
 from typing import assert_never
 
 from conch_contracts.messages.generation import GenerateRequest
 from conch_llm_worker.bodies.logprobs import Json
-from conch_llm_worker.generation.from_ids import Step, TokenEntry
-from conch_llm_worker.parsing.answer_parts import (
+from conch_llm_worker.generation.choice_update import ChoiceUpdate, TokenEntry
+from conch_llm_worker.parsing.answer_events import (
     CallArguments,
     CallBegin,
     CallBroken,
@@ -21,7 +21,7 @@ from conch_llm_worker.text.vocabulary import Vocabulary
 
 
 class Output:
-    """Collects items; with a writer every change is told as events."""
+    """Collects items; with a writer every change also becomes events."""
 
     def __init__(self, request: GenerateRequest, vocabulary: Vocabulary, events: EventWriter | None = None) -> None:
         self.items: list[Json] = []
@@ -33,17 +33,17 @@ class Output:
         self._open: Item | None = None
         self._begun = 0
 
-    def add(self, step: Step) -> bytes:
-        """Take what one step brought, and return the events that tell of it.
+    def add(self, update: ChoiceUpdate) -> bytes:
+        """Take one update and return its events.
 
-        Log probabilities belong to texts: those of a step without one are left out.
+        Log probabilities belong to texts: those of a update without one are left out.
         """
-        body, entries = b"", step.entries
-        for event in step.events:
+        body, entries = b"", update.entries
+        for event in update.events:
             body += self._take(event, entries)
             entries = () if isinstance(event, Content) else entries
-        if step.text or (entries and not step.events):
-            body += self._text(step.text, entries)
+        if update.text or (entries and not update.events):
+            body += self._text(update.text, entries)
         return body
 
     def end(self, status: str) -> bytes:
@@ -111,7 +111,7 @@ class Output:
         return b"" if self._events is None else item.closed(self._events, status)
 
     def _drop(self) -> bytes:
-        """End a call that turned out to be none: its events were told, but it is no part of the answer."""
+        """End a call that turned out to be none: its events have gone out, but it is no part of the answer."""
         body = self._close("incomplete")
         self.items.pop()
         return body

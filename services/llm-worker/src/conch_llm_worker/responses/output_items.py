@@ -1,4 +1,4 @@
-"""The items of an answer's output while they grow: each knows its JSON, and the events that tell of it. Pure."""
+"""The items of a response's output while they grow: each makes its JSON, and the events of its growth. Pure."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -6,7 +6,7 @@ from typing import Protocol
 import orjson
 
 from conch_llm_worker.bodies.logprobs import Json, response_logprobs
-from conch_llm_worker.generation.from_ids import TokenEntry
+from conch_llm_worker.generation.choice_update import TokenEntry
 from conch_llm_worker.responses.event_writer import EventWriter
 from conch_llm_worker.text.vocabulary import Vocabulary
 
@@ -31,8 +31,8 @@ class Item(Protocol):
         ...
 
 
-class Place:
-    """Where in the output an item stands, and its one part, as all events of them say."""
+class ItemEvents:
+    """Makes the events of one item and its one part, which all say where in the output these stand."""
 
     def __init__(self, item_id: str, output_index: int, content_index: int | None = None) -> None:
         self.item_id = item_id
@@ -58,39 +58,39 @@ class MessageOutput:
     """The text of an answer, in one part."""
 
     def __init__(self, item_id: str, output_index: int, vocabulary: Vocabulary, *, logprobs: bool) -> None:
-        self._place = Place(item_id, output_index, 0)
+        self._item_events = ItemEvents(item_id, output_index, 0)
         self._vocabulary = vocabulary
         self._logprobs = logprobs
         self._parts: list[str] = []
         self._entries: list[TokenEntry] = []
 
     def add(self, text: str, entries: Sequence[TokenEntry]) -> None:
-        """Append what one step brought."""
+        """Append one update."""
         self._parts.append(text)
         self._entries.extend(entries)
 
     def delta(self, events: EventWriter, text: str, entries: Sequence[TokenEntry]) -> bytes:
-        """Return the event of what one step brought."""
+        """Return the event of one update."""
         shown = orjson.dumps(response_logprobs(entries, self._vocabulary)) if self._logprobs else b"[]"
-        return self._place.delta(events, _TEXT_DELTA, text, b',"logprobs":' + shown)
+        return self._item_events.delta(events, _TEXT_DELTA, text, b',"logprobs":' + shown)
 
     def opened(self, events: EventWriter) -> bytes:
         """Announce the message and its part."""
         empty: dict[str, Json] = {"type": "output_text", "text": "", "annotations": [], "logprobs": []}
         item = {**self.json("in_progress"), "content": []}
-        return self._place.item(events, "added", item) + self._place.part(events, "added", empty)
+        return self._item_events.item(events, "added", item) + self._item_events.part(events, "added", empty)
 
     def closed(self, events: EventWriter, status: str) -> bytes:
         """Complete the text, its part, and the message."""
         part, item = self._part(), self.json(status)
-        text = {**self._place.fields, "text": part["text"], "logprobs": part["logprobs"]}
+        text = {**self._item_events.fields, "text": part["text"], "logprobs": part["logprobs"]}
         done = events.write("response.output_text.done", text)
-        return done + self._place.part(events, "done", part) + self._place.item(events, "done", item)
+        return done + self._item_events.part(events, "done", part) + self._item_events.item(events, "done", item)
 
     def json(self, status: str) -> dict[str, Json]:
         """Return the message with all its text so far."""
         return {
-            "id": self._place.item_id,
+            "id": self._item_events.item_id,
             "type": "message",
             "role": "assistant",
             "status": status,
@@ -106,7 +106,7 @@ class ReasoningOutput:
     """What the model thinks before it answers, in one part; nothing summarises it."""
 
     def __init__(self, item_id: str, output_index: int) -> None:
-        self._place = Place(item_id, output_index, 0)
+        self._item_events = ItemEvents(item_id, output_index, 0)
         self._parts: list[str] = []
 
     def add(self, text: str) -> None:
@@ -115,24 +115,24 @@ class ReasoningOutput:
 
     def delta(self, events: EventWriter, text: str) -> bytes:
         """Return the event of a piece."""
-        return self._place.delta(events, _REASONING_DELTA, text)
+        return self._item_events.delta(events, _REASONING_DELTA, text)
 
     def opened(self, events: EventWriter) -> bytes:
         """Announce the item and its part."""
         item = {**self.json("in_progress"), "content": []}
         part: dict[str, Json] = {"type": "reasoning_text", "text": ""}
-        return self._place.item(events, "added", item) + self._place.part(events, "added", part)
+        return self._item_events.item(events, "added", item) + self._item_events.part(events, "added", part)
 
     def closed(self, events: EventWriter, status: str) -> bytes:
         """Complete the text, its part, and the item."""
-        part = self._part()
-        done = events.write("response.reasoning_text.done", {**self._place.fields, "text": part["text"]})
-        return done + self._place.part(events, "done", part) + self._place.item(events, "done", self.json(status))
+        part, item = self._part(), self.json(status)
+        done = events.write("response.reasoning_text.done", {**self._item_events.fields, "text": part["text"]})
+        return done + self._item_events.part(events, "done", part) + self._item_events.item(events, "done", item)
 
     def json(self, status: str) -> dict[str, Json]:
         """Return the item with all its text so far."""
         return {
-            "id": self._place.item_id,
+            "id": self._item_events.item_id,
             "type": "reasoning",
             "status": status,
             "summary": [],
@@ -147,7 +147,7 @@ class CallOutput:
     """A call of a function."""
 
     def __init__(self, item_id: str, output_index: int, call_id: str, name: str) -> None:
-        self._place = Place(item_id, output_index)
+        self._item_events = ItemEvents(item_id, output_index)
         self._call_id = call_id
         self._name = name
         self._parts: list[str] = []
@@ -158,23 +158,23 @@ class CallOutput:
 
     def delta(self, events: EventWriter, text: str) -> bytes:
         """Return the event of a piece."""
-        return self._place.delta(events, _ARGUMENTS_DELTA, text)
+        return self._item_events.delta(events, _ARGUMENTS_DELTA, text)
 
     def opened(self, events: EventWriter) -> bytes:
         """Announce the call."""
-        return self._place.item(events, "added", self.json("in_progress"))
+        return self._item_events.item(events, "added", self.json("in_progress"))
 
     def closed(self, events: EventWriter, status: str) -> bytes:
         """Complete the arguments and the call."""
         item = self.json(status)
-        arguments = {**self._place.fields, "name": self._name, "arguments": item["arguments"]}
+        arguments = {**self._item_events.fields, "name": self._name, "arguments": item["arguments"]}
         done = events.write("response.function_call_arguments.done", arguments)
-        return done + self._place.item(events, "done", item)
+        return done + self._item_events.item(events, "done", item)
 
     def json(self, status: str) -> dict[str, Json]:
         """Return the call with all its arguments so far."""
         return {
-            "id": self._place.item_id,
+            "id": self._item_events.item_id,
             "type": "function_call",
             "status": status,
             "call_id": self._call_id,

@@ -8,7 +8,7 @@ import orjson
 from conch_contracts.messages.generation import GenerateRequest, Usage
 from conch_kit.errors import RateLimited, ServiceError
 from conch_llm_worker.bodies.logprobs import Json
-from conch_llm_worker.generation.from_ids import ChoiceFinish
+from conch_llm_worker.generation.choice_update import ChoiceFinish
 
 
 class ResponseBody:
@@ -41,10 +41,10 @@ class ResponseBody:
         code = "rate_limit_exceeded" if isinstance(error, RateLimited) else "server_error"
         return self._body("failed", items, usage, {"error": {"code": code, "message": error.message}})
 
-    def _body(self, status: str, items: Sequence[Json], usage: Usage | None, told: dict[str, Json]) -> bytes:
-        ends: dict[str, Json] = {"completed_at": None, "error": None, "incomplete_details": None, **told}
+    def _body(self, status: str, items: Sequence[Json], usage: Usage | None, ends: dict[str, Json]) -> bytes:
+        nothing: dict[str, Json] = {"completed_at": None, "error": None, "incomplete_details": None}
         used: dict[str, Json] = {} if usage is None else {"usage": usage_object(usage)}
-        state: dict[str, Json] = {"status": status, **ends, "output": list(items), **used}
+        state: dict[str, Json] = {"status": status, **nothing, **ends, "output": list(items), **used}
         return self._head + b"," + orjson.dumps(state)[1:]
 
 

@@ -1,9 +1,9 @@
-"""The stream of an answer: what `frames.py` is to the other two APIs."""
+"""The frames of a streamed response: what `frames` is to the other two APIs."""
 
 from conch_contracts.headers import RESPONSE_COMMENT
 from conch_contracts.messages.generation import GenerateRequest, Usage
 from conch_kit.errors import ServiceError
-from conch_llm_worker.generation.from_ids import ChoiceFinish, Step
+from conch_llm_worker.generation.choice_update import ChoiceFinish, ChoiceUpdate
 from conch_llm_worker.responses.event_writer import EventWriter
 from conch_llm_worker.responses.output import Output
 from conch_llm_worker.responses.response_object import ResponseBody, item_status
@@ -28,11 +28,11 @@ class ResponseFrames:
         begun = b'"response":' + self._body.begun()
         return self._events.raw(b"response.created", begun) + self._events.raw(b"response.in_progress", begun)
 
-    def step(self, index: int, step: Step) -> bytes:
-        """Return the events of one step."""
-        if step.finish is not None:
-            self._finish = step.finish
-        return self._output.add(step)
+    def update(self, index: int, update: ChoiceUpdate) -> bytes:
+        """Return the events of one update."""
+        if update.finish is not None:
+            self._finish = update.finish
+        return self._output.add(update)
 
     def ending(self, usage: Usage) -> bytes:
         """Return the end of the stream."""

@@ -1,1 +1,1 @@
-"""From ids to text: vocabularies, incremental detokenising, stop strings. Only the cache reads files."""
+"""From ids to text: vocabularies, incremental detokenisation, stop strings. Only the cache reads files."""

@@ -25,18 +25,18 @@ class Detokenizer(Protocol):
         ...
 
 
-class Pieces(dict[int, bytes]):
+class TokenBytes(dict[int, bytes]):
     """The bytes of each id of a byte-level tokenizer, worked out when first asked for."""
 
-    def __init__(self, id_to_token: Callable[[int], str | None], silent: frozenset[int]) -> None:
+    def __init__(self, id_to_token: Callable[[int], str | None], skipped: frozenset[int]) -> None:
         super().__init__()
         self._id_to_token = id_to_token
-        self._silent = silent
+        self._skipped_ids = skipped
         self._alphabet = _byte_alphabet()
 
     def __missing__(self, token_id: int) -> bytes:
         """Work out the bytes of one id; an id that does not exist has none."""
-        token = None if token_id in self._silent else self._id_to_token(token_id)
+        token = None if token_id in self._skipped_ids else self._id_to_token(token_id)
         if token is None:
             return b""
         try:
@@ -52,7 +52,7 @@ class ByteLevelDetokenizer:
 
     __slots__ = ("_decode", "_pieces")
 
-    def __init__(self, pieces: Pieces) -> None:
+    def __init__(self, pieces: TokenBytes) -> None:
         self._pieces = pieces
         self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
 
@@ -72,18 +72,18 @@ class WindowDetokenizer:
     A run of raw byte tokens is held until it ends, since one bad byte turns the whole run into U+FFFD.
     """
 
-    __slots__ = ("_decode", "_fragile", "_is_open", "_known", "_read", "_silent", "_window")
+    __slots__ = ("_decode", "_fragile", "_is_open", "_known", "_read", "_skipped_ids", "_window")
 
     def __init__(
         self,
         decode: Callable[[list[int]], str],
-        silent: frozenset[int],
+        skipped: frozenset[int],
         is_open: Callable[[int], bool],
         *,
         fragile: bool,
     ) -> None:
         self._decode = decode
-        self._silent = silent
+        self._skipped_ids = skipped
         self._is_open = is_open
         self._fragile = fragile
         self._window: list[int] = []
@@ -92,7 +92,7 @@ class WindowDetokenizer:
 
     def feed(self, ids: Sequence[int]) -> str:
         """Take the next ids and return the text that is now certain."""
-        self._window += [id_ for id_ in ids if id_ not in self._silent]
+        self._window += [id_ for id_ in ids if id_ not in self._skipped_ids]
         end = len(self._window)
         while end > self._read and self._is_open(self._window[end - 1]):
             end -= 1

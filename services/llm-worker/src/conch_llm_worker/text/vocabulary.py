@@ -2,8 +2,8 @@
 
 A tokenizer.json says how it decodes. Byte-level ones (GPT-2, Llama 3, Qwen) decode token by token, so a table from id
 to bytes is all that is needed; the table is trusted only where it gives what the tokenizer itself gives. All others
-(SentencePiece with byte fallback, WordPiece) are decoded by the tokenizer, in a short window. `vocabularies` loads
-these objects; `detokenizer` does the incremental work; `logprobs` shows single tokens.
+(SentencePiece with byte fallback, WordPiece) are decoded by the tokenizer, in a short window. `vocabulary_cache`
+loads these objects; `detokenizer` does the incremental work.
 """
 
 import json
@@ -15,8 +15,8 @@ from tokenizers import Tokenizer
 from conch_llm_worker.text.detokenizer import (
     ByteLevelDetokenizer,
     Detokenizer,
-    Pieces,
     TightDetokenizer,
+    TokenBytes,
     WindowDetokenizer,
 )
 
@@ -39,8 +39,8 @@ class Vocabulary:
         self._all_special = frozenset(self._special.values())
         self._byte_fallback = "ByteFallback" in decoders
         self._fragile = "ByteLevel" in decoders
-        self._kept: Pieces | None = None
-        self._skipped: dict[frozenset[int], Pieces] = {}
+        self._byte_table: TokenBytes | None = None
+        self._skipping_tables: dict[frozenset[int], TokenBytes] = {}
         if decoders <= {"ByteLevel", "Fuse"} and self._fragile:
             self._read_table(added)
 
@@ -55,22 +55,22 @@ class Vocabulary:
         return cls(tokenizer, decoders)
 
     def detokenizer(
-        self, *, skip_special_tokens: bool, spaces: bool = True, but: frozenset[str] = frozenset()
+        self, *, skip_special_tokens: bool, spaces: bool = True, keep: frozenset[str] = frozenset()
     ) -> Detokenizer:
-        """Return a fresh detokenizer for one text; special tokens are left out of it, or all but some.
+        """Return a fresh detokenizer for one text; special tokens are left out of it, but for those to keep.
 
         Without `spaces` there are none between two special tokens.
         """
-        silent = self._silent(but) if skip_special_tokens else frozenset[int]()
-        if self._kept is not None:
-            return ByteLevelDetokenizer(self._pieces(silent) if silent else self._kept)
-        window = WindowDetokenizer(self._decode, silent, self._is_open, fragile=self._fragile)
+        skipped = self._skipped_ids(keep) if skip_special_tokens else frozenset[int]()
+        if self._byte_table is not None:
+            return ByteLevelDetokenizer(self._skipping_table(skipped) if skipped else self._byte_table)
+        window = WindowDetokenizer(self._decode, skipped, self._is_open, fragile=self._fragile)
         return window if spaces or skip_special_tokens else TightDetokenizer(window, self._added)
 
     def token_bytes(self, token_id: int) -> bytes:
         """Return the bytes that an id adds in the middle of a text; part of a character for some."""
-        if self._kept is not None:
-            return self._kept[token_id]
+        if self._byte_table is not None:
+            return self._byte_table[token_id]
         if self._is_open(token_id):
             return bytes.fromhex(str(self._tokenizer.id_to_token(token_id))[3:5])
         return self._decode([token_id, token_id])[len(self._decode([token_id])) :].encode()
@@ -88,15 +88,15 @@ class Vocabulary:
         """Return whether one of these texts is a special token, which an engine of text leaves out of its answers."""
         return not contents.isdisjoint(self._special)
 
-    def _silent(self, but: frozenset[str]) -> frozenset[int]:
-        if not but:
+    def _skipped_ids(self, keep: frozenset[str]) -> frozenset[int]:
+        if not keep:
             return self._all_special
-        return frozenset(id_ for content, id_ in self._special.items() if content not in but)
+        return frozenset(id_ for content, id_ in self._special.items() if content not in keep)
 
-    def _pieces(self, silent: frozenset[int]) -> Pieces:
-        known = self._skipped.get(silent)
+    def _skipping_table(self, skipped: frozenset[int]) -> TokenBytes:
+        known = self._skipping_tables.get(skipped)
         if known is None:
-            known = self._skipped[silent] = Pieces(self._tokenizer.id_to_token, silent)
+            known = self._skipping_tables[skipped] = TokenBytes(self._tokenizer.id_to_token, skipped)
         return known
 
     def _decode(self, ids: list[int]) -> str:
@@ -111,10 +111,10 @@ class Vocabulary:
         return token is not None and len(token) == 6 and token.startswith("<0x") and token.endswith(">")
 
     def _read_table(self, added: Iterable[int]) -> None:
-        kept = Pieces(self._tokenizer.id_to_token, frozenset())
+        table = TokenBytes(self._tokenizer.id_to_token, frozenset())
         checked = [*added, *range(min(_SAMPLE, self._tokenizer.get_vocab_size()))]
-        if all(kept[id_].decode("utf-8", "replace") == self._decode([id_]) for id_ in checked):
-            self._kept = kept
+        if all(table[id_].decode("utf-8", "replace") == self._decode([id_]) for id_ in checked):
+            self._byte_table = table
 
 
 def _decoder_types(decoder: dict[str, object] | None) -> Iterable[str]:

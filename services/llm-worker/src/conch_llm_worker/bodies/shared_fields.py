@@ -1,0 +1,55 @@
+"""Fields of JSON objects that complete bodies and frames share: usage, finish reasons, and the details of an answer."""
+
+from collections.abc import Sequence
+
+from conch_contracts.messages.generation import Api, Details, GenerateRequest, Usage
+from conch_contracts.records import Profile
+from conch_llm_worker.bodies.logprobs import Json, prompt_logprobs
+from conch_llm_worker.generation.choice_update import ChoiceFinish, TokenEntry
+from conch_llm_worker.text.vocabulary import Vocabulary
+
+
+def usage_fields(usage: Usage) -> dict[str, Json]:
+    """Return the usage object as clients see it."""
+    shown: dict[str, Json] = {
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.completion_tokens,
+        "total_tokens": usage.prompt_tokens + usage.completion_tokens,
+    }
+    if usage.reasoning_tokens is not None:
+        shown["completion_tokens_details"] = {"reasoning_tokens": usage.reasoning_tokens}
+    return shown
+
+
+def detail_fields(request: GenerateRequest, prompt: Sequence[TokenEntry], vocabulary: Vocabulary) -> dict[str, Json]:
+    """Return what a complete answer has at its top level, given the entries of its first prompt."""
+    details = request.details
+    if details is None:
+        return {}
+    fields: dict[str, Json] = {}
+    if details.service_tier is not None:
+        fields["service_tier"] = details.service_tier
+    if details.metadata is not None:
+        fields["metadata"] = dict(details.metadata)
+    if details.kv_transfer is not None:
+        fields["kv_transfer_params"] = details.kv_transfer
+    if request.api is Api.CHAT and details.token_ids:
+        fields["prompt_token_ids"] = list(request.prompts[0].ids)
+    if request.api is Api.CHAT and details.prompt_logprobs is not None:
+        fields["prompt_logprobs"] = prompt_logprobs(prompt, vocabulary)
+    return fields
+
+
+def prompt_ids(request: GenerateRequest, index: int) -> list[Json]:
+    """Return the ids of the prompt that a shown choice belongs to."""
+    return list(request.prompts[index // request.n].ids)
+
+
+def finish_fields(finish: ChoiceFinish | None, details: Details | None) -> dict[str, Json]:
+    """Return why a choice ended, in the words of the deployment's profile."""
+    if finish is None:
+        return {"finish_reason": None, "stop_reason": None}
+    stop_reason = finish.stop_reason
+    if stop_reason is None and finish.reason == "stop" and details is not None and details.profile is Profile.DENGLIN:
+        stop_reason = "stop"
+    return {"finish_reason": finish.reason, "stop_reason": stop_reason}

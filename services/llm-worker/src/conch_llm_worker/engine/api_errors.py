@@ -1,0 +1,49 @@
+"""The one place where engine errors become API errors.
+
+`retryable` says that another engine may be asked: only where this one never began, or was lost before the client had a
+byte.
+"""
+
+from conch_contracts.cpu_runtime import INVALID_PREFIX
+from conch_kit.errors import InvalidRequest, ServiceError, Unavailable, UpstreamError, UpstreamTimeout
+from conch_kit.triton.errors import EngineError, EngineLost, EngineRejected, EngineTimeout, EngineUnavailable
+from conch_llm_worker.engine.refusal_messages import UNNAMED, ParameterNames, refusal_of
+
+_GRAMMAR = "grammar"
+_QUEUE_TIMEOUT = "Request timeout expired"
+
+
+def service_error(error: EngineError, *, begun: bool, names: ParameterNames = UNNAMED) -> ServiceError:
+    """Return the API error of an engine error; `begun` says that the client already has part of the answer.
+
+    Then the engine did not refuse this request: a grammar that it cannot compile ends the others too.
+    """
+    if isinstance(error, EngineTimeout):
+        what = "first token" if error.first else "next token"
+        return UpstreamTimeout(f"The model's engine did not send the {what} in time.")
+    if isinstance(error, EngineRejected) and error.message.startswith(INVALID_PREFIX):
+        return _refusal(error.message.removeprefix(INVALID_PREFIX), names.grammar)
+    if begun:
+        return UpstreamError("The model's engine was lost in the middle of the answer.", code="upstream_lost")
+    match error:
+        case EngineRejected():
+            return refusal_of(error.message, names) or _rejection(error.message)
+        case EngineUnavailable():
+            return Unavailable("The model's engine cannot take the request.", retryable=True)
+        case EngineLost():
+            return UpstreamError("The model's engine was lost.", code="upstream_lost", retryable=True)
+        case _:
+            return UpstreamError("The model's engine gave an answer that cannot be read.")
+
+
+def _refusal(message: str, grammar_param: str | None) -> ServiceError:
+    """Return what an engine says of a parameter that it cannot obey, under the client's name for it."""
+    name, _, reason = message.partition(": ")
+    param = grammar_param or name if name == _GRAMMAR else name
+    return InvalidRequest(f"Invalid value for '{param}': {reason}.", param=param, code="invalid_value")
+
+
+def _rejection(message: str) -> ServiceError:
+    if _QUEUE_TIMEOUT in message:
+        return Unavailable("The model's engine is full.", retryable=True)
+    return UpstreamError("The model's engine refused the request.")
