@@ -7,7 +7,7 @@ from conch_embed_worker.metrics import EmbedWorkerMetrics
 from conch_gateway.telemetry.metrics import GatewayMetrics
 from conch_kit.redis.client import RedisClient
 from conch_kit.registry.metrics import RegistryCollector
-from conch_kit.registry.reader import RegistryReader
+from conch_kit.registry.snapshot_refresh import RegistryReader
 from conch_llm_worker.metrics import LlmWorkerMetrics
 from conch_operator.metrics import OperatorMetrics
 from conch_tokenizer.metrics import TokenizerMetrics

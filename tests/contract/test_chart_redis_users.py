@@ -24,7 +24,7 @@ from conch_kit.bundles.store import BundleStore
 from conch_kit.redis.client import RedisClient
 from conch_kit.redis.errors import RegistryError
 from conch_kit.registry.heartbeat import GatewayBeatWriter, HeartbeatWriter
-from conch_kit.registry.reader import RegistryReader
+from conch_kit.registry.snapshot_refresh import RegistryReader
 from conch_kit.registry.writer import RegistryWriter
 from testkit.builders.records import engine, listing, route
 from testkit.kubernetes.chart import Rendered

@@ -18,8 +18,8 @@ from conch_kit.bundles.store import BundleStore
 from conch_kit.http.admin import Health
 from conch_kit.http.asgi import Receive, Scope, Send, respond
 from conch_kit.redis.client import RedisClient
-from conch_kit.registry.reader import RegistryReader
 from conch_kit.registry.snapshot import Snapshot
+from conch_kit.registry.snapshot_refresh import RegistryReader
 from conch_kit.registry.writer import Fenced, RegistryWriter
 from conch_kit.service.entry import run
 from conch_kit.service.serve import serve

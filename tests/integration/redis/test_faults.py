@@ -10,7 +10,7 @@ from conch_kit.bundles.archive import digest
 from conch_kit.bundles.store import BundleStore
 from conch_kit.redis.client import RedisClient
 from conch_kit.redis.errors import RegistryError, RegistryUnavailable
-from conch_kit.registry.reader import RegistryReader
+from conch_kit.registry.snapshot_refresh import RegistryReader
 from conch_kit.registry.writer import RegistryWriter
 from testkit.builders.records import engine, listing, route
 from testkit.servers.redis import RedisServer

@@ -6,7 +6,7 @@ from conch_contracts.names import workers_key
 from conch_contracts.records import Pool
 from conch_kit.redis.client import RedisClient
 from conch_kit.registry.heartbeat import GatewayBeatWriter, HeartbeatWriter
-from conch_kit.registry.reader import RegistryReader
+from conch_kit.registry.snapshot_refresh import RegistryReader
 from conch_kit.registry.writer import RegistryWriter
 from testkit.clock import FakeClock
 from testkit.servers.redis import RedisServer

@@ -10,8 +10,8 @@ from conch_kit.bundles.archive import BundleError, digest
 from conch_kit.bundles.store import BundleStore
 from conch_kit.redis.client import RedisClient
 from conch_kit.redis.errors import RegistryUnavailable
-from conch_kit.registry.reader import RegistryReader
 from conch_kit.registry.snapshot import Snapshot
+from conch_kit.registry.snapshot_refresh import RegistryReader
 from conch_kit.registry.writer import Fenced, RegistryWriter
 from testkit.builders.records import engine, listing, route
 from testkit.servers.redis import RedisServer

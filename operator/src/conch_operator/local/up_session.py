@@ -16,7 +16,7 @@ from conch_contracts.records import Pool
 from conch_kit.bundles.store import BundleStore
 from conch_kit.redis.client import RedisClient
 from conch_kit.redis.errors import RegistryError, RegistryUnavailable
-from conch_kit.registry.reader import RegistryReader
+from conch_kit.registry.snapshot_refresh import RegistryReader
 from conch_kit.registry.writer import RegistryWriter
 from conch_kit.triton.client import TritonClient
 from conch_kit.triton.http_client import TritonHttp

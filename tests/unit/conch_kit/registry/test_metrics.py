@@ -3,7 +3,7 @@ from prometheus_client import CollectorRegistry
 from conch_kit import metrics
 from conch_kit.redis.client import RedisClient
 from conch_kit.registry.metrics import RegistryCollector
-from conch_kit.registry.reader import RegistryReader
+from conch_kit.registry.snapshot_refresh import RegistryReader
 
 
 async def test_a_scrape_tells_what_the_copy_is_worth() -> None:

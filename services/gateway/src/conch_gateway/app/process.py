@@ -23,8 +23,8 @@ from conch_kit.http.admin import Health
 from conch_kit.redis.client import RedisClient
 from conch_kit.registry.heartbeat import GatewayBeatWriter
 from conch_kit.registry.metrics import RegistryCollector
-from conch_kit.registry.reader import RegistryReader
 from conch_kit.registry.snapshot import Snapshot
+from conch_kit.registry.snapshot_refresh import RegistryReader
 from conch_kit.service.serve import HttpOptions, serve
 from conch_kit.tracing import Tracer, tracer
 

@@ -2,7 +2,7 @@
 
 from conch_contracts.messages.generation import GenerateRequest, Usage
 from conch_llm_worker.generation.choice_update import ChoiceFinish, ChoiceUpdate
-from conch_llm_worker.responses.output import Output
+from conch_llm_worker.responses.item_sequence import Output
 from conch_llm_worker.responses.response_object import ResponseBody, item_status
 from conch_llm_worker.text.vocabulary import Vocabulary
 
