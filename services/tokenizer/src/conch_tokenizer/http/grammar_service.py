@@ -15,8 +15,8 @@ from conch_kit.http.asgi import Receive, Scope, Send, json_response, read_body
 from conch_tokenizer.children.frames import Operation
 from conch_tokenizer.children.pool import ChildPool, with_missing_bundle
 from conch_tokenizer.errors import BundleUnreadable, ChildError, ChildHung, ChildLost
+from conch_tokenizer.http.child_failures import as_service_error
 from conch_tokenizer.http.request_count import RequestCount
-from conch_tokenizer.http.service import as_service_error
 
 MAX_BODY_BYTES = 2 * 1024**2
 _REMEMBERED = 1024

@@ -1,33 +1,24 @@
 """The HTTP side: bodies go to a child as they are, its answer goes out as it is.
 
-The event loop reads no prompt and renders nothing, so no prompt holds it up. What went wrong with a child becomes here
-what the caller sees.
+The event loop reads no prompt and renders nothing, so no prompt holds it up. What went wrong with a child becomes what
+the caller sees in `child_failures`.
 """
 
-import logging
 from collections.abc import Mapping
 from functools import partial
 
-import orjson
-
 from conch_contracts.names import DETOKENIZE_PATH, PREPARE_PATH, PREPARE_ROWS_PATH, TOKENIZE_PATH
 from conch_kit.bundles.disk_cache import BundleCache
-from conch_kit.errors import InternalError, InvalidRequest, ServiceError, Unavailable
 from conch_kit.http.asgi import Handler, Receive, Scope, Send, json_response, read_body
 from conch_tokenizer.children.connection import Ended
 from conch_tokenizer.children.frames import Frame, Operation
 from conch_tokenizer.children.pool import ChildPool, with_missing_bundle
 from conch_tokenizer.errors import (
-    TEMPLATE_ERROR,
     BundleUnreadable,
     ChildError,
-    ChildHung,
-    ChildLost,
-    WorkStage,
 )
+from conch_tokenizer.http.child_failures import as_service_error
 from conch_tokenizer.http.request_count import RequestCount
-
-log = logging.getLogger(__name__)
 
 PATHS = {
     PREPARE_PATH: Operation.PREPARE,
@@ -77,27 +68,3 @@ class TokenizerService:
         with self.count.counted(operation):
             answer = await self.answer(operation, body)
         await json_response(send, 200, answer)
-
-
-def as_service_error(exc: ChildError | BundleUnreadable, body: bytes) -> ServiceError:
-    """Return what the caller is told; logs what only an operator can mend."""
-    match exc:
-        case ChildHung():
-            return _hung(exc, body)
-        case ChildLost():
-            return Unavailable("the tokenizer ended twice over this request")
-        case BundleUnreadable():
-            log.error("A tokenizer cannot be loaded.", extra={"reason": str(exc)})
-            return Unavailable("the tokenizer of this model cannot be loaded", code="tokenizer_invalid")
-        case _:
-            return InternalError("the tokenizer failed")
-
-
-def _hung(exc: ChildHung, body: bytes) -> ServiceError:
-    if exc.stage is WorkStage.ENCODING:
-        return Unavailable(f"the text could not be encoded within {exc.limit_s:g} s")
-    chat = orjson.loads(body).get("chat") if exc.stage is WorkStage.BEGUN else None
-    if chat is not None:
-        message = f"the chat template did not finish within {exc.limit_s:g} s"
-        return InvalidRequest(message, param=chat.get("chat_template_param", "messages"), code=TEMPLATE_ERROR)
-    return Unavailable(f"the tokenizer did not answer within {exc.limit_s:g} s", retryable=True)

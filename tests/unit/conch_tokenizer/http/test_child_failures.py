@@ -3,7 +3,7 @@ import pytest
 
 from conch_kit.errors import InternalError, InvalidRequest, ServiceError, Unavailable
 from conch_tokenizer.errors import BundleUnreadable, ChildError, ChildFailed, ChildHung, ChildLost, WorkStage
-from conch_tokenizer.http.service import as_service_error
+from conch_tokenizer.http.child_failures import as_service_error
 
 CHAT = orjson.dumps({"digest": "x", "chat": {"messages": []}})
 PROMPT = orjson.dumps({"digest": "x", "prompts": ["x"], "chat": None})

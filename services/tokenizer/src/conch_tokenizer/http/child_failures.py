@@ -1,0 +1,41 @@
+"""What a caller is told when a child hung, died, or cannot load a tokenizer."""
+
+import logging
+
+import orjson
+
+from conch_kit.errors import InternalError, InvalidRequest, ServiceError, Unavailable
+from conch_tokenizer.errors import (
+    TEMPLATE_ERROR,
+    BundleUnreadable,
+    ChildError,
+    ChildHung,
+    ChildLost,
+    WorkStage,
+)
+
+log = logging.getLogger(__name__)
+
+
+def as_service_error(exc: ChildError | BundleUnreadable, body: bytes) -> ServiceError:
+    """Return what the caller is told; logs what only an operator can mend."""
+    match exc:
+        case ChildHung():
+            return _hung(exc, body)
+        case ChildLost():
+            return Unavailable("the tokenizer ended twice over this request")
+        case BundleUnreadable():
+            log.error("A tokenizer cannot be loaded.", extra={"reason": str(exc)})
+            return Unavailable("the tokenizer of this model cannot be loaded", code="tokenizer_invalid")
+        case _:
+            return InternalError("the tokenizer failed")
+
+
+def _hung(exc: ChildHung, body: bytes) -> ServiceError:
+    if exc.stage is WorkStage.ENCODING:
+        return Unavailable(f"the text could not be encoded within {exc.limit_s:g} s")
+    chat = orjson.loads(body).get("chat") if exc.stage is WorkStage.BEGUN else None
+    if chat is not None:
+        message = f"the chat template did not finish within {exc.limit_s:g} s"
+        return InvalidRequest(message, param=chat.get("chat_template_param", "messages"), code=TEMPLATE_ERROR)
+    return Unavailable(f"the tokenizer did not answer within {exc.limit_s:g} s", retryable=True)
