@@ -34,8 +34,7 @@ from conch_operator.kubernetes.leader_loop import LeaderLoop, LeaderParts
 from conch_operator.kubernetes.pods.agent_client import Agents
 from conch_operator.kubernetes.sources import AgentSources
 from conch_operator.kubernetes.status_writer import StatusWriter
-from conch_operator.kubernetes.watch.handlers import Ears, watching
-from conch_operator.kubernetes.watch.health import WatchHealth
+from conch_operator.kubernetes.watches import watching
 from conch_operator.kubernetes.worker_pools import WorkerPools
 from conch_operator.metrics import OperatorMetrics
 from conch_operator.probe.prober import ON_CLUSTER, Prober
@@ -73,7 +72,6 @@ class Operator:
         self._release = release
         self._registry = kit_metrics.registry()
         self._metrics = OperatorMetrics.on(self._registry)
-        self._watches = WatchHealth(settings.watch_stale_s, settings.watch_silence_s)
 
     async def run(self) -> None:
         """Work until a signal comes."""
@@ -87,7 +85,9 @@ class Operator:
 
     async def _until_first_ends(self, leadership: Leadership) -> None:
         """Serve health and metrics, and lead; the end of one ends the other, and its error is the process's."""
-        serving = serve(_nothing, self._settings, health=self._health(), metrics=self._registry)
+        serving = serve(
+            _nothing, self._settings, health=Health(live=lambda: True, ready=lambda: None), metrics=self._registry
+        )
         tasks = [
             asyncio.create_task(serving, name="serving"),
             asyncio.create_task(self._lead(leadership), name="leading"),
@@ -100,9 +100,6 @@ class Operator:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-
-    def _health(self) -> Health:
-        return Health(live=self._watches.alive, ready=lambda: None)
 
     async def _lead(self, leadership: Leadership) -> None:
         while True:
@@ -117,7 +114,6 @@ class Operator:
                 log.warning("Another operator has taken over.", extra={"error": str(errors.exceptions[0])})
             finally:
                 self._metrics.leading.set(0)
-                self._watches.reset()
 
     async def _work(self, leadership: Leadership) -> None:
         settings, release = self._settings, self._release
@@ -144,7 +140,6 @@ class Operator:
                 pools=WorkerPools(api, release),
                 reconciler=Reconciler(ports, longest_withdrawal_s=WITHDRAWAL_S),
                 telling=StatusWriter(api, settings.pod_name),
-                watches=self._watches,
                 metrics=self._metrics,
                 namespaces=namespaces,
                 loads=lambda: _loads(reader.snapshot),
@@ -152,7 +147,7 @@ class Operator:
             children = children_of(network_policies=release.engines.network_policy.enabled)
             work = LeaderLoop(parts, settings.round_s, changed)
             reader.subscribe(lambda _: work.changed())
-            await enter(watching(Ears(work.changed, self._watches), release.watch_namespaces, children))
+            await enter(watching(work.changed, release.watch_namespaces, children, settings.watch_stale_s))
             await reader.wait_answered(REGISTRY_S)
             await work.run()
 

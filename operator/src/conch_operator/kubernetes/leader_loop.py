@@ -19,7 +19,6 @@ from conch_operator.kubernetes.api.kinds import MODEL_DEPLOYMENT, Object
 from conch_operator.kubernetes.desired_models import Wanted, read_wanted
 from conch_operator.kubernetes.engines import KubernetesEngines
 from conch_operator.kubernetes.status_writer import StatusWriter
-from conch_operator.kubernetes.watch.health import WatchHealth
 from conch_operator.kubernetes.worker_pools import WorkerPools
 from conch_operator.metrics import OperatorMetrics
 from conch_operator.reconcile.round import Reconciler
@@ -42,7 +41,6 @@ class LeaderParts:
     pools: WorkerPools
     reconciler: Reconciler
     telling: StatusWriter
-    watches: WatchHealth
     metrics: OperatorMetrics
     namespaces: Sequence[str | None]
     loads: Callable[[], Mapping[str, int]]
@@ -107,13 +105,8 @@ class LeaderLoop:
 
     async def _list(self) -> list[Object]:
         items: list[Object] = []
-        try:
-            for namespace in self._parts.namespaces:
-                items += await self._parts.api.list_all(MODEL_DEPLOYMENT, namespace)
-        except ApiError:
-            self._parts.watches.not_listed()
-            raise
-        self._parts.watches.listed(items)
+        for namespace in self._parts.namespaces:
+            items += await self._parts.api.list_all(MODEL_DEPLOYMENT, namespace)
         return items
 
     async def _round(self) -> Statuses:
