@@ -19,7 +19,6 @@ from conch_kit.http.admin import Health
 from conch_kit.http.asgi import Receive, Scope, Send, respond
 from conch_kit.redis.client import RedisClient
 from conch_kit.registry.reader import RegistryReader
-from conch_kit.registry.snapshot import Snapshot
 from conch_kit.registry.writer import Fenced, RegistryWriter
 from conch_kit.service.serve import run, serve
 from conch_kit.settings import StartupError, load, redacted
@@ -30,7 +29,7 @@ from conch_operator.kubernetes.api.client import KubernetesApi, NotLeading
 from conch_operator.kubernetes.api.kinds import children_of
 from conch_operator.kubernetes.api.lease import Leadership
 from conch_operator.kubernetes.engines import KubernetesEngines
-from conch_operator.kubernetes.leader_loop import LeaderLoop, LeaderParts
+from conch_operator.kubernetes.leader_loop import LeaderLoop, LeaderRound
 from conch_operator.kubernetes.pods.agent_client import Agents
 from conch_operator.kubernetes.sources import AgentSources
 from conch_operator.kubernetes.status_writer import StatusWriter
@@ -128,32 +127,29 @@ class Operator:
             changed = asyncio.Event()
             prober = await enter(Prober(TritonAsker(triton, await enter(TritonHttp())), changed.set, ON_CLUSTER))
             engines = KubernetesEngines(api, agents, release.engines, namespaces)
-            sources = AgentSources(api, agents, lambda: tuple(engines.pods.values()))
+            sources = AgentSources(api, agents)
             writer = RegistryWriter(redis, fence=leadership.fence)
             bundles = BundleStore(redis)
             ports = Ports(
                 sources, engines, plan_workloads, writer, reader, bundles, prober, tokenizer_of=sources.tokenizer_of
             )
-            parts = LeaderParts(
+            one_round = LeaderRound(
                 api=api,
                 engines=engines,
+                sources=sources,
                 pools=WorkerPools(api, release),
                 reconciler=Reconciler(ports, longest_withdrawal_s=WITHDRAWAL_S),
-                telling=StatusWriter(api, settings.pod_name),
-                metrics=self._metrics,
+                status_writer=StatusWriter(api, settings.pod_name),
+                registry=reader,
                 namespaces=namespaces,
-                loads=lambda: _loads(reader.snapshot),
             )
+            leader_loop = LeaderLoop(one_round, self._metrics, settings.round_s, changed)
+            reader.subscribe(lambda _: leader_loop.changed())
             children = children_of(network_policies=release.engines.network_policy.enabled)
-            work = LeaderLoop(parts, settings.round_s, changed)
-            reader.subscribe(lambda _: work.changed())
-            await enter(watching(work.changed, release.watch_namespaces, children, settings.watch_stale_s))
+            watches = watching(leader_loop.changed, release.watch_namespaces, children, settings.watch_stale_s)
+            await enter(watches)
             await reader.wait_answered(REGISTRY_S)
-            await work.run()
-
-
-def _loads(snapshot: Snapshot) -> dict[str, int]:
-    return {pool: sum(beat.in_flight for beat in beats) for pool, beats in snapshot.workers.items()}
+            await leader_loop.run()
 
 
 async def _nothing(scope: Scope, receive: Receive, send: Send) -> None:

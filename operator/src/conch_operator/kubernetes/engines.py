@@ -44,7 +44,7 @@ _NEXT_STEP = "Correct what it names in the spec, or ask whoever runs the cluster
 
 
 class KubernetesEngines:
-    """Runs engines as pods, and knows the pods as they were last listed."""
+    """Runs engines as pods."""
 
     def __init__(
         self,
@@ -68,10 +68,10 @@ class KubernetesEngines:
         self._refusals = PodRefusals(api, clock)
         self._told: Mapping[EngineName, Fault] = {}
         self._refused: Mapping[ModelId, Fault] = {}
-        self.pods: Mapping[EngineName, Object] = {}
+        self._pods: Mapping[EngineName, Object] = {}
 
-    async def observe(self) -> None:
-        """Read what is there; raises ApiError when a list is not complete."""
+    async def observe(self) -> Sequence[Object]:
+        """Read what is there and return the pods; raises ApiError when a list is not complete."""
         pods: dict[EngineName, Object] = {}
         for namespace in self._namespaces:
             for pod in await self._api.list_all(POD, namespace, labels=MODEL_LABEL):
@@ -83,12 +83,13 @@ class KubernetesEngines:
         self._leaving_since = {name: self._leaving_since.get(name, now) for name in leaving}
         self._staying = Counter(_model(pod) for name, pod in pods.items() if name not in self._leaving_since)
         self._released &= pods.keys()
-        self.pods = pods
+        self._pods = pods
         self._told = await self._events.faults(pods)
+        return tuple(pods.values())
 
     async def engines(self) -> Sequence[ClusterEngine]:
         """Return the engines of all pods, as they were last read; the newest first, since they are of the last edit."""
-        newest = sorted(self.pods.items(), key=lambda item: item[1]["metadata"]["creationTimestamp"], reverse=True)
+        newest = sorted(self._pods.items(), key=lambda item: item[1]["metadata"]["creationTimestamp"], reverse=True)
         found = (read_engine(pod, held=self._is_held(name), told=self._told.get(name)) for name, pod in newest)
         return tuple(engine for engine in found if engine is not None)
 
@@ -136,7 +137,7 @@ class KubernetesEngines:
 
     async def mark_serving(self, names: frozenset[EngineName]) -> None:
         """Open the readiness gate of pods that requests reach, and close that of others."""
-        for name, pod in self.pods.items():
+        for name, pod in self._pods.items():
             if "deletionTimestamp" in pod["metadata"] or serves(pod) == (name in names):
                 continue
             status = "True" if name in names else "False"
@@ -167,7 +168,7 @@ class KubernetesEngines:
             [model for model in steps.external if model not in climbing], self._settings
         ):
             yield models, reader
-        for model_id, pods in pods_of(steps.external, list(self.pods.values())).items():
+        for model_id, pods in pods_of(steps.external, list(self._pods.values())).items():
             if pods and (fault := self._told.get(pod_name(pods[0])) or pod_fault(pods[0])) is not None:
                 refused[model_id] = fault
 
@@ -175,11 +176,11 @@ class KubernetesEngines:
         since = self._leaving_since.get(name)
         if since is None or name in self._released:
             return False
-        longest_s = LONGEST_HOLD_S if _model(self.pods[name]) in self._staying else ALONE_S
+        longest_s = LONGEST_HOLD_S if _model(self._pods[name]) in self._staying else ALONE_S
         return self._clock() - since < longest_s
 
     async def _tell(self, name: EngineName, what: Callable[[str], Awaitable[None]]) -> bool:
-        host = agent_host(self.pods[name])
+        host = agent_host(self._pods[name])
         if host is None:
             return False
         try:
