@@ -26,7 +26,7 @@ from conch_kit.triton.client import TritonClient
 from conch_kit.triton.http_client import TritonHttp
 from conch_operator.kubernetes.api.backoff import Attempts
 from conch_operator.kubernetes.api.client import KubernetesApi, NotLeading
-from conch_operator.kubernetes.api.kinds import children_of
+from conch_operator.kubernetes.api.kinds import owned_kinds
 from conch_operator.kubernetes.api.lease import Leadership
 from conch_operator.kubernetes.engines import KubernetesEngines
 from conch_operator.kubernetes.leader_loop import LeaderLoop, LeaderRound
@@ -145,8 +145,8 @@ class Operator:
             )
             leader_loop = LeaderLoop(one_round, self._metrics, settings.round_s, changed)
             reader.subscribe(lambda _: leader_loop.changed())
-            children = children_of(network_policies=release.engines.network_policy.enabled)
-            watches = watching(leader_loop.changed, release.watch_namespaces, children, settings.watch_stale_s)
+            owned = owned_kinds(network_policies=release.engines.network_policy.enabled)
+            watches = watching(leader_loop.changed, release.watch_namespaces, owned, settings.watch_stale_s)
             await enter(watches)
             await reader.wait_answered(REGISTRY_S)
             await leader_loop.run()

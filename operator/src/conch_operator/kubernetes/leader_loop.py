@@ -54,12 +54,12 @@ class LeaderRound:
         # model that is deleted with --cascade=orphan would take it along after all.
         pods = await self.engines.observe()
         wanted = read_wanted(await self._list())
-        await self.status_writer.greet(wanted)
+        await self.status_writer.write_first(wanted)
         self._log_unknown(wanted)
         await self.pools.ensure(wanted.kinds, _loads(self.registry.snapshot))
         await self.sources.ask(wanted.desired.models, pods)
         statuses = await self.reconciler.reconcile(wanted.desired, wanted.statuses)
-        await self.status_writer.tell(wanted, statuses)
+        await self.status_writer.write(wanted, statuses)
         return statuses
 
     async def _list(self) -> list[Object]:

@@ -63,15 +63,15 @@ class AgentSources:
         found: dict[ModelId, Answer] = {}
         for model in models:
             source = model.deployment.spec.source.model_dump_json()
-            told = [self._asked[uid].answer for uid in self._pods_of.get(model.id, ()) if uid in self._asked]
+            answers = [self._asked[uid].answer for uid in self._pods_of.get(model.id, ()) if uid in self._asked]
             before = self._last.get(model.id)
-            there = [answer for answer in told if not _is_on_its_way(answer)]
-            if there or (told and (before is None or before[0] != source)):
-                self._last[model.id] = (source, (there or told)[0])
+            there = [answer for answer in answers if not _is_on_its_way(answer)]
+            if there or (answers and (before is None or before[0] != source)):
+                self._last[model.id] = (source, (there or answers)[0])
             elif before is None or before[0] != source:
                 continue
-            elif told and _is_on_its_way(before[1]):
-                self._last[model.id] = (source, told[0])
+            elif answers and _is_on_its_way(before[1]):
+                self._last[model.id] = (source, answers[0])
             found[model.id] = await self._with_template(model, self._last[model.id][1])
         self._last = {model: last for model, last in self._last.items() if model in found}
         self._templates.keep({model.id for model in models})

@@ -33,7 +33,7 @@ class KopfHangs(Exception):
 
 @asynccontextmanager
 async def watching(
-    changed: Callable[[], None], namespaces: Sequence[str], children: Sequence[Kind], stale_s: float
+    changed: Callable[[], None], namespaces: Sequence[str], owned_kinds: Sequence[Kind], stale_s: float
 ) -> AsyncIterator[None]:
     """Call `changed` at every change of a ModelDeployment or of what is made for one, beside the body.
 
@@ -50,8 +50,8 @@ async def watching(
             try:
                 asyncio.run(
                     kopf.operator(
-                        registry=_registry(note_change, children),
-                        settings=_settings(children, stale_s),
+                        registry=_registry(note_change, owned_kinds),
+                        settings=_settings(owned_kinds, stale_s),
                         standalone=True,
                         clusterwide=not namespaces,
                         namespaces=namespaces,
@@ -74,19 +74,19 @@ async def watching(
             raise KopfHangs(f"kopf did not stop within {STOP_S:g} s")
 
 
-def _registry(note_change: Callable[..., Any], children: Sequence[Kind]) -> kopf.OperatorRegistry:
+def _registry(note_change: Callable[..., Any], owned_kinds: Sequence[Kind]) -> kopf.OperatorRegistry:
     registry = kopf.OperatorRegistry()
 
     @kopf.on.login(registry=registry)
     def log_in(**kwargs: Any) -> kopf.ConnectionInfo | None:
         return kopf.login_with_service_account(**kwargs) or kopf.login_with_kubeconfig(**kwargs)
 
-    for kind in (MODEL_DEPLOYMENT, *children, POD):
+    for kind in (MODEL_DEPLOYMENT, *owned_kinds, POD):
         kopf.on.event(*_place(kind), id=f"{kind.plural}_changed", registry=registry)(note_change)
     return registry
 
 
-def _settings(children: Sequence[Kind], stale_s: float) -> kopf.OperatorSettings:
+def _settings(owned_kinds: Sequence[Kind], stale_s: float) -> kopf.OperatorSettings:
     settings = kopf.OperatorSettings()
     settings.posting.enabled = False
     settings.scanning.disabled = True
@@ -96,7 +96,7 @@ def _settings(children: Sequence[Kind], stale_s: float) -> kopf.OperatorSettings
     settings.networking.connect_timeout = 5.0
     settings.networking.request_timeout = LIST_S
     settings.watching.inactivity_timeout = stale_s
-    for kind in children:
+    for kind in owned_kinds:
         settings.watching.label_selectors[_place(kind)] = f"{MANAGED_BY_LABEL}={OPERATOR}"
     settings.watching.label_selectors[_place(POD)] = MODEL_LABEL
     return settings
