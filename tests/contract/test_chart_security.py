@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from conch_contracts import names
-from conch_operator.kubernetes.api.kinds import CHILDREN, Kind
+from conch_operator.kubernetes.api.kinds import OWNED_KINDS, Kind
 from conch_operator.kubernetes.worker_pools import POOL_KINDS
 from generate.crd import crd_text
 from generate.helm import Helm
@@ -115,7 +115,7 @@ def test_rights_are_named_one_by_one(rendered: Rendered) -> None:
     assert [rule for rule in rules if FORBIDDEN_VERBS & set(rule["verbs"])] == []
 
 
-@pytest.mark.parametrize("kind", CHILDREN, ids=lambda kind: kind.name)
+@pytest.mark.parametrize("kind", OWNED_KINDS, ids=lambda kind: kind.name)
 def test_the_operator_may_do_all_that_it_does_to_its_objects(plain: Rendered, kind: Kind) -> None:
     (role,) = plain.of("ClusterRole")
     assert _verbs(role, kind.group, kind.plural) == {"get", "list", "watch", "create", "patch", "delete"}

@@ -18,7 +18,6 @@ from conch_kit.bundles.store import BundleStore
 from conch_kit.http.admin import Health
 from conch_kit.http.asgi import Receive, Scope, Send, respond
 from conch_kit.redis.client import RedisClient
-from conch_kit.registry.snapshot import Snapshot
 from conch_kit.registry.snapshot_refresh import RegistryReader
 from conch_kit.registry.writer import Fenced, RegistryWriter
 from conch_kit.service.entry import run
@@ -28,15 +27,14 @@ from conch_kit.triton.client import TritonClient
 from conch_kit.triton.http_client import TritonHttp
 from conch_operator.kubernetes.api.backoff import Attempts
 from conch_operator.kubernetes.api.client import KubernetesApi, NotLeading
-from conch_operator.kubernetes.api.kinds import children_of
+from conch_operator.kubernetes.api.kinds import owned_kinds
 from conch_operator.kubernetes.api.lease import Leadership
 from conch_operator.kubernetes.engines import KubernetesEngines
-from conch_operator.kubernetes.leader_loop import LeaderLoop, LeaderParts
+from conch_operator.kubernetes.leader_loop import LeaderLoop, LeaderRound
 from conch_operator.kubernetes.pods.agent_client import Agents
 from conch_operator.kubernetes.sources import AgentSources
 from conch_operator.kubernetes.status_writer import StatusWriter
-from conch_operator.kubernetes.watch.handlers import Ears, watching
-from conch_operator.kubernetes.watch.health import WatchHealth
+from conch_operator.kubernetes.watches import watching
 from conch_operator.kubernetes.worker_pools import WorkerPools
 from conch_operator.metrics import OperatorMetrics
 from conch_operator.probe.prober import ON_CLUSTER, Prober
@@ -74,7 +72,6 @@ class Operator:
         self._release = release
         self._registry = kit_metrics.registry()
         self._metrics = OperatorMetrics.on(self._registry)
-        self._watches = WatchHealth(settings.watch_stale_s, settings.watch_silence_s)
 
     async def run(self) -> None:
         """Work until a signal comes."""
@@ -88,7 +85,9 @@ class Operator:
 
     async def _until_first_ends(self, leadership: Leadership) -> None:
         """Serve health and metrics, and lead; the end of one ends the other, and its error is the process's."""
-        serving = serve(_nothing, self._settings, health=self._health(), metrics=self._registry)
+        serving = serve(
+            _nothing, self._settings, health=Health(live=lambda: True, ready=lambda: None), metrics=self._registry
+        )
         tasks = [
             asyncio.create_task(serving, name="serving"),
             asyncio.create_task(self._lead(leadership), name="leading"),
@@ -101,9 +100,6 @@ class Operator:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-
-    def _health(self) -> Health:
-        return Health(live=self._watches.alive, ready=lambda: None)
 
     async def _lead(self, leadership: Leadership) -> None:
         while True:
@@ -118,7 +114,6 @@ class Operator:
                 log.warning("Another operator has taken over.", extra={"error": str(errors.exceptions[0])})
             finally:
                 self._metrics.leading.set(0)
-                self._watches.reset()
 
     async def _work(self, leadership: Leadership) -> None:
         settings, release = self._settings, self._release
@@ -133,33 +128,29 @@ class Operator:
             changed = asyncio.Event()
             prober = await enter(Prober(TritonProbeClient(triton, await enter(TritonHttp())), changed.set, ON_CLUSTER))
             engines = KubernetesEngines(api, agents, release.engines, namespaces)
-            sources = AgentSources(api, agents, lambda: tuple(engines.pods.values()))
+            sources = AgentSources(api, agents)
             writer = RegistryWriter(redis, fence=leadership.fence)
             bundles = BundleStore(redis)
             ports = Ports(
                 sources, engines, plan_workloads, writer, reader, bundles, prober, tokenizer_of=sources.tokenizer_of
             )
-            parts = LeaderParts(
+            one_round = LeaderRound(
                 api=api,
                 engines=engines,
+                sources=sources,
                 pools=WorkerPools(api, release),
                 reconciler=Reconciler(ports, longest_withdrawal_s=WITHDRAWAL_S),
-                telling=StatusWriter(api, settings.pod_name),
-                watches=self._watches,
-                metrics=self._metrics,
+                status_writer=StatusWriter(api, settings.pod_name),
+                registry=reader,
                 namespaces=namespaces,
-                loads=lambda: _loads(reader.snapshot),
             )
-            children = children_of(network_policies=release.engines.network_policy.enabled)
-            work = LeaderLoop(parts, settings.round_s, changed)
-            reader.subscribe(lambda _: work.changed())
-            await enter(watching(Ears(work.changed, self._watches), release.watch_namespaces, children))
+            leader_loop = LeaderLoop(one_round, self._metrics, settings.round_s, changed)
+            reader.subscribe(lambda _: leader_loop.changed())
+            owned = owned_kinds(network_policies=release.engines.network_policy.enabled)
+            watches = watching(leader_loop.changed, release.watch_namespaces, owned, settings.watch_stale_s)
+            await enter(watches)
             await reader.wait_answered(REGISTRY_S)
-            await work.run()
-
-
-def _loads(snapshot: Snapshot) -> dict[str, int]:
-    return {pool: sum(beat.in_flight for beat in beats) for pool, beats in snapshot.workers.items()}
+            await leader_loop.run()
 
 
 async def _nothing(scope: Scope, receive: Receive, send: Send) -> None:

@@ -26,10 +26,9 @@ class OperatorSettings(ServiceSettings):
     """Who we are among several operators; unique in the namespace."""
     round_s: float = Field(default=10.0, gt=0)
     """How often everything is looked at when nothing has happened, in seconds."""
-    watch_stale_s: float = Field(default=60.0, gt=0)
-    """How long a watch may miss what a list shows before the process counts as dead, in seconds."""
-    watch_silence_s: float = Field(default=180.0, gt=0)
-    """How long no event and no bookmark may come out of a watch before the process counts as dead, in seconds."""
+    watch_stale_s: float = Field(default=70.0, gt=0)
+    """How long no event and no bookmark may come out of a watch before it is opened again, in seconds; bookmarks come
+    about once a minute."""
 
 
 class _Part(BaseModel):

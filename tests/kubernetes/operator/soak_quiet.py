@@ -1,4 +1,4 @@
-"""Run by `make soak` only, because it takes minutes: where nothing happens, bookmarks alone keep an operator live."""
+"""Run by `make soak` only, because it takes minutes: where nothing happens, bookmarks alone keep watches open."""
 
 import time
 from collections.abc import Iterator
@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from testkit.kubernetes.api_proxy import api_proxy
 from testkit.kubernetes.cluster import Cluster, Images, definition, fresh_namespace
 from testkit.kubernetes.operator_process import Plane, bare_plane
 from testkit.waiting import eventually
 
 QUIET_S = 300
-SILENCE_S = 120
 """Bookmarks come about once a minute."""
 
 
@@ -21,8 +21,12 @@ def world(cluster: Cluster, images: Images, tmp_path: Path) -> Iterator[Plane]:
         yield found
 
 
-async def test_an_operator_on_a_quiet_cluster_stays_live(world: Plane) -> None:
-    with world.operator(watch_silence_s=SILENCE_S) as operator:
+async def test_the_watches_of_an_operator_on_a_quiet_cluster_stay_open(world: Plane, tmp_path: Path) -> None:
+    with (
+        api_proxy(world.namespace.cluster.kubeconfig, tmp_path / "proxy") as proxy,
+        world.operator(kubeconfig=proxy.kubeconfig) as operator,
+    ):
+        await eventually(lambda: operator.rounds() >= 2, "some rounds", timeout_s=60)
         began = time.monotonic()
 
         def is_over() -> bool:
@@ -30,3 +34,6 @@ async def test_an_operator_on_a_quiet_cluster_stays_live(world: Plane) -> None:
             return time.monotonic() - began > QUIET_S
 
         await eventually(is_over, "the end of a quiet time", timeout_s=QUIET_S + 30)
+        opened = [call.path for call in list(proxy.calls) if call.watch]
+        assert opened
+        assert len(opened) == len(set(opened))

@@ -110,15 +110,21 @@ async def test_what_drifts_is_put_right_though_watches_tell_nothing(world: Plane
         await eventually(is_right, "service and replicas", timeout_s=DRIFT_S)
 
 
-async def test_an_operator_whose_watches_are_silent_is_not_live(world: Plane, proxy: ApiProxy) -> None:
-    proxy.silent = True
-    with world.operator("silent", kubeconfig=proxy.kubeconfig, watch_silence_s=3) as operator:
-        assert operator.is_live()
-        await eventually(lambda: not operator.is_live(), "the probe to fail", timeout_s=60)
-        assert operator.is_running()
+async def test_a_watch_whose_connection_is_dead_is_opened_again_and_tells_of_changes(
+    world: Plane, proxy: ApiProxy
+) -> None:
+    def watched() -> list[str]:
+        return [call.path for call in list(proxy.calls) if call.watch]
+
+    with world.operator("cut-off", kubeconfig=proxy.kubeconfig, watch_stale_s=5, round_s=600) as operator:
+        await eventually(lambda: {"modeldeployments", "pods"} <= _plurals(watched()), "the watches", timeout_s=60)
+        await eventually(lambda: operator.rounds() > 0, "a round", timeout_s=60)
+        proxy.silent = True
+        before = len(watched())
+        await eventually(lambda: {"modeldeployments", "pods"} <= _plurals(watched()[before:]), "others", timeout_s=60)
         proxy.silent = False
-        operator.kill()
-        operator.start()
+        world.namespace.apply(world.external("heralded"))
+        await eventually(lambda: world.condition("heralded"), "a word about the model", timeout_s=60)
         assert operator.is_live()
 
 
@@ -134,3 +140,7 @@ async def test_the_password_of_redis_is_told_to_nobody(world: Plane, engine: Run
         assert "RegistryUnavailable" in told
         assert SECRET not in told
         assert SECRET not in operator.log.read_text()
+
+
+def _plurals(paths: list[str]) -> set[str]:
+    return {path.rsplit("/", 1)[-1] for path in paths}

@@ -16,12 +16,12 @@ from conch_operator.kubernetes.api.kinds import (
     NETWORK_POLICY,
     POD,
     Object,
-    children_of,
     kind_of,
+    owned_kinds,
 )
-from conch_operator.kubernetes.api.owned_objects import Children, Key, Refused, key_of
+from conch_operator.kubernetes.api.owned_objects import Key, OwnedObjects, Refused, key_of
 from conch_operator.kubernetes.pods.agent_client import Agents, AgentUnavailable
-from conch_operator.kubernetes.pods.creation_failures import PodRefusals
+from conch_operator.kubernetes.pods.creation_failures import CreationFailures
 from conch_operator.kubernetes.pods.pod_events import PodEvents
 from conch_operator.kubernetes.pods.pod_status import agent_host, pod_fault, pod_name, read_engine, serves
 from conch_operator.reconcile.plan import Plan
@@ -44,7 +44,7 @@ _NEXT_STEP = "Correct what it names in the spec, or ask whoever runs the cluster
 
 
 class KubernetesEngines:
-    """Runs engines as pods, and knows the pods as they were last listed."""
+    """Runs engines as pods."""
 
     def __init__(
         self,
@@ -59,37 +59,40 @@ class KubernetesEngines:
         self._settings = settings
         self._namespaces = namespaces
         self._clock = clock
-        kinds = children_of(network_policies=settings.network_policy.enabled)
-        self._children = Children(api, namespaces, kinds)
+        kinds = owned_kinds(network_policies=settings.network_policy.enabled)
+        self._owned = OwnedObjects(api, namespaces, kinds)
         self._leaving_since: dict[EngineName, float] = {}
         self._staying: Counter[tuple[str, str]] = Counter()
         self._released: set[EngineName] = set()
         self._events = PodEvents(api, clock)
-        self._refusals = PodRefusals(api, clock)
-        self._told: Mapping[EngineName, Fault] = {}
+        self._creation_failures = CreationFailures(api, clock)
+        self._event_faults: Mapping[EngineName, Fault] = {}
         self._refused: Mapping[ModelId, Fault] = {}
-        self.pods: Mapping[EngineName, Object] = {}
+        self._pods: Mapping[EngineName, Object] = {}
 
-    async def observe(self) -> None:
-        """Read what is there; raises ApiError when a list is not complete."""
+    async def observe(self) -> Sequence[Object]:
+        """Read what is there and return the pods; raises ApiError when a list is not complete."""
         pods: dict[EngineName, Object] = {}
         for namespace in self._namespaces:
             for pod in await self._api.list_all(POD, namespace, labels=MODEL_LABEL):
                 pods[pod_name(pod)] = pod
         pods = _without_replaced(pods)
-        await self._children.observe()
+        await self._owned.observe()
         now = self._clock()
         leaving = [name for name, pod in pods.items() if "deletionTimestamp" in pod["metadata"]]
         self._leaving_since = {name: self._leaving_since.get(name, now) for name in leaving}
         self._staying = Counter(_model(pod) for name, pod in pods.items() if name not in self._leaving_since)
         self._released &= pods.keys()
-        self.pods = pods
-        self._told = await self._events.faults(pods)
+        self._pods = pods
+        self._event_faults = await self._events.faults(pods)
+        return tuple(pods.values())
 
     async def engines(self) -> Sequence[ClusterEngine]:
         """Return the engines of all pods, as they were last read; the newest first, since they are of the last edit."""
-        newest = sorted(self.pods.items(), key=lambda item: item[1]["metadata"]["creationTimestamp"], reverse=True)
-        found = (read_engine(pod, held=self._is_held(name), told=self._told.get(name)) for name, pod in newest)
+        newest = sorted(self._pods.items(), key=lambda item: item[1]["metadata"]["creationTimestamp"], reverse=True)
+        found = (
+            read_engine(pod, held=self._is_held(name), event_fault=self._event_faults.get(name)) for name, pod in newest
+        )
         return tuple(engine for engine in found if engine is not None)
 
     async def act(self, steps: Plan) -> Mapping[ModelId, Fault]:
@@ -100,12 +103,12 @@ class KubernetesEngines:
             wanted.update(key_of(one) for one in made)
             if (fault := await self._ensure(made)) is not None:
                 refused |= {model.id: fault for model in models}
-        await self._children.prune(wanted, {model.uid for model in steps.models})
-        self._refusals.forget({(namespace, name) for _, namespace, name in wanted})
+        await self._owned.prune(wanted, {model.uid for model in steps.models})
+        self._creation_failures.forget({(namespace, name) for _, namespace, name in wanted})
         for name in steps.restart:
-            await self._tell(name, self._agents.condemn)
+            await self._ask_agent(name, self._agents.request_restart)
         for name in steps.stop:
-            if name not in self._released and await self._tell(name, self._agents.release):
+            if name not in self._released and await self._ask_agent(name, self._agents.release):
                 self._released.add(name)
         self._log_news(refused)
         return refused
@@ -115,17 +118,17 @@ class KubernetesEngines:
         refused: list[str] = []
         for one in made:
             try:
-                await self._children.ensure(one)
+                await self._owned.ensure(one)
             except Refused as error:
                 refused.append(str(error))
-                if kind_of(one) in _NEEDED_FIRST and not self._children.has(one):
+                if kind_of(one) in _NEEDED_FIRST and not self._owned.has(one):
                     break
         if refused:
             said = " ".join(refused).rstrip(".")
             message = f"The API server refused an object of the model: {said}. {_NEXT_STEP}"
             return Fault(Reason.REJECTED, message)
         deployment = next(one for one in made if kind_of(one) is DEPLOYMENT)
-        return await self._refusals.fault(deployment, self._staying[_model(deployment)])
+        return await self._creation_failures.fault(deployment, self._staying[_model(deployment)])
 
     def _log_news(self, refused: Mapping[ModelId, Fault]) -> None:
         """Log each refusal once."""
@@ -136,7 +139,7 @@ class KubernetesEngines:
 
     async def mark_serving(self, names: frozenset[EngineName]) -> None:
         """Open the readiness gate of pods that requests reach, and close that of others."""
-        for name, pod in self.pods.items():
+        for name, pod in self._pods.items():
             if "deletionTimestamp" in pod["metadata"] or serves(pod) == (name in names):
                 continue
             status = "True" if name in names else "False"
@@ -167,19 +170,19 @@ class KubernetesEngines:
             [model for model in steps.external if model not in climbing], self._settings
         ):
             yield models, reader
-        for model_id, pods in pods_of(steps.external, list(self.pods.values())).items():
-            if pods and (fault := self._told.get(pod_name(pods[0])) or pod_fault(pods[0])) is not None:
+        for model_id, pods in pods_of(steps.external, list(self._pods.values())).items():
+            if pods and (fault := self._event_faults.get(pod_name(pods[0])) or pod_fault(pods[0])) is not None:
                 refused[model_id] = fault
 
     def _is_held(self, name: EngineName) -> bool:
         since = self._leaving_since.get(name)
         if since is None or name in self._released:
             return False
-        longest_s = LONGEST_HOLD_S if _model(self.pods[name]) in self._staying else ALONE_S
+        longest_s = LONGEST_HOLD_S if _model(self._pods[name]) in self._staying else ALONE_S
         return self._clock() - since < longest_s
 
-    async def _tell(self, name: EngineName, what: Callable[[str], Awaitable[None]]) -> bool:
-        host = agent_host(self.pods[name])
+    async def _ask_agent(self, name: EngineName, what: Callable[[str], Awaitable[None]]) -> bool:
+        host = agent_host(self._pods[name])
         if host is None:
             return False
         try:

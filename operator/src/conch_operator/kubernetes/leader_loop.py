@@ -7,22 +7,23 @@ say that it is time. A round that fails is tried again, a little later each time
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from conch_contracts.names import ModelId
 from conch_kit.redis.errors import RegistryError, RegistryUnavailable
+from conch_kit.registry.snapshot import Snapshot
 from conch_operator.kubernetes.api.backoff import Backoff
 from conch_operator.kubernetes.api.client import ApiError, KubernetesApi
 from conch_operator.kubernetes.api.kinds import MODEL_DEPLOYMENT, Object
 from conch_operator.kubernetes.desired_models import Wanted, read_wanted
 from conch_operator.kubernetes.engines import KubernetesEngines
+from conch_operator.kubernetes.sources import AgentSources
 from conch_operator.kubernetes.status_writer import StatusWriter
-from conch_operator.kubernetes.watch.health import WatchHealth
 from conch_operator.kubernetes.worker_pools import WorkerPools
 from conch_operator.metrics import OperatorMetrics
-from conch_operator.reconcile.reconciler import Reconciler
+from conch_operator.reconcile.reconciler import Reconciler, RegistryView
 from conch_operator.reconcile.status import Statuses
 
 log = logging.getLogger(__name__)
@@ -33,36 +34,62 @@ UNSETTLED_S = 1.0
 """Until the next round while a model is not ready."""
 
 
-@dataclass(frozen=True, slots=True)
-class LeaderParts:
-    """What a round uses."""
+@dataclass(slots=True)
+class LeaderRound:
+    """One round: lists everything, lets the reconciler decide and act, and says what became of it."""
 
     api: KubernetesApi
     engines: KubernetesEngines
+    sources: AgentSources
     pools: WorkerPools
     reconciler: Reconciler
-    telling: StatusWriter
-    watches: WatchHealth
-    metrics: OperatorMetrics
+    status_writer: StatusWriter
+    registry: RegistryView
     namespaces: Sequence[str | None]
-    loads: Callable[[], Mapping[str, int]]
-    """Returns the requests in flight in each pool of workers."""
+    _unknown: Mapping[ModelId, tuple[str, ...]] = field(default_factory=dict, init=False)
+
+    async def run(self) -> Statuses:
+        """Run it and return what was said about each model."""
+        # Objects before models: an object whose owner went in between would be written again as that owner's, and a
+        # model that is deleted with --cascade=orphan would take it along after all.
+        pods = await self.engines.observe()
+        wanted = read_wanted(await self._list())
+        await self.status_writer.write_first(wanted)
+        self._log_unknown(wanted)
+        await self.pools.ensure(wanted.kinds, _loads(self.registry.snapshot))
+        await self.sources.ask(wanted.desired.models, pods)
+        statuses = await self.reconciler.reconcile(wanted.desired, wanted.statuses)
+        await self.status_writer.write(wanted, statuses)
+        return statuses
+
+    async def _list(self) -> list[Object]:
+        items: list[Object] = []
+        for namespace in self.namespaces:
+            items += await self.api.list_all(MODEL_DEPLOYMENT, namespace)
+        return items
+
+    def _log_unknown(self, wanted: Wanted) -> None:
+        """Log each set of unknown fields once."""
+        for model, fields in wanted.unknown.items():
+            if self._unknown.get(model) != fields:
+                log.warning("Unknown fields are ignored.", extra={"model": model, "fields": ", ".join(fields)})
+        self._unknown = wanted.unknown
 
 
 class LeaderLoop:
     """Runs rounds until it is cancelled."""
 
-    def __init__(self, parts: LeaderParts, round_s: float, wake: asyncio.Event) -> None:
-        self._parts = parts
+    def __init__(self, one_round: LeaderRound, metrics: OperatorMetrics, round_s: float, wake: asyncio.Event) -> None:
+        self._round = one_round
+        self._metrics = metrics
         self._round_s = round_s
         self._wake = wake
         self._settled = True
-        self._unknown: Mapping[ModelId, tuple[str, ...]] = {}
         self._backoff = Backoff()
 
     def changed(self) -> None:
         """Say that something has happened."""
-        self._parts.metrics.waiting.inc()
+        self._metrics.waiting.inc()
         self._wake.set()
 
     async def run(self) -> None:
@@ -70,7 +97,7 @@ class LeaderLoop:
         failures = 0
         while True:
             self._wake.clear()
-            self._parts.metrics.waiting.set(0)
+            self._metrics.waiting.set(0)
             pause_s = LEAST_PAUSE_S
             try:
                 await self._timed_round()
@@ -90,41 +117,15 @@ class LeaderLoop:
         began = time.perf_counter()
         result = "error"
         try:
-            statuses = await self._round()
+            statuses = await self._round.run()
             self._settled = all(status.ready for status in statuses.values())
-            self._parts.metrics.count(statuses)
+            self._metrics.count(statuses)
             result = "ok"
         finally:
-            self._parts.metrics.reconciles.labels(result).inc()
-            self._parts.metrics.duration.observe(time.perf_counter() - began)
+            self._metrics.reconciles.labels(result).inc()
+            self._metrics.duration.observe(time.perf_counter() - began)
 
-    def _say_unknown(self, wanted: Wanted) -> None:
-        """Log each set of unknown fields once."""
-        for model, fields in wanted.unknown.items():
-            if self._unknown.get(model) != fields:
-                log.warning("Unknown fields are ignored.", extra={"model": model, "fields": ", ".join(fields)})
-        self._unknown = wanted.unknown
 
-    async def _list(self) -> list[Object]:
-        items: list[Object] = []
-        try:
-            for namespace in self._parts.namespaces:
-                items += await self._parts.api.list_all(MODEL_DEPLOYMENT, namespace)
-        except ApiError:
-            self._parts.watches.not_listed()
-            raise
-        self._parts.watches.listed(items)
-        return items
-
-    async def _round(self) -> Statuses:
-        parts = self._parts
-        # Objects before models: an object whose owner went in between would be written again as that owner's, and a
-        # model that is deleted with --cascade=orphan would take it along after all.
-        await parts.engines.observe()
-        wanted = read_wanted(await self._list())
-        await parts.telling.greet(wanted)
-        self._say_unknown(wanted)
-        await parts.pools.ensure(wanted.kinds, parts.loads())
-        statuses = await parts.reconciler.reconcile(wanted.desired, wanted.statuses)
-        await parts.telling.tell(wanted, statuses)
-        return statuses
+def _loads(snapshot: Snapshot) -> dict[str, int]:
+    """Return the requests in flight in each pool of workers."""
+    return {pool: sum(beat.in_flight for beat in beats) for pool, beats in snapshot.workers.items()}

@@ -31,6 +31,8 @@ Answer = SourceFacts | SourceFault
 class _Asked:
     answer: Answer
     at_s: float
+    host: str | None
+    """Where the agent is, if it runs."""
 
 
 class AgentSources:
@@ -40,33 +42,36 @@ class AgentSources:
         self,
         api: KubernetesApi,
         agents: Agents,
-        pods: Callable[[], Sequence[Object]],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._templates = ChatTemplates(api)
         self._agents = agents
-        self._pods = pods
         self._clock = clock
         self._asked: dict[str, _Asked] = {}
+        self._pods_of: Mapping[ModelId, Sequence[str]] = {}
         self._last: dict[ModelId, tuple[str, Answer]] = {}
         self._tokenizers: Mapping[EngineName, Digest] = {}
 
+    async def ask(self, models: Sequence[DesiredModel], pods: Sequence[Object]) -> None:
+        """Ask the agents in these models' pods, among all that were listed, what they have not said yet."""
+        groups = pods_of(models, pods)
+        self._pods_of = {model: [pod["metadata"]["uid"] for pod in group] for model, group in groups.items()}
+        await self._ask({pod["metadata"]["uid"]: pod for group in groups.values() for pod in group})
+
     async def read_all(self, models: Sequence[DesiredModel]) -> Mapping[ModelId, Answer]:
         """Return what the folders of these models say; one that no agent has read yet is left out."""
-        pods = pods_of(models, self._pods())
-        await self._ask({pod["metadata"]["uid"]: pod for group in pods.values() for pod in group})
         found: dict[ModelId, Answer] = {}
         for model in models:
             source = model.deployment.spec.source.model_dump_json()
-            told = [self._asked[uid].answer for pod in pods[model.id] if (uid := pod["metadata"]["uid"]) in self._asked]
+            answers = [self._asked[uid].answer for uid in self._pods_of.get(model.id, ()) if uid in self._asked]
             before = self._last.get(model.id)
-            there = [answer for answer in told if not _is_on_its_way(answer)]
-            if there or (told and (before is None or before[0] != source)):
-                self._last[model.id] = (source, (there or told)[0])
+            there = [answer for answer in answers if not _is_on_its_way(answer)]
+            if there or (answers and (before is None or before[0] != source)):
+                self._last[model.id] = (source, (there or answers)[0])
             elif before is None or before[0] != source:
                 continue
-            elif told and _is_on_its_way(before[1]):
-                self._last[model.id] = (source, told[0])
+            elif answers and _is_on_its_way(before[1]):
+                self._last[model.id] = (source, answers[0])
             found[model.id] = await self._with_template(model, self._last[model.id][1])
         self._last = {model: last for model, last in self._last.items() if model in found}
         self._templates.keep({model.id for model in models})
@@ -79,25 +84,23 @@ class AgentSources:
     async def bundle(self, facts: SourceFacts) -> tuple[Digest, bytes]:
         """Return the tokenizer bundle from any agent that has it; raises SourceUnavailable."""
         causes = ["no pod has it"]
-        for pod in self._pods():
-            asked, host = self._asked.get(pod["metadata"]["uid"]), agent_host(pod)
-            if host is None or asked is None or not isinstance(asked.answer, SourceFacts):
-                continue
-            if asked.answer.digest != facts.digest:
+        for asked in self._asked.values():
+            if asked.host is None or not isinstance(asked.answer, SourceFacts) or asked.answer.digest != facts.digest:
                 continue
             try:
-                return await self._agents.bundle(host)
+                return await self._agents.bundle(asked.host)
             except AgentUnavailable as error:
                 causes.append(str(error))
         raise SourceUnavailable(causes[-1])
 
     async def _ask(self, pods: Mapping[str, Object]) -> None:
-        self._asked = {uid: asked for uid, asked in self._asked.items() if uid in pods}
-        due = {uid: host for uid, pod in pods.items() if self._is_due(uid) and (host := agent_host(pod)) is not None}
+        hosts = {uid: agent_host(pod) for uid, pod in pods.items()}
+        self._asked = {uid: replace(asked, host=hosts[uid]) for uid, asked in self._asked.items() if uid in hosts}
+        due = {uid: host for uid, host in hosts.items() if host is not None and self._is_due(uid)}
         answers = await asyncio.gather(*(self._agents.source(host) for host in due.values()), return_exceptions=True)
         for uid, answer in zip(due, answers, strict=True):
             if isinstance(answer, SourceReport):
-                self._asked[uid] = _Asked(_answer(answer), self._clock())
+                self._asked[uid] = _Asked(_answer(answer), self._clock(), hosts[uid])
             elif not isinstance(answer, AgentUnavailable):
                 raise answer
         said = {pod_name(pod): self._asked[uid].answer for uid, pod in pods.items() if uid in self._asked}

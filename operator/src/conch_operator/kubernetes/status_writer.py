@@ -1,4 +1,4 @@
-"""Tells users what is going on: the status of each ModelDeployment, and an Event when its readiness changes.
+"""Writes the status of each ModelDeployment, and an Event when its readiness changes.
 
 Nothing is written that the object says already.
 """
@@ -32,15 +32,15 @@ class StatusWriter:
         self._api = api
         self._instance = instance
 
-    async def greet(self, wanted: Wanted) -> None:
-        """Say of every object that nothing was said about yet that it has been seen."""
+    async def write_first(self, wanted: Wanted) -> None:
+        """Write to every object that has no status yet that it has been seen."""
         for model, item in wanted.objects.items():
             if "status" not in item and model not in wanted.invalid:
                 patched = await self._patch(item, status_body(first_status(model, item), item))
                 wanted.objects[model] = patched or item
 
-    async def tell(self, wanted: Wanted, statuses: Mapping[ModelId, ModelStatus]) -> None:
-        """Write what has changed; an object that has gone meanwhile is no error."""
+    async def write(self, wanted: Wanted, statuses: Mapping[ModelId, ModelStatus]) -> None:
+        """Write the statuses that have changed; an object that has gone meanwhile is no error."""
         for model, status in {**statuses, **_invalid(wanted)}.items():
             item = wanted.objects[model]
             body = status_body(status, item)

@@ -13,7 +13,7 @@ from conch_contracts.names import MANAGED_BY_LABEL, OPERATOR
 from conch_contracts.records import ModelKind
 from conch_operator.kubernetes.api.client import ApiError, KubernetesApi
 from conch_operator.kubernetes.api.kinds import DEPLOYMENT, DISRUPTION_BUDGET, Kind, Object
-from conch_operator.kubernetes.api.owned_objects import Children, Refused, key_of
+from conch_operator.kubernetes.api.owned_objects import OwnedObjects, Refused, key_of
 from conch_operator.kubernetes.pool_scaling import PoolBounds, PoolScaler
 from conch_operator.resources.worker_pool import POOL_LABEL, PoolPlace, make_pool
 from conch_operator.settings import ReleaseFile, WorkerPoolSettings
@@ -31,7 +31,7 @@ class WorkerPools:
         self._api = api
         self._release = release
         self._clock = clock
-        self._children = Children(api, [release.release.namespace], POOL_KINDS, POOL_SELECTOR)
+        self._owned = OwnedObjects(api, [release.release.namespace], POOL_KINDS, POOL_SELECTOR)
         self._needed_at: dict[str, float] = {}
         self._scalers: dict[str, PoolScaler] = {}
         self._owner: Object | None = None
@@ -43,7 +43,7 @@ class WorkerPools:
         """
         if not self._release.worker_pools:
             return
-        await self._children.observe()
+        await self._owned.observe()
         owner = await self._find_owner()
         wanted = set()
         names = self._wanted(frozenset(kinds))
@@ -54,10 +54,10 @@ class WorkerPools:
             for made in make_pool(name, pool, PoolPlace(self._release.release.namespace, owner, replicas)):
                 wanted.add(key_of(made))
                 try:
-                    await self._children.ensure(made)
+                    await self._owned.ensure(made)
                 except Refused as error:  # models that miss their workers say so themselves
                     log.warning("An object of a pool was refused.", extra={"pool": name, "error": str(error)})
-        await self._children.prune_all(wanted)
+        await self._owned.prune_all(wanted)
 
     async def _replicas(self, name: str, pool: WorkerPoolSettings, requests: int) -> int:
         bounds = PoolBounds(pool.min_replicas, pool.max_replicas, pool.requests_per_worker)
@@ -84,7 +84,7 @@ class WorkerPools:
         for name, pool in pools.items():
             if pool.kinds & kinds:
                 self._needed_at[name] = now
-            elif name not in self._needed_at and self._children.has_any(POOL_LABEL, name):
+            elif name not in self._needed_at and self._owned.has_any(POOL_LABEL, name):
                 self._needed_at[name] = now  # it was there before us, so its time begins now
         return [
             name

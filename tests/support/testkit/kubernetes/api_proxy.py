@@ -15,7 +15,8 @@ from pathlib import Path
 
 import aiohttp
 from aiohttp import web
-from kubernetes_asyncio import client, config
+from kubernetes.aio.client import Configuration
+from kubernetes.aio.config import load_kube_config
 from yarl import URL
 
 from testkit.servers.catch_all_http import every_path
@@ -103,8 +104,8 @@ def api_proxy(kubeconfig: Path, folder: Path) -> Iterator[ApiProxy]:
 
 @asynccontextmanager
 async def _serving(proxy: ApiProxy, kubeconfig: Path) -> AsyncIterator[int]:
-    settings = client.Configuration()
-    await config.load_kube_config(str(kubeconfig), client_configuration=settings)
+    settings = Configuration()
+    await load_kube_config(str(kubeconfig), client_configuration=settings)  # type: ignore[no-untyped-call]
     tls = ssl.create_default_context(cafile=settings.ssl_ca_cert)
     if settings.cert_file:
         tls.load_cert_chain(settings.cert_file, settings.key_file)

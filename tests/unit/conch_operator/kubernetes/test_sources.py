@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -41,7 +42,8 @@ def pod(name: str, minute: int) -> Object:
     }
 
 
-async def facts_of(sources: AgentSources, model: DesiredModel) -> SourceFacts:
+async def facts_of(sources: AgentSources, model: DesiredModel, pods: Sequence[Object]) -> SourceFacts:
+    await sources.ask([model], pods)
     found = (await sources.read_all([model]))[model.id]
     assert isinstance(found, SourceFacts)
     return found
@@ -49,12 +51,12 @@ async def facts_of(sources: AgentSources, model: DesiredModel) -> SourceFacts:
 
 async def test_the_newest_pod_tells_what_the_folder_says_and_each_its_own_tokenizer() -> None:
     pods = [pod("old", 1), pod("new", 2), pod("silent", 3)]
-    sources = AgentSources(KubernetesApi(), Folders(old=OLD, new=NEW), lambda: pods)
-    assert (await facts_of(sources, MODEL)).digest == NEW
+    sources = AgentSources(KubernetesApi(), Folders(old=OLD, new=NEW))
+    assert (await facts_of(sources, MODEL, pods)).digest == NEW
     told = [sources.tokenizer_of(EngineName(f"local/{name}")) for name in ("old", "new", "silent")]
     assert told == [OLD, NEW, None]
     del pods[0]
-    await facts_of(sources, MODEL)
+    await facts_of(sources, MODEL, pods)
     assert sources.tokenizer_of(EngineName("local/old")) is None
 
 
@@ -79,7 +81,8 @@ async def test_a_folder_that_an_image_should_bring_is_missing_for_one_more_reaso
     source: dict[str, Any], says: str
 ) -> None:
     model = desired_model("m", source=source)
-    sources = AgentSources(KubernetesApi(), Missing(), lambda: [pod("new", 1)])
+    sources = AgentSources(KubernetesApi(), Missing())
+    await sources.ask([model], [pod("new", 1)])
     found = (await sources.read_all([model]))[model.id]
     assert isinstance(found, SourceFault)
     assert found.message == f"The folder /new does not exist. {says}"

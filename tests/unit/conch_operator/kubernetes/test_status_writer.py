@@ -49,18 +49,18 @@ def conditions(status: Object) -> dict[str, tuple[str, int]]:
 async def test_nothing_is_known_about_a_model_that_was_just_seen() -> None:
     server = Server()
     found = wanted("one")
-    await StatusWriter(server, "operator-1").greet(found)
+    await StatusWriter(server, "operator-1").write_first(found)
     assert conditions(server.statuses["one"]) == {str(kind): ("Unknown", 3) for kind in ConditionType}
     assert found.statuses[MODEL].condition(ConditionType.READY) is not None
 
 
-async def test_a_model_is_greeted_once() -> None:
+async def test_the_first_status_is_written_once() -> None:
     server = Server()
     found = wanted("one")
-    telling = StatusWriter(server, "operator-1")
-    await telling.greet(found)
+    writer = StatusWriter(server, "operator-1")
+    await writer.write_first(found)
     server.statuses.clear()
-    await telling.greet(found)
+    await writer.write_first(found)
     assert server.statuses == {}
 
 
@@ -70,7 +70,7 @@ async def test_a_status_that_cannot_be_written_holds_up_no_other(status: int) ->
     server.errors["one"] = ApiError(status, "no")
     found = wanted("one", "two")
     statuses = {model: first_status(model, found.objects[model]) for model in found.objects}
-    await StatusWriter(server, "operator-1").tell(found, statuses)
+    await StatusWriter(server, "operator-1").write(found, statuses)
     assert list(server.statuses) == ["two"]
     assert [event["regarding"]["name"] for event in server.events] == ["two"]
 
@@ -80,7 +80,7 @@ async def test_no_answer_ends_the_round(error: Exception) -> None:
     server = Server()
     server.errors["one"] = error
     with pytest.raises(type(error)):
-        await StatusWriter(server, "operator-1").greet(wanted("one"))
+        await StatusWriter(server, "operator-1").write_first(wanted("one"))
 
 
 def test_the_first_status_is_unknown_throughout() -> None:
@@ -110,7 +110,7 @@ async def test_a_spec_that_cannot_be_read_is_told_once_and_leaves_the_rest_of_th
     }
     spec = {"kind": "LLM", "source": {"git": {}}, "engine": {"cpu": {}}}
     broken = {**item("one"), "spec": spec, "status": before}
-    await StatusWriter(server, "operator-1").tell(read_wanted([broken]), {})
+    await StatusWriter(server, "operator-1").write(read_wanted([broken]), {})
     status = server.statuses["one"]
     assert (status["replicas"], status["readyReplicas"], status["servedNames"]) == (2, 2, ["one"])
     (ready,) = [one for one in status["conditions"] if one["type"] == "Ready"]
@@ -120,5 +120,5 @@ async def test_a_spec_that_cannot_be_read_is_told_once_and_leaves_the_rest_of_th
     assert conditions(status)["EngineReady"] == ("True", 2)
     assert [event["reason"] for event in server.events] == ["SpecInvalid"]
     server.statuses.clear()
-    await StatusWriter(server, "operator-1").tell(read_wanted([{**broken, "status": status}]), {})
+    await StatusWriter(server, "operator-1").write(read_wanted([{**broken, "status": status}]), {})
     assert server.statuses == {}

@@ -1,1 +1,4 @@
-"""The API server in the few calls that the operator makes: kinds, client, Lease, and objects kept as planned."""
+"""The API server in the few calls that the operator makes: kinds, client, Lease, and objects kept as planned.
+
+Nothing here knows models or engines.
+"""

@@ -12,12 +12,12 @@ import random
 import re
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import aiohttp
-from kubernetes_asyncio import client, config
-from kubernetes_asyncio.client.exceptions import ApiException
-from kubernetes_asyncio.config.config_exception import ConfigException
+from kubernetes.aio.client import ApiClient, Configuration
+from kubernetes.aio.config import load_incluster_config, load_kube_config
+from kubernetes.aio.config.config_exception import ConfigException
 
 from conch_kit.settings import StartupError
 from conch_operator.kubernetes.api.backoff import Attempts
@@ -58,17 +58,17 @@ class KubernetesApi:
     def __init__(self, may_write: Callable[[], bool] = lambda: True, attempts: Attempts | None = None) -> None:
         self._may_write = may_write
         self._attempts = attempts
-        self._client: client.ApiClient | None = None
+        self._client: ApiClient | None = None
 
     async def __aenter__(self) -> Self:
-        self._client = client.ApiClient(await _configuration())
+        self._client = ApiClient(await _configuration())
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._client is not None:
-            await self._client.close()
+            await self._client.close()  # type: ignore[no-untyped-call]
 
     async def list_all(
         self,
@@ -195,33 +195,32 @@ class KubernetesApi:
     ) -> tuple[int, str, float]:
         """Return status, text and how long to wait before trying again."""
         assert self._client is not None
+        sent = {"Accept": "application/json", "Content-Type": "application/json", **headers}
         try:
-            response: Any = await self._client.call_api(
-                path,
+            request = await self._client.param_serialize(
                 method,
+                path,
                 query_params=list(query.items()),
-                header_params={"Accept": "application/json", "Content-Type": "application/json", **headers},
+                header_params=sent,
                 body=body,
                 auth_settings=["BearerToken"],
-                _preload_content=False,
-                _request_timeout=TIMEOUT_S,
             )
-            pause = response.headers.get("Retry-After", "1")
-            return response.status, await response.text(), float(pause) if pause.isdigit() else 1.0
-        except ApiException as error:
-            raise ApiError(error.status or 0, str(error.reason)) from error
+            response = await self._client.call_api(*request, _request_timeout=TIMEOUT_S)
+            text = (await response.read()).decode()  # type: ignore[no-untyped-call]
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise ApiError(0, f"the API server does not answer: {str(error) or type(error).__name__}") from error
+        pause = response.headers.get("Retry-After", "1")
+        return response.status, text, float(pause) if pause.isdigit() else 1.0
 
 
-async def _configuration() -> client.Configuration:
+async def _configuration() -> Configuration:
     """Return how to reach the API server: as the pod that we run in, else as $KUBECONFIG says."""
-    settings = client.Configuration()
+    settings = Configuration()
     try:
-        config.load_incluster_config(client_configuration=settings)  # type: ignore[no-untyped-call]
+        load_incluster_config(client_configuration=settings)  # type: ignore[no-untyped-call]
     except ConfigException:
         try:
-            await config.load_kube_config(client_configuration=settings)
+            await load_kube_config(client_configuration=settings)  # type: ignore[no-untyped-call]
         except (ConfigException, OSError) as error:
             raise StartupError(f"This is no pod of a cluster, and KUBECONFIG names none: {error}") from error
     return settings

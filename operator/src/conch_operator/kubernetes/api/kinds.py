@@ -43,11 +43,11 @@ CORE_EVENT = Kind("", "v1", "Event", "events")
 """The same objects as the nodes write them; these can be chosen by the object that they are about."""
 LEASE = Kind("coordination.k8s.io", "v1", "Lease", "leases")
 
-CHILDREN = (DEPLOYMENT, SERVICE, CONFIG_MAP, DISRUPTION_BUDGET)
+OWNED_KINDS = (DEPLOYMENT, SERVICE, CONFIG_MAP, DISRUPTION_BUDGET)
 """What is made for a ModelDeployment, beside a NETWORK_POLICY where the cluster's settings want one."""
 
 _BY_TYPE = {
-    (kind.api_version, kind.name): kind for kind in (*CHILDREN, NETWORK_POLICY, POD, EVENT, LEASE, MODEL_DEPLOYMENT)
+    (kind.api_version, kind.name): kind for kind in (*OWNED_KINDS, NETWORK_POLICY, POD, EVENT, LEASE, MODEL_DEPLOYMENT)
 }
 
 
@@ -56,6 +56,6 @@ def kind_of(made: Object) -> Kind:
     return _BY_TYPE[(made["apiVersion"], made["kind"])]
 
 
-def children_of(*, network_policies: bool) -> tuple[Kind, ...]:
+def owned_kinds(*, network_policies: bool) -> tuple[Kind, ...]:
     """Return the kinds that are made for a ModelDeployment."""
-    return (*CHILDREN, NETWORK_POLICY) if network_policies else CHILDREN
+    return (*OWNED_KINDS, NETWORK_POLICY) if network_policies else OWNED_KINDS

@@ -29,7 +29,7 @@ class Refused(Exception):
     """The API server will not have an object, or fails at it; the message is its own."""
 
 
-class Children:
+class OwnedObjects:
     """Knows the objects that are there, and how they were when they were last written."""
 
     def __init__(

@@ -1,1 +1,4 @@
-"""What is known about engines' pods: their status, events, refusals, and the agents inside."""
+"""What is known about engines' pods: status, Events, why some are not made, and the agents inside.
+
+Nothing here decides what to run.
+"""

@@ -1,4 +1,4 @@
-"""Talks to the agents in pods; the only module here that knows an HTTP client."""
+"""The HTTP client of the agents in engines' pods."""
 
 import asyncio
 from types import TracebackType
@@ -54,7 +54,7 @@ class Agents:
         """Tell an agent that its engine may end; raises AgentUnavailable."""
         await self._call("POST", host, WITHDRAWN_PATH, _ANSWER_S)
 
-    async def condemn(self, host: str) -> None:
+    async def request_restart(self, host: str) -> None:
         """Tell an agent that its engine must be started again; raises AgentUnavailable."""
         await self._call("POST", host, CONDEMNED_PATH, _ANSWER_S)
 

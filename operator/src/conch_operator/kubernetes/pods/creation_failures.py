@@ -19,43 +19,43 @@ _NEXT_STEP = "Raise what limits them or correct what it names; they are made the
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _Answer:
     spec_hash: str
     complete: bool
     fault: Fault | None
     at_s: float
 
 
-class PodRefusals:
+class CreationFailures:
     """Asks Deployments that lack pods."""
 
     def __init__(self, api: KubernetesApi, clock: Callable[[], float] = time.monotonic) -> None:
         self._api = api
         self._clock = clock
-        self._told: dict[tuple[str, str], _Told] = {}
+        self._answers: dict[tuple[str, str], _Answer] = {}
 
     async def fault(self, made: Object, present: int) -> Fault | None:
-        """Return why pods of a Deployment are refused, as far as it tells; `present`: its pods that stay."""
+        """Return why pods of a Deployment are not made, if it says so; `present`: its pods that stay."""
         meta = made["metadata"]
         key, spec_hash = (meta["namespace"], meta["name"]), meta["labels"][SPEC_HASH_LABEL]
-        told, now = self._told.get(key), self._clock()
-        if told is not None and told.spec_hash == spec_hash:
-            if told.complete and present >= made["spec"]["replicas"]:
+        answer, now = self._answers.get(key), self._clock()
+        if answer is not None and answer.spec_hash == spec_hash:
+            if answer.complete and present >= made["spec"]["replicas"]:
                 return None
-            if now - told.at_s < ASK_AGAIN_S:
-                return told.fault
+            if now - answer.at_s < ASK_AGAIN_S:
+                return answer.fault
         try:
             live = await self._api.get(DEPLOYMENT, *key)
         except ApiError:
-            return told.fault if told is not None else None  # what its pods say is told without it
+            return answer.fault if answer is not None else None  # what its pods say does not depend on it
         complete = live is not None and is_complete(live)
-        fault = refusal(live) if live is not None else None
-        self._told[key] = _Told(spec_hash, complete, fault, now)
+        fault = creation_failure(live) if live is not None else None
+        self._answers[key] = _Answer(spec_hash, complete, fault, now)
         return fault
 
     def forget(self, made: set[tuple[str, str]]) -> None:
         """Forget all Deployments but these, by namespace and name."""
-        self._told = {key: told for key, told in self._told.items() if key in made}
+        self._answers = {key: answer for key, answer in self._answers.items() if key in made}
 
 
 def is_complete(deployment: Object) -> bool:
@@ -64,7 +64,7 @@ def is_complete(deployment: Object) -> bool:
     return _is_seen(deployment) and min(status.get("updatedReplicas", 0), status.get("replicas", 0)) >= wanted
 
 
-def refusal(deployment: Object) -> Fault | None:
+def creation_failure(deployment: Object) -> Fault | None:
     """Return why pods that a Deployment lacks cannot be made; None where none lacks or nothing is known."""
     if not _is_seen(deployment) or is_complete(deployment):
         return None

@@ -21,7 +21,7 @@ _SECRET_NAMES = re.compile(r"secrets? \((?P<names>[^)]+)\)")
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _Answer:
     fault: Fault | None
     at_s: float
 
@@ -32,19 +32,19 @@ class PodEvents:
     def __init__(self, api: KubernetesApi, clock: Callable[[], float] = time.monotonic) -> None:
         self._api = api
         self._clock = clock
-        self._told: dict[EngineName, _Told] = {}
+        self._answers: dict[EngineName, _Answer] = {}
 
     async def faults(self, pods: Mapping[EngineName, Object]) -> dict[EngineName, Fault]:
         """Return what stops these pods from starting, as far as Events tell."""
         waiting = {name: pod for name, pod in pods.items() if is_waiting(pod)}
-        self._told = {name: told for name, told in self._told.items() if name in waiting}
+        self._answers = {name: answer for name, answer in self._answers.items() if name in waiting}
         for name, pod in waiting.items():
-            told, now = self._told.get(name), self._clock()
-            if told is None or now - told.at_s >= ASK_AGAIN_S:
-                self._told[name] = _Told(await self._ask(pod, told), now)
-        return {name: told.fault for name, told in self._told.items() if told.fault is not None}
+            answer, now = self._answers.get(name), self._clock()
+            if answer is None or now - answer.at_s >= ASK_AGAIN_S:
+                self._answers[name] = _Answer(await self._ask(pod, answer), now)
+        return {name: answer.fault for name, answer in self._answers.items() if answer.fault is not None}
 
-    async def _ask(self, pod: Object, before: _Told | None) -> Fault | None:
+    async def _ask(self, pod: Object, before: _Answer | None) -> Fault | None:
         meta = pod["metadata"]
         try:
             events = await self._api.list_all(CORE_EVENT, meta["namespace"], fields=f"involvedObject.uid={meta['uid']}")
@@ -66,7 +66,7 @@ def is_waiting(pod: Object) -> bool:
 
 
 def event_fault(pod: Object, events: Iterable[Object]) -> Fault | None:
-    """Return what the last telling Event of a pod says; a mount counts once it has failed twice."""
+    """Return what the last Event of a pod that names a cause says; a mount counts once it has failed twice."""
     pull = pod_fault(pod)
     for event in sorted(events, key=_when, reverse=True):
         message = one_line(str(event.get("message", "")))

@@ -40,17 +40,17 @@ _POD_HASH = "pod-template-hash"
 _LONGEST = 400
 
 
-def read_engine(pod: Object, *, held: bool, told: Fault | None = None) -> ClusterEngine | None:
+def read_engine(pod: Object, *, held: bool, event_fault: Fault | None = None) -> ClusterEngine | None:
     """Return the engine of a pod; None for a pod that cannot be read.
 
-    `held`: its end waits for us; `told`: what Events say stops it.
+    `held`: its end waits for us; `event_fault`: what Events say stops it.
     """
     meta = pod["metadata"]
     contract = _contract(meta.get("annotations", {}).get(ENGINE_ANNOTATION))
     if contract is None:
         return None
     address = _address(pod)
-    fault = told or pod_fault(pod)
+    fault = event_fault or pod_fault(pod)
     return ClusterEngine(
         name=pod_name(pod),
         model=ModelId(f"{meta['namespace']}/{meta['labels'][MODEL_LABEL]}"),

@@ -5,7 +5,7 @@ import pytest
 
 from conch_operator.kubernetes.api.client import ApiError, KubernetesApi
 from conch_operator.kubernetes.api.kinds import CONFIG_MAP, DEPLOYMENT, Kind, Object
-from conch_operator.kubernetes.api.owned_objects import SELECTOR, Children, Refused, key_of
+from conch_operator.kubernetes.api.owned_objects import SELECTOR, OwnedObjects, Refused, key_of
 from conch_operator.resources.metadata import with_hash
 
 
@@ -57,14 +57,14 @@ class Server(KubernetesApi):
 class World:
     def __init__(self) -> None:
         self.server = Server()
-        self.children = Children(self.server, [None], (CONFIG_MAP, DEPLOYMENT), SELECTOR)
+        self.owned = OwnedObjects(self.server, [None], (CONFIG_MAP, DEPLOYMENT), SELECTOR)
 
     async def round(self, *made: Object, owners: frozenset[str] = frozenset({"owner"})) -> list[str]:
         self.server.writes.clear()
-        await self.children.observe()
+        await self.owned.observe()
         for one in made:
-            await self.children.ensure(one)
-        await self.children.prune({key_of(one) for one in made}, owners)
+            await self.owned.ensure(one)
+        await self.owned.prune({key_of(one) for one in made}, owners)
         return list(self.server.writes)
 
 
@@ -99,7 +99,7 @@ async def test_what_somebody_else_changed_is_put_right(world: World) -> None:
 async def test_a_new_operator_writes_once_what_is_right_already(world: World) -> None:
     await world.round(config_map())
     version = world.server.objects[("configmaps", "a")]["metadata"]["resourceVersion"]
-    world.children = Children(world.server, [None], (CONFIG_MAP, DEPLOYMENT), SELECTOR)
+    world.owned = OwnedObjects(world.server, [None], (CONFIG_MAP, DEPLOYMENT), SELECTOR)
     assert await world.round(config_map()) == ["apply a"]
     assert world.server.objects[("configmaps", "a")]["metadata"]["resourceVersion"] == version
     assert await world.round(config_map()) == []
@@ -119,7 +119,7 @@ async def test_what_belongs_to_nobody_that_we_know_stays(world: World) -> None:
 async def test_what_the_server_says_of_one_object_is_a_refusal_of_that_object(world: World, status: int) -> None:
     world.server.error = ApiError(status, "spec is wrong")
     with pytest.raises(Refused, match="spec is wrong"):
-        await world.children.ensure(config_map())
+        await world.owned.ensure(config_map())
     world.server.error = None
     assert await world.round(config_map()) == ["apply a"]
 
@@ -151,11 +151,11 @@ async def test_an_object_that_a_reset_does_not_change_is_not_reset_again(world: 
 
     picky = Picky()
     picky.objects = world.server.objects
-    children = Children(picky, [None], (CONFIG_MAP, DEPLOYMENT), SELECTOR)
+    owned = OwnedObjects(picky, [None], (CONFIG_MAP, DEPLOYMENT), SELECTOR)
     for _ in range(3):
-        await children.observe()
+        await owned.observe()
         with pytest.raises(Refused, match="a policy says no"):
-            await children.ensure(config_map(content="y"))
+            await owned.ensure(config_map(content="y"))
     assert picky.writes == ["apply", "reset a", "apply", "apply"]
 
 

@@ -5,7 +5,7 @@ import pytest
 from conch_contracts.conditions import Reason
 from conch_operator.kubernetes.api.client import ApiError, KubernetesApi
 from conch_operator.kubernetes.api.kinds import Kind, Object
-from conch_operator.kubernetes.pods.creation_failures import ASK_AGAIN_S, PodRefusals, refusal
+from conch_operator.kubernetes.pods.creation_failures import ASK_AGAIN_S, CreationFailures, creation_failure
 from testkit.clock import FakeClock
 
 QUOTA = 'pods "tiny-engine-1" is forbidden: exceeded quota: q'
@@ -39,7 +39,7 @@ def made(spec_hash: str = "h") -> Object:
     ],
 )
 def test_a_deployment_that_lacks_pods_says_why(live: Object, is_told: bool) -> None:
-    fault = refusal(live)
+    fault = creation_failure(live)
     assert (fault is not None) == is_told
     if fault is not None:
         assert fault.reason is Reason.REJECTED
@@ -65,27 +65,27 @@ class Server(KubernetesApi):
 
 async def test_a_deployment_is_asked_seldom_and_not_at_all_once_its_pods_are_there() -> None:
     server, clock = Server(), FakeClock()
-    refusals = PodRefusals(server, clock)
+    failures = CreationFailures(server, clock)
     for _ in range(3):
-        assert await refusals.fault(made(), 1) is not None
+        assert await failures.fault(made(), 1) is not None
     assert server.asked == 1
     server.live = deployment(2, 2, 3)
     clock.advance(ASK_AGAIN_S)
-    assert await refusals.fault(made(), 2) is None
+    assert await failures.fault(made(), 2) is None
     clock.advance(ASK_AGAIN_S)
-    assert await refusals.fault(made(), 2) is None
+    assert await failures.fault(made(), 2) is None
     assert server.asked == 2
     server.live = deployment(2, 1, 3, FAILURE)
-    assert await refusals.fault(made(), 1) is not None, "a pod has gone and no other may come"
+    assert await failures.fault(made(), 1) is not None, "a pod has gone and no other may come"
     assert server.asked == 3
-    assert await refusals.fault(made("edited"), 1) is not None
+    assert await failures.fault(made("edited"), 1) is not None
     assert server.asked == 4
 
 
 async def test_a_deployment_that_cannot_be_read_is_told_of_as_before() -> None:
     server, clock = Server(), FakeClock()
-    refusals = PodRefusals(server, clock)
-    assert await refusals.fault(made(), 1) is not None
+    failures = CreationFailures(server, clock)
+    assert await failures.fault(made(), 1) is not None
     clock.advance(ASK_AGAIN_S)
     server.error = ApiError(403, "no")
-    assert await refusals.fault(made(), 1) is not None
+    assert await failures.fault(made(), 1) is not None

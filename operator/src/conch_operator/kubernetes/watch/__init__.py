@@ -1,1 +1,0 @@
-"""What tells the operator that something has changed, and whether that still works."""
