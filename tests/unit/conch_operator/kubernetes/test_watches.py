@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from testkit.servers.catch_all_http import every_path
 
 from conch_operator.kubernetes.api.kinds import MODEL_DEPLOYMENT, POD, Kind
 from conch_operator.kubernetes.watches import watching
+from testkit.servers.catch_all_http import every_path
 from testkit.waiting import eventually
 
 GROUP = {"version": MODEL_DEPLOYMENT.version}

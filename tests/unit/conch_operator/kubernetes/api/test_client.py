@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 from aiohttp import web
-from testkit.servers.catch_all_http import every_path
 
 from conch_operator.kubernetes.api.backoff import Attempts, Backoff
 from conch_operator.kubernetes.api.client import ApiError, KubernetesApi
 from conch_operator.kubernetes.api.kinds import CONFIG_MAP, POD, Object
 from testkit.clock import FakeClock
+from testkit.servers.catch_all_http import every_path
 
 
 class Refusing(KubernetesApi):
