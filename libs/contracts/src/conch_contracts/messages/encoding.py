@@ -1,8 +1,8 @@
 """Messages about texts that become vectors, scores and classes: gateway to tokenizer, and gateway to embed-worker.
 
-The gateway tokenizes first (`PrepareRows`), then asks a worker (`Encode`). A worker's answer to EMBED and POOL is the
-end of the client's JSON body, ready-made, because writing a million numbers is the worker's work: `{"data": [...]}`.
-The gateway puts its own fields in front. For SCORE and SIMILARITY the answer is `{"rows": [[...], ...]}`.
+The gateway tokenizes first (`PrepareRowsRequest`), then asks a worker (`EncodeRequest`). A worker's answer to EMBED and
+POOL is the end of the client's JSON body, ready-made, because writing a million numbers is the worker's work: `{"data":
+[...]}`. The gateway puts its own fields in front. For SCORE and SIMILARITY the answer is `{"rows": [[...], ...]}`.
 """
 
 from enum import StrEnum
