@@ -1,11 +1,15 @@
 """Processes that take no connection: which other one is asked, and when the same one again; on fakes."""
 
+from itertools import count
+
 import pytest
 
-from conch_contracts.names import GENERATE_PATH, PREPARE_PATH, WorkerUrl
-from conch_gateway.placement.retry_budget import RESERVE
+from conch_contracts.names import CHECK_GRAMMAR_PATH, GENERATE_PATH, PREPARE_PATH, WorkerUrl
+from conch_contracts.records import Pool
+from conch_gateway.placement.attempts import RequestAttempts, ServiceProcesses
+from conch_gateway.placement.retry_budget import RESERVE, RetryBudget
 from conch_gateway.upstream.port import ConnectFailed, ConnectTimedOut
-from testkit.gateway.fakes import FakeAnswer, answered, gateway, prepared, snapshot
+from testkit.gateway.fakes import FakeAnswer, FakeUpstream, answered, gateway, prepared, refused, snapshot
 
 CHAT = {"model": "tiny-chat", "messages": [{"role": "user", "content": "hi"}]}
 DEAD, LIVING = WorkerUrl("http://w1:1"), WorkerUrl("http://w2:1")
@@ -50,3 +54,27 @@ async def test_the_only_process_gets_another_chance_when_it_is_slow_to_take_a_co
     answer = await served.client.post("/v1/chat/completions", CHAT)
     assert answer.status == status
     assert len([post for post in served.upstream.posts if post.path == path]) == len(failures) + (status == 200)
+
+
+def test_who_is_left_is_asked_without_a_turn():
+    """Else of two equal processes a retry would always meet the same one."""
+    beats = snapshot(tokenizers=(DEAD, LIVING)).workers[Pool.TOKENIZER]
+    processes = ServiceProcesses("tokenizer", FakeUpstream({}), lambda: beats, RetryBudget(lambda: None))
+    assert RequestAttempts(processes).anyone_left()
+    assert processes.balancer.turn == 0
+
+
+async def test_grammars_that_fail_use_up_no_retries_of_prompts():
+    """Clients send grammars, and one that is never checked in time may be tried again."""
+    attempts = count()  # of prompts: each is asked twice
+    served = gateway(
+        {
+            CHECK_GRAMMAR_PATH: lambda _: refused(503, "busy", retryable=True),
+            PREPARE_PATH: lambda post: prepared(3)(post) if next(attempts) % 2 else ConnectFailed("gone"),
+            GENERATE_PATH: answered(b"{}"),
+        },
+        known=snapshot(tokenizers=(DEAD, LIVING)),
+    )
+    for _ in range(RESERVE * 2):
+        assert (await served.client.post("/v1/chat/completions", {**CHAT, "guided_regex": "a+"})).status == 503
+    assert [(await served.client.post("/v1/chat/completions", CHAT)).status for _ in range(4)] == [200] * 4

@@ -75,10 +75,11 @@ def create_app(deps: Deps, settings: GatewaySettings) -> ASGIApp:
 
 def _posts(deps: Deps, settings: GatewaySettings, intake: RequestIntake) -> Mapping[str, PostHandler]:
     """Return who serves the POSTs of inference, by path."""
-    tokenizers = TokenizerClient(_processes(deps, Pool.TOKENIZER, "tokenizer"), timeout_s=settings.tokenizer_timeout_s)
+    tokenizers = _tokenizers(deps, settings)
+    grammars = _tokenizers(deps, settings)  # grammars that time out may not use up the retries of prompts
     policy = TemplatePolicy(settings.chat_templates, frozenset(settings.template_variables))
     llm = Dispatcher(_processes(deps, Pool.LLM, "worker"), deps.admission)
-    generation = GenerationHandler(intake, tokenizers, llm, policy)
+    generation = GenerationHandler(intake, tokenizers, grammars, llm, policy)
     embed = Dispatcher(_processes(deps, Pool.EMBED, "worker"), deps.admission, path=ENCODE_PATH)
     encoders = EncoderHandler(intake, tokenizers, embed, SharedAnswers(deps.store))
     tokens = TokenEndpoints(intake, tokenizers, policy)
@@ -89,6 +90,10 @@ def _posts(deps: Deps, settings: GatewaySettings, intake: RequestIntake) -> Mapp
         **dict.fromkeys((*TOKENIZE_PATHS, *DETOKENIZE_PATHS), tokens),
     }
     return {**posts, INVOCATIONS_PATH: Invocations(intake, posts)}
+
+
+def _tokenizers(deps: Deps, settings: GatewaySettings) -> TokenizerClient:
+    return TokenizerClient(_processes(deps, Pool.TOKENIZER, "tokenizer"), timeout_s=settings.tokenizer_timeout_s)
 
 
 def _processes(deps: Deps, pool: Pool, name: str) -> ServiceProcesses:

@@ -37,11 +37,13 @@ class GenerationHandler:
         self,
         intake: RequestIntake,
         tokenizers: TokenizerClient,
+        grammars: TokenizerClient,
         dispatch: Dispatcher,
         policy: TemplatePolicy = DEFAULT_POLICY,
     ) -> None:
         self._intake = intake
         self._tokenizers = tokenizers
+        self._grammars = grammars
         self._dispatch = dispatch
         self._policy = policy
 
@@ -87,7 +89,7 @@ class GenerationHandler:
     ) -> GenerationJob:
         with stages.tokenizing() as headers:
             if resolved.constraint is not None:
-                await check_grammar(self._tokenizers, resolved.constraint, resolved.route, headers)
+                await check_grammar(self._grammars, resolved.constraint, resolved.route, headers)
             prepared = await self._tokenizers.post(PREPARE_PATH, resolved.preparation, headers)
         ids = (exchange.request_id, response_id)
         return await off_loop(

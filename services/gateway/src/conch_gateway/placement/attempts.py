@@ -10,7 +10,7 @@ from typing import TypeVar
 from conch_contracts.names import WorkerUrl
 from conch_contracts.records import Heartbeat
 from conch_gateway.placement.retry_budget import RetryBudget
-from conch_gateway.placement.worker_choice import WorkerBalancer
+from conch_gateway.placement.worker_choice import WorkerBalancer, usable
 from conch_gateway.upstream.port import (
     ConnectFailed,
     ConnectTimedOut,
@@ -44,13 +44,13 @@ class ServiceProcesses:
 class RequestAttempts:
     """Which processes one request has asked in vain, and what failed last."""
 
-    __slots__ = ("_asked", "_gave_up", "_processes", "_slow", "failure", "made")
+    __slots__ = ("_asked", "_gave_up", "_processes", "_slow", "failed", "failure")
 
     def __init__(self, processes: ServiceProcesses) -> None:
         processes.retries.earn()
         self.failure: ServiceError = Unavailable(f"No {processes.name} is running.", retry_after_s=RETRY_AFTER_S)
         """What the client is told when there are no more attempts: what failed last."""
-        self.made = 0
+        self.failed = 0
         """Attempts that failed."""
         self._processes = processes
         self._asked: WorkerUrl | None = None
@@ -67,7 +67,7 @@ class RequestAttempts:
         Raises UpstreamFailure when that one gave no answer, and gives it up; a ServiceError when nobody is left.
         """
         processes = self._processes
-        process = self._asked = self._next()
+        process = self._asked = processes.balancer.pick(processes.alive(), without=self._gave_up, at_last=self._slow)
         if process is None:
             raise self.failure
         try:
@@ -90,12 +90,9 @@ class RequestAttempts:
 
     def anyone_left(self) -> bool:
         """Tell whether there is a process for another attempt."""
-        return self._next() is not None
+        return bool(usable(self._processes.alive(), without=self._gave_up, at_last=self._slow))
 
     def may_retry(self) -> bool:
         """Count an attempt that failed; tell whether there may be another one, and take it from the retry budget."""
-        self.made += 1
-        return self.made < ATTEMPTS and self._processes.retries.spend()
-
-    def _next(self) -> WorkerUrl | None:
-        return self._processes.balancer.pick(self._processes.alive(), without=self._gave_up, at_last=self._slow)
+        self.failed += 1
+        return self.failed < ATTEMPTS and self._processes.retries.spend()

@@ -83,7 +83,7 @@ class Dispatcher:
         try:
             return await self._admission.slot(route.model_id, route.routing, claim, without=tried)
         except Unavailable as exc:
-            raise (attempts.failure if attempts.made else exc) from None
+            raise (attempts.failure if attempts.failed else exc) from None
 
 
 def _broken(workers: int) -> ServiceError:

@@ -15,13 +15,21 @@ from conch_contracts.names import WorkerUrl
 from conch_contracts.records import Heartbeat
 
 PASSED_OVER_S = 2.0
-"""How long a process that took no connection is asked only when there is nobody else: a beat of the heart."""
+"""How long a process that took no connection is asked only when there is nobody else: the time of one heartbeat."""
 
 
 def choose(loads: Sequence[float], *, start: int = 0) -> int:
     """Return the index of the smallest load; of equal ones the first at or after `start`, so that all get a turn."""
     count = len(loads)
     return min(range(count), key=lambda index: (loads[index], (index - start) % count))
+
+
+def usable(
+    pool: Sequence[Heartbeat], *, without: frozenset[WorkerUrl], at_last: frozenset[WorkerUrl]
+) -> list[Heartbeat]:
+    """Return the processes that are neither draining nor excluded, else those of `at_last` that are not draining."""
+    running = [beat for beat in pool if not beat.draining]
+    return [beat for beat in running if beat.url not in without] or [beat for beat in running if beat.url in at_last]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +77,7 @@ class WorkerBalancer:
         at_last: frozenset[WorkerUrl] = frozenset(),
     ) -> WorkerUrl | None:
         """Return the least loaded process that is neither draining nor excluded, else one of `at_last`."""
-        candidates = [beat for beat in pool if not beat.draining and beat.url not in without]
-        if not candidates and at_last:
-            candidates = [beat for beat in pool if not beat.draining and beat.url in at_last]
+        candidates = usable(pool, without=without, at_last=at_last)
         if not candidates:
             return None
         if self._absent and len(candidates) > 1:
