@@ -1,4 +1,4 @@
-"""What the registry holds, as frozen types: routes, engines, workers, gateways, grants.
+"""What the registry holds, as frozen types: routes, engines, workers, gateways.
 
 Only the operator writes routes and engines; every process writes its own heartbeat. Readers keep unknown fields
 tolerant, so that an older process can read what a newer one wrote.
@@ -252,11 +252,3 @@ class GatewayBeat(Record):
     id: str
     sequence: int
     revision: int
-
-
-class Grant(Record):
-    """What one API key may do. A key without a list of models may use them all."""
-
-    name: str
-    key_sha256: str
-    models: tuple[ServedName, ...] | None = None
