@@ -45,7 +45,7 @@ def make_app(folder: FolderReporter, termination: EngineTermination, engine_port
             case "POST", messages.WITHDRAWN_PATH:
                 termination.allow()
                 return 200, b"ok\n", _TEXT
-            case "POST", messages.CONDEMNED_PATH:
+            case "POST", messages.RESTART_PATH:
                 termination.request_restart()
                 return 200, b"ok\n", _TEXT
             case "GET", messages.ENGINE_PATH:

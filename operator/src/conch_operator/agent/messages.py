@@ -11,7 +11,8 @@ SOURCE_PATH = "/source"
 BUNDLE_PATH = "/bundle"
 WITHDRAWN_PATH = "/withdrawn"
 ENGINE_PATH = "/engine"
-CONDEMNED_PATH = "/condemned"
+RESTART_PATH = "/condemned"
+"""Named so by agents of earlier versions, which an operator must reach too."""
 LIVE_PATH = "/livez"
 
 

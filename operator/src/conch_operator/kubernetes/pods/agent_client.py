@@ -8,7 +8,7 @@ import aiohttp
 from pydantic import ValidationError
 
 from conch_contracts.names import AGENT_PORT, MAX_BUNDLE_BYTES, Digest
-from conch_operator.agent.messages import BUNDLE_PATH, CONDEMNED_PATH, SOURCE_PATH, WITHDRAWN_PATH, SourceReport
+from conch_operator.agent.messages import BUNDLE_PATH, RESTART_PATH, SOURCE_PATH, WITHDRAWN_PATH, SourceReport
 
 _ANSWER_S = 5.0
 _BUNDLE_S = 30.0
@@ -56,7 +56,7 @@ class Agents:
 
     async def request_restart(self, host: str) -> None:
         """Tell an agent that its engine must be started again; raises AgentUnavailable."""
-        await self._call("POST", host, CONDEMNED_PATH, _ANSWER_S)
+        await self._call("POST", host, RESTART_PATH, _ANSWER_S)
 
     async def _call(self, method: str, host: str, path: str, timeout_s: float) -> tuple[str, bytes]:
         assert self._session is not None
