@@ -1,4 +1,4 @@
 """The `conch` command: one module per subcommand, put together in `main`, which also starts `conch operator`.
 
-Only this folder prints for the one who typed the command and decides exit statuses.
+Only this folder decides exit statuses. What `conch up` says while it runs is printed by `local.console`.
 """

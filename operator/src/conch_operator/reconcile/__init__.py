@@ -1,4 +1,4 @@
 """One round of the operator: observe, plan, act, publish, describe.
 
-Everything but `reconciler` is pure. Nothing here knows processes or Kubernetes.
+`reconciler` acts and `withdrawals` remembers; all else is pure. Nothing here knows processes or Kubernetes.
 """

@@ -1,8 +1,8 @@
-"""The Triton Python backend's side: the only module that knows `triton_python_backend_utils`.
+"""The Triton Python backend's side of a language model; `triton_encoder` is that of an encoder.
 
-That module exists only inside Triton's stub process, so nothing but a model repository's `model.py` imports this one;
-it keeps its name because repositories on disk have it. `execute` hands requests to the engine and returns at once; the
-thread of `engine.response_sender` answers them through `TritonChannel`.
+Only these two know `triton_python_backend_utils`, which exists inside Triton's stub process alone. So nothing but a
+model repository's `model.py` imports this one; it keeps its name because repositories on disk have it. `execute` hands
+requests to the engine and returns at once; the thread of `engine.response_sender` answers them through `TritonChannel`.
 Annotations are not evaluated, because the stub adds some of the module's names only when it has loaded the model.
 """
 

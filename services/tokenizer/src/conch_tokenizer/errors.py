@@ -7,7 +7,7 @@
     BundleMissing          a child needs a bundle before it can serve a request
     BundleUnreadable       a bundle's files are no tokenizer
 
-Clients see none of them: `http.service` turns each into one answer.
+Clients see none of them: `http.child_failures` turns each into one answer.
 """
 
 from enum import Enum

@@ -1,1 +1,1 @@
-"""Constraints on single requests: which ids may come next, by a grammar or by a limit on thinking."""
+"""Which ids a single request may get next: by a grammar, or by a limit on thinking."""

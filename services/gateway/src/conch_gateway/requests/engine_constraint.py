@@ -1,4 +1,4 @@
-"""What the engine is held to: demanded calls, a format, or either, behind the thinking where there is some; pure."""
+"""What the engine must make of an answer: a call, a text of some format, or thinking and then one of them; pure."""
 
 from conch_contracts.messages.answer_parsing import Parsing, Thinking
 from conch_contracts.messages.generation import SamplingParameters, ThinkingLimit

@@ -81,7 +81,7 @@ class DetailedFrames(ChunkEnds):
         return frames
 
     def _deltas(self, update: ChoiceUpdate, ids: Sequence[Json]) -> list[Fields]:
-        """Return what each frame of a update says; ids and log probabilities come with the first, or alone."""
+        """Return what each frame of an update says; ids and log probabilities come with the first, or alone."""
         deltas: list[Fields] = [orjson.loads(delta) for delta in map(delta_of, update.events) if delta is not None]
         if update.text:
             deltas.append({"content": update.text})

@@ -36,7 +36,7 @@ class Output:
     def add(self, update: ChoiceUpdate) -> bytes:
         """Take one update and return its events.
 
-        Log probabilities belong to texts: those of a update without one are left out.
+        Log probabilities belong to texts: those of an update without one are left out.
         """
         body, entries = b"", update.entries
         for event in update.events:
