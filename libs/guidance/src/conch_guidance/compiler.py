@@ -14,7 +14,7 @@ from llguidance import LLMatcher, LLParserLimits, LLTokenizer
 
 from conch_contracts.messages.grammar import Grammar, GrammarKind
 from conch_guidance.errors import UnusableGrammar
-from conch_guidance.inspection import inspect
+from conch_guidance.grammar_bounds import inspect
 from conch_guidance.translation import translated
 
 TOKENIZER_FILE = "tokenizer.json"

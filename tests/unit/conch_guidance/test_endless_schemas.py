@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
+from conch_guidance.endless_schemas import inspect_json_schema
 from conch_guidance.errors import UnusableGrammar
-from conch_guidance.json_schema_inspection import inspect_json_schema
 
 
 def holding(name: str, schema: object, **more: object) -> dict[str, Any]:

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 from conch_contracts.messages.grammar import Grammar, GrammarKind
 from conch_guidance.ebnf_inspection import inspect_ebnf
+from conch_guidance.endless_schemas import inspect_json_schema
 from conch_guidance.errors import UnusableGrammar
-from conch_guidance.json_schema_inspection import inspect_json_schema
 from conch_guidance.regex_inspection import inspect_regex
 
 MAX_DEPTH = 100
