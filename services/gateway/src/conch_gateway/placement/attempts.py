@@ -10,7 +10,7 @@ from typing import TypeVar
 from conch_contracts.names import WorkerUrl
 from conch_contracts.records import Heartbeat
 from conch_gateway.placement.retry_budget import RetryBudget
-from conch_gateway.placement.worker_choice import WorkerBalancer, usable
+from conch_gateway.placement.worker_choice import WorkerBalancer, askable
 from conch_gateway.upstream.port import (
     ConnectFailed,
     ConnectTimedOut,
@@ -90,7 +90,7 @@ class RequestAttempts:
 
     def anyone_left(self) -> bool:
         """Tell whether there is a process for another attempt."""
-        return bool(usable(self._processes.alive(), without=self._gave_up, at_last=self._slow))
+        return bool(askable(self._processes.alive(), without=self._gave_up, at_last=self._slow))
 
     def may_retry(self) -> bool:
         """Count an attempt that failed; tell whether there may be another one, and take it from the retry budget."""

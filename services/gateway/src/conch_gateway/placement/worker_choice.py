@@ -24,7 +24,7 @@ def choose(loads: Sequence[float], *, start: int = 0) -> int:
     return min(range(count), key=lambda index: (loads[index], (index - start) % count))
 
 
-def usable(
+def askable(
     pool: Sequence[Heartbeat], *, without: frozenset[WorkerUrl], at_last: frozenset[WorkerUrl]
 ) -> list[Heartbeat]:
     """Return the processes that are neither draining nor excluded, else those of `at_last` that are not draining."""
@@ -77,7 +77,7 @@ class WorkerBalancer:
         at_last: frozenset[WorkerUrl] = frozenset(),
     ) -> WorkerUrl | None:
         """Return the least loaded process that is neither draining nor excluded, else one of `at_last`."""
-        candidates = usable(pool, without=without, at_last=at_last)
+        candidates = askable(pool, without=without, at_last=at_last)
         if not candidates:
             return None
         if self._absent and len(candidates) > 1:
