@@ -5,7 +5,7 @@ MODELS ?= $(addprefix examples/,tiny-chat.yaml minilm.yaml tiny-reranker.yaml ti
 ARGS ?=
 BIN := .venv/bin
 
-.PHONY: help setup clients up test lint fmt types generate unit contract integration e2e kubernetes bench bench-cluster soak images cluster cluster-down clean
+.PHONY: help setup clients up check test lint fmt types generate unit contract integration e2e kubernetes bench bench-cluster soak images cluster cluster-down clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-13s %s\n", $$1, $$2}'
@@ -19,7 +19,10 @@ clients: ## Install the clients that the tests use, too.
 up: setup ## Start Conch on MODELS (default: one model of every kind); Ctrl-C stops it. ARGS are passed to `conch up`.
 	@exec $(BIN)/conch up $(foreach file,$(MODELS),-f $(file)) $(ARGS)
 
-test: clients ## Run lint, types, import rules and every suite that this machine can run.
+check: setup ## Check style, types and import rules, and run the unit and contract tests: about two minutes.
+	@hack/check $(ARGS)
+
+test: clients ## Run lint, types, import rules and every suite that this machine can run: about 45 minutes.
 	@hack/test $(ARGS)
 
 lint: setup ## Check style and import rules.
@@ -34,7 +37,12 @@ types: setup ## Check types.
 generate: setup ## Write the files that are made from the types: the CRD, the pages of its fields and of the chart.
 	@PYTHONPATH=hack $(BIN)/python -m generate
 
-unit contract integration e2e kubernetes: clients ## Run one suite.
+unit: ## Run the tests of single modules.
+contract: ## Run the tests of what the parts agree on: the chart, the definition, messages, pages.
+integration: ## Run the tests of each process beside its real neighbours.
+e2e: ## Run the tests with real clients against all of `conch up`.
+kubernetes: ## Run the tests on a Kubernetes, which is made and removed if there is none.
+unit contract integration e2e kubernetes: clients
 	@$(BIN)/python -m pytest tests/$@ $(ARGS)
 
 bench: setup ## Measure added latency, throughput and CPU against a direct gRPC client and nginx.

@@ -44,7 +44,9 @@ def test_an_exception_is_logged_with_its_stack_in_one_line(stream: io.StringIO) 
     assert "ValueError: boom" in json.loads(line)["exception"]
 
 
-@pytest.mark.parametrize("value", [object(), {1: 2}, "\ud800", 2**80, b"\xff"], ids=repr)
+@pytest.mark.parametrize(
+    "value", [object(), {1: 2}, "\ud800", 2**80, b"\xff"], ids=["object", "mapping", "surrogate", "integer", "bytes"]
+)
 def test_nothing_that_is_logged_can_break_the_line(stream: io.StringIO, value: object) -> None:
     logging.getLogger("conch.test").info("Odd.", extra={"value": value})
     assert json.loads(stream.getvalue())["message"] == "Odd."
