@@ -18,7 +18,7 @@ from .conftest import Stage
 
 NUMBERS = itertools.count()
 FORMS = (*PER_DIALECT, *OTHER_FORMS)
-STREAMED = tuple(one for one in FORMS if one.name not in {"trt-unary", "trt-unary-old", "trt-llm-api"})
+STREAMED = tuple(one for one in FORMS if one.name not in {"trt-unary", "trt-unary-old", "trt-bls-unary", "trt-llm-api"})
 COUNTED = {"trt-bls-old", "trt-llm-api", "trt-llm-api-streamed", "vllm-old"}
 """Models that do not say how many tokens they made: the tokenizer counts what can be seen."""
 SILENT_END = {"vllm"}

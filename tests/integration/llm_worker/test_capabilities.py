@@ -67,6 +67,7 @@ UNDECLARED: dict[str, set[Feature]] = {
     "ft-least": {Feature.PRESENCE_PENALTY},
     "trt-bls": NEEDS_IDS | BIASES,
     "trt-bls-old": NEEDS_IDS | BIASES,
+    "trt-bls-unary": NEEDS_IDS | BIASES,
     "trt-llm-api": NEEDS_IDS | BIASES | LLM_API_LACKS,
     "trt-llm-api-streamed": NEEDS_IDS | BIASES | LLM_API_LACKS,
     "vllm-old": {Feature.LOGPROBS, Feature.ALTERNATIVES, Feature.BEST_OF},

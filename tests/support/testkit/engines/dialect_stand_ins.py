@@ -74,6 +74,7 @@ OTHER_FORMS = (
             '("(?:bad|stop)_words" data_type: TYPE_STRING dims: . -1 .) optional: true': r"\1",
         },
     ),
+    StandIn("trt-bls-unary", Dialect.TENSORRTLLM, "tensorrt_llm", "bls.pbtxt", changes=_UNARY),
     StandIn("trt-llm-api", Dialect.TENSORRTLLM, "tensorrt_llm", "llmapi.pbtxt"),
     StandIn("trt-llm-api-streamed", Dialect.TENSORRTLLM, "tensorrt_llm", "llmapi.pbtxt", changes=_STREAMED),
     StandIn(

@@ -193,8 +193,18 @@ def test_models_of_text_get_text(types: dict[str, str]) -> None:
 def test_the_first_versions_want_a_word_where_there_is_none() -> None:
     call = called(BLS, declared={"required": frozenset({"text_input", "max_tokens", "bad_words", "stop_words"})})
     assert text_inputs(call.message) == {"text_input": [b"abc"], "bad_words": [b""], "stop_words": [b""]}
-    bad = called(BLS, sampling={"bad_words": (tuple(b"no"), tuple(b" no"))})
-    assert text_inputs(bad.message)["bad_words"] == [b"no"]
+
+
+def test_text_models_are_sent_bad_words_in_every_spelling_since_they_ban_just_what_they_get() -> None:
+    bad = called(BLS, sampling={"bad_words": (tuple(b"no"), tuple(b" no"), tuple(b"no"))})
+    assert text_inputs(bad.message)["bad_words"] == [b"no", b" no"]
+
+
+def test_the_one_message_of_a_text_model_that_is_not_decoupled_ends_the_answer() -> None:
+    reader = called(BLS, declared={"decoupled": False}).reader
+    assert reader.read(response(text_output=("BYTES", [1], [b"abchi"]))).end is EngineEnd.UNKNOWN
+    with pytest.raises(MalformedResponse):
+        called(BLS, declared={"decoupled": False}).reader.read(response())
 
 
 @pytest.mark.parametrize(

@@ -27,8 +27,8 @@ class PreparedChoice:
     """Whether special tokens are part of the text: the client wants them, or the answer is taken apart by one."""
 
     def bad_words(self) -> list[str]:
-        """Return the words that must not appear, as text: each once, without the space that its ids may begin with."""
-        words = (self.decode(word).strip() for word in self.sampling.bad_words)
+        """Return the words that must not appear, as text, each once; a space before one makes it another word."""
+        words = (self.decode(word) for word in self.sampling.bad_words)
         return list(dict.fromkeys(filter(None, words)))
 
 

@@ -56,7 +56,8 @@ def engine_call(choice: PreparedChoice) -> EngineCall:
     else:
         stops_sent = False
         _send_text(inputs, choice)
-        reader = TextReader(texts_of(_text_output(choice), choice.prompt.text if repeated else ""))
+        texts = texts_of(_text_output(choice), choice.prompt.text if repeated else "")
+        reader = TextReader(texts, streamed=declared.decoupled)
     inputs.check_required(Dialect.TENSORRTLLM)
     return EngineCall(
         message,

@@ -90,20 +90,24 @@ class CumulativeTexts:
 
 
 class TextReader:
-    """Reads text, the number of its tokens, and the finish reason, where the engine says them."""
+    """Reads text, the number of its tokens, and the finish reason, where the engine says them.
 
-    __slots__ = ("_name", "_texts")
+    The only message of a call that is not streamed is its last one, and nothing in it says so.
+    """
 
-    def __init__(self, texts: Texts, name: str = wire.TEXT_OUTPUT) -> None:
+    __slots__ = ("_name", "_streamed", "_texts")
+
+    def __init__(self, texts: Texts, name: str = wire.TEXT_OUTPUT, *, streamed: bool = True) -> None:
         self._texts = texts
         self._name = name
+        self._streamed = streamed
 
     def read(self, response: ModelInferResponse) -> TokenDelta:
         """Return the text that a message brought."""
         out = Outputs(response)
         raw = single_text(out, self._name)
-        end = read_end(out, final=is_final(response))
-        if raw is None and end is None:
+        end = read_end(out, final=not self._streamed or is_final(response))
+        if raw is None and (end is None or not self._streamed):
             raise MalformedResponse(f"An answer without {self._name}.")
         text = self._texts.feed(raw) if raw is not None else ""
         if end is not None:

@@ -79,8 +79,8 @@ def _parameters(choice: PreparedChoice) -> dict[str, object]:
     ending = (*sampling.stop_token_ids, *(() if sampling.ignore_eos else sampling.eos_token_ids))
     if ending:
         chosen["stop_token_ids"] = list(dict.fromkeys(ending))
-    if words := choice.bad_words():
-        chosen["bad_words"] = words
+    if words := dict.fromkeys(filter(None, map(str.strip, choice.bad_words()))):
+        chosen["bad_words"] = list(words)  # vLLM itself bans each with and without a space before it
     if request.logprobs or request.best_of is not None:
         chosen["logprobs"] = sampling.logprobs or 0
     if choice.keep_special_tokens:
