@@ -14,7 +14,7 @@ def service_error(error: EngineError | UnknownTensors) -> ServiceError:
         case EngineRejected() if error.message.startswith(INVALID_PREFIX):
             return InvalidRequest(error.message.removeprefix(INVALID_PREFIX))
         case EngineRejected():
-            return UpstreamError("The model's engine refused the request.")
+            return UpstreamError("The model's engine failed to answer the request; its log tells why.")
         case EngineUnavailable() | EngineLost():
             return Unavailable("The model's engine cannot take the request.", retryable=True)
         case UnknownTensors():

@@ -41,7 +41,8 @@ def test_a_fault_in_the_middle_is_never_retryable(failure: EngineError, code: st
 
 
 def test_clients_read_the_engines_words_only_where_they_are_meant_for_them() -> None:
-    assert "CUDA" not in service_error(EngineRejected("CUDA out of memory"), begun=False).message
+    failed = service_error(EngineRejected("CUDA out of memory"), begun=False)
+    assert failed.message == "The model's engine failed to answer the request; its log tells why."
 
 
 @pytest.mark.parametrize(

@@ -46,4 +46,4 @@ def _refusal(message: str, grammar_param: str | None) -> ServiceError:
 def _rejection(message: str) -> ServiceError:
     if _QUEUE_TIMEOUT in message:
         return Unavailable("The model's engine is full.", retryable=True)
-    return UpstreamError("The model's engine refused the request.")
+    return UpstreamError("The model's engine failed to answer the request; its log tells why.")
