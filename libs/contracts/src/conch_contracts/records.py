@@ -61,6 +61,11 @@ class Pool(StrEnum):
     TOKENIZER = "tokenizer"
 
 
+def needed_pools(kind: ModelKind) -> tuple[Pool, ...]:
+    """Return the pools of processes that requests to a model of this kind need, beside an engine."""
+    return Pool.TOKENIZER, Pool.LLM if kind is ModelKind.LLM else Pool.EMBED
+
+
 class Pooling(StrEnum):
     """How one vector is made of the vectors of a text's tokens."""
 

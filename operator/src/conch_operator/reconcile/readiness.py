@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from conch_contracts.conditions import ConditionType, Reason
-from conch_contracts.records import ModelKind, Pool
+from conch_contracts.records import needed_pools
 from conch_operator.reconcile.plan import is_served
 from conch_operator.routes.name_claims import NameClaim
 from conch_operator.state import (
@@ -23,11 +23,6 @@ from conch_operator.state import (
     SourceFacts,
     SourceFault,
 )
-
-
-def needed_pools(kind: ModelKind) -> tuple[Pool, ...]:
-    """Return the pools of processes that a model of this kind needs."""
-    return Pool.TOKENIZER, Pool.LLM if kind is ModelKind.LLM else Pool.EMBED
 
 
 @dataclass(frozen=True, slots=True)

@@ -337,6 +337,7 @@ def gateway(
     store: Store | None = None,
     responses: ResponseStore | None = None,
     access_log: AccessLog | None = None,
+    reachable: Callable[[ModelKind], bool] = lambda _: True,
     **settings: Any,
 ) -> Gateway:
     """Return a gateway whose tokenizer makes three ids of everything, unless `scripts` say otherwise."""
@@ -349,6 +350,7 @@ def gateway(
     deps = Deps(
         snapshot=lambda: state,
         not_ready=lambda: None,
+        reachable=reachable,
         upstream=upstream,
         admission=admission,
         keys=keys or ApiKeys(None),

@@ -3,11 +3,12 @@
 import orjson
 import pytest
 
+from conch_contracts.records import ModelKind
 from conch_gateway.encoders.endpoints import ENCODER_PATHS
 from conch_gateway.encoders.tokenize_endpoints import DETOKENIZE_PATHS, TOKENIZE_PATHS
 from conch_gateway.generation.handler import PATHS
 from conch_gateway.http.auth import OPEN_PATHS
-from testkit.gateway.fakes import gateway
+from testkit.gateway.fakes import gateway, route, snapshot
 
 POSTS = {*PATHS, *ENCODER_PATHS, *TOKENIZE_PATHS, *DETOKENIZE_PATHS, "/v1/responses", "/invocations"}
 
@@ -117,3 +118,12 @@ async def test_every_answer_has_a_request_id_and_errors_their_shape(method, path
     assert answer.headers[b"openai-version"] == b"2020-10-01"
     if status >= 400:
         assert set(answer.error) == {"message", "type", "param", "code"}
+
+
+async def test_models_whose_services_have_never_been_there_are_not_listed():
+    encoder = route(model_id="local/enc", served_names=("enc",), kind=ModelKind.RERANK)
+    client = gateway(known=snapshot(route(), encoder), reachable=lambda kind: kind is ModelKind.LLM).client
+    assert [model["id"] for model in orjson.loads((await client.get("/v1/models")).body)["data"]] == ["tiny-chat"]
+    assert (await client.get("/v1/models/tiny-chat")).status == 200
+    refused = await client.get("/v1/models/enc")
+    assert (refused.status, refused.error["code"], refused.headers[b"retry-after"]) == (503, "model_not_ready", b"1")

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from conch_contracts.names import ENCODE_PATH
-from conch_contracts.records import Heartbeat, Pool
+from conch_contracts.records import Heartbeat, ModelKind, Pool
 from conch_gateway.app.edge import Edge, PostHandler
 from conch_gateway.app.invocations import PATH as INVOCATIONS_PATH
 from conch_gateway.app.invocations import Invocations
@@ -44,6 +44,8 @@ class Deps:
     """The registry as last seen; None until it was read once."""
     not_ready: Callable[[], str | None]
     """Why no requests should come; None when they may."""
+    reachable: Callable[[ModelKind], bool]
+    """Whether all that models of a kind need beside an engine has once been there."""
     upstream: Upstream
     admission: Admission
     keys: ApiKeys
@@ -63,6 +65,7 @@ def create_app(deps: Deps, settings: GatewaySettings) -> ASGIApp:
     models_and_health = models_and_health_app(
         deps.snapshot,
         deps.not_ready,
+        deps.reachable,
         deps.responses,
         load,
         owned_by=settings.owned_by,

@@ -12,7 +12,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from conch_contracts.openai.model_list import Model, ModelList, ModelPermission
-from conch_contracts.records import Profile, Route
+from conch_contracts.records import ModelKind, Profile, Route
 from conch_gateway.app.invocations import describe_invocations
 from conch_gateway.encoders.openapi import describe_encoders
 from conch_gateway.errors.bad_request import invalid
@@ -31,6 +31,7 @@ DENGLIN_OWNER = "openai_api"
 def models_and_health_app(
     snapshot: Callable[[], Snapshot | None],
     not_ready: Callable[[], str | None],
+    reachable: Callable[[ModelKind], bool],
     responses: ResponseStore,
     load: Load,
     *,
@@ -40,7 +41,7 @@ def models_and_health_app(
 ) -> FastAPI:
     """Return the FastAPI application; `not_ready` gives the reason why no requests should come.
 
-    `keyed` says whether requests need an API key.
+    Models of a kind that is not `reachable` yet are not listed. `keyed` says whether requests need an API key.
     """
     app = FastAPI(
         title="Conch",
@@ -57,7 +58,7 @@ def models_and_health_app(
     describe_inference(app)
     describe_encoders(app)
     describe_invocations(app)
-    _add_models(app, snapshot, owned_by)
+    _add_models(app, snapshot, reachable, owned_by)
     add_stored_responses(app, responses)
     _add_health(app, not_ready, load)
     if openapi:
@@ -78,7 +79,9 @@ def model_of(name: str, route: Route, owned_by: str) -> Model:
     )
 
 
-def _add_models(app: FastAPI, snapshot: Callable[[], Snapshot | None], owned_by: str) -> None:
+def _add_models(
+    app: FastAPI, snapshot: Callable[[], Snapshot | None], reachable: Callable[[ModelKind], bool], owned_by: str
+) -> None:
     def current() -> Snapshot:
         known = snapshot()
         if known is None:
@@ -88,7 +91,7 @@ def _add_models(app: FastAPI, snapshot: Callable[[], Snapshot | None], owned_by:
     @app.get("/v1/models", response_model=ModelList, responses=errors((401, 503)), tags=["models"])
     async def list_models() -> ModelList:
         """List every name that `model` may hold."""
-        names = current().by_name
+        names = {name: route for name, route in current().by_name.items() if reachable(route.kind)}
         ordered = sorted(names.items(), key=lambda item: (item[1].created, item[1].model_id, item[0]))
         return ModelList(data=[model_of(name, route, owned_by) for name, route in ordered])
 
@@ -98,6 +101,8 @@ def _add_models(app: FastAPI, snapshot: Callable[[], Snapshot | None], owned_by:
         route = current().by_name.get(name)
         if route is None:
             raise not_found(name)
+        if not reachable(route.kind):
+            raise Unavailable("This model's services have not started yet.", code="model_not_ready", retry_after_s=1)
         return model_of(name, route, owned_by)
 
 

@@ -3,11 +3,11 @@
 import asyncio
 import sys
 from contextlib import closing
-from dataclasses import dataclass
 from os import urandom
 
 from conch_contracts.records import Pool
 from conch_gateway.app.assembly import Deps, create_app
+from conch_gateway.app.readiness import Readiness
 from conch_gateway.encoders.answer_cache import RedisStore
 from conch_gateway.http.auth import ApiKeys
 from conch_gateway.http.server_protocol import guarded
@@ -23,28 +23,9 @@ from conch_kit.http.admin import Health
 from conch_kit.redis.client import RedisClient
 from conch_kit.registry.heartbeat import GatewayBeatWriter
 from conch_kit.registry.metrics import RegistryCollector
-from conch_kit.registry.snapshot import Snapshot
 from conch_kit.registry.snapshot_refresh import RegistryReader
 from conch_kit.service.serve import HttpOptions, serve
 from conch_kit.tracing import Tracer, tracer
-
-
-@dataclass(slots=True)
-class Readiness:
-    """Whether requests should come: the registry was read, and no signal has asked the process to end."""
-
-    reader: RegistryReader
-    draining: bool = False
-
-    def snapshot(self) -> Snapshot | None:
-        """Return the registry as last seen; None until it was read once."""
-        return self.reader.snapshot if self.reader.loaded else None
-
-    def not_ready(self) -> str | None:
-        """Return why no requests should come; None when they may."""
-        if self.draining:
-            return "draining"
-        return None if self.reader.loaded else "waiting for the registry in Redis"
 
 
 async def run_gateway(settings: GatewaySettings) -> None:
@@ -67,14 +48,16 @@ async def _serve(settings: GatewaySettings, spans: Tracer) -> None:
         asyncio.TaskGroup() as tasks,
     ):
         collectors.register(RegistryCollector(reader, redis))
-        readiness = Readiness(reader)
-        reader.subscribe(admission.apply)
-        admission.apply(reader.snapshot)
+        readiness = Readiness()
+        for apply in (readiness.apply, admission.apply):
+            reader.subscribe(apply)
+            apply(reader.snapshot)
         reader.subscribe(unresponsive.look)
         following = tasks.create_task(keys.follow())
         deps = Deps(
             snapshot=readiness.snapshot,
             not_ready=readiness.not_ready,
+            reachable=readiness.reachable,
             upstream=upstream,
             admission=admission,
             keys=keys,
