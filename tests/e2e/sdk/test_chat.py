@@ -101,7 +101,7 @@ def test_log_probabilities_equal_the_reference(client: OpenAI, golden: Golden) -
     assert shown is not None
     assert shown.content is not None
     assert "".join(entry.token for entry in shown.content[: len(item.output_ids) - 1]) == item.text
-    for entry, expected in zip(shown.content, item.logprobs, strict=False):
+    for entry, expected in zip(shown.content, item.logprobs, strict=True):
         assert entry.logprob == pytest.approx(expected, abs=golden.tolerance_logprob)
         assert len(entry.top_logprobs) == 5
 

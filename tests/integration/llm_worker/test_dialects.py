@@ -218,8 +218,8 @@ async def test_log_probabilities_belong_to_the_tokens(
 ) -> None:
     reply = await answer(engines, session, ask(engines, model, stream=False, logprobs=True))
     content = reply.json["choices"][0]["logprobs"]["content"]
-    assert bytes(byte for token in content for byte in token["bytes"]).decode() == TEXT
-    assert [token["logprob"] for token in content] == [-(byte % 8) / 8 for byte in TEXT.encode()]
+    assert bytes(byte for token in content for byte in token["bytes"]).decode() == TEXT + "<|end|>"
+    assert [token["logprob"] for token in content] == [-(id_ % 8) / 8 for id_ in (*TEXT.encode(), BYTE_EOS)]
 
 
 ALPHABET = ("a", "b", " ", "\n", "é", "ß", "你", "好", "🙂", "👩‍👩‍👧", "🇩🇪", "اب", "e\u0301", "�", "\u200b", '"', "\\")

@@ -89,8 +89,8 @@ async def test_a_stop_string_ends_the_engines_work(stage: Stage, session: aiohtt
 async def test_log_probabilities_belong_to_the_tokens(stage: Stage, session: aiohttp.ClientSession, model: str) -> None:
     reply = await stage.worker.ask(session, ask(stage, model, stream=False, logprobs=True))
     content = reply.json["choices"][0]["logprobs"]["content"]
-    assert bytes(byte for token in content for byte in token["bytes"]).decode() == ANSWER
-    assert [token["logprob"] for token in content] == [-(byte % 8) / 8 for byte in ANSWER.encode()]
+    assert bytes(byte for token in content for byte in token["bytes"]).decode() == ANSWER + "<|end|>"
+    assert [token["logprob"] for token in content] == [-(id_ % 8) / 8 for id_ in (*ANSWER.encode(), BYTE_EOS)]
 
 
 async def test_choices_have_seeds_of_their_own(stage: Stage, session: aiohttp.ClientSession) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from conch_contracts.messages.generation import PreparedPrompt
 from testkit.engines.dialect_stand_ins import StandIn
+from testkit.models.vocabularies import BYTE_EOS
 
 from .asking import FORMS, ask, said
 from .conftest import Stage
@@ -29,7 +30,8 @@ async def test_the_beams_of_a_search_are_choices(
     assert [reply.text(index) for index in range(2)] == [text[turn:] + text[:turn] for turn in (0, 1)]
     assert reply.finishes == [("stop", None)] * 2
     content = reply.json["choices"][1]["logprobs"]["content"]
-    assert [token["logprob"] for token in content] == [-(byte % 8) / 8 for byte in (text[1:] + text[0]).encode()]
+    made = (*(text[1:] + text[0]).encode(), BYTE_EOS)
+    assert [token["logprob"] for token in content] == [-(id_ % 8) / 8 for id_ in made]
     assert reply.usage == {"prompt_tokens": len(text.encode()), "completion_tokens": 3 * (len(text.encode()) + 1)}
     (seen,) = engines.seen("request", request.request_id)
     assert (seen["beam_width"], seen["len_penalty"], seen["temperature"]) == (3, 1.5, 0.5)

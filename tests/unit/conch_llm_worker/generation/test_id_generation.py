@@ -148,10 +148,13 @@ def test_log_probabilities_of_the_parts_of_a_character_wait_for_it() -> None:
     assert [entry.offset for entry in updates[3].entries] == [1, 1, 1]
 
 
-def test_the_ending_token_has_no_entry_and_the_rest_goes_out_with_the_end() -> None:
-    one = generation(generate_request(logprobs=True, sampling=sampling(**REQUEST)))
-    updates = run(one, [[104], [0xE4], [BYTE_EOS]], logprobs=True)
-    assert [entry.token_id for update in updates for entry in update.entries] == [104, 0xE4]
+def test_the_ending_token_has_the_last_entry_and_the_rest_goes_out_with_it() -> None:
+    for messages in ([[104], [0xE4], [BYTE_EOS]], [[104, 0xE4, BYTE_EOS, 105]]):
+        one = generation(generate_request(logprobs=True, sampling=sampling(**REQUEST)))
+        updates = run(one, messages, logprobs=True)
+        entries = [(entry.token_id, entry.logprob) for update in updates for entry in update.entries]
+        assert entries == [(104, -104.0), (0xE4, -228.0), (BYTE_EOS, -float(BYTE_EOS))]
+        assert len(entries) == one.completion_tokens
 
 
 def test_missing_log_probabilities_are_the_engines_fault() -> None:

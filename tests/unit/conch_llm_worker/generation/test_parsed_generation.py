@@ -160,7 +160,7 @@ def test_every_token_has_its_log_probability_whatever_it_became(grouped: bool) -
     made, _, _ = updates(THINKING_HERMES, groups, logprobs=True)
     shown = [choice["logprobs"] for choice in streamed(made, THINKING_HERMES, logprobs=True)]
     tokens = [entry["token"] for logprobs in shown if logprobs for entry in logprobs["content"]]
-    assert "".join(tokens) == text
+    assert "".join(tokens) == text + "<|end|>"
     whole = message(made, logprobs=True)["logprobs"]["content"]
     assert [entry["token"] for entry in whole] == tokens
 

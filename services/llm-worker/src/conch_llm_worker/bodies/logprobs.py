@@ -1,8 +1,8 @@
 r"""Log probabilities as the APIs show them.
 
 All name tokens by their text. A token that is only part of a UTF-8 character has none; it is written as its bytes in
-hexadecimal (`\\xe4\\xbd`, in the completion form `bytes:\\xe4\\xbd`), as OpenAI does. The ending token is not listed:
-the listed tokens' texts joined are the answer's text.
+hexadecimal (`\\xe4\\xbd`, in the completion form `bytes:\\xe4\\xbd`), as OpenAI does. The token that ended an answer is
+the last one listed, as vLLM does, under its name in the vocabulary: it was made, but is no part of the answer's text.
 """
 
 import math

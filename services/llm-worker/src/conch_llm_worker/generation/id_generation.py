@@ -61,6 +61,8 @@ class IdGeneration:
             text = self._detokenizer.feed(ids) if ids else ""
         if finish is not None and len(ids) < len(delta.ids) and finish.reason == "stop" and not self._stopped(finish):
             self.completion_tokens += 1  # the ending id, which has no text
+            if self._rules.logprobs and delta.logprobs is not None:
+                self._pending.append(_entry(self._made, delta.ids[len(ids)], delta.logprobs, len(ids)))
         if finish is None and delta.end is not None:
             finish = _engine_finish(delta, self._rules)
         if finish is not None and not self._stopped(finish):
