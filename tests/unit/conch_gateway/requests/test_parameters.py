@@ -88,6 +88,12 @@ def test_the_likeliest_tokens_without_any_probability_are_the_likeliest_of_all(f
     assert (made.temperature, made.top_p) == (0, 1)
 
 
+@pytest.mark.parametrize("flag", ["temp_scaled_logprobs", "top_p_normalized_logprobs"])
+def test_a_top_p_of_0_leaves_one_token_and_the_log_probabilities_that_were_asked_for(flag: str) -> None:
+    made = sampled(chat(top_p=0, temperature=0.5, **{flag: True}), parameters.chat_shape)
+    assert (made.temperature, made.top_p) == (0.5, 1e-6)
+
+
 @pytest.mark.parametrize("request_", [chat(top_p=0), completion(top_p=0.0)])
 def test_a_top_p_of_0_is_for_fastdeploys_clients(request_):
     parameters.check_habits(request_, Profile.FASTDEPLOY)

@@ -36,6 +36,8 @@ _OF_DETAILS = frozenset(
 """Parameters that can make an answer more than plain; most requests have none of them."""
 
 _DEFAULTS = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
+_ONLY_THE_LIKELIEST = 1e-6
+"""A `top_p` that leaves one token: engines take none of 0."""
 _DECLARING = (Dialect.FASTERTRANSFORMER, Dialect.TENSORRTLLM)
 """Dialects whose models declare which parameters they take."""
 
@@ -97,7 +99,10 @@ def sampling(request: SamplingFields, shape: Shape, route: Route, prepared: Prep
     longest = max((len(prompt.ids) for prompt in prepared.prompts), default=0)
     max_tokens = output_limit(shape, route, longest)
     min_tokens = _min_tokens(request)
-    likeliest = request.top_p == 0  # which engines know as a temperature of 0
+    temperature = _first(request.temperature, model.temperature, 1.0)
+    top_p = _first(request.top_p, model.top_p, 1.0)
+    if top_p == 0:  # only the likeliest token
+        temperature, top_p = (temperature, _ONLY_THE_LIKELIEST) if _reshapes_logprobs(request) else (0.0, 1.0)
     if min_tokens > max_tokens:
         raise InvalidRequest(
             f"'min_tokens' ({min_tokens}) is above the limit of {max_tokens} output tokens.",
@@ -107,8 +112,8 @@ def sampling(request: SamplingFields, shape: Shape, route: Route, prepared: Prep
     return SamplingParameters(
         max_tokens=max_tokens,
         min_tokens=min_tokens,
-        temperature=0.0 if likeliest else _first(request.temperature, model.temperature, 1.0),
-        top_p=1.0 if likeliest else _first(request.top_p, model.top_p, 1.0),
+        temperature=temperature,
+        top_p=top_p,
         top_k=max(0, _first(request.top_k, model.top_k, 0)),
         min_p=_first(request.min_p, model.min_p, 0.0),
         repetition_penalty=_first(request.repetition_penalty, model.repetition_penalty, 1.0),
@@ -244,6 +249,11 @@ def _too_long(context: int, found: str, *, param: str) -> InvalidRequest:
         param=param,
         code="context_length_exceeded",
     )
+
+
+def _reshapes_logprobs(request: SamplingFields) -> bool:
+    """Return whether temperature and `top_p` change the log probabilities that are reported."""
+    return bool(request.temp_scaled_logprobs or request.top_p_normalized_logprobs)
 
 
 def _role(request: ChatCompletionRequest, profile: Profile) -> str:
