@@ -338,7 +338,7 @@ TRANSCRIPTS = (
     ),
     Transcript("pythonic: a list of other things", PYTHONIC, "[1, 2] (a=b)", (), "[1, 2] (a=b)"),
     Transcript("pythonic: a function that is no tool", PYTHONIC, "[print(a=1)]", (), "[print(a=1)]"),
-    Transcript("pythonic: half a surrogate", PYTHONIC, r"[add(a='\ud83d')]", (), r"[add(a='\ud83d')]"),
+    Transcript("pythonic: half a surrogate", PYTHONIC, r"[add(a='\ud83d')]", (("add", r'{"a": "\ud83d"}'),)),
     Transcript("pythonic: an expression", PYTHONIC, "[add(a=1 + 2)]", (), "[add(a=1 + 2)]"),
     Transcript("pythonic: a value without its name", PYTHONIC, "[add(1, b=2)]", (), "[add(1, b=2)]"),
     Transcript("pythonic: half a list", PYTHONIC, "[now(), and more]", (("now", "{}"),), ", and more]"),

@@ -81,7 +81,14 @@ def test_arguments_become_objects_and_results_know_what_was_called() -> None:
     ]
 
 
-@pytest.mark.parametrize(("text", "shown"), [("", {}), ("{broken", "{broken"), ("[1]", "[1]"), (" {} ", {})])
+UNWRITABLE = ('{"a": 1e999}', '{"a": NaN}', '{"a": "\\ud800"}')
+"""What JSON as it goes to the tokenizer cannot hold, though a model may have called a tool with it."""
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [("", {}), ("{broken", "{broken"), ("[1]", "[1]"), (" {} ", {}), *((text, text) for text in UNWRITABLE)],
+)
 def test_arguments_that_are_no_object_stay_what_they_are(text: str, shown: object) -> None:
     assert flat(calling(call(arguments=text)))[0]["tool_calls"][0]["function"]["arguments"] == shown
 

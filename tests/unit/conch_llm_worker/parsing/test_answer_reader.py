@@ -125,6 +125,38 @@ def test_arguments_come_as_they_are_written() -> None:
     assert reader.calls == 1
 
 
+@pytest.mark.parametrize("value", ["1e999", "-1" + "0" * 400, '"\\ud800"', "9" * 5000])
+@pytest.mark.parametrize(
+    ("parsing", "text"),
+    [
+        (HERMES, '<tool_call>\n{{"name": "add", "arguments": {0}}}\n</tool_call>'),
+        (tools(ToolCallParser.JSON), '[{{"name": "add", "parameters": {0}}}]'),
+        (LLAMA3, '{{"name": "add", "parameters": {0}}}'),
+    ],
+)
+def test_arguments_may_hold_all_that_json_allows(parsing: Parsing, text: str, value: str) -> None:
+    arguments = f'{{"a": {value}}}'
+    assert whole(read(parsing, [text.format(arguments)])) == ("", "", (("add", arguments),))
+
+
+def test_arguments_given_as_a_text_keep_half_of_a_pair_as_it_is_written() -> None:
+    said = '<tool_call>{"name": "add", "arguments": "{\\"a\\": \\"\\ud800\\"}"}</tool_call>'
+    assert whole(read(HERMES, [said])) == ("", "", (("add", '{"a": "\\ud800"}'),))
+
+
+@pytest.mark.parametrize("value", ["NaN", "-Infinity", "[" * 100_000])
+def test_what_is_not_json_is_no_call(value: str) -> None:
+    content, _, calls = whole(read(LLAMA3, [f'{{"name": "add", "parameters": {{"a": {value}}}}}']))
+    assert content
+    assert calls == ()
+
+
+def test_numbers_beyond_every_float_are_values_in_other_notations_too() -> None:
+    assert whole(read(PYTHONIC, ["[add(a=1e999)]"]))[2] == (("add", '{"a": 1e999}'),)
+    said = "<tool_call>get_weather\n<arg_key>days</arg_key>\n<arg_value>1e999</arg_value>\n</tool_call>"
+    assert whole(read(GLM, [said]))[2] == (("get_weather", '{"days": 1e999}'),)
+
+
 def test_arguments_in_another_notation_come_as_they_are_written_too() -> None:
     reader = AnswerReader(PYTHONIC, lambda: "call_1")
     assert reader.feed("[get_weather(") == [CallBegin(0, "call_1", "get_weather")]

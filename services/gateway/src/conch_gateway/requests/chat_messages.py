@@ -6,6 +6,7 @@ tools.
 """
 
 import json
+import math
 import re
 from collections.abc import Iterator, Sequence
 
@@ -107,10 +108,19 @@ def _call(call: ToolCall, *, short_ids: bool) -> dict[str, object]:
 def _arguments(text: str) -> object:
     """Return arguments as the object that templates turn into text again; what is none stays as it is."""
     try:
-        found = json.loads(text) if text.strip() else {}
+        found = json.loads(text, parse_float=_finite, parse_constant=_finite) if text.strip() else {}
+        json.dumps(found, ensure_ascii=False).encode()  # fails for half of a surrogate pair
     except (ValueError, RecursionError):
         return text
     return found if isinstance(found, dict) else text
+
+
+def _finite(number: str) -> float:
+    """Return a number that can be written as JSON again; raise ValueError for one beyond every float."""
+    found = float(number)
+    if not math.isfinite(found):
+        raise ValueError(f"{number} is no finite number.")
+    return found
 
 
 def _old_call(message: ChatMessage) -> list[ToolCall]:

@@ -7,8 +7,6 @@ buffer keeps its raw text, and `attempt` turns that into content when the text t
 from collections.abc import Callable, Generator
 from typing import TypeAlias, TypeVar
 
-import orjson
-
 from conch_llm_worker.parsing.answer_events import (
     CallArguments,
     CallBegin,
@@ -19,6 +17,7 @@ from conch_llm_worker.parsing.answer_events import (
     Reasoning,
     append,
 )
+from conch_llm_worker.parsing.json_texts import json_value
 from conch_llm_worker.text.partial_words import Words
 
 T = TypeVar("T")
@@ -155,8 +154,8 @@ class TextBuffer:
 
 def _is_object(text: str) -> bool:
     try:
-        return isinstance(orjson.loads(text), dict)
-    except orjson.JSONDecodeError:
+        return isinstance(json_value(text), dict)
+    except ValueError:
         return False
 
 

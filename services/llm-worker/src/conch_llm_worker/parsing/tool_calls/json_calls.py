@@ -9,6 +9,7 @@ from collections.abc import Callable, Container
 
 import orjson
 
+from conch_llm_worker.parsing.json_texts import json_string
 from conch_llm_worker.parsing.text_buffer import NoCall, Steps, TextBuffer, attempt, expect, skip_space
 
 _ARGUMENTS = ("arguments", "parameters")
@@ -216,10 +217,9 @@ def _arguments(buffer: TextBuffer, emit: Emit) -> Steps[None]:
 
 def _decoded(string: str) -> str:
     try:
-        text: str = orjson.loads(string)
-    except orjson.JSONDecodeError:
+        return json_string(string)
+    except ValueError:
         raise NoCall from None
-    return text
 
 
 def _ignore(_: str) -> None:

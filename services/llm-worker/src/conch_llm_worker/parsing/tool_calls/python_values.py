@@ -4,8 +4,7 @@ import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
-import orjson
-
+from conch_llm_worker.parsing.json_texts import json_value
 from conch_llm_worker.parsing.text_buffer import NoCall, Steps, TextBuffer, expect, skip_space
 from conch_llm_worker.parsing.tool_calls.json_calls import Emit, scalar
 from conch_llm_worker.parsing.tool_calls.tagged_values import PYTHON_WORDS, escaped
@@ -112,7 +111,7 @@ def _word(buffer: TextBuffer, emit: Emit) -> Steps[None]:
     word = yield from scalar(buffer)
     value = PYTHON_WORDS.get(word, word)
     try:
-        orjson.loads(value)
-    except orjson.JSONDecodeError:
+        json_value(value)
+    except ValueError:
         raise NoCall from None
     emit(value)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import orjson
 
+from conch_llm_worker.parsing.json_texts import json_value
 from conch_llm_worker.parsing.text_buffer import NoCall, Steps, TextBuffer
 from conch_llm_worker.text.partial_words import Words
 
@@ -72,7 +73,7 @@ def _converted(text: str) -> str:
     stripped = text.strip()
     value = PYTHON_WORDS.get(stripped, stripped)
     try:
-        orjson.loads(value)
-    except orjson.JSONDecodeError:
+        json_value(value)
+    except ValueError:
         return orjson.dumps(text).decode()
     return value
