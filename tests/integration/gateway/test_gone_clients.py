@@ -6,6 +6,9 @@ import re
 
 import psutil
 
+from conch_contracts.names import ENCODE_PATH
+from conch_contracts.records import Dialect, ModelKind, RoutingPolicy
+from testkit.gateway.fakes import route
 from testkit.gateway.process import FRAMES, gateway_process
 from testkit.http import raw_http
 
@@ -108,3 +111,63 @@ async def test_clients_that_never_read_are_dropped_and_take_little_memory(tmp_pa
         assert peak - before < STALLED * STALLED_BYTES
         gateway.backend.script = script
         assert (await gateway.post(PATH, CHAT))[0] == 200
+
+
+async def connected(gateway, request):
+    """Ask on a connection of its own, and read nothing of what comes."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port, limit=1024)
+    writer.write(request)
+    await writer.drain()
+    return reader, writer
+
+
+async def test_a_client_that_reads_nothing_when_its_time_is_up_is_dropped(tmp_path):
+    model = route(routing=RoutingPolicy(timeout_s=1))
+    async with gateway_process(tmp_path, model, write_stall_s="2", worker_grace_s="0", keep_alive_s="0.3") as gateway:
+        script, full = gateway.backend.script, asyncio.Event()
+
+        async def flood(call):
+            if "prepare" in call.path:
+                return await script(call)
+            await call.begin()
+            try:
+                while True:
+                    await call.chunk(b"data: " + b"x" * 60_000 + b"\n\n")
+            finally:
+                full.set()
+
+        assert (await gateway.post(PATH, CHAT))[0] == 200
+        gateway.backend.script = flood
+        _, writer = await connected(gateway, STREAM)
+        await asyncio.wait_for(full.wait(), DEADLINE_S)
+        await dropped(gateway, writer)
+
+
+async def test_an_answer_that_nobody_reads_does_not_stay_in_memory(tmp_path):
+    model = route(kind=ModelKind.EMBEDDING, dialect=Dialect.ENCODER)
+    request = raw_http.request("/v1/embeddings", b'{"model":"tiny-chat","input":"hi"}')
+    async with gateway_process(tmp_path, model, write_stall_s="1") as gateway:
+        script, numbers, asked = gateway.backend.script, ",".join(["0.125"] * 3_000_000), asyncio.Event()
+
+        async def large(call):
+            if call.path != ENCODE_PATH:
+                return await script(call)
+            asked.set()
+            return await call.answer(f'{{"data":[{{"embedding":[{numbers}]}}]}}'.encode())
+
+        gateway.backend.script = large
+        _, writer = await connected(gateway, request)
+        await asyncio.wait_for(asked.wait(), DEADLINE_S)
+        await dropped(gateway, writer)
+
+
+async def dropped(gateway, writer):
+    """Wait until the gateway has no connection to a client any more that reads nothing."""
+    port = writer.get_extra_info("sockname")[1]
+    process = psutil.Process(gateway.process.pid)
+    try:
+        async with asyncio.timeout(DEADLINE_S):
+            while any(at.raddr and at.raddr.port == port for at in process.net_connections("tcp")):  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+    finally:
+        writer.transport.abort()

@@ -39,7 +39,7 @@ class GatewaySettings(ServiceSettings):
     keep_alive_s: float = Field(default=15.0, gt=0)
     """Silence after which a stream carries a comment, so that proxies do not hang up."""
     write_stall_s: float = Field(default=30.0, gt=0)
-    """How long a client may leave its stream unread before the connection is dropped."""
+    """How long a client may leave its answer unread before the connection is dropped."""
     connect_timeout_s: float = Field(default=1.0, gt=0)
     """Connecting to a tokenizer or worker; another one is tried afterwards, or the same one when there is none."""
     redis_timeout_s: float = Field(default=0.25, gt=0)

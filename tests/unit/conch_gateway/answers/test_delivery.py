@@ -1,7 +1,17 @@
 """What becomes of a worker's signs of life on their way to the client."""
 
+import asyncio
+
+import pytest
+from prometheus_client import CollectorRegistry
+
 from conch_contracts.names import GENERATE_PATH
-from testkit.gateway.fakes import gateway, lost, streamed
+from conch_gateway.answers.delivery import Delivery
+from conch_gateway.answers.reply import Reply
+from conch_gateway.http.exchange import Exchange
+from conch_gateway.inference.watchdog import ClientStalled, RequestActivity, WatchdogLimits, WatchdogVerdict, decide
+from conch_gateway.telemetry.metrics import GatewayMetrics
+from testkit.gateway.fakes import FakeAnswer, FakeConnection, gateway, lost, streamed
 
 STREAM = {"model": "tiny-chat", "messages": [{"role": "user", "content": "hi"}], "stream": True}
 FRAMES = (b'data: {"a":1}\n\n', b'data: {"a":2}\n\n', b"data: [DONE]\n\n")
@@ -22,3 +32,37 @@ async def test_a_sign_of_work_neither_begins_the_answer_nor_counts_as_its_first_
     assert (answer.status, answer.error["code"]) == (502, "upstream_lost")
     name = "conch_gateway_time_to_first_token_seconds_count"
     assert not served.registry.get_sample_value(name, {"model": "tiny-chat"})
+
+
+def unread(from_message, *, stall_s):
+    """Return a delivery to a client that reads nothing from some message on, its activity, and when that has begun."""
+    messages, waits = [], asyncio.Event()
+
+    async def send(message):
+        messages.append(message)
+        if len(messages) >= from_message:
+            waits.set()
+            await asyncio.Event().wait()
+
+    exchange = Exchange("POST", PATH, {}, "id", started=0.0)
+    reply = Reply(send, exchange, FakeConnection(messages, lambda: True), stall_s=stall_s)
+    noted = RequestActivity(sent=0.0)
+    metrics = GatewayMetrics(CollectorRegistry()).of("tiny-chat")
+    return Delivery(exchange, reply, noted, metrics, inter_token_patience_s=1), noted, waits
+
+
+async def test_a_client_that_has_not_read_the_end_of_its_stream_is_not_told_that_the_engine_is_silent():
+    frames = b"".join(FRAMES) + USAGE
+    delivery, activity, waits = unread(3, stall_s=60)  # head, frames, and what ends the stream
+    streaming = asyncio.create_task(delivery.stream(FakeAnswer(pieces=(frames,))))
+    await asyncio.wait_for(waits.wait(), 60)
+    later = activity.asked + 1000
+    assert decide(later, activity, WatchdogLimits(deadline=later, keep_alive_s=15)) is WatchdogVerdict.NOTHING
+    streaming.cancel()
+
+
+@pytest.mark.parametrize("from_message", [1, 2, 3])
+async def test_a_client_that_reads_nothing_is_given_up_at_every_point_of_its_stream(from_message):
+    delivery, _, _ = unread(from_message, stall_s=0.01)
+    with pytest.raises(ClientStalled):
+        await asyncio.wait_for(delivery.stream(FakeAnswer(pieces=(b"".join(FRAMES) + USAGE,))), 60)

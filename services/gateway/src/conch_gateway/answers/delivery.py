@@ -82,6 +82,7 @@ class Delivery:
             self._record(relay.usage(), complete=relay.done)
         if self._saver is not None:
             await self._save(self._saver, relay)
+        self._activity.sending = self._clock()  # the worker owes nothing any more; the client may still have to read
         if relay.done:
             await self._reply.end_stream()
         elif _ERROR_FRAME in self._last:

@@ -1,6 +1,7 @@
 """The answer to one request, through ASGI: a whole body, or a stream that may end with an error frame.
 
-Status and headers go out once. Before they do an error is a status; afterwards it is a frame and the end.
+Status and headers go out once. Before they do an error is a status; afterwards it is a frame and the end. Whatever is
+sent waits for a client that has left too much unread, and not for ever: `ClientStalled` ends that.
 """
 
 import asyncio
@@ -10,6 +11,7 @@ from collections.abc import Callable, Sequence
 from conch_gateway.answers.sse_frames import KEEP_ALIVE, error_frame
 from conch_gateway.http.client_connection import ClientConnection
 from conch_gateway.http.exchange import Exchange
+from conch_gateway.inference.watchdog import ClientStalled
 from conch_kit.errors import BodyTooLarge, RequestTimeout, ServiceError
 from conch_kit.http.asgi import Message, Send
 
@@ -24,9 +26,20 @@ _INTERNAL_HEADERS = (b"x-conch-retryable", b"x-request-id")
 
 
 class Reply:
-    """Sends one answer, and records its status in the exchange."""
+    """Sends one answer, and records its status in the exchange. Everything that sends raises ClientStalled."""
 
-    __slots__ = ("_begin_lock", "_clock", "_exchange", "_send", "begun", "client", "ended", "error_frame")
+    __slots__ = (
+        "_begin_lock",
+        "_clock",
+        "_exchange",
+        "_send_on",
+        "_stall_s",
+        "_stalled",
+        "begun",
+        "client",
+        "ended",
+        "error_frame",
+    )
 
     def __init__(
         self,
@@ -34,9 +47,13 @@ class Reply:
         exchange: Exchange,
         client: ClientConnection,
         *,
+        stall_s: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._send = send
+        """`stall_s` is how long one message may wait for the client to read."""
+        self._send_on = send
+        self._stall_s = stall_s
+        self._stalled = False
         self._clock = clock
         self._exchange = exchange
         self.client = client
@@ -106,6 +123,16 @@ class Reply:
         elif not message.get("more_body", False):
             self.ended = True
         await self._send(message)
+
+    async def _send(self, message: Message) -> None:
+        if self._stalled:
+            raise ClientStalled
+        try:
+            async with asyncio.timeout(self._stall_s):
+                await self._send_on(message)
+        except TimeoutError:
+            self._stalled = True
+            raise ClientStalled from None
 
     def _time_taken(self) -> tuple[bytes, bytes]:
         """Return how long the client waits for this head, as a header."""

@@ -73,7 +73,16 @@ def create_app(deps: Deps, settings: GatewaySettings) -> ASGIApp:
         keyed=settings.api_keys_file is not None,
     )
     cors = Cors.of(settings.cors_origins)
-    return Edge(_posts(deps, settings, intake), models_and_health, deps.keys, cors, deps.metrics, deps.access_log, load)
+    return Edge(
+        _posts(deps, settings, intake),
+        models_and_health,
+        deps.keys,
+        cors,
+        deps.metrics,
+        deps.access_log,
+        load,
+        write_stall_s=settings.write_stall_s,
+    )
 
 
 def _posts(deps: Deps, settings: GatewaySettings, intake: RequestIntake) -> Mapping[str, PostHandler]:

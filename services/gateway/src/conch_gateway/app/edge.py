@@ -49,6 +49,7 @@ class Edge:
         access_log: AccessLog,
         load: Load,
         *,
+        write_stall_s: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._posts = posts
@@ -58,6 +59,7 @@ class Edge:
         self._metrics = metrics
         self._access_log = access_log
         self._load = load
+        self._write_stall_s = write_stall_s
         self._clock = clock
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -70,14 +72,25 @@ class Edge:
         client = client_connection(scope)
         if scope["http_version"] == "1.0":
             send = client.close_delimited(send)
-        reply = Reply(send, exchange, client, clock=self._clock)
+        reply = Reply(send, exchange, client, stall_s=self._write_stall_s, clock=self._clock)
+        try:
+            await self._answered_or_failed(exchange, reply, scope, receive)
+        except (ClientGone, ClientStalled) as exc:
+            await self._drop(exchange, client, stalled=isinstance(exc, ClientStalled))
+        finally:
+            duration_s = self._clock() - exchange.started
+            self._metrics.finish(exchange, duration_s=duration_s)
+            self._access_log.write(exchange, duration_s=duration_s)
+
+    async def _answered_or_failed(self, exchange: Exchange, reply: Reply, scope: Scope, receive: Receive) -> None:
+        """Answer, or say what went wrong; raises ClientGone or ClientStalled for a client that cannot be told."""
         try:
             await self._answer(exchange, reply, scope, receive)
         except ServiceError as exc:
             exchange.outcome = "broken" if reply.begun else "failed" if exc.status >= 500 else "refused"
             await reply.fail(exc)
-        except (ClientGone, ClientStalled) as exc:
-            await self._drop(exchange, client, stalled=isinstance(exc, ClientStalled))
+        except (ClientGone, ClientStalled):
+            raise
         except asyncio.CancelledError:
             exchange.outcome = "cut"
             await reply.fail(Unavailable("The server is shutting down.", code=SERVER_SHUTTING_DOWN))
@@ -86,10 +99,6 @@ class Edge:
             log.exception("A request failed unexpectedly.", extra={"path": exchange.path[:128]})
             exchange.outcome = "failed"
             await reply.fail(InternalError("The server had an error while processing the request."))
-        finally:
-            duration_s = self._clock() - exchange.started
-            self._metrics.finish(exchange, duration_s=duration_s)
-            self._access_log.write(exchange, duration_s=duration_s)
 
     async def _answer(self, exchange: Exchange, reply: Reply, scope: Scope, receive: Receive) -> None:
         if exchange.method == "OPTIONS":

@@ -80,7 +80,11 @@ async def _serve(settings: GatewaySettings, spans: Tracer) -> None:
             metrics=collectors,
             on_drain=on_drain,
             http=HttpOptions(
-                protocol=guarded(header_timeout_s=settings.header_timeout_s, max_header_bytes=settings.max_header_bytes)
+                protocol=guarded(
+                    header_timeout_s=settings.header_timeout_s,
+                    max_header_bytes=settings.max_header_bytes,
+                    write_stall_s=settings.write_stall_s,
+                )
             ),
         )
         following.cancel()

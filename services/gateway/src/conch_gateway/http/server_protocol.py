@@ -1,6 +1,7 @@
-"""uvicorn's HTTP protocol with the limits that uvicorn lacks: time and size of a request's head, a Host, plain paths.
+"""uvicorn's HTTP protocol with the limits that uvicorn lacks: on a request's head, and on answers that nobody reads.
 
-Without them a client may hold a connection for ever with half a header, or send headers without end.
+A head has a size, a time, a Host and a plain path. Without the limits a client may hold a connection for ever with half
+a header, send headers without end, or leave an answer unread.
 """
 
 import asyncio
@@ -24,7 +25,7 @@ _UPGRADE = re.compile(rb"(?<=\r\n)upgrade:[^\r\n]*\r\n", re.IGNORECASE)
 _REASONS = {400: "Bad Request", 408: "Request Timeout", 431: "Request Header Fields Too Large"}
 
 
-def guarded(*, header_timeout_s: float, max_header_bytes: int) -> type[DisconnectAwareProtocol]:
+def guarded(*, header_timeout_s: float, max_header_bytes: int, write_stall_s: float) -> type[DisconnectAwareProtocol]:
     """Return a protocol class with these limits."""
 
     class Guarded(GuardedProtocol):
@@ -32,6 +33,7 @@ def guarded(*, header_timeout_s: float, max_header_bytes: int) -> type[Disconnec
 
     Guarded.header_timeout_s = header_timeout_s
     Guarded.max_header_bytes = max_header_bytes
+    Guarded.write_stall_s = write_stall_s
     return Guarded
 
 
@@ -40,6 +42,7 @@ class GuardedProtocol(DisconnectAwareProtocol):
 
     header_timeout_s: float = 10.0
     max_header_bytes: int = 64 * 1024
+    write_stall_s: float = 30.0
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -49,6 +52,7 @@ class GuardedProtocol(DisconnectAwareProtocol):
         self._close_delimited = False
         self._linger_timer: asyncio.TimerHandle | None = None
         self._linger_bytes = LINGER_BYTES
+        self._unread_timer: asyncio.TimerHandle | None = None
 
     def abort(self) -> None:
         """Drop the connection with all that waits to be written."""
@@ -66,8 +70,9 @@ class GuardedProtocol(DisconnectAwareProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop waiting."""
         self._disarm()
-        if self._linger_timer is not None:
-            self._linger_timer.cancel()
+        for timer in (self._linger_timer, self._unread_timer):
+            if timer is not None:
+                timer.cancel()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -117,6 +122,14 @@ class GuardedProtocol(DisconnectAwareProtocol):
         if not self._refused:
             super().on_message_complete()
 
+    def on_response_complete(self) -> None:
+        """Go on with the next request, and watch that the client reads the answer to this one.
+
+        All of it may wait in the buffer, and a connection that is closed stays open until that is empty.
+        """
+        super().on_response_complete()
+        self._watch_unread()
+
     def push(self, data: bytes) -> bool:
         """Write a piece as uvicorn frames it; see `ClientConnection`."""
         if self.flow.write_paused or self.transport.is_closing():
@@ -164,6 +177,21 @@ class GuardedProtocol(DisconnectAwareProtocol):
         if self._head_timer is not None:
             self._head_timer.cancel()
             self._head_timer = None
+
+    def _watch_unread(self) -> None:
+        if self._unread_timer is not None:
+            self._unread_timer.cancel()
+        unread = self.transport.get_write_buffer_size()
+        self._unread_timer = self.loop.call_later(self.write_stall_s, self._unread, unread) if unread else None
+
+    def _unread(self, before: int) -> None:
+        """Drop a connection of which nothing was read meanwhile, unless an answer is under way, which is watched."""
+        self._unread_timer = None
+        answering = self.cycle is not None and not self.cycle.response_complete
+        if not answering and self.transport.get_write_buffer_size() >= before:
+            self.transport.abort()
+        elif not answering:
+            self._watch_unread()
 
     def _too_slow(self) -> None:
         self._head_timer = None

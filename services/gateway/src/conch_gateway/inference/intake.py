@@ -106,7 +106,7 @@ class RequestIntake:
         The gateway's own limit comes a little later: the worker keeps the deadline, and tells the usage at its end.
         """
         settings = self.settings
-        limits = WatchdogLimits(deadline + settings.worker_grace_s, settings.keep_alive_s, settings.write_stall_s)
+        limits = WatchdogLimits(deadline + settings.worker_grace_s, settings.keep_alive_s)
         return RequestWatchdog(client, comment, limits)
 
 

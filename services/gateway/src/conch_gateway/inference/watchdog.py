@@ -26,7 +26,6 @@ class WatchdogVerdict(Enum):
 
     NOTHING = auto()
     KEEP_ALIVE = auto()
-    CLIENT_STALLED = auto()
     WORKER_UNRESPONSIVE = auto()
     OVERDUE = auto()
 
@@ -39,8 +38,6 @@ class WatchdogLimits:
     """When the whole request must have ended, on the monotonic clock."""
     keep_alive_s: float
     """Silence towards the client before it gets a comment; streams only."""
-    write_stall_s: float
-    """One write towards the client."""
 
 
 @dataclass(slots=True)
@@ -50,7 +47,7 @@ class RequestActivity:
     sent: float
     """The last byte went to the client, or the request began."""
     sending: float = 0.0
-    """When the write began that is under way; 0: none is."""
+    """When the write began that is under way and waits for the client, not for the worker; 0: none is."""
     asked: float = 0.0
     """When the worker was asked, or last sent something; 0: it owes nothing."""
     patience_s: float = 0.0
@@ -59,11 +56,10 @@ class RequestActivity:
 
 def decide(now: float, activity: RequestActivity, limits: WatchdogLimits) -> WatchdogVerdict:
     """Return what this look at the clock asks for."""
+    if activity.sending:
+        return WatchdogVerdict.NOTHING  # a write has a limit of its own, and the end of an answer may be in it
     if now >= limits.deadline:
         return WatchdogVerdict.OVERDUE
-    if activity.sending:
-        stalled = now - activity.sending >= limits.write_stall_s
-        return WatchdogVerdict.CLIENT_STALLED if stalled else WatchdogVerdict.NOTHING
     if activity.asked and now - activity.asked >= activity.patience_s:
         return WatchdogVerdict.WORKER_UNRESPONSIVE
     if now - activity.sent >= limits.keep_alive_s:
@@ -134,7 +130,9 @@ class RequestWatchdog:
             raise self._reason from None
 
     def _arm(self) -> None:
-        tick = min(self._limits.keep_alive_s / 3, max(0.0, self._limits.deadline - self._clock()))
+        tick, left = self._limits.keep_alive_s / 3, self._limits.deadline - self._clock()
+        if left > 0:  # else a write is under way, which may take longer
+            tick = min(tick, left)
         self._timer = self._loop.call_later(tick, self._look)
 
     def _look(self) -> None:
@@ -146,8 +144,6 @@ class RequestWatchdog:
                 self.activity.sent = now
                 if self._comment is not None:
                     self._commenting = self._loop.create_task(self._send(self._comment))
-            case WatchdogVerdict.CLIENT_STALLED:
-                return self._end(ClientStalled())
             case WatchdogVerdict.WORKER_UNRESPONSIVE:
                 return self._end(UpstreamTimeout("The engine stopped answering.", code="timeout"))
             case WatchdogVerdict.OVERDUE:
@@ -159,10 +155,9 @@ class RequestWatchdog:
 
     async def _send(self, comment: Callable[[], Awaitable[None]]) -> None:
         try:
-            async with asyncio.timeout(self._limits.write_stall_s):
-                await comment()
-        except TimeoutError:
-            self._end(ClientStalled())
+            await comment()
+        except ClientStalled as stalled:
+            self._end(stalled)
 
     def _gone(self) -> None:
         self._end(ClientGone())
