@@ -75,6 +75,6 @@ def test_an_answer_has_the_parts_of_the_transcript(
     body = json.loads(complete_body(request, [choice], usage, VOCABULARY))["choices"][0]
     message = body["message"]
     calls = [(call["function"]["name"], call["function"]["arguments"]) for call in message.get("tool_calls", ())]
-    found = (message["content"] or "", message.get("reasoning_content", ""), tuple(calls))
+    found = (message["content"] or "", message["reasoning_content"] or "", tuple(calls))
     assert found == (transcript.content, transcript.reasoning, transcript.calls)
     assert body["finish_reason"] == ("tool_calls" if calls else "stop")

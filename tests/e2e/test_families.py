@@ -90,7 +90,7 @@ def test_an_answer_has_the_parts_of_the_transcript(client: OpenAI, transcript: T
     (choice,) = client.chat.completions.create(**ask(transcript)).choices
     message = choice.message
     calls = [(call.function.name, call.function.arguments) for call in message.tool_calls or ()]
-    found = (message.content or "", getattr(message, "reasoning_content", ""), tuple(calls))
+    found = (message.content or "", message.reasoning_content or "", tuple(calls))
     assert found == (transcript.content, transcript.reasoning, transcript.calls)
     assert choice.finish_reason == ("tool_calls" if calls else "stop")
 

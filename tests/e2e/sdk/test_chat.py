@@ -106,6 +106,17 @@ def test_log_probabilities_equal_the_reference(client: OpenAI, golden: Golden) -
         assert len(entry.top_logprobs) == 5
 
 
+def test_what_nobody_asked_for_is_none_and_no_missing_attribute(client: OpenAI) -> None:
+    asked = {"model": "tiny-chat", "max_tokens": 1}
+    answer = client.chat.completions.create(messages=[{"role": "user", "content": "Hi"}], **asked)
+    choice, message = answer.choices[0], answer.choices[0].message
+    assert (choice.token_ids, choice.prompt_logprobs, message.reasoning, message.reasoning_content) == (None,) * 4
+    assert (answer.prompt_token_ids, answer.prompt_logprobs, answer.kv_transfer_params) == (None,) * 3
+    text = client.completions.create(prompt="Hi", **asked)
+    chosen = text.choices[0]
+    assert (chosen.token_ids, chosen.prompt_token_ids, chosen.prompt_logprobs) == (None,) * 3
+
+
 def test_a_stop_string_ends_the_text_before_it(client: OpenAI) -> None:
     answer = client.chat.completions.create(
         model="tiny-chat", messages=[{"role": "user", "content": "Count from 1 to 50."}], temperature=0, stop=[", 7"]

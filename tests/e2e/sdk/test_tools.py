@@ -157,7 +157,7 @@ def test_thinking_can_be_hidden_and_switched_off(client: OpenAI, golden: Golden)
     ask = {"model": "tiny-chat", "messages": golden.named("think").messages, "temperature": 0}
     hidden = client.chat.completions.create(reasoning_effort="high", extra_body={"include_reasoning": False}, **ask)
     assert hidden.choices[0].message.content == "5 + 6 = 11"
-    assert not hasattr(hidden.choices[0].message, "reasoning_content")
+    assert hidden.choices[0].message.reasoning_content is None
     assert hidden.usage.completion_tokens_details.reasoning_tokens > 5
     off = client.chat.completions.create(reasoning_effort="none", **ask)
     assert off.choices[0].message.content == golden.named("no-think").text

@@ -10,6 +10,8 @@ from conch_contracts.names import CHECK_GRAMMAR_PATH, GENERATE_PATH, PREPARE_PAT
 from conch_contracts.records import ChatProfile
 from conch_contracts.tool_call_marks import ToolCallParser
 from conch_gateway.http.auth import ApiKeys
+from conch_gateway.responses.validation import in_our_names
+from conch_kit.errors import InvalidRequest
 from testkit.gateway.fakes import FakeAnswer, MemoryResponses, answered, gateway, lost, route, snapshot, streamed
 
 PATH = "/v1/responses"
@@ -54,6 +56,7 @@ def kept(body=BODY, stored=b"true"):
 async def test_the_worker_is_told_everything_and_what_the_answer_repeats():
     running = served()
     asked = {**ASKED, "instructions": "Be brief.", "max_output_tokens": 7, "metadata": {"a": "b"}, "temperature": 0}
+    asked |= {"presence_penalty": 0.5, "store": False}
     await running.client.post(PATH, asked)
     prepare, generate = running.upstream.posts
     message = GenerateRequest.model_validate_json(generate.body)
@@ -66,6 +69,7 @@ async def test_the_worker_is_told_everything_and_what_the_answer_repeats():
         0.0,
         1.0,
     )
+    assert (fields["presence_penalty"], fields["frequency_penalty"], fields["store"]) == (0.5, 0.0, False)
     assert orjson.loads(prepare.body)["chat"]["messages"] == [
         {"role": "system", "content": "Be brief."},
         {"role": "user", "content": "hi"},
@@ -313,6 +317,42 @@ async def test_tools_reach_the_template_and_the_reader_of_the_answer(choice, off
     read = generate["parsing"]["calls"]["names"] if generate["parsing"] else []
     assert shown == read == offered
     assert orjson.loads(generate["response_fields"])["tools"] == asked["tools"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "param"),
+    [
+        ({"tool_choice": {"type": "function", "name": "h"}}, "tool_choice.name"),
+        (
+            {"tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "h"}]}},
+            "tool_choice.tools.0.name",
+        ),
+        ({"tools": [TOOL, TOOL]}, "tools.1.name"),
+        ({"tools": None, "tool_choice": "required"}, "tool_choice"),
+    ],
+)
+async def test_what_is_wrong_with_tools_has_this_apis_path(changes, param):
+    answer = await served(known=snapshot(WITH_TOOLS)).client.post(PATH, {**ASKED, "tools": [TOOL], **changes})
+    assert answer.status == 400
+    assert answer.error["param"].startswith(param)
+    for chats in (".function", "json_schema.", "response_format", "allowed_tools."):
+        assert chats not in answer.error["param"] + answer.error["message"]
+
+
+@pytest.mark.parametrize(
+    ("chats", "ours"),
+    [
+        ("response_format.json_schema.schema.type", "text.format.schema.type"),
+        ("response_format", "text.format"),
+        ("tools.3.function.parameters", "tools.3.parameters"),
+        ("tool_choice", "tool_choice"),
+        ("max_completion_tokens", "max_output_tokens"),
+    ],
+)
+def test_paths_of_chat_become_those_of_this_api(chats, ours):
+    with pytest.raises(InvalidRequest) as refusal, in_our_names():
+        raise InvalidRequest(f"Invalid value for '{chats}': no.", param=chats)
+    assert (refusal.value.param, refusal.value.message) == (ours, f"Invalid value for '{ours}': no.")
 
 
 async def test_a_format_reaches_the_engine_as_a_grammar():

@@ -26,13 +26,26 @@ def test_a_chat_body_has_every_required_key() -> None:
         "choices": [
             {
                 "index": 0,
-                "message": {"role": "assistant", "content": "hello", "refusal": None},
+                "message": {
+                    "role": "assistant",
+                    "content": "hello",
+                    "refusal": None,
+                    "reasoning_content": None,
+                    "reasoning": None,
+                    "prompt_token_ids": None,
+                    "completion_token_ids": None,
+                },
                 "logprobs": None,
                 "finish_reason": "stop",
                 "stop_reason": None,
+                "token_ids": None,
+                "prompt_logprobs": None,
             }
         ],
         "usage": {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5},
+        "kv_transfer_params": None,
+        "prompt_logprobs": None,
+        "prompt_token_ids": None,
     }
 
 
@@ -43,4 +56,6 @@ def test_a_completion_body_numbers_its_choices() -> None:
     assert [choice["index"] for choice in body["choices"]] == [0, 1]
     assert body["choices"][0]["text"] == "hello"
     assert body["choices"][0]["stop_reason"] == 9
+    asked_for = ("prompt_logprobs", "prompt_token_ids", "completion_token_ids", "token_ids")
+    assert [body["choices"][0][name] for name in asked_for] == [None] * 4
     assert body["choices"][0]["logprobs"]["tokens"] == ["a"]

@@ -72,7 +72,7 @@ def test_a_message_has_the_parts_of_the_transcript(transcript: Transcript) -> No
         made, _, _ = updates(transcript.parsing, groups)
         whole = message(made)
         assert (whole["message"]["content"] or "") == transcript.content
-        assert whole["message"].get("reasoning_content", "") == transcript.reasoning
+        assert (whole["message"]["reasoning_content"] or "") == transcript.reasoning
         calls = [
             (call["function"]["name"], call["function"]["arguments"]) for call in whole["message"].get("tool_calls", ())
         ]
@@ -183,7 +183,7 @@ def test_a_call_that_broke_is_content_in_the_message_and_stays_in_the_stream() -
     broken = '<tool_call>{"name": "now", "arguments": {"a": <}}</tool_call>'
     made, _, _ = updates(HERMES, singles(broken))
     whole = message(made)
-    assert whole["message"] == {"role": "assistant", "content": broken, "refusal": None}
+    assert (whole["message"]["content"], "tool_calls" in whole["message"]) == (broken, False)
     assert whole["finish_reason"] == "stop"
     assert "tool_calls" in streamed(made, HERMES)[0]["delta"]
 

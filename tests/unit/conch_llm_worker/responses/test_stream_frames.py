@@ -67,6 +67,18 @@ def events(raw: bytes) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.parametrize("store", [True, False])
+def test_the_first_events_have_all_that_an_answer_has(store: bool) -> None:
+    request = asked(response_fields=json.dumps(ECHOED | {"store": store}))
+    told = events(streamed(request, UPDATES))
+    created, in_progress, last = (event["response"] for event in told if "response" in event)
+    prompt = sum(len(one.ids) for one in request.prompts)
+    for begun in (created, in_progress):
+        assert begun["store"] is store
+        assert (begun["usage"]["input_tokens"], begun["usage"]["output_tokens"]) == (prompt, 0)
+    assert set(last) == set(created) - {"store"}  # whether it was stored, the gateway knows
+
+
 def collected(request: GenerateRequest, updates: list[ChoiceUpdate]) -> dict[str, Any]:
     whole = CompleteResponse(request, VOCABULARY)
     for update in updates:

@@ -164,12 +164,12 @@ class AssistantMessage(ApiModel):
     content: str | None
     """Null where the answer consists of calls."""
     refusal: str | None
-    reasoning_content: str | None = None
-    reasoning: str | None = None
+    reasoning_content: str | None
+    reasoning: str | None
     """The same as `reasoning_content`; clients are divided over the name."""
     tool_calls: list[ToolCall] | None = None
-    prompt_token_ids: list[int] | None = None
-    completion_token_ids: list[int] | None = None
+    prompt_token_ids: list[int] | None
+    completion_token_ids: list[int] | None
 
 
 class ChatChoice(ApiModel):
@@ -179,8 +179,9 @@ class ChatChoice(ApiModel):
     message: AssistantMessage
     logprobs: ChoiceLogprobs | None
     finish_reason: Literal["stop", "length", "tool_calls"] | None
-    stop_reason: str | int | None = None
-    token_ids: list[int] | None = None
+    stop_reason: str | int | None
+    token_ids: list[int] | None
+    prompt_logprobs: PromptLogprobs | None
 
 
 class ChatCompletion(Origin):
@@ -193,9 +194,10 @@ class ChatCompletion(Origin):
     choices: list[ChatChoice]
     usage: CompletionUsage
     metadata: dict[str, str | int] | None = None
-    kv_transfer_params: dict[str, Any] | None = None
-    prompt_logprobs: PromptLogprobs | None = None
-    prompt_token_ids: list[int] | None = None
+    kv_transfer_params: dict[str, Any] | None
+    prompt_logprobs: PromptLogprobs | None
+    """Those of the first choice."""
+    prompt_token_ids: list[int] | None
 
 
 class Delta(ApiModel):

@@ -221,7 +221,8 @@ class GenerationJob:
         fields, sampling = self.resolved.answer_fields, self.sampling
         if fields is None:
             return "{}"
-        return orjson.dumps({**fields, "temperature": sampling.temperature, "top_p": sampling.top_p}).decode()
+        drawing = sampling.model_dump(include={"temperature", "top_p", "presence_penalty", "frequency_penalty"})
+        return orjson.dumps({**fields, **drawing}).decode()
 
 
 def encode(message: Message) -> bytes:

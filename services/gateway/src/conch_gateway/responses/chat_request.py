@@ -90,6 +90,7 @@ def answer_fields(request: ResponsesRequest) -> dict[str, object]:
         },
         "safety_identifier": request.safety_identifier,
         "service_tier": "default",
+        "store": request.store is not False,
         "text": {"format": {"type": "text"}, **text},
         "tool_choice": choice if isinstance(choice, str) else choice.model_dump(mode="json") if choice else "auto",
         "tools": [tool.model_dump(mode="json") for tool in request.tools or ()],

@@ -3,16 +3,15 @@
 Sampling, tools and formats are checked where chat's are. What this API names differently is named so in errors too.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from conch_contracts import capabilities
 from conch_contracts.openai.chat import ChatCompletionRequest
-from conch_contracts.openai.responses.response import (
-    ResponsesRequest,
-)
+from conch_contracts.openai.responses.response import AllowedTools, ResponsesRequest
 from conch_contracts.openai.sampling import is_on
-from conch_gateway.errors.bad_request import conflicting, missing, unsupported
+from conch_gateway.errors.bad_request import conflicting, invalid, missing, unsupported
 from conch_gateway.requests import unsupported_parameters as unsupported_fields
 from conch_gateway.requests.validation import Validated, typed
 from conch_kit.errors import InvalidRequest
@@ -43,6 +42,8 @@ RENAMED: Mapping[str, str] = {
     "reasoning_effort": "reasoning.effort",
 }
 """What chat calls the parameters of this API."""
+FLAT = re.compile(r"(?P<parent>tools\.\d+|tool_choice)\.function|(?P<format>response_format)\.json_schema")
+"""Paths of chat that have a member which this API leaves out."""
 
 
 def validate(document: dict[str, object]) -> Validated[ResponsesRequest]:
@@ -65,12 +66,14 @@ def in_our_names() -> Iterator[None]:
     try:
         yield
     except InvalidRequest as error:
-        first, _, rest = (error.param or "").partition(".")
-        name = RENAMED.get(first)
-        if name is not None:
-            error.message = error.message.replace(f"'{error.param}'", f"'{name}'").replace(f"'{first}", f"'{name}")
-            # A message's number is not that of an item: instructions and earlier turns come first.
-            error.param = f"{name}.{rest}" if rest and name != "input" else name
+        chats = error.param or ""
+        first, _, rest = FLAT.sub(lambda path: path["parent"] or path["format"], chats).partition(".")
+        name = RENAMED.get(first, first)
+        # A message's number is not that of an item: instructions and earlier turns come first.
+        ours = f"{name}.{rest}" if rest and name != "input" else name
+        if ours != chats:
+            error.message = error.message.replace(f"'{chats}'", f"'{ours}'").replace(f"'{first}", f"'{name}")
+            error.param = ours
         raise
 
 
@@ -102,7 +105,16 @@ def _is_other(kind: object, known: frozenset[str]) -> bool:
     return isinstance(kind, str) and kind not in known
 
 
+def _refuse_unknown_tools(request: ResponsesRequest) -> None:
+    names = {tool.name for tool in request.tools or ()}
+    allowed = request.tool_choice.tools if isinstance(request.tool_choice, AllowedTools) else ()
+    for index, tool in enumerate(allowed):
+        if tool.name not in names:
+            raise invalid(f"tool_choice.tools.{index}.name", f"no tool has the name '{tool.name}'")
+
+
 def _refuse_values(request: ResponsesRequest) -> None:
+    _refuse_unknown_tools(request)
     options, reasoning = request.stream_options, request.reasoning
     if options is not None and not is_on(request.stream):
         raise conflicting("stream_options", "needs 'stream': true")

@@ -52,12 +52,15 @@ class MessageParts:
                     assert_never(event)
 
     def message(self, role: str) -> dict[str, Json]:
-        """Return the message; its content is null where calls stand in its place."""
-        content = "".join(self.content)
-        message: dict[str, Json] = {"role": role, "content": content, "refusal": None}
-        if self.reasoning:
-            reasoning = "".join(self.reasoning)
-            message |= {"reasoning_content": reasoning, "reasoning": reasoning}
+        """Return the message; its content is null where calls stand in its place, its reasoning where none is shown."""
+        content, reasoning = "".join(self.content), "".join(self.reasoning) or None
+        message: dict[str, Json] = {
+            "role": role,
+            "content": content,
+            "refusal": None,
+            "reasoning_content": reasoning,
+            "reasoning": reasoning,
+        }
         if self.calls:
             message["content"] = content or None
             message["tool_calls"] = [_tool_call(call) for call in self.calls.values()]

@@ -1,4 +1,7 @@
-"""The complete JSON body of an answer that is not streamed."""
+"""The complete JSON body of an answer that is not streamed.
+
+What vLLM and FastDeploy show on request is null where nobody asked, as theirs is: clients read it from any answer.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -61,18 +64,20 @@ def complete_body(
 
 def _chat_choice(request: GenerateRequest, index: int, choice: ChoiceBody, vocabulary: Vocabulary) -> dict[str, Json]:
     details = request.details
-    shown: dict[str, Json] = {}
-    fields: dict[str, Json] = {}
-    if details is not None and details.token_ids:
-        shown = {"prompt_token_ids": prompt_ids(request, index), "completion_token_ids": [*choice.ids]}
-        fields["token_ids"] = [*choice.ids]
+    shown = details is not None and details.token_ids
+    ids: Json = [*choice.ids] if shown else None
+    of_ids: dict[str, Json] = {
+        "prompt_token_ids": prompt_ids(request, index) if shown else None,
+        "completion_token_ids": ids,
+    }
     as_ids = details is not None and details.tokens_as_ids
     return {
         "index": index,
-        "message": {**choice.parts.message(request.role), **shown},
+        "message": {**choice.parts.message(request.role), **of_ids},
         "logprobs": chat_logprobs(choice.entries, vocabulary, as_ids=as_ids) if request.logprobs else None,
         **finish_fields(choice.finish, details),
-        **fields,
+        "token_ids": ids,
+        "prompt_logprobs": _prompt_logprobs(request, choice, vocabulary),
     }
 
 
@@ -80,17 +85,24 @@ def _completion_choice(
     request: GenerateRequest, index: int, choice: ChoiceBody, vocabulary: Vocabulary
 ) -> dict[str, Json]:
     details = request.details
-    fields: dict[str, Json] = {}
-    if details is not None and details.token_ids:
-        fields["prompt_token_ids"] = prompt_ids(request, index)
-        fields |= {"completion_token_ids": [*choice.ids], "token_ids": [*choice.ids]}
-    if details is not None and details.prompt_logprobs is not None:
-        fields["prompt_logprobs"] = prompt_logprobs(choice.prompt, vocabulary)
+    shown = details is not None and details.token_ids
+    ids: Json = [*choice.ids] if shown else None
     as_ids = details is not None and details.tokens_as_ids
     return {
         "index": index,
         "text": "".join(choice.parts.content),
         "logprobs": completion_logprobs(choice.entries, vocabulary, as_ids=as_ids) if request.logprobs else None,
         **finish_fields(choice.finish, details),
-        **fields,
+        "prompt_logprobs": _prompt_logprobs(request, choice, vocabulary),
+        "prompt_token_ids": prompt_ids(request, index) if shown else None,
+        "completion_token_ids": ids,
+        "token_ids": ids,
     }
+
+
+def _prompt_logprobs(request: GenerateRequest, choice: ChoiceBody, vocabulary: Vocabulary) -> Json:
+    """Return what is shown of the prompt's tokens; null where it was not asked for."""
+    details = request.details
+    if details is None or details.prompt_logprobs is None:
+        return None
+    return prompt_logprobs(choice.prompt, vocabulary)

@@ -24,9 +24,11 @@ def usage_fields(usage: Usage) -> dict[str, Json]:
 def detail_fields(request: GenerateRequest, prompt: Sequence[TokenEntry], vocabulary: Vocabulary) -> dict[str, Json]:
     """Return what a complete answer has at its top level, given the entries of its first prompt."""
     details = request.details
+    fields: dict[str, Json] = {"kv_transfer_params": None}
+    if request.api is Api.CHAT:
+        fields |= {"prompt_logprobs": None, "prompt_token_ids": None}
     if details is None:
-        return {}
-    fields: dict[str, Json] = {}
+        return fields
     if details.service_tier is not None:
         fields["service_tier"] = details.service_tier
     if details.metadata is not None:

@@ -21,13 +21,19 @@ class ResponseBody:
             "created_at": request.created,
             "model": request.model,
         }
-        fields = request.response_fields.encode()[1:-1]
-        self._head = orjson.dumps(head)[:-1] + (b"," + fields if fields else b"")
+        fields: dict[str, Json] = orjson.loads(request.response_fields)
+        self._wanted = {name: fields.pop(name) for name in ("store",) if name in fields}
+        self._head = orjson.dumps(head | fields)[:-1]
+        self._prompt_tokens = sum(len(prompt.ids) for prompt in request.prompts)
         self._clock = clock
 
     def begun(self) -> bytes:
-        """Return the answer before its first item."""
-        return self._body("in_progress", [], None, {})
+        """Return the answer before its first item: the usage so far, and whether it is to be stored.
+
+        Whether it was stored the gateway adds to an answer that has ended.
+        """
+        so_far = Usage(prompt_tokens=self._prompt_tokens, completion_tokens=0)
+        return self._body("in_progress", [], so_far, self._wanted)
 
     def ended(self, finish: ChoiceFinish, items: Sequence[Json], usage: Usage) -> bytes:
         """Return the complete answer, or one that a limit cut short."""
@@ -41,10 +47,10 @@ class ResponseBody:
         code = "rate_limit_exceeded" if isinstance(error, RateLimited) else "server_error"
         return self._body("failed", items, usage, {"error": {"code": code, "message": error.message}})
 
-    def _body(self, status: str, items: Sequence[Json], usage: Usage | None, ends: dict[str, Json]) -> bytes:
+    def _body(self, status: str, items: Sequence[Json], usage: Usage, ends: dict[str, Json]) -> bytes:
         nothing: dict[str, Json] = {"completed_at": None, "error": None, "incomplete_details": None}
-        used: dict[str, Json] = {} if usage is None else {"usage": usage_object(usage)}
-        state: dict[str, Json] = {"status": status, **nothing, **ends, "output": list(items), **used}
+        state: dict[str, Json] = {"status": status, **nothing, **ends, "output": list(items)}
+        state["usage"] = usage_object(usage)
         return self._head + b"," + orjson.dumps(state)[1:]
 
 

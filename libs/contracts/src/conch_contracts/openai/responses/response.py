@@ -191,17 +191,19 @@ class Response(ApiModel):
     status: Literal["completed", "incomplete", "failed", "in_progress"]
     model: str
     output: list[OutputItem]
-    usage: ResponseUsage | None = None
-    """Absent until the answer ends."""
+    usage: ResponseUsage
+    """Of the first events what is known then: the prompt's tokens."""
     error: ResponseFailure | None
     incomplete_details: IncompleteDetails | None
     instructions: str | None
     metadata: Metadata
     previous_response_id: str | None
-    store: bool | None = None
-    """Whether the answer was kept; absent in the events before the last one."""
+    store: bool
+    """Whether the answer was kept; in the events before the last one, whether it is to be."""
     temperature: float
     top_p: float
+    presence_penalty: float
+    frequency_penalty: float
     top_logprobs: int
     max_output_tokens: int | None
     max_tool_calls: int | None
