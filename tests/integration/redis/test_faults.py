@@ -9,7 +9,7 @@ from conch_contracts.names import CHANGES_CHANNEL, ModelId
 from conch_kit.bundles.archive import digest
 from conch_kit.bundles.store import BundleStore
 from conch_kit.redis.client import RedisClient
-from conch_kit.redis.errors import RegistryError, RegistryUnavailable
+from conch_kit.redis.errors import RegistryBusy, RegistryError, RegistryUnavailable
 from conch_kit.registry.snapshot_refresh import RegistryReader
 from conch_kit.registry.writer import RegistryWriter
 from testkit.builders.records import engine, listing, route
@@ -176,3 +176,46 @@ async def test_a_large_transfer_does_not_hold_short_commands_up(client: RedisCli
     assert await transfer == b"OK"
     assert await client.execute("GET", "large", timeout_s=20.0) == data
     assert client.available
+
+
+NOTHING_COMES = ("BLPOP", "nothing comes here")
+
+
+async def test_transfers_that_fail_do_not_keep_others_from_a_sound_redis(client: RedisClient) -> None:
+    assert await client.execute("PING") == b"PONG"
+    for _ in range(5):  # more than open the breaker, before the client can have asked Redis itself
+        with pytest.raises(RegistryUnavailable, match="did not answer"):
+            await client.execute(*NOTHING_COMES, 60, timeout_s=0.001)
+        assert client.available
+    assert await client.execute("PING") == b"PONG"
+
+
+async def test_transfers_alone_find_out_that_redis_hangs(server: RedisServer, hasty: RedisClient) -> None:
+    await _connected(hasty)
+    server.freeze()
+    try:
+        with pytest.raises(RegistryUnavailable):
+            await hasty.execute("GET", "a", timeout_s=0.05)
+        await eventually(lambda: not hasty.available, "an open breaker")
+    finally:
+        server.thaw()
+    await eventually(lambda: hasty.available, "a closed breaker")
+
+
+async def test_a_command_has_all_its_time_after_it_waited_for_a_connection(client: RedisClient) -> None:
+    wait_s, limit_s = 1.2, 2.0
+    transfers = (client.execute(*NOTHING_COMES, wait_s, timeout_s=limit_s) for _ in range(4))  # on two connections
+    assert await asyncio.gather(*transfers) == [None] * 4
+
+
+async def test_callers_that_find_no_free_connection_say_nothing_about_redis(client: RedisClient) -> None:
+    holding = [asyncio.create_task(client.execute(*NOTHING_COMES, 60, timeout_s=60.0)) for _ in range(2)]
+    await asyncio.sleep(0)
+    for _ in range(5):
+        with pytest.raises(RegistryBusy, match="in use"):
+            await client.execute("ECHO", "x", timeout_s=0.001)
+        assert client.available
+    for task in holding:
+        task.cancel()
+    await asyncio.gather(*holding, return_exceptions=True)
+    assert await client.execute("ECHO", "x", timeout_s=20.0) == b"x"

@@ -3,6 +3,9 @@
 The breaker opens after three failures in a row, and then everybody fails at once. Callers are never used to find out
 whether Redis is back: after a first failure a task of the client asks Redis itself, so the breaker opens within a
 second and closes within a second or two of Redis' return, however few callers there are.
+
+Only short commands count, because they say something about Redis: a bulk transfer also fails when it is large, or has
+little time. That makes the client ask, and nothing else.
 """
 
 import asyncio
@@ -14,7 +17,7 @@ from typing import Any, Self
 
 from conch_kit.redis.breaker import Breaker
 from conch_kit.redis.connection import Argument, Command, RedisConnection
-from conch_kit.redis.errors import RegistryError, RegistryUnavailable
+from conch_kit.redis.errors import RegistryBusy, RegistryError, RegistryUnavailable
 
 log = logging.getLogger(__name__)
 
@@ -27,8 +30,8 @@ _SUSPICION_S = 0.05
 class RedisClient:
     """One Redis, as an async context manager.
 
-    A command with a `timeout_s` of its own is taken for a bulk transfer and does not share connections with the
-    short ones.
+    A command with a `timeout_s` of its own is taken for a bulk transfer: it neither shares connections with the short
+    ones nor is a failure of it counted. A time-out begins when a connection is free; so much time may pass until then.
     """
 
     def __init__(self, url: str, *, connect_timeout_s: float = 0.25, command_timeout_s: float = 0.25) -> None:
@@ -58,7 +61,10 @@ class RedisClient:
         await self._bulk.close()
 
     async def execute(self, *args: Argument, timeout_s: float | None = None) -> Any:
-        """Run one command and return its reply; raises RegistryUnavailable, or RegistryError for an error reply."""
+        """Run one command and return its reply.
+
+        Raises RegistryUnavailable, as RegistryBusy where no connection was free; RegistryError for an error reply.
+        """
         (reply,) = await self.pipeline([args], timeout_s=timeout_s)
         if isinstance(reply, RegistryError):
             raise reply
@@ -70,9 +76,14 @@ class RedisClient:
             raise RegistryUnavailable("Redis does not answer, as earlier commands have shown.")
         lane = self._short if timeout_s is None else self._bulk
         try:
-            replies = await lane.roundtrip(commands, timeout_s or self._timeout_s)
+            replies = await lane.roundtrip(commands, self._timeout_s if timeout_s is None else timeout_s)
+        except RegistryBusy:
+            raise
         except RegistryUnavailable:
-            self._failed()
+            if timeout_s is None:
+                self._failed()
+            else:
+                self._suspect()
             raise
         self._answered()
         return replies
@@ -84,6 +95,10 @@ class RedisClient:
     def _failed(self) -> None:
         if self._breaker.failure():
             log.warning("Redis does not answer; going on with what is in memory.")
+        self._suspect()
+
+    def _suspect(self) -> None:
+        """Have Redis asked whether it answers."""
         if self._prober is None or self._prober.done():
             self._prober = asyncio.create_task(self._probe())
 
@@ -112,11 +127,24 @@ class _Lane:
         self._idle: list[RedisConnection] = []
 
     async def roundtrip(self, commands: Sequence[Command], timeout_s: float) -> list[Any]:
+        await self._take_slot(timeout_s)
         try:
-            async with asyncio.timeout(timeout_s), self._slots:
+            async with asyncio.timeout(timeout_s):
                 return await self._attempt(commands)
         except TimeoutError:
             raise RegistryUnavailable(f"Redis did not answer within {timeout_s:g} s.") from None
+        finally:
+            self._slots.release()
+
+    async def _take_slot(self, timeout_s: float) -> None:
+        if not self._slots.locked():
+            await self._slots.acquire()  # at once
+            return
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._slots.acquire()
+        except TimeoutError:
+            raise RegistryBusy(f"All connections to Redis were in use for {timeout_s:g} s.") from None
 
     async def _attempt(self, commands: Sequence[Command]) -> list[Any]:
         while self._idle:  # a connection that idled may have died with an earlier Redis: all commands are idempotent

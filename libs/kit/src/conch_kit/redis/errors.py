@@ -5,5 +5,9 @@ class RegistryUnavailable(Exception):
     """Redis did not answer, or is known not to answer at this moment."""
 
 
+class RegistryBusy(RegistryUnavailable):
+    """No connection became free in time: this process has more to ask than it has connections; Redis may be sound."""
+
+
 class RegistryError(Exception):
     """Redis answered with an error; the message is its own."""

@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 MAX_BYTES = 1024 * 1024
 """A larger answer is not kept."""
 PATIENCE_S = 0.1
-"""How long Redis may take; computing an answer takes little longer."""
+"""How long Redis may take, and a connection to it become free; computing an answer takes little longer."""
 _SEAL_BYTES = 16
 
 
