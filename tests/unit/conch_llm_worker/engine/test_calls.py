@@ -5,6 +5,7 @@ import logging
 import pytest
 from tritonclient.grpc.model_config_pb2 import DataType, ModelConfig
 
+from conch_contracts.names import EngineAddress
 from conch_contracts.records import Dialect
 from conch_kit.errors import InvalidRequest
 from conch_kit.tracing import tracer
@@ -17,14 +18,19 @@ from testkit.models.vocabularies import byte_level
 ASKED = {"temperature": 0.5, "top_k": 7, "min_p": 0.1, "repetition_penalty": 1.1}
 
 
-def calls() -> EngineCalls:
-    """Return the calls to a model that takes a temperature, and no other parameter of sampling."""
+def scripted() -> ScriptedTriton:
+    """Return an engine whose model takes a temperature, and no other parameter of sampling."""
     config = ModelConfig(name="m", max_batch_size=8)
     for name in ("input_ids", "input_lengths", "request_output_len"):
         config.input.add(name=name, data_type=DataType.TYPE_INT32, dims=[-1])
     config.input.add(name="temperature", data_type=DataType.TYPE_FP32, dims=[1], optional=True)
     config.model_transaction_policy.decoupled = True
-    return EngineCalls(ScriptedTriton(config=config), lambda: 42, tracer("test", None))
+    return ScriptedTriton(config=config)
+
+
+def calls() -> EngineCalls:
+    """Return the calls to that engine."""
+    return EngineCalls(scripted(), lambda: 42, tracer("test", None))
 
 
 @pytest.mark.parametrize("dialect", [Dialect.FASTERTRANSFORMER, Dialect.TENSORRTLLM])
@@ -50,3 +56,19 @@ async def test_what_the_client_asks_for_itself_is_refused_by_name(dialect: Diale
     with pytest.raises(InvalidRequest) as refused:
         await calls().prepare(request, 0, byte_level())
     assert (refused.value.param, refused.value.code) == (name, "unsupported_parameter")
+
+
+async def test_models_of_engines_that_are_gone_are_not_remembered_for_ever() -> None:
+    triton = scripted()
+    engine = EngineCalls(triton, lambda: 42, tracer("test", None))
+
+    async def ask(port: int) -> None:
+        asked = target(Dialect.FASTERTRANSFORMER).model_copy(update={"grpc": EngineAddress(f"10.0.0.1:{port}")})
+        await engine.prepare(generate_request(target=asked), 0, byte_level())
+
+    for port in range(1, 2000):
+        await ask(port)
+        await ask(1)  # one that stays in use is read once
+    assert triton.configs_read == 1999
+    await ask(2)
+    assert triton.configs_read == 2000

@@ -5,8 +5,10 @@ failed, since another model may have taken its place.
 """
 
 import logging
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
@@ -27,6 +29,8 @@ from conch_llm_worker.text.vocabulary import Vocabulary
 log = logging.getLogger(__name__)
 
 _INT64_MAX = 2**63
+_MAX_ENGINES = 512
+"""Models of engines that are remembered; beyond this the least recently used one goes, since pods come and go."""
 
 
 class Responses(Protocol):
@@ -71,6 +75,15 @@ class StreamingTriton(Protocol):
         ...
 
 
+@dataclass(slots=True)
+class _EngineModel:
+    """What is known of one model of one engine."""
+
+    declared: DeclaredTensors | None = None
+    left_out: set[str] = field(default_factory=set)
+    """Defaults that it cannot obey, and of which the log tells."""
+
+
 class EngineCalls:
     """Prepares and makes the engine calls of requests."""
 
@@ -78,8 +91,7 @@ class EngineCalls:
         self._triton = triton
         self._random_seed = random_seed
         self._tracer = tracer
-        self._declared: dict[tuple[EngineAddress, str], DeclaredTensors] = {}
-        self._unused: set[tuple[EngineAddress, str, str]] = set()
+        self._models: OrderedDict[tuple[EngineAddress, str], _EngineModel] = OrderedDict()
 
     async def prepare(self, request: GenerateRequest, index: int, vocabulary: Vocabulary) -> EngineCall:
         """Return the call for one choice; raise `InvalidRequest` for what its dialect cannot express.
@@ -101,10 +113,10 @@ class EngineCalls:
         name = refused.param or ""
         if name not in request.defaulted or name not in sampling.model_fields_set:
             raise refused
-        place = (request.target.grpc, request.target.model, name)
-        if place not in self._unused:
-            self._unused.add(place)
-            where = {"engine": place[0], "engine_model": place[1], "default": name}
+        target, told = request.target, self._known(request).left_out
+        if name not in told:
+            told.add(name)
+            where = {"engine": target.grpc, "engine_model": target.model, "default": name}
             log.warning("A default of the model is left out: its engine cannot obey it.", extra=where)
         return SamplingParameters(**sampling.model_dump(exclude_unset=True, exclude={name}))
 
@@ -145,7 +157,9 @@ class EngineCalls:
 
     def forget(self, request: GenerateRequest) -> None:
         """Read the model's config again at the next call: after a failure another model may be there."""
-        self._declared.pop((request.target.grpc, request.target.model), None)
+        known = self._models.get((request.target.grpc, request.target.model))
+        if known is not None:
+            known.declared = None
 
     def _seeded(self, sampling: SamplingParameters) -> SamplingParameters:
         """Choose a seed where the client has not: these backends take the same one for all requests without."""
@@ -160,10 +174,18 @@ class EngineCalls:
         return PreparedChoice(request, prompt, sampling, declared, vocabulary.text, keep_special_tokens=keep)
 
     async def _declared_by(self, request: GenerateRequest) -> DeclaredTensors:
+        known = self._known(request)
+        if known.declared is None:
+            config = await self._triton.model_config(request.target.grpc, request.target.model)
+            known.declared = read_declared_tensors(config)
+        return known.declared
+
+    def _known(self, request: GenerateRequest) -> _EngineModel:
         key = (request.target.grpc, request.target.model)
-        known = self._declared.get(key)
-        if known is None:
-            known = self._declared[key] = read_declared_tensors(await self._triton.model_config(*key))
+        known = self._models.setdefault(key, _EngineModel())
+        self._models.move_to_end(key)
+        if len(self._models) > _MAX_ENGINES:
+            self._models.popitem(last=False)
         return known
 
 
