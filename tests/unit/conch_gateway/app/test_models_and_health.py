@@ -120,6 +120,15 @@ async def test_every_answer_has_a_request_id_and_errors_their_shape(method, path
         assert set(answer.error) == {"message", "type", "param", "code"}
 
 
+async def test_the_model_that_answers_without_a_name_is_listed_first():
+    encoder = route(model_id="ns/a", served_names=("a",), kind=ModelKind.EMBEDDING)
+    other = route(model_id="ns/b", served_names=("b",))
+    default = route(model_id="ns/c", served_names=("c", "alias"), default=True)
+    for known, names in (((encoder, other, default), ["alias", "c", "b", "a"]), ((encoder, other), ["b", "a"])):
+        answer = await gateway(known=snapshot(*known)).client.get("/v1/models")
+        assert [model["id"] for model in orjson.loads(answer.body)["data"]] == names
+
+
 async def test_models_whose_services_have_never_been_there_are_not_listed():
     encoder = route(model_id="local/enc", served_names=("enc",), kind=ModelKind.RERANK)
     client = gateway(known=snapshot(route(), encoder), reachable=lambda kind: kind is ModelKind.LLM).client

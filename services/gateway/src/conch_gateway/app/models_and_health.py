@@ -90,9 +90,9 @@ def _add_models(
 
     @app.get("/v1/models", response_model=ModelList, responses=errors((401, 503)), tags=["models"])
     async def list_models() -> ModelList:
-        """List every name that `model` may hold."""
+        """List every name that `model` may hold, the default model's first."""
         names = {name: route for name, route in current().by_name.items() if reachable(route.kind)}
-        ordered = sorted(names.items(), key=lambda item: (item[1].created, item[1].model_id, item[0]))
+        ordered = sorted(names.items(), key=_order)
         return ModelList(data=[model_of(name, route, owned_by) for name, route in ordered])
 
     @app.get("/v1/models/{name:path}", response_model=Model, responses=errors((401, 404, 503)), tags=["models"])
@@ -104,6 +104,12 @@ def _add_models(
         if not reachable(route.kind):
             raise Unavailable("This model's services have not started yet.", code="model_not_ready", retry_after_s=1)
         return model_of(name, route, owned_by)
+
+
+def _order(named: tuple[str, Route]) -> tuple[bool, bool, float, str, str]:
+    """Return what names are listed by: many clients ask the first one, so it is the model that answers chats."""
+    name, route = named
+    return not route.default, route.kind is not ModelKind.LLM, route.created, route.model_id, name
 
 
 def _add_health(app: FastAPI, not_ready: Callable[[], str | None], load: Load) -> None:
