@@ -1,6 +1,6 @@
 import pytest
 
-from conch_contracts.records import ModelKind
+from conch_contracts.records import ModelKind, Profile
 from conch_gateway.requests.model_lookup import canonical_name, find_route
 from conch_kit.errors import InvalidRequest, ModelNotFound, Unavailable
 from conch_kit.registry.snapshot import Snapshot
@@ -8,6 +8,7 @@ from testkit.gateway.fakes import route, snapshot
 
 CHAT, OTHER = route(served_names=("chat", "alias")), route(model_id="local/b", served_names=("b",))
 EMBED = route(model_id="local/e", served_names=("embed",), kind=ModelKind.EMBEDDING)
+FASTDEPLOY = route(model_id="local/f", served_names=("f",), profile=Profile.FASTDEPLOY)
 DEFAULT = route(model_id="local/d", served_names=("d",), default=True)
 
 
@@ -18,6 +19,7 @@ DEFAULT = route(model_id="local/d", served_names=("d",), default=True)
         (snapshot(CHAT, EMBED), None, CHAT),
         (snapshot(CHAT, EMBED), "default", CHAT),
         (snapshot(CHAT, DEFAULT), "", DEFAULT),
+        (snapshot(FASTDEPLOY, EMBED), "null", FASTDEPLOY),
     ],
 )
 def test_a_name_becomes_its_route(known, name, expected):
@@ -29,6 +31,7 @@ def test_a_name_becomes_its_route(known, name, expected):
     [
         (snapshot(CHAT), "nope", ModelNotFound),
         (snapshot(CHAT), "null", ModelNotFound),
+        (snapshot(CHAT, FASTDEPLOY), "null", ModelNotFound),
         (snapshot(CHAT, EMBED), "embed", InvalidRequest),
         (snapshot(CHAT, OTHER), None, InvalidRequest),
         (Snapshot.EMPTY, None, Unavailable),

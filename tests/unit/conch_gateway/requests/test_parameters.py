@@ -73,6 +73,13 @@ def test_more_than_the_context_is_refused_with_the_counts(request_, shape, lengt
     assert str(length) in caught.value.message
 
 
+def test_a_limit_beyond_the_context_is_lowered_for_fastdeploys_clients():
+    known = route(profile=Profile.FASTDEPLOY)
+    assert sampled(chat(max_tokens=1000), parameters.chat_shape, 60, known=known).max_tokens == 4
+    with pytest.raises(InvalidRequest):
+        sampled(chat(max_tokens=1000), parameters.chat_shape, 64, known=known)
+
+
 def test_a_value_comes_from_the_request_else_the_model_else_the_api():
     known = route(generation=GenerationDefaults(temperature=0.3, top_p=0.9, top_k=5, repetition_penalty=1.2))
     asked = sampled(chat(temperature=0, top_k=-1), parameters.chat_shape, known=known)

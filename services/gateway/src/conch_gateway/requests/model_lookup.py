@@ -42,11 +42,12 @@ def not_found(name: str) -> ModelNotFound:
 
 
 def _unnamed(snapshot: Snapshot, name: str | None, kinds: tuple[ModelKind, ...]) -> Route:
-    """Return the default route for a name that is none; a FastDeploy server answers to every name."""
+    """Return the default route for a name that is none; a FastDeploy server, which has one model, knows every name."""
     if name in DEFAULT_NAMES:
         return _default(snapshot, kinds)
-    for route in snapshot.routes.values():
-        if route.default and route.profile is Profile.FASTDEPLOY and route.kind in kinds:
+    routes = [route for route in snapshot.routes.values() if route.kind in kinds]
+    for route in routes:
+        if route.profile is Profile.FASTDEPLOY and (route.default or len(routes) == 1):
             return route
     raise not_found(name or "")
 

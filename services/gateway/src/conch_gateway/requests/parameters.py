@@ -222,7 +222,7 @@ def _ranks(request: SamplingFields) -> bool:
 def output_limit(shape: Shape, route: Route, prompt_tokens: int) -> int:
     """Return how many tokens may come out; raises InvalidRequest when prompt and answer exceed the context.
 
-    Where the prompt alone would fit, the answer's limit is what is wrong.
+    Where the prompt alone would fit, the answer's limit is what is wrong; a FastDeploy server lowers it instead.
     """
     context, asked, prompt = route.max_model_len, shape.max_tokens, shape.prompt_param
     rest = context - prompt_tokens
@@ -230,6 +230,8 @@ def output_limit(shape: Shape, route: Route, prompt_tokens: int) -> int:
         return min(rest, _first(route.generation.max_tokens, shape.default_max_tokens, rest))
     if asked is not None and asked <= rest:
         return asked
+    if asked is not None and rest >= 1 and route.profile is Profile.FASTDEPLOY:
+        return rest
     if rest < 1:
         raise prompt_too_long(context, prompt_tokens, param=prompt)
     parts = f"({prompt_tokens} in the {prompt}, {asked} in the completion)" if prompt_tokens else "in the completion"
