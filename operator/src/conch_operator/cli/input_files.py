@@ -1,6 +1,7 @@
 """What the commands are given: ModelDeployments in YAML files, or the older JSON file."""
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -8,6 +9,8 @@ from conch_contracts.modeldeployment import InvalidModelDeployment, parse
 from conch_operator.cli.errors import CommandError
 from conch_operator.manifests.legacy_model_config import Conversion, ModelConfigError, convert, place
 from conch_operator.manifests.yaml_files import Manifest, ManifestError, load
+
+_STRING_OR_SPACE = re.compile(r'"(?:[^"\\]|\\.)*"|\u00a0')
 
 
 def load_models(files: Sequence[Path], config_file: Path | None) -> tuple[tuple[Manifest, ...], tuple[str, ...]]:
@@ -25,7 +28,7 @@ def load_models(files: Sequence[Path], config_file: Path | None) -> tuple[tuple[
 def read_model_config(file: Path) -> Conversion:
     """Return what an older JSON file says; raises CommandError."""
     try:
-        data = json.loads(file.read_text(encoding="utf-8"))
+        data = json.loads(_with_plain_spaces(file.read_text(encoding="utf-8")))
     except FileNotFoundError as error:
         raise CommandError([f"{file}: no such file"]) from error
     except json.JSONDecodeError as error:
@@ -36,6 +39,11 @@ def read_model_config(file: Path) -> Conversion:
         return convert(data)
     except ModelConfigError as error:
         raise CommandError([f"{file}: {error}"]) from error
+
+
+def _with_plain_spaces(text: str) -> str:
+    """Return JSON that was copied from a page: between its strings such have no-break spaces."""
+    return _STRING_OR_SPACE.sub(lambda found: " " if found[0] == "\u00a0" else found[0], text)
 
 
 def parse_conversion(file: Path, conversion: Conversion) -> tuple[Manifest, ...]:

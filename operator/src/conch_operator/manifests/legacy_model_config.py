@@ -12,7 +12,7 @@ from decimal import Decimal
 from conch_contracts.dialects.encoder import INPUTS
 from conch_contracts.modeldeployment import Problem
 from conch_contracts.names import API_VERSION, KIND
-from conch_contracts.records import Dialect, ModelKind
+from conch_contracts.records import Dialect, ModelKind, Profile
 
 Json = Mapping[str, object]
 
@@ -102,6 +102,7 @@ def _model(kind: ModelKind, entry: Json, info: Json, object_name: str) -> dict[s
     spec: dict[str, object] = {
         "kind": kind.value,
         "servedNames": [name],
+        "compatProfile": Profile.DENGLIN.value,
         "source": {"path": _text(entry, "path", f"{section} {name}")},
         "engine": {"external": _external(kind, entry, section, name)},
     }

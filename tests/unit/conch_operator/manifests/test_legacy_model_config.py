@@ -31,6 +31,7 @@ def test_an_llm_entry_becomes_an_external_fastertransformer_model() -> None:
         "spec": {
             "kind": "LLM",
             "servedNames": ["ChatGLM2-6B"],
+            "compatProfile": "denglin",
             "source": {"path": "/models/chatglm2-6b"},
             "engine": {
                 "external": {
@@ -86,6 +87,7 @@ def test_a_rerank_entry_becomes_an_external_reranker_with_its_tensors() -> None:
     assert rerank["spec"] == {
         "kind": "Rerank",
         "servedNames": ["bge-reranker"],
+        "compatProfile": "denglin",
         "source": {"path": "/models/bge"},
         "engine": {"external": {"http": "10.28.31.48:8000", "modelName": "bge-reranker", "dialect": "encoder"}},
         "maxTokens": 512,
