@@ -81,6 +81,12 @@ def test_arguments_become_objects_and_results_know_what_was_called() -> None:
     ]
 
 
+def test_arguments_may_be_given_as_an_object() -> None:
+    given = {"city": "Århus", "days": 10**30}
+    asked = flat(calling(call(arguments=given)))  # type: ignore[arg-type]
+    assert asked[0]["tool_calls"][0]["function"]["arguments"] == given
+
+
 UNWRITABLE = ('{"a": 1e999}', '{"a": NaN}', '{"a": "\\ud800"}')
 """What JSON as it goes to the tokenizer cannot hold, though a model may have called a tool with it."""
 

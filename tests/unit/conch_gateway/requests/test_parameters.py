@@ -110,6 +110,14 @@ def test_a_top_p_of_0_is_for_fastdeploys_clients(request_):
         assert (caught.value.param, caught.value.code) == ("top_p", "invalid_value")
 
 
+def test_an_empty_stop_string_stands_for_none_with_fastdeploys_clients():
+    parameters.check_habits(chat(stop=""), Profile.FASTDEPLOY)
+    assert tokenizer_request.stop_strings(chat(stop="")) == ()
+    with pytest.raises(InvalidRequest) as caught:
+        parameters.check_habits(chat(stop=""), Profile.OPENAI)
+    assert (caught.value.param, caught.value.code) == ("stop", "invalid_value")
+
+
 def test_more_minimum_than_maximum_is_refused():
     with pytest.raises(InvalidRequest, match="min_tokens"):
         sampled(chat(min_tokens=6, max_tokens=5), parameters.chat_shape)

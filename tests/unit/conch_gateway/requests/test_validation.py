@@ -33,7 +33,7 @@ BAD_SAMPLING = [
     ({"repetition_penalty": 0}, "repetition_penalty"),
     ({"seed": 2**64}, "seed"),
     ({"seed": 1.0}, "seed"),
-    ({"stop": ""}, "stop"),
+    ({"stop": [""]}, "stop.0"),
     ({"stop": ["x"] * 17}, "stop"),
     ({"stop": "x" * 257}, "stop"),
     ({"stop": [None]}, "stop.0"),

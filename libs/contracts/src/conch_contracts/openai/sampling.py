@@ -54,7 +54,11 @@ class DrawingFields(ApiModel):
     """Above 1 makes tokens of the prompt and of the answer less likely, by this factor."""
     seed: int | None = Field(default=None, ge=INT64_MIN, le=INT64_MAX)
     """The same request with the same seed has the same answer."""
-    stop: Word | Annotated[list[Word], Field(max_length=MAX_STOP_STRINGS, fail_fast=True)] | None = None
+    stop: (
+        Annotated[str, Field(max_length=MAX_WORD_CHARS)]
+        | Annotated[list[Word], Field(max_length=MAX_STOP_STRINGS, fail_fast=True)]
+        | None
+    ) = None
     """The answer ends before the first of these texts."""
     stop_token_ids: Annotated[list[TokenId], Field(max_length=MAX_LISTED, fail_fast=True)] | None = None
     """The answer ends at the first of these ids."""

@@ -1,8 +1,9 @@
 """Tools as a chat request offers them, and their calls as messages carry them."""
 
+import json
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from conch_contracts.openai.api_model import ApiModel
 from conch_contracts.openai.json_schema import JsonSchema
@@ -67,12 +68,16 @@ class AllowedToolsChoice(ApiModel):
     allowed_tools: AllowedFunctions
 
 
+def _as_text(arguments: object) -> object:
+    return json.dumps(arguments, ensure_ascii=False) if isinstance(arguments, dict) else arguments
+
+
 class FunctionCall(ApiModel):
     """A call of a function."""
 
     name: Annotated[str, Field(min_length=1, max_length=MAX_ID_CHARS)]
-    arguments: str
-    """JSON, as the model wrote it."""
+    arguments: Annotated[str, BeforeValidator(_as_text)]
+    """JSON, as the model wrote it; in a request an object is taken too."""
 
 
 class ToolCall(ApiModel):

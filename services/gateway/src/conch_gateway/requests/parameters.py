@@ -140,6 +140,8 @@ def check_habits(request: SamplingFields, profile: Profile) -> None:
     """Raise InvalidRequest for a value that only servers with other habits take."""
     if request.top_p == 0 and profile is not Profile.FASTDEPLOY:
         raise invalid("top_p", "expected a number above 0")
+    if request.stop == "" and profile is not Profile.FASTDEPLOY:
+        raise invalid("stop", "expected a text that is not empty")
 
 
 def bad_words_param(request: SamplingFields) -> str:

@@ -114,8 +114,8 @@ def tokens_at_least(work: PrepareRequest) -> int:
 
 
 def stop_strings(request: SamplingFields) -> tuple[str, ...]:
-    """Return the stop strings, whether one or several were given."""
-    return (request.stop,) if isinstance(request.stop, str) else tuple(request.stop or ())
+    """Return the stop strings, whether one or several were given; an empty one stands for none."""
+    return (request.stop,) if request.stop and isinstance(request.stop, str) else tuple(request.stop or ())
 
 
 def _raw_prompt(request: ChatCompletionRequest) -> str | tuple[int, ...] | None:
