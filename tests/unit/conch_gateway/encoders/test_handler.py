@@ -322,9 +322,10 @@ async def test_another_engine_is_asked_where_the_worker_says_so() -> None:
 
 @pytest.mark.parametrize("count", [2, 1000])
 async def test_each_worker_that_is_asked_gets_all_rows(count: int) -> None:
+    answers = iter([refused(503, "gone", retryable=True), refused(503, "gone")])
     served = serving(
         ModelKind.EMBEDDING,
-        lambda _: refused(503, "gone", retryable=True),
+        lambda _: next(answers),
         *[60] * count,
         engines=(Engine(grpc=ENGINE), Engine(grpc=OTHER)),
     )

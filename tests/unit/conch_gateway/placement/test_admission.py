@@ -9,6 +9,8 @@ from conch_contracts.names import EngineAddress, ModelId
 from conch_contracts.records import Engine, EngineState, RoutingPolicy
 from conch_gateway.placement.admission import Admission, Claim
 from conch_kit.errors import RateLimited, Unavailable
+from conch_kit.registry.snapshot import Snapshot
+from testkit.clock import FakeClock
 from testkit.gateway.fakes import snapshot
 
 MODEL = ModelId("local/tiny-chat")
@@ -181,3 +183,100 @@ async def test_a_model_without_a_ready_engine_is_not_ready(engines):
     with pytest.raises(Unavailable) as caught, await admission(*engines).slot(MODEL, POLICY):
         pass
     assert caught.value.code == "model_not_ready"
+
+
+async def test_requests_wait_in_order_for_an_engine_that_has_vanished_and_comes_back():
+    queues, log, release = admission(engine("a")), [], asyncio.Event()
+    queues.apply(snapshot(engines=()))
+    tasks = []
+    for number in range(2):
+        tasks.append(asyncio.create_task(hold(queues, log, number, release)))
+        await turns()
+    with pytest.raises(RateLimited):  # the queue is as long as ever
+        await hold(queues, log, 2, release)
+    assert queues.waiting() == {MODEL: 2}
+    release.set()
+    queues.apply(snapshot(engines=(engine("b"),)))
+    await asyncio.gather(*tasks)
+    assert log == [(0, "b"), (1, "b")]
+
+
+async def test_a_model_whose_engine_has_been_away_for_longer_than_requests_wait_is_not_ready():
+    clock = FakeClock()
+    queues = Admission(clock)
+    queues.apply(snapshot(engines=(engine("a"),)))
+    clock.advance(100)
+    queues.apply(snapshot(engines=()))
+    clock.advance(POLICY.queue_wait_s)
+    with pytest.raises(Unavailable) as caught:
+        await queues.slot(MODEL, POLICY)
+    assert caught.value.code == "model_not_ready"
+
+
+async def test_who_waits_for_a_model_that_is_removed_is_told_at_once():
+    queues, release = admission(engine("a")), asyncio.Event()
+    tasks = [asyncio.create_task(hold(queues, [], number, release)) for number in range(2)]
+    await turns()
+    queues.apply(Snapshot())
+    with pytest.raises(Unavailable) as caught:
+        await asyncio.wait_for(tasks[1], 60)
+    assert caught.value.code == "model_not_ready"
+    release.set()
+    await tasks[0]
+
+
+async def test_an_engine_that_could_not_take_a_request_is_tried_by_one_at_a_time_until_it_takes_one():
+    queues = admission(engine("a", slots=4))
+    refused = await queues.slot(MODEL, POLICY)
+    with refused:
+        refused.refused()
+    waiting = [asyncio.create_task(queues.slot(MODEL, POLICY)) for _ in range(2)]
+    await turns()
+    assert queues.waiting() == {MODEL: 2}
+    first = await asyncio.wait_for(waiting[0], 60)
+    await turns()
+    assert queues.waiting() == {MODEL: 1}
+    with first:
+        first.accepted()
+        with await asyncio.wait_for(waiting[1], 60), await queues.slot(MODEL, POLICY):
+            pass
+
+
+async def test_who_tries_an_engine_and_goes_away_leaves_the_trial_to_the_next():
+    queues = admission(engine("a", slots=4))
+    refused = await queues.slot(MODEL, POLICY)
+    with refused:
+        refused.refused()
+    waiting = [asyncio.create_task(queues.slot(MODEL, POLICY)) for _ in range(2)]
+    with await asyncio.wait_for(waiting[0], 60):
+        pass  # without a word
+    with await asyncio.wait_for(waiting[1], 60) as given:
+        assert given.grpc == "a"
+
+
+async def test_an_engine_that_is_new_to_the_registry_has_refused_nothing():
+    queues = admission(engine("a"))
+    refused = await queues.slot(MODEL, POLICY)
+    with refused:
+        refused.refused()
+    queues.apply(snapshot(engines=()))
+    queues.apply(snapshot(engines=(engine("a"),)))
+    taken = asyncio.create_task(queues.slot(MODEL, POLICY))
+    await turns()
+    assert taken.done()
+
+
+async def test_a_request_that_comes_back_has_kept_its_place():
+    queues, log = admission(engine("a")), []
+
+    async def ask(name, arrived):
+        with await queues.slot(MODEL, RoutingPolicy(queue_max=9, queue_wait_s=50), arrived=arrived):
+            log.append(name)
+
+    with await queues.slot(MODEL, POLICY):
+        tasks = []
+        for name, arrived in (("second", 2.0), ("third", 3.0), ("first", 1.0)):
+            tasks.append(asyncio.create_task(ask(name, arrived)))
+            await turns()
+    await asyncio.gather(*tasks)
+    assert log == ["first", "second", "third"]

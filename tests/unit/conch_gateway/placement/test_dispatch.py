@@ -3,8 +3,8 @@
 import pytest
 
 from conch_contracts.names import GENERATE_PATH, EngineAddress, WorkerUrl
-from conch_contracts.records import Engine
-from testkit.gateway.fakes import ENGINE, FakeAnswer, gateway, lost, refused, snapshot
+from conch_contracts.records import Engine, RoutingPolicy
+from testkit.gateway.fakes import ENGINE, FakeAnswer, gateway, lost, refused, route, snapshot
 
 PATH = "/v1/chat/completions"
 CHAT = {"model": "tiny-chat", "messages": [{"role": "user", "content": "hi"}]}
@@ -64,3 +64,24 @@ async def test_the_last_refusal_is_told_when_two_engines_refuse():
     answers = iter([refused(503, "down", retryable=True), refused(503, "full")])
     served = gateway({GENERATE_PATH: lambda _: next(answers)}, known=snapshot(engines=ENGINES))
     assert (await served.client.post(PATH, CHAT)).error["message"] == "full"
+
+
+async def test_the_only_engine_is_asked_again_when_it_could_not_take_the_request():
+    answers = iter([refused(503, "away", retryable=True), refused(503, "away", retryable=True)])
+    served = gateway({GENERATE_PATH: lambda _: next(answers, FakeAnswer(pieces=(b"{}",)))})
+    assert (await served.client.post(PATH, CHAT)).status == 200
+    assert len(served.upstream.sent(GENERATE_PATH)) == 3
+
+
+async def test_an_engine_that_is_away_for_too_long_is_what_the_client_is_told():
+    known = snapshot(route(routing=RoutingPolicy(queue_wait_s=0.01)))
+    served = gateway({GENERATE_PATH: lambda _: refused(503, "away", retryable=True)}, known=known)
+    answer = await served.client.post(PATH, CHAT)
+    assert (answer.status, answer.error["message"]) == (503, "away")
+
+
+async def test_a_request_over_which_engines_are_lost_is_given_to_two_at_most():
+    served = gateway({GENERATE_PATH: lambda _: refused(502, "lost", code="upstream_lost", retryable=True)})
+    answer = await served.client.post(PATH, CHAT)
+    assert (answer.status, answer.error["code"]) == (502, "upstream_lost")
+    assert len(served.upstream.sent(GENERATE_PATH)) == 2

@@ -3,11 +3,16 @@
 An engine works on as many sequences at once as it has slots; a request takes one for each of its choices, and an engine
 as a whole when it has more of them. Whoever finds none free waits; the queue refuses when it is
 full, gives up after the model's waiting time, and forgets a waiter that is cancelled.
+
+An engine that could not take a request rests: for a moment nobody is sent to it, then one request at a time tries it,
+until it has accepted one. When the last engine of a model has vanished from the registry, requests wait for the next
+one as long as they may wait at all, counted from then; a model that has had none for longer is not ready.
 """
 
 import asyncio
+import time
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 
@@ -19,6 +24,8 @@ from conch_kit.registry.snapshot import Snapshot
 
 NO_ENGINE_RETRY_S = 5.0
 QUEUE_RETRY_S = 1.0
+REST_S = 0.5
+"""How long nobody is sent to an engine that could not take a request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +45,18 @@ class Waiter:
     granted: asyncio.Future[Engine]
     without: frozenset[EngineAddress]
     claim: Claim
+    arrived: float
+    """When the request first asked: one that comes back has kept its place."""
+
+
+@dataclass(slots=True)
+class _Rest:
+    """What is known of an engine that could not take a request."""
+
+    timer: asyncio.TimerHandle | None
+    """Until when nobody is sent there; None: it may be tried."""
+    trying: bool = False
+    """Whether somebody tries it."""
 
 
 @dataclass(slots=True)
@@ -48,13 +67,52 @@ class ModelQueue:
     taken: Counter[EngineAddress] = field(default_factory=Counter)
     waiters: deque[Waiter] = field(default_factory=deque)
     turn: int = 0
+    lost_at: float | None = None
+    """When the last engine vanished; None: there is one, or never was."""
+    _resting: dict[EngineAddress, _Rest] = field(default_factory=dict)
+
+    def apply(self, engines: tuple[Engine, ...], now: float) -> None:
+        """Take over what the registry holds; an engine that comes new to it has not refused anything."""
+        if usable(engines):
+            self.lost_at = None
+        elif usable(self.engines):
+            self.lost_at = now
+        self.engines = engines
+        for address in self._resting.keys() - {engine.grpc for engine in engines}:
+            self._stop_resting(address)
+        self.serve()
+
+    def refused(self, engine: Engine) -> None:
+        """Let an engine rest that could not take a request."""
+        self._stop_resting(engine.grpc)
+        timer = asyncio.get_running_loop().call_later(REST_S, self._may_be_tried, engine.grpc)
+        self._resting[engine.grpc] = _Rest(timer)
+
+    def accepted(self, engine: Engine) -> None:
+        """Note that an engine takes requests."""
+        if engine.grpc in self._resting:
+            self._stop_resting(engine.grpc)
+            self.serve()
+
+    def _stop_resting(self, address: EngineAddress) -> None:
+        rest = self._resting.pop(address, None)
+        if rest is not None and rest.timer is not None:
+            rest.timer.cancel()
+
+    def _may_be_tried(self, address: EngineAddress) -> None:
+        self._resting[address] = _Rest(None)
+        self.serve()
+
+    def _rests(self, engine: Engine) -> bool:
+        rest = self._resting.get(engine.grpc)
+        return rest is not None and (rest.timer is not None or rest.trying)
 
     def free_engine(self, without: frozenset[EngineAddress], sequences: int) -> Engine | None:
         """Return the ready engine with the smallest share of its slots taken, or None when none has enough free."""
         free = [
             engine
             for engine in usable(self.engines, without=without)
-            if self.taken[engine.grpc] + places(engine, sequences) <= slots(engine)
+            if not self._rests(engine) and self.taken[engine.grpc] + places(engine, sequences) <= slots(engine)
         ]
         if not free:
             return None
@@ -67,18 +125,32 @@ class ModelQueue:
     def take(self, engine: Engine, sequences: int) -> None:
         """Take the slots for so many sequences."""
         self.taken[engine.grpc] += places(engine, sequences)
+        rest = self._resting.get(engine.grpc)
+        if rest is not None:
+            rest.trying = True
 
     def give_back(self, engine: Engine, sequences: int) -> None:
         """Free the slots again and let the next waiters have them."""
         self.taken[engine.grpc] -= places(engine, sequences)
         if self.taken[engine.grpc] <= 0:
             del self.taken[engine.grpc]
+        rest = self._resting.get(engine.grpc)
+        if rest is not None and rest.trying:
+            self.refused(engine)  # whoever tried it has not learnt anything
         self.serve()
 
+    def end(self) -> None:
+        """Send those away who wait: the model is not served any more. Those who have a slot keep it."""
+        self.apply((), 0.0)
+        for waiter in self.waiters:
+            if not waiter.granted.done():
+                waiter.granted.set_exception(not_ready())
+        self.waiters.clear()
+
     def join(self, waiter: Waiter) -> None:
-        """Put a waiter behind all that are as urgent."""
-        place = len(self.waiters)
-        while place and self.waiters[place - 1].claim.priority > waiter.claim.priority:
+        """Put a waiter behind all that are as urgent and came before it."""
+        place, rank = len(self.waiters), _rank(waiter)
+        while place and _rank(self.waiters[place - 1]) > rank:
             place -= 1
         self.waiters.insert(place, waiter)
 
@@ -107,6 +179,14 @@ class Slot:
     def __enter__(self) -> Engine:
         return self.engine
 
+    def refused(self) -> None:
+        """Tell that the engine could not take the request."""
+        self.queue.refused(self.engine)
+
+    def accepted(self) -> None:
+        """Tell that the engine has begun to answer."""
+        self.queue.accepted(self.engine)
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
@@ -131,20 +211,16 @@ def places(engine: Engine, sequences: int) -> int:
 class Admission:
     """All queues of one gateway."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self._queues: dict[ModelId, ModelQueue] = {}
 
     def apply(self, snapshot: Snapshot) -> None:
         """Take over the engines of a new snapshot; new slots go to waiters."""
         for model in self._queues.keys() - snapshot.engines.keys():
-            if not self._queues[model].waiters and not self._queues[model].taken:
-                del self._queues[model]
-            else:
-                self._queues[model].engines = ()
+            self._queues.pop(model).end()
         for model, engines in snapshot.engines.items():
-            queue = self._queues.setdefault(model, ModelQueue())
-            queue.engines = engines
-            queue.serve()
+            self._queues.setdefault(model, ModelQueue()).apply(engines, self._clock())
 
     def waiting(self) -> Mapping[ModelId, int]:
         """Return how many requests wait per model."""
@@ -157,24 +233,38 @@ class Admission:
         claim: Claim = Claim(),
         *,
         without: frozenset[EngineAddress] = frozenset(),
+        arrived: float | None = None,
+        wait_s: float | None = None,
     ) -> "Slot":
         """Return taken slots of one engine, as a context that gives them back.
+
+        The engines of `without` are given only where there are no others. A request that asks again says when it
+        `arrived`, and how long it may still wait.
 
         Raises Unavailable when no engine can serve, or none had a free slot in time, and RateLimited when the queue
         is full.
         """
         queue = self._queues.get(model)
-        if queue is None or not usable(queue.engines, without=without):
+        if queue is None or not self._may_hope(queue, policy):
             raise not_ready()
+        if not usable(queue.engines, without=without):
+            without = frozenset()
         engine = queue.free_engine(without, claim.sequences) if not queue.waiters else None
         if engine is None:
             granted: asyncio.Future[Engine] = asyncio.get_running_loop().create_future()
-            engine = await self._wait(queue, policy, Waiter(granted, without, claim))
+            waiter = Waiter(granted, without, claim, self._clock() if arrived is None else arrived)
+            engine = await self._wait(queue, policy, waiter, policy.queue_wait_s if wait_s is None else wait_s)
         else:
             queue.take(engine, claim.sequences)
         return Slot(queue, engine, claim.sequences)
 
-    async def _wait(self, queue: ModelQueue, policy: RoutingPolicy, waiter: Waiter) -> Engine:
+    def _may_hope(self, queue: ModelQueue, policy: RoutingPolicy) -> bool:
+        """Tell whether an engine is there, or has not been away for longer than a request may wait."""
+        if usable(queue.engines):
+            return True
+        return queue.lost_at is not None and self._clock() - queue.lost_at < policy.queue_wait_s
+
+    async def _wait(self, queue: ModelQueue, policy: RoutingPolicy, waiter: Waiter, wait_s: float) -> Engine:
         if len(queue.waiters) >= policy.queue_max:
             raise RateLimited(
                 "The queue of this model is full.", code="rate_limit_exceeded", retry_after_s=QUEUE_RETRY_S
@@ -182,7 +272,7 @@ class Admission:
         queue.join(waiter)
         queue.serve()  # those before it may be waiting for an engine that it does not need
         try:
-            async with asyncio.timeout(policy.queue_wait_s):
+            async with asyncio.timeout(max(0.0, wait_s)):
                 return await waiter.granted
         except BaseException as exc:
             self._leave(queue, waiter)
@@ -196,8 +286,12 @@ class Admission:
         """Forget a waiter; a slot that was granted in the same moment goes to the next one."""
         if waiter in queue.waiters:
             queue.waiters.remove(waiter)
-        elif waiter.granted.done() and not waiter.granted.cancelled():
+        elif waiter.granted.done() and not waiter.granted.cancelled() and waiter.granted.exception() is None:
             queue.give_back(waiter.granted.result(), waiter.claim.sequences)
+
+
+def _rank(waiter: Waiter) -> tuple[int, float]:
+    return waiter.claim.priority, waiter.arrived
 
 
 def not_ready() -> Unavailable:

@@ -1,5 +1,6 @@
 """Where a job runs: an engine slot, a worker, and another try elsewhere as long as the client has seen nothing."""
 
+import time
 from collections.abc import Awaitable, Callable
 
 from conch_contracts.names import GENERATE_PATH, SERVER_SHUTTING_DOWN, TOKENIZER_NOT_READY, EngineAddress
@@ -12,7 +13,7 @@ from conch_gateway.upstream.port import AnswerLost, ConnectFailed, UpstreamRespo
 from conch_kit.errors import ServiceError, Unavailable, UpstreamError
 
 MAX_LOST = 1
-"""Workers that may break down while they have a job: it may be the job that breaks them."""
+"""Workers that may break down while they have a job, and engines too: it may be the job that breaks them."""
 MAX_ERROR_BYTES = 1024 * 1024
 WORKERS_OWN = frozenset({SERVER_SHUTTING_DOWN, TOKENIZER_NOT_READY})
 """Codes of a worker that cannot serve by its own fault: another one may, with the same engine."""
@@ -28,10 +29,18 @@ class _Refused(Exception):
 class Dispatcher:
     """All workers and engines, seen as one place to run a job."""
 
-    def __init__(self, workers: ServiceProcesses, admission: Admission, *, path: str = GENERATE_PATH) -> None:
+    def __init__(
+        self,
+        workers: ServiceProcesses,
+        admission: Admission,
+        *,
+        path: str = GENERATE_PATH,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._workers = workers
         self._admission = admission
         self._path = path
+        self._clock = clock
 
     async def run(
         self,
@@ -48,14 +57,18 @@ class Dispatcher:
 
         async def accepted(answer: UpstreamResponse) -> None:
             await _check(answer)
+            slot.accepted()
             await deliver(answer)
 
+        arrived, wait_s = self._clock(), route.routing.queue_wait_s
         attempts = RequestAttempts(self._workers)
         tried: frozenset[EngineAddress] = frozenset()
-        lost = 0
+        lost = engines_lost = 0
         while True:
+            asked_at = self._clock()
             with stages.waiting():
-                slot = await self._slot(route, claim, tried, attempts)
+                slot = await self._slot(route, claim, tried, attempts, arrived, wait_s)
+            wait_s -= self._clock() - asked_at
             with slot as engine:
                 try:
                     with stages.working() as headers:
@@ -73,17 +86,29 @@ class Dispatcher:
                     else:
                         attempts.failure = refused.error
                         tried |= {engine.grpc}
-            if lost > MAX_LOST or not attempts.may_retry():
+                        if isinstance(refused.error, Unavailable):  # it has not begun, so it may be asked again
+                            slot.refused()
+                            continue
+                        engines_lost += 1
+            if max(lost, engines_lost) > MAX_LOST or not attempts.may_retry():
                 raise attempts.failure
 
     async def _slot(
-        self, route: Route, claim: Claim, tried: frozenset[EngineAddress], attempts: RequestAttempts
+        self,
+        route: Route,
+        claim: Claim,
+        tried: frozenset[EngineAddress],
+        attempts: RequestAttempts,
+        arrived: float,
+        wait_s: float,
     ) -> Slot:
         """Return an engine's slots; when no engine is left, what failed before says more than that."""
         try:
-            return await self._admission.slot(route.model_id, route.routing, claim, without=tried)
+            return await self._admission.slot(
+                route.model_id, route.routing, claim, without=tried, arrived=arrived, wait_s=wait_s
+            )
         except Unavailable as exc:
-            raise (attempts.failure if attempts.failed else exc) from None
+            raise (attempts.failure if attempts.failed or tried else exc) from None
 
 
 def _broken(workers: int) -> ServiceError:
