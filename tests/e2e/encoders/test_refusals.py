@@ -86,7 +86,7 @@ def test_a_bad_embedding_request_names_its_parameter(base_url: str, changes: dic
         ("/v1/rerank", {"query": ""}, "query"),
         ("/v1/rerank", {"query": None}, "query"),
         ("/v1/rerank", {"top_n": "many"}, "top_n"),
-        ("/v1/rerank", {"max_tokens_per_doc": 0}, "max_tokens_per_doc"),
+        ("/v1/rerank", {"max_tokens_per_doc": -1}, "max_tokens_per_doc"),
         ("/score", {"text_1": ["a", "b"], "text_2": ["c"]}, "text_1"),
         ("/score", {"text_2": []}, "text_2"),
         ("/score", {"text_2": ["a", LONG]}, "text_2.1"),
@@ -153,7 +153,7 @@ def test_what_a_client_tells_of_itself_is_bounded(base_url: str, path: str, name
     ("path", "model", "kinds"),
     [
         ("/v1/embeddings", "tiny-chat", "Embedding would do"),
-        ("/v1/rerank", "minilm", "Rerank would do"),
+        ("/v1/rerank", "tiny-chat", "Rerank and Embedding would do"),
         ("/score", "tiny-classifier", "Rerank and Embedding would do"),
         ("/classify", "minilm", "Classify would do"),
         ("/pooling", "tiny-reranker", "Embedding would do"),

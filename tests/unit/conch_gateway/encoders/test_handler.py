@@ -364,6 +364,13 @@ async def test_another_version_or_pooling_is_not_answered_from_the_cache(changes
         assert answer.headers[b"x-conch-cache"] == b"miss"
 
 
+async def test_requests_with_another_salt_share_no_answer() -> None:
+    served = serving(ModelKind.EMBEDDING, answered(VECTORS), profile=EncoderProfile(cache_ttl_s=60), store=FakeStore())
+    salts = [{}, {"cache_salt": "a"}, {"cache_salt": "b"}, {"cache_salt": "a"}]
+    answers = [await served.client.post("/v1/embeddings", {"input": "hi", **salt}) for salt in salts]
+    assert [answer.headers[b"x-conch-cache"] for answer in answers] == [b"miss", b"miss", b"miss", b"hit"]
+
+
 async def test_an_answer_is_kept_though_its_client_hangs_up_as_soon_as_it_has_it() -> None:
     class Hasty(FakeStore):
         async def put(self, key: str, body: bytes, ttl_s: float) -> None:

@@ -113,3 +113,56 @@ async def test_each_part_of_a_content_is_a_text_of_its_own(path: str, body: dict
     told = {"rows": [{"ids": [1]}, {"ids": [1] * 70}], "firsts": []}
     long = serving(ModelKind.RERANK, answered(b"{}"), tokenizer=answered(orjson.dumps(told)))
     assert (await long.client.post(path, body)).error["param"] == param
+
+
+async def test_an_embedding_model_orders_documents_by_their_cosine() -> None:
+    served = serving(ModelKind.EMBEDDING, answered(b'{"rows":[[0.25],[0.75]]}'), 1, 1, 1)
+    found = orjson.loads((await served.client.post("/rerank", {"query": "q", "documents": ["a", "b"]})).body)
+    assert [(item["index"], item["relevance_score"]) for item in found["results"]] == [(1, 0.75), (0, 0.25)]
+    assert served.upstream.sent(PREPARE_ROWS_PATH)[0]["texts"] == ["q", "a", "b"]
+    sent = served.upstream.sent(ENCODE_PATH)[0]
+    assert (sent["task"], sent["firsts"]) == ("similarity", 1)
+
+
+@pytest.mark.parametrize("name", ["max_tokens_per_query", "max_tokens_per_doc"])
+async def test_a_limit_of_one_side_of_a_pair_needs_pairs(name: str) -> None:
+    served = serving(ModelKind.EMBEDDING, answered(b'{"rows":[[0.25]]}'), 1, 1)
+    body = {"query": "q", "documents": ["a"]}
+    answer = await served.client.post("/rerank", {**body, name: 5})
+    assert (answer.status, answer.error["param"]) == (400, name)
+    assert (await served.client.post("/rerank", {**body, name: 0})).status == 200
+
+
+@pytest.mark.parametrize(
+    ("name", "cut"), [("max_tokens_per_query", "truncate_firsts"), ("max_tokens_per_doc", "truncate_pairs")]
+)
+@pytest.mark.parametrize(("asked", "kept", "whole"), [(0, None, None), (5, 5, 64)])
+async def test_0_is_no_limit_of_a_query_or_a_document(
+    name: str, cut: str, asked: int, kept: int | None, whole: int | None
+) -> None:
+    served = serving(ModelKind.RERANK, answered(b'{"rows":[[0.25]]}'))
+    assert (await served.client.post("/rerank", {"query": "q", "documents": ["a"], name: asked})).status == 200
+    (sent,) = served.upstream.sent(PREPARE_ROWS_PATH)
+    assert (sent[cut], sent["truncate"]) == (kept, whole)
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [("/v1/embeddings", ModelKind.EMBEDDING), ("/rerank", ModelKind.RERANK), ("/rerank", ModelKind.EMBEDDING)],
+)
+async def test_the_side_where_a_text_is_cut_reaches_the_tokenizer(path: str, kind: ModelKind) -> None:
+    served = serving(kind, answered(VECTORS if path != "/rerank" else b'{"rows":[[0.5]]}'), 1, 1)
+    body = {"input": "a"} if path != "/rerank" else {"query": "q", "documents": ["a"]}
+    answer = await served.client.post(path, {**body, "truncation_side": "left", "truncate_prompt_tokens": 5})
+    assert answer.status == 200
+    assert served.upstream.sent(PREPARE_ROWS_PATH)[0]["truncation_side"] == "left"
+
+
+async def test_a_conversation_goes_on_where_a_request_says_so() -> None:
+    served = serving(ModelKind.EMBEDDING, answered(VECTORS))
+    body = {"messages": [{"role": "user", "content": "a"}], "continue_final_message": True}
+    assert (await served.client.post("/v1/embeddings", body)).status == 200
+    (sent,) = served.upstream.sent(PREPARE_ROWS_PATH)
+    assert (sent["chat"]["continue_final_message"], sent["chat"]["add_generation_prompt"]) == (True, False)
+    both = await served.client.post("/v1/embeddings", {**body, "add_generation_prompt": True})
+    assert (both.status, both.error["param"]) == (400, "continue_final_message")

@@ -151,3 +151,21 @@ def test_rows_are_those_of_transformers(
         assert [second for _, second in found] == [
             types.index(1) if 1 in types else None for types in wanted["token_type_ids"]
         ]
+
+
+@pytest.mark.parametrize("keep", [3, 4])
+def test_texts_and_ids_are_cut_on_the_side_that_is_asked_for(tokenizer: LimitedTokenizer, keep: int) -> None:
+    def rows(side: str | None) -> list[list[int]]:
+        asked = ask(tokenizer, texts=("the oil is stored", (5, 6, 7, 8, 9)), truncate=keep, truncation_side=side)
+        return [ids for ids, _ in asked]
+
+    whole = next(ids for ids, _ in ask(tokenizer, texts=("the oil is stored",)))[1:-1]
+    inside = keep - 2
+    assert rows("left") == [[CLS, *whole[-inside:], SEP], [5, 6, 7, 8, 9][-keep:]]
+    assert rows("right") == [[CLS, *whole[:inside], SEP], [5, 6, 7, 8, 9][:keep]]
+    assert rows(None) == rows("right")
+
+
+def test_the_first_text_of_pairs_is_cut_at_so_many_tokens(tokenizer: LimitedTokenizer) -> None:
+    asked = ask(tokenizer, texts=("the oil is stored",), pairs=("a b", "a"), truncate_firsts=2)
+    assert asked == ask(tokenizer, texts=("the oil",), pairs=("a b", "a"))

@@ -6,6 +6,7 @@ POOL is the end of the client's JSON body, ready-made, because writing a million
 """
 
 from enum import StrEnum
+from typing import Literal
 
 from pydantic import Field
 
@@ -36,10 +37,14 @@ class PrepareRowsRequest(Message):
     """With these each row is a pair, a text followed by one of these; a single text goes with each of them."""
     truncate_pairs: int | None = None
     """Cut each of `pairs` at so many tokens first."""
+    truncate_firsts: int | None = None
+    """Cut each of `texts` that has a partner in `pairs` at so many tokens first."""
     chat: ChatInput | None = None
     add_special_tokens: bool = True
     truncate: int | None = None
     """Cut each row at so many tokens, special ones included, as the model's tokenizer does."""
+    truncation_side: Literal["left", "right"] | None = None
+    """Where rows are cut; where the model's tokenizer does it when absent."""
     longest: int | None = None
     """The model's longest input: a text that is not cut and longer for certain is refused without being encoded, and
     a longer pair tells how many of its tokens are the first text's."""

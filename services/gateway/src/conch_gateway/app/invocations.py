@@ -44,7 +44,7 @@ class InvocationTarget:
 TARGETS = (
     InvocationTarget("/v1/chat/completions", ("messages",), (ModelKind.LLM,)),
     InvocationTarget("/v1/completions", ("prompt", "prompt_token_ids"), (ModelKind.LLM,)),
-    InvocationTarget("/v1/rerank", ("query",), (ModelKind.RERANK,)),
+    InvocationTarget("/v1/rerank", ("query",), (ModelKind.RERANK, ModelKind.EMBEDDING)),
     InvocationTarget(
         "/v1/score", tuple(dict.fromkeys(first for first, _ in SIDES)), (ModelKind.RERANK, ModelKind.EMBEDDING)
     ),

@@ -11,7 +11,7 @@ from conch_contracts.openai.encoders.scores import ClassifyRequest, ScoreRequest
 from conch_contracts.records import ModelKind, Profile, Route
 from conch_gateway.encoders import input_length, request_rows, response_bodies
 from conch_gateway.encoders.request_rows import BodyMaker, EncoderWork
-from conch_gateway.errors.bad_request import missing
+from conch_gateway.errors.bad_request import conflicting, missing
 from conch_gateway.generation.endpoints import encode
 from conch_gateway.http.body import parse
 from conch_gateway.requests import chat_messages
@@ -37,6 +37,8 @@ class ResolvedEncoding:
     """The client's own name for the request."""
     user: str | None
     priority: int
+    cache_salt: str | None
+    """What equal requests must share besides, for one to get the other's answer."""
     unknown_fields: int
 
 
@@ -74,6 +76,7 @@ class EncoderEndpoint(Generic[E]):
             request_id=request.request_id,
             user=request.user,
             priority=request.priority or 0,
+            cache_salt=request.cache_salt,
             unknown_fields=unknown,
         )
 
@@ -83,6 +86,10 @@ def _check_inputs(request: TextInput) -> None:
         raise missing("input")
     if request.input is not None and request.messages is not None:
         raise InvalidRequest("Expected either 'input' or 'messages', not both.", param="messages", code="invalid_value")
+    if request.continue_final_message and request.messages is None:
+        raise conflicting("continue_final_message", "needs 'messages'")
+    if request.continue_final_message and request.add_generation_prompt:
+        raise conflicting("continue_final_message", "cannot be joined with 'add_generation_prompt'")
 
 
 EMBEDDINGS = EncoderEndpoint(
@@ -124,7 +131,7 @@ def _rerank(*, with_documents: bool) -> EncoderEndpoint[RerankRequest]:
         name="rerank",
         id_prefix="rerank-",
         request=RerankRequest,
-        kinds=(ModelKind.RERANK,),
+        kinds=(ModelKind.RERANK, ModelKind.EMBEDDING),
         work=request_rows.rerank,
         body_maker=lambda request, route: response_bodies.ranking(
             request, with_documents=with_documents and route.profile is not Profile.DENGLIN

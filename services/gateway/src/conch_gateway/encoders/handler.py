@@ -93,7 +93,7 @@ class EncodeJob:
         route, work = self.resolved.route, self.resolved.work
         profile = route.encoder.model_dump(mode="json", exclude={"cache_ttl_s"})
         chosen = [work.task, work.normalize, work.activation, work.dimensions, work.base64, work.firsts]
-        place = [route.model_id, route.engine_model, route.tokenizer_digest, route.created]
+        place = [route.model_id, route.engine_model, route.tokenizer_digest, route.created, self.resolved.cache_salt]
         digest = hashlib.sha256(orjson.dumps([place, profile, chosen]))
         digest.update(self.packed)
         return digest.hexdigest()

@@ -13,7 +13,7 @@ from conch_contracts.openai.encoders.rerank import DocumentText, RerankRequest
 from conch_contracts.openai.encoders.scores import SIDES, ClassifyRequest, ScoreRequest, Side
 from conch_contracts.records import Activation, ModelKind, Route
 from conch_gateway.encoders.text_names import TextField, TextNames, text_field
-from conch_gateway.errors.bad_request import conflicting, invalid, missing
+from conch_gateway.errors.bad_request import conflicting, invalid, missing, unsupported_by_model
 from conch_gateway.requests.tokenizer_request import check_vocabulary, rendering
 from conch_kit.errors import InvalidRequest
 
@@ -60,17 +60,36 @@ def pooling(request: PoolingRequest, route: Route) -> EncoderWork:
 
 
 def rerank(request: RerankRequest, route: Route) -> EncoderWork:
-    """Return the work of a rerank request; raises InvalidRequest."""
+    """Return the work of a rerank request: a reranker reads pairs, an embedding model texts to be compared."""
+    if route.kind is ModelKind.EMBEDDING:
+        return _compared(request, route)
     rows = PrepareRowsRequest(
         digest=route.tokenizer_digest,
         texts=(plain(request.query),),
         pairs=documents(request),
-        truncate_pairs=request.max_tokens_per_doc,
+        truncate_pairs=request.max_tokens_per_doc or None,
+        truncate_firsts=request.max_tokens_per_query or None,
         truncate=_cut_of_pairs(request, route),
+        truncation_side=request.truncation_side,
         longest=route.max_model_len,
     )
     names = TextNames((_field("documents", request.documents),), first=text_field("query", request.query))
     return EncoderWork(rows, names, Task.SCORE, activation=_activation(request, route))
+
+
+def _compared(request: RerankRequest, route: Route) -> EncoderWork:
+    for name in ("max_tokens_per_query", "max_tokens_per_doc"):
+        if getattr(request, name):
+            raise unsupported_by_model(name, "an embedding model reads each text alone; use 'truncate_prompt_tokens'")
+    rows = PrepareRowsRequest(
+        digest=route.tokenizer_digest,
+        texts=(plain(request.query), *documents(request)),
+        truncate=_cut_of_pairs(request, route),
+        truncation_side=request.truncation_side,
+        longest=route.max_model_len,
+    )
+    names = TextNames((text_field("query", request.query), _field("documents", request.documents)))
+    return EncoderWork(rows, names, Task.SIMILARITY, firsts=1)
 
 
 def score(request: ScoreRequest, route: Route) -> EncoderWork:
@@ -119,11 +138,14 @@ def documents(request: RerankRequest) -> tuple[str, ...]:
     return tuple(item.text if isinstance(item, DocumentText) else plain(item) for item in request.documents)
 
 
-def chat_input(messages: Sequence[ChatMessage], route: Route, *, generation_prompt: bool | None) -> ChatInput:
-    """Return a conversation for the tokenizer to render."""
+def chat_input(request: TextInput, messages: Sequence[ChatMessage], route: Route) -> ChatInput:
+    """Return a request's conversation for the tokenizer to render."""
+    goes_on = bool(request.continue_final_message)
     render = rendering(messages, route)
     return render(
-        add_generation_prompt=generation_prompt is not False, without_template="send texts as 'input', without messages"
+        add_generation_prompt=request.add_generation_prompt is not False and not goes_on,
+        continue_final_message=goes_on,
+        without_template="send texts as 'input', without messages",
     )
 
 
@@ -142,7 +164,7 @@ def _vectors(request: InputFields, route: Route, task: Task, *, normalize: bool)
 def _inputs(request: TextInput, route: Route) -> tuple[PrepareRowsRequest, TextNames]:
     rows = _rows(request, route)
     if request.messages is not None:
-        chat = chat_input(request.messages, route, generation_prompt=request.add_generation_prompt)
+        chat = chat_input(request, request.messages, route)
         return rows(chat=chat, add_special_tokens=bool(request.add_special_tokens)), TextNames((TextField("messages"),))
     texts = _texts(request)
     single = isinstance(request.input, list) and isinstance(request.input[0], int)
@@ -170,6 +192,7 @@ def _rows(request: EncoderFields, route: Route) -> partial[PrepareRowsRequest]:
         PrepareRowsRequest,
         digest=route.tokenizer_digest,
         truncate=_cut(request, route),
+        truncation_side=request.truncation_side,
         longest=route.max_model_len,
     )
 
@@ -194,7 +217,7 @@ def _cut_of_pairs(request: RerankRequest, route: Route) -> int | None:
             raise conflicting("truncation", "cannot be false together with 'truncate_prompt_tokens'")
         return None
     cut = _cut(request, route)
-    wanted = request.truncation or request.max_tokens_per_doc is not None
+    wanted = request.truncation or request.max_tokens_per_doc or request.max_tokens_per_query
     return route.max_model_len if cut is None and wanted else cut
 
 

@@ -42,7 +42,21 @@ NOWHERE = frozenset(
         "web_search_options",
     }
 )
-REFUSED = NOWHERE | (ChatCompletionRequest.model_fields.keys() ^ CompletionRequest.model_fields.keys()) - INERT
+OF_ENCODERS = frozenset(
+    {
+        "instruction",
+        "late_chunking_params",
+        "max_tokens_per_doc",
+        "max_tokens_per_query",
+        "media_io_kwargs",
+        "padding",
+        "softmax",
+    }
+)
+"""What other servers' encoders have, and ours nowhere or at another endpoint only."""
+REFUSED = (
+    NOWHERE | OF_ENCODERS | (ChatCompletionRequest.model_fields.keys() ^ CompletionRequest.model_fields.keys()) - INERT
+)
 """Parameters that are refused where the type of the request does not have them."""
 
 HARMLESS: Mapping[str, tuple[object, ...]] = {
@@ -53,10 +67,15 @@ HARMLESS: Mapping[str, tuple[object, ...]] = {
     "enable_response_messages": (False,),
     "include_logprobs_decode_token": (True,),
     "include_reasoning": (True,),
+    "instruction": ("",),
     "logprob_token_ids": ([],),
     "logits_processors": ([],),
+    "max_tokens_per_doc": (0,),
+    "max_tokens_per_query": (0,),
+    "media_io_kwargs": ({},),
     "mm_processor_kwargs": ({},),
     "modalities": (["text"],),
+    "padding": ("do_not_pad",),
     "suffix": ("",),
     "tool_choice": ("none", "auto"),
     "tools": ([],),

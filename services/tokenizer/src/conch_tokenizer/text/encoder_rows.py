@@ -38,7 +38,8 @@ def _firsts(tokenizer: LimitedTokenizer, request: PrepareRowsRequest, rows: Sequ
 
 def _limit(request: PrepareRowsRequest) -> int | None:
     """Return how long the texts may be as they are; None where they are cut."""
-    return request.longest if request.truncate is None and request.truncate_pairs is None else None
+    cuts = (request.truncate, request.truncate_pairs, request.truncate_firsts)
+    return request.longest if cuts == (None, None, None) else None
 
 
 def _from_chat(tokenizer: LimitedTokenizer, request: PrepareRowsRequest) -> list[Row]:
@@ -46,7 +47,7 @@ def _from_chat(tokenizer: LimitedTokenizer, request: PrepareRowsRequest) -> list
     rendered = tokenizer.renderer.render(request.chat, add_special_tokens=request.add_special_tokens)
     tokenizer.check_size([rendered.text], param="messages")
     tokenizer.check_fits(rendered.text, _limit(request), param="messages")
-    return [_cut(rendered.encode(), request.truncate)]
+    return [_cut(rendered.encode(), request)]
 
 
 def _from_texts(tokenizer: LimitedTokenizer, request: PrepareRowsRequest) -> list[Row]:
@@ -58,31 +59,29 @@ def _from_texts(tokenizer: LimitedTokenizer, request: PrepareRowsRequest) -> lis
         else:
             tokenizer.check_ids(text, param=f"rows.{index}")
     encoded = iter(_encode(tokenizer, request, texts, None))
-    return [next(encoded) if isinstance(text, str) else _cut(text, request.truncate) for text in request.texts]
+    return [next(encoded) if isinstance(text, str) else _cut(text, request) for text in request.texts]
 
 
 def _from_pairs(tokenizer: LimitedTokenizer, request: PrepareRowsRequest) -> list[Row]:
     firsts = [text for text in request.texts if isinstance(text, str)]
     if len(firsts) != len(request.texts) or len(firsts) not in (1, len(request.pairs)):
         raise InvalidRequest("expected one text, or one for each of the pairs")
+    firsts = _shortened(tokenizer, firsts, request.truncate_firsts)
     firsts *= len(request.pairs) // len(firsts)  # a single one is encoded anew with each of the others
     tokenizer.check_size([*firsts, *request.pairs], param="rows")
     for index, text in enumerate(request.pairs):
         tokenizer.check_fits(text, _limit(request), param=f"rows.{index}")
-    return _encode(tokenizer, request, firsts, _shortened(tokenizer, request))
+    return _encode(tokenizer, request, firsts, _shortened(tokenizer, list(request.pairs), request.truncate_pairs))
 
 
-def _shortened(tokenizer: LimitedTokenizer, request: PrepareRowsRequest) -> list[str]:
-    """Return the second texts, each cut where its tokens end that may stay."""
-    keep = request.truncate_pairs
+def _shortened(tokenizer: LimitedTokenizer, texts: list[str], keep: int | None) -> list[str]:
+    """Return the texts, each cut where its tokens end that may stay."""
     if keep is None:
-        return list(request.pairs)
+        return texts
     spans = tokenizer.model.transformers(
-        list(request.pairs), add_special_tokens=False, return_offsets_mapping=True, return_attention_mask=False
+        texts, add_special_tokens=False, return_offsets_mapping=True, return_attention_mask=False
     )["offset_mapping"]
-    return [
-        text[: span[keep - 1][1]] if len(span) > keep else text for text, span in zip(request.pairs, spans, strict=True)
-    ]
+    return [text[: span[keep - 1][1]] if len(span) > keep else text for text, span in zip(texts, spans, strict=True)]
 
 
 def _encode(
@@ -91,7 +90,11 @@ def _encode(
     if not texts:
         return []
     encoded = tokenizer.model.encode_rows(
-        texts, pairs, add_special_tokens=request.add_special_tokens, truncate=request.truncate
+        texts,
+        pairs,
+        add_special_tokens=request.add_special_tokens,
+        truncate=request.truncate,
+        side=request.truncation_side,
     )
     if request.truncate is not None and max(len(row.ids) for row in encoded) > request.truncate:
         # What is shorter than its own special tokens is left as it was.
@@ -100,5 +103,8 @@ def _encode(
     return [Row(ids=tuple(row.ids), second=row.second) for row in encoded]
 
 
-def _cut(ids: Sequence[int], truncate: int | None) -> Row:
-    return Row(ids=tuple(ids[:truncate]))
+def _cut(ids: Sequence[int], request: PrepareRowsRequest) -> Row:
+    keep = request.truncate
+    if keep is not None and request.truncation_side == "left":
+        return Row(ids=tuple(ids[-keep:]))
+    return Row(ids=tuple(ids[:keep]))

@@ -55,16 +55,30 @@ class ModelTokenizer:
         return ids
 
     def encode_rows(
-        self, texts: list[str], pairs: list[str] | None, *, add_special_tokens: bool, truncate: int | None
+        self,
+        texts: list[str],
+        pairs: list[str] | None,
+        *,
+        add_special_tokens: bool,
+        truncate: int | None,
+        side: str | None = None,
     ) -> list[EncodedRow]:
-        """Return the ids of texts, or of pairs of texts, each cut at so many with its special tokens kept."""
+        """Return the ids of texts, or of pairs of texts, each cut at so many with its special tokens kept.
+
+        They are cut on this side, `left` or `right`; without one, on the tokenizer's own.
+        """
         if self._backend is None:
-            return self._encode_rows_slowly(texts, pairs, add_special_tokens=add_special_tokens, truncate=truncate)
+            own = self.transformers.truncation_side
+            self.transformers.truncation_side = side or own
+            try:
+                return self._encode_rows_slowly(texts, pairs, add_special_tokens=add_special_tokens, truncate=truncate)
+            finally:
+                self.transformers.truncation_side = own
         self._backend.encode_special_tokens = self.transformers.split_special_tokens
         if truncate is None:
             self._backend.no_truncation()
         else:
-            self._backend.enable_truncation(truncate, direction=self.transformers.truncation_side)
+            self._backend.enable_truncation(truncate, direction=side or self.transformers.truncation_side)
         inputs = texts if pairs is None else list(zip(texts, pairs, strict=True))
         encoded = self._backend.encode_batch_fast(inputs, add_special_tokens=add_special_tokens)
         return [EncodedRow(row.ids, None if pairs is None else _second(row.type_ids)) for row in encoded]

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from conch_contracts.openai.api_model import ApiModel, Metadata
 from conch_contracts.openai.chat import MAX_MESSAGES, MAX_PARTS, ChatMessage, TextPart
-from conch_contracts.openai.sampling import INT32_MAX, MAX_USER_CHARS, Priority, RequestName, TokenIds
+from conch_contracts.openai.sampling import INT32_MAX, MAX_SALT_CHARS, MAX_USER_CHARS, Priority, RequestName, TokenIds
 
 MAX_INPUTS = 2048
 
@@ -27,6 +27,11 @@ class EncoderFields(ApiModel):
     """A served name; absent, empty or `default` asks for the default model."""
     truncate_prompt_tokens: Literal[-1] | Annotated[int, Field(ge=1, le=INT32_MAX)] | None = None
     """Cut each text at so many tokens; -1 stands for the longest that the model takes."""
+    truncation_side: Literal["left", "right"] | None = None
+    """Where a text that is too long is cut: `right` keeps its beginning, `left` its end; as the model's tokenizer does
+    when absent."""
+    cache_salt: Annotated[str, Field(min_length=1, max_length=MAX_SALT_CHARS)] | None = None
+    """Answers from the model's cache are shared only by requests that have the same one."""
     priority: Priority | None = None
     """Of the requests that wait for an engine, those with a lower number go first."""
     request_id: RequestName | None = None
@@ -45,6 +50,9 @@ class TextInput(EncoderFields):
     messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=MAX_MESSAGES, fail_fast=True)] | None = None
     """A conversation, rendered with the model's chat template into one text."""
     add_generation_prompt: bool | None = None
+    """Whether the beginning of an answer follows the conversation: true if absent, unless the last message goes on."""
+    continue_final_message: bool | None = None
+    """Leave the last message open, as one that goes on; excludes `add_generation_prompt`."""
     add_special_tokens: bool | None = None
     """Whether the tokenizer adds its special tokens: true for `input`, false for `messages` when absent."""
 

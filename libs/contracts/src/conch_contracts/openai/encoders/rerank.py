@@ -28,8 +28,10 @@ class RerankRequest(Activated):
     """Give so many documents back; all when absent or 0."""
     return_documents: Switch | None = None
     """Whether the answer holds the texts: true when absent, and false on `/v2/rerank`."""
-    max_tokens_per_doc: int | None = Field(default=None, ge=1, le=INT32_MAX)
-    """Cut each query with its document at so many tokens beyond the query's."""
+    max_tokens_per_query: int | None = Field(default=None, ge=0, le=INT32_MAX)
+    """Cut the query at so many tokens; 0 is no limit."""
+    max_tokens_per_doc: int | None = Field(default=None, ge=0, le=INT32_MAX)
+    """Cut each document at so many tokens; 0 is no limit."""
     truncation: bool | None = None
     """Whether what is too long is cut, instead of refused."""
     encoding_format: Literal["float"] | None = None

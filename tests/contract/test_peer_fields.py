@@ -1,0 +1,55 @@
+"""Every field that a peer's request has is obeyed or refused by name, never ignored.
+
+The lists in `peer_fields` are of the peers' own protocol files; each says which, and at which commit.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from conch_contracts.openai.api_model import ApiModel
+from conch_contracts.openai.encoders.embeddings import EmbeddingRequest, PoolingRequest
+from conch_contracts.openai.encoders.rerank import RerankRequest
+from conch_contracts.openai.encoders.scores import ClassifyRequest, ScoreRequest
+from conch_contracts.openai.tokenizing import DetokenizeRequest, TokenizeRequest
+from conch_gateway.requests.validation import typed
+from conch_kit.errors import InvalidRequest
+
+LISTS = Path(__file__).parent / "peer_fields"
+TYPES: dict[str, type[ApiModel]] = {
+    kind.__name__: kind
+    for kind in (
+        EmbeddingRequest,
+        PoolingRequest,
+        ClassifyRequest,
+        ScoreRequest,
+        RerankRequest,
+        TokenizeRequest,
+        DetokenizeRequest,
+    )
+}
+
+
+def _fields() -> Iterator[tuple[str, str, str]]:
+    for path in sorted(LISTS.glob("*.yaml")):
+        for kind, fields in yaml.safe_load(path.read_text())["requests"].items():
+            for field in fields:
+                yield path.stem, kind, field
+
+
+@pytest.mark.parametrize(("peer", "kind", "field"), tuple(_fields()))
+def test_a_field_of_a_peer_is_taken_or_refused(peer: str, kind: str, field: str) -> None:
+    if field in TYPES[kind].model_fields:
+        return
+    with pytest.raises(InvalidRequest) as refused:
+        typed(TYPES[kind], {field: {"asked": "for"}})
+    assert (refused.value.param, refused.value.code) == (field, "unsupported_parameter")
+
+
+@pytest.mark.parametrize("peer", ["fastdeploy", "vllm"])
+def test_a_list_says_where_it_comes_from(peer: str) -> None:
+    listed = yaml.safe_load((LISTS / f"{peer}.yaml").read_text())
+    assert listed["repository"]
+    assert all(len(commit) == 40 for commit in listed["files"].values())
