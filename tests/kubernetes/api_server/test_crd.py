@@ -88,7 +88,7 @@ def test_what_is_no_short_label_is_no_name(api: Api, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("accepted", "refused"), [("a..b/c", "../a"), ("/models/...", "/models/.."), ("..a", "a/../../b")]
+    ("accepted", "refused"), [("a..b/c", "../a"), ("models/...", "models/.."), ("..a", "a/../../b"), ("etc", "/etc")]
 )
 def test_a_path_on_a_cluster_does_not_lead_up(api: Api, accepted: str, refused: str) -> None:
     assert api.dry_run(model({"source": {"path": accepted}})).status == 201

@@ -35,6 +35,13 @@ ServedNameString = Annotated[
     ),
 ]
 
+_NAMES = Obeys(
+    Rule(
+        cel="size(self) > 0",
+        message="servedNames is empty: write a name, or remove servedNames to serve metadata.name",
+        holds=lambda names: len(names) > 0,
+    )
+)
 _DIFFERENT_NAMES = Obeys(
     Rule(
         cel="self.all(one, self.exists_one(other, other == one))",
@@ -60,7 +67,7 @@ class ModelSpec(SpecPart):
 
     kind: ModelKind
     """What the model does: LLM, Embedding, Rerank or Classify. Cannot be changed later."""
-    served_names: Annotated[tuple[ServedNameString, ...], Field(max_length=64), _DIFFERENT_NAMES] = ()
+    served_names: Annotated[tuple[ServedNameString, ...], Field(max_length=64), _NAMES, _DIFFERENT_NAMES] = ()
     """The names that clients put in `model`; the first is canonical, the others are aliases. Default: metadata.name."""
     default: Flag = False
     """Whether the model answers requests without a model name. Default: false."""

@@ -43,16 +43,16 @@ FORM_CASES = (
         "a repository's page",
         hub(repo="https://huggingface.co/Qwen/Qwen3-0.6B"),
         "spec.source.huggingFace.repo",
-        hub(repo="Qwen/Qwen3-0.6B"),
+        hub(repo="_org/_Qwen3-0.6B"),
         "must be a repository as owner/name",
     ),
     Case(6, "a revision of words", hub(revision="the last"), "huggingFace.revision", hub(revision="v1/a"), "a branch"),
     Case(
         20,
-        "a variable with a dash",
-        cpu(env=[{"name": "A-B", "value": "x"}]),
+        "a variable with a space",
+        cpu(env=[{"name": "A B", "value": "x"}]),
         "env[0].name",
-        cpu(env=[{"name": "A_B", "value": "x"}]),
+        cpu(env=[{"name": "a.b", "value": "x"}, {"name": "_A-B"}]),
         "must be a variable's name",
     ),
     Case(
@@ -60,7 +60,7 @@ FORM_CASES = (
         "memory below zero",
         cpu(resources={"requests": {"memory": "-1Gi"}}),
         "resources.requests.memory",
-        cpu(resources={"requests": {"memory": "1Gi", "cpu": 2, "ephemeral-storage": "1.5Gi"}}),
+        cpu(resources={"requests": {"memory": "1e9", "cpu": ".5", "ephemeral-storage": "1.5Gi"}}),
     ),
     Case(
         11,
@@ -74,7 +74,7 @@ FORM_CASES = (
         "a URL for an address",
         engine(external={**EXTERNAL, "grpc": "http://triton:8001"}),
         "spec.engine.external.grpc",
-        engine(external={**EXTERNAL, "grpc": "[fd00::9]:8001"}),
+        engine(external={**EXTERNAL, "grpc": "10gpu:8001", "http": "[fd00::9]:8001"}),
         "must be host:port",
     ),
     Case(
@@ -101,6 +101,72 @@ FORM_CASES = (
         source(s3={"uri": "s3://bucket/folder", "endpoint": "https://minio:59999/x"}),
         "a port is 1 to 65535",
     ),
+    *(
+        Case(
+            6,
+            f"an address {wrong}",
+            engine(external={**EXTERNAL, "grpc": wrong}),
+            "spec.engine.external.grpc",
+            engine(external={**EXTERNAL, "grpc": good}),
+            "must be host:port",
+        )
+        for wrong, good in (
+            ("999.999.999.999:8001", "255.249.199.9:8001"),
+            ("10.0.0.256:8001", "0gpu.example:8001"),
+            ("0xa9fea9fe:80", "0-gpu:80"),
+            ("010.0.0.1:80", "4x4:80"),
+        )
+    ),
+    Case(
+        27,
+        "an image at no port",
+        cpu(image="registry.example.com:99999/a"),
+        "spec.engine.image",
+        cpu(image="registry.example.com:59999/a:99999"),
+        "must be an image",
+    ),
+    *(
+        Case(
+            11,
+            f"a resource {name!r}",
+            cpu(resources={"limits": {name: 1}}),
+            "resources.limits",
+            cpu(resources={"limits": {"amd.com/gpu": 1, "hugepages-2Mi": "4Mi", "ephemeral-storage": "1Gi"}}),
+            "must name resources",
+        )
+        for name in ("my cpu", "CPU", "gpu", "nvidia.com/", "nvidia.com/gpu x")
+    ),
+    *(
+        Case(
+            11,
+            f"memory of {amount}",
+            cpu(resources={"requests": {"memory": amount}}),
+            "resources.requests",
+            cpu(resources={"requests": {"memory": enough}}),
+            "at least 1Mi",
+        )
+        for amount, enough in (("1m", "1Mi"), (512, 0), ("64k", "1.5Gi"))
+    ),
+    *(
+        Case(6, f"a claim {name}", source(pvc={"claimName": name}), "claimName", source(pvc={"claimName": "a.b"}))
+        for name in ("a..b", "a.-b", ".a")
+    ),
+    Case(
+        24,
+        "a key that climbs",
+        hub(tokenSecretRef={"name": "hub", "key": ".."}),
+        "tokenSecretRef.key",
+        hub(tokenSecretRef={"name": "hub", "key": ".a..b"}),
+    ),
+    *(
+        Case(6, name, source(path=path), "spec.source.path", source(path="models/t\u00efny (2) %/x"), says)
+        for name, path, says in (
+            ("a path with a line break", "a\nb", "must not hold line breaks"),
+            ("a path that turns its text round", "a\u202egnp", "must not hold line breaks"),
+            ("a URL for a path", "file:///etc", "must be a path and no URL"),
+        )
+    ),
+    Case(7, "no served name", {"servedNames": []}, "spec.servedNames", {"servedNames": ["a"]}, "servedNames is empty"),
     Case(13, "a queue of none", routing(queue={"max": 0}), "spec.routing.queue.max", routing(queue={"max": 1})),
     Case(
         14,
@@ -169,7 +235,7 @@ FORM_CASES = (
         "a bucket that climbs",
         s3(uri="s3://../"),
         "spec.source.s3.uri",
-        s3(uri="s3://models/a.b/c/"),
+        s3(uri="s3://models/My Models (v1, final)/c/"),
         "must be s3://",
     ),
     Case(

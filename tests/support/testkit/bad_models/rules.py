@@ -26,7 +26,7 @@ RULE_CASES = (
     Case(5, "two sources", source(path="a", pvc={"claimName": "b"}), "spec.source", hub(), _ONE_SOURCE),
     Case(5, "no source at all", source(), "spec.source", source(path="a"), _ONE_SOURCE),
     Case(5, "two runtimes", engine(cpu={}, python={}), "spec.engine", engine(python={}), _ONE_RUNTIME),
-    Case(5, "no runtime", engine(), "spec.engine", engine(onnxruntime={}), _ONE_RUNTIME),
+    Case(5, "no runtime", engine(), "spec.engine", {"kind": "Rerank", **engine(onnxruntime={})}, _ONE_RUNTIME),
     Case(
         5,
         "two templates",
@@ -216,8 +216,38 @@ RULE_CASES = (
         cpu(env=[{"name": "A", "value": "1"}, {"name": "B"}]),
         "env sets a variable twice",
     ),
-    Case(25, "a secret variable", env("HF_TOKEN"), _ENV_NAME, env("MAX_TOKENS"), "env must not hold secrets"),
-    Case(25, "a token in a variable", env("A", "hf_" + "a" * 34), _ENV_VALUE, env("A", "hf_x"), "a token or a key"),
+    *(
+        Case(25, f"a secret variable {name}", env(name), _ENV_NAME, env(plain), "env must not hold secrets")
+        for name, plain in (
+            ("HF_TOKEN", "MAX_TOKENS"),
+            ("OPENAI_KEY", "MAX_TOKEN"),
+            ("openai_api_key", "PAD_TOKEN"),
+            ("DB_PWD", "PWD"),
+            ("AWS_ACCESS_KEY_ID", "CACHE_KEY"),
+        )
+    ),
+    *(
+        Case(25, f"a token {kind} in a variable", env("A", value), _ENV_VALUE, env("A", plain), "a token or a key")
+        for kind, value, plain in (
+            ("of the Hub", "hf_" + "a" * 34, "hf_x"),
+            ("of GitHub", "ghp_" + "a" * 36, "graph_" + "a" * 36),
+            ("of OpenAI", "sk-" + "a" * 34, "risk-" + "a" * 34),
+            ("within a text", "Bearer glpat-" + "a" * 20, "-----BEGIN CERTIFICATE-----"),
+            ("that signs", "-----BEGIN RSA PRIVATE KEY-----", "-----BEGIN PUBLIC KEY-----"),
+        )
+    ),
+    *(
+        Case(14, name, routing(**refused), "spec.routing", routing(**accepted), "timeout ends the whole request")
+        for name, refused, accepted in (
+            ("a first token after the end", {"timeout": "1m", "firstTokenTimeout": "61s"}, {"timeout": "1m"}),
+            ("a second token after the end", {"timeout": "1m", "interTokenTimeout": "2m"}, {"timeout": "1s"}),
+            (
+                "a queue that outlasts the request",
+                {"timeout": "1m", "queue": {"wait": "90s"}},
+                {"timeout": "1m", "firstTokenTimeout": "60s", "queue": {"wait": "60s"}},
+            ),
+        )
+    ),
     Case(
         25,
         "a token in an argument",

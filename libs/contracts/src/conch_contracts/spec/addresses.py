@@ -11,11 +11,14 @@ from pydantic import Field
 
 from conch_contracts.spec.rule_types import Obeys, Rule, matching
 
+_LABEL_START = "([A-Za-z]|0[A-WYZa-wyz]|0[0-9_-]+[A-Za-z]|[1-9][0-9_-]*[A-Za-z])"
+"""Of a name's last label: with a letter, and no hexadecimal number, which resolvers take for an address."""
+_OCTET = "(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
 _HOST = (
-    r"(([A-Za-z0-9]([A-Za-z0-9_-]*[A-Za-z0-9])?\.)*[A-Za-z]([A-Za-z0-9_-]*[A-Za-z0-9])?"
-    r"|[0-9]{1,3}(\.[0-9]{1,3}){3}|\[[0-9A-Fa-f:]+\])"
+    rf"(([A-Za-z0-9]([A-Za-z0-9_-]*[A-Za-z0-9])?\.)*{_LABEL_START}([A-Za-z0-9_-]*[A-Za-z0-9])?"
+    rf"|{_OCTET}(\.{_OCTET}){{3}}|\[[0-9A-Fa-f:]+\])"
 )
-_PORT = r"([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
+PORT = r"([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
 _METADATA = (
     r"^(https?://)?(169\.254\.|(100\.100\.100\.200|192\.0\.0\.192|168\.63\.129\.16)(:|/|$)"
     r"|\[(?i:fe[89ab]|fd00:0?ec2:|fd20:0{0,2}ce:|0{0,2}64:ff9b:[0:]*(a9fe:|6464:64c8\]|c000:c0\]|a83f:8110\])|.*ffff:)"
@@ -34,7 +37,7 @@ Address = Annotated[
     str,
     Field(max_length=300),
     matching(
-        rf"{_HOST}:{_PORT}",
+        rf"{_HOST}:{PORT}",
         "must be host:port without a scheme, such as triton.example.com:8001; the port is 1 to 65535",
     ),
     _NO_METADATA,
@@ -45,7 +48,7 @@ HttpUrl = Annotated[
     str,
     Field(max_length=1024),
     matching(
-        rf"https?://{_HOST}(:{_PORT})?(/[A-Za-z0-9._~/-]*)?",
+        rf"https?://{_HOST}(:{PORT})?(/[A-Za-z0-9._~/-]*)?",
         "must be a URL of scheme http or https without user, query or fragment, such as https://minio.example.com:9000"
         "; a port is 1 to 65535",
     ),

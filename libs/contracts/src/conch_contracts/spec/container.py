@@ -9,6 +9,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from conch_contracts.spec.addresses import PORT
 from conch_contracts.spec.fields import ObjectName, Quantity, SpecPart, quantity_value
 from conch_contracts.spec.rule_types import Obeys, Rule, matching, rule
 
@@ -66,8 +67,17 @@ DENIED_VARIABLES = (
 )
 DENIED_PREFIXES = ("LD_", "CONCH_")
 
-_SECRET_VALUE = r"(hf_[A-Za-z0-9]{20}|sk-[A-Za-z0-9_-]{20}|AKIA[0-9A-Z]{16}|-----BEGIN)"
-_SECRET_NAME = r"(^|_)(TOKEN|SECRET|PASSWORD|API_KEY|ACCESS_KEY|ACCESS_KEY_ID|SECRET_KEY|PRIVATE_KEY)$"
+_SECRET_VALUE = (
+    "(^|[^A-Za-z0-9])(hf_[A-Za-z0-9]{20}|sk-[A-Za-z0-9_-]{20}|(AKIA|ASIA)[0-9A-Z]{16}|gh[pousr]_[A-Za-z0-9]{20}|"
+    "github_pat_[A-Za-z0-9_]{20}|glpat-[A-Za-z0-9_-]{20}|nvapi-[A-Za-z0-9_-]{20}|xox[abprs]-[A-Za-z0-9-]{10}|"
+    "AIza[0-9A-Za-z_-]{35}|eyJ[A-Za-z0-9_-]{10,}[.]eyJ|-----BEGIN [A-Z ]{0,30}PRIVATE KEY)"
+)
+_SECRET_NAME = "(?i)(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|KEY|KEY_ID)$|_PWD$|APIKEY$"
+_PLAIN_NAME = (
+    "(?i)(^|_)((MAX|MIN|NUM|PER|PAD|EOS|BOS|UNK|SEP|CLS|MASK|STOP|START|END|FIRST|LAST|NEXT)_TOKEN|"
+    "(PUBLIC|CACHE|SORT|PRIMARY|PARTITION)_KEY)$"
+)
+"""Names that end as a secret's do and are none."""
 _SECRET_REMEDY = "put it into a Secret and name that in source, as tokenSecretRef or credentialsSecretRef"
 
 
@@ -94,7 +104,7 @@ _ALLOWED_OPTIONS = Obeys(
     )
 )
 _NAME_OF_A_VARIABLE = matching(
-    "[A-Za-z_][A-Za-z0-9_]*", "must be a variable's name of letters, digits and _, not beginning with a digit"
+    "[A-Za-z_][A-Za-z0-9_.-]*", "must be a variable's name of letters, digits and _ . -, beginning with a letter or _"
 )
 _ALLOWED_VARIABLE = Obeys(
     Rule(
@@ -106,9 +116,9 @@ _ALLOWED_VARIABLE = Obeys(
 )
 _NO_SECRET_NAME = Obeys(
     Rule(
-        cel=f"!self.matches('{_SECRET_NAME}')",
+        cel=f"!self.matches('{_SECRET_NAME}') || self.matches('{_PLAIN_NAME}')",
         message=f"env must not hold secrets: {_SECRET_REMEDY}",
-        holds=lambda name: re.search(_SECRET_NAME, name) is None,
+        holds=lambda name: re.search(_SECRET_NAME, name) is None or re.search(_PLAIN_NAME, name) is not None,
     )
 )
 _DIFFERENT_VARIABLES = Obeys(
@@ -123,7 +133,7 @@ ImageReference = Annotated[
     str,
     Field(max_length=512),
     matching(
-        r"[A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]{1,5})?(/[a-z0-9][a-z0-9._-]*)*"
+        rf"[A-Za-z0-9][A-Za-z0-9.-]*(:{PORT}/[a-z0-9][a-z0-9._-]*)?(/[a-z0-9][a-z0-9._-]*)*"
         r"(:[A-Za-z0-9_][A-Za-z0-9._-]{0,127})?(@sha256:[a-f0-9]{64})?",
         "must be an image, such as registry.example.com/team/engine:1.2 or one with a digest @sha256:...",
     ),
@@ -157,7 +167,29 @@ class ImagePullSecret(SpecPart):
     """The Secret's name."""
 
 
-Quantities = Annotated[Mapping[str, Quantity], Field(max_length=16)]
+_RESOURCE_NAME = (
+    "cpu|memory|ephemeral-storage|hugepages-[0-9]{1,6}([KMGT]i|[kMGT])|"
+    "[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"
+)
+_LEAST_BYTES = quantity_value("1Mi")
+_RESOURCE_NAMES = Obeys(
+    Rule(
+        cel=f"self.all(name, name.matches('^({_RESOURCE_NAME})$'))",
+        message="must name resources as Kubernetes does: cpu, memory, ephemeral-storage, or one with a domain such as "
+        "nvidia.com/gpu",
+        holds=lambda amounts: all(re.fullmatch(_RESOURCE_NAME, name) for name in amounts),
+    )
+)
+_ENOUGH_BYTES = Obeys(
+    Rule(
+        cel="!('memory' in self) || quantity(string(self['memory'])).compareTo(quantity('0')) == 0 || "
+        "quantity(string(self['memory'])).compareTo(quantity('1Mi')) >= 0",
+        message="memory is counted in bytes and must be 0 or at least 1Mi: write a unit such as Mi or Gi (m is a "
+        "thousandth)",
+        holds=lambda amounts: not 0 < quantity_value(amounts.get("memory", "0")) < _LEAST_BYTES,
+    )
+)
+Quantities = Annotated[Mapping[str, Quantity], Field(max_length=16), _RESOURCE_NAMES, _ENOUGH_BYTES]
 
 
 class ResourcesSpec(SpecPart):

@@ -30,9 +30,11 @@ _DURATION = re.compile(r"(?:([0-9]{1,4})h)?(?:([0-9]{1,6})m(?!s))?(?:([0-9]{1,7}
 _UNIT_SECONDS = (3600.0, 60.0, 1.0, 0.001)
 _DECIMAL_PATTERN = r"^[0-9]+(\.[0-9]+)?$"
 _MAX_DECIMAL = 32
-_QUANTITY_PATTERN = r"^[0-9]{1,18}([.][0-9]{1,9})?([KMGTPE]i|[munkMGTPE])?$"
+_AMOUNT = r"[+]?(?:[0-9]{1,18}(?:[.][0-9]{0,9})?|[.][0-9]{1,9})"
+_EXPONENT = "[eE][+-]?(?:1[0-8]|0?[0-9])"
+_QUANTITY_PATTERN = f"^{_AMOUNT}([KMGTPE]i|[munkMGTPE]|{_EXPONENT})?$"
 _QUANTITY_MESSAGE = "must be a quantity that is not negative, such as 500m, 2 or 16Gi"
-_QUANTITY = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)([KMGTPE]i|[munkMGTPE])?")
+_QUANTITY = re.compile(f"({_AMOUNT})(?:([KMGTPE]i|[munkMGTPE])|({_EXPONENT}))?")
 _QUANTITY_UNITS = {
     "": Decimal(1),
     **{unit: Decimal(1000) ** power for power, unit in enumerate("kMGTPE", start=1)},
@@ -117,7 +119,7 @@ def quantity_value(quantity: str) -> Decimal:
     match = _QUANTITY.fullmatch(quantity)
     if match is None:
         raise ValueError(f'expected a quantity such as 500m, 2 or 16Gi, found "{quantity}"')
-    return Decimal(match[1]) * _QUANTITY_UNITS[match[2] or ""]
+    return Decimal(match[1] + (match[3] or "")) * _QUANTITY_UNITS[match[2] or ""]
 
 
 def within(low: int, high: int, *, low_too: bool) -> Obeys:
@@ -181,10 +183,12 @@ Quantity = Annotated[
 Integer = StrictInt
 Flag = StrictBool
 
-ObjectName = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$", max_length=253)]
+ObjectName = Annotated[
+    str, Field(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$", max_length=253)
+]
 """The name of another object in the ModelDeployment's namespace."""
 
-DataKey = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]+$", max_length=253)]
+DataKey = Annotated[str, Field(pattern=r"^\.?[A-Za-z0-9_-][A-Za-z0-9._-]*$", max_length=253)]
 """A key of a ConfigMap or a Secret."""
 
 _PATH_PART = "[A-Za-z0-9_@+-][A-Za-z0-9._@+ -]*"

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from conch_contracts.records import RoutingStrategy
 from conch_contracts.spec.fields import Duration, Integer, SpecPart
+from conch_contracts.spec.rule_types import rule
 
 
 class QueueSpec(SpecPart):
@@ -30,3 +31,18 @@ class RoutingSpec(SpecPart):
     """The longest wait for an engine's first token, or for what an encoder makes of one batch. Default: 120s."""
     inter_token_timeout: Duration = 30.0
     """The longest wait between two tokens. Default: 30s."""
+
+    @rule(
+        # The API server checks the default of `routing` as well, before it has filled the fields in.
+        cel="!has(self.timeout) || !has(self.queue) || "
+        + " && ".join(
+            f"(!has(self.{field}) || duration(self.{field}) <= duration(self.timeout)"
+            f" || duration(self.{field}) == duration('{default}'))"
+            for field, default in (("firstTokenTimeout", "120s"), ("interTokenTimeout", "30s"), ("queue.wait", "30s"))
+        ),
+        message="timeout ends the whole request, so firstTokenTimeout, interTokenTimeout and queue.wait must not be "
+        "longer: raise timeout, or lower the other (their defaults end with a shorter timeout by themselves)",
+    )
+    def _parts_fit_the_whole(self) -> bool:
+        parts = ((self.first_token_timeout, 120), (self.inter_token_timeout, 30), (self.queue.wait, 30))
+        return all(part <= self.timeout or part == default for part, default in parts)

@@ -1,5 +1,7 @@
 """Where a model's files come from, and the tokenizer's settings."""
 
+import re
+import unicodedata
 from typing import Annotated, ClassVar
 
 from pydantic import Field
@@ -8,16 +10,39 @@ from conch_contracts.records import ContentFormat
 from conch_contracts.spec.addresses import HttpUrl
 from conch_contracts.spec.container import ImageReference
 from conch_contracts.spec.fields import DataKey, ObjectName, Quantity, RelativePath, SpecPart
-from conch_contracts.spec.rule_types import Rule, fields_set_in, matching, one_of, rule
+from conch_contracts.spec.rule_types import Obeys, Rule, fields_set_in, matching, one_of, rule
 
-CLIMBS = "path must stay below /models of the engine's image on a cluster: remove the parts that are two dots"
+CLIMBS = (
+    "path must stay below /models of the engine's image on a cluster: write it relative to that folder, without a "
+    "slash at its start and without parts that are two dots"
+)
 
-PathString = Annotated[str, Field(min_length=1, max_length=4096)]
+_INVISIBLE = ("Cc", "Cf", "Zl", "Zp")
+"""Categories of Unicode: control and format characters, separators of lines and of paragraphs."""
+
+PathString = Annotated[
+    str,
+    Field(min_length=1, max_length=4096),
+    Obeys(
+        Rule(
+            cel=r"!self.matches(r'[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]')",
+            message="must not hold line breaks or characters that cannot be seen: write the path anew by hand",
+            holds=lambda path: not any(unicodedata.category(character) in _INVISIBLE for character in path),
+        )
+    ),
+    Obeys(
+        Rule(
+            cel=r"!self.matches(r'^[A-Za-z][A-Za-z0-9+.-]*://')",
+            message="must be a path and no URL: remove the scheme, or use huggingFace, s3 or oci for what is elsewhere",
+            holds=lambda path: re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", path) is None,
+        )
+    ),
+]
 RepositoryId = Annotated[
     str,
     Field(max_length=193),
     matching(
-        r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?",
+        r"[A-Za-z0-9_][A-Za-z0-9._-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*)?",
         "must be a repository as owner/name, such as Qwen/Qwen3-0.6B, without the Hub's address",
     ),
 ]
@@ -30,7 +55,8 @@ BucketUri = Annotated[
     str,
     Field(max_length=1024),
     matching(
-        r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9_@+=!-][A-Za-z0-9._@+=!-]*)*/?",
+        r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"
+        r"(/[A-Za-z0-9_@+=!,()-]([A-Za-z0-9._@+=!,() -]*[A-Za-z0-9._@+=!,()-])?)*/?",
         "must be s3://bucket/folder, without parts that begin with a dot",
     ),
 ]
@@ -148,7 +174,7 @@ class SourceSpec(SpecPart):
     one_source: ClassVar[Rule] = one_of("huggingFace", "s3", "pvc", "oci", "path")
 
     @rule(
-        cel=r"!has(self.path) || !self.path.matches(r'(^|/)\.\.(/|$)')",
+        cel=r"!has(self.path) || !self.path.matches(r'^/|(^|/)\.\.(/|$)')",
         message=CLIMBS,
     )
     def _stays_below_models(self) -> bool:
@@ -156,8 +182,8 @@ class SourceSpec(SpecPart):
 
     @property
     def climbs(self) -> bool:
-        """Return whether the path has a part that leads up."""
-        return ".." in (self.path or "").split("/")
+        """Return whether the path begins at the root or has a part that leads up."""
+        return (self.path or "").startswith("/") or ".." in (self.path or "").split("/")
 
     @property
     def downloaded(self) -> HuggingFaceSource | S3Source | None:
