@@ -5,7 +5,7 @@ MODELS ?= $(addprefix examples/,tiny-chat.yaml minilm.yaml tiny-reranker.yaml ti
 ARGS ?=
 BIN := .venv/bin
 
-.PHONY: help setup clients up check test lint fmt types generate unit contract integration e2e kubernetes bench bench-cluster soak images cluster cluster-down clean
+.PHONY: help setup clients up check test lint fmt types generate unit contract integration e2e kubernetes bench bench-cluster soak images push cluster cluster-down clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-13s %s\n", $$1, $$2}'
@@ -56,6 +56,10 @@ bench-cluster: setup ## Measure on the cluster of `make cluster`: apply to first
 
 images: ## Build the images with docker, podman or buildah; ARGS may name some of them.
 	@hack/images/build $(ARGS)
+
+push: ## Build the images and bring them to REGISTRY=host/folder; writes .conch/images.yaml, values for helm.
+	@$(if $(REGISTRY),,echo "make push: say where to, such as make push REGISTRY=registry.example.com/conch" >&2; exit 2)
+	@CONCH_IMAGE_PREFIX=$(REGISTRY) hack/images/build --push .conch/images.yaml $(ARGS)
 
 cluster: ## Start a Kubernetes with Conch and the example model on it; prints on stdout only what to export.
 	@hack/cluster/cluster conch

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from images import base_image, pip_settings, source_version
 from images.build_tools import BuildFailed, Recipe, Tool, find_tool
+from images.chart_values import chart_values
 from images.image_names import NAMES, Image, Naming
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -43,6 +44,8 @@ def main() -> int:
             )
             images = [naming.image(name) for name in arguments.names or NAMES]
             _build_all(tool, recipe, images, arguments.archives)
+            if arguments.push:
+                _push_all(tool, naming, images, arguments.push)
     except BuildFailed as error:
         sys.stderr.write(f"images: {error}\n")
         return 1
@@ -55,7 +58,12 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--archives", type=Path, metavar="FOLDER", help="write each image there too, as a docker archive"
     )
+    parser.add_argument(
+        "--push", type=Path, metavar="FILE", help="bring the images to their registry, and write FILE, values for helm"
+    )
     arguments = parser.parse_args()
+    if arguments.push and not os.environ.get("CONCH_IMAGE_PREFIX"):  # noqa: TID251 - the command line's other half
+        parser.error("--push needs CONCH_IMAGE_PREFIX, the registry and folder to push to")
     if unknown := set(arguments.names) - set(NAMES):
         parser.error(f"no such image: {', '.join(sorted(unknown))}")
     return arguments
@@ -81,6 +89,18 @@ def _build(tool: Tool, recipe: Recipe, image: Image, archives: Path | None) -> N
     saved = " and saved" if archives and tool.save(image, archives / image.archive) else ""
     sys.stderr.write(f"[images] {image.reference} built{saved} in {time.monotonic() - began:.0f} s\n")
     print(image.reference)
+
+
+def _push_all(tool: Tool, naming: Naming, images: Sequence[Image], file: Path) -> None:
+    """Push one after the other, since they share most layers, and write what to install the chart with."""
+    digests: dict[str, str] = {}
+    for image in images:
+        began = time.monotonic()
+        digests[image.target] = tool.push(image)
+        sys.stderr.write(f"[images] {image.reference} pushed in {time.monotonic() - began:.0f} s\n")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(chart_values(naming, digests), encoding="utf-8")
+    sys.stderr.write(f"[images] {file} holds the values: helm install conch charts/conch --values {file} …\n")
 
 
 if __name__ == "__main__":

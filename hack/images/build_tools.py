@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 import sys
+import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -78,6 +79,10 @@ class Tool(ABC):
         return True
 
     @abstractmethod
+    def push(self, image: Image) -> str:
+        """Bring the image to the registry in its name, and return its digest there; raises BuildFailed."""
+
+    @abstractmethod
     def image_id(self, reference: str) -> str:
         """Return the id of an image, empty when this machine does not have it."""
 
@@ -92,12 +97,18 @@ class Tool(ABC):
         self._run("build", *self.options, *words)
 
     def _run(self, *words: str) -> None:
-        """Run it and show all that it said at its end, because others may run beside it."""
+        """Run one of its commands and show all that it said at its end, because others may run beside it."""
         done = subprocess.run([self.name, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
         sys.stderr.buffer.write(done.stdout)
         sys.stderr.flush()
         if done.returncode:
             raise BuildFailed(f"{self.name} {words[0]} failed; what it said is above.")
+
+    def _push_with_digest(self, *words: str) -> str:
+        """Push with a tool that writes the digest to a file."""
+        with tempfile.NamedTemporaryFile(prefix="conch-digest-") as file:
+            self._run("push", "--quiet", f"--digestfile={file.name}", *words)
+            return Path(file.name).read_text(encoding="ascii").strip()
 
     def _ask(self, *words: str) -> str:
         return subprocess.run([self.name, *words], capture_output=True, text=True, check=False).stdout.strip()
@@ -127,6 +138,14 @@ def has_docker_daemon() -> bool:
 class _Docker(Tool):
     name = "docker"
 
+    def push(self, image: Image) -> str:
+        self._run("push", "--quiet", image.reference)
+        name = image.reference.rpartition(":")[0]
+        for known in self._ask("image", "inspect", '--format={{join .RepoDigests " "}}', image.reference).split():
+            if known.startswith(f"{name}@"):
+                return known.removeprefix(f"{name}@")
+        raise BuildFailed(f"docker does not know the digest of {image.reference}, which it has pushed.")
+
     def image_id(self, reference: str) -> str:
         return self._ask("image", "inspect", "--format={{.Id}}", reference)
 
@@ -137,6 +156,9 @@ class _Docker(Tool):
 class _Podman(Tool):
     name = "podman"
     options = ("--layers", "--network=host")
+
+    def push(self, image: Image) -> str:
+        return self._push_with_digest(image.reference)
 
     def image_id(self, reference: str) -> str:
         return self._ask("image", "inspect", "--format={{.Id}}", reference)
@@ -149,6 +171,9 @@ class _Buildah(Tool):
     name = "buildah"
     # It needs no container runtime then, and no rights that a container would not have.
     options = ("--layers", "--network=host", "--isolation=chroot")
+
+    def push(self, image: Image) -> str:
+        return self._push_with_digest(image.reference, f"docker://{image.reference}")
 
     def image_id(self, reference: str) -> str:
         return self._ask("inspect", "--type=image", "--format={{.FromImageID}}", reference)

@@ -18,7 +18,7 @@ from generate.chart_files import values_schema
 from generate.chart_renders import CASES, case_names, golden, render
 from generate.helm import CHART, Helm
 from testkit.kubernetes import chart
-from testkit.kubernetes.chart import Rendered, default_values, environment
+from testkit.kubernetes.chart import IMAGES, Rendered, default_values, environment
 
 Schema = dict[str, Any]
 KEYWORDS = frozenset(
@@ -73,6 +73,9 @@ def test_helm_finds_nothing_to_object_to(helm: Helm, case: str) -> None:
         ("gateway.replicas=two", "gateway/replicas"),
         ("gateway.resources.limits.memory=1GB", "memory"),
         ("images.pullPolicy=Sometimes", "pullPolicy"),
+        ("images.digests.gateway=sha256:1", "gateway"),
+        ("images.digests.redis=sha256:1", "redis"),
+        ("redis.persistence.enabled=perhaps", "enabled"),
         ("logLevel=LOUD", "logLevel"),
         ("ingress.host=https://a.example.com/v1", "host"),
         ("redis.external.url=rediss://user:secret@redis.example.com", "url"),
@@ -91,8 +94,35 @@ def test_a_typing_mistake_stops_the_installation(helm: Helm, option: str, why: s
 
 def test_bounds_that_exclude_each_other_stop_the_installation(helm: Helm) -> None:
     with pytest.raises(subprocess.CalledProcessError) as failed:
-        helm.template("--set", "workers.embed.minReplicas=5")
+        helm.template(*IMAGES, "--set", "workers.embed.minReplicas=5")
     assert "embed-worker: maxReplicas is 4, less than minReplicas, 5" in failed.value.stderr
+
+
+def test_an_installation_without_images_is_told_how_to_make_them(helm: Helm) -> None:
+    with pytest.raises(subprocess.CalledProcessError) as failed:
+        helm.template()
+    assert "images.prefix is empty" in failed.value.stderr
+    assert "make push REGISTRY=" in failed.value.stderr
+
+
+@pytest.mark.parametrize(
+    ("persistence", "claims"),
+    [
+        ("enabled=auto", 0),  # a render without a cluster has no StorageClass
+        ("enabled=true", 1),
+        ("enabled=false", 0),
+        ("storageClass=fast", 1),
+    ],
+)
+def test_redis_keeps_its_data_where_a_claim_is_answered(helm: Helm, persistence: str, claims: int) -> None:
+    rendered = chart.render(helm, "--set", f"redis.persistence.{persistence}")
+    (data,) = [found for found in rendered.pods()["conch-redis"]["spec"]["volumes"] if found["name"] == "data"]
+    assert len(rendered.of("PersistentVolumeClaim")) == claims
+    assert data == (
+        {"name": "data", "persistentVolumeClaim": {"claimName": "conch-redis"}}
+        if claims
+        else {"name": "data", "emptyDir": {"sizeLimit": "4Gi"}}
+    )
 
 
 def test_every_value_has_a_sentence() -> None:
@@ -183,12 +213,14 @@ def test_large_numbers_reach_a_process_as_whole_numbers(helm: Helm) -> None:
     [("conch", "conch"), ("prod", "prod-conch"), ("my-conch", "my-conch"), ("a" * 53, "a" * 34 + "-conch")],
 )
 def test_names_come_from_the_release(helm: Helm, release: str, stem: str) -> None:
-    made = yaml.safe_load(helm.template("-s", "templates/gateway/deployment.yaml", release=release))
+    made = yaml.safe_load(helm.template(*IMAGES, "-s", "templates/gateway/deployment.yaml", release=release))
     assert made["metadata"]["name"] == f"{stem}-gateway"
 
 
 def test_every_name_fits_a_label(helm: Helm) -> None:
-    rendered = [found for found in yaml.safe_load_all(helm.template(release="r" * 53, namespace="n" * 63)) if found]
+    rendered = [
+        found for found in yaml.safe_load_all(helm.template(*IMAGES, release="r" * 53, namespace="n" * 63)) if found
+    ]
     namespaced = [found["metadata"]["name"] for found in rendered if "namespace" in found["metadata"]]
     assert [name for name in namespaced if len(name) > 63] == []
 

@@ -40,8 +40,17 @@ does not say "conch". Objects that have no namespace carry the release's namespa
 {{- .Values.ingress.tls.secretName | default (include "conch.name" (list . "gateway-tls")) -}}
 {{- end -}}
 
-{{/* conch.image: one of our images. Call with (list $ "gateway"). */}}
+{{/* conch.image: one of our images, by its digest where that is known. Call with (list $ "gateway"). */}}
 {{- define "conch.image" -}}
 {{- $root := index . 0 -}}
-{{- printf "%s/%s:%s" $root.Values.images.prefix (index . 1) ($root.Values.images.tag | default $root.Chart.AppVersion) -}}
+{{- $images := $root.Values.images -}}
+{{- if not $images.prefix -}}
+{{- fail "images.prefix is empty, so there is nothing to run. Build the images and bring them to a registry that your cluster pulls from: `make push REGISTRY=registry.example.com/conch`. It writes .conch/images.yaml; give that to helm with --values. Where the images are already somewhere, set images.prefix and images.tag." -}}
+{{- end -}}
+{{- $name := printf "%s/%s" $images.prefix (index . 1) -}}
+{{- with get $images.digests (index . 1) -}}
+{{- printf "%s@%s" $name . -}}
+{{- else -}}
+{{- printf "%s:%s" $name ($images.tag | default $root.Chart.AppVersion) -}}
+{{- end -}}
 {{- end -}}

@@ -31,6 +31,25 @@ URL in an object: Kubernetes puts it there when the container starts.
 {{ include "conch.name" (list . "redis") }}.{{ .Release.Namespace }}.svc
 {{- end -}}
 
+{{/*
+conch.redis.persistent: not empty when the bundled server keeps its data on a claim. `auto` does so where something will
+answer the claim: a class that is named, the cluster's default class, or the claim that an earlier revision has made.
+*/}}
+{{- define "conch.redis.persistent" -}}
+{{- $wanted := .Values.redis.persistence -}}
+{{- if ne (toString $wanted.enabled) "auto" -}}
+{{- if $wanted.enabled }}claim{{ end -}}
+{{- else if $wanted.storageClass -}}
+claim
+{{- else if lookup "v1" "PersistentVolumeClaim" .Release.Namespace (include "conch.name" (list . "redis")) -}}
+claim
+{{- else -}}
+{{- range (lookup "storage.k8s.io/v1" "StorageClass" "" "").items -}}
+{{- if eq (dig "metadata" "annotations" "storageclass.kubernetes.io/is-default-class" "false" .) "true" }}claim{{ end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{- define "conch.redis.externalUrl" -}}
 {{- $url := urlParse .url -}}
 {{- $user := "" -}}

@@ -12,6 +12,7 @@ from openai import AsyncOpenAI
 from prometheus_client.parser import text_string_to_metric_families
 
 from conch_contracts.names import SCRAPED_LABEL
+from generate.helm import CHART
 from testkit.kubernetes.cluster import Cluster, Images
 from testkit.kubernetes.prometheus_queries import asked, chart_queries
 from testkit.kubernetes.release import NAME, Release, release
@@ -82,6 +83,20 @@ async def encodes_as_the_reference(conch: Release) -> None:
 def golden(encoder: str) -> list[dict[str, Any]]:
     items: list[dict[str, Any]] = json.loads((EXAMPLES / encoder / "golden.json").read_text())["items"]
     return items
+
+
+def test_an_upgrade_may_keep_what_redis_holds(cluster: Cluster, conch: Release) -> None:
+    classes = json.loads(cluster.kubectl("get", "storageclasses", "-o", "json"))["items"]
+    default = "storageclass.kubernetes.io/is-default-class"
+    answered = any(found["metadata"].get("annotations", {}).get(default) == "true" for found in classes)
+    for kept in (answered, not answered):
+        options = () if kept == answered else ("--set", f"redis.persistence.enabled={str(kept).lower()}")
+        shown = conch.helm("upgrade", NAME, CHART, "--reset-then-reuse-values", "--dry-run=server", *options)
+        assert ("kind: PersistentVolumeClaim" in shown) == kept
+        wanted = next(
+            text for text in shown.split("---\n") if "# Source: conch/templates/redis/deployment.yaml" in text
+        )
+        conch.namespace.kubectl("apply", "--server-side", "--force-conflicts", "--dry-run=server", "-f=-", stdin=wanted)
 
 
 async def test_streams_through_the_ingress_equal_the_reference(conch: Release, tiny: str) -> None:

@@ -10,6 +10,8 @@ import yaml
 from generate.helm import CHART, Helm
 
 Object = dict[str, Any]
+IMAGES = ("--set", "images.prefix=registry.example.com/conch")
+"""What every render needs, since nobody publishes images of Conch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,7 @@ class Rendered:
 
     def workloads(self) -> Iterator[Object]:
         """Give everything that makes pods, the workers of the operator included."""
-        yield from (found for kind in ("Deployment", "StatefulSet") for found in self.of(kind))
+        yield from self.of("Deployment")
         yield from (pool["objects"]["deployment"] for pool in self.operator_settings()["workerPools"].values())
 
     def pods(self) -> dict[str, Object]:
@@ -54,7 +56,7 @@ class Rendered:
 
 def render(helm: Helm, *options: str | Path) -> Rendered:
     """Render the chart with these options of helm."""
-    return Rendered([found for found in yaml.safe_load_all(helm.template(*options)) if found])
+    return Rendered([found for found in yaml.safe_load_all(helm.template(*IMAGES, *options)) if found])
 
 
 def environment(container: Object) -> dict[str, Any]:

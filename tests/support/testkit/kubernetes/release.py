@@ -154,5 +154,5 @@ def _values(namespace: Namespace, models: Namespace, images: Images, more: Mappi
         "gateway": {**_SMALL, **more.get("gateway", {})},
         "tokenizer": _SMALL,
         "workers": {"llm": _SMALL, "embed": _SMALL},
-        "redis": {**_SMALL, "image": redis, "persistence": {"enabled": False}},
+        "redis": {**_SMALL, "image": redis},
     }
