@@ -108,7 +108,8 @@ def test_a_workload_selects_its_own_pods_only(rendered: Rendered) -> None:
 
 
 def test_rights_are_named_one_by_one(rendered: Rendered) -> None:
-    rules = [rule for kind in ("ClusterRole", "Role") for role in rendered.of(kind) for rule in role["rules"]]
+    roles = rendered.of("Role") + _cluster_roles_of_the_operator(rendered)
+    rules = [rule for role in roles for rule in role["rules"]]
     assert rules
     assert [rule for rule in rules if "*" in rule["resources"] + rule["verbs"] + rule["apiGroups"]] == []
     assert [rule for rule in rules if FORBIDDEN_RESOURCES & set(rule["resources"])] == []
@@ -117,7 +118,7 @@ def test_rights_are_named_one_by_one(rendered: Rendered) -> None:
 
 @pytest.mark.parametrize("kind", OWNED_KINDS, ids=lambda kind: kind.name)
 def test_the_operator_may_do_all_that_it_does_to_its_objects(plain: Rendered, kind: Kind) -> None:
-    (role,) = plain.of("ClusterRole")
+    (role,) = _cluster_roles_of_the_operator(plain)
     assert _verbs(role, kind.group, kind.plural) == {"get", "list", "watch", "create", "patch", "delete"}
 
 
@@ -128,9 +129,30 @@ def test_the_operator_may_run_workers_in_its_own_namespace(rendered: Rendered, k
 
 
 def test_the_operator_writes_to_pods_their_status_only(plain: Rendered) -> None:
-    (role,) = plain.of("ClusterRole")
+    (role,) = _cluster_roles_of_the_operator(plain)
     assert _verbs(role, "", "pods") == {"get", "list", "watch"}
     assert _verbs(role, "", "pods/status") == {"patch"}
+
+
+def _cluster_roles_of_the_operator(rendered: Rendered) -> list[Object]:
+    labels = ((role, role["metadata"]["labels"]) for role in rendered.of("ClusterRole"))
+    return [role for role, found in labels if found["app.kubernetes.io/component"] == "operator"]
+
+
+def test_those_who_view_and_edit_a_namespace_view_and_edit_its_models(helm: Helm, plain: Rendered) -> None:
+    roles = {
+        label.removeprefix("rbac.authorization.k8s.io/aggregate-to-"): role
+        for role in plain.of("ClusterRole")
+        for label in role["metadata"]["labels"]
+        if "aggregate-to" in label
+    }
+    assert {name: _verbs(role, "conch.dev", "modeldeployments") for name, role in roles.items()} == {
+        "view": {"get", "list", "watch"},
+        "edit": {"create", "update", "patch", "delete", "deletecollection"},
+    }
+    assert all(_verbs(role, "conch.dev", "modeldeployments/status") == set() for role in roles.values())
+    without = chart.render(helm, "--set", "userRoles.enabled=false")
+    assert len(without.of("ClusterRole")) == len(plain.of("ClusterRole")) - len(roles)
 
 
 def _verbs(role: Object, group: str, plural: str) -> set[str]:
@@ -142,7 +164,7 @@ def test_an_operator_limited_to_namespaces_has_no_right_elsewhere(rendered: Rend
     watched = rendered.operator_settings()["watchNamespaces"]
     namespaces = [role["metadata"]["namespace"] for role in rendered.of("Role")]
     assert sorted(namespaces) == sorted(["conch", *watched])
-    assert bool(rendered.of("ClusterRole")) is not bool(watched)
+    assert bool(_cluster_roles_of_the_operator(rendered)) is not bool(watched)
     assert bool(rendered.of("ClusterRoleBinding")) is not bool(watched)
 
 

@@ -18,7 +18,7 @@ from testkit.kubernetes.prometheus_queries import asked, chart_queries
 from testkit.kubernetes.release import NAME, Release, release
 from testkit.models.golden import Item, load_golden
 from testkit.processes.conch_up import ROOT
-from testkit.waiting import eventually
+from testkit.waiting import eventually, eventually_in_thread
 
 ROTATION_S = 180
 """The kubelet brings a changed Secret to its pods within a minute or two."""
@@ -97,6 +97,19 @@ def test_an_upgrade_may_keep_what_redis_holds(cluster: Cluster, conch: Release) 
             text for text in shown.split("---\n") if "# Source: conch/templates/redis/deployment.yaml" in text
         )
         conch.namespace.kubectl("apply", "--server-side", "--force-conflicts", "--dry-run=server", "-f=-", stdin=wanted)
+
+
+async def test_an_editor_of_a_namespace_may_write_its_models(conch: Release) -> None:
+    conch.models.kubectl("create", "rolebinding", "editors", "--clusterrole=edit", "--user=editor")
+
+    def may(user: str, verb: str, resource: str) -> bool:
+        question = ("auth", "can-i", verb, resource, f"--namespace={conch.models.name}", f"--as={user}")
+        return conch.models.cluster.try_kubectl(*question).stdout.strip() == "yes"
+
+    await eventually_in_thread(lambda: may("editor", "create", "modeldeployments"), "editors may create models", 60)
+    assert may("editor", "get", "modeldeployments")
+    assert not may("editor", "patch", "modeldeployments/status")
+    assert not may("stranger", "get", "modeldeployments")
 
 
 async def test_streams_through_the_ingress_equal_the_reference(conch: Release, tiny: str) -> None:
