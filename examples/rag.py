@@ -1,6 +1,7 @@
 """Answers a question from documents: embed them, take the nearest, rerank those, and ask the language model.
 
-Start Conch with `make up`, then run `.venv/bin/python examples/rag.py`.
+Start Conch with `make up`, then run `.venv/bin/python examples/rag.py`. On a cluster apply tiny-chat.yaml,
+tiny-reranker.yaml and minilm-from-hub.yaml of this folder, and set OPENAI_BASE_URL and OPENAI_API_KEY.
 """
 
 import os
