@@ -41,7 +41,7 @@ class _SuiteHeadings:
             return
         self._current = suite
         minutes = (time.monotonic() - self._began) / 60
-        self._terminal.ensure_newline()
+        self._terminal.write_line("")
         self._terminal.section(f"{suite}: {self._tests[suite]} tests, {minutes:.0f} min so far", sep="-")
 
 
