@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from conch_contracts.names import SCRAPED_LABEL
 from generate.helm import CHART
-from testkit.kubernetes.cluster import Cluster, Images
+from testkit.kubernetes.cluster import Cluster, Images, fresh_namespace
 from testkit.kubernetes.prometheus_queries import asked, chart_queries
 from testkit.kubernetes.release import NAME, Release, release
 from testkit.models.golden import Item, load_golden
@@ -85,31 +85,18 @@ def golden(encoder: str) -> list[dict[str, Any]]:
     return items
 
 
-def test_an_upgrade_may_keep_what_redis_holds(cluster: Cluster, conch: Release) -> None:
-    classes = json.loads(cluster.kubectl("get", "storageclasses", "-o", "json"))["items"]
-    default = "storageclass.kubernetes.io/is-default-class"
-    answered = any(found["metadata"].get("annotations", {}).get(default) == "true" for found in classes)
-    for kept in (answered, not answered):
-        options = () if kept == answered else ("--set", f"redis.persistence.enabled={str(kept).lower()}")
-        shown = conch.helm("upgrade", NAME, CHART, "--reset-then-reuse-values", "--dry-run=server", *options)
-        assert ("kind: PersistentVolumeClaim" in shown) == kept
-        wanted = next(
-            text for text in shown.split("---\n") if "# Source: conch/templates/redis/deployment.yaml" in text
-        )
-        conch.namespace.kubectl("apply", "--server-side", "--force-conflicts", "--dry-run=server", "-f=-", stdin=wanted)
+async def test_an_editor_of_a_namespace_may_write_its_models(cluster: Cluster, conch: Release) -> None:
+    def may(user: str, verb: str, *what: str) -> bool:
+        question = ("auth", "can-i", verb, "modeldeployments", *what, f"--namespace={own.name}", f"--as={user}")
+        return cluster.try_kubectl(*question).stdout.strip() == "yes"
 
-
-async def test_an_editor_of_a_namespace_may_write_its_models(conch: Release) -> None:
-    conch.models.kubectl("create", "rolebinding", "editors", "--clusterrole=edit", "--user=editor")
-
-    def may(user: str, verb: str, resource: str) -> bool:
-        question = ("auth", "can-i", verb, resource, f"--namespace={conch.models.name}", f"--as={user}")
-        return conch.models.cluster.try_kubectl(*question).stdout.strip() == "yes"
-
-    await eventually_in_thread(lambda: may("editor", "create", "modeldeployments"), "editors may create models", 60)
-    assert may("editor", "get", "modeldeployments")
-    assert not may("editor", "patch", "modeldeployments/status")
-    assert not may("stranger", "get", "modeldeployments")
+    with fresh_namespace(cluster) as own:
+        own.kubectl("create", "rolebinding", "editors", "--clusterrole=edit", "--user=editor")
+        await eventually_in_thread(lambda: may("editor", "create"), "editors may create models", 60)
+        assert may("editor", "get")
+        assert may("editor", "patch", "--subresource=scale")
+        assert not may("editor", "patch", "--subresource=status")
+        assert not may("stranger", "get")
 
 
 async def test_streams_through_the_ingress_equal_the_reference(conch: Release, tiny: str) -> None:
@@ -167,6 +154,26 @@ async def test_a_backup_brings_the_same_models_to_a_fresh_release(
         conch.wait_ready(model)
     await chats_as_the_reference(conch, tiny)
     await encodes_as_the_reference(conch)
+
+
+async def test_an_upgrade_gives_redis_a_claim_and_takes_it_away(conch: Release, tiny: str) -> None:
+    def data() -> Mapping[str, Any]:
+        pod = conch.namespace.get("deployment", f"{NAME}-conch-redis")["spec"]["template"]["spec"]
+        (volume,) = [found for found in pod["volumes"] if found["name"] == "data"]
+        return {kind: source for kind, source in volume.items() if kind != "name"}
+
+    # No class answers it, so Redis is away, and what is known goes on being served.
+    conch.helm("upgrade", NAME, CHART, "--reset-then-reuse-values", *_persistence(enabled="true", storage_class="none"))
+    assert data() == {"persistentVolumeClaim": {"claimName": f"{NAME}-conch-redis"}}
+    await chats_as_the_reference(conch, tiny)
+    conch.upgrade(*_persistence(enabled="false", storage_class=""))
+    assert list(data()) == ["emptyDir"]
+    assert conch.namespace.kubectl("get", "persistentvolumeclaims", "-o", "name") == ""
+
+
+def _persistence(*, enabled: str, storage_class: str) -> tuple[str, ...]:
+    kept = {"enabled": enabled, "storageClass": storage_class}
+    return tuple(word for name, value in kept.items() for word in ("--set", f"redis.persistence.{name}={value}"))
 
 
 def test_nothing_is_left_but_the_definition(conch: Release, tiny: str) -> None:
