@@ -10,11 +10,16 @@ import pytest
 import yaml
 
 from conch_contracts.openai.api_model import ApiModel
+from conch_contracts.openai.chat import ChatCompletionRequest
+from conch_contracts.openai.completions import CompletionRequest
 from conch_contracts.openai.encoders.embeddings import EmbeddingRequest, PoolingRequest
 from conch_contracts.openai.encoders.rerank import RerankRequest
 from conch_contracts.openai.encoders.scores import ClassifyRequest, ScoreRequest
+from conch_contracts.openai.responses.response import ResponsesRequest
 from conch_contracts.openai.tokenizing import DetokenizeRequest, TokenizeRequest
+from conch_gateway.requests.unsupported_parameters import INERT
 from conch_gateway.requests.validation import typed
+from conch_gateway.responses import validation
 from conch_kit.errors import InvalidRequest
 
 LISTS = Path(__file__).parent / "peer_fields"
@@ -28,6 +33,9 @@ TYPES: dict[str, type[ApiModel]] = {
         RerankRequest,
         TokenizeRequest,
         DetokenizeRequest,
+        ChatCompletionRequest,
+        CompletionRequest,
+        ResponsesRequest,
     )
 }
 
@@ -41,11 +49,18 @@ def _fields() -> Iterator[tuple[str, str, str]]:
 
 @pytest.mark.parametrize(("peer", "kind", "field"), tuple(_fields()))
 def test_a_field_of_a_peer_is_taken_or_refused(peer: str, kind: str, field: str) -> None:
-    if field in TYPES[kind].model_fields:
+    if field in TYPES[kind].model_fields or field in INERT:
         return
     with pytest.raises(InvalidRequest) as refused:
-        typed(TYPES[kind], {field: {"asked": "for"}})
+        _check(TYPES[kind], {field: {"asked": "for"}})
     assert (refused.value.param, refused.value.code) == (field, "unsupported_parameter")
+
+
+def _check(kind: type[ApiModel], document: dict[str, object]) -> None:
+    if kind is ResponsesRequest:
+        validation.validate({"input": "Hello!"} | document)
+    else:
+        typed(kind, document)
 
 
 @pytest.mark.parametrize("peer", ["fastdeploy", "vllm"])

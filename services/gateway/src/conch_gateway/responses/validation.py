@@ -33,7 +33,7 @@ ASKS_FOR_NOTHING: Mapping[str, tuple[object, ...]] = {
     "response_format": ({"type": "text"},),
 }
 """Values of chat's own parameters, beside null, that change nothing: some clients send them to either API."""
-REFUSED = ("conversation", "prompt", "context_management", "moderation", "prompt_cache_options")
+REFUSED = ("conversation", "prompt", "context_management", "moderation")
 """Parameters of this API that Conch does not have."""
 RENAMED: Mapping[str, str] = {
     "messages": "input",
