@@ -49,12 +49,18 @@ class AgentSources:
         self._clock = clock
         self._asked: dict[str, _Asked] = {}
         self._pods_of: Mapping[ModelId, Sequence[str]] = {}
+        self._leaving: set[str] = set()
         self._last: dict[ModelId, tuple[str, Answer]] = {}
         self._tokenizers: Mapping[EngineName, Digest] = {}
 
     async def ask(self, models: Sequence[DesiredModel], pods: Sequence[Object]) -> None:
-        """Ask the agents in these models' pods, among all that were listed, what they have not said yet."""
+        """Ask the agents in these models' pods, among all that were listed, what they have not said yet.
+
+        A pod that is being deleted may still know the folder of engines that serve. What it misses is no fault of the
+        spec of today, which may be another model of the same name.
+        """
         groups = pods_of(models, pods)
+        self._leaving = {pod["metadata"]["uid"] for pod in pods if "deletionTimestamp" in pod["metadata"]}
         self._pods_of = {model: [pod["metadata"]["uid"] for pod in group] for model, group in groups.items()}
         await self._ask({pod["metadata"]["uid"]: pod for group in groups.values() for pod in group})
 
@@ -63,7 +69,7 @@ class AgentSources:
         found: dict[ModelId, Answer] = {}
         for model in models:
             source = model.deployment.spec.source.model_dump_json()
-            answers = [self._asked[uid].answer for uid in self._pods_of.get(model.id, ()) if uid in self._asked]
+            answers = [answer for uid in self._pods_of.get(model.id, ()) if (answer := self._said(uid)) is not None]
             before = self._last.get(model.id)
             there = [answer for answer in answers if not _is_on_its_way(answer)]
             if there or (answers and (before is None or before[0] != source)):
@@ -105,6 +111,13 @@ class AgentSources:
                 raise answer
         said = {pod_name(pod): self._asked[uid].answer for uid, pod in pods.items() if uid in self._asked}
         self._tokenizers = {name: facts.digest for name, facts in said.items() if isinstance(facts, SourceFacts)}
+
+    def _said(self, uid: str) -> Answer | None:
+        """Return what a pod's agent has said that still counts."""
+        asked = self._asked.get(uid)
+        if asked is None or (uid in self._leaving and isinstance(asked.answer, SourceFault)):
+            return None
+        return asked.answer
 
     def _is_due(self, uid: str) -> bool:
         asked = self._asked.get(uid)

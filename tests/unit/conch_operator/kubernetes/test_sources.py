@@ -86,3 +86,21 @@ async def test_a_folder_that_an_image_should_bring_is_missing_for_one_more_reaso
     found = (await sources.read_all([model]))[model.id]
     assert isinstance(found, SourceFault)
     assert found.message == f"The folder /new does not exist. {says}"
+
+
+async def test_a_pod_that_is_being_deleted_says_nothing_against_the_model_that_took_its_name() -> None:
+    sources = AgentSources(KubernetesApi(), Missing())
+    old = pod("old", 1)
+    await sources.ask([MODEL], [old])
+    assert isinstance((await sources.read_all([MODEL]))[MODEL.id], SourceFault)
+    old["metadata"]["deletionTimestamp"] = "2026-01-01T00:02:00Z"
+    again = desired_model("m", source={"path": "another"})
+    await sources.ask([again], [old])
+    assert await sources.read_all([again]) == {}
+
+
+async def test_a_pod_that_is_being_deleted_still_tells_what_the_folder_says() -> None:
+    sources = AgentSources(KubernetesApi(), Folders(old=OLD))
+    leaving = pod("old", 1)
+    leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:02:00Z"
+    assert (await facts_of(sources, MODEL, [leaving])).digest == OLD
