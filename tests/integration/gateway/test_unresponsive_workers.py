@@ -6,8 +6,10 @@ import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from conch_contracts.names import ServedName, WorkerUrl
 from conch_contracts.records import ModelKind
@@ -135,13 +137,21 @@ async def embedded(gateway: Process) -> bytes:
     return (await gateway.raw(head + body, wait_s=LIMIT_S)).partition(b"\r\n")[0]
 
 
+def was_asked(worker: EmbedWorker) -> bool:
+    """Tell whether the worker has counted a request."""
+    with urlopen(f"{worker.admin_url}/metrics") as scrape:
+        counted = text_string_to_metric_families(scrape.read().decode())
+    requests = (family for family in counted if family.name == "conch_embed_worker_requests")
+    return any(sample.value for family in requests for sample in family.samples)
+
+
 async def test_a_frozen_embed_worker_keeps_nobody_waiting(tmp_path: Path) -> None:
     encoder = route(kind=ModelKind.EMBEDDING, served_names=(ServedName("enc"),))
     async with gateway_process(tmp_path, encoder) as gateway:
         with EmbedWorker(gateway.redis.url, tmp_path) as worker:
             async with asyncio.timeout(LIMIT_S):
-                while await embedded(gateway) == OK:
-                    pass  # this worker has no engine: an error shows that it was asked
+                while not await asyncio.to_thread(was_asked, worker):
+                    await embedded(gateway)  # it has no engine, so another worker answers what it was asked
             os.kill(worker.pid, signal.SIGSTOP)
             try:
                 answers = await asyncio.gather(*(embedded(gateway) for _ in range(4)))
