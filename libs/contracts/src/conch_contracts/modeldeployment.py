@@ -70,7 +70,7 @@ class ModelSpec(SpecPart):
     served_names: Annotated[tuple[ServedNameString, ...], Field(max_length=64), _NAMES, _DIFFERENT_NAMES] = ()
     """The names that clients put in `model`; the first is canonical, the others are aliases. Default: metadata.name."""
     default: Flag = False
-    """Whether the model answers requests without a model name. Default: false."""
+    """Whether the model answers requests without a model name; of several of a kind the oldest does. Default: false."""
     replicas: Annotated[Integer, Field(ge=0, le=1000)] = 1
     """How many engines to run. Default: 1."""
     source: SourceSpec

@@ -120,7 +120,13 @@ def _conditions(given: PolicyInput, conditions: tuple[Condition, ...], now: str)
     status, reason, message = derive_ready(conditions)
     if status is ConditionStatus.TRUE:
         reason = refused.reason if refused else reason
-        said = (_refused(refused), _lost_names(given), _unused_defaults(given), _failing_engine(given))
+        said = (
+            _refused(refused),
+            _lost_names(given),
+            _other_default(given),
+            _unused_defaults(given),
+            _failing_engine(given),
+        )
         message = " ".join(filter(None, said))
     ready = Condition(
         type=ConditionType.READY,
@@ -157,6 +163,16 @@ def _condition(kind: ConditionType, fault: Fault | None, now: str, generation: i
 def _lost_names(given: PolicyInput) -> str:
     lost = ", ".join(f"{name} (held by {owner})" for name, owner in given.claim.lost.items())
     return f"Serves without the names that older models hold: {lost}." if lost else ""
+
+
+def _other_default(given: PolicyInput) -> str:
+    other, kind = given.claim.other_default, given.model.deployment.spec.kind
+    return (
+        f"Serves by its names only: {other}, which is older, is the default for kind {kind}. "
+        "Set spec.default to false in one of them."
+        if other
+        else ""
+    )
 
 
 def _unused_defaults(given: PolicyInput) -> str:

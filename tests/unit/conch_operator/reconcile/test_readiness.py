@@ -158,6 +158,14 @@ def test_a_ready_model_says_which_defaults_of_its_folder_nobody_obeys() -> None:
     assert ready.message.endswith("its engine cannot obey: min_p.")
 
 
+def test_a_model_that_serves_says_that_an_older_one_is_the_default() -> None:
+    older, model = desired_model("older", 0, default=True), desired_model("tiny", 1, default=True)
+    ready = describe(Desired((older, model)), observed(), PUBLISHED, {}, "now")[MODEL.id].condition(ConditionType.READY)
+    assert ready is not None
+    assert ready.status is ConditionStatus.TRUE
+    assert "local/older, which is older, is the default for kind LLM." in ready.message
+
+
 def test_conditions_behind_the_first_fault_wait() -> None:
     status = describe(Desired((MODEL,)), observed(engines=()), PUBLISHED, {}, "now")[MODEL.id]
     workers = status.condition(ConditionType.WORKERS_READY)
