@@ -174,12 +174,13 @@ def test_validate_warns_of_a_name_that_two_models_want(tmp_path: Path) -> None:
 
 
 def test_validate_leaves_a_clusters_folders_alone(tmp_path: Path) -> None:
-    result = conch("validate", "--cluster", example(tmp_path, str(EXAMPLE.parent), "/nowhere"), cwd=tmp_path)
+    result = conch("validate", "--cluster", example(tmp_path, str(EXAMPLE.parent), "nowhere"), cwd=tmp_path)
     assert (result.returncode, result.stderr) == (0, "")
 
 
-def test_validate_refuses_a_path_that_leads_up_on_a_cluster(tmp_path: Path) -> None:
-    result = conch("validate", "--cluster", example(tmp_path, str(EXAMPLE.parent), "../nowhere"), cwd=tmp_path)
+@pytest.mark.parametrize("folder", ["../nowhere", "/nowhere"])
+def test_validate_refuses_a_path_that_leads_out_of_a_clusters_models(tmp_path: Path, folder: str) -> None:
+    result = conch("validate", "--cluster", example(tmp_path, str(EXAMPLE.parent), folder), cwd=tmp_path)
     assert result.returncode == 1
     assert "spec.source.path must stay below /models" in result.stderr
 
