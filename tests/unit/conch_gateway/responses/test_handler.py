@@ -76,6 +76,22 @@ async def test_the_worker_is_told_everything_and_what_the_answer_repeats():
     ]
 
 
+async def test_what_other_servers_add_to_this_api_means_what_it_means_in_chat():
+    running = served()
+    asked = {"structured_outputs": {"choice": ["yes", "no"]}, "logit_bias": {"5": -100}, "priority": -3}
+    asked |= {"cache_salt": "s", "chat_template_kwargs": {"enable_thinking": True}, "skip_special_tokens": False}
+    asked |= {"stop": ["."], "include_stop_str_in_output": True}
+    assert (await running.client.post(PATH, {**ASKED, **asked})).status == 200
+    (prepare,) = (orjson.loads(post.body) for post in running.upstream.posts if post.path == PREPARE_PATH)
+    (generate,) = (post.body for post in running.upstream.posts if post.path == GENERATE_PATH)
+    message = GenerateRequest.model_validate_json(generate)
+    assert prepare["chat"]["template_kwargs"]["enable_thinking"] is True
+    assert message.sampling.logit_bias == {5: -100}
+    assert message.sampling.grammar is not None
+    assert message.include_stop_str_in_output is True
+    assert message.skip_special_tokens is False
+
+
 async def test_an_answer_is_kept_with_what_the_model_was_given():
     running = served()
     answer = await running.client.post(PATH, ASKED)
@@ -231,6 +247,12 @@ ODD_ITEMS = (1, "a", [1], None, True)
         ({"tools": [{"type": "web_search"}]}, "tools.0.type", None),
         ({"text": {"format": {"type": "xml"}}}, "text.format", "invalid_value"),
         ({"model": "nobody"}, "model", "model_not_found"),
+        ({"logit_bias": {"x": 1}}, "logit_bias.x", "invalid_value"),
+        (
+            {"structured_outputs": {"regex": "a"}, "text": {"format": {"type": "json_object"}}},
+            "structured_outputs.regex",
+            "invalid_value",
+        ),
     ],
 )
 async def test_what_cannot_be_done_is_refused_by_name(asked, param, code):

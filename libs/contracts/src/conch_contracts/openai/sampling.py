@@ -35,7 +35,7 @@ def is_on(value: Switch | None) -> bool:
 
 
 class DrawingFields(ApiModel):
-    """How tokens are drawn, and when they end; the same in each API that generates."""
+    """How tokens are drawn and shown, when they end, and how the request is served; the same in each generating API."""
 
     temperature: float | None = Field(default=None, ge=0, le=2)
     """0 is greedy."""
@@ -66,6 +66,24 @@ class DrawingFields(ApiModel):
     """Go on behind an end-of-sequence token."""
     min_tokens: int | None = Field(default=None, ge=0, le=INT32_MAX)
     """The answer does not end or stop before it has so many tokens."""
+    include_stop_str_in_output: bool | None = None
+    """Leave the text of `stop` that ended the answer at its end."""
+    logit_bias: (
+        Annotated[
+            dict[Annotated[str, Field(pattern=r"^[0-9]{1,10}$")], Annotated[float, Field(ge=-100, le=100)]],
+            Field(max_length=MAX_LISTED),
+        ]
+        | None
+    ) = None
+    """Token id, as a string, to bias."""
+    skip_special_tokens: bool | None = None
+    """False: special tokens are shown in the text."""
+    priority: Priority | None = None
+    """Of the requests that wait for an engine, those with a lower number go first."""
+    cache_salt: Annotated[str, Field(min_length=1, max_length=MAX_SALT_CHARS)] | None = None
+    """Only requests with the same salt share cached prefixes."""
+    vllm_xargs: Annotated[dict[str, str | int | float], Field(max_length=MAX_ARGUMENTS)] | None = None
+    """For engines that take arguments of their own."""
 
 
 class StreamOptions(ApiModel):
@@ -94,8 +112,6 @@ class SamplingFields(StructuredFields, DrawingFields):
     """Searches for the likeliest answers with `best_of` or `n` beams; not with `stream`."""
     length_penalty: float | None = Field(default=None, ge=-10, le=10)
     """For beam search: above 1 favours longer answers."""
-    include_stop_str_in_output: bool | None = None
-    """Leave the text of `stop` that ended the answer at its end."""
     bad_words: Annotated[list[Word], Field(max_length=MAX_LISTED, fail_fast=True)] | None = None
     """Texts that must not appear, with or without a space before them."""
     bad_words_token_ids: Annotated[list[TokenId], Field(max_length=MAX_LISTED, fail_fast=True)] | None = None
@@ -104,14 +120,6 @@ class SamplingFields(StructuredFields, DrawingFields):
         None
     )
     """The only ids that may appear; an end-of-sequence id only when it is among them."""
-    logit_bias: (
-        Annotated[
-            dict[Annotated[str, Field(pattern=r"^[0-9]{1,10}$")], Annotated[float, Field(ge=-100, le=100)]],
-            Field(max_length=MAX_LISTED),
-        ]
-        | None
-    ) = None
-    """Token id, as a string, to bias."""
     prompt_logprobs: int | None = Field(default=None, ge=0, le=MAX_ALTERNATIVES)
     """Alternatives to report for each token of the prompt; not with `stream`."""
     temp_scaled_logprobs: bool | None = None
@@ -124,8 +132,6 @@ class SamplingFields(StructuredFields, DrawingFields):
     """Show the ids of prompt and answer beside the text."""
     max_streaming_response_tokens: int | None = Field(default=None, ge=1, le=INT32_MAX)
     """The most tokens in one frame of a stream."""
-    skip_special_tokens: bool | None = None
-    """False: special tokens are shown in the text."""
     spaces_between_special_tokens: bool | None = None
     """False: no spaces between special tokens that are shown."""
     add_special_tokens: bool | None = None
@@ -135,17 +141,11 @@ class SamplingFields(StructuredFields, DrawingFields):
     """Keep only the last so many tokens of the prompt; -1: as many as leave room for the answer."""
     prompt_token_ids: TokenIds | None = None
     """The prompt as token ids; takes the place of text."""
-    priority: Priority | None = None
-    """Of the requests that wait for an engine, those with a lower number go first."""
     request_id: RequestName | None = None
     """The end of the answer's `id`, and its `x-request-id` where the request has no such header."""
-    cache_salt: Annotated[str, Field(min_length=1, max_length=MAX_SALT_CHARS)] | None = None
-    """Only requests with the same salt share cached prefixes."""
     kv_transfer_params: Annotated[dict[str, Any], Field(max_length=MAX_ARGUMENTS)] | None = None
     """Where an engine finds cached prefixes, for engines that hand them over; comes back as it was sent, with an answer
     that is not streamed. `do_remote_decode` is refused: no backend tells where it leaves the cache."""
-    vllm_xargs: Annotated[dict[str, str | int | float], Field(max_length=MAX_ARGUMENTS)] | None = None
-    """For engines that take arguments of their own."""
     service_tier: Annotated[str, Field(max_length=64)] | None = None
     """There is one tier; the answer says `default`."""
     user: Annotated[str, Field(max_length=MAX_USER_CHARS)] | None = None

@@ -24,7 +24,16 @@ from conch_gateway.responses import conversation
 from conch_gateway.responses.conversation import Item
 from conch_kit.registry.snapshot import Snapshot
 
-SHARED = frozenset({"model", "user", "parallel_tool_calls", *DrawingFields.model_fields})
+SHARED = frozenset(
+    {
+        "model",
+        "user",
+        "parallel_tool_calls",
+        "structured_outputs",
+        "chat_template_kwargs",
+        *DrawingFields.model_fields,
+    }
+)
 """Parameters that mean the same in chat."""
 
 
@@ -48,7 +57,7 @@ def resolve(validated: Validated[ResponsesRequest], items: list[Item], snapshot:
 
 def chat_document(request: ResponsesRequest, messages: list[dict[str, object]]) -> dict[str, object]:
     """Return the chat request that asks for the same."""
-    given = request.model_dump(include=set(SHARED), exclude_none=True)
+    given = request.model_dump(by_alias=True, include=set(SHARED), exclude_none=True)
     logprobs = shows_logprobs(request)
     effort = request.reasoning.effort if request.reasoning else None
     translated: dict[str, object] = {

@@ -27,9 +27,7 @@ ASKS_FOR_NOTHING: Mapping[str, tuple[object, ...]] = {
     "add_special_tokens": (False,),
     "best_of": (1,),
     "echo": (False,),
-    "include_stop_str_in_output": (False,),
     "n": (1,),
-    "priority": (0,),
     "response_format": ({"type": "text"},),
 }
 """Values of chat's own parameters, beside null, that change nothing: some clients send them to either API."""

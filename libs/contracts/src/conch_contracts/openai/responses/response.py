@@ -4,14 +4,16 @@ A request is an instruction, a conversation of items, and parameters that the ga
 completion. The answer is one object; a stream is a row of typed events that ends with the same object.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from conch_contracts.openai.api_model import ApiModel, Metadata
+from conch_contracts.openai.chat import MAX_TEMPLATE_ARGUMENTS
 from conch_contracts.openai.json_schema import JsonSchema
 from conch_contracts.openai.responses.items import InputItem, OutputItem, StoredItem
 from conch_contracts.openai.sampling import INT32_MAX, MAX_ALTERNATIVES, MAX_USER_CHARS, DrawingFields, Switch
+from conch_contracts.openai.structured_output import StructuredOutputs
 
 MAX_ITEMS = 4096
 MAX_TOOLS = 128
@@ -127,6 +129,10 @@ class ResponsesRequest(DrawingFields):
     """Whether it may call them, must, or must call a certain one; `auto` when there are tools."""
     parallel_tool_calls: bool | None = None
     """False: at most one call comes back."""
+    structured_outputs: StructuredOutputs | None = None
+    """vLLM's way of saying what the answer must look like; not with a `text.format`."""
+    chat_template_kwargs: Annotated[dict[str, Any], Field(max_length=MAX_TEMPLATE_ARGUMENTS)] | None = None
+    """Variables for the chat template, such as `enable_thinking`."""
     truncation: Literal["auto", "disabled"] | None = None
     """Only `disabled`: a conversation that is too long is refused."""
     background: bool | None = None
