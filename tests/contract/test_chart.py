@@ -98,6 +98,27 @@ def test_bounds_that_exclude_each_other_stop_the_installation(helm: Helm) -> Non
     assert "embed-worker: maxReplicas is 4, less than minReplicas, 5" in failed.value.stderr
 
 
+@pytest.mark.parametrize(
+    ("limit", "most", "fits"),
+    [
+        ("64Mi", "1gb", False),
+        ("1Gi", "1gb", False),
+        ("1100M", "1gb", True),
+        ("1.5Gi", "1gb", True),
+        ("1073741824", "1024mb", False),
+        ("2e9", "1gb", True),
+    ],
+)
+def test_redis_may_not_be_promised_more_than_its_pod_has(helm: Helm, limit: str, most: str, fits: bool) -> None:
+    memory = ("--set-string", f"redis.resources.limits.memory={limit}", "--set", f"redis.maxMemory={most}")
+    if fits:
+        assert helm.template(*IMAGES, *memory)
+        return
+    with pytest.raises(subprocess.CalledProcessError) as failed:
+        helm.template(*IMAGES, *memory)
+    assert f"is {limit}, which is not more than redis.maxMemory, {most}" in failed.value.stderr
+
+
 def test_an_installation_without_images_is_told_how_to_make_them(helm: Helm) -> None:
     with pytest.raises(subprocess.CalledProcessError) as failed:
         helm.template()
