@@ -108,7 +108,7 @@ class NotFound(ServiceError):
 
 
 class ModelNotFound(NotFound):
-    """No model has this name, or the key may not use it."""
+    """No model has this name."""
 
     default_code = "model_not_found"
 
