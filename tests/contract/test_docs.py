@@ -11,6 +11,8 @@ from conch_contracts.names import CACHE_PREFIX, CHANGES_CHANNEL, KEY_PREFIX, RES
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
 _REASON_ROW = re.compile(r"^\| `([A-Za-z]+)` \|", re.MULTILINE)
+_ANCHOR = re.compile(r"\]\((?!https?:)([^)#\s]*)#([^)\s]+)\)")
+_HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 _LINK = re.compile(r"\]\((?!https?:)([^)#\s]+)")
 
 
@@ -41,3 +43,21 @@ def test_every_page_can_be_reached_from_the_readme() -> None:
                 reached.add(target)
                 waiting.append(target)
     assert [page.name for page in PAGES if page not in reached] == []
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "README.md"], ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_anchor_leads_to_a_heading(page: Path) -> None:
+    links = _ANCHOR.findall(page.read_text())
+    targets = ((link, anchor, (page.parent / link) if link else page) for link, anchor in links)
+    assert [(link, anchor) for link, anchor, target in targets if anchor not in _anchors(target)] == []
+
+
+def test_the_index_names_every_page() -> None:
+    named = set(_LINK.findall((ROOT / "docs" / "README.md").read_text()))
+    assert [page.name for page in PAGES if page.name != "README.md" and page.name not in named] == []
+
+
+def _anchors(page: Path) -> set[str]:
+    """Return the anchors of a page's headings, as GitHub makes them."""
+    headings = (heading.strip().lower() for heading in _HEADING.findall(page.read_text()))
+    return {re.sub(r"[^\w\- ]", "", heading).replace(" ", "-") for heading in headings}
