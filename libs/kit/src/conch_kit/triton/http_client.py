@@ -11,6 +11,7 @@ from google.protobuf.json_format import ParseDict, ParseError
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from conch_contracts.names import EngineAddress
+from conch_kit.triton.client import MAX_MESSAGE_BYTES
 from conch_kit.triton.errors import EngineTimeout, EngineUnavailable, MalformedResponse, from_message
 
 HTTP = "http://"
@@ -77,7 +78,7 @@ class TritonHttp:
         timeout = aiohttp.ClientTimeout(total=timeout_s, connect=2.0)
         try:
             async with self._session.request(method, url, timeout=timeout, allow_redirects=False, **options) as answer:
-                body = await answer.read()
+                body = await _read(answer)
                 length = int(answer.headers.get(_HEADER_LENGTH, len(body)))
         except aiohttp.ConnectionTimeoutError as error:
             raise EngineUnavailable(f"Nothing answers at {url}.") from error
@@ -87,7 +88,19 @@ class TritonHttp:
             raise EngineUnavailable(f"{url} gave no answer: {error}") from error
         if answer.status != 200:
             raise from_message(_reason(body) or f"HTTP status {answer.status}", started=False)
+        if not 0 <= length <= len(body):
+            raise MalformedResponse(f"The engine's answer has {len(body)} bytes, and its head says {length}.")
         return length, body
+
+
+async def _read(answer: aiohttp.ClientResponse) -> bytes:
+    """Return the body; raises MalformedResponse for one that no engine sends, before it fills the memory."""
+    body = bytearray()
+    async for piece in answer.content.iter_any():
+        body += piece
+        if len(body) > MAX_MESSAGE_BYTES:
+            raise MalformedResponse(f"The engine's answer is larger than {MAX_MESSAGE_BYTES >> 20} MiB.")
+    return bytes(body)
 
 
 def _object(body: bytes) -> dict[str, Any]:

@@ -63,7 +63,8 @@ class Agents:
         url = f"http://{host}:{self._port}{path}"
         timeout = aiohttp.ClientTimeout(total=timeout_s)
         try:
-            async with self._slots, self._session.request(method, url, timeout=timeout) as response:
+            asked = self._session.request(method, url, timeout=timeout, allow_redirects=False)
+            async with self._slots, asked as response:
                 data = await response.content.read(MAX_BUNDLE_BYTES + 1)
                 while chunk := await response.content.read(MAX_BUNDLE_BYTES + 1 - len(data)):
                     data += chunk

@@ -1,0 +1,47 @@
+"""Triton over HTTP against servers that send what no engine does."""
+
+import pytest
+
+from conch_contracts.names import EngineAddress
+from conch_kit.triton.client import MAX_MESSAGE_BYTES
+from conch_kit.triton.errors import EngineError, MalformedResponse
+from conch_kit.triton.http_client import TritonHttp
+from testkit.servers.scripted_http import Call, ScriptedHttp
+
+PIECE = b" " * (1 << 20)
+
+
+async def test_a_body_without_end_is_given_up_before_it_fills_the_memory() -> None:
+    sent = 0
+
+    async def endless(call: Call) -> None:
+        nonlocal sent
+        await call.begin()
+        while True:
+            await call.chunk(PIECE)
+            sent += len(PIECE)
+
+    async with ScriptedHttp(endless) as server, TritonHttp() as triton:
+        with pytest.raises(MalformedResponse, match="larger than 64 MiB"):
+            await triton.model_config(EngineAddress(server.url), "m")
+    assert sent < 2 * MAX_MESSAGE_BYTES
+
+
+@pytest.mark.parametrize("length", ["-1", "1000"])
+async def test_a_length_that_the_answer_does_not_have_is_refused(length: str) -> None:
+    async def lying(call: Call) -> None:
+        await call.answer(b"{}", headers={"Inference-Header-Content-Length": length})
+
+    async with ScriptedHttp(lying) as server, TritonHttp() as triton:
+        with pytest.raises(MalformedResponse, match=f"its head says {length}"):
+            await triton.infer(EngineAddress(server.url), "m", [], "out", timeout_s=5)
+
+
+async def test_nobody_is_sent_elsewhere() -> None:
+    async def elsewhere(call: Call) -> None:
+        await call.answer(b"{}", status=307, headers={"location": "/other"})
+
+    async with ScriptedHttp(elsewhere) as server, TritonHttp() as triton:
+        with pytest.raises(EngineError):
+            await triton.model_config(EngineAddress(server.url), "m")
+    assert [call.path for call in server.calls] == ["/v2/models/m/config"]
