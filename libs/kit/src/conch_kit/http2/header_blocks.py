@@ -1,0 +1,55 @@
+"""Header blocks (HPACK, RFC 7541) without state: this client allows no dynamic table, so equal bytes say equal things.
+
+That lets a block that was seen before be answered from memory; a server's heads and trailers hardly differ.
+"""
+
+from collections.abc import Iterable
+
+from hpack import Decoder, Encoder, HPACKError, NeverIndexedHeaderTuple
+
+from conch_kit.http2.errors import ProtocolViolation
+from conch_kit.http2.frames import ErrorCode
+
+MAX_BLOCK_BYTES = 64 * 1024
+_REMEMBERED = 256
+_REMEMBERED_BYTES = 1024
+
+Headers = dict[str, str]
+
+
+class BlockReader:
+    """Reads the header blocks of one connection."""
+
+    def __init__(self) -> None:
+        self._decoder = Decoder(max_header_list_size=MAX_BLOCK_BYTES)
+        self._decoder.max_allowed_table_size = 0
+        self._known: dict[bytes, Headers] = {}
+
+    def read(self, block: bytes) -> Headers:
+        """Return what a block says, the last value of a name that comes twice; raise ProtocolViolation when broken."""
+        known = self._known.get(block)
+        if known is not None:
+            return known
+        try:
+            headers = {_text(name): _text(value) for name, value in self._decoder.decode(block, raw=True)}
+        except HPACKError as error:
+            raise ProtocolViolation(f"A header block is broken: {error}.", ErrorCode.COMPRESSION_ERROR) from error
+        if len(block) <= _REMEMBERED_BYTES:
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            self._known[block] = headers
+        return headers
+
+
+def write_block(headers: Iterable[tuple[str, str]]) -> bytes:
+    """Return a block that any peer reads, whatever it has read before."""
+    return Encoder().encode([NeverIndexedHeaderTuple(name, value) for name, value in headers])
+
+
+def literal(name: bytes, value: bytes) -> bytes:
+    """Return one header as the end of a block, both parts shorter than 127 bytes: cheaper than `write_block`."""
+    return b"\x10" + bytes((len(name),)) + name + bytes((len(value),)) + value
+
+
+def _text(part: bytes) -> str:
+    return part.decode("utf-8", "replace")

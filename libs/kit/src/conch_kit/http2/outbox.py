@@ -1,0 +1,128 @@
+"""What one side of a connection sends: small frames at once, bodies as the other side's windows allow.
+
+Frames of one turn of the event loop leave in one write.
+"""
+
+import asyncio
+
+from conch_kit.http2 import frames
+from conch_kit.http2.errors import ProtocolViolation
+from conch_kit.http2.frames import ErrorCode, FrameKind
+
+_MAX_HELD_ANSWERS = 1000
+"""Answers to pings and settings that wait in the socket of a peer which does not read."""
+
+
+class _Body:
+    __slots__ = ("may_send", "unsent")
+
+    def __init__(self, unsent: memoryview, may_send: int) -> None:
+        self.unsent = unsent
+        self.may_send = may_send
+
+
+class Outbox:
+    """Writes frames to a transport, which may come and go."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._transport: asyncio.Transport | None = None
+        self._frames: list[bytes] = []
+        self._bodies: dict[int, _Body] = {}
+        self._frame_bytes = frames.FRAME_BYTES
+        self._first_window = frames.FIRST_WINDOW_BYTES
+        self._may_send = frames.FIRST_WINDOW_BYTES
+        self._paused = False
+        self._held_answers = 0
+
+    def connect(self, transport: asyncio.Transport) -> None:
+        """Write to this transport from now on."""
+        self._transport = transport
+
+    def disconnect(self) -> None:
+        """Write nothing any more, and forget what was not sent."""
+        self._transport = None
+        self._frames.clear()
+        self._bodies.clear()
+
+    def write(self, frame: bytes) -> None:
+        """Send a frame that no window bounds."""
+        if not self._frames:
+            self._loop.call_soon(self.flush)
+        self._frames.append(frame)
+
+    def answer(self, frame: bytes) -> None:
+        """Send what the peer asked for; raise ProtocolViolation when it asks on and on without reading."""
+        if self._paused:
+            self._held_answers += 1
+            if self._held_answers > _MAX_HELD_ANSWERS:
+                raise ProtocolViolation("The server asks without reading the answers.", ErrorCode.ENHANCE_YOUR_CALM)
+        self.write(frame)
+
+    def request(self, stream: int, head: bytes, body: bytes) -> None:
+        """Send a request: its head now, of its body what the windows allow, the rest later."""
+        self.write(frames.frame(FrameKind.HEADERS, frames.END_HEADERS, stream, head))
+        size = len(body)
+        if self._paused or size > min(self._may_send, self._first_window, self._frame_bytes):
+            self._bodies[stream] = _Body(memoryview(body), self._first_window)
+            self._send_bodies()
+        else:
+            self._may_send -= size
+            self.write(frames.frame(FrameKind.DATA, frames.END_STREAM, stream, body))
+
+    def forget(self, stream: int) -> bool:
+        """Send no more of a stream's body; return whether there was more."""
+        return self._bodies.pop(stream, None) is not None
+
+    def grant(self, stream: int, size: int) -> None:
+        """Send `size` more bytes on a stream, or on all (0); raise ProtocolViolation when that is no such number."""
+        if stream == 0:
+            self._may_send = _widened(self._may_send, size)
+        elif (body := self._bodies.get(stream)) is not None:
+            body.may_send = _widened(body.may_send, size)
+        self._send_bodies()
+
+    def set_first_window(self, size: int) -> None:
+        """Let new streams send this much, and those that are open so much more or less."""
+        for body in self._bodies.values():
+            body.may_send += size - self._first_window
+        self._first_window = size
+        self._send_bodies()
+
+    def set_frame_bytes(self, size: int) -> None:
+        """Send frames of up to this size."""
+        self._frame_bytes = size
+
+    def pause(self) -> None:
+        """Hold bodies back while the peer does not read."""
+        self._paused = True
+
+    def resume(self) -> None:
+        """Send them on."""
+        self._paused = False
+        self._held_answers = 0
+        self._send_bodies()
+
+    def flush(self) -> None:
+        """Write now what was collected in this turn."""
+        if self._transport is not None and self._frames:
+            self._transport.write(b"".join(self._frames))
+        self._frames.clear()
+
+    def _send_bodies(self) -> None:
+        for stream, body in list(self._bodies.items()):
+            while not self._paused and (size := min(len(body.unsent), self._may_send, body.may_send)) > 0:
+                size = min(size, self._frame_bytes)
+                piece, body.unsent = body.unsent[:size], body.unsent[size:]
+                self._may_send -= size
+                body.may_send -= size
+                self.write(frames.frame(FrameKind.DATA, 0 if body.unsent else frames.END_STREAM, stream, piece))
+                self.flush()
+            if not body.unsent:
+                del self._bodies[stream]
+
+
+def _widened(window: int, size: int) -> int:
+    if not size or window + size > frames.LARGEST_WINDOW_BYTES:
+        raise ProtocolViolation("A window is out of range.", ErrorCode.FLOW_CONTROL_ERROR)
+    return window + size

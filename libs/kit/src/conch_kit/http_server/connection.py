@@ -1,0 +1,388 @@
+"""One caller's connection: bytes become requests within bounds, one after another, and their answers go back.
+
+A head has a size, a time, one Host and a plain path; without these bounds a caller may hold a connection for ever with
+half a header, or say to a proxy before us something else than to us. `Deadlines` look at its times.
+"""
+
+import asyncio
+import os
+from collections import deque
+from collections.abc import Callable
+from enum import Enum, auto
+from math import inf
+from os import urandom
+from typing import Protocol, cast
+
+import httptools
+import orjson
+
+from conch_kit.http_server.limits import LINGER_BYTES, LINGER_S, ConnectionLimits
+from conch_kit.http_server.request import Request
+from conch_kit.http_server.request_head import RequestHead
+from conch_kit.http_server.upgrade_offers import without_upgrade
+
+_REASONS = {400: "Bad Request", 408: "Request Timeout", 431: "Request Header Fields Too Large"}
+_ASGI = {"version": "3.0", "spec_version": "2.3"}
+
+
+class Server(Protocol):
+    """What all connections of a server share."""
+
+    limits: ConnectionLimits
+    closing: bool
+    """Whether the request under way is the last one of its connection."""
+    now: Callable[[], float]
+
+    def opened(self, connection: "HttpConnection") -> None:
+        """Hear of a new connection."""
+
+    def lost(self, connection: "HttpConnection") -> None:
+        """Hear that a connection is no more."""
+
+    def start(self, request: Request) -> None:
+        """Have the application answer a request, in a task of its own."""
+
+
+class _Awaited(Enum):
+    """What a connection waits for, until its `due`."""
+
+    HEAD = auto()
+    BODY = auto()
+    REQUEST = auto()
+    """The next one, on a kept connection."""
+    END = auto()
+    """The end of what a caller still sends that was refused."""
+    NOTHING = auto()
+
+
+class HttpConnection(asyncio.Protocol):
+    """A connection; in the scope of its requests it is a `CallerConnection`."""
+
+    __slots__ = (
+        "_answering",
+        "_awaited",
+        "_awaited_due",
+        "_head",
+        "_head_bytes",
+        "_limits",
+        "_linger_bytes",
+        "_parser",
+        "_parsing",
+        "_queue",
+        "_read_paused",
+        "_refused",
+        "_server",
+        "_transport",
+        "_unread",
+        "_unread_due",
+        "_writable",
+        "on_gone",
+        "when",
+        "write_paused",
+    )
+
+    def __init__(self, server: Server) -> None:
+        self.on_gone: Callable[[], None] | None = None
+        self.write_paused = False
+        self.when = inf
+        """When the time is to be looked at, on the loop's clock."""
+        self._server = server
+        self._limits = server.limits
+        self._parser = httptools.HttpRequestParser(self)
+        # What comes behind a request that ends the connection is no error: its answer goes out first.
+        self._parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        self._transport = cast(asyncio.Transport, None)
+        self._awaited = _Awaited.NOTHING
+        self._awaited_due = inf
+        self._answering: Request | None = None
+        self._parsing: Request | None = None
+        self._queue: deque[Request] = deque()
+        self._read_paused = False
+        self._refused = False
+        self._writable: asyncio.Event | None = None
+        self._linger_bytes = LINGER_BYTES
+        self._unread = 0
+        self._unread_due = inf
+        self._head = RequestHead()
+        self._head_bytes = 0
+
+    # --- what the work on a request asks of it -----------------------------------------------------
+
+    @property
+    def gone(self) -> bool:
+        """Whether the connection is lost, or about to be closed."""
+        return self._transport.is_closing()
+
+    def abort(self) -> None:
+        """Drop the connection with all that waits to be written."""
+        self._transport.abort()
+
+    def push(self, data: bytes) -> bool:
+        """Write a piece of the answer now; False, and nothing written, while the caller's buffer is full.
+
+        Only for an answer whose start went out without a length. An empty piece only asks.
+        """
+        if self.write_paused or self._transport.is_closing() or self._answering is None:
+            return False
+        if data:
+            self._answering.push(data)
+        return True
+
+    def detach(self) -> int:
+        """Leave the connection to whoever gets the descriptor that is returned; it is open and must be closed."""
+        self._transport.pause_reading()
+        descriptor = os.dup(self._transport.get_extra_info("socket").fileno())
+        self._transport.abort()
+        return descriptor
+
+    # --- what a request asks of it -------------------------------------------------------------------
+
+    async def writable(self) -> None:
+        """Wait until the caller has read most of what was written, or is gone."""
+        if self.write_paused:
+            if self._writable is None:
+                self._writable = asyncio.Event()
+            await self._writable.wait()
+
+    def write(self, data: bytes) -> None:
+        """Write a piece of an answer."""
+        self._transport.write(data)
+
+    def resume_reading(self) -> None:
+        """Read on; only a socket that is read shows that its caller has hung up."""
+        if self._read_paused and not self._queue and not self._transport.is_closing():
+            self._read_paused = False
+            self._transport.resume_reading()
+
+    def answered(self) -> None:
+        """Go on with the next request, or end; and watch that the caller reads the answer to this one.
+
+        All of it may wait in the buffer, and a connection that is closed stays open until that is empty.
+        """
+        request, self._answering = self._answering, None
+        if request is None or self._transport.is_closing():
+            return
+        if not request.keeps_alive or self._server.closing:
+            self._end(whole=request.received)
+        elif self._queue:
+            self._start(self._queue.popleft())
+        elif self._awaited is _Awaited.NOTHING:
+            self._await_next()
+        self.resume_reading()
+        self._watch_unread()
+
+    def close(self) -> None:
+        """End the connection behind what is written."""
+        self._transport.close()
+
+    # --- what the server asks of it --------------------------------------------------------------------
+
+    def finish(self) -> None:
+        """End the connection after the answer that is under way, or now."""
+        if self._answering is None:
+            self._transport.close()
+        else:
+            self._answering.keeps_alive = False
+
+    def due(self, now: float) -> None:
+        """Do what the time asks for."""
+        if now >= self._unread_due:
+            self._check_unread()
+        if now >= self._awaited_due:
+            awaited = self._awaited
+            self._await(_Awaited.NOTHING)
+            if awaited is _Awaited.BODY and self._parsing is not None and not self._parsing.complete:
+                self._parsing.time_out(self._limits.body_s)
+            elif awaited is not _Awaited.HEAD:
+                self._transport.close()
+            elif not self._transport.is_closing():
+                self._refuse(408, f"The request's head did not arrive within {self._limits.head_s:g} s.")
+
+    def _await(self, what: _Awaited, seconds: float = inf) -> None:
+        self._awaited = what
+        self._awaited_due = self._server.now() + seconds if seconds < inf else inf
+        self.when = min(self._awaited_due, self._unread_due)
+
+    def _await_next(self) -> None:
+        """Wait for the next request, if no answer is under way."""
+        if self._answering is None:
+            self._await(_Awaited.REQUEST, self._limits.idle_s)
+        else:
+            self._await(_Awaited.NOTHING)
+
+    def _watch_unread(self) -> None:
+        self._unread = self._transport.get_write_buffer_size()
+        self._unread_due = self._server.now() + self._limits.unread_s if self._unread else inf
+        self.when = min(self._awaited_due, self._unread_due)
+
+    def _check_unread(self) -> None:
+        """Drop a connection of which nothing was read meanwhile, unless an answer is under way, which is watched."""
+        if self._answering is not None:
+            self._unread_due = inf
+            self.when = self._awaited_due
+        elif self._transport.get_write_buffer_size() >= self._unread:
+            self._transport.abort()
+        else:
+            self._watch_unread()
+
+    # --- asyncio calls these ---------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin to wait for the first head."""
+        self._transport = cast(asyncio.Transport, transport)
+        self._server.opened(self)
+        self._await(_Awaited.HEAD, self._limits.head_s)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell whoever works for this caller."""
+        self._await(_Awaited.NOTHING)
+        self._queue.clear()
+        if self._answering is not None:
+            self._answering.drop()
+        self.resume_writing()
+        self._answering = self._parsing = None  # these and the parser hold this connection
+        del self._parser
+        if self.on_gone is not None:
+            self.on_gone()
+        self._server.lost(self)
+
+    def pause_writing(self) -> None:
+        """Note that too much is unread."""
+        self.write_paused = True
+
+    def resume_writing(self) -> None:
+        """Let those go on who wait for the caller to read."""
+        self.write_paused = False
+        if self._writable is not None:
+            self._writable.set()
+            self._writable = None
+
+    def data_received(self, data: bytes) -> None:
+        """Feed the parser unless the caller was refused, and count what it takes for a head without end."""
+        if self._refused:
+            self._discard(len(data))
+            return
+        if b"pgrade:" in data and self._answering is None:
+            data = without_upgrade(data)
+        was_head = self._awaited is _Awaited.HEAD
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            pass  # the request was refused, or is answered as if nothing had been offered
+        except httptools.HttpParserError:
+            self._refuse(400, "Invalid HTTP request received.")
+        if was_head and self._awaited is _Awaited.HEAD:
+            self._head_bytes += len(data)
+            excess = self._head.excess(self._limits, self._head_bytes)
+            if excess is not None:
+                self._refuse(*excess)
+
+    # --- httptools calls these -------------------------------------------------------------------------
+
+    def on_message_begin(self) -> None:
+        """Begin a head."""
+        self._head = RequestHead()
+        self._head_bytes = 0
+        if self._awaited is not _Awaited.HEAD:
+            self._await(_Awaited.HEAD, self._limits.head_s)
+
+    def on_url(self, url: bytes) -> None:
+        """Take a piece of the request's target."""
+        self._head.add_target(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header."""
+        self._head.add_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """Check the head as a whole, then let the application have the request."""
+        if self._refused:
+            return
+        version = self._parser.get_http_version()
+        fault = self._head.excess(self._limits) or self._head.fault(version)
+        if fault is not None:
+            self._refuse(*fault)
+            return
+        request = Request(
+            self._head.scope(self._parser.get_method(), version, self),
+            self,
+            keeps_alive=version == "1.1" and self._parser.should_keep_alive(),
+            expects_continue=self._head.expects_continue,
+        )
+        self._parsing = request
+        self._await(_Awaited.BODY, self._limits.body_s)
+        if self._answering is None:
+            self._start(request)
+        else:
+            self._queue.append(request)
+            self._pause_reading()
+
+    def on_body(self, body: bytes) -> None:
+        """Pass a piece of the body on."""
+        if self._parsing is not None and not self._parsing.feed(body):
+            self._pause_reading()
+
+    def on_message_complete(self) -> None:
+        """Pass the end of the body on, and read on."""
+        if self._parsing is not None:
+            self._parsing.end()
+            self._parsing = None
+            self._await_next()
+            self.resume_reading()
+
+    # --- the steps ---------------------------------------------------------------------------------------
+
+    def _start(self, request: Request) -> None:
+        self._answering = request
+        self._server.start(request)
+
+    def _pause_reading(self) -> None:
+        if not self._read_paused and not self._transport.is_closing():
+            self._read_paused = True
+            self._transport.pause_reading()
+
+    def _refuse(self, status: int, message: str) -> None:
+        """Answer without the application, and end; an answer that has begun comes first, and is the last then."""
+        if self._refused:
+            return
+        self._refused = True
+        self._await(_Awaited.NOTHING)
+        current, parsing, self._parsing = self._answering, self._parsing, None
+        if current is not None:
+            if current is not parsing:
+                current.keeps_alive = False
+                return
+            current.drop()
+            self._answering = None
+            if current.begun:
+                self._transport.close()
+                return
+        kind = {"message": message, "type": "invalid_request_error", "param": None, "code": None}
+        body = orjson.dumps({"error": kind})
+        head = (
+            f"HTTP/1.1 {status} {_REASONS[status]}\r\ncontent-type: application/json\r\n"
+            f"x-request-id: {urandom(16).hex()}\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
+        )
+        self._transport.write(head.encode() + body)
+        self._end(whole=False)
+
+    def _end(self, *, whole: bool) -> None:
+        """Say that nothing more comes, and read on for a while where a request has not come to its end.
+
+        Bytes that are left unread reset the connection, and a caller that writes its whole request before it reads
+        would never see the answer.
+        """
+        if whole:
+            self._transport.close()
+            return
+        self._refused = True
+        self._queue.clear()
+        self.resume_reading()
+        if self._transport.can_write_eof():
+            self._transport.write_eof()
+        self._await(_Awaited.END, LINGER_S)
+
+    def _discard(self, size: int) -> None:
+        self._linger_bytes -= size
+        if self._linger_bytes < 0:
+            self._transport.close()

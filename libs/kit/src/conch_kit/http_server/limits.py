@@ -1,0 +1,29 @@
+"""How long a caller may take, and how much of a request's head is read."""
+
+from dataclasses import dataclass
+
+MAX_HEADERS = 128
+LINGER_S = 2.0
+"""How long a connection stays half open behind an answer that came before the end of its request."""
+LINGER_BYTES = 64 * 1024 * 1024
+"""What of that request is read meanwhile."""
+HIGH_WATER_BYTES = 64 * 1024
+"""What waits of a body for the application before the caller is read no further."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionLimits:
+    """The bounds of one server's connections."""
+
+    head_s: float = 10.0
+    """For a whole head, and how long a new connection may be silent."""
+    head_bytes: int = 64 * 1024
+    body_s: float = 30.0
+    """For a whole body."""
+    idle_s: float = 75.0
+    """How long a kept connection may be silent; longer than any client's pool keeps one."""
+    unread_s: float = 30.0
+    """How long the end of an answer may wait for a caller that reads nothing of it."""
+
+
+DEFAULT_LIMITS = ConnectionLimits()

@@ -1,0 +1,77 @@
+"""The head of one request, as the parser brings it: what is wrong with it, and what an ASGI application gets of it."""
+
+from urllib.parse import unquote
+
+from conch_kit.http.asgi import Scope
+from conch_kit.http.caller_connection import CONNECTION, CallerConnection
+from conch_kit.http_server.limits import MAX_HEADERS, ConnectionLimits
+
+Fault = tuple[int, str]
+"""The status and the words of a refusal."""
+
+_ASGI = {"version": "3.0", "spec_version": "2.3"}
+
+
+class RequestHead:
+    """Target and headers, as far as they have come."""
+
+    __slots__ = ("_hosts", "_size", "_target", "expects_continue", "headers")
+
+    def __init__(self) -> None:
+        self.headers: list[tuple[bytes, bytes]] = []
+        self.expects_continue = False
+        """Whether the caller waits for a word before it sends the body."""
+        self._target = b""
+        self._hosts = 0
+        self._size = 0
+
+    def add_target(self, piece: bytes) -> None:
+        """Take a piece of the target."""
+        self._target += piece
+        self._size += len(piece)
+
+    def add_header(self, name: bytes, value: bytes) -> None:
+        """Take a header."""
+        name = name.lower()
+        if name == b"host":
+            self._hosts += 1
+        elif name == b"expect":
+            self.expects_continue = value.lower() == b"100-continue"
+        self.headers.append((name, value))
+        self._size += len(name) + len(value) + 4
+
+    def excess(self, limits: ConnectionLimits, size: int = 0) -> Fault | None:
+        """Return why there is too much of it, `size` being what it takes with what is not read yet."""
+        if max(size, self._size) > limits.head_bytes:
+            return 431, f"Expected a request head of at most {limits.head_bytes} bytes."
+        if len(self.headers) > MAX_HEADERS:
+            return 431, f"Expected at most {MAX_HEADERS} headers."
+        return None
+
+    def fault(self, version: str) -> Fault | None:
+        """Return why a whole head is refused: another server might read it as something else."""
+        if version not in ("1.0", "1.1"):
+            return 400, "Expected HTTP/1.1."
+        if self._hosts > 1 or (self._hosts == 0 and version == "1.1"):
+            return 400, "Expected exactly one Host header."
+        if not self._target.startswith(b"/") and self._target != b"*":
+            return 400, "Expected a path as the request target."
+        return None
+
+    def scope(self, method: bytes, version: str, connection: CallerConnection) -> Scope:
+        """Return what ASGI calls the request's scope."""
+        path, _, query = self._target.partition(b"?")
+        text = path.decode("latin-1")
+        return {
+            "type": "http",
+            "asgi": _ASGI,
+            "http_version": version,
+            "method": method.decode("ascii"),
+            "scheme": "http",
+            "path": unquote(text) if "%" in text else text,
+            "raw_path": path,
+            "query_string": query,
+            "root_path": "",
+            "headers": self.headers,
+            "extensions": {CONNECTION: {"port": connection}},
+        }

@@ -1,0 +1,366 @@
+"""A caller's connection with a transport in memory and a clock that the test moves."""
+
+import asyncio
+
+import pytest
+
+from conch_kit.errors import RequestTimeout
+from conch_kit.http.asgi import Receive, Scope, Send
+from conch_kit.http.caller_connection import connection as connection_of
+from conch_kit.http_server.connection import HttpConnection
+from conch_kit.http_server.limits import LINGER_BYTES, LINGER_S, ConnectionLimits
+from conch_kit.http_server.server import HttpServer
+from testkit.waiting import eventually
+
+GET = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
+LIMITS = ConnectionLimits(head_s=10, head_bytes=2000, body_s=30, idle_s=75, unread_s=30)
+
+
+class FakeTransport(asyncio.Transport):
+    """Notes whether it was told to stop reading, and how it was closed; `unread` bytes of it wait for the caller."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reading = True
+        self.written = b""
+        self.unread = 0
+        self.ended = ""
+
+    def pause_reading(self) -> None:
+        self.reading = False
+
+    def resume_reading(self) -> None:
+        self.reading = True
+
+    def write(self, data):
+        self.written += data
+
+    def get_write_buffer_size(self) -> int:
+        return self.unread
+
+    def can_write_eof(self) -> bool:
+        return True
+
+    def write_eof(self) -> None:
+        self.ended = self.ended or "half"
+
+    def is_closing(self) -> bool:
+        return self.ended in ("closed", "aborted")
+
+    def close(self) -> None:
+        self.ended = "closed"
+
+    def abort(self) -> None:
+        self.ended = "aborted"
+
+
+class Caller:
+    """A connection from its caller's side."""
+
+    def __init__(self) -> None:
+        self.goes_on = asyncio.Event()
+        """What the application waits for before it answers."""
+        self.bodies: list[bytes] = []
+        self.errors: list[BaseException] = []
+        self.server = HttpServer(self._app, LIMITS)
+        self.time = asyncio.get_running_loop().time()
+        self.server.now = lambda: self.time
+        self.lost = False
+        self.transport = FakeTransport()
+        self.connection = HttpConnection(self.server)
+        self.connection.connection_made(self.transport)
+
+    @property
+    def answers(self) -> bytes:
+        return self.transport.written
+
+    def sends(self, data: bytes) -> None:
+        self.connection.data_received(data)
+
+    def waits(self, seconds: float) -> None:
+        self.time += seconds
+        if self.time >= self.connection.when:
+            self.connection.due(self.time)
+
+    def hangs_up(self) -> None:
+        if not self.lost:
+            self.lost = True
+            self.transport.ended = self.transport.ended or "closed"
+            self.connection.connection_lost(None)
+
+    async def answered(self, count: int = 1) -> None:
+        self.goes_on.set()
+        await eventually(lambda: self.answers.count(b"HTTP/1.1 ") >= count, "the answer")
+        await asyncio.sleep(0)
+
+    async def _app(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await self._answer(scope, receive, send)
+        except BaseException as error:
+            self.errors.append(error)
+            raise
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self.goes_on.wait()
+        body = b""
+        while scope["path"] != "/early":
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return
+            body += message["body"]
+            if not message["more_body"]:
+                break
+        self.bodies.append(body)
+        if scope["path"] == "/broken":
+            raise ValueError("broken")
+        if scope["path"] == "/stream":
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": b"one", "more_body": True})
+            assert connection_of(scope).push(b"two")  # type: ignore[attr-defined]
+            await send({"type": "http.response.body", "body": b"three"})
+            return
+        length = 5 if scope["path"] == "/wrong" else 2
+        headers = [(b"content-length", b"%d" % length)]
+        headers += [(b"x-bad", b"a\r\nb: c")] if scope["path"] == "/split" else []
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": b"ok"})
+
+
+@pytest.fixture
+async def caller():
+    made = Caller()
+    yield made
+    made.goes_on.set()
+    made.hangs_up()
+    await asyncio.wait_for(made.server.finish(), 10)
+
+
+@pytest.mark.parametrize("size", [10, 200_000])
+async def test_a_hang_up_can_be_noticed_after_a_body_of_any_size(caller, size):
+    caller.sends(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % size + b"x" * size)
+    assert caller.transport.reading
+
+
+async def test_a_body_is_read_no_faster_than_it_is_taken(caller):
+    caller.sends(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 200000\r\n\r\n" + b"x" * 100_000)
+    assert not caller.transport.reading
+    caller.goes_on.set()
+    await eventually(lambda: caller.transport.reading, "the application to take some")
+    caller.sends(b"x" * 100_000)
+    await caller.answered()
+    assert caller.bodies == [b"x" * 200_000]
+
+
+async def test_requests_that_come_together_are_answered_in_order_and_read_no_further_meanwhile(caller):
+    caller.sends(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\n\r\na" + GET + GET)
+    assert not caller.transport.reading
+    await caller.answered(3)
+    assert caller.bodies == [b"a", b"", b""]
+    assert caller.transport.reading
+
+
+async def test_a_head_has_a_time_and_so_has_the_next_one(caller):
+    caller.sends(GET)
+    caller.waits(1000)
+    await caller.answered()
+    caller.sends(b"GET / HTTP/1.1\r\nhost:")
+    caller.waits(9)
+    assert b" 408 " not in caller.answers
+    caller.waits(2)
+    assert b" 408 " in caller.answers
+    assert b"did not arrive within 10 s" in caller.answers
+
+
+async def test_a_body_has_a_time(caller):
+    caller.goes_on.set()
+    caller.sends(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\nabc")
+    await asyncio.sleep(0)
+    caller.waits(29)
+    caller.sends(b"d")
+    caller.waits(2)
+    await eventually(lambda: caller.errors, "the end of patience")
+    assert isinstance(caller.errors[0], RequestTimeout)
+    assert caller.errors[0].message == "The request body did not arrive within 30 s."
+
+
+async def test_the_rest_of_a_body_that_was_answered_early_has_the_same_time(caller):
+    caller.sends(b"POST /early HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\nabc")
+    await caller.answered()
+    caller.waits(29)
+    caller.sends(b"d")
+    assert not caller.transport.ended
+    caller.waits(2)
+    assert caller.transport.ended == "closed"
+
+
+async def test_behind_the_rest_of_a_body_that_was_answered_early_comes_the_next_request(caller):
+    caller.sends(b"POST /early HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n\r\nabc")
+    await caller.answered()
+    caller.sends(b"de")
+    caller.waits(60)
+    caller.sends(GET)
+    await caller.answered(2)
+    assert not caller.transport.ended
+
+
+async def test_a_new_connection_may_not_stay_silent(caller):
+    caller.waits(11)
+    assert b" 408 " in caller.answers
+
+
+async def test_a_kept_connection_ends_after_a_while(caller):
+    caller.sends(GET)
+    await caller.answered()
+    caller.waits(70)
+    assert not caller.transport.ended
+    caller.waits(10)
+    assert caller.transport.ended == "closed"
+
+
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        pytest.param(b"GET / HTTP/1.1\r\nhost: x\r\nhost: y\r\n\r\n", 400, id="two hosts"),
+        pytest.param(b"GET / HTTP/1.1\r\na: b\r\n\r\n", 400, id="no host"),
+        pytest.param(b"GET http://x/ HTTP/1.1\r\nhost: x\r\n\r\n", 400, id="no path"),
+        pytest.param(b"GET / HTTP/2.0\r\nhost: x\r\n\r\n", 400, id="another version"),
+        pytest.param(b"GET / HTTP/1.1\r\nhost: x\r\n" + b"a: b\r\n" * 128 + b"\r\n", 431, id="many headers"),
+        pytest.param(b"GET / HTTP/1.1\r\nhost: x\r\na: " + b"b" * 2000, 431, id="a head without end"),
+        pytest.param(b"GET /" + b"b" * 2000 + b" HTTP/1.1\r\nhost: x\r\n\r\n", 431, id="a long target"),
+        pytest.param(b"nonsense\r\n\r\n", 400, id="no HTTP"),
+    ],
+)
+async def test_a_head_out_of_bounds_or_of_two_meanings_is_refused(caller, head, status):
+    caller.sends(head)
+    assert caller.answers.startswith(b"HTTP/1.1 %d " % status)
+    assert (caller.answers.count(b"HTTP/1.1 "), caller.transport.ended) == (1, "half")
+
+
+async def test_of_a_refused_request_only_so_much_more_is_read(caller):
+    caller.sends(b"GET / HTTP/1.1\r\nno: host\r\n\r\n")
+    caller.sends(bytes(LINGER_BYTES))
+    assert not caller.transport.is_closing()
+    caller.sends(b"x")
+    assert caller.transport.ended == "closed"
+
+
+async def test_of_a_refused_request_more_is_read_for_so_long_only(caller):
+    caller.sends(b"GET / HTTP/1.1\r\nno: host\r\n\r\n")
+    caller.waits(LINGER_S + 0.1)
+    assert caller.transport.ended == "closed"
+
+
+async def test_an_answer_that_is_under_way_comes_before_what_is_no_http(caller):
+    caller.sends(GET + b"nonsense\r\n\r\n")
+    await caller.answered()
+    assert (caller.answers.count(b"HTTP/1.1 "), b" 200 " in caller.answers) == (1, True)
+    assert b"connection: close" in caller.answers
+    assert caller.transport.is_closing()
+
+
+@pytest.mark.parametrize("line", [b"", b"expect: 100-continue\r\n"])
+async def test_a_body_that_is_no_http_is_refused_and_the_application_hears_of_it(caller, line):
+    head = b"POST / HTTP/1.1\r\nhost: x\r\n%btransfer-encoding: chunked\r\n\r\n" % line
+    caller.sends(head + b"3\r\nabc\r\nnonsense\r\n")
+    assert caller.answers.startswith(b"HTTP/1.1 400 ")
+    caller.goes_on.set()
+    await asyncio.sleep(0.01)
+    assert (caller.bodies, caller.errors, caller.answers.count(b"HTTP/1.1 ")) == ([], [], 1)
+
+
+async def test_an_early_answer_to_a_request_that_closes_is_seen_before_the_rest_is_sent(caller):
+    caller.sends(b"POST /early HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 100\r\n\r\nabc")
+    await caller.answered()
+    assert caller.transport.ended == "half"
+    caller.sends(b"x" * 97)
+    assert caller.answers.count(b"HTTP/1.1 ") == 1
+
+
+@pytest.mark.parametrize("reads", [True, False])
+async def test_a_caller_that_reads_nothing_of_the_end_of_its_answer_is_dropped(caller, reads):
+    caller.transport.unread = 10
+    caller.sends(GET)
+    await caller.answered()
+    for _ in range(2):
+        caller.transport.unread -= reads
+        caller.waits(31)
+    assert caller.transport.ended == ("" if reads else "aborted")
+
+
+async def test_a_stream_is_chunked_and_ends(caller):
+    caller.sends(b"GET /stream HTTP/1.1\r\nhost: x\r\n\r\n")
+    await caller.answered()
+    head, _, body = caller.answers.partition(b"\r\n\r\n")
+    assert b"transfer-encoding: chunked" in head
+    assert body == b"3\r\none\r\n3\r\ntwo\r\n5\r\nthree\r\n0\r\n\r\n"
+    assert not caller.transport.ended
+
+
+@pytest.mark.parametrize("path", [b"/", b"/stream"])
+async def test_to_http_1_0_the_end_of_the_connection_is_the_end_of_the_answer(caller, path):
+    caller.sends(b"GET %b HTTP/1.0\r\n\r\n" % path)
+    await caller.answered()
+    head, _, body = caller.answers.partition(b"\r\n\r\n")
+    assert b"transfer-encoding" not in head
+    assert (b"connection: close" in head, caller.transport.ended) == (True, "closed")
+    assert body == (b"ok" if path == b"/" else b"onetwothree")
+
+
+async def test_the_answer_to_head_has_no_body(caller):
+    caller.sends(b"HEAD / HTTP/1.1\r\nhost: x\r\n\r\n" + GET)
+    await caller.answered(2)
+    first, second = caller.answers.split(b"HTTP/1.1 ")[1:]
+    assert b"content-length: 2" in first
+    assert (first.endswith(b"\r\n\r\n"), second.endswith(b"\r\n\r\nok")) == (True, True)
+
+
+async def test_a_caller_that_waits_for_a_word_before_its_body_gets_it(caller):
+    caller.sends(b"POST / HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: 2\r\n\r\n")
+    caller.goes_on.set()
+    await eventually(lambda: b" 100 Continue\r\n\r\n" in caller.answers, "the word")
+    caller.sends(b"ab")
+    await caller.answered(2)
+    assert caller.bodies == [b"ab"]
+
+
+@pytest.mark.parametrize(
+    ("path", "answer", "ended"),
+    [(b"/broken", b" 500 ", "closed"), (b"/split", b" 500 ", "closed"), (b"/wrong", b" 200 ", "closed")],
+)
+async def test_an_application_that_fails_leaves_no_half_answer(caller, path, answer, ended):
+    caller.sends(b"GET %b HTTP/1.1\r\nhost: x\r\n\r\n" % path)
+    await caller.answered()
+    await eventually(lambda: caller.transport.ended, "the end")
+    assert (answer in caller.answers, caller.transport.ended) == (True, ended)
+    assert b"b: c" not in caller.answers
+
+
+async def test_whoever_hangs_up_is_noticed_at_once(caller):
+    heard = []
+    caller.sends(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\nabc")
+    caller.connection.on_gone = lambda: heard.append("gone")
+    caller.goes_on.set()
+    await asyncio.sleep(0)
+    caller.hangs_up()
+    assert heard == ["gone"]
+    await asyncio.wait_for(caller.server.finish(), 10)
+    assert (caller.bodies, caller.errors) == ([], [])
+
+
+async def test_a_server_that_ends_lets_the_request_under_way_end_and_takes_no_other(caller):
+    caller.sends(GET)
+    ending = asyncio.create_task(caller.server.finish())
+    await asyncio.sleep(0)
+    assert not caller.transport.ended
+    await caller.answered()
+    assert (b"connection: close" in caller.answers, caller.transport.ended) == (True, "closed")
+    caller.hangs_up()
+    await asyncio.wait_for(ending, 10)
+
+
+async def test_a_server_that_ends_closes_idle_connections(caller):
+    ending = asyncio.create_task(caller.server.finish())
+    await asyncio.sleep(0)
+    assert caller.transport.ended == "closed"
+    caller.hangs_up()
+    await asyncio.wait_for(ending, 10)
