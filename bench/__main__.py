@@ -1,6 +1,7 @@
 """Runs the benchmark: measures, prints the table, and leaves nothing running."""
 
 import asyncio
+import resource
 import signal
 import sys
 import tempfile
@@ -66,6 +67,8 @@ def main() -> int:
     With `--check` it is 1, too, when a goal was missed.
     """
     options = parse(sys.argv[1:])
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # thousands of streams are as many descriptors
     try:
         return asyncio.run(_run(options))
     except (KeyboardInterrupt, asyncio.CancelledError):

@@ -81,7 +81,7 @@ def sections(effort: Effort) -> tuple[Section, ...]:
 
 def request(**changes: Any) -> GenerateRequest:
     """Return a streamed chat request."""
-    fields = {
+    fields: dict[str, Any] = {
         "request_id": "r",
         "response_id": "chatcmpl-1",
         "api": Api.CHAT,

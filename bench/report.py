@@ -14,6 +14,8 @@ class Unit(StrEnum):
     MICROSECONDS = "µs"
     RATE = "tok/s"
     INPUTS = "inputs/s"
+    KIBIBYTES = "KiB"
+    MEBIBYTES = "MiB"
     COUNT = ""
 
 
@@ -48,6 +50,9 @@ class Row:
     reference: float | None = None
     comparison: Comparison = Comparison.TIMES
     goal: Goal | None = None
+    """Of what is compared."""
+    bound: Goal | None = None
+    """Of Conch's own figure, whatever the reference's."""
 
     @property
     def compared(self) -> float | None:
@@ -63,6 +68,8 @@ class Row:
     @property
     def passed(self) -> bool | None:
         """Tell whether the goal is reached; None when there is none."""
+        if self.bound is not None:
+            return self.bound.holds(self.conch)
         if self.goal is None or self.compared is None:
             return None
         return self.goal.holds(self.compared)
@@ -131,6 +138,8 @@ def _row(row: Row, width: int) -> str:
     compared = "" if row.compared is None else _compared(row.compared, row)
     mark = {None: "", True: "  pass", False: "  FAIL"}[row.passed]
     goal = "" if row.goal is None else f"{'≥' if row.goal.at_least else '≤'} {_compared(row.goal.bound, row)}"
+    if row.bound is not None:
+        goal = f"≤ {_figure(row.bound.bound, row.unit)}"
     line = f"{row.name:<{width}}  {reference:>12}  {_figure(row.conch, row.unit):>12}  {compared:>11}  {goal:>10}{mark}"
     return line.rstrip()
 

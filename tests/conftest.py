@@ -1,11 +1,39 @@
-"""Rules for every suite: a skip is never a pass where tests are strict, and a long run says where it is."""
+"""Rules for every suite: no skip passes where tests are strict, no test hangs, and a long run says where it is."""
 
 import os
+import signal
 import time
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 
 import pytest
+
+_HANGS_S = {"unit": 120.0, "contract": 120.0, "integration": 600.0, "e2e": 900.0, "kubernetes": 3600.0}
+"""How long a test, its set-up or its clean-up may take: many times what any takes, a cluster that is made included."""
+_AGAIN_S = 5.0
+"""After which it is told again: a task that a test has left may have swallowed it."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None]:
+    """Fail a set-up that hangs."""
+    with _limited(item):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
+    """Fail a test that hangs."""
+    with _limited(item):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None]:
+    """Fail a clean-up that hangs."""
+    with _limited(item):
+        return (yield)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -43,6 +71,22 @@ class _SuiteHeadings:
         minutes = (time.monotonic() - self._began) / 60
         self._terminal.write_line("")
         self._terminal.section(f"{suite}: {self._tests[suite]} tests, {minutes:.0f} min so far", sep="-")
+
+
+@contextmanager
+def _limited(item: pytest.Item) -> Iterator[None]:
+    limit_s = _HANGS_S.get(_suite(item.nodeid), max(_HANGS_S.values()))
+
+    def hangs(*_: object) -> None:
+        pytest.fail(f"This hangs: it has not ended after {limit_s:g} s.")
+
+    before = signal.signal(signal.SIGALRM, hangs)
+    signal.setitimer(signal.ITIMER_REAL, limit_s, _AGAIN_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def _suite(nodeid: str) -> str:

@@ -13,6 +13,7 @@ from bench.clients.messages import Load, LoadResult
 from bench.clients.server import ClosedLoop, RequestFailed, Sample, serve
 from conch_contracts.dialects.tokens import INPUT_IDS, PARAMETERS, TOKEN_IDS
 from conch_contracts.messages.generation import SamplingParameters
+from conch_contracts.messages.message import to_json
 
 _INT32_BYTES = 4
 _REQUEST_TIMEOUT_S = 120.0
@@ -29,7 +30,7 @@ class DirectClient:
     async def load(self, load: Load) -> LoadResult:
         """Run a closed loop of generations."""
         sampling = SamplingParameters(max_tokens=load.max_tokens, temperature=0, ignore_eos=True)
-        parameters = sampling.model_dump_json().encode()
+        parameters = to_json(sampling)
 
         async def request(_slot: int, number: int) -> Sample:
             message = self._message(self._prompts[number % len(self._prompts)], parameters)

@@ -6,16 +6,28 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+import psutil
+
 from bench.clients.messages import Load
 from bench.clients.remote import RemoteClient
 from bench.cpu_time import CpuMeter, Roles, micros_each
 from bench.options import Effort
 from bench.relay.scripted_worker import COMPLETION_TOKENS
 
-STREAMS = 64
 CONNECTIONS = 32
-EVENTS_PER_S = 40.0
 _SETTLE_S = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Paced:
+    """So many open streams, each with so many events a second."""
+
+    streams: int
+    events_per_s: int
+
+
+FEW = Paced(64, 40)
+CROWDS = (Paced(512, 2), Paced(2000, 2))
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +37,8 @@ class EventWindow:
     cpu: Mapping[str, float]
     """Microseconds per event, by process."""
     events_per_read: float
+    grown_kib: Mapping[str, float]
+    """Memory that opening one of them took, by process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +55,7 @@ class RequestWindow:
 class RelayFigures:
     """What one relay took."""
 
-    events: Sequence[EventWindow]
+    events: Mapping[Paced, Sequence[EventWindow]]
     requests: Sequence[RequestWindow]
     alone: Sequence[RequestWindow]
     """Requests one after the other."""
@@ -61,23 +75,38 @@ class RelayBench:
         relays, turns = (self.nginx, self.gateway), self.effort.relay_pairs
         for relay in relays:
             await relay.load(Load(CONNECTIONS, COMPLETION_TOKENS, requests=20 * CONNECTIONS, stream=False))
-        _progress(f"{STREAMS} paced streams")
-        events = [[await self._events(relay) for relay in relays] for _ in range(turns)]
+        events = {}
+        for paced in (FEW, *CROWDS):
+            _progress(f"{paced.streams} paced streams")
+            rounds = turns if paced is FEW else self.effort.crowds
+            events[paced] = [[await self._events(relay, paced) for relay in relays] for _ in range(rounds)]
         _progress(f"complete answers on {CONNECTIONS} connections")
         requests = [[await self._requests(relay, CONNECTIONS) for relay in relays] for _ in range(turns)]
         _progress("complete answers on one connection")
         alone = [[await self._requests(relay, 1) for relay in relays] for _ in range(turns)]
         return _figures(events, requests, alone, side=0), _figures(events, requests, alone, side=1)
 
-    async def _events(self, relay: RemoteClient) -> EventWindow:
-        await relay.open(Load(STREAMS, COMPLETION_TOKENS))
+    def resident_mib(self, role: str) -> float:
+        """Return the memory that the processes of a role hold at this moment."""
+        return self._resident_kib()[role] / 1024
+
+    def _resident_kib(self) -> dict[str, float]:
+        held: dict[str, float] = {}
+        for pid, role in self.roles().items():
+            held[role] = held.get(role, 0.0) + psutil.Process(pid).memory_info().rss / 1024
+        return held
+
+    async def _events(self, relay: RemoteClient, paced: Paced) -> EventWindow:
+        held = self._resident_kib()
+        await relay.open(Load(paced.streams, paced.events_per_s))
         await asyncio.sleep(_SETTLE_S)
-        before, meter = await relay.count(STREAMS), CpuMeter.start(self.roles())
+        grown = {role: (kib - held[role]) / paced.streams for role, kib in self._resident_kib().items()}
+        before, meter = await relay.count(paced.streams), CpuMeter.start(self.roles())
         await asyncio.sleep(self.effort.window_s)
-        used, after = meter.used(), await relay.count(STREAMS)
+        used, after = meter.used(), await relay.count(paced.streams)
         await relay.close()
         events, reads = after.events - before.events, after.reads - before.reads
-        return EventWindow(micros_each(used, events), events / reads)
+        return EventWindow(micros_each(used, events), events / reads, grown)
 
     async def _requests(self, relay: RemoteClient, connections: int) -> RequestWindow:
         meter = CpuMeter.start(self.roles())
@@ -93,14 +122,16 @@ class RelayBench:
 
 
 def _figures(
-    events: Sequence[Sequence[EventWindow]],
+    events: Mapping[Paced, Sequence[Sequence[EventWindow]]],
     requests: Sequence[Sequence[RequestWindow]],
     alone: Sequence[Sequence[RequestWindow]],
     *,
     side: int,
 ) -> RelayFigures:
     return RelayFigures(
-        [pair[side] for pair in events], [pair[side] for pair in requests], [pair[side] for pair in alone]
+        {paced: [pair[side] for pair in pairs] for paced, pairs in events.items()},
+        [pair[side] for pair in requests],
+        [pair[side] for pair in alone],
     )
 
 

@@ -17,7 +17,8 @@ daemon off;
 worker_processes 1;
 pid {folder}/nginx.pid;
 error_log {folder}/nginx-error.log warn;
-events {{ worker_connections 4096; }}
+worker_rlimit_nofile 16384;
+events {{ worker_connections 8192; }}
 http {{
     access_log off;
     keepalive_requests 1000000000;

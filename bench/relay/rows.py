@@ -4,32 +4,50 @@ from collections.abc import Iterable, Sequence
 from statistics import median
 
 from bench.options import Part
-from bench.relay.measure import CONNECTIONS, EVENTS_PER_S, STREAMS, EventWindow, RelayFigures, RequestWindow
+from bench.relay.measure import CONNECTIONS, CROWDS, FEW, EventWindow, RelayFigures, RequestWindow
 from bench.relay.stack import GATEWAY, NGINX, TOKENIZER
 from bench.report import Comparison, Goal, Row, Section, Unit
 
-_EVENT_GOAL = Goal(2.2)
-_REQUEST_GOAL = Goal(25.0)
+_EVENT_GOAL = Goal(1.6)
+_REQUEST_GOAL = Goal(8.0)
+_ALONE_GOAL = Goal(12.0)
+_TOKENIZER_GOAL = Goal(9.0)
+_STREAM_KIB = Goal(25.0)
+_IDLE_MIB = Goal(45.0)
+_START_S = Goal(0.5)
 
 
-def section(nginx: RelayFigures, gateway: RelayFigures) -> Section:
-    """Return CPU time per event and per request beside nginx's."""
-    return Section(Part.RELAY.heading, "nginx", tuple(_rows(nginx, gateway)))
+def section(nginx: RelayFigures, gateway: RelayFigures, *, start_s: float, idle_mib: float) -> Section:
+    """Return CPU time per event and per request beside nginx's, and what the gateway itself takes."""
+    own = (
+        Row("the gateway's start", Unit.SECONDS, start_s, bound=_START_S),
+        Row("the idle gateway's memory", Unit.MEBIBYTES, idle_mib, bound=_IDLE_MIB),
+    )
+    return Section(Part.RELAY.heading, "nginx", (*_rows(nginx, gateway), *own))
 
 
 def _rows(nginx: RelayFigures, gateway: RelayFigures) -> Iterable[Row]:
+    for paced in (FEW, *CROWDS):
+        yield Row(
+            f"{paced.streams} streams of {paced.events_per_s} events/s: CPU per event",
+            Unit.MICROSECONDS,
+            _cpu(gateway.events[paced], GATEWAY),
+            _cpu(nginx.events[paced], NGINX),
+            goal=_EVENT_GOAL if paced is FEW else None,
+        )
     yield Row(
-        f"{STREAMS} streams of {EVENTS_PER_S:g} events/s: CPU per event",
-        Unit.MICROSECONDS,
-        _cpu(gateway.events, GATEWAY),
-        _cpu(nginx.events, NGINX),
-        goal=_EVENT_GOAL,
-    )
-    yield Row(
-        f"{STREAMS} streams: events per read at the client",
+        f"{FEW.streams} streams: events per read at the client",
         Unit.COUNT,
-        median(window.events_per_read for window in gateway.events),
-        median(window.events_per_read for window in nginx.events),
+        median(window.events_per_read for window in gateway.events[FEW]),
+        median(window.events_per_read for window in nginx.events[FEW]),
+    )
+    most = CROWDS[-1]
+    yield Row(
+        f"{most.streams} streams: memory of one",
+        Unit.KIBIBYTES,
+        max(window.grown_kib[GATEWAY] for window in gateway.events[most]),
+        max(window.grown_kib[NGINX] for window in nginx.events[most]),
+        bound=_STREAM_KIB,
     )
     yield Row(
         f"{CONNECTIONS} connections: CPU per request",
@@ -42,9 +60,15 @@ def _rows(nginx: RelayFigures, gateway: RelayFigures) -> Iterable[Row]:
         f"{CONNECTIONS} connections: the tokenizer's CPU per request",
         Unit.MICROSECONDS,
         _cpu(gateway.requests, TOKENIZER),
+        _cpu(nginx.requests, NGINX),
+        goal=_TOKENIZER_GOAL,
     )
     yield Row(
-        "1 connection: CPU per request", Unit.MICROSECONDS, _cpu(gateway.alone, GATEWAY), _cpu(nginx.alone, NGINX)
+        "1 connection: CPU per request",
+        Unit.MICROSECONDS,
+        _cpu(gateway.alone, GATEWAY),
+        _cpu(nginx.alone, NGINX),
+        goal=_ALONE_GOAL,
     )
     yield Row(
         "1 connection: time of a request",

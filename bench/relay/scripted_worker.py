@@ -1,8 +1,9 @@
 """An llm-worker without a model: answers every request at once with a fixed body, or with events at a fixed pace.
 
 It speaks the internal contract of `conch_contracts.messages.generation` as far as a relay can see it, on any path, so
-that the gateway and nginx have the same upstream. Streams go on until the other side hangs up. Each event is one
-chunk in one write, so that what is measured per event is the cost of a single one.
+that the gateway and nginx have the same upstream. Streams go on until the other side hangs up, and bring as many events
+a second as the request asks for tokens. Each event is one chunk in one write, so that what is measured per event is the
+cost of a single one.
 """
 
 import asyncio
@@ -11,14 +12,17 @@ import sys
 from collections.abc import Mapping
 from typing import cast
 
+import msgspec
 import orjson
 import uvloop
 
 from conch_contracts.headers import USAGE
 from conch_contracts.messages.generation import Usage
+from conch_contracts.messages.message import to_json
 
 COMPLETION_TOKENS = 16
 _STREAMED = re.compile(rb'"stream":\s*true')
+_EVENTS_PER_S = re.compile(rb'"max_tokens":\s*(\d+)')
 _LENGTH = re.compile(rb"\r\ncontent-length:\s*(\d+)", re.IGNORECASE)
 
 
@@ -42,10 +46,10 @@ def _complete() -> bytes:
     body = _chat_object(
         "chat.completion",
         {"message": {"role": "assistant", "content": text}, "logprobs": None},
-        usage={**usage.model_dump(), "total_tokens": 13 + COMPLETION_TOKENS},
+        usage={**msgspec.structs.asdict(usage), "total_tokens": 13 + COMPLETION_TOKENS},
     )
     head = (
-        f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n{USAGE}: {usage.model_dump_json()}\r\n"
+        f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n{USAGE}: {to_json(usage).decode()}\r\n"
         f"content-length: {len(body)}\r\n\r\n"
     )
     return head.encode() + body
@@ -59,8 +63,7 @@ _STREAM_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-
 class ScriptedAnswers(asyncio.Protocol):
     """One connection of a relay."""
 
-    def __init__(self, events_per_s: float) -> None:
-        self._interval_s = 1 / events_per_s
+    def __init__(self) -> None:
         self._transport: asyncio.Transport | None = None
         self._received = b""
         self._timer: asyncio.TimerHandle | None = None
@@ -90,22 +93,23 @@ class ScriptedAnswers(asyncio.Protocol):
             self._transport.write(_COMPLETE)
             return
         self._transport.write(_STREAM_HEAD)
+        asked = _EVENTS_PER_S.search(body)
         loop = asyncio.get_running_loop()
-        self._send_event(loop, loop.time())
+        self._send_event(loop, loop.time(), 1 / int(asked[1]) if asked else 1.0)
 
-    def _send_event(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
+    def _send_event(self, loop: asyncio.AbstractEventLoop, due: float, interval_s: float) -> None:
         assert self._transport is not None
         self._transport.write(_EVENT)
-        following = due + self._interval_s
-        self._timer = loop.call_at(following, self._send_event, loop, following)
+        following = due + interval_s
+        self._timer = loop.call_at(following, self._send_event, loop, following, interval_s)
 
 
-async def _main(port: int, events_per_s: float) -> None:
+async def _main(port: int) -> None:
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: ScriptedAnswers(events_per_s), "127.0.0.1", port, backlog=1024)
+    server = await loop.create_server(ScriptedAnswers, "127.0.0.1", port, backlog=1024)
     async with server:
         await server.serve_forever()
 
 
 if __name__ == "__main__":
-    uvloop.run(_main(int(sys.argv[1]), float(sys.argv[2])))
+    uvloop.run(_main(int(sys.argv[1])))

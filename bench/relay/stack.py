@@ -25,7 +25,7 @@ from conch_operator.local import redis_binary
 
 NGINX, GATEWAY, TOKENIZER, WORKER, REDIS = "nginx", "gateway", "tokenizer", "scripted worker", "redis"
 API_KEY = "bench"
-_SLOTS = 1024
+_SLOTS = 4096
 _READY_TIMEOUT_S = 60.0
 
 
@@ -35,6 +35,8 @@ class RelayStack:
 
     gateway_url: str
     nginx_url: str
+    gateway_start_s: float
+    """From the gateway's start to its ready file."""
     roots: Roles
     """The processes that were started; their children share their roles."""
 
@@ -47,12 +49,12 @@ class RelayStack:
 
 
 @asynccontextmanager
-async def relay_stack(folder: Path, events_per_s: float) -> AsyncIterator[RelayStack]:
-    """Run everything until the context ends; the worker sends so many events a second on each stream."""
+async def relay_stack(folder: Path) -> AsyncIterator[RelayStack]:
+    """Run everything until the context ends."""
     async with AsyncExitStack() as stack:
         roles: dict[int, str] = {}
         redis_url = await _redis(stack, folder, roles)
-        worker_port = await _worker(stack, folder, roles, events_per_s)
+        worker_port = await _worker(stack, folder, roles)
         nginx = await stack.enter_async_context(proxy(worker_port, folder))
         roles[nginx.pid] = NGINX
         await _register(stack, redis_url, WorkerUrl(f"http://127.0.0.1:{worker_port}"))
@@ -61,9 +63,11 @@ async def relay_stack(folder: Path, events_per_s: float) -> AsyncIterator[RelayS
         tokenizer = {"CONCH_CACHE_DIR": str(folder / "bundles")}
         await _service(stack, folder, roles, TOKENIZER, _environment(redis_url) | tokenizer)
         gateway = {"CONCH_API_KEYS_FILE": str(keys)}
+        began = time.monotonic()
         url = await _service(stack, folder, roles, GATEWAY, _environment(redis_url) | gateway)
+        started_s = time.monotonic() - began
         await _wait_for_model(url)
-        yield RelayStack(url, nginx.url, roles)
+        yield RelayStack(url, nginx.url, started_s, roles)
 
 
 async def _redis(stack: AsyncExitStack, folder: Path, roles: dict[int, str]) -> str:
@@ -75,9 +79,9 @@ async def _redis(stack: AsyncExitStack, folder: Path, roles: dict[int, str]) -> 
     return f"redis://127.0.0.1:{port}/0"
 
 
-async def _worker(stack: AsyncExitStack, folder: Path, roles: dict[int, str], events_per_s: float) -> int:
+async def _worker(stack: AsyncExitStack, folder: Path, roles: dict[int, str]) -> int:
     port, log = free_port(), folder / "scripted-worker.log"
-    command = [PYTHON, "-m", "bench.relay.scripted_worker", str(port), str(events_per_s)]
+    command = [PYTHON, "-m", "bench.relay.scripted_worker", str(port)]
     process = await stack.enter_async_context(running(command, log))
     await wait_for_port(port, process, "The scripted worker", log)
     roles[process.pid] = WORKER
@@ -132,7 +136,7 @@ async def _service(
     while not ready.exists():
         if process.returncode is not None or time.monotonic() > deadline:
             raise CannotMeasure(f"The {name} does not start: {tail(log)}")
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.01)
     roles[process.pid] = name
     return str(json.loads(ready.read_text())["url"])
 

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from cluster import conch_release
-from cluster.checkout_images import ensure_images
+from cluster.checkout_images import build_archives, ensure_images
 from cluster.errors import ClusterError, ClusterUnavailable
 from cluster.provider import Provider
 from cluster.provider_choice import choose
@@ -23,11 +23,13 @@ from images.image_names import NAMES
 
 _UNAVAILABLE = 3
 """The exit status that tells tests to skip: this machine cannot run a cluster."""
+_TERMINATED = 128 + signal.SIGTERM
 
 
 def main() -> int:
     """Run one command; failures are one line on stderr."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `cluster status | head` is no error
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))  # so that temporary files are removed
     arguments = _arguments()
     environ = os.environ  # noqa: TID251 - the one place that reads it
     try:
@@ -50,6 +52,7 @@ def _arguments() -> argparse.Namespace:
     commands.add_parser("status", help="print what runs; fails when something does not")
     load = commands.add_parser("load", help="import image archives (docker or OCI tar) into its nodes")
     load.add_argument("archives", nargs="+", type=Path)
+    commands.add_parser("build", help="build the images of this checkout, for a cluster that comes later")
     commands.add_parser("images", help="build and import the images of this checkout that it lacks; prints their names")
     commands.add_parser("conch", help="up, then images, chart and example; prints the variables to use")
     commands.add_parser("down", help="stop everything that `up` started and leave nothing behind")
@@ -70,6 +73,8 @@ def _run(arguments: argparse.Namespace, provider: Provider, shell: Shell) -> int
             return 0 if provider.status() else 1
         case "load":
             provider.load(arguments.archives)
+        case "build":
+            build_archives(shell)
         case "images":
             naming = ensure_images(provider, shell)
             print("\n".join(naming.image(name).reference for name in NAMES))

@@ -1,6 +1,7 @@
 """Brings the images of this checkout to a cluster: builds and imports those that its nodes do not have."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from cluster import debian_packages
@@ -31,11 +32,17 @@ def ensure_images(provider: Provider, shell: Shell) -> Naming:
     present = provider.images()
     missing = [name for name in NAMES if naming.image(name).reference not in present]
     if missing:
-        require_builder(shell)
-        build = shell.with_variables(CONCH_IMAGE_PREFIX=naming.prefix, CONCH_IMAGE_VERSION=naming.version)
-        build.show(_BUILD, "--archives", _ARCHIVES, *missing)
+        build_archives(shell, missing)
         provider.load([_ARCHIVES / naming.image(name).archive for name in missing])
     return naming
+
+
+def build_archives(shell: Shell, names: Sequence[str] = ()) -> None:
+    """Build these images, all of them without one; raises ClusterUnavailable where nothing here builds images."""
+    require_builder(shell)
+    naming = Naming.from_environ(shell.environment, ROOT)
+    build = shell.with_variables(CONCH_IMAGE_PREFIX=naming.prefix, CONCH_IMAGE_VERSION=naming.version)
+    build.show(_BUILD, "--archives", _ARCHIVES, *names)
 
 
 def require_builder(shell: Shell) -> None:

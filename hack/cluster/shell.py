@@ -1,9 +1,12 @@
 """Runs other programs, without a proxy: every address here is this machine's own."""
 
+import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -46,7 +49,15 @@ class Shell:
     def show(self, *command: Word) -> None:
         """Run a program that may download and whose output is our progress; raises ClusterError when it fails."""
         words = [str(word) for word in command]
-        if subprocess.run(words, stdout=sys.stderr, env=self.proxied, check=False).returncode:
+        with subprocess.Popen(words, stdout=sys.stderr, env=self.proxied, process_group=0) as process:
+            try:
+                failed = process.wait()
+            except BaseException:  # a signal to us alone: what it has started ends with it, and removes what it made
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGTERM)
+                process.wait()
+                raise
+        if failed:
             raise ClusterError(f"{words[0]} failed; what it said is above.")
 
     def has(self, program: str) -> bool:

@@ -3,12 +3,13 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 
-from conch_gateway.app.models_and_health import models_and_health_app
-from conch_gateway.openapi.document import STATUSES, document
-from conch_gateway.responses.store import Record
-from conch_gateway.telemetry.load import Load
+from generate.openapi.document import document
+from generate.openapi.failures import STATUSES
 
 _INTRODUCTION = """# Every endpoint of the API
+
+[All pages](README.md) · [using the API](using-the-api.md) · [tools and thinking](tools.md) ·
+[structured output](structured-output.md) · [Responses](responses.md)
 
 <!-- Made by `make generate` from the gateway's OpenAPI document; edit the types in conch_contracts.openai. -->
 
@@ -20,25 +21,9 @@ _OPERATIONS = ("get", "post", "delete")
 Part = Mapping[str, object]
 
 
-class _NoStore:
-    """Stands in for the store of responses: a description needs none."""
-
-    async def get(self, owner: str, response_id: str) -> Record | None:
-        return None
-
-    async def put(self, owner: str, response_id: str, record: bytes) -> bool:
-        return False
-
-    async def delete(self, owner: str, response_id: str) -> bool:
-        return False
-
-
 def api_page() -> str:
     """Return the page as Markdown."""
-    app = models_and_health_app(
-        lambda: None, lambda: None, lambda _: True, _NoStore(), Load(), owned_by="conch", openapi=True, keyed=True
-    )
-    described = document(app, keyed=True)
+    described = document()
     schemas = _part(_part(described["components"])["schemas"])
     sections = [_INTRODUCTION, *_endpoints(_part(described["paths"])), _errors(), "## Types\n"]
     sections += [_type_section(name, _part(schema)) for name, schema in sorted(schemas.items())]

@@ -6,6 +6,8 @@ from conch_contracts.capabilities import CAPABILITIES, Feature, Level, Support
 
 _INTRODUCTION = """# What each backend can do
 
+[All pages](README.md) · [runtimes](runtimes.md) · [using the API](using-the-api.md)
+
 <!-- Made by `make generate` from conch_contracts.capabilities and hack/generate/backends_page.py; edit them there. -->
 
 A model's engines speak one of four dialects. What a dialect cannot obey is answered with a 400 that names the parameter
@@ -16,7 +18,7 @@ and the reason below, before an engine is asked: `code` is `unsupported_paramete
 | `tokens` | the `cpu` runtime; your own models of Triton's Python backend | ids and ids |
 | `fastertransformer` | fastertransformer_backend | ids and ids |
 | `tensorrtllm` | TensorRT-LLM's `tensorrt_llm` | ids and ids |
-| `tensorrtllm` | `ensemble`, `tensorrt_llm_bls`, the LLM API's model | text and text |
+| `tensorrtllm` | `ensemble`, `tensorrt_llm_bls`, the LLM API's model (`backend: pytorch`) | text and text |
 | `vllm` | Triton's vLLM backend | text and text |
 
 Workers read the model's config from its server before the first request, and again after a failure. Only inputs that
@@ -33,7 +35,8 @@ TensorRT-LLM takes `embedding_bias` for exactly the ids that its engine was buil
 _NOTES = """## Text
 
 An answer of ids is turned into text by the worker. Of an answer of text, each message holds either what is new or the
-whole answer so far. `engine.external.textOutput` says which: `Delta` or `Cumulative`. Without it
+whole answer so far. `engine.external.textOutput`, or `engine.tensorrtllm.textOutput`,
+says which: `Delta` or `Cumulative`. Without it
 
 - `vllm` means `Delta`, and `Cumulative` where the model has the old output `TEXT`, whose text begins with the prompt;
 - `tensorrtllm` means `Cumulative` for a model with `accumulate_tokens: true` and for the LLM API's model, else `Delta`.
@@ -78,9 +81,9 @@ The tokenizer counts what can be seen: the end-of-sequence token is not in its c
 worker, which then cancels the request, so `stop_reason` is the string with every dialect. A model that is not decoupled
 answers once: its tokens come all together, and neither a stop string nor a client that goes can end its work before.
 
-`usage.prompt_tokens_details` is absent with every dialect: the runtime and FasterTransformer keep no cache of prefixes,
-and the others do not tell how many tokens of one prompt came out of theirs. A response's `input_tokens_details`, which
-OpenAI's schema demands, says 0 for the same reason.
+`cached_tokens` of `usage.prompt_tokens_details`, and of a response's `input_tokens_details`, is 0 everywhere: the
+runtime and FasterTransformer keep no cache of prefixes, and the others do not tell how many tokens of one prompt came
+out of theirs.
 """
 
 

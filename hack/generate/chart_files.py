@@ -72,6 +72,9 @@ def values_page() -> str:
     lines = [
         "# The chart's values",
         "",
+        "[All pages](README.md) · [installing](install.md) · [upgrade](upgrade.md) ·",
+        "[monitoring](monitoring.md) · [air gaps](air-gap.md)",
+        "",
         "Made by `make generate` from charts/conch/values.schema.yaml; edit it there.",
         "",
     ]
@@ -103,7 +106,7 @@ def _section(name: str, part: Schema, default: object, resolver: _Resolver) -> l
 
 def _rows(path: str, part: Schema, default: object, resolver: _Resolver) -> list[str]:
     properties = part.get("properties")
-    if not properties or path.endswith(".resources"):  # resources are written as in a pod
+    if not properties or path.endswith((".resources", ".initResources")):  # resources are written as in a pod
         return [_row(path, part, default)]
     values = _mapping(default or {})
     rows = []

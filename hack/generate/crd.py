@@ -75,11 +75,14 @@ def schema() -> Schema:
 
 def _columns() -> list[Schema]:
     """Return what `kubectl get mdep` shows: the message last, for it is empty while nothing is wrong."""
+    rollout = '.status.conditions[?(@.type=="Progressing")]'
     ready = '.status.conditions[?(@.type=="Ready")]'
     return [
         {"name": "Kind", "type": "string", "jsonPath": ".spec.kind", "priority": 1},
         {"name": "Ready", "type": "string", "jsonPath": f"{ready}.status"},
         {"name": "Reason", "type": "string", "jsonPath": f"{ready}.reason"},
+        {"name": "Rollout", "type": "string", "jsonPath": f"{rollout}.reason", "description": "How far an edit is."},
+        {"name": "Updated", "type": "integer", "jsonPath": ".status.updatedReplicas", "priority": 1},
         {"name": "Engines", "type": "integer", "jsonPath": ".status.readyReplicas", "description": "Ready engines."},
         {"name": "Wanted", "type": "integer", "jsonPath": ".spec.replicas", "description": "Engines asked for."},
         {"name": "Served names", "type": "string", "jsonPath": ".status.servedNames"},

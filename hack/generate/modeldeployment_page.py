@@ -6,6 +6,9 @@ from generate.crd import schema
 
 _INTRODUCTION = """# Every field of a ModelDeployment
 
+[All pages](README.md) · [the first model](first-model.md) · [sources](sources.md) · [runtimes](runtimes.md) ·
+[GPUs](gpu.md) · [tools and thinking](tools.md) · [scaling](scaling.md) · [compatibility](compatibility.md)
+
 <!-- Made by `make generate` from libs/contracts; edit the types there. -->
 
 A ModelDeployment is one model to serve. The same object works on a laptop (`conch up -f`) and on a cluster

@@ -6,12 +6,15 @@ CONCH_DEBIAN_MIRROR (for a base that is made, not pulled).
 """
 
 import argparse
+import fcntl
 import os
+import signal
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 from images import base_image, pip_settings, source_version
@@ -28,6 +31,7 @@ _SIDE_BY_SIDE = 2
 
 def main() -> int:
     """Build what the command line names."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that temporary files are removed
     arguments = _arguments()
     environ = os.environ  # noqa: TID251 - the one place that reads it
     naming = Naming.from_environ(environ, _ROOT)
@@ -43,7 +47,8 @@ def main() -> int:
                 secrets=pip_settings.write(Path(folder), environ),
             )
             images = [naming.image(name) for name in arguments.names or NAMES]
-            _build_all(tool, recipe, images, arguments.archives)
+            with _alone_in(arguments.archives):
+                _build_all(tool, recipe, images, arguments.archives)
             if arguments.push:
                 _push_all(tool, naming, images, arguments.push)
     except BuildFailed as error:
@@ -69,22 +74,40 @@ def _arguments() -> argparse.Namespace:
     return arguments
 
 
+@contextmanager
+def _alone_in(archives: Path | None) -> Iterator[None]:
+    """Wait until no other build writes there."""
+    if archives is None:
+        yield
+        return
+    archives.mkdir(parents=True, exist_ok=True)
+    with (archives / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            sys.stderr.write(f"[images] Another build writes to {archives}; this one waits for its end.\n")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 def _build_all(tool: Tool, recipe: Recipe, images: Sequence[Image], archives: Path | None) -> None:
     """Build first what they share, so that it is built once, then the images side by side."""
     for stage in _SHARED:
+        sys.stderr.write(f"[images] The stage {stage}, which all images share, is being built.\n")
         tool.build_stage(recipe, stage)
     with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
         started = [pool.submit(_build, tool, recipe, image, archives) for image in images]
         try:
             for build in started:
                 build.result()
-        except BuildFailed:
+        except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
 
 
 def _build(tool: Tool, recipe: Recipe, image: Image, archives: Path | None) -> None:
     began = time.monotonic()
+    sys.stderr.write(f"[images] {image.reference} is being built.\n")
     tool.build(recipe, image)
     saved = " and saved" if archives and tool.save(image, archives / image.archive) else ""
     sys.stderr.write(f"[images] {image.reference} built{saved} in {time.monotonic() - began:.0f} s\n")

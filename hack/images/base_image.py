@@ -49,7 +49,14 @@ def _make(tool: Tool, mirror: str | None) -> None:
 
 
 def _run(*command: str) -> None:
-    if subprocess.run(command, stdout=sys.stderr, check=False).returncode:
+    with subprocess.Popen(command, stdout=sys.stderr) as process:
+        try:
+            failed = process.wait()
+        except BaseException:  # it unmounts what it has mounted, before its folder is removed
+            process.terminate()
+            process.wait()
+            raise
+    if failed:
         raise BuildFailed(f"{command[0]} failed; what it said is above.")
 
 

@@ -13,6 +13,13 @@ from typing import ClassVar
 from images.image_names import Image
 
 TOOLS = ("docker", "podman", "buildah")
+_PLAIN_REGISTRY = b"server gave HTTP response to HTTPS client"
+_BUSY_KERNEL = b"sealing memfd copy: Device or resource busy"
+"""What podman and buildah say when the kernel could not yet seal the copy of their own program that runs a step.
+
+Linux gives up after 0.15 s while another processor still holds its pages (mm/memfd.c); nothing has run then.
+"""
+_TRIES = 3
 """What builds images, in the order in which it is looked for."""
 
 
@@ -98,20 +105,35 @@ class Tool(ABC):
 
     def _run(self, *words: str) -> None:
         """Run one of its commands and show all that it said at its end, because others may run beside it."""
-        done = subprocess.run([self.name, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
-        sys.stderr.buffer.write(done.stdout)
-        sys.stderr.flush()
-        if done.returncode:
-            raise BuildFailed(f"{self.name} {words[0]} failed; what it said is above.")
+        for left in range(_TRIES - 1, -1, -1):
+            done = subprocess.run([self.name, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+            sys.stderr.buffer.write(done.stdout)
+            sys.stderr.flush()
+            if done.returncode == 0:
+                return
+            if _PLAIN_REGISTRY in done.stdout:
+                raise BuildFailed(
+                    f"The registry speaks HTTP without TLS. Give it a certificate, or tell {self.name} that it may be "
+                    "insecure: in containers-registries.conf, or for docker in its daemon.json."
+                )
+            if not left or _BUSY_KERNEL not in done.stdout:
+                raise BuildFailed(f"{self.name} {words[0]} failed; what it said is above.")
+            sys.stderr.write(f"[images] The kernel was too busy for {self.name} to start; it is started again.\n")
 
     def _push_with_digest(self, *words: str) -> str:
         """Push with a tool that writes the digest to a file."""
         with tempfile.NamedTemporaryFile(prefix="conch-digest-") as file:
-            self._run("push", "--quiet", f"--digestfile={file.name}", *words)
+            self._run("push", "--quiet", f"--digestfile={file.name}", *_tls_options(words[0]), *words)
             return Path(file.name).read_text(encoding="ascii").strip()
 
     def _ask(self, *words: str) -> str:
         return subprocess.run([self.name, *words], capture_output=True, text=True, check=False).stdout.strip()
+
+
+def _tls_options(reference: str) -> tuple[str, ...]:
+    """Return how to push: this machine's own registry may do without TLS, as with docker."""
+    host = reference.partition("/")[0].partition(":")[0]
+    return ("--tls-verify=false",) if host == "localhost" or host.startswith("127.") else ()
 
 
 def find_tool(wanted: str | None) -> Tool:

@@ -46,6 +46,7 @@ KEYWORDS = frozenset(
         "uniqueItems",
     ]
 )
+AS_IN_A_POD = ("resources", "initResources")
 DEFINITIONS: Schema = values_schema()["$defs"]  # type: ignore[assignment]
 
 
@@ -83,6 +84,7 @@ def test_helm_finds_nothing_to_object_to(helm: Helm, case: str) -> None:
         ("imagePolicy.enabled=true", "allowedPrefixes"),
         ("httpRoute.enabled=true", "parentRefs"),
         ("networkPolicy.externalEngines={10.28.31.48}", "externalEngines"),
+        ("addresses.allowed={https://minio.example.com}", "allowed"),
     ],
 )
 def test_a_typing_mistake_stops_the_installation(helm: Helm, option: str, why: str) -> None:
@@ -273,7 +275,7 @@ def _parts(schema: Schema, path: str = "") -> Iterator[tuple[str, Schema]]:
         part = _resolved(given)
         at = f"{path}{name}"
         yield at, part
-        if name != "resources":
+        if name not in AS_IN_A_POD:
             yield from _parts(part, f"{at}.")
 
 
@@ -297,7 +299,7 @@ def _paths(values: Schema, path: str = "") -> Iterator[str]:
     for name, value in values.items():
         at = f"{path}{name}"
         yield at
-        if isinstance(value, dict) and "properties" in described.get(at, {}) and name != "resources":
+        if isinstance(value, dict) and "properties" in described.get(at, {}) and name not in AS_IN_A_POD:
             yield from _paths(value, f"{at}.")
 
 

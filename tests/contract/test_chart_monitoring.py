@@ -10,6 +10,8 @@ from conch_kit.registry.metrics import RegistryCollector
 from conch_kit.registry.snapshot_refresh import RegistryReader
 from conch_llm_worker.metrics import LlmWorkerMetrics
 from conch_operator.metrics import OperatorMetrics
+from conch_tokenizer.children.work_board import WorkBoard, board_memory
+from conch_tokenizer.http.request_metrics import RequestMetrics
 from conch_tokenizer.metrics import TokenizerMetrics
 from generate.helm import CHART
 from testkit.kubernetes.chart import Rendered
@@ -30,6 +32,8 @@ def families() -> frozenset[str]:
     LlmWorkerMetrics.register(registry)
     EmbedWorkerMetrics.register(registry)
     OperatorMetrics.on(registry)
+    with board_memory(2) as memory:
+        registry.register(RequestMetrics(WorkBoard(memory)))
     registry.register(RegistryCollector(RegistryReader(redis), redis))
     return frozenset(family.name for family in registry.collect())
 

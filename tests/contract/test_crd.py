@@ -55,7 +55,7 @@ def test_defaults_are_those_of_the_types() -> None:
 def test_the_message_is_the_last_column_that_every_get_shows() -> None:
     version: dict[str, Any] = crd()["spec"]["versions"][0]  # type: ignore[index]
     shown = [column["name"] for column in version["additionalPrinterColumns"] if not column.get("priority")]
-    assert shown == ["Ready", "Reason", "Engines", "Wanted", "Served names", "Age", "Message"]
+    assert shown == ["Ready", "Reason", "Rollout", "Engines", "Wanted", "Served names", "Age", "Message"]
 
 
 class _Unbounded(BaseModel):

@@ -3,6 +3,7 @@
 The lists in `peer_fields` are of the peers' own protocol files; each says which, and at which commit.
 """
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,12 +13,16 @@ import yaml
 from conch_contracts.openai.api_model import ApiModel
 from conch_contracts.openai.chat import ChatCompletionRequest
 from conch_contracts.openai.completions import CompletionRequest
+from conch_contracts.openai.encoders.cohere import CohereEmbedRequest
 from conch_contracts.openai.encoders.embeddings import EmbeddingRequest, PoolingRequest
 from conch_contracts.openai.encoders.rerank import RerankRequest
 from conch_contracts.openai.encoders.scores import ClassifyRequest, ScoreRequest
 from conch_contracts.openai.responses.response import ResponsesRequest
 from conch_contracts.openai.tokenizing import DetokenizeRequest, TokenizeRequest
-from conch_gateway.requests.unsupported_parameters import INERT
+from conch_gateway.requests.parameter_refusal import ParameterRefusal
+from conch_gateway.requests.refused_of_encoders import OF_ENCODERS
+from conch_gateway.requests.refused_of_generating import OF_GENERATING
+from conch_gateway.requests.unsupported_parameters import INERT, refuse
 from conch_gateway.requests.validation import typed
 from conch_gateway.responses import validation
 from conch_kit.errors import InvalidRequest
@@ -27,6 +32,7 @@ TYPES: dict[str, type[ApiModel]] = {
     kind.__name__: kind
     for kind in (
         EmbeddingRequest,
+        CohereEmbedRequest,
         PoolingRequest,
         ClassifyRequest,
         ScoreRequest,
@@ -63,7 +69,32 @@ def _check(kind: type[ApiModel], document: dict[str, object]) -> None:
         typed(kind, document)
 
 
-@pytest.mark.parametrize("peer", ["fastdeploy", "vllm"])
+@pytest.mark.parametrize("name", sorted(OF_GENERATING))
+def test_a_parameter_of_another_server_is_refused_by_generating_endpoints(name: str) -> None:
+    without = [kind for kind in (ChatCompletionRequest, CompletionRequest) if name not in kind.model_fields]
+    assert without
+    for kind in without:
+        _assert_refused(kind, name, OF_GENERATING[name])
+
+
+@pytest.mark.parametrize("name", sorted(OF_ENCODERS))
+def test_a_parameter_of_another_server_is_refused_by_encoders(name: str) -> None:
+    without = [kind for kind in (EmbeddingRequest, RerankRequest) if name not in kind.model_fields]
+    assert without
+    for kind in without:
+        _assert_refused(kind, name, OF_ENCODERS[name])
+
+
+def _assert_refused(kind: type[ApiModel], name: str, refusal: ParameterRefusal) -> None:
+    why = f": {refusal.instead}." if refusal.instead else "."
+    with pytest.raises(InvalidRequest, match=re.escape(f"'{name}' is not supported{why}")) as refused:
+        typed(kind, {name: {"asked": "for"}})
+    assert (refused.value.param, refused.value.code) == (name, "unsupported_parameter")
+    for value in (None, *refusal.harmless):
+        assert refuse({name: value}, [name]) == 0
+
+
+@pytest.mark.parametrize("peer", [path.stem for path in sorted(LISTS.glob("*.yaml"))])
 def test_a_list_says_where_it_comes_from(peer: str) -> None:
     listed = yaml.safe_load((LISTS / f"{peer}.yaml").read_text())
     assert listed["repository"]

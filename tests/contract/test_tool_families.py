@@ -6,11 +6,13 @@ from typing import Any
 import pytest
 
 from conch_contracts.messages.generation import GenerateRequest, Usage
+from conch_contracts.messages.message import from_json, to_json
 from conch_contracts.messages.tokenization import PrepareRequest
 from conch_contracts.records import ChatProfile, Engine
 from conch_contracts.thinking_marks import ReasoningParser
 from conch_contracts.tool_call_marks import ToolCallParser
-from conch_gateway.generation.endpoints import CHAT, GenerationJob
+from conch_gateway.generation.endpoints import CHAT
+from conch_gateway.generation.job import GenerationJob
 from conch_llm_worker.bodies.complete_body import ChoiceBody, complete_body
 from conch_llm_worker.dialects.token_deltas import EngineEnd, TokenDelta
 from conch_llm_worker.generation.choice_rules import ChoiceRules
@@ -52,9 +54,9 @@ def told(tokenizer: LimitedTokenizer, transcript: Transcript) -> GenerateRequest
     )
     model = route(max_model_len=1024, vocab_size=2048, eos_token_ids=(END,), chat=profile, chat_template=TEMPLATE)
     resolved = CHAT.resolve(json.dumps(body).encode(), snapshot(model))
-    answer = prepare_prompts(tokenizer, PrepareRequest.model_validate_json(resolved.preparation))
-    job = GenerationJob.of(resolved, answer.model_dump_json().encode(), ids=("r", "chatcmpl-1"), created=1)
-    return GenerateRequest.model_validate_json(job.message(Engine(grpc=ENGINE), timeout_s=5))
+    answer = prepare_prompts(tokenizer, from_json(PrepareRequest, resolved.preparation))
+    job = GenerationJob.of(resolved, to_json(answer), ids=("r", "chatcmpl-1"), created=1)
+    return from_json(GenerateRequest, job.message(Engine(grpc=ENGINE), timeout_s=5))
 
 
 @pytest.mark.parametrize("size", [1, 3])

@@ -108,10 +108,36 @@ def test_a_deployment_may_tell_the_usage_of_every_stream(served: str, path: str)
 
 
 def test_an_answer_in_fastdeploys_way(served: str) -> None:
-    arrivals = [choice["arrival_time"] for frame in stream(served, "fastdeploy") for choice in frame["choices"]]
+    choices = [choice for frame in stream(served, "fastdeploy") for choice in frame["choices"]]
+    arrivals = [choice["arrival_time"] for choice in choices]
     assert arrivals == sorted(arrivals)
+    unasked = {"reasoning_content", "prompt_token_ids", "completion_token_ids"}
+    assert all(unasked <= choice["delta"].keys() for choice in choices)
+    plain = [choice for frame in stream(served, "openai") for choice in frame["choices"]]
+    assert all(unasked.isdisjoint(choice["delta"]) for choice in plain)
     anyone = chat(served, "whatever this is")
     assert (anyone.status, anyone.body["model"]) == (200, "fastdeploy")
+
+
+def test_the_thinking_of_a_text_stands_beside_it_in_fastdeploys_way(served: str) -> None:
+    question = {"messages": [{"role": "user", "content": "What is 5 + 6?"}], "temperature": 0}
+    thought = chat(served, "fastdeploy", **question, metadata={"enable_thinking": True}).body["choices"][0]["message"]
+    assert "11" in thought["reasoning_content"]
+    told = {"enable_thinking": True}
+    tokens = post(f"{served}/tokenize", {"model": "fastdeploy", **question, "chat_template_kwargs": told}).body[
+        "tokens"
+    ]
+    asked = {"prompt": tokens, "max_tokens": 64, "temperature": 0}
+    whole = {
+        name: post(f"{served}/completions", {"model": name, **asked}).body["choices"][0]
+        for name in ("openai", "fastdeploy")
+    }
+    parts = [whole["fastdeploy"][name] for name in ("reasoning_content", "text")]
+    assert parts == [thought[name] for name in ("reasoning_content", "content")]
+    assert whole["openai"]["reasoning_content"] is None
+    assert all(part in whole["openai"]["text"] for part in parts)
+    choices = [choice for frame in stream(served, "fastdeploy", "completions", **asked) for choice in frame["choices"]]
+    assert ["".join(choice[name] for choice in choices) for name in ("reasoning_content", "text")] == parts
 
 
 def test_a_top_p_of_0_is_greedy_in_fastdeploys_way_alone(served: str) -> None:

@@ -10,6 +10,7 @@ from testkit.kubernetes.cluster import (
     Images,
     Namespace,
     NoCluster,
+    NoImages,
     definition,
     fresh_namespace,
     running_cluster,
@@ -31,7 +32,10 @@ def cluster() -> Iterator[Cluster]:
 @pytest.fixture(scope="session")
 def images(cluster: Cluster) -> Images:
     """Give the images of this checkout, built and present in the cluster."""
-    return cluster.load_images()
+    try:
+        return cluster.load_images()
+    except NoImages as error:
+        pytest.fail(f"The images of this checkout were not built:\n{error}", pytrace=False)
 
 
 @pytest.fixture

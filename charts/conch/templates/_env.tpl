@@ -12,13 +12,11 @@
 - name: CONCH_OTLP_ENDPOINT
   value: {{ . | quote }}
 {{- end }}
-{{- if ne (index . 1) "operator" }}{{/* It calls none of the others, and none calls it. */}}
 - name: CONCH_INTERNAL_TOKEN
   valueFrom:
     secretKeyRef:
       name: {{ include "conch.internalToken.secret" $root }}
       key: token
-{{- end }}
 {{ include "conch.redis.env" . }}
 {{- range $field, $value := $values.settings }}
 - name: CONCH_{{ snakecase $field | upper }}

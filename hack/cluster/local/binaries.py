@@ -1,6 +1,7 @@
 """Puts the node's binaries into place: ready-made ones, else ones built from their Go modules by `recipe/build`.
 
-Built ones are kept under the recipe's digest in the user's cache, so they outlive clusters and checkouts.
+Built ones are kept under the recipe's digest in the user's cache, so they outlive clusters and checkouts. A build that
+was interrupted leaves what it has finished there, and the next one goes on with the rest.
 """
 
 import hashlib
@@ -67,7 +68,6 @@ def _built(cache: Path, shell: Shell) -> Path:
         )
     say("Building Kubernetes, CoreDNS, Traefik and Helm from their Go modules (10 to 15 minutes, once).")
     draft = folder.with_suffix(".new")
-    shutil.rmtree(draft, ignore_errors=True)
     shell.show(_RECIPE / "build", draft)
     draft.rename(folder)
     return folder

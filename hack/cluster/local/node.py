@@ -82,7 +82,7 @@ def remember_kernel(layout: Layout) -> None:
         _remembered(layout).write_text(json.dumps(values))
 
 
-def kernel_restored(layout: Layout) -> bool:
+def restore_kernel(layout: Layout) -> bool:
     """Set the kernel back to what it was; False when no kubelet ran here, so that nothing else of it is ours."""
     remembered = _remembered(layout)
     if not remembered.exists():

@@ -1,4 +1,4 @@
-"""Takes the node down: no process, mount, interface, rule or file of it is left, also after parts were killed."""
+"""Takes the node down, also after parts were killed: of it nothing but the binaries is left."""
 
 import os
 import shutil
@@ -7,7 +7,7 @@ from pathlib import Path
 from cluster.errors import ClusterError
 from cluster.local.layout import BRIDGE, NODE_IP, RUN
 from cluster.local.machine import Machine
-from cluster.local.node import FORWARD_RULES, kernel_restored, mounts
+from cluster.local.node import FORWARD_RULES, mounts, restore_kernel
 
 _FOLDERS = ("etcd", "kubelet", "containerd", "log", "cni", "pki", "volumeplugins", "tmp", ".kube")
 _FILES = ("containerd.toml", "kubelet.yaml", "kube-proxy.yaml", "resolv.conf", "kernel.json")
@@ -16,17 +16,20 @@ _RESULTS = Path("/var/lib/cni/results")  # libcni's, not to be moved
 
 
 def remove(machine: Machine) -> None:
-    """Stop everything and leave only the binaries."""
+    """Stop everything and remove it; raises ClusterError for what cannot be removed."""
     machine.kill("the components", machine.components)
     machine.kill("the pods", machine.in_pods)
     _unmount(machine)
     _clean_network(machine)
     _clean_system(machine)
     home = machine.layout.home
-    for folder in (RUN, *(home / name for name in _FOLDERS)):
-        shutil.rmtree(folder, ignore_errors=True)
+    folders = (RUN, *(home / name for name in _FOLDERS))
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)  # what goes by itself meanwhile is no error
     for path in (*(home / name for name in _FILES), *home.glob("*.kubeconfig")):
         path.unlink(missing_ok=True)
+    if left := [str(folder) for folder in folders if folder.exists()]:
+        raise ClusterError(f"cannot remove {' '.join(left)}")
 
 
 def _unmount(machine: Machine) -> None:
@@ -66,7 +69,7 @@ def _clean_system(machine: Machine) -> None:
         if log.is_symlink() and str(log.readlink()).startswith(f"{machine.layout.log}/"):
             log.unlink()
     _remove_empty(logs)
-    if not kernel_restored(machine.layout):
+    if not restore_kernel(machine.layout):
         return
     plugins = Path("/var/lib/kubelet/device-plugins")
     (plugins / "kubelet.sock").unlink(missing_ok=True)

@@ -18,13 +18,16 @@ from conch_kit.bundles.store import BundleStore
 from conch_kit.http.admin import Health
 from conch_kit.http.asgi import Receive, Scope, Send, respond
 from conch_kit.redis.client import RedisClient
+from conch_kit.registry.name_reservations import NameReservations
 from conch_kit.registry.snapshot_refresh import RegistryReader
 from conch_kit.registry.writer import Fenced, RegistryWriter
 from conch_kit.service.entry import run
 from conch_kit.service.serve import serve
 from conch_kit.settings import StartupError, load, redacted
+from conch_kit.triton.checked_addresses import CheckedAddresses
 from conch_kit.triton.client import TritonClient
 from conch_kit.triton.http_client import TritonHttp
+from conch_operator.agent.tokens import AgentTokens
 from conch_operator.kubernetes.api.backoff import Attempts
 from conch_operator.kubernetes.api.client import KubernetesApi, NotLeading
 from conch_operator.kubernetes.api.kinds import owned_kinds
@@ -39,6 +42,7 @@ from conch_operator.kubernetes.worker_pools import WorkerPools
 from conch_operator.metrics import OperatorMetrics
 from conch_operator.probe.prober import ON_CLUSTER, Prober
 from conch_operator.probe.triton_request import TritonProbeClient
+from conch_operator.reconcile.calls_in_flight import Background
 from conch_operator.reconcile.plan import plan_workloads
 from conch_operator.reconcile.reconciler import Ports, Reconciler
 from conch_operator.settings import OperatorSettings, ReleaseFile, read_release
@@ -47,6 +51,8 @@ log = logging.getLogger(__name__)
 
 REGISTRY_S = 5.0
 """How long the first round waits for what the last operator left in the registry, so that its word stands meanwhile."""
+PATIENCE_S = 0.5
+"""How long a round waits for what one pod or object takes; then it goes on, and a later round takes the result."""
 WITHDRAWAL_S = 8.0
 """How long to wait for gateways that do not report what they have applied; they do every 2 s."""
 
@@ -121,33 +127,48 @@ class Operator:
         async with AsyncExitStack() as stack:
             enter = stack.enter_async_context
             api = await enter(KubernetesApi(leadership.is_held, Attempts()))
-            agents = await enter(Agents())
+            agents = await enter(Agents(AgentTokens(settings.internal_token)))
             redis = await enter(RedisClient(settings.redis_url))
             reader = await enter(RegistryReader(redis, pools=tuple(Pool)))
             triton = await enter(TritonClient())
             changed = asyncio.Event()
-            prober = await enter(Prober(TritonProbeClient(triton, await enter(TritonHttp())), changed.set, ON_CLUSTER))
-            engines = KubernetesEngines(api, agents, release.engines, namespaces)
-            sources = AgentSources(api, agents)
+            background = Background((await enter(asyncio.TaskGroup())).create_task, changed.set, PATIENCE_S)
+            addresses = CheckedAddresses(release.engines.addresses)
+            asker = TritonProbeClient(triton, await enter(TritonHttp()), addresses=addresses)
+            prober = await enter(Prober(asker, changed.set, ON_CLUSTER))
+            engines = KubernetesEngines(api, agents, release.engines, namespaces, background=background)
+            sources = AgentSources(api, agents, background=background)
             writer = RegistryWriter(redis, fence=leadership.fence)
             bundles = BundleStore(redis)
             ports = Ports(
-                sources, engines, plan_workloads, writer, reader, bundles, prober, tokenizer_of=sources.tokenizer_of
+                sources=sources,
+                cluster=engines,
+                plan=plan_workloads,
+                publisher=writer,
+                reader=reader,
+                bundles=bundles,
+                prober=prober,
+                tokenizer_of=sources.tokenizer_of,
+                reservations=NameReservations(redis),
             )
+            status_writer = StatusWriter(api, settings.pod_name, background)
             one_round = LeaderRound(
                 api=api,
                 engines=engines,
                 sources=sources,
                 pools=WorkerPools(api, release),
-                reconciler=Reconciler(ports, longest_withdrawal_s=WITHDRAWAL_S),
-                status_writer=StatusWriter(api, settings.pod_name),
+                reconciler=Reconciler(ports, longest_withdrawal_s=WITHDRAWAL_S, background=background),
+                status_writer=status_writer,
                 registry=reader,
                 namespaces=namespaces,
+                namespaced_names=release.namespaced_names,
             )
             leader_loop = LeaderLoop(one_round, self._metrics, settings.round_s, changed)
             reader.subscribe(lambda _: leader_loop.changed())
             owned = owned_kinds(network_policies=release.engines.network_policy.enabled)
-            watches = watching(leader_loop.changed, release.watch_namespaces, owned, settings.watch_stale_s)
+            watches = watching(
+                leader_loop.changed, status_writer.note, release.watch_namespaces, owned, settings.watch_stale_s
+            )
             await enter(watches)
             await reader.wait_answered(REGISTRY_S)
             await leader_loop.run()

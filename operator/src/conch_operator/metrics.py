@@ -8,6 +8,8 @@ from conch_contracts.conditions import ConditionStatus, ConditionType
 from conch_kit.metrics import DURATION_BUCKETS
 from conch_operator.reconcile.status import Statuses
 
+_REPEATED = (ConditionType.RECONCILING, ConditionType.STALLED)
+
 
 @dataclass(frozen=True, slots=True)
 class OperatorMetrics:
@@ -41,8 +43,8 @@ class OperatorMetrics:
         )
 
     def count(self, statuses: Statuses) -> None:
-        """Count models by condition."""
-        for kind in ConditionType:
+        """Count models by condition; Progressing says what Reconciling and Stalled repeat for others."""
+        for kind in (kind for kind in ConditionType if kind not in _REPEATED):
             for status in ConditionStatus:
                 found = (one.condition(kind) for one in statuses.values())
                 number = sum(condition is not None and condition.status is status for condition in found)

@@ -2,14 +2,16 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
 
 from conch_contracts.records import ModelKind
+from conch_contracts.spec.container import ResourcesSpec
 from conch_contracts.spec.runtimes import Runtime
+from conch_kit.addresses.rules import AddressRules
 from conch_kit.settings import ServiceSettings, SettingsError
 
 
@@ -20,6 +22,8 @@ class OperatorSettings(ServiceSettings):
     """Unused: the operator serves health and metrics only, on the admin port."""
     port: int = 0
     """Unused, likewise."""
+    internal_token: SecretStr
+    """The release's secret, from which the tokens of engines' agents are derived."""
     settings_file: Path
     """The file about the release."""
     pod_name: str
@@ -58,10 +62,22 @@ class DownloadSettings(_Part):
 
 
 class NetworkPolicySettings(_Part):
-    """Who may call an engine."""
+    """Who may call an engine, as peers of a NetworkPolicy."""
 
     enabled: bool = False
     from_: Annotated[tuple[dict[str, Any], ...], Field(alias="from")] = ()
+    """Who may call Triton."""
+    agent_from: tuple[dict[str, Any], ...] = ()
+    """Who may call the agent beside it; none means nobody."""
+    metrics_from: tuple[dict[str, Any], ...] = ()
+    """Who may read Triton's metrics; none means everybody in the cluster."""
+
+    @model_validator(mode="after")
+    def _closed(self) -> Self:
+        """Refuse what would be open to everybody: a rule without peers lets all in."""
+        if self.enabled and not (self.from_ and self.agent_from):
+            raise ValueError("from and agentFrom must name who may call an engine and its agent")
+        return self
 
 
 class EngineSettings(_Part):
@@ -73,6 +89,8 @@ class EngineSettings(_Part):
     """The image of each runtime for models that name none; without one they must."""
     image_pull_policy: str = "IfNotPresent"
     image_pull_secrets: tuple[str, ...] = ()
+    init_resources: ResourcesSpec = ResourcesSpec()
+    """What the containers beside an engine get, over the operator's own defaults; a model may say otherwise."""
     shm_size: str = "1Gi"
     """Of /dev/shm, where Triton and its Python stubs exchange tensors."""
     drain_seconds: float = Field(default=300.0, ge=1)
@@ -80,6 +98,8 @@ class EngineSettings(_Part):
     so that a rollout cuts no answer that they let through. A long drain slows the deletion of a namespace, too: while
     such a pod remains, Kubernetes looks at the namespace again only after half of that time."""
     downloads: DownloadSettings = DownloadSettings()
+    addresses: AddressRules | None = None
+    """Which addresses ModelDeployments may name; None: any."""
     network_policy: NetworkPolicySettings = NetworkPolicySettings()
 
 
@@ -106,6 +126,8 @@ class ReleaseFile(_Part):
     """The name of the Lease that one of several operators holds."""
     watch_namespaces: tuple[str, ...] = ()
     """The namespaces whose ModelDeployments are served; none: all."""
+    namespaced_names: bool = False
+    """Whether models are served under names that begin with their namespace."""
     engines: EngineSettings
     worker_pools: Mapping[str, WorkerPoolSettings] = {}
 

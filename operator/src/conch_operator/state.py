@@ -12,7 +12,7 @@ from typing import NewType
 from conch_contracts.conditions import Reason
 from conch_contracts.cpu_runtime import Quantization
 from conch_contracts.modeldeployment import ModelDeployment
-from conch_contracts.names import Digest, EngineAddress, ModelId
+from conch_contracts.names import Digest, EngineAddress, ModelId, ServedName
 from conch_contracts.records import ChatProfile, Dialect, Engine, Pool, Pooling, Route
 
 EngineName = NewType("EngineName", str)
@@ -41,14 +41,29 @@ class DesiredModel:
         """Return the model's id."""
         return self.deployment.model_id
 
+    @property
+    def namespace(self) -> str:
+        """Return the namespace of whoever wrote it."""
+        return self.id.partition("/")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """Why an object is no ModelDeployment to this version: another version's schema has let it in."""
+
+    message: str
+    generation: int
+
 
 @dataclass(frozen=True, slots=True)
 class Desired:
     """Everything that should be served: a complete list, so what is missing in it is to go."""
 
     models: tuple[DesiredModel, ...] = ()
-    unreadable: frozenset[ModelId] = frozenset()
+    unreadable: Mapping[ModelId, Unreadable] = field(default_factory=dict)
     """Models whose objects exist but cannot be parsed: what serves them goes on as it is."""
+    namespaced: bool = False
+    """Whether each name is served with its namespace before it, so that no two namespaces want the same one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +130,7 @@ class EngineContract:
     """How requests reach the model inside one engine."""
 
     triton_model: str
-    dialect: Dialect | None
-    """None where no worker of this version speaks the model's tensors."""
+    dialect: Dialect
     slots: int
     """Requests that the gateway sends to it at once."""
 
@@ -198,6 +212,8 @@ class ClusterEngine:
     """How the last process ended, and the last lines that it wrote."""
     fault: Fault | None = None
     """Why the cluster cannot start it."""
+    created: int | None = None
+    """Unix seconds at which the cluster made it; None where nobody says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +238,11 @@ class ObservedEngine:
         return self.engine.phase is EnginePhase.RUNNING and self.probe.verdict is ProbeVerdict.READY
 
     @property
+    def stays(self) -> bool:
+        """Return whether nobody has begun to end it."""
+        return self.engine.phase not in (EnginePhase.LEAVING, EnginePhase.STOPPING)
+
+    @property
     def leaving(self) -> bool:
         """Return whether it answers, but is about to end."""
         return self.engine.phase is EnginePhase.LEAVING and self.probe.verdict is ProbeVerdict.READY
@@ -235,6 +256,8 @@ class Observed:
     engines: tuple[ObservedEngine, ...] = ()
     external: Mapping[ModelId, Probe] = field(default_factory=dict)
     """Verdicts on the engines that someone else runs."""
+    replaced: Mapping[ModelId, Probe] = field(default_factory=dict)
+    """Verdicts on those that the registry holds though the spec now names another: they serve until it answers."""
     workers: Mapping[Pool, int] = field(default_factory=dict)
     """How many processes of each pool announce themselves."""
     routes: Mapping[ModelId, Route] = field(default_factory=dict)
@@ -245,17 +268,36 @@ class Observed:
     """What the registry held when this operator first read it; it stands until the operator has observed for itself."""
     unstored: Mapping[Digest, str] = field(default_factory=dict)
     """Tokenizer bundles that the registry lacks, each with the reason why it cannot be had now."""
+    reserved: Mapping[ServedName, ModelId] = field(default_factory=dict)
+    """Names of models that were deleted a moment ago."""
     rejected: Mapping[ModelId, Fault] = field(default_factory=dict)
     """Why the cluster refused what was made for a model."""
+    specs: Mapping[ModelId, str] = field(default_factory=dict)
+    """The spec hash of engines that are as a model's spec asks for now; where nobody can tell, it is left out."""
 
     def engines_of(self, model: ModelId) -> tuple[ObservedEngine, ...]:
         """Return the engines of one model, in the cluster's order."""
         return tuple(engine for engine in self.engines if engine.engine.model == model)
 
+    def updated_engines_of(self, model: ModelId) -> tuple[ObservedEngine, ...]:
+        """Return the engines of one model that are as its spec asks for now, and stay."""
+        spec = self.specs.get(model)
+        return tuple(engine for engine in self.engines_of(model) if engine.stays and engine.engine.spec_hash == spec)
+
     def lacks_tokenizer(self, model: ModelId, facts: SourceFacts) -> bool:
         """Return whether a model must stay with its old tokenizer, because the bundle of this one cannot be had."""
         known = self.routes.get(model)
         return facts.digest in self.unstored and (known is None or known.tokenizer_digest != facts.digest)
+
+
+@dataclass(frozen=True, slots=True)
+class Acted:
+    """What became of a plan's steps on the cluster."""
+
+    refused: Mapping[ModelId, Fault] = field(default_factory=dict)
+    """Why the cluster refused what was made for a model."""
+    specs: Mapping[ModelId, str] = field(default_factory=dict)
+    """See `Observed.specs`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,6 +54,24 @@ def test_cohere_v2_reranks() -> None:
     assert answer.meta.billed_units.search_units == 1
 
 
+def test_cohere_v2_embeds_in_every_type(expected: list[list[float]]) -> None:
+    types = ["float", "int8", "uint8", "binary", "ubinary", "base64"]
+    client = cohere.ClientV2(api_key="x", base_url=ROOT_URL)
+    answer = client.embed(model="minilm", texts=TEXTS, input_type="search_query", embedding_types=types)
+    found = answer.embeddings
+    for vector, wanted in zip(found.float_ or [], expected, strict=True):
+        assert vector == pytest.approx(wanted, abs=1e-6)
+    assert [max(map(abs, vector)) for vector in found.int8 or []] == [127, 127]
+    assert found.uint8 == [[level + 128 for level in vector] for vector in found.int8 or []]
+    assert found.ubinary == [[byte + 128 for byte in vector] for vector in found.binary or []]
+    assert [len(vector) for vector in found.ubinary or []] == [48, 48]
+    assert len(found.base64 or []) == 2
+    assert answer.texts == TEXTS
+    assert answer.meta is not None
+    assert answer.meta.billed_units is not None
+    assert (answer.meta.billed_units.input_tokens or 0) > 0
+
+
 LITELLM = {"model": "openai/tiny-chat", "api_base": BASE_URL, "api_key": "x", "temperature": 0}
 KIND = {
     "type": "object",

@@ -156,7 +156,7 @@ def test_what_a_client_tells_of_itself_is_bounded(base_url: str, path: str, name
         ("/v1/rerank", "tiny-chat", "Rerank and Embedding would do"),
         ("/score", "tiny-classifier", "Rerank and Embedding would do"),
         ("/classify", "minilm", "Classify would do"),
-        ("/pooling", "tiny-reranker", "Embedding would do"),
+        ("/pooling", "tiny-reranker", "Embedding and Classify would do"),
         ("/v1/chat/completions", "minilm", "LLM would do"),
     ],
 )

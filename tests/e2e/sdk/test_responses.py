@@ -1,6 +1,7 @@
 """The official SDK against a running Conch: the Responses API, and what it keeps."""
 
 import json
+from typing import Any
 
 import openai
 import pytest
@@ -10,6 +11,7 @@ from pydantic import TypeAdapter
 
 from testkit.http.openai_schemas import check, check_event
 from testkit.models.golden import Golden, Item, load_golden
+from testkit.processes.conch_up import wait_until
 
 CHATS = [item.name for item in load_golden().chats()]
 EVENTS: TypeAdapter[ResponseStreamEvent] = TypeAdapter(ResponseStreamEvent)
@@ -182,7 +184,27 @@ def test_instructions_do_not_reach_the_next_turn(client: OpenAI) -> None:
     assert len(client.responses.input_items.list(two.id).data) == 3
 
 
-def test_only_answers_in_the_background_could_be_cancelled(client: OpenAI) -> None:
+def test_an_answer_in_the_background_is_the_one_that_would_have_come(client: OpenAI) -> None:
+    asked: dict[str, Any] = {"model": "tiny-chat", "input": HELLO, "temperature": 0, "max_output_tokens": 20}
+    waited = client.responses.create(**asked)
+    response = valid(client.responses.create(**asked, background=True))
+    assert (response.status, response.background, response.output) == ("queued", True, [])
+    wait_until(lambda: client.responses.retrieve(response.id).status == "completed", "the answer", 60, 0.05)
+    done = client.responses.retrieve(response.id)
+    assert done.output_text == waited.output_text
+    valid(done)
+    assert client.responses.create(model="tiny-chat", input=HELLO, previous_response_id=done.id).status == "completed"
+
+
+def test_an_answer_in_the_background_is_cancelled(client: OpenAI) -> None:
+    asked: dict[str, Any] = {"model": "tiny-chat", "input": HELLO, "extra_body": {"ignore_eos": True}}
+    response = client.responses.create(**asked, background=True)
+    cancelled = valid(client.responses.cancel(response.id))
+    assert cancelled.status in ("cancelled", "completed", "incomplete")
+    assert client.responses.retrieve(response.id).status == cancelled.status
+
+
+def test_only_answers_in_the_background_can_be_cancelled(client: OpenAI) -> None:
     response = client.responses.create(model="tiny-chat", input=HELLO, max_output_tokens=1)
     with pytest.raises(openai.BadRequestError):
         client.responses.cancel(response.id)
@@ -194,7 +216,7 @@ def test_only_answers_in_the_background_could_be_cancelled(client: OpenAI) -> No
     ("asked", "param", "code"),
     [
         ({"previous_response_id": "resp_" + "0" * 32}, "previous_response_id", "previous_response_not_found"),
-        ({"background": True}, "background", "unsupported_parameter"),
+        ({"background": True, "store": False}, "background", "invalid_value"),
         ({"conversation": "conv_1"}, "conversation", "unsupported_parameter"),
         ({"truncation": "auto"}, "truncation", "unsupported_parameter"),
         ({"temperature": 9}, "temperature", "invalid_value"),

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from conch_contracts.conditions import Reason
 from conch_contracts.spec.source import S3Source
 from conch_operator.download.bucket import BucketFolder
+from conch_operator.download.errors import DownloadError
 from testkit.processes.downloads import Download
 from testkit.servers.s3 import BUCKET, KEYS, S3Server
 
@@ -70,6 +72,15 @@ def test_what_was_spoiled_is_fetched_again(server: S3Server, here: Download, wan
     here.take_back("model.safetensors", 1_000_000, spoiled=True)
     assert here.bring(folder(server)) == ""
     assert here.files() == wanted
+
+
+def test_an_object_that_has_changed_since_it_was_listed_is_not_mixed_with_the_old_one(server: S3Server) -> None:
+    source, come = folder(server), io.BytesIO(b"half")
+    listed = next(file for file in source.listing().files if file.path == "config.json")
+    server.client.put_object(Bucket=BUCKET, Key=f"{PREFIX}/config.json", Body=b"x" * listed.size)
+    with pytest.raises(DownloadError, match="changes while it is downloaded") as raised:
+        source.fetch(listed, come, 4)
+    assert (raised.value.reason, come.getvalue()) == (Reason.SOURCE_UNREACHABLE, b"half")
 
 
 def test_a_body_that_is_too_long_is_not_read_to_its_end(server: S3Server) -> None:

@@ -1,6 +1,8 @@
 """`conch-download` as Kubernetes and `conch up` start it: settings, last line, and where it will not go."""
 
 import asyncio
+import json
+import socket
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -65,6 +67,23 @@ def test_a_server_that_is_away_is_named_within_seconds(
 ) -> None:
     here.environ = {**environ, "HF_ENDPOINT": "http://127.0.0.1:9"}
     assert here.run(source).message.startswith(line)
+
+
+def test_a_server_that_the_cluster_lets_nobody_name_is_told_as_one_that_is_away(
+    here: Download, environ: Mapping[str, str]
+) -> None:
+    here.environ = environ
+    away = here.run({"s3": {"uri": "s3://models/tiny", "endpoint": "http://127.0.0.1:9"}})
+    assert "EndpointConnectionError" in away.message
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        source = {"s3": {"uri": "s3://models/tiny", "endpoint": f"http://127.0.0.1:{port}"}}
+        for rules in ({}, {"allowed": ["127.0.0.0/8"], "own": ["127.0.0.1"]}):
+            refused = here.run(source, address_rules=json.dumps(rules), namespace="team")
+            assert refused.message.replace(f":{port}", ":9") == away.message
+        server.settimeout(0)
+        with pytest.raises(BlockingIOError):
+            server.accept()
 
 
 def test_the_authorities_of_the_settings_are_trusted_beside_others(

@@ -108,7 +108,7 @@ def test_a_message_that_is_none_is_refused_and_counted(stage: Stage) -> None:
     assert stage.worker.ask(stage.request([])).status == 400
     assert stage.worker.ask(stage.request([[]])).status == 400
     answer = post(stage.worker.url + ENCODE_PATH, {"rows": 1})
-    assert (answer.status, answer.body["error"]["param"]) == (400, "request_id")
+    assert (answer.status, answer.body["error"]["param"]) == (400, "rows")
     assert _refused(stage) == before + 3
 
 

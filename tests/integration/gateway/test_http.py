@@ -11,6 +11,7 @@ import pytest_asyncio
 from testkit.gateway.process import FRAMES, USAGE, gateway_process
 from testkit.http import raw_http
 from testkit.http.raw_http import chunked, first_answer, status_of
+from testkit.waiting import eventually
 
 CHAT = b'{"model":"tiny-chat","messages":[{"role":"user","content":"hi"}]}'
 STREAM = CHAT[:-1] + b',"stream":true}'
@@ -132,6 +133,13 @@ class TestOneProcess:
         assert b"transfer-encoding" not in head.lower()
         assert (b"tiny-chat" in body) == (method == "GET")
 
+    @pytest.mark.parametrize("path", ["/v1/models", "/health"])
+    async def test_head_is_answered_as_get_is_without_the_body(self, shared, path):
+        asked = f"HEAD {path} HTTP/1.1\r\nhost: x\r\n\r\n".encode() + request(CHAT, "connection: close")
+        head, _, rest = (await shared.raw(asked)).partition(b"\r\n\r\n")
+        assert status_of(head) == 200
+        assert rest.startswith(b"HTTP/1.1 200 OK\r\n")
+
     async def test_an_abort_at_any_byte_harms_nobody(self, shared):
         data = request(STREAM)
         for cut in range(0, len(data), 16):
@@ -156,7 +164,8 @@ class TestOneProcess:
     async def test_prompts_stay_out_of_log_and_metrics(self, shared):
         await shared.post(PATH, CHAT.replace(b"hi", b"CANARY"))
         await shared.post(PATH, CHAT.replace(b"hi", b"CANARY")[:-2])
-        await shared.post("/v1/models?key=CANARY", b"", method="GET")
+        await shared.post("/v1/models?key=CANARY", b"", "x-request-id: last-of-three", method="GET")
+        await eventually(lambda: b"last-of-three" in shared.log.read_bytes(), "the line of the last")
         metrics = await scrape(shared)
         assert b"conch_gateway_requests_total" in metrics
         assert b"CANARY" not in metrics + shared.log.read_bytes()

@@ -190,6 +190,49 @@ async def test_a_process_that_ends_over_a_request_on_a_kept_connection_has_lost_
         assert not caught.value.started
 
 
+async def test_a_request_of_which_a_byte_came_back_is_not_sent_once_more(pool):
+    async def die_in_the_second_head(call):
+        if len(server.calls) == 2:
+            await call.raw(b"HTTP/1.1 200")
+            call.finish()
+        else:
+            await call.answer(b"ok")
+
+    async with ScriptedHttp(die_in_the_second_head) as server:
+        await ask(pool, server)
+        with pytest.raises(AnswerLost):
+            await ask(pool, server)
+        assert len(server.calls) == 2
+
+
+async def test_a_request_that_was_given_up_is_not_sent_once_more_to_the_same_process(pool):
+    asked = asyncio.Event()
+
+    async def freeze_at_the_second(call):
+        if len(server.calls) == 2:
+            asked.set()
+            await call.closed()
+        else:
+            await call.answer(b"ok")
+
+    async with ScriptedHttp(freeze_at_the_second) as server:
+        await ask(pool, server)
+        waiting = asyncio.create_task(ask(pool, server))
+        await asyncio.wait_for(asked.wait(), HANGS_S)
+        assert pool.give_up(server.url) == 1
+        with pytest.raises(AnswerLost):
+            await asyncio.wait_for(waiting, HANGS_S)
+        assert len(server.calls) == 2
+
+
+@pytest.mark.parametrize(("max_idle_s", "connections"), [(0, 2), (60, 1)])
+async def test_a_connection_that_idled_for_longer_than_servers_keep_one_is_not_used_again(max_idle_s, connections):
+    async with ScriptedHttp(lambda call: call.answer(b"ok")) as server, ConnectionPool(max_idle_s=max_idle_s) as pool:
+        for _ in range(2):
+            assert await ask(pool, server) == (200, b"ok")
+        assert server.connections == connections
+
+
 async def test_a_fresh_connection_that_is_dropped_is_not_tried_again(pool):
     async def drop(call):
         call.close()

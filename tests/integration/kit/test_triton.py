@@ -107,6 +107,16 @@ async def test_what_the_server_refuses_is_told_in_its_words(
         await anext(counting.stream(count, model=model))
 
 
+async def test_errors_with_their_end_behind_them_do_the_server_no_harm(counting: Counting) -> None:
+    async def fail() -> None:
+        for _ in range(150):
+            with pytest.raises(EngineRejected, match="boom"):
+                await anext(counting.stream(-3))
+
+    await asyncio.gather(*(fail() for _ in range(4)))
+    assert await counting.numbers(3) == [0, 1, 2]
+
+
 async def test_silence_between_messages_ends_the_request(counting: Counting) -> None:
     stream = counting.stream(10, pause_ms=5000, inter_s=0.2)
     await anext(stream)

@@ -3,9 +3,11 @@
 import pytest
 
 from conch_contracts.names import EngineAddress
-from conch_kit.triton.client import MAX_MESSAGE_BYTES
+from conch_kit.addresses.rules import AddressRules
+from conch_kit.triton.checked_addresses import CheckedAddresses
 from conch_kit.triton.errors import EngineError, MalformedResponse
 from conch_kit.triton.http_client import TritonHttp
+from conch_kit.triton.stream_call import MAX_MESSAGE_BYTES
 from testkit.servers.scripted_http import Call, ScriptedHttp
 
 PIECE = b" " * (1 << 20)
@@ -45,3 +47,16 @@ async def test_nobody_is_sent_elsewhere() -> None:
         with pytest.raises(EngineError):
             await triton.model_config(EngineAddress(server.url), "m")
     assert [call.path for call in server.calls] == ["/v2/models/m/config"]
+
+
+async def test_a_checked_engine_is_asked_under_the_name_that_its_author_gave() -> None:
+    async def engine(call: Call) -> None:
+        await call.answer(b"{}")
+
+    async with ScriptedHttp(engine) as server, TritonHttp() as triton:
+        port = server.url.rpartition(":")[2]
+        addresses = CheckedAddresses(AddressRules(allowed=("127.0.0.0/8",)))
+        address = await addresses.dialled(EngineAddress(f"http://localhost:{port}"), "team")
+        assert address == f"http://127.0.0.1:{port}#localhost:{port}"
+        await triton.model_config(address, "m")
+    assert [call.headers["host"] for call in server.calls] == [f"localhost:{port}"]

@@ -27,7 +27,14 @@ VARIANTS = {
     "crawling": {"decoupled": "True", "token_delay_s": "0.5"},
     "silent": {"decoupled": "True", "silent_after": "3"},
     "mute": {"decoupled": "True", "silent_after": "0"},
+    "narrow": {"token_delay_s": "0.05"},
 }
+
+ONE_AT_A_TIME = {
+    "max_batch_size: 1024": "max_batch_size: 1",
+    r"(instance_group .*)": r"\1\ndynamic_batching { default_queue_policy { max_queue_size: 1 } }",
+}
+"""A model that works on one request, and lets one more wait inside Triton."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +64,7 @@ def contract_models(repository: Path, events: Path) -> Path:
             **parameter("silent_after", variant.get("silent_after", "-1")),
             **parameter("events", events),
             "decoupled: False": f"decoupled: {variant.get('decoupled', 'False')}",
+            **(ONE_AT_A_TIME if name == "narrow" else {}),
         }
         install(repository, name, "fastertransformer", changes=changes)
     return repository

@@ -8,6 +8,7 @@ import pytest
 from conch_contracts.capabilities import CAPABILITIES, TENSORRTLLM, Feature, Level
 from conch_contracts.messages.generation import Api, Details, ThinkingLimit
 from conch_contracts.messages.grammar import Grammar, GrammarKind
+from conch_contracts.messages.message import changed
 from conch_contracts.records import Dialect
 from testkit.builders.generate_requests import backend
 from testkit.engines.dialect_stand_ins import NARROW, PER_DIALECT, StandIn
@@ -37,6 +38,7 @@ ASKED: dict[Feature, dict[str, Any]] = {
     Feature.BAD_WORDS: {"sampling": {"bad_words": (tuple(b"bad"), tuple(b" bad"))}},
     Feature.LOGPROBS: {"logprobs": True, "sampling": {"logprobs": 0}},
     Feature.ALTERNATIVES: {"logprobs": True, "sampling": {"logprobs": 2}},
+    Feature.LOGPROB_IDS: {"logprobs": True, "sampling": {"logprobs": 0, "logprob_token_ids": (5,)}},
     Feature.PROMPT_LOGPROBS: {"logprobs": True, "sampling": {"logprobs": 0}, "echo": True},
     Feature.ECHO: {"echo": True, "api": Api.COMPLETION},
     Feature.SPECIAL_TOKENS: {"skip_special_tokens": False},
@@ -56,7 +58,7 @@ ASKED: dict[Feature, dict[str, Any]] = {
     Feature.CACHE_SALT: {"backend": backend(end_id=BYTE_EOS, cache_salt="a")},
     Feature.EXTRA_ARGUMENTS: {"backend": backend(end_id=BYTE_EOS, extra_arguments={"a": 1})},
     Feature.KV_TRANSFER: {"backend": backend(end_id=BYTE_EOS, kv_transfer={"a": 1})},
-    Feature.PROMPT_IDS: {"prompts": (said("x").model_copy(update={"text_is_exact": False}),)},
+    Feature.PROMPT_IDS: {"prompts": (changed(said("x"), text_is_exact=False),)},
 }
 """How a message to the worker asks for each feature."""
 NEEDS_IDS = {feature for feature, support in TENSORRTLLM.items() if "input_ids" in support.note}
@@ -85,6 +87,7 @@ TENSORS: dict[Feature, tuple[tuple[str, ...], object]] = {
     Feature.FREQUENCY_PENALTY: (("frequency_penalty", "sampling_param_frequency_penalty"), 0.5),
     Feature.LOGIT_BIAS: (("logit_bias",), {"3": 1.0}),
     Feature.ALLOWED_IDS: (("allowed_token_ids",), [5]),
+    Feature.LOGPROB_IDS: (("logprob_token_ids",), [5]),
     Feature.SCALED_LOGPROBS: (("temp_scaled_logprobs",), True),
     Feature.BEAM_SEARCH: (("beam_width",), 2),
     Feature.EXTRA_ARGUMENTS: (("extra_args",), {"a": 1}),
@@ -186,7 +189,7 @@ async def test_what_tensorrtllm_alone_refuses_is_a_400_too(
         ("skip_special_tokens", {"skip_special_tokens": False}),
         ("spaces_between_special_tokens", {"details": Details(spaces_between_special_tokens=False)}),
         ("logprobs", {"logprobs": True, "sampling": {"logprobs": 0}}),
-        ("messages", {"prompts": (said("x").model_copy(update={"text_is_exact": False}),)}),
+        ("messages", {"prompts": (changed(said("x"), text_is_exact=False),)}),
     ],
 )
 async def test_models_of_text_refuse_what_only_ids_can_say(

@@ -137,6 +137,18 @@ async def test_an_engine_that_is_not_there_may_be_tried_elsewhere(stage: Stage, 
     assert (reply.status, reply.headers["x-conch-retryable"]) == (503, "true")
 
 
+async def test_a_burst_over_what_may_wait_inside_an_engine_may_be_tried_again(
+    stage: Stage, session: aiohttp.ClientSession
+) -> None:
+    burst = [ask(stage, "narrow", stream=False) for _ in range(8)]
+    replies = await asyncio.gather(*(stage.worker.ask(session, request) for request in burst))
+    served = [reply for reply in replies if reply.status == 200]
+    refused = [reply for reply in replies if reply.status != 200]
+    assert {reply.text() for reply in served} == {ANSWER}
+    assert {(reply.status, reply.headers["x-conch-retryable"]) for reply in refused} == {(503, "true")}
+    assert "cannot take the request" in refused[0].error["message"]
+
+
 async def test_an_engine_that_never_speaks_is_a_504(stage: Stage, session: aiohttp.ClientSession) -> None:
     reply = await stage.worker.ask(session, ask(stage, "mute", first_token_timeout_s=0.3))
     assert (reply.status, reply.error["code"]) == (504, "timeout")

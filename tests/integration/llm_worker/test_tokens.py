@@ -9,6 +9,7 @@ import aiohttp
 import pytest
 
 from conch_contracts.messages.generation import Api, GenerateRequest
+from conch_contracts.messages.message import changed
 from conch_contracts.names import bundle_key
 from conch_kit.bundles.archive import pack
 from conch_operator.triton.cpu_repository import CpuModel, render_cpu_repository
@@ -84,8 +85,8 @@ async def test_streamed_and_complete_log_probabilities_agree(tiny: Stage, sessio
 async def test_an_echo_shows_the_prompts_log_probabilities(tiny: Stage, session: aiohttp.ClientSession) -> None:
     item = GOLDEN.named("greet")
     request = ask(tiny, item, api=Api.COMPLETION, echo=True, logprobs=True, stream=False)
-    limits = request.sampling.model_copy(update={"max_tokens": 0, "logprobs": 1})
-    reply = await tiny.worker.ask(session, request.model_copy(update={"sampling": limits}))
+    limits = changed(request.sampling, max_tokens=0, logprobs=1)
+    reply = await tiny.worker.ask(session, changed(request, sampling=limits))
     shown = reply.json["choices"][0]["logprobs"]
     assert len(shown["tokens"]) == len(item.prompt_ids)
     assert shown["token_logprobs"][0] is None

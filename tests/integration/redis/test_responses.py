@@ -50,9 +50,11 @@ async def test_a_megabyte_is_kept_as_well(client: RedisClient) -> None:
 
 @pytest.mark.parametrize("made_up", ["", "x", "resp_1", "resp_" + "A" * 32, "../" + ID, ID + "*"])
 async def test_an_id_that_is_none_of_ours_is_unknown(client: RedisClient, made_up: str) -> None:
-    store = RedisResponses(client, ttl_s=60)
+    store, key = RedisResponses(client, ttl_s=60), f"{RESPONSE_PREFIX}ann:{made_up}"
+    await client.execute("SET", key, RECORD)
     assert await store.get("ann", made_up) is None
     assert not await store.delete("ann", made_up)
+    assert await client.execute("GET", key) == RECORD
 
 
 @pytest.mark.parametrize("fault", ["killed", "frozen"])

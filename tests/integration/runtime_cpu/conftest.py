@@ -30,8 +30,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningTriton]:
         yield running
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+@pytest_asyncio.fixture(loop_scope="session")
 async def client() -> AsyncIterator[TritonClient]:
+    """Give a client of the test's own: while its loop rests, it answers no ping, and a server ends such connections."""
     async with TritonClient() as opened:
         yield opened
 

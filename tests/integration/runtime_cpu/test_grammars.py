@@ -5,6 +5,7 @@ import json
 import re
 
 import jsonschema
+import msgspec
 import pytest
 from tokenizers import Tokenizer
 
@@ -39,7 +40,7 @@ Form = dict[str, object]
 
 def grammar(kind: GrammarKind, definition: object) -> Form:
     text = definition if isinstance(definition, str) else json.dumps(definition)
-    return Grammar(kind=kind, definition=text).model_dump()
+    return msgspec.structs.asdict(Grammar(kind=kind, definition=text))
 
 
 def text_of(answer: Answer) -> str:

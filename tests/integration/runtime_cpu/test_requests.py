@@ -97,6 +97,15 @@ async def test_only_allowed_ids_appear(tiny: TokensEngine, golden: Golden) -> No
     assert set(answer.tokens) <= {77, 78, 79}
 
 
+async def test_named_ids_have_log_probabilities_however_unlikely(tiny: TokensEngine, golden: Golden) -> None:
+    prompt = golden.items[0].prompt_ids
+    likeliest = await tiny.generate(prompt, max_tokens=1, logprobs=5)
+    named = tuple(reversed(likeliest.top_ids[0]))
+    answer = await tiny.generate(prompt, max_tokens=2, logprobs=0, logprob_token_ids=named)
+    assert [tuple(row) for row in answer.top_ids] == [named, named]
+    assert answer.top_logprobs[0] == pytest.approx(tuple(reversed(likeliest.top_logprobs[0])), abs=1e-4)
+
+
 async def test_log_probabilities_follow_the_temperature_when_asked(tiny: TokensEngine, golden: Golden) -> None:
     asked = {"max_tokens": 1, "logprobs": 2, "temperature": 0.5, "seed": 1}
     raw = await tiny.generate(golden.items[0].prompt_ids, **asked)

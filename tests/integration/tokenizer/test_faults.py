@@ -13,7 +13,7 @@ from conch_contracts import names
 from conch_contracts.names import Digest
 from conch_contracts.records import Pool
 from testkit.servers.redis import RedisServer
-from testkit.servers.tokenizer import RunningTokenizer, run_tokenizer, runs, wait_for
+from testkit.servers.tokenizer import RunningTokenizer, busy_child, run_tokenizer, runs, wait_for
 
 RESPAWN_S = 30
 """Children are back within milliseconds; a zygote imports for a second; and machines that test are busy."""
@@ -42,25 +42,24 @@ def test_a_bad_template_is_a_400_that_names_it(template: str, said: str, tokeniz
     assert answer.body["error"]["code"] == "template_error"
     assert said in answer.body["error"]["message"]
     assert_serves(tokenizer)
-    wait_for(lambda: len(tokenizer.children()) == 2, RESPAWN_S)
+    wait_for(lambda: len(tokenizer.children()) >= 2, RESPAWN_S)
 
 
 def test_a_killed_child_costs_no_request(tokenizer: RunningTokenizer) -> None:
-    wait_for(lambda: len(tokenizer.children()) == 2, RESPAWN_S)
-    for child in tokenizer.children():
+    wait_for(lambda: len(tokenizer.children()) >= 2, RESPAWN_S)
+    children = tokenizer.children()
+    for child in children:
         os.kill(child, signal.SIGKILL)
         assert_serves(tokenizer)
-        wait_for(lambda: len(tokenizer.children()) == 2, RESPAWN_S)
+        wait_for(lambda: len(tokenizer.children()) == len(children), RESPAWN_S)
 
 
 def test_a_child_killed_at_work_is_replaced_and_its_request_tried_again(tokenizer: RunningTokenizer) -> None:
-    assert_serves(tokenizer)
-    wait_for(lambda: len(tokenizer.children()) == 2, RESPAWN_S)
-    before = set(tokenizer.children())
+    before = _with_a_child_for_large_texts(tokenizer)
     done: list[int] = []
     work = threading.Thread(target=lambda: done.append(tokenizer.prepare(prompts=["word " * 150_000]).status))
     work.start()
-    busy = _busy_child(before)
+    busy = busy_child(before)
     os.kill(busy, signal.SIGKILL)
     work.join()
     assert done == [200]
@@ -68,7 +67,7 @@ def test_a_child_killed_at_work_is_replaced_and_its_request_tried_again(tokenize
 
 
 def test_children_do_not_have_the_services_settings(tokenizer: RunningTokenizer) -> None:
-    wait_for(lambda: len(tokenizer.children()) == 2, RESPAWN_S)
+    wait_for(lambda: len(tokenizer.children()) >= 2, RESPAWN_S)
     for child in tokenizer.children():
         assert b"CONCH_" not in Path(f"/proc/{child}/environ").read_bytes()
 
@@ -79,7 +78,7 @@ def test_frozen_children_are_replaced_and_no_template_is_blamed(own_tokenizer: R
     for child in frozen:
         os.kill(child, signal.SIGSTOP)
     answer = own_tokenizer.chat("Hello!")
-    assert (answer.status, answer.headers["x-conch-retryable"]) == (503, "true")
+    assert answer.status == 200 or (answer.status, answer.headers["x-conch-retryable"]) == (503, "true")
     assert_serves(own_tokenizer)
     wait_for(lambda: not set(own_tokenizer.children()) & set(frozen), RESPAWN_S)
 
@@ -96,7 +95,7 @@ def test_a_killed_process_leaves_nothing_behind(own_tokenizer: RunningTokenizer)
     family = [own_tokenizer.zygote(), *own_tokenizer.children()]
     hanging = threading.Thread(target=lambda: _ignore_reset(own_tokenizer))
     hanging.start()
-    _busy_child(set(family))
+    busy_child(set(family))
     os.kill(own_tokenizer.pid, signal.SIGKILL)
     wait_for(lambda: not any(runs(process) for process in family), RESPAWN_S)
     hanging.join()
@@ -152,8 +151,7 @@ def test_large_texts_leave_a_child_to_small_requests(
 ) -> None:
     patience = dict.fromkeys(("CONCH_TEMPLATE_TIMEOUT_S", "CONCH_ENCODE_TIMEOUT_S", "CONCH_QUEUE_WAIT_S"), "60")
     with run_tokenizer(redis.url, bundle[0], tmp_path, **patience) as tokenizer:
-        assert_serves(tokenizer)
-        wait_for(lambda: len(tokenizer.children()) == 2, RESPAWN_S)
+        children = _with_a_child_for_large_texts(tokenizer)
         done: list[int] = []
 
         def prepare(words: int) -> None:
@@ -164,7 +162,7 @@ def test_large_texts_leave_a_child_to_small_requests(
             for count in (800_000, 300_000, 300_000, 300_000)  # the first is still at work when it is stopped
         ]
         large[0].start()
-        busy = _busy_child(set(tokenizer.children()))
+        busy = busy_child(children)
         os.kill(busy, signal.SIGSTOP)
         for thread in large[1:]:
             thread.start()
@@ -213,18 +211,8 @@ def _ignore_reset(tokenizer: RunningTokenizer) -> None:
         tokenizer.chat("x", chat_template=HANGS)
 
 
-def _busy_child(children: set[int]) -> int:
-    """Wait until one of the children burns CPU, and return it."""
-    before = {child: _cpu_ticks(child) for child in children}
-    found: list[int] = []
-
-    def busy() -> bool:
-        found.extend(child for child in children if _cpu_ticks(child) > before[child] + 3)
-        return bool(found)
-
-    wait_for(busy, RESPAWN_S)
-    return found[0]
-
-
-def _cpu_ticks(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[11]) if runs(pid) else 0
+def _with_a_child_for_large_texts(tokenizer: RunningTokenizer) -> set[int]:
+    """Have one started, and return all children."""
+    assert tokenizer.prepare(prompts=["word " * 20_000]).status == 200
+    wait_for(lambda: len(tokenizer.children()) >= 3, RESPAWN_S)
+    return set(tokenizer.children())

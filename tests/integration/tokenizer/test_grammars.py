@@ -29,6 +29,7 @@ def check(tokenizer: RunningTokenizer, kind: str, definition: object, *, foreign
     ("kind", "definition"),
     [
         ("json_schema", RECURSIVE),
+        ("json_schema", {"type": "integer", "maximum": 2**64}),
         ("json_object", ""),
         ("regex", r"\d{3}-\d{4}"),
         ("regex", r"([a-z]+,){0,5}[a-z]+"),
@@ -51,6 +52,8 @@ def test_a_good_grammar_passes_again_and_again(tokenizer: RunningTokenizer, kind
         ("json_schema", '{"items":' * 10_000 + "{}" + "}" * 10_000),
         ("json_schema", {"enum": [f"v{n}" for n in range(100_000)]}),
         ("json_schema", {"type": "array", "items": {}, "minItems": 1_000_000_000}),
+        ("json_schema", {"type": "integer", "minimum": -(2**63) - 1, "maximum": 2**64}),
+        ("json_schema", {"type": "integer", "maximum": 10**400}),
         ("json_schema", {"type": "string", "pattern": "(?=x)a"}),
         ("json_schema", {"not": {"anyOf": [{"type": "string"}] * 500}}),
         ("regex", "["),

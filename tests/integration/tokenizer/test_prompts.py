@@ -84,3 +84,14 @@ def test_what_cannot_be_is_a_400(message: dict[str, Any], param: str, tokenizer:
     assert answer.status == 400
     assert set(answer.body["error"]) == {"message", "type", "param", "code"}
     assert answer.body["error"]["param"] == param
+
+
+@pytest.mark.parametrize("number", [2**64, -(10**400)], ids=["beyond_64_bits", "beyond_floats"])
+def test_a_template_writes_numbers_of_any_size(tokenizer: RunningTokenizer, number: int) -> None:
+    parameters = {"type": "object", "properties": {"a": {"type": "integer", "maximum": number}}}
+    tool = {"type": "function", "function": {"name": "f", "parameters": parameters}}
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": {"a": number}}}
+    asked = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "", "tool_calls": [call]}]
+    answer = tokenizer.prepare(chat={"messages": asked, "tools": [tool], "template_kwargs": {}})
+    assert answer.status == 200, answer.body
+    assert answer.body["prompts"][0]["text"].count(str(number)) == 2

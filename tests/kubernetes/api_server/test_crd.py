@@ -160,7 +160,18 @@ def test_get_tells_what_to_do_next_and_scale_works(api: Api) -> None:
     patch = json.dumps({"status": status})
     api.namespace.kubectl("patch", "mdep", "shown", "--subresource=status", "--type=merge", "-p", patch)
     shown = api.namespace.kubectl("get", "mdep", "shown").splitlines()
-    assert shown[0].split() == ["NAME", "READY", "REASON", "ENGINES", "WANTED", "SERVED", "NAMES", "AGE", "MESSAGE"]
+    assert shown[0].split() == [
+        "NAME",
+        "READY",
+        "REASON",
+        "ROLLOUT",
+        "ENGINES",
+        "WANTED",
+        "SERVED",
+        "NAMES",
+        "AGE",
+        "MESSAGE",
+    ]
     assert shown[1].split()[:6] == ["shown", "False", "Unschedulable", "1", "2", '["x","y"]']
     assert shown[1].endswith("add one with a GPU.")
     api.namespace.kubectl("scale", "mdep/shown", "--replicas=3")

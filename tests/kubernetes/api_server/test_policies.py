@@ -62,6 +62,8 @@ async def test_row_24_a_model_names_only_what_its_author_may_read(place: Namespa
             assert "may not get persistentvolumeclaims others" in refused.stderr
         template = {"chatTemplate": {"configMapKeyRef": {"name": "others", "key": "a"}}}
         assert "may not get configmaps others" in _created(place, model({"tokenizer": template}), author).stderr
+        account = {"engine": {"cpu": {}, "serviceAccountName": "author"}}
+        assert "may not get serviceaccounts author" in _created(place, model(account), author).stderr
         assert _created(place, others).returncode == 0  # whoever may read everything
         place.apply(others)
         touched = place.cluster.try_kubectl(

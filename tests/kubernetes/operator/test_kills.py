@@ -10,6 +10,7 @@ import random
 import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,8 @@ def _kill(operator: Process) -> None:
 async def _end(world: Plane) -> End:
     """Return what there is when all is as it is to be."""
     await asyncio.to_thread(world.wait_ready, "two")
+    done = partial(world.namespace.wait, "condition=Reconciling=False", "modeldeployment/two", timeout_s=60)
+    await asyncio.to_thread(done)
     await eventually(
         lambda: world.condition("one").get("reason") == "Unschedulable", "the model without a node", timeout_s=60
     )

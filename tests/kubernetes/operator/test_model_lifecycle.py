@@ -56,9 +56,11 @@ def test_the_status_says_what_there_is(world: Plane, tiny: str) -> None:
     assert status["observedGeneration"] == found["metadata"]["generation"]
     assert len(status["tokenizerDigest"]) == 64
     conditions = {one["type"]: one["status"] for one in status["conditions"]}
-    assert conditions == dict.fromkeys(
-        ("SourceReady", "TokenizerReady", "EngineReady", "RoutePublished", "WorkersReady", "Applied", "Ready"), "True"
+    true = ("SourceReady", "TokenizerReady", "EngineReady", "RoutePublished", "WorkersReady", "Applied", "Ready")
+    assert conditions == dict.fromkeys((*true, "Progressing"), "True") | dict.fromkeys(
+        ("Reconciling", "Stalled"), "False"
     )
+    assert status["updatedReplicas"] == 1
     pods = json.loads(world.namespace.kubectl("get", "pods", "-l", status["selector"], "-o", "json"))
     assert len(pods["items"]) == 1
 
@@ -80,6 +82,28 @@ def test_each_transition_is_one_event(world: Plane, tiny: str) -> None:
     ours = [event for event in events if event["regarding"].get("name") == tiny]
     assert [event["type"] for event in ours if event["reason"] == "Ready"] == ["Normal"]
     assert len(ours) <= 6
+
+
+async def test_a_pod_that_somebody_made_like_an_engine_gets_no_requests(
+    world: Plane, tiny: str, operator: Process
+) -> None:
+    world.wait_ready(tiny)
+    engines = world.engines(tiny)
+    (name,) = _pods(world, tiny)
+    copied = world.namespace.get("pod", name)
+    copied["metadata"]["labels"].pop("pod-template-hash")  # else the ReplicaSet would adopt it, and end one of the two
+    kept = {field: copied["metadata"][field] for field in ("labels", "annotations")}
+    foreign = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "foreign", **kept}, "spec": copied["spec"]}
+    try:
+        world.namespace.apply(foreign)
+        world.namespace.wait("condition=ContainersReady", "pod/foreign", timeout_s=60)
+        await eventually(lambda: "was not made for it" in operator.log.read_text(), "the operator to say so", 30)
+        before = operator.rounds()
+        await eventually(lambda: operator.rounds() > before + 3, "some rounds", timeout_s=30)
+        assert world.engines(tiny) == engines
+        assert not any(one["type"] == "conch.dev/serving" for one in _conditions(world, "foreign"))
+    finally:
+        world.namespace.kubectl("delete", "pod", "foreign", "--ignore-not-found", "--grace-period=1")
 
 
 @pytest.mark.parametrize("kind", CHILDREN)
@@ -148,6 +172,41 @@ async def test_no_request_fails_while_pods_come_and_go(world: Plane, tiny: str) 
 
 
 @pytest.mark.parametrize(
+    ("edit", "reason"),
+    [
+        pytest.param({"engine": {"cpu": {}, "image": "conch.test/none:1"}}, "ImagePullFailed", id="image"),
+        pytest.param({"source": {"path": "no-such-folder"}}, "FolderMissing", id="path"),
+    ],
+)
+async def test_an_edit_that_fails_is_told_while_the_old_engine_serves(
+    world: Plane, tiny: str, edit: dict[str, Any], reason: str
+) -> None:
+    good = {"source": {"path": "tiny-chat"}, "engine": {"image": None}, "progressDeadline": "10m"}
+    spec = {"spec": {"progressDeadline": "20s", **edit}}
+    patch = ("patch", "modeldeployment", tiny, "--type=merge", "-p")
+    world.namespace.kubectl(*patch, json.dumps(spec))
+    try:
+        await eventually(lambda: world.condition(tiny, "Progressing")["reason"] == reason, reason, timeout_s=60)
+        ready = world.condition(tiny)
+        assert (ready["status"], ready["reason"]) == ("True", reason)
+        world.namespace.wait("condition=Stalled", f"modeldeployment/{tiny}", timeout_s=90)
+        progressing = world.condition(tiny, "Progressing")
+        assert (progressing["status"], progressing["reason"]) == ("False", "ProgressDeadlineExceeded")
+        assert world.condition(tiny)["status"] == "True"
+        status, answer = await ask(world, tiny)
+        assert status == 200, answer
+        events = json.loads(world.namespace.kubectl("get", "events.events.k8s.io", "-o", "json"))["items"]
+        ours = [event for event in events if event["regarding"]["name"] == tiny]
+        told = [event["reason"] for event in ours if event["type"] == "Warning"]
+        assert {reason, "ProgressDeadlineExceeded"} <= set(told)
+    finally:
+        world.namespace.kubectl(*patch, json.dumps({"spec": good}))
+        world.namespace.wait("condition=Reconciling=False", f"modeldeployment/{tiny}", timeout_s=90)
+    assert world.condition(tiny, "Progressing")["reason"] == "NewEngineAvailable"
+    assert world.condition(tiny)["reason"] == "Ready"
+
+
+@pytest.mark.parametrize(
     ("name", "spec", "reason", "says"),
     [
         ("nowhere", {"engine": {"cpu": {}, "nodeSelector": {"disk": "none"}}}, "Unschedulable", "node"),
@@ -169,7 +228,7 @@ async def test_a_model_that_cannot_serve_says_why(
         world.namespace.kubectl("delete", "modeldeployment", name)
 
 
-async def test_external_models_share_one_reader(world: Plane, tiny: str) -> None:
+async def test_external_models_share_one_reader_and_outlive_wrong_edits(world: Plane, tiny: str) -> None:
     (engine,) = world.engines(tiny)
     external = {"grpc": engine, "modelName": "model", "dialect": "tokens"}
     names = [f"external-{index}" for index in range(5)]
@@ -180,6 +239,12 @@ async def test_external_models_share_one_reader(world: Plane, tiny: str) -> None
     readers = [meta for meta in made if meta["name"].startswith("conch-source-")]
     assert len(readers) == 1
     assert len(readers[0]["ownerReferences"]) == 5
+    status, answer = await ask(world, names[0])
+    assert status == 200, answer
+    elsewhere = world.model(names[0], engine={"external": {**external, "modelName": "nobody"}})
+    world.namespace.apply(elsewhere)
+    await eventually(lambda: "older spec" in world.condition(names[0])["message"], "word of the wrong name")
+    assert world.condition(names[0])["status"] == "True"
     status, answer = await ask(world, names[0])
     assert status == 200, answer
     world.namespace.kubectl("delete", "modeldeployment", *names)
@@ -208,6 +273,11 @@ async def _replaced(world: Plane, model: str, *command: str) -> None:
     world.namespace.kubectl(*command)
     await eventually(lambda: len(now := _pods(world, model)) == 1 and now != before, "another pod", timeout_s=60)
     world.wait_ready(model)
+
+
+def _conditions(world: Plane, pod: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = world.namespace.get("pod", pod)["status"]["conditions"]
+    return found
 
 
 def _pods(world: Plane, model: str) -> list[str]:

@@ -45,6 +45,38 @@ async def test_pods_that_are_refused_are_told_until_they_may_be_made(world: Plan
     await eventually(lambda: world.condition("quota").get("reason") == "Unschedulable", "the pod", timeout_s=120)
 
 
+async def test_a_model_serves_under_a_quota_on_everything(world: Plane, operator: Process) -> None:
+    hard = "requests.cpu=8,requests.memory=16Gi,limits.cpu=16,limits.memory=32Gi,pods=9"
+    world.namespace.kubectl("create", "quota", "everything", f"--hard={hard}")
+    try:
+        world.namespace.apply(world.model("bounded"))
+        await eventually(lambda: world.condition("bounded").get("reason") == "Rejected", "the reason", timeout_s=60)
+        refusal = world.condition("bounded")["message"]
+        assert "must specify limits.cpu for: triton; limits.memory for: triton." in refusal
+        assert "Set spec.engine.resources.limits" in refusal
+        account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "engines"}}
+        zones = {"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule"}
+        engine = {
+            "cpu": {},
+            "resources": {"requests": {"cpu": "100m"}, "limits": {"cpu": "4", "memory": "2Gi"}},
+            "initResources": {"limits": {"cpu": "500m"}},
+            "serviceAccountName": "engines",
+            "labels": {"team": "search"},
+            "annotations": {"example.com/note": "kept"},
+            "topologySpreadConstraints": [zones],
+        }
+        world.namespace.apply(account, world.model("bounded", engine=engine))
+        world.wait_ready("bounded", timeout_s=180)
+        (pod,) = json.loads(world.namespace.kubectl("get", "pods", "-l", "team=search", "-o", "json"))["items"]
+        assert pod["metadata"]["annotations"]["example.com/note"] == "kept"
+        assert pod["spec"]["serviceAccountName"] == "engines"
+        assert [one["topologyKey"] for one in pod["spec"]["topologySpreadConstraints"]] == ["kubernetes.io/hostname"]
+        assert {one["resources"]["limits"]["cpu"] for one in pod["spec"]["initContainers"]} == {"500m"}
+    finally:
+        world.namespace.kubectl("delete", "quota", "everything")
+        world.namespace.kubectl("delete", "mdep", "bounded")
+
+
 @pytest.mark.parametrize(
     ("name", "engine", "says"),
     [

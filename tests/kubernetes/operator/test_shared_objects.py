@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from conch_contracts.conditions import ConditionType
 from testkit.engines.external_engine import external_engine
 from testkit.kubernetes.object_history import History, history
 from testkit.kubernetes.operator_process import Plane, Process
@@ -15,8 +16,8 @@ from testkit.servers.triton import RunningTriton
 from testkit.waiting import eventually
 
 FIRST_WORD_S = 2
+MANY = 13
 CHILDREN = ("configmap", "deployment", "poddisruptionbudget", "service")
-CONDITIONS = {"SourceReady", "TokenizerReady", "EngineReady", "RoutePublished", "WorkersReady", "Applied", "Ready"}
 
 
 @pytest.fixture(scope="module")
@@ -45,25 +46,39 @@ def story(world: Plane, operator: Process, engine: RunningTriton) -> Iterator[Hi
 
 
 def test_every_condition_is_unknown_at_first(story: History) -> None:
-    first = story.statuses()[0]
-    assert {condition["type"] for condition in first["conditions"]} == CONDITIONS
-    assert {condition["status"] for condition in first["conditions"]} == {"Unknown"}
+    first = {condition["type"]: condition["status"] for condition in story.statuses()[0]["conditions"]}
+    assert first == dict.fromkeys(ConditionType, "Unknown") | {ConditionType.RECONCILING: "True"}
 
 
 async def test_the_first_word_about_a_model_comes_within_two_seconds(world: Plane, operator: Process) -> None:
     for name in ("soon", "sooner", "soonest"):  # a machine that tests may stop for a moment
         world.namespace.apply(world.external(name))
-        await eventually(lambda name=name: world.condition(name), "any condition", timeout_s=60)  # type: ignore[misc]
-        made = world.namespace.get("modeldeployment", name)["metadata"]["creationTimestamp"]
-        told = world.condition(name, "RoutePublished")["lastTransitionTime"]
-        waited = datetime.fromisoformat(told) - datetime.fromisoformat(made)
+        if (waited := await _wait_for_first_word(world, name)) <= timedelta(seconds=FIRST_WORD_S):
+            break
+    assert waited <= timedelta(seconds=FIRST_WORD_S)
+
+
+async def test_the_first_words_about_many_models_come_as_soon(world: Plane, operator: Process) -> None:
+    for attempt in ("soon", "sooner", "soonest"):
+        names = [f"{attempt}-{index}" for index in range(MANY)]
+        world.namespace.apply(*(world.unschedulable(name) for name in names))
+        waited = max([await _wait_for_first_word(world, name) for name in names])
+        world.namespace.kubectl("delete", "mdep", *names)
         if waited <= timedelta(seconds=FIRST_WORD_S):
             break
     assert waited <= timedelta(seconds=FIRST_WORD_S)
 
 
-@pytest.mark.parametrize("kind", sorted(CONDITIONS))
-def test_the_time_of_a_transition_moves_only_with_its_status(story: History, kind: str) -> None:
+async def _wait_for_first_word(world: Plane, name: str) -> timedelta:
+    """Return the time from a model's making to its first condition; that of its route stays as it is at first."""
+    await eventually(lambda: world.condition(name), "any condition", timeout_s=60)
+    made = world.namespace.get("modeldeployment", name)["metadata"]["creationTimestamp"]
+    told = world.condition(name, "RoutePublished")["lastTransitionTime"]
+    return datetime.fromisoformat(told) - datetime.fromisoformat(made)
+
+
+@pytest.mark.parametrize("kind", sorted(ConditionType))
+def test_the_time_of_a_transition_moves_only_with_its_status(story: History, kind: ConditionType) -> None:
     seen = [(one["status"], one["lastTransitionTime"]) for one in story.conditions(kind)]
     changes = sum(before[0] != after[0] for before, after in itertools.pairwise(seen))
     moves = [(before, after) for before, after in itertools.pairwise(seen) if before[1] != after[1]]
@@ -84,7 +99,7 @@ def test_the_observed_generation_is_never_ahead_and_catches_up(story: History) -
 
 def test_a_transition_is_one_event(world: Plane, story: History) -> None:
     told = [(one["status"], one["reason"], one["lastTransitionTime"]) for one in story.conditions("Ready")]
-    transitions = {after for before, after in itertools.pairwise(told) if before[:2] != after[:2]}
+    transitions = [after for before, after in itertools.pairwise(told) if before[:2] != after[:2]]
     assert len([one for one in transitions if one[1] == "Ready"]) == 2
     events = _events(world, "story")
     assert sorted(event["reason"] for event in events) == sorted(reason for _, reason, _ in transitions)

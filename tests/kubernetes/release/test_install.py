@@ -176,6 +176,19 @@ def _persistence(*, enabled: str, storage_class: str) -> tuple[str, ...]:
     return tuple(word for name, value in kept.items() for word in ("--set", f"redis.persistence.{name}={value}"))
 
 
+def test_no_status_claims_anything_after_an_uninstall(conch: Release, tiny: str) -> None:
+    """Only the removal comes behind this one: the release has gone."""
+    before = conch.models.get("modeldeployment", tiny)["status"]
+    assert (before["readyReplicas"], before["servedNames"]) == (1, [tiny])
+    conch.uninstall()
+    status = conch.models.get("modeldeployment", tiny)["status"]
+    assert {(one["status"], one["reason"]) for one in status["conditions"]} == {("Unknown", "OperatorRemoved")}
+    assert (status["readyReplicas"], status["servedNames"]) == (0, [])
+    assert conch.models.kubectl("get", "pods", "-o", "name"), "The engine belongs to its model and stays."
+    chosen = f"reason=OperatorRemoved,involvedObject.name={tiny}"
+    assert conch.models.kubectl("get", "events", f"--field-selector={chosen}", "-o", "name")
+
+
 def test_nothing_is_left_but_the_definition(conch: Release, tiny: str) -> None:
     conch.remove()
     assert conch.left() == []

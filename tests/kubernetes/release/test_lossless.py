@@ -43,7 +43,7 @@ async def nothing_lost(conch: Release, model: str) -> AsyncIterator[None]:
         async with steady_load(client, model) as load:
             await eventually(lambda: load.streaming == STREAMS or load.failures, "all streams to run", 60)
             yield
-        assert load.failures == []
+        assert load.failures == [], conch.troubles()
         assert load.streams >= STREAMS
 
 

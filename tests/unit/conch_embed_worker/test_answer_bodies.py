@@ -39,6 +39,83 @@ def test_base64_is_that_of_little_endian_floats() -> None:
     assert struct.unpack("<2f", base64.b64decode(data[0]["embedding"])) == (3.0, 4.0)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "big_endian", "expected"),
+    [
+        ("float32", True, struct.pack(">2f", 3, -0.5)),
+        ("float16", False, struct.pack("<2e", 3, -0.5)),
+        ("float16", True, struct.pack(">2e", 3, -0.5)),
+        ("bfloat16", False, bytes.fromhex("404000bf")),
+        ("bfloat16", True, bytes.fromhex("4040bf00")),
+        ("fp8_e4m3", False, bytes.fromhex("44b0")),
+        ("fp8_e5m2", True, bytes.fromhex("42b8")),
+    ],
+)
+def test_numbers_are_packed_as_the_request_asks(dtype: Any, big_endian: bool, expected: bytes) -> None:
+    asked = request(Task.EMBED, base64=True, normalize=False, dtype=dtype, big_endian=big_endian, shapes=True)
+    (item,) = orjson.loads(answer(asked, [np.array([3, -0.5], np.float32)]))["data"]
+    assert (base64.b64decode(item["embedding"]), item["shape"]) == (expected, [2])
+
+
+@pytest.mark.parametrize("dtype", ["float16", "fp8_e4m3", "fp8_e5m2"])
+def test_numbers_that_a_type_cannot_hold_are_the_clients_fault(dtype: Any) -> None:
+    with pytest.raises(InvalidRequest, match="too large") as caught:
+        answer(request(Task.EMBED, base64=True, normalize=False, dtype=dtype), [np.array([1e9, 1], np.float32)])
+    assert caught.value.param == "embed_dtype"
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("float", [0.5, -1.0, 0.0, 0.25, 0.5, -0.5, 0.0, 1.0]),
+        ("base64", base64.b64encode(struct.pack("<8f", 0.5, -1, 0, 0.25, 0.5, -0.5, 0, 1)).decode()),
+        ("int8", [64, -127, 0, 32, 64, -64, 0, 127]),
+        ("uint8", [192, 1, 128, 160, 192, 64, 128, 255]),
+        ("ubinary", [0b10111011]),
+        ("binary", [0b10111011 - 128]),
+    ],
+)
+def test_a_vector_has_each_form_that_is_asked_for(kind: Any, expected: Any) -> None:
+    vector = np.array([0.5, -1, 0, 0.25, 0.5, -0.5, 0, 1], np.float32)
+    zeros = np.zeros(8, np.float32)
+    body = answer(request(Task.EMBED, normalize=False, types=(kind, "float")), [vector, zeros])
+    forms = orjson.loads(body)["embeddings"]
+    assert set(forms) == {kind, "float"}
+    assert (forms[kind][0], len(forms[kind])) == (expected, 2)
+
+
+def test_signs_that_fill_no_byte_and_more_forms_than_an_answer_holds_are_refused() -> None:
+    for types, vectors, code in (
+        (("binary",), VECTORS, "invalid_value"),
+        (("float", "base64"), [np.broadcast_to(np.float32(1), (1 << 23,))], "too_complex"),
+    ):
+        with pytest.raises(InvalidRequest) as caught:
+            answer(request(Task.EMBED, normalize=False, types=types), vectors)
+        assert (caught.value.param, caught.value.code) == ("embedding_types", code)
+
+
+def test_what_the_task_gives_is_written_as_pooling_does() -> None:
+    scores = answer(request(Task.SCORE, activation=Activation.SIGMOID, pooled=True), [np.array([0], np.float32)])
+    assert orjson.loads(scores) == {"data": [{"object": "pooling", "index": 0, "data": [0.5]}]}
+    vectors = orjson.loads(answer(request(Task.EMBED, normalize=False, pooled=True), VECTORS))["data"]
+    assert vectors[1] == {"object": "pooling", "index": 1, "data": [0.0, 2.0]}
+    of_tokens = request(Task.POOL, normalize=False, activation=Activation.SIGMOID)
+    tokens = orjson.loads(answer(of_tokens, [np.zeros((2, 1), np.float32)]))["data"]
+    assert tokens[0]["data"] == [[0.5], [0.5]]
+
+
+def test_numbers_of_tokens_that_a_model_does_not_give_are_the_clients_fault() -> None:
+    with pytest.raises(InvalidRequest, match="whole text") as caught:
+        answer(request(Task.POOL), VECTORS)
+    assert caught.value.param == "task"
+
+
+def test_classes_of_a_text_that_a_model_gives_for_its_tokens_only_are_the_clients_fault() -> None:
+    with pytest.raises(InvalidRequest, match="'token_classify'") as caught:
+        answer(request(Task.SCORE, pooled=True), [np.ones((2, 3), np.float32)])
+    assert caught.value.param == "task"
+
+
 def test_pooling_gives_a_vector_for_each_token() -> None:
     tokens = np.array([[1, 0], [0, 5]], np.float32)
     data = orjson.loads(answer(request(Task.POOL, normalize=False), [tokens]))["data"]
@@ -83,7 +160,7 @@ def test_more_dimensions_than_there_are_is_the_clients_fault(task: Task, results
 
 @pytest.mark.parametrize(
     ("task", "numbers"),
-    [(Task.EMBED, [[np.nan, 1]]), (Task.SCORE, [[np.inf]]), (Task.SCORE, [[[1.0, 2.0]]]), (Task.POOL, [[1.0, 2.0]])],
+    [(Task.EMBED, [[np.nan, 1]]), (Task.SCORE, [[np.inf]]), (Task.SCORE, [[[1.0, 2.0]]])],
 )
 def test_numbers_that_cannot_be_an_answer_are_the_engines_fault(task: Task, numbers: list[Any]) -> None:
     with pytest.raises(UpstreamError):

@@ -56,6 +56,23 @@ def test_a_request_with_many_rows_leaves_room_for_one_with_a_single_row() -> Non
     assert one not in queue
 
 
+def test_requests_take_turns_until_a_batch_is_full() -> None:
+    many, few = waiting(*[5] * 100), waiting(*[6] * 3)
+    queue = deque([many, few])
+    assert [member.owner for member in next_batch(queue, BatchLimits(rows=8, tokens=1000))] == [
+        *[many, few] * 3,
+        many,
+        many,
+    ]
+
+
+def test_who_has_led_a_batch_goes_behind_those_who_have_not() -> None:
+    short, long, longest = waiting(*[5] * 12), waiting(*[100] * 12), waiting(*[500] * 12)
+    queue = deque([short, long, longest])
+    owners = [{member.owner for member in next_batch(queue, BatchLimits(4, 10_000))} for _ in range(7)]
+    assert owners == [{short}, {long}, {longest}] * 2 + [{short}]
+
+
 def test_another_length_waits_for_one_batch_and_not_for_all() -> None:
     many, one = waiting(*[5] * 2048), waiting(500)
     queue = deque([many, one])

@@ -8,13 +8,16 @@ from prometheus_client import CollectorRegistry
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from conch_contracts.messages.encoding import EncodeRequest, EncoderTarget, Row, Task
+from conch_contracts.messages.message import changed, to_json
 from conch_contracts.names import EngineAddress
-from conch_embed_worker.batch_lanes import MAX_OUTPUT_BYTES, WIDE, BatchLanes
+from conch_embed_worker.batch_queues import MAX_OUTPUT_BYTES, WIDE, BatchQueues
 from conch_embed_worker.batch_tensors import Numbers
 from conch_embed_worker.handler import EncodeHandler
 from conch_embed_worker.metrics import EmbedWorkerMetrics
-from conch_kit.errors import InvalidRequest
+from conch_kit.addresses.rules import AddressRules
+from conch_kit.errors import InvalidRequest, Unavailable
 from conch_kit.http.request_scope import InFlightRequests
+from conch_kit.triton.checked_addresses import CheckedAddresses
 from conch_kit.triton.encoder_tensors import EncoderTensors
 from testkit.engines.scripted_triton import Caller
 
@@ -24,6 +27,8 @@ WIDTH = 128
 TOGETHER = MAX_OUTPUT_BYTES // (WIDE * 4) // WIDTH
 """Rows whose answer fits into a message even if each token has 4,096 numbers."""
 TARGET = EncoderTarget(address=EngineAddress("127.0.0.1:1"), model="m")
+
+GUARDED = CheckedAddresses(AddressRules())
 
 
 class Ones:
@@ -46,13 +51,21 @@ class Ones:
         return np.ones((len(rows), max(len(row.ids) for row in rows), SIZE), np.float32)
 
 
-async def ask(engines: Ones, tokens: int, task: Task = Task.POOL, dimensions: int | None = None) -> Caller:
+async def ask(
+    engines: Ones, tokens: int, task: Task = Task.POOL, dimensions: int | None = None, named_in: str | None = None
+) -> Caller:
     rows = tuple(Row(ids=(1,) * 100) for _ in range(tokens // 100))
-    request = EncodeRequest(request_id="r", target=TARGET, task=task, rows=rows, dimensions=dimensions)
+    request = EncodeRequest(
+        request_id="r",
+        target=changed(TARGET, named_in=named_in),
+        task=task,
+        rows=rows,
+        dimensions=dimensions,
+    )
     metrics = EmbedWorkerMetrics.register(CollectorRegistry())
-    caller = Caller(request.model_dump_json().encode())
-    async with BatchLanes(engines, metrics, 10_000) as lanes:  # type: ignore[arg-type]
-        handler = EncodeHandler(lanes, InFlightRequests(), metrics, max_body_bytes=10_000_000)
+    caller = Caller(to_json(request))
+    async with BatchQueues(engines, metrics, 10_000) as queues:  # type: ignore[arg-type]
+        handler = EncodeHandler(queues, InFlightRequests(), metrics, max_body_bytes=10_000_000, addresses=GUARDED)
         await handler(caller.scope, caller.receive, caller.send)  # type: ignore[arg-type]
     return caller
 
@@ -82,3 +95,11 @@ async def test_until_an_answer_shows_its_size_a_batch_is_small_enough_for_any() 
     assert (await ask(engines, 20_000, Task.EMBED)).status == 200
     assert sum(engines.batches) == 200
     assert engines.batches[0] == TOGETHER < max(engines.batches) == 64
+
+
+async def test_an_engine_that_its_author_may_not_name_is_not_dialled() -> None:
+    engines = Ones()
+    with pytest.RaisesGroup(Unavailable):
+        await ask(engines, 100, Task.EMBED, named_in="team")
+    assert engines.batches == []
+    assert (await ask(engines, 100, Task.EMBED)).status == 200

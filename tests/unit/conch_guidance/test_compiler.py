@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from llguidance import LLMatcher
 from tokenizers import Tokenizer
 
 from conch_contracts.messages.grammar import Grammar, GrammarKind
@@ -209,6 +210,27 @@ def test_a_grammar_is_compiled_once_and_its_matchers_do_not_share_their_place(
     assert first.consume_tokens(tokenizer.encode("aa").ids)
     assert first.is_accepting()
     assert not second.is_accepting()
+
+
+def test_only_the_grammars_that_were_used_last_are_kept() -> None:
+    class Counting(GrammarCompiler):
+        compiled = 0
+
+        def _compile(self, grammar: Grammar, *, lenient: bool) -> LLMatcher:
+            self.compiled += 1
+            return super()._compile(grammar, lenient=lenient)
+
+    counting = Counting.of_folder(FOLDER, vocabulary=2048, kept=2)
+    assert isinstance(counting, Counting)
+    first, second, third = (grammar(CHOICE, [text]) for text in ("aa", "bb", "cc"))
+    for used, compiled in [(first, 1), (second, 2), (first, 2), (third, 3), (first, 3), (second, 4)]:
+        counting.matcher(used)
+        assert counting.compiled == compiled
+
+
+def test_white_space_that_could_be_read_in_many_ways_is_refused(compiler: GrammarCompiler) -> None:
+    with pytest.raises(UnusableGrammar, match="split into rounds in many ways"):
+        compiler.check(grammar(JSON_SCHEMA, PAIR, "( +)+"), foreign=True)
 
 
 def test_another_engine_may_know_more(compiler: GrammarCompiler) -> None:

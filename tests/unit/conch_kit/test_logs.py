@@ -54,5 +54,5 @@ def test_nothing_that_is_logged_can_break_the_line(stream: io.StringIO, value: o
 
 def test_lower_levels_and_libraries_stay_quiet(stream: io.StringIO) -> None:
     logging.getLogger("conch.test").debug("Hidden.")
-    logging.getLogger("uvicorn.error").info("Started server process")
+    logging.getLogger("grpc").info("Connected.")
     assert stream.getvalue() == ""

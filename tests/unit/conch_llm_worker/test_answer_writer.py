@@ -1,5 +1,6 @@
 """How an answer is sent: what the gateway hears while there is nothing to show."""
 
+import asyncio
 import json
 
 import pytest
@@ -60,3 +61,19 @@ async def test_a_whole_answer_says_nothing_before_its_end() -> None:
     await answer.add(0, ChoiceUpdate("hi"))
     await answer.finish(Usage(prompt_tokens=3, completion_tokens=1))
     assert json.loads(caller.body)["choices"][0]["message"]["content"] == "hi"
+
+
+async def test_choices_that_begin_at_the_same_time_have_one_status() -> None:
+    caller, sent = Caller(b""), asyncio.Event()
+
+    async def slowly(message: dict[str, object]) -> None:
+        await caller.send(message)  # which refuses a second status
+        await sent.wait()
+
+    answer = StreamedAnswerWriter(generate_request(stream=True, n=2), byte_level(), slowly)  # type: ignore[arg-type]
+    adding = [asyncio.create_task(answer.add(index, ChoiceUpdate("hi"))) for index in range(2)]
+    await asyncio.sleep(0)
+    sent.set()
+    await asyncio.gather(*adding)
+    assert caller.status == 200
+    assert caller.body.count(b'"hi"') == 2

@@ -1,5 +1,6 @@
 """How the beams of one search become choices."""
 
+import asyncio
 import json
 from typing import Any
 
@@ -10,7 +11,7 @@ from tritonclient.grpc.service_pb2 import ModelInferResponse
 from conch_contracts.messages.generation import Api, GenerateRequest
 from conch_contracts.records import Dialect
 from conch_kit.tracing import tracer
-from conch_kit.triton.errors import MalformedResponse
+from conch_kit.triton.errors import EngineLost, MalformedResponse
 from conch_llm_worker.answer_writer import answer_for
 from conch_llm_worker.choices import Choices
 from conch_llm_worker.engine.calls import EngineCalls
@@ -90,3 +91,52 @@ async def test_each_prompt_has_a_search_of_its_own() -> None:
 async def test_a_search_without_its_beams_breaks_the_contract(script: list[Event]) -> None:
     with pytest.raises(MalformedResponse):
         await answered(search(2), script)
+
+
+async def test_after_a_failure_the_models_config_is_read_again() -> None:
+    triton = ScriptedTriton([EngineLost("gone")], [beams(b"a", b"b")], [beams(b"a", b"b")], config=searching())
+    engines, request = EngineCalls(triton, lambda: 42, tracer("test", None)), search(2)
+
+    async def ask() -> None:
+        await Choices(request, byte_level(), engines, answer_for(request, byte_level(), Caller(b"").send)).run()
+
+    with pytest.raises(EngineLost):
+        await ask()
+    assert triton.configs_read == 1
+    for _ in range(2):
+        await ask()
+    assert triton.configs_read == 2
+
+
+def several(n: int, slots: int) -> GenerateRequest:
+    return generate_request(n=n, stream=False, target=target(Dialect.TOKENS, slots=slots))
+
+
+async def fail(request: GenerateRequest, *scripts: list[Event]) -> ScriptedTriton:
+    """Run choices of which one fails, and return the server that was asked."""
+    triton = ScriptedTriton(*scripts)
+    engines = EngineCalls(triton, lambda: 42, tracer("test", None))
+    with pytest.raises(EngineLost, match="first"):
+        await Choices(request, byte_level(), engines, answer_for(request, byte_level(), Caller(b"").send)).run()
+    return triton
+
+
+async def test_choices_that_fail_together_are_not_cancelled() -> None:
+    at_once, soon = asyncio.Event(), asyncio.Event()
+    asyncio.get_running_loop().call_later(0.01, at_once.set)
+    asyncio.get_running_loop().call_later(0.03, soon.set)
+    others: list[list[Event]] = [[soon, EngineLost("second")], [soon, EngineLost("third")]]
+    triton = await fail(several(3, 3), [at_once, EngineLost("first")], *others)
+    assert (len(triton.requests), triton.cancelled) == (3, [])
+
+
+async def test_a_choice_that_goes_on_beside_one_that_failed_is_cancelled_soon() -> None:
+    at_once = asyncio.Event()
+    asyncio.get_running_loop().call_later(0.01, at_once.set)
+    triton = await fail(several(2, 2), [at_once, EngineLost("first")], [asyncio.Event()])
+    assert triton.cancelled == [1]
+
+
+async def test_a_choice_that_waits_for_a_slot_does_not_begin_when_one_has_failed() -> None:
+    triton = await fail(several(3, 1), [EngineLost("first")], [], [])
+    assert len(triton.requests) == 1

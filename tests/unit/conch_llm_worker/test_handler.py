@@ -8,78 +8,19 @@ import pytest
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from prometheus_client import CollectorRegistry
 
-from conch_contracts.messages.generation import Api, Details, GenerateRequest
-from conch_contracts.names import Digest
-from conch_kit.errors import InvalidRequest, ServiceError, Unavailable, UpstreamError, UpstreamTimeout
-from conch_kit.http.request_scope import InFlightRequests
-from conch_kit.tracing import OtlpTracer, Tracer, tracer
+from conch_contracts.messages.generation import Details
+from conch_contracts.messages.message import to_json
+from conch_kit.addresses.rules import AddressRules
+from conch_kit.errors import InvalidRequest, ServiceError, Unavailable, UpstreamTimeout
+from conch_kit.tracing import OtlpTracer
+from conch_kit.triton.checked_addresses import CheckedAddresses
 from conch_kit.triton.errors import EngineLost, EngineRejected, EngineTimeout, EngineUnavailable
-from conch_llm_worker.engine.calls import EngineCalls
-from conch_llm_worker.handler import GenerateHandler
-from conch_llm_worker.metrics import LlmWorkerMetrics
-from conch_llm_worker.text.vocabulary import Vocabulary
-from testkit.builders.generate_requests import backend, generate_request, prompt, sampling, target
+from testkit.builders.generate_requests import backend, prompt, sampling, target
 from testkit.engines.engine_messages import response, tokens_response
-from testkit.engines.scripted_triton import Caller, Event, ScriptedTriton
-from testkit.models.vocabularies import BYTE_EOS, byte_level
-
-EOS = {"eos_token_ids": (BYTE_EOS,)}
-SOON_S = 0.1
-HELLO = [tokens_response(b"he"), tokens_response(b"llo"), tokens_response([BYTE_EOS], "stop", BYTE_EOS)]
-
-
-class OneVocabulary:
-    async def get(self, digest: Digest) -> Vocabulary:
-        return byte_level()
-
-
-class Worker:
-    """A handler on a scripted engine."""
-
-    def __init__(self, *scripts: list[Event], spans: Tracer | None = None) -> None:
-        self.triton = ScriptedTriton(*scripts)
-        self.in_flight = InFlightRequests()
-        self.registry = CollectorRegistry()
-        engines = EngineCalls(self.triton, lambda: 42, spans or tracer("test", None))
-        self._handler = GenerateHandler(
-            engines, OneVocabulary(), self.in_flight, LlmWorkerMetrics.register(self.registry), max_body_bytes=1_000_000
-        )
-
-    async def call(self, request: GenerateRequest | bytes) -> Caller:
-        caller = Caller(request if isinstance(request, bytes) else request.model_dump_json().encode())
-        await self.serve(caller)
-        return caller
-
-    async def serve(self, caller: Caller) -> None:
-        await self._handler(caller.scope, caller.receive, caller.send)  # type: ignore[arg-type]
-
-    def rest_within_s(self) -> float:
-        """Return how long the only engine call may go on, now that its answer has ended."""
-        (stream,) = self.triton.streams
-        assert stream.rest_within_s is not None
-        return stream.rest_within_s
-
-    def outcomes(self, outcome: str) -> float:
-        return self.registry.get_sample_value("conch_llm_worker_requests_total", {"outcome": outcome}) or 0.0
-
-
-def ask(**changes: Any) -> GenerateRequest:
-    return generate_request(**{"sampling": sampling(**EOS), "stream": True} | changes)
-
-
-def frames(caller: Caller) -> list[str]:
-    return caller.body.decode().split("\n\n")[:-1]
-
-
-def payloads(caller: Caller) -> list[Any]:
-    return [json.loads(frame[6:]) for frame in frames(caller) if frame.startswith("data: {")]
-
-
-def contents(caller: Caller, index: int = 0) -> str:
-    choices = [choice for payload in payloads(caller) for choice in payload["choices"] if choice["index"] == index]
-    return "".join(choice["delta"].get("content", "") for choice in choices)
+from testkit.engines.scripted_triton import Caller, Event
+from testkit.engines.scripted_worker import EOS, HELLO, SOON_S, Worker, ask, contents, frames, payloads
+from testkit.models.vocabularies import BYTE_EOS
 
 
 async def test_a_stream_is_role_texts_finish_done_and_the_usage_comment() -> None:
@@ -98,7 +39,8 @@ async def test_a_stream_is_role_texts_finish_done_and_the_usage_comment() -> Non
 async def test_usage_comes_in_a_frame_of_its_own_when_asked_for() -> None:
     caller = await Worker(HELLO).call(ask(include_usage=True))
     assert payloads(caller)[-1]["choices"] == []
-    assert payloads(caller)[-1]["usage"] == {"prompt_tokens": 3, "completion_tokens": 6, "total_tokens": 9}
+    usage = payloads(caller)[-1]["usage"]
+    assert (usage["prompt_tokens"], usage["completion_tokens"], usage["total_tokens"]) == (3, 6, 9)
 
 
 async def test_a_complete_answer_is_one_body_with_the_usage_in_a_header() -> None:
@@ -132,6 +74,16 @@ async def test_no_more_choices_run_at_once_than_the_engine_has_slots_for() -> No
         gate.set()
     caller = await call
     assert [contents(caller, index) for index in range(3)] == ["he!"] * 3
+
+
+async def test_an_engine_that_its_author_may_not_name_is_not_dialled() -> None:
+    guarded = CheckedAddresses(AddressRules(allowed=("10.0.0.0/8",)))
+    worker = Worker(HELLO, addresses=guarded)
+    with pytest.raises(Unavailable):
+        await worker.call(ask(target=target(grpc="127.0.0.1:6379", named_in="team")))
+    assert worker.triton.requests == []
+    assert (await worker.call(ask(target=target(grpc="10.0.0.1:8001", named_in="team")))).status == 200
+    assert len(worker.triton.requests) == 1
 
 
 BEFORE = [
@@ -205,7 +157,7 @@ async def test_an_engine_that_is_done_is_not_cancelled_but_read_to_its_end(limit
 async def test_a_client_that_goes_cancels_the_engine_and_gets_nothing_more(n: int) -> None:
     never = asyncio.Event()
     worker = Worker(*[[HELLO[0], never]] * n)
-    caller = Caller(ask(n=n, target=target(slots=n)).model_dump_json().encode())
+    caller = Caller(to_json(ask(n=n, target=target(slots=n))))
     caller.on_body = lambda body: caller.hang_up()
     await worker.serve(caller)
     assert sorted(worker.triton.cancelled) == list(range(n))
@@ -215,7 +167,7 @@ async def test_a_client_that_goes_cancels_the_engine_and_gets_nothing_more(n: in
 
 async def test_a_client_that_goes_before_the_first_message_cancels_the_engine() -> None:
     worker = Worker([asyncio.Event()])
-    caller = Caller(ask().model_dump_json().encode())
+    caller = Caller(to_json(ask()))
     asyncio.get_running_loop().call_soon(caller.hang_up)
     await worker.serve(caller)
     assert (worker.triton.cancelled, caller.status) in (([0], None), ([], None))
@@ -223,7 +175,7 @@ async def test_a_client_that_goes_before_the_first_message_cancels_the_engine() 
 
 async def test_the_end_of_the_drain_is_told_to_the_client() -> None:
     never, shown = asyncio.Event(), asyncio.Event()
-    caller = Caller(ask().model_dump_json().encode())
+    caller = Caller(to_json(ask()))
     caller.on_body = lambda body: shown.set()
     async with asyncio.TaskGroup() as group:
         work = group.create_task(Worker([HELLO[0], never]).serve(caller))
@@ -238,42 +190,7 @@ async def test_a_request_whose_time_is_over_is_a_time_out() -> None:
         await Worker([asyncio.Event()]).call(ask(timeout_s=0.001))
 
 
-async def test_an_echo_of_no_tokens_needs_no_engine() -> None:
-    worker = Worker()
-    caller = await worker.call(ask(api=Api.COMPLETION, echo=True, stream=False, sampling=sampling(max_tokens=0)))
-    choice = json.loads(caller.body)["choices"][0]
-    assert (choice["text"], choice["finish_reason"]) == ("abc", "length")
-    assert worker.triton.requests == []
-
-
-async def test_an_echo_of_no_tokens_with_log_probabilities_asks_for_the_prompts() -> None:
-    message = response(
-        final=True,
-        token_ids=("INT32", [1], [104]),
-        logprobs=("FP32", [1], [-1]),
-        prompt_logprobs=("FP32", [3], [float("nan"), -1, -2]),
-        finish_reason=("BYTES", [1], [b"length"]),
-    )
-    worker = Worker([message])
-    request = ask(
-        api=Api.COMPLETION,
-        echo=True,
-        logprobs=True,
-        stream=False,
-        prompts=(prompt(b"abc", "abc"),),
-        sampling=sampling(max_tokens=0, logprobs=1),
-    )
-    caller = await worker.call(request)
-    sent = json.loads(worker.triton.requests[0].raw_input_contents[1][4:])
-    assert (sent["max_tokens"], sent["prompt_logprobs"]) == (1, 1)
-    choice = json.loads(caller.body)["choices"][0]
-    assert choice["text"] == "abc"
-    assert choice["logprobs"]["token_logprobs"] == [None, -1.0, -2.0]
-    assert choice["logprobs"]["text_offset"] == [0, 1, 2]
-    assert json.loads(caller.headers["x-conch-usage"])["completion_tokens"] == 0
-
-
-PATH_FOR_DIGEST = ask().model_dump_json().replace("d" * 64, "../..").encode()
+PATH_FOR_DIGEST = to_json(ask()).replace(b"d" * 64, b"../..")
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"request_id": 1}', PATH_FOR_DIGEST])
@@ -301,28 +218,6 @@ async def test_spans_tell_waiting_for_the_engine_from_its_work() -> None:
     assert [span.name for span in exporter.get_finished_spans()] == ["wait", "work"]
 
 
-def scored(letter: int, logprob: float) -> list[Event]:
-    """Return an engine's answer of one letter, which is so likely."""
-    return [
-        response(
-            final=True,
-            token_ids=("INT32", [1], [letter]),
-            logprobs=("FP32", [1], [logprob]),
-            finish_reason=("BYTES", [1], [b"length"]),
-        )
-    ]
-
-
-async def test_of_more_choices_than_come_back_the_likeliest_do() -> None:
-    worker = Worker(scored(97, -2.0), scored(98, -0.5), scored(99, -1.0), scored(100, -4.0), scored(101, -3.0))
-    request = ask(n=2, best_of=5, stream=False, sampling=sampling(logprobs=0), target=target(slots=5))
-    caller = await worker.call(request)
-    choices = json.loads(caller.body)["choices"]
-    assert [(choice["index"], choice["message"]["content"]) for choice in choices] == [(0, "b"), (1, "c")]
-    assert choices[0]["logprobs"] is None
-    assert json.loads(caller.headers["x-conch-usage"])["completion_tokens"] == 5
-
-
 async def test_a_choice_can_begin_with_a_text_of_the_clients() -> None:
     caller = await Worker(HELLO).call(ask(details=Details(prefix="Oh, ")))
     assert contents(caller) == "Oh, hello"
@@ -333,64 +228,3 @@ async def test_frames_hold_no_more_tokens_than_asked_for() -> None:
     caller = await worker.call(ask(details=Details(max_frame_tokens=2)))
     texts = [payload["choices"][0]["delta"].get("content") for payload in payloads(caller)]
     assert texts == ["", "he", "ll", "o", ""]
-
-
-async def test_the_prompts_log_probabilities_come_without_an_echo() -> None:
-    message = response(
-        final=True,
-        token_ids=("INT32", [1], [104]),
-        prompt_logprobs=("FP32", [3], [float("nan"), -1, -2]),
-        prompt_ranks=("INT32", [3], [0, 1, 1]),
-        prompt_top_ids=("INT32", [3, 2], [-1, -1, 98, 97, 99, 97]),
-        prompt_top_logprobs=("FP32", [3, 2], [float("nan"), float("nan"), -1, -3, -2, -4]),
-        finish_reason=("BYTES", [1], [b"length"]),
-    )
-    request = ask(
-        stream=False,
-        prompts=(prompt(b"abc", "abc"),),
-        details=Details(prompt_logprobs=1),
-        sampling=sampling(prompt_logprobs=2),
-    )
-    answer = json.loads((await Worker([message]).call(request)).body)
-    assert answer["choices"][0]["message"]["content"] == "h"
-    assert [list(position or ()) for position in answer["prompt_logprobs"]] == [[], ["98"], ["99"]]
-
-
-async def test_a_prompt_can_be_scored_without_making_a_token() -> None:
-    message = response(
-        final=True,
-        token_ids=("INT32", [1], [104]),
-        prompt_logprobs=("FP32", [3], [float("nan"), -1, -2]),
-        prompt_ranks=("INT32", [3], [0, 5, 7]),
-        finish_reason=("BYTES", [1], [b"length"]),
-    )
-    request = ask(
-        api=Api.COMPLETION,
-        echo=True,
-        stream=False,
-        prompts=(prompt(b"abc", "abc"),),
-        details=Details(prompt_logprobs=0),
-        sampling=sampling(max_tokens=0, prompt_logprobs=0),
-    )
-    choice = json.loads((await Worker([message]).call(request)).body)["choices"][0]
-    assert (choice["text"], choice["finish_reason"]) == ("abc", "length")
-    assert [
-        entry and entry[id_]["rank"] for id_, entry in zip(("97", "98", "99"), choice["prompt_logprobs"], strict=True)
-    ] == [
-        None,
-        5,
-        7,
-    ]
-
-
-async def test_ranks_that_do_not_fit_the_prompt_are_the_engines_fault() -> None:
-    message = response(
-        final=True,
-        token_ids=("INT32", [1], [104]),
-        prompt_logprobs=("FP32", [3], [float("nan"), -1, -2]),
-        prompt_ranks=("INT32", [2], [0, 5]),
-        finish_reason=("BYTES", [1], [b"length"]),
-    )
-    request = ask(stream=False, details=Details(prompt_logprobs=0), sampling=sampling(prompt_logprobs=0))
-    with pytest.raises(UpstreamError, match="cannot be read"):
-        await Worker([message]).call(request)

@@ -30,6 +30,10 @@ def test_what_the_chart_writes_is_read(golden: str, tmp_path: Path) -> None:
     [
         ("release: {name: a, namespace: b}", "engines: Field required"),
         ("release: {name: a, namespace: b}\nengines: {agentImage: i, typo: 1}", "engines.typo"),
+        (
+            "release: {name: a, namespace: b}\nengines: {agentImage: i, networkPolicy: {enabled: true, from: [{}]}}",
+            "engines.networkPolicy: .*agentFrom must name who may call",
+        ),
         ("{", "no YAML"),
     ],
 )

@@ -1,7 +1,8 @@
 {{/*
 What the operator may do where ModelDeployments live: read them and write their status; keep the objects that run an
 engine; read pods for the cause when one does not start, with what nodes tell in Events about it, and open the readiness
-gate of those that serve; tell in Events what has happened. It reads no Secret.
+gate of those that serve; list ReplicaSets to see that a pod was made for a model; tell in Events what has happened. It
+reads no Secret.
 */}}
 {{- define "conch.operator.rules" -}}
 {{- $contract := include "conch.contract" . | fromYaml -}}
@@ -14,6 +15,9 @@ gate of those that serve; tell in Events what has happened. It reads no Secret.
 - apiGroups: [apps]
   resources: [deployments]
   verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [apps]
+  resources: [replicasets]
+  verbs: [list]
 - apiGroups: [""]
   resources: [services, configmaps]
   verbs: [get, list, watch, create, patch, delete]

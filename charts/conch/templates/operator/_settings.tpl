@@ -14,6 +14,7 @@ owner:
 lease: {{ include "conch.name" (list . "operator") }}
 # None: all namespaces.
 watchNamespaces: {{ .Values.operator.watchNamespaces | toJson }}
+namespacedNames: {{ eq .Values.servedNames.policy "namespaced" }}
 engines:
   # The operator's own image, for the agent beside each engine.
   agentImage: {{ include "conch.image" (list . "operator") | quote }}
@@ -22,12 +23,15 @@ engines:
     {{- omit .Values.engines.images "cpu" | toYaml | nindent 4 }}
   imagePullPolicy: {{ .Values.images.pullPolicy }}
   imagePullSecrets: {{ .Values.images.pullSecrets | toJson }}
+  initResources: {{ .Values.engines.initResources | toJson }}
   shmSize: {{ .Values.engines.shmSize }}
   drainSeconds: {{ .Values.engines.drainSeconds }}
   downloads:
     env: {{ include "conch.operator.downloadEnv" .Values.engines.downloads }}
     caBundle: {{ .Values.engines.downloads.caBundle | toJson }}
-  # Who may call an engine: for the NetworkPolicy beside each of them.
+  # Which addresses ModelDeployments may name.
+  addresses: {{ include "conch.addresses" . }}
+  # Who may call an engine, its agent, and who may read its metrics: for the NetworkPolicy beside each of them.
   networkPolicy:
     enabled: {{ .Values.networkPolicy.enabled }}
     from:
@@ -39,6 +43,14 @@ engines:
           matchLabels:
             {{- include "conch.selector" (list $ $component) | nindent 12 }}
       {{- end }}
+    agentFrom:
+      - namespaceSelector:
+          matchLabels:
+            kubernetes.io/metadata.name: {{ .Release.Namespace }}
+        podSelector:
+          matchLabels:
+            {{- include "conch.selector" (list . "operator") | nindent 12 }}
+    metricsFrom: {{ .Values.networkPolicy.metricsFrom | toJson }}
 workerPools:
   llm:
     {{- include "conch.workers.pool" (list . "llm-worker" .Values.workers.llm (list "LLM")) | nindent 4 }}

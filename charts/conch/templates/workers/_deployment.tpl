@@ -38,6 +38,8 @@ spec:
             {{- include "conch.advertise" . | nindent 12 }}
             - name: CONCH_DRAIN_S
               value: {{ $values.drainSeconds | quote }}
+            - name: CONCH_ADDRESS_RULES
+              value: {{ include "conch.addresses" $root | quote }}
             {{- if $values.cacheSize }}
             - name: CONCH_CACHE_DIR
               value: /var/cache/conch

@@ -52,6 +52,7 @@ class Feature(Enum):
     BAD_WORDS = ("bad_words", "bad_words_token_ids")
     LOGPROBS = ("logprobs",)
     ALTERNATIVES = ("top_logprobs",)
+    LOGPROB_IDS = ("logprob_token_ids",)
     PROMPT_LOGPROBS = ("prompt_logprobs",)
     ECHO = ("echo",)
     SPECIAL_TOKENS = ("skip_special_tokens", "spaces_between_special_tokens")
@@ -87,6 +88,7 @@ HARMLESS: Mapping[str, tuple[object, ...]] = {
     "bad_words_token_ids": ([],),
     "logprobs": (False,),
     "top_logprobs": (0,),
+    "logprob_token_ids": ([],),
     "skip_special_tokens": (True,),
     "spaces_between_special_tokens": (True,),
     "return_token_ids": (False,),
@@ -103,6 +105,7 @@ HARMLESS: Mapping[str, tuple[object, ...]] = {
 _YES, _WORKER = Support(Level.ENGINE), Support(Level.WORKER)
 _TEXT_ALONE = "it takes and gives text, not token ids"
 _ENDLESS = "it cannot be made to end its thinking"
+_CHOSEN_ALONE = "its engine reports the chosen tokens' log probabilities only"
 _NO_CACHE = "no two requests share a cache"
 
 
@@ -152,7 +155,8 @@ FASTERTRANSFORMER: Mapping[Feature, Support] = {
     Feature.ALLOWED_IDS: _no(_NO_FIELD),
     Feature.BAD_WORDS: _if("bad_words_list"),
     Feature.LOGPROBS: _if("is_return_log_probs"),
-    Feature.ALTERNATIVES: _no("its engine reports the chosen tokens' log probabilities only"),
+    Feature.ALTERNATIVES: _no(_CHOSEN_ALONE),
+    Feature.LOGPROB_IDS: _no(_CHOSEN_ALONE),
     Feature.PROMPT_LOGPROBS: _no("its engine reports no log probabilities of the prompt"),
     Feature.SPECIAL_TOKENS: _WORKER,
     Feature.PROMPT_IDS: _YES,
@@ -185,7 +189,8 @@ TENSORRTLLM: Mapping[Feature, Support] = {
     Feature.ALLOWED_IDS: _if("embedding_bias"),
     Feature.BAD_WORDS: _if("bad_words_list or bad_words"),
     Feature.LOGPROBS: _if("input_ids and return_log_probs"),
-    Feature.ALTERNATIVES: _no("its engine reports the chosen tokens' log probabilities only"),
+    Feature.ALTERNATIVES: _no(_CHOSEN_ALONE),
+    Feature.LOGPROB_IDS: _no(_CHOSEN_ALONE),
     Feature.PROMPT_LOGPROBS: _no("its engine reports no log probabilities of the prompt"),
     Feature.SPECIAL_TOKENS: _if("input_ids"),
     Feature.PROMPT_IDS: _if("input_ids"),
@@ -211,6 +216,7 @@ VLLM: Mapping[Feature, Support] = {
     Feature.LOGIT_BIAS: _no("its parameters travel as JSON, whose keys are no token ids to it"),
     Feature.LOGPROBS: _if("return_logprobs"),
     Feature.ALTERNATIVES: _if("return_logprobs"),
+    Feature.LOGPROB_IDS: _no("only its newest engines take token ids here; Conch does not ask them to"),
     Feature.PROMPT_LOGPROBS: _no("it reports no log probabilities of the prompt"),
     Feature.PROMPT_IDS: _no(_TEXT_ALONE),
     Feature.TOKEN_IDS: _no(_TEXT_ALONE),

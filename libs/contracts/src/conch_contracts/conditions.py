@@ -1,6 +1,7 @@
 """The vocabulary of a ModelDeployment's status: condition types, reasons, and how a condition changes.
 
-A reason is part of the API: people select and alert on it. Ready is derived from the others, never set by hand.
+A reason is part of the API: people select and alert on it. Ready is derived from the others, never set by hand: it says
+whether a request works now. Whether what the spec asks for is there is what Progressing says.
 """
 
 from collections.abc import Sequence
@@ -21,6 +22,12 @@ class ConditionType(StrEnum):
     WORKERS_READY = "WorkersReady"
     APPLIED = "Applied"
     """Whether the cluster takes what is made for the model. Ready does not need it: older engines may serve."""
+    PROGRESSING = "Progressing"
+    """Whether what the spec asks for is on its way or there; False when it has not got on for `progressDeadline`."""
+    RECONCILING = "Reconciling"
+    """True while it is on its way. kstatus, and so Helm and Flux, read this one and the next."""
+    STALLED = "Stalled"
+    """True when it has not got on for `progressDeadline`."""
     READY = "Ready"
 
 
@@ -39,8 +46,6 @@ class Reason(StrEnum):
     """Nothing is wrong."""
     WAITING = "Waiting"
     """An earlier condition does not hold yet, so this one cannot be judged."""
-    RUNTIME_NOT_SERVED = "RuntimeNotServed"
-    """This version of Conch has no worker for what the runtime's engines speak."""
     NAME_CONFLICT = "NameConflict"
     """An older ModelDeployment holds every served name of this one."""
     NOT_HERE = "NotHere"
@@ -109,7 +114,31 @@ class Reason(StrEnum):
     """No process of a pool that the model needs has announced itself."""
     ROUTE_PENDING = "RoutePending"
     """The route has not been written yet."""
+    ROLLING_OUT = "RollingOut"
+    """Engines of the spec are being started, or those of an older one ended."""
+    NEW_ENGINE_AVAILABLE = "NewEngineAvailable"
+    """As many engines of the spec serve as it asks for, and none of an older one is left."""
+    PROGRESS_DEADLINE_EXCEEDED = "ProgressDeadlineExceeded"
+    """What the spec asks for has not got on for `progressDeadline`; the message has the cause."""
+    OPERATOR_REMOVED = "OperatorRemoved"
+    """Conch was uninstalled: nobody serves the model, or looks whether its engines run."""
 
+
+ON_THE_WAY = frozenset(
+    {
+        Reason.WAITING,
+        Reason.DOWNLOADING,
+        Reason.ENGINE_STARTING,
+        Reason.ROUTE_PENDING,
+        Reason.ROLLING_OUT,
+        Reason.NO_REPLICAS,
+    }
+)
+"""Reasons with which nothing is wrong."""
+
+_ASKED = (ConditionType.SOURCE_READY, ConditionType.TOKENIZER_READY)
+SERVING = (ConditionType.ENGINE_READY, ConditionType.ROUTE_PUBLISHED, ConditionType.WORKERS_READY)
+"""The conditions that a request needs; the others are about what the spec asks for."""
 
 _OPEN = WithJsonSchema({"type": "string", "pattern": "^[A-Za-z]+$", "maxLength": 64})
 """The schema knows no list of these words, so that a newer operator can add one."""
@@ -135,6 +164,11 @@ class Condition(BaseModel):
     observed_generation: Annotated[int, Field(ge=0)] = 0
     """The metadata.generation that it is about."""
 
+    @property
+    def holds(self) -> bool:
+        """Return whether it is True."""
+        return self.status is ConditionStatus.TRUE
+
 
 def set_condition(conditions: Sequence[Condition], new: Condition) -> tuple[Condition, ...]:
     """Return the conditions with one replaced or added; its transition time moves only with its status."""
@@ -147,10 +181,15 @@ def set_condition(conditions: Sequence[Condition], new: Condition) -> tuple[Cond
 
 
 def derive_ready(conditions: Sequence[Condition]) -> tuple[ConditionStatus, Reason, str]:
-    """Return status, reason and message of Ready: those of the first condition that does not hold, Applied aside."""
-    aside = (ConditionType.APPLIED, ConditionType.READY)
-    order: list[ConditionType] = [kind for kind in ConditionType if kind not in aside]
-    for condition in sorted((c for c in conditions if c.type in order), key=lambda c: order.index(c.type)):
-        if condition.status is not ConditionStatus.TRUE:
+    """Return status, reason and message of Ready: those of the first condition that does not hold.
+
+    Where an engine serves, only those count that a request needs: it may be of an older spec than is asked for.
+    """
+    known = {condition.type: condition for condition in conditions}
+    engine = known.get(ConditionType.ENGINE_READY)
+    serves = engine is not None and engine.status is ConditionStatus.TRUE
+    for kind in SERVING if serves else (*_ASKED, *SERVING):
+        condition = known.get(kind)
+        if condition is not None and condition.status is not ConditionStatus.TRUE:
             return condition.status, condition.reason, condition.message
     return ConditionStatus.TRUE, Reason.READY, ""

@@ -26,5 +26,17 @@ RESPONSE_COMMENT = ": response "
 CACHE = "x-conch-cache"
 """`hit` or `miss`, on answers of models that have a cache."""
 
+LANE = "x-conch-lane"
+"""On the 101 of a lane: its number in the tokenizer process that gave it."""
+
+LANES = "x-conch-lanes"
+"""On the 101 of a lane: how many a gateway should have there, one for each child."""
+
+LEFT_BY_LANE = "x-conch-left-by-lane"
+"""On a request that a lane ended over: the lane's number, a dot, the request's number on it."""
+
+LANE_LACKS = "x-conch-lane-lacks"
+"""On a request for which a lane's child had no tokenizer: the lane's number, a dot, the bundle's digest."""
+
 TRACEPARENT = "traceparent"
 RETRY_AFTER = "retry-after"

@@ -18,7 +18,7 @@ from conch_contracts.names import API_VERSION, KIND, LOCAL_NAMESPACE, ModelId, S
 from conch_contracts.records import Dialect, ModelKind, Profile, StreamUsage
 from conch_contracts.spec.encoder import AnswerCacheSpec, EmbeddingSpec, TensorsSpec
 from conch_contracts.spec.engine import EngineSpec
-from conch_contracts.spec.fields import Flag, Integer, SpecPart
+from conch_contracts.spec.fields import Duration, Flag, Integer, SpecPart
 from conch_contracts.spec.generation import GenerationSpec
 from conch_contracts.spec.routing import RoutingSpec
 from conch_contracts.spec.rule_types import Obeys, Rule, Transition, fields_set_in, matching, rule
@@ -73,6 +73,9 @@ class ModelSpec(SpecPart):
     """Whether the model answers requests without a model name; of several of a kind the oldest does. Default: false."""
     replicas: Annotated[Integer, Field(ge=0, le=1000)] = 1
     """How many engines to run. Default: 1."""
+    progress_deadline: Duration = 600.0
+    """How long what the spec asks for may not get on until Progressing is False and Stalled True. It counts from the
+    last progress: an edit, a download that goes on, an engine more. Conch goes on trying. Default: 10m."""
     source: SourceSpec
     """Where the model's files come from; exactly one field is set."""
     engine: EngineSpec
@@ -99,6 +102,15 @@ class ModelSpec(SpecPart):
     choice, and in a last frame too when asked for. Default: final-chunk in the profile denglin, else asked."""
     routing: RoutingSpec = RoutingSpec()
     """How requests reach its engines."""
+
+    @property
+    def compile_claim(self) -> str | None:
+        """Return the claim that vLLM's compiled graphs are kept on; None where they stay in each pod."""
+        if self.engine.vllm is None:
+            return None
+        if self.engine.vllm.compile_cache is not None:
+            return self.engine.vllm.compile_cache.claim_name
+        return self.source.claim_name if self.source.downloaded else None
 
     same_kind: ClassVar[Transition] = Transition(
         "self.kind == oldSelf.kind",
@@ -127,6 +139,18 @@ class ModelSpec(SpecPart):
     def _external_llm_has_a_dialect(self) -> bool:
         external = self.engine.external
         return self.kind is not ModelKind.LLM or external is None or external.dialect is not None
+
+    @rule(
+        cel="self.kind == 'LLM' ? !has(self.engine.onnxruntime) : !(has(self.engine.vllm) || "
+        "has(self.engine.tensorrtllm) || has(self.engine.fastertransformer))",
+        message="engine.onnxruntime is for Embedding, Rerank and Classify; vllm, tensorrtllm and fastertransformer are "
+        "for LLM: choose cpu, python, external or one that suits the kind",
+    )
+    def _runtime_suits_the_kind(self) -> bool:
+        engine = self.engine
+        if self.kind is ModelKind.LLM:
+            return engine.onnxruntime is None
+        return engine.vllm is None and engine.tensorrtllm is None and engine.fastertransformer is None
 
     @rule(
         cel="self.kind != 'LLM' || (!has(self.maxTokens) && !has(self.tensors) && !has(self.cache))",

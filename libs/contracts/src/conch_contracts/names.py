@@ -12,7 +12,9 @@ ServedName = NewType("ServedName", str)
 """A name that clients put in `model`."""
 
 EngineAddress = NewType("EngineAddress", str)
-"""`host:port` of an engine's gRPC endpoint, or `http://host:port` of an encoder's engine that has HTTP alone."""
+"""`host:port` of an engine's gRPC endpoint, or `http://host:port` of an encoder's engine that has HTTP alone.
+
+Once it is checked, what is dialled stands there instead: see `conch_kit.triton.checked_addresses`."""
 
 WorkerUrl = NewType("WorkerUrl", str)
 """`http://host:port` of one worker or tokenizer process."""
@@ -54,6 +56,8 @@ SPEC_HASH_LABEL = f"{GROUP}/spec-hash"
 """On everything that the operator makes: a hash of what it was made as."""
 ENGINE_ANNOTATION = f"{GROUP}/engine"
 """On an engine's pod, as JSON: how requests reach the model in it."""
+SOURCE_ANNOTATION = f"{GROUP}/source-hash"
+"""On an engine's pod: a hash of the source that its agent reads."""
 SERVING_GATE = f"{GROUP}/serving"
 """The readiness gate of an engine's pod: a request through it was answered, and its route is published."""
 NAME_LABEL = "app.kubernetes.io/name"
@@ -74,6 +78,8 @@ KEY_PREFIX = "conch:1:"
 META_KEY = KEY_PREFIX + "meta"
 ROUTES_KEY = KEY_PREFIX + "routes"
 GATEWAYS_KEY = KEY_PREFIX + "gateways"
+RESERVED_KEY = KEY_PREFIX + "reserved"
+"""The hash that holds the names of deleted models for a while: each with its end in Unix seconds, and the model."""
 CHANGES_CHANNEL = KEY_PREFIX + "changes"
 
 
@@ -121,3 +127,5 @@ ENCODE_PATH = "/internal/v1/encode"
 CHECK_GRAMMAR_PATH = "/internal/v1/check-grammar"
 TOKENIZE_PATH = "/internal/v1/tokenize"
 DETOKENIZE_PATH = "/internal/v1/detokenize"
+LANE_PATH = "/internal/v1/lane"
+"""Where a gateway's connection becomes a lane, see `messages.tokenizer_frames`."""

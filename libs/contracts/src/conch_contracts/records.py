@@ -224,6 +224,8 @@ class Route(Record):
     encoder: EncoderProfile = EncoderProfile()
     """Of the kinds Embedding, Rerank and Classify."""
     routing: RoutingPolicy = RoutingPolicy()
+    engines_wanted: bool = True
+    """False: it is scaled to 0 replicas, so no request waits for an engine to come."""
 
 
 class Engine(Record):
@@ -233,6 +235,8 @@ class Engine(Record):
     http: str | None = None
     model: str | None = None
     """The model's name inside this server: while a new name is rolled out, engines differ. None: the route says it."""
+    named_in: str | None = None
+    """The namespace of whoever named its address, by which it is checked before it is dialled; None: Conch runs it."""
     state: EngineState = EngineState.READY
     slots: int = 64
     """Sequences that the gateway sends to this engine at once; more wait in the gateway's queue."""

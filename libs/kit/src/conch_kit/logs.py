@@ -14,8 +14,8 @@ import orjson
 request_id_var: ContextVar[str | None] = ContextVar("request_id", default=None)
 """The id of the request that the current task serves."""
 
-_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message"}
-_QUIET = ("uvicorn.error", "asyncio", "grpc", "grpc._cython.cygrpc")
+_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
+_QUIET = ("asyncio", "grpc", "grpc._cython.cygrpc")
 
 
 class JsonFormatter(logging.Formatter):

@@ -73,9 +73,12 @@ class _NoSpan:
         pass
 
 
+_NO_SPAN = _NoSpan(None)
+
+
 class _NoTracer:
     def span(self, name: str, traceparent: bytes | None = None) -> _NoSpan:
-        return _NoSpan(traceparent)
+        return _NO_SPAN if traceparent is None else _NoSpan(traceparent)
 
     def close(self) -> None:
         pass

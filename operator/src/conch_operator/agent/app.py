@@ -1,17 +1,19 @@
 """The agent's HTTP interface, raw ASGI.
 
-GET  /source      what the model's folder says            the operator asks
-GET  /bundle      the tokenizer bundle                    the operator asks
+GET  /source      what the model's folder says            the operator asks, with the agent's token
+GET  /bundle      the tokenizer bundle                    the operator asks, likewise
 GET  /withdrawn   answers when the engine may end         the kubelet asks, as the engine's preStop hook
 POST /withdrawn   lets the engine end                     the operator says so, when no gateway uses it any more
 POST /condemned   has the engine started again            the operator says so, when it has stopped answering
 GET  /engine      whether the engine lives                the kubelet asks, as the engine's liveness probe
 GET  /livez       whether the agent runs                  the kubelet asks, as the agent's own probe
 
+The kubelet has no token, so what it asks is open: it changes nothing and tells no more than that the engine lives.
 GET /withdrawn answers after a while in any case, so an engine can always be stopped without an operator.
 """
 
 import asyncio
+import hmac
 from contextlib import suppress
 
 from conch_contracts.names import TRITON_HTTP_PORT
@@ -20,15 +22,20 @@ from conch_kit.http.asgi import ASGIApp, Receive, Scope, Send, respond
 from conch_operator.agent import messages
 from conch_operator.agent.folder_reporter import FolderReporter
 from conch_operator.agent.termination import EngineTermination
+from conch_operator.agent.tokens import token_sha256
 
 _ENGINE_S = 4.0
+_BEARER = b"Bearer "
+_NO_TOKEN = b"Only the operator may ask this. Its token is missing or wrong; send it as Authorization: Bearer.\n"
 _JSON = [(b"content-type", b"application/json")]
 _TEXT = [(b"content-type", b"text/plain; charset=utf-8")]
 _BYTES = [(b"content-type", b"application/zstd")]
 
 
-def make_app(folder: FolderReporter, termination: EngineTermination, engine_port: int = TRITON_HTTP_PORT) -> ASGIApp:
-    """Return the app."""
+def make_app(
+    folder: FolderReporter, termination: EngineTermination, token_hash: str, engine_port: int = TRITON_HTTP_PORT
+) -> ASGIApp:
+    """Return the app; `token_hash`: the SHA-256 of the operator's token."""
 
     async def answer(method: str, path: str) -> tuple[int, bytes, list[tuple[bytes, bytes]]]:
         match method, path:
@@ -58,6 +65,9 @@ def make_app(folder: FolderReporter, termination: EngineTermination, engine_port
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
+        if _is_operators(scope) and not _is_trusted(scope, token_hash):
+            await respond(send, 401, _NO_TOKEN, [*_TEXT, (b"www-authenticate", b"Bearer")])
+            return
         try:
             status, body, headers = await answer(scope["method"], scope["path"])
         except BundleError as error:
@@ -65,6 +75,18 @@ def make_app(folder: FolderReporter, termination: EngineTermination, engine_port
         await respond(send, status, body, headers)
 
     return app
+
+
+def _is_operators(scope: Scope) -> bool:
+    """Return whether a request is the operator's to make."""
+    return scope["method"] == "POST" or scope["path"] in (messages.SOURCE_PATH, messages.BUNDLE_PATH)
+
+
+def _is_trusted(scope: Scope, token_hash: str) -> bool:
+    given = [value for name, value in scope["headers"] if name == b"authorization"]
+    if len(given) != 1 or not given[0].startswith(_BEARER):
+        return False
+    return hmac.compare_digest(token_sha256(given[0].removeprefix(_BEARER)), token_hash)
 
 
 async def _engine_lives(port: int) -> tuple[int, bytes, list[tuple[bytes, bytes]]]:

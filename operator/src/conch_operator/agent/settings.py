@@ -13,6 +13,8 @@ class AgentSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    token_sha256: str = Field(pattern="^[0-9a-f]{64}$")
+    """SHA-256 of the token that the operator asks with, as hexadecimal digits."""
     folder: Path
     """The model's folder, as the agent sees it."""
     shown_folder: str

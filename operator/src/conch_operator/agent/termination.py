@@ -35,6 +35,11 @@ class EngineTermination:
         self._restart_requested_at = self._clock()
 
     @property
+    def is_allowed(self) -> bool:
+        """Return whether the engine may end."""
+        return self._allowed.is_set()
+
+    @property
     def must_restart(self) -> bool:
         """Return whether the engine fails its liveness probe because a restart was requested."""
         at = self._restart_requested_at

@@ -37,6 +37,8 @@ def _run() -> int:
     status.add(commands)
     operator = commands.add_parser("operator", help="run the operator of a cluster (settings: CONCH_* variables)")
     operator.set_defaults(run=_run_operator)
+    retire = commands.add_parser("retire", help="take every status back, which is the chart's hook before an uninstall")
+    retire.set_defaults(run=_run_retirement)
     arguments = parser.parse_args()
     try:
         result: int = arguments.run(arguments)
@@ -51,6 +53,12 @@ def _run_operator(_arguments: argparse.Namespace) -> int:
     from conch_operator.main import main as run_operator  # kopf and the Kubernetes client take a second to load
 
     return run_operator()
+
+
+def _run_retirement(_arguments: argparse.Namespace) -> int:
+    from conch_operator.retirement import main as run_retirement  # as above
+
+    return run_retirement()
 
 
 @contextmanager

@@ -11,6 +11,8 @@ from conch_operator.local.state_folder import StateFolder
 from conch_operator.local.status_file import Report, read_report
 from conch_operator.reconcile.status import ModelStatus
 
+_REPEATED = (ConditionType.RECONCILING, ConditionType.STALLED)
+"""Progressing says it already; these are for programs."""
 DEFAULT_STATE = Path(".conch")
 
 
@@ -46,8 +48,10 @@ def _table(report: Report) -> Iterator[str]:
     for model in report.models:
         yield ""
         yield f"{model.model_id}"
-        for condition in model.conditions:
+        for condition in (one for one in model.conditions if one.type not in _REPEATED):
             mark = {ConditionStatus.TRUE: "ok  ", ConditionStatus.FALSE: "FAIL"}.get(condition.status, "wait")
+            if condition.type is ConditionType.PROGRESSING and condition.holds and not model.rolled_out:
+                mark = "wait"
             text = f"{condition.reason}: {one_line(condition.message)}" if condition.message else str(condition.reason)
             yield f"  {mark}  {condition.type:<15} {text}"
 

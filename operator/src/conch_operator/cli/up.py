@@ -27,7 +27,6 @@ from conch_operator.local.watched_model_files import DesiredModels, InvalidFiles
 from conch_operator.local.welcome import Caller
 from conch_operator.manifests.yaml_files import Manifest
 from conch_operator.model_folder.reader import read_source
-from conch_operator.reconcile.plan import is_served
 from conch_operator.state import SourceFault
 
 LOG_LEVELS = ("CRITICAL", "FATAL", "ERROR", "WARNING", "INFO", "DEBUG", "NOTSET")
@@ -102,7 +101,7 @@ def _first_models(arguments: argparse.Namespace, state: StateFolder, console: Co
 
     models = DesiredModels(load, state)
     models.reload()
-    served = [m for m in models.current.models if is_served(m) and m.deployment.spec.source.downloaded is None]
+    served = [m for m in models.current.models if m.deployment.spec.source.downloaded is None]
     faults = [(model, found) for model in served if isinstance(found := read_source(model), SourceFault)]
     if faults:
         raise CommandError([f"{model.deployment.metadata.name}: {fault.message}" for model, fault in faults])

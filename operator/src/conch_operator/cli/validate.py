@@ -11,7 +11,6 @@ from conch_operator.manifests.yaml_files import Manifest, read
 from conch_operator.model_folder.chat_template import read_chat_template
 from conch_operator.model_folder.errors import SourceError
 from conch_operator.model_folder.reader import read_source
-from conch_operator.reconcile.plan import is_served
 from conch_operator.state import DesiredModel, SourceFault
 
 
@@ -61,7 +60,7 @@ def _faults(manifest: Manifest, *, on_cluster: bool) -> Iterator[str]:
     model = DesiredModel(manifest.deployment, manifest.file.resolve().parent, created=0)
     if on_cluster and spec.source.climbs:
         yield f"{place}: spec.source.{CLIMBS}"
-    if not on_cluster and spec.source.path is not None and is_served(model):
+    if not on_cluster and spec.source.path is not None:
         if isinstance(found := read_source(model), SourceFault):
             yield f"{place}: {found.message}"
     elif template is not None and template.config_map_key_ref is None:

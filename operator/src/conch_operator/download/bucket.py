@@ -24,8 +24,8 @@ from botocore.session import Session
 
 from conch_contracts.conditions import Reason
 from conch_contracts.spec.source import S3Source
-from conch_operator.download.errors import DownloadError
-from conch_operator.download.forbidden_addresses import ForbiddenAddress
+from conch_operator.download.connections import ForbiddenAddress
+from conch_operator.download.errors import DownloadError, unreachable
 from conch_operator.download.remote_source import Algorithm, Checksum, Listing, RemoteFile, append
 
 _CHUNK = 1024 * 1024
@@ -144,5 +144,4 @@ class BucketFolder:
             cause = cause.__cause__ or cause.__context__
         if cause is not None:
             return DownloadError(Reason.DOWNLOAD_FAILED, f"{self.name} is not downloaded: {cause}.")
-        server = self._source.endpoint or "AWS"
-        return DownloadError(Reason.SOURCE_UNREACHABLE, f"{server} does not answer: {type(error).__name__}.")
+        return unreachable(self._source.endpoint or "AWS", type(error).__name__)

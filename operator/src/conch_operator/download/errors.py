@@ -38,3 +38,9 @@ def parse_last_line(line: str) -> tuple[Reason, str] | None:
     """Return reason and message of a line that a download ended with; None when it is no such line."""
     word, colon, message = line.partition(": ")
     return (Reason(word), message) if colon and word in _REASONS else None
+
+
+def unreachable(server: str, how: str) -> DownloadError:
+    """Return the error of a server that gives no answer; one that the cluster's rules refuse is told in these words."""
+    message = f"{server} does not answer: {how}. Check that it runs, and that the cluster lets models use its address."
+    return DownloadError(Reason.SOURCE_UNREACHABLE, message)

@@ -35,7 +35,7 @@ def selection_for(spec: ModelSpec) -> Selection:
         return Selection.TOKENIZER
     if spec.engine.cpu is not None:
         return Selection.SAFETENSORS if spec.kind is ModelKind.LLM else Selection.ENCODER
-    return Selection.WEIGHTS if spec.engine.vllm is not None else Selection.ALL
+    return Selection.WEIGHTS if spec.engine.loads_a_hub_folder else Selection.ALL
 
 
 def _weighs(files: Sequence[RemoteFile]) -> bool:

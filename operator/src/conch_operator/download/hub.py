@@ -19,8 +19,8 @@ from huggingface_hub.hf_api import RepoFile
 
 from conch_contracts.conditions import Reason
 from conch_contracts.spec.source import HuggingFaceSource
+from conch_operator.download.connections import ForbiddenAddress
 from conch_operator.download.errors import DownloadError
-from conch_operator.download.forbidden_addresses import ForbiddenAddress
 from conch_operator.download.remote_source import Algorithm, Checksum, Listing, RemoteFile, append
 
 _TIMEOUT = httpx2.Timeout(30.0, connect=5.0)

@@ -13,8 +13,8 @@ import certifi
 
 from conch_contracts.conditions import Reason
 from conch_kit.settings import StartupError, load
-from conch_operator.download.errors import DownloadError
-from conch_operator.download.forbidden_addresses import refuse_forbidden_addresses
+from conch_operator.download.connections import RuledConnections, hosts_of, refuse_forbidden_addresses
+from conch_operator.download.errors import DownloadError, unreachable
 from conch_operator.download.remote_source import Remote
 from conch_operator.download.resumable_download import download_folder
 from conch_operator.download.settings import DownloadProcessSettings
@@ -27,6 +27,7 @@ _ALWAYS = {
     "HF_HUB_DISABLE_TELEMETRY": "1",
     "HF_HUB_DISABLE_PROGRESS_BARS": "1",
 }
+_PROXIES = ("http_proxy", "https_proxy")
 
 
 def main() -> int:
@@ -38,6 +39,7 @@ def main() -> int:
         return 1
     sys.addaudithook(refuse_forbidden_addresses)
     try:
+        _limit_connections(settings)
         _download(settings)
     except DownloadError as error:
         return _failed(settings, error)
@@ -52,6 +54,19 @@ def _download(settings: DownloadProcessSettings) -> None:
     with tempfile.TemporaryDirectory(prefix="conch-download-") as scratch:
         _prepare_libraries(settings, Path(scratch))
         download_folder(_remote(settings), settings.folder, settings.selection, settings.limit_bytes)
+
+
+def _limit_connections(settings: DownloadProcessSettings) -> None:
+    """Have the cluster's rules obeyed where the source names a server; raises DownloadError."""
+    bucket = settings.wanted.s3
+    if settings.address_rules is None or bucket is None or bucket.endpoint is None:
+        return
+    (named,) = hosts_of([bucket.endpoint])
+    proxies = [value for name, value in os.environ.items() if name.lower() in _PROXIES]  # noqa: TID251
+    connections = RuledConnections(settings.address_rules, settings.namespace, named, hosts_of(proxies))
+    if not connections.allows_named():
+        raise unreachable(bucket.endpoint, "EndpointConnectionError")
+    sys.addaudithook(connections)
 
 
 def _failed(settings: DownloadProcessSettings, error: DownloadError) -> int:

@@ -6,6 +6,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, Json
 
 from conch_contracts.spec.source import SourceSpec
+from conch_kit.addresses.rules import AddressRules
 from conch_operator.download.file_selection import Selection
 
 
@@ -24,6 +25,10 @@ class DownloadProcessSettings(BaseModel):
     """The most that all files may have together."""
     ca_bundle: str = ""
     """Certificate authorities to trust beside those of the system, in PEM."""
+    address_rules: Json[AddressRules] | None = None
+    """Which addresses the source may name; None: any."""
+    namespace: str = ""
+    """Of the ModelDeployment, for these rules."""
     message_file: Path | None = None
     """Where the last line is written too: Kubernetes reads it from there."""
 

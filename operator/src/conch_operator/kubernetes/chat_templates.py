@@ -48,7 +48,7 @@ class ChatTemplates:
             return text
         return await asyncio.to_thread(template_fault, text, place) or text
 
-    def keep(self, models: Collection[ModelId]) -> None:
+    def keep_only(self, models: Collection[ModelId]) -> None:
         """Forget what the ConfigMaps of all other models held."""
         self._last = {known: text for known, text in self._last.items() if known[0] in models}
 

@@ -11,7 +11,7 @@ from conch_contracts.names import API_VERSION, KIND, ModelId
 from conch_contracts.records import ModelKind
 from conch_operator.kubernetes.api.kinds import Object
 from conch_operator.reconcile.status import ModelStatus
-from conch_operator.state import Desired, DesiredModel
+from conch_operator.state import Desired, DesiredModel, Unreadable
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,8 +20,6 @@ class Wanted:
 
     desired: Desired
     objects: dict[ModelId, Object]
-    invalid: dict[ModelId, str] = field(default_factory=dict)
-    """Why some cannot be read: another version's schema let them in."""
     unknown: dict[ModelId, tuple[str, ...]] = field(default_factory=dict)
     """Fields of some that are ignored: a newer version knows them."""
 
@@ -39,11 +37,11 @@ class Wanted:
         return {model: status for model, status in found if status is not None}
 
 
-def read_wanted(items: list[Object]) -> Wanted:
+def read_wanted(items: list[Object], *, namespaced: bool = False) -> Wanted:
     """Return what these objects want; those that are being deleted want nothing any more."""
     models: list[DesiredModel] = []
     objects: dict[ModelId, Object] = {}
-    invalid: dict[ModelId, str] = {}
+    unreadable: dict[ModelId, Unreadable] = {}
     unknown: dict[ModelId, tuple[str, ...]] = {}
     for item in items:
         meta = item["metadata"]
@@ -55,13 +53,13 @@ def read_wanted(items: list[Object]) -> Wanted:
             stored = {"apiVersion": API_VERSION, "kind": KIND, "metadata": meta, "spec": item.get("spec")}
             deployment, ignored = parse_stored(stored)
         except InvalidModelDeployment as error:
-            invalid[model] = str(error)
+            unreadable[model] = Unreadable(str(error), meta["generation"])
             continue
         if ignored:
             unknown[model] = ignored
         created = int(datetime.fromisoformat(meta["creationTimestamp"]).timestamp())
         models.append(DesiredModel(deployment, Path("/"), created, meta["generation"], meta["uid"]))
-    return Wanted(Desired(tuple(models), frozenset(invalid)), objects, invalid, unknown)
+    return Wanted(Desired(tuple(models), unreadable, namespaced), objects, unknown)
 
 
 def read_status(model: ModelId, item: Object) -> ModelStatus | None:
@@ -74,6 +72,8 @@ def read_status(model: ModelId, item: Object) -> ModelStatus | None:
             served_names=status.get("servedNames", ()),
             replicas=status.get("replicas", 0),
             ready_replicas=status.get("readyReplicas", 0),
+            updated_replicas=status.get("updatedReplicas", 0),
+            last_progress_time=status.get("lastProgressTime"),
             tokenizer_digest=status.get("tokenizerDigest"),
             conditions=status["conditions"],
         )

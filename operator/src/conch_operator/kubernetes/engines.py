@@ -5,10 +5,12 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 
 from conch_contracts.conditions import Reason
 from conch_contracts.names import MODEL_LABEL, SERVING_GATE, ModelId
 from conch_contracts.spec.source import CLIMBS
+from conch_operator.agent.messages import RESTART_PATH, WITHDRAWN_PATH
 from conch_operator.kubernetes.api.client import ApiError, KubernetesApi
 from conch_operator.kubernetes.api.kinds import (
     CONFIG_MAP,
@@ -20,16 +22,26 @@ from conch_operator.kubernetes.api.kinds import (
     owned_kinds,
 )
 from conch_operator.kubernetes.api.owned_objects import Key, OwnedObjects, Refused, key_of
-from conch_operator.kubernetes.pods.agent_client import Agents, AgentUnavailable
+from conch_operator.kubernetes.pods.agent_client import AT_ONCE, Agents, AgentUnavailable
 from conch_operator.kubernetes.pods.creation_failures import CreationFailures
 from conch_operator.kubernetes.pods.pod_events import PodEvents
-from conch_operator.kubernetes.pods.pod_status import agent_host, pod_fault, pod_name, read_engine, serves
+from conch_operator.kubernetes.pods.pod_owners import PodOwners
+from conch_operator.kubernetes.pods.pod_status import (
+    AgentAddress,
+    agent_address,
+    pod_fault,
+    pod_name,
+    read_engine,
+    serves,
+)
+from conch_operator.reconcile.calls_in_flight import AWAITED, Background, CallsInFlight
 from conch_operator.reconcile.plan import Plan
 from conch_operator.resources.engine_image import NotSupported
 from conch_operator.resources.engine_objects import make_engine_objects
+from conch_operator.resources.metadata import template_hash
 from conch_operator.resources.source_reader import make_readers, pods_of
 from conch_operator.settings import EngineSettings
-from conch_operator.state import ClusterEngine, DesiredModel, EngineName, Fault
+from conch_operator.state import Acted, ClusterEngine, DesiredModel, EngineName, Fault
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +65,7 @@ class KubernetesEngines:
         settings: EngineSettings,
         namespaces: Sequence[str | None],
         clock: Callable[[], float] = time.monotonic,
+        background: Background = AWAITED,
     ) -> None:
         self._api = api
         self._agents = agents
@@ -60,24 +73,30 @@ class KubernetesEngines:
         self._namespaces = namespaces
         self._clock = clock
         kinds = owned_kinds(network_policies=settings.network_policy.enabled)
-        self._owned = OwnedObjects(api, namespaces, kinds)
+        self._owned = OwnedObjects(api, namespaces, kinds, background=background)
+        self._making: CallsInFlight[Key, Fault | None] = CallsInFlight(background)
+        self._telling: CallsInFlight[tuple[EngineName, str], bool] = CallsInFlight(background, AT_ONCE)
+        self._marking: CallsInFlight[EngineName, None] = CallsInFlight(background)
+        self._made_faults: dict[Key, Fault | None] = {}
         self._leaving_since: dict[EngineName, float] = {}
         self._staying: Counter[tuple[str, str]] = Counter()
         self._released: set[EngineName] = set()
-        self._events = PodEvents(api, clock)
+        self._owners = PodOwners(api, namespaces, clock)
+        self._events = PodEvents(api, clock, background)
         self._creation_failures = CreationFailures(api, clock)
         self._event_faults: Mapping[EngineName, Fault] = {}
         self._refused: Mapping[ModelId, Fault] = {}
         self._pods: Mapping[EngineName, Object] = {}
 
     async def observe(self) -> Sequence[Object]:
-        """Read what is there and return the pods; raises ApiError when a list is not complete."""
+        """Read what is there and return the models' pods; raises ApiError when a list is not complete."""
         pods: dict[EngineName, Object] = {}
         for namespace in self._namespaces:
-            for pod in await self._api.list_all(POD, namespace, labels=MODEL_LABEL):
+            for pod in await self._api.list_watched(POD, namespace, labels=MODEL_LABEL):
                 pods[pod_name(pod)] = pod
-        pods = _without_replaced(pods)
         await self._owned.observe()
+        pods = await self._owners.only_models(pods, self._owned.of_kind(DEPLOYMENT))
+        pods = _without_replaced(pods)
         now = self._clock()
         leaving = [name for name, pod in pods.items() if "deletionTimestamp" in pod["metadata"]]
         self._leaving_since = {name: self._leaving_since.get(name, now) for name in leaving}
@@ -95,23 +114,37 @@ class KubernetesEngines:
         )
         return tuple(engine for engine in found if engine is not None)
 
-    async def act(self, steps: Plan) -> Mapping[ModelId, Fault]:
+    async def act(self, steps: Plan) -> Acted:
         """Make the objects of every model, restart what is dead and let go what may end."""
-        refused: dict[ModelId, Fault] = {}
-        wanted: set[Key] = set()
-        for models, made in self._made(steps, refused):
-            wanted.update(key_of(one) for one in made)
-            if (fault := await self._ensure(made)) is not None:
-                refused |= {model.id: fault for model in models}
+        unmade: dict[ModelId, Fault] = {}
+        groups = {key_of(_deployment(made)): (models, made) for models, made in self._made(steps, unmade)}
+        said = await self._making.run({key: partial(self._ensure, made) for key, (_, made) in groups.items()})
+        self._made_faults = {key: fault for key, fault in (self._made_faults | said).items() if key in groups}
+        refused = {
+            model.id: fault for key, fault in self._made_faults.items() for model in groups[key][0] if fault is not None
+        } | unmade
+        wanted = {key_of(one) for _, made in groups.values() for one in made}
+        specs = {model.id: template_hash(_deployment(made)) for models, made in groups.values() for model in models}
         await self._owned.prune(wanted, {model.uid for model in steps.models})
-        self._creation_failures.forget({(namespace, name) for _, namespace, name in wanted})
-        for name in steps.restart:
-            await self._ask_agent(name, self._agents.request_restart)
-        for name in steps.stop:
-            if name not in self._released and await self._ask_agent(name, self._agents.release):
-                self._released.add(name)
+        self._creation_failures.keep_only({(namespace, name) for _, namespace, name in wanted})
+        await self._tell_agents(steps)
         self._log_news(refused)
-        return refused
+        return Acted(refused, specs)
+
+    async def _tell_agents(self, steps: Plan) -> None:
+        """Ask agents to have their engine started again or to let it end; those that hang are asked beside rounds."""
+        restart = {
+            (name, RESTART_PATH): partial(self._ask_agent, name, self._agents.request_restart) for name in steps.restart
+        }
+        release = {
+            (name, WITHDRAWN_PATH): partial(self._ask_agent, name, self._agents.release)
+            for name in steps.stop
+            if name not in self._released
+        }
+        said = await self._telling.run(restart | release)
+        self._released |= {
+            name for (name, what), done in said.items() if done and what == WITHDRAWN_PATH
+        } & self._pods.keys()
 
     async def _ensure(self, made: Sequence[Object]) -> Fault | None:
         """Make each object be there, whatever became of the others; return why one of them or of the pods is not."""
@@ -127,7 +160,7 @@ class KubernetesEngines:
             said = " ".join(refused).rstrip(".")
             message = f"The API server refused an object of the model: {said}. {_NEXT_STEP}"
             return Fault(Reason.REJECTED, message)
-        deployment = next(one for one in made if kind_of(one) is DEPLOYMENT)
+        deployment = _deployment(made)
         return await self._creation_failures.fault(deployment, self._staying[_model(deployment)])
 
     def _log_news(self, refused: Mapping[ModelId, Fault]) -> None:
@@ -139,21 +172,27 @@ class KubernetesEngines:
 
     async def mark_serving(self, names: frozenset[EngineName]) -> None:
         """Open the readiness gate of pods that requests reach, and close that of others."""
-        for name, pod in self._pods.items():
-            if "deletionTimestamp" in pod["metadata"] or serves(pod) == (name in names):
-                continue
-            status = "True" if name in names else "False"
-            now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-            condition = {"type": SERVING_GATE, "status": status, "lastTransitionTime": now}
-            meta = pod["metadata"]
-            change = {"status": {"conditions": [condition]}}
-            try:
-                await self._api.patch_list(POD, meta["namespace"], meta["name"], change, "status")
-            except ApiError as error:
-                if not error.answered:
-                    raise
-                if error.status != 404:
-                    log.warning("A readiness gate was not set.", extra={"engine": name, "error": str(error)})
+        wrong = {
+            name: pod
+            for name, pod in self._pods.items()
+            if "deletionTimestamp" not in pod["metadata"] and serves(pod) != (name in names)
+        }
+        await self._marking.run(
+            {name: partial(self._mark, name, pod, serving=name in names) for name, pod in wrong.items()}
+        )
+
+    async def _mark(self, name: EngineName, pod: Object, *, serving: bool) -> None:
+        now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        condition = {"type": SERVING_GATE, "status": str(serving), "lastTransitionTime": now}
+        meta = pod["metadata"]
+        change = {"status": {"conditions": [condition]}}
+        try:
+            await self._api.patch_list(POD, meta["namespace"], meta["name"], change, "status")
+        except ApiError as error:
+            if not error.answered:
+                raise
+            if error.status != 404:
+                log.warning("A readiness gate was not set.", extra={"engine": name, "error": str(error)})
 
     def _made(
         self, steps: Plan, refused: dict[ModelId, Fault]
@@ -163,11 +202,11 @@ class KubernetesEngines:
         refused |= {model.id: Fault(Reason.NOT_HERE, f"spec.source.{CLIMBS}.") for model in climbing}
         for model in (model for model in steps.serve if model not in climbing):
             try:
-                yield [model], make_engine_objects(model, self._settings)
+                yield [model], make_engine_objects(model, self._settings, self._agents.tokens)
             except NotSupported as error:
                 refused[model.id] = Fault(Reason.NOT_HERE, str(error))
         for reader, models in make_readers(
-            [model for model in steps.external if model not in climbing], self._settings
+            [model for model in steps.external if model not in climbing], self._settings, self._agents.tokens
         ):
             yield models, reader
         for model_id, pods in pods_of(steps.external, list(self._pods.values())).items():
@@ -181,12 +220,13 @@ class KubernetesEngines:
         longest_s = LONGEST_HOLD_S if _model(self._pods[name]) in self._staying else ALONE_S
         return self._clock() - since < longest_s
 
-    async def _ask_agent(self, name: EngineName, what: Callable[[str], Awaitable[None]]) -> bool:
-        host = agent_host(self._pods[name])
-        if host is None:
+    async def _ask_agent(self, name: EngineName, what: Callable[[AgentAddress], Awaitable[None]]) -> bool:
+        pod = self._pods.get(name)
+        agent = agent_address(pod) if pod is not None else None
+        if agent is None:
             return False
         try:
-            await what(host)
+            await what(agent)
         except AgentUnavailable as error:
             log.warning("An agent was not told.", extra={"engine": name, "error": str(error)})
             return False
@@ -204,6 +244,10 @@ def _without_replaced(pods: Mapping[EngineName, Object]) -> dict[EngineName, Obj
 
 def _has_ended(pod: Object) -> bool:
     return pod["status"].get("phase") in ("Failed", "Succeeded")
+
+
+def _deployment(made: Sequence[Object]) -> Object:
+    return next(one for one in made if kind_of(one) is DEPLOYMENT)
 
 
 def _model(item: Object) -> tuple[str, str]:

@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 LEAST_PAUSE_S = 0.25
 """Between two rounds, so that a burst of changes is seen to together."""
 UNSETTLED_S = 1.0
-"""Until the next round while a model is not ready."""
+"""Until the next round while a model is not ready, or not all there for which its spec asks."""
 
 
 @dataclass(slots=True)
@@ -46,6 +46,8 @@ class LeaderRound:
     status_writer: StatusWriter
     registry: RegistryView
     namespaces: Sequence[str | None]
+    namespaced_names: bool = False
+    """Whether models are served under names that begin with their namespace."""
     _unknown: Mapping[ModelId, tuple[str, ...]] = field(default_factory=dict, init=False)
 
     async def run(self) -> Statuses:
@@ -53,7 +55,7 @@ class LeaderRound:
         # Objects before models: an object whose owner went in between would be written again as that owner's, and a
         # model that is deleted with --cascade=orphan would take it along after all.
         pods = await self.engines.observe()
-        wanted = read_wanted(await self._list())
+        wanted = read_wanted(await self._list(), namespaced=self.namespaced_names)
         await self.status_writer.write_first(wanted)
         self._log_unknown(wanted)
         await self.pools.ensure(wanted.kinds, _loads(self.registry.snapshot))
@@ -65,7 +67,7 @@ class LeaderRound:
     async def _list(self) -> list[Object]:
         items: list[Object] = []
         for namespace in self.namespaces:
-            items += await self.api.list_all(MODEL_DEPLOYMENT, namespace)
+            items += await self.api.list_watched(MODEL_DEPLOYMENT, namespace)
         return items
 
     def _log_unknown(self, wanted: Wanted) -> None:
@@ -118,7 +120,7 @@ class LeaderLoop:
         result = "error"
         try:
             statuses = await self._round.run()
-            self._settled = all(status.ready for status in statuses.values())
+            self._settled = all(status.settled for status in statuses.values())
             self._metrics.count(statuses)
             result = "ok"
         finally:

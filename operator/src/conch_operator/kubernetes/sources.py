@@ -1,27 +1,35 @@
 """The `Sources` port on Kubernetes: the agent beside an engine reads the folder, and is asked once for each pod."""
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from conch_contracts.conditions import Reason
-from conch_contracts.names import Digest, ModelId
+from conch_contracts.names import SOURCE_ANNOTATION, Digest, ModelId
 from conch_operator.agent.messages import SourceReport
 from conch_operator.kubernetes.api.client import KubernetesApi
 from conch_operator.kubernetes.api.kinds import Object
 from conch_operator.kubernetes.chat_templates import ChatTemplates
-from conch_operator.kubernetes.pods.agent_client import Agents, AgentUnavailable
-from conch_operator.kubernetes.pods.pod_status import agent_host, pod_name
+from conch_operator.kubernetes.pods.agent_client import AT_ONCE, Agents, AgentUnavailable
+from conch_operator.kubernetes.pods.pod_status import AgentAddress, agent_address, pod_name
+from conch_operator.reconcile.calls_in_flight import AWAITED, Background, CallsInFlight
 from conch_operator.reconcile.reconciler import SourceUnavailable
 from conch_operator.resources.source_reader import pods_of
+from conch_operator.resources.source_volume import source_hash
 from conch_operator.state import DesiredModel, EngineName, SourceFacts, SourceFault
+
+log = logging.getLogger(__name__)
 
 ASK_AGAIN_S = 5.0
 """Between two questions about a folder that is faulty."""
 ASK_FOR_PROGRESS_S = 2.0
 """Between two questions about a folder that is on its way."""
+SILENCE_S = 10.0
+"""How long an agent that runs may take for its first answer: a busy machine starts it slowly."""
 _ON_THE_WAY = (Reason.WAITING, Reason.DOWNLOADING, Reason.TEMPLATE_UNCHECKED)
 
 Answer = SourceFacts | SourceFault
@@ -31,7 +39,7 @@ Answer = SourceFacts | SourceFault
 class _Asked:
     answer: Answer
     at_s: float
-    host: str | None
+    agent: AgentAddress | None
     """Where the agent is, if it runs."""
 
 
@@ -43,32 +51,41 @@ class AgentSources:
         api: KubernetesApi,
         agents: Agents,
         clock: Callable[[], float] = time.monotonic,
+        background: Background = AWAITED,
     ) -> None:
         self._templates = ChatTemplates(api)
+        self._questions: CallsInFlight[str, SourceReport | AgentUnavailable] = CallsInFlight(background, AT_ONCE)
         self._agents = agents
         self._clock = clock
         self._asked: dict[str, _Asked] = {}
+        self._silent: dict[str, float] = {}
+        """Since when agents that run have not answered."""
         self._pods_of: Mapping[ModelId, Sequence[str]] = {}
         self._leaving: set[str] = set()
+        self._foreign: set[str] = set()
         self._last: dict[ModelId, tuple[str, Answer]] = {}
         self._tokenizers: Mapping[EngineName, Digest] = {}
 
     async def ask(self, models: Sequence[DesiredModel], pods: Sequence[Object]) -> None:
         """Ask the agents in these models' pods, among all that were listed, what they have not said yet.
 
-        A pod that is being deleted may still know the folder of engines that serve. What it misses is no fault of the
-        spec of today, which may be another model of the same name.
+        A pod that was started for another source says nothing about the one of today. One that is being deleted may
+        still know the folder of engines that serve; what it misses is no fault of today's spec, which may be another
+        model of the same name.
         """
         groups = pods_of(models, pods)
+        self._foreign = {
+            pod["metadata"]["uid"] for model in models for pod in groups[model.id] if _has_another_source(pod, model)
+        }
         self._leaving = {pod["metadata"]["uid"] for pod in pods if "deletionTimestamp" in pod["metadata"]}
         self._pods_of = {model: [pod["metadata"]["uid"] for pod in group] for model, group in groups.items()}
         await self._ask({pod["metadata"]["uid"]: pod for group in groups.values() for pod in group})
 
     async def read_all(self, models: Sequence[DesiredModel]) -> Mapping[ModelId, Answer]:
         """Return what the folders of these models say; one that no agent has read yet is left out."""
-        found: dict[ModelId, Answer] = {}
+        known: list[DesiredModel] = []
         for model in models:
-            source = model.deployment.spec.source.model_dump_json()
+            source = source_hash(model)
             answers = [answer for uid in self._pods_of.get(model.id, ()) if (answer := self._said(uid)) is not None]
             before = self._last.get(model.id)
             there = [answer for answer in answers if not _is_on_its_way(answer)]
@@ -78,9 +95,11 @@ class AgentSources:
                 continue
             elif answers and _is_on_its_way(before[1]):
                 self._last[model.id] = (source, answers[0])
-            found[model.id] = await self._with_template(model, self._last[model.id][1])
+            known.append(model)
+        with_templates = await asyncio.gather(*(self._with_template(model, self._last[model.id][1]) for model in known))
+        found = {model.id: answer for model, answer in zip(known, with_templates, strict=True)}
         self._last = {model: last for model, last in self._last.items() if model in found}
-        self._templates.keep({model.id for model in models})
+        self._templates.keep_only({model.id for model in models})
         return found
 
     def tokenizer_of(self, engine: EngineName) -> Digest | None:
@@ -91,31 +110,50 @@ class AgentSources:
         """Return the tokenizer bundle from any agent that has it; raises SourceUnavailable."""
         causes = ["no pod has it"]
         for asked in self._asked.values():
-            if asked.host is None or not isinstance(asked.answer, SourceFacts) or asked.answer.digest != facts.digest:
+            if asked.agent is None or not isinstance(asked.answer, SourceFacts) or asked.answer.digest != facts.digest:
                 continue
             try:
-                return await self._agents.bundle(asked.host)
+                return await self._agents.bundle(asked.agent)
             except AgentUnavailable as error:
                 causes.append(str(error))
         raise SourceUnavailable(causes[-1])
 
     async def _ask(self, pods: Mapping[str, Object]) -> None:
-        hosts = {uid: agent_host(pod) for uid, pod in pods.items()}
-        self._asked = {uid: replace(asked, host=hosts[uid]) for uid, asked in self._asked.items() if uid in hosts}
-        due = {uid: host for uid, host in hosts.items() if host is not None and self._is_due(uid)}
-        answers = await asyncio.gather(*(self._agents.source(host) for host in due.values()), return_exceptions=True)
-        for uid, answer in zip(due, answers, strict=True):
-            if isinstance(answer, SourceReport):
-                self._asked[uid] = _Asked(_answer(answer), self._clock(), hosts[uid])
-            elif not isinstance(answer, AgentUnavailable):
-                raise answer
+        agents = {uid: agent_address(pod) for uid, pod in pods.items()}
+        self._asked = {uid: replace(asked, agent=agents[uid]) for uid, asked in self._asked.items() if uid in agents}
+        due = {uid: agent for uid, agent in agents.items() if agent is not None and self._is_due(uid)}
+        answers = await self._questions.run({uid: partial(self._question, agent) for uid, agent in due.items()})
+        self._silent = {uid: since for uid, since in self._silent.items() if uid in agents}
+        for uid, answer in answers.items():
+            if uid not in agents:
+                continue
+            if isinstance(answer, AgentUnavailable):
+                self._note_silence(uid, agents[uid], answer)
+            else:
+                self._silent.pop(uid, None)
+                self._asked[uid] = _Asked(_answer(answer), self._clock(), agents[uid])
         said = {pod_name(pod): self._asked[uid].answer for uid, pod in pods.items() if uid in self._asked}
         self._tokenizers = {name: facts.digest for name, facts in said.items() if isinstance(facts, SourceFacts)}
+
+    async def _question(self, agent: AgentAddress) -> SourceReport | AgentUnavailable:
+        try:
+            return await self._agents.source(agent)
+        except AgentUnavailable as error:
+            return error
+
+    def _note_silence(self, uid: str, agent: AgentAddress | None, cause: AgentUnavailable) -> None:
+        """Say why nothing is known of a folder whose agent has run for a while and not answered once."""
+        since = self._silent.setdefault(uid, self._clock())
+        if uid in self._asked or self._clock() - since < SILENCE_S:
+            return
+        log.warning("An agent does not answer.", extra={"pod": uid, "error": str(cause)})
+        said = f"The model's folder cannot be read: {str(cause).rstrip('.')}. See the log of the container agent."
+        self._asked[uid] = _Asked(SourceFault(Reason.WAITING, said), self._clock(), agent)
 
     def _said(self, uid: str) -> Answer | None:
         """Return what a pod's agent has said that still counts."""
         asked = self._asked.get(uid)
-        if asked is None or (uid in self._leaving and isinstance(asked.answer, SourceFault)):
+        if asked is None or uid in self._foreign or (uid in self._leaving and isinstance(asked.answer, SourceFault)):
             return None
         return asked.answer
 
@@ -132,6 +170,12 @@ class AgentSources:
             return _explained(model, answer)
         template = await self._templates.of(model)
         return template if isinstance(template, SourceFault) else replace(answer, chat_template=template)
+
+
+def _has_another_source(pod: Object, model: DesiredModel) -> bool:
+    """Return whether a pod is known to have been started for another source; earlier versions do not tell."""
+    found = pod["metadata"].get("annotations", {}).get(SOURCE_ANNOTATION)
+    return found is not None and found != source_hash(model)
 
 
 def _is_on_its_way(answer: Answer) -> bool:

@@ -1,76 +1,109 @@
-"""Writes the status of each ModelDeployment, and an Event when its readiness changes.
+"""Writes the status of each ModelDeployment, and an Event when its readiness changes or its rollout is stuck.
 
 Nothing is written that the object says already.
 """
 
 import hashlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from datetime import UTC, datetime
+from functools import partial
 
-from conch_contracts.conditions import Condition, ConditionStatus, ConditionType, Reason, set_condition
+from conch_contracts.conditions import ON_THE_WAY, Condition, ConditionStatus, ConditionType, Reason
 from conch_contracts.names import API_VERSION, KIND, OPERATOR, ModelId
 from conch_contracts.spec.status import ModelDeploymentStatus
 from conch_operator.kubernetes.api.client import ApiError, KubernetesApi
 from conch_operator.kubernetes.api.kinds import EVENT, MODEL_DEPLOYMENT, Object
-from conch_operator.kubernetes.desired_models import Wanted, read_status
+from conch_operator.kubernetes.desired_models import Wanted, read_status, read_wanted
+from conch_operator.reconcile.calls_in_flight import AWAITED, Background, CallsInFlight
 from conch_operator.reconcile.status import ModelStatus
 from conch_operator.resources.metadata import selector_text
 
 log = logging.getLogger(__name__)
 
 _LONGEST_NOTE = 1000
-_ON_THE_WAY = (Reason.WAITING, Reason.DOWNLOADING, Reason.ENGINE_STARTING, Reason.ROUTE_PENDING, Reason.NO_REPLICAS)
-_REFUSED = (Reason.REJECTED, Reason.NOT_HERE)
-"""With these a model can be ready, as it was before the change that is refused."""
 
 
 class StatusWriter:
-    """Writes statuses and Events."""
+    """Writes statuses and Events, those of one model without waiting for another's."""
 
-    def __init__(self, api: KubernetesApi, instance: str) -> None:
+    def __init__(self, api: KubernetesApi, instance: str, background: Background = AWAITED) -> None:
         self._api = api
         self._instance = instance
+        self._first: CallsInFlight[str, Object | None] = CallsInFlight(background)
+        self._writing: CallsInFlight[ModelId, None] = CallsInFlight(background)
+
+    def note(self, item: Object) -> None:
+        """Begin to note on an object without a status, which a watch tells of, that it has been seen."""
+        if "status" not in item:
+            self._first.start(self._first_writes(read_wanted([item])))
 
     async def write_first(self, wanted: Wanted) -> None:
-        """Write to every object that has no status yet that it has been seen."""
-        for model, item in wanted.objects.items():
-            if "status" not in item and model not in wanted.invalid:
-                patched = await self._patch(item, status_body(first_status(model, item), item))
-                wanted.objects[model] = patched or item
+        """Note on every object without a status, which no watch has told of, that it has been seen."""
+        for patched in (await self._first.run(self._first_writes(wanted))).values():
+            if patched is not None:
+                model = _model(patched)
+                if _is_newer(patched, wanted.objects.get(model)):
+                    wanted.objects[model] = patched
 
     async def write(self, wanted: Wanted, statuses: Mapping[ModelId, ModelStatus]) -> None:
         """Write the statuses that have changed; an object that has gone meanwhile is no error."""
-        for model, status in {**statuses, **_invalid(wanted)}.items():
-            item = wanted.objects[model]
-            body = status_body(status, item)
-            if body == _held(item):
-                continue
-            if await self._patch(item, body) is not None:
-                await self._event(item, read_status(model, item), status)
+        changed = {
+            model: (wanted.objects[model], status)
+            for model, status in statuses.items()
+            if status_body(status, wanted.objects[model]) != _held(wanted.objects[model])
+        }
+        await self._writing.run({model: partial(self._write, *change) for model, change in changed.items()})
 
-    async def _patch(self, item: Object, body: Object) -> Object | None:
+    def _first_writes(self, wanted: Wanted) -> dict[str, Callable[[], Awaitable[Object | None]]]:
+        new = {
+            model: item
+            for model, item in wanted.objects.items()
+            if "status" not in item and model not in wanted.desired.unreadable
+        }
+        return {item["metadata"]["uid"]: partial(self._write_first, model, item) for model, item in new.items()}
+
+    async def _write_first(self, model: ModelId, item: Object) -> Object | None:
+        """Write the first status, unless anything has been written since: that is newer."""
+        version = item["metadata"]["resourceVersion"]
+        change = {"metadata": {"resourceVersion": version}, "status": status_body(first_status(model, item), item)}
+        return await self._patch(item, change, expected=(404, 409))
+
+    async def _write(self, item: Object, status: ModelStatus) -> None:
+        if await self._patch(item, {"status": status_body(status, item)}) is not None:
+            await self._event(item, read_status(status.model_id, item), status)
+
+    async def _patch(self, item: Object, change: Object, expected: Collection[int] = (404,)) -> Object | None:
         """Write a status; None when that failed for this object, which is tried again."""
         meta = item["metadata"]
         try:
-            return await self._api.patch(MODEL_DEPLOYMENT, meta["namespace"], meta["name"], {"status": body}, "status")
+            return await self._api.patch(MODEL_DEPLOYMENT, meta["namespace"], meta["name"], change, "status")
         except ApiError as error:
             if not error.answered:
                 raise
-            if error.status != 404:
+            if error.status not in expected:
                 log.warning("A status was not written.", extra={"model": meta["name"], "error": str(error)})
             return None
 
     async def _event(self, item: Object, before: ModelStatus | None, status: ModelStatus) -> None:
-        ready = status.condition(ConditionType.READY)
-        old = before.condition(ConditionType.READY) if before else None
-        if ready is None or (old is not None and (old.status, old.reason) == (ready.status, ready.reason)):
-            return
-        try:
-            await self._api.create(EVENT, event_body(item, ready, self._instance))
-        except ApiError as error:
-            if error.status != 409:  # the same Event was written by a round that did not get to its end
-                log.warning("An Event was not written.", extra={"error": str(error)})
+        for condition in news(before, status):
+            try:
+                await self._api.create(EVENT, event_body(item, condition, self._instance))
+            except ApiError as error:
+                if error.status != 409:  # the same Event was written by a round that did not get to its end
+                    log.warning("An Event was not written.", extra={"error": str(error)})
+
+
+def news(before: ModelStatus | None, status: ModelStatus) -> tuple[Condition, ...]:
+    """Return the conditions of which an Event is to tell: each change of Ready, and a rollout that is stuck."""
+    changed = []
+    for kind in (ConditionType.READY, ConditionType.STALLED):
+        old, new = before.condition(kind) if before else None, status.condition(kind)
+        if new is not None and (old is None or (old.status, old.reason) != (new.status, new.reason)):
+            changed.append(new)
+    return tuple(
+        one for one in changed if one.type is ConditionType.READY or one.reason is Reason.PROGRESS_DEADLINE_EXCEEDED
+    )
 
 
 def first_status(model: ModelId, item: Object) -> ModelStatus:
@@ -79,7 +112,7 @@ def first_status(model: ModelId, item: Object) -> ModelStatus:
     conditions = (
         Condition(
             type=kind,
-            status=ConditionStatus.UNKNOWN,
+            status=ConditionStatus.TRUE if kind is ConditionType.RECONCILING else ConditionStatus.UNKNOWN,
             reason=Reason.WAITING,
             message="Conch has just seen the model.",
             last_transition_time=_now(),
@@ -93,6 +126,7 @@ def first_status(model: ModelId, item: Object) -> ModelStatus:
         served_names=(),
         replicas=0,
         ready_replicas=0,
+        last_progress_time=_now(),
         tokenizer_digest=None,
         conditions=tuple(conditions),
     )
@@ -104,6 +138,8 @@ def status_body(status: ModelStatus, item: Object) -> Object:
         observed_generation=status.observed_generation or item["metadata"]["generation"],
         replicas=status.replicas,
         ready_replicas=status.ready_replicas,
+        updated_replicas=status.updated_replicas,
+        last_progress_time=status.last_progress_time,
         selector=selector_text(item["metadata"]["name"]),
         served_names=status.served_names,
         tokenizer_digest=status.tokenizer_digest,
@@ -112,14 +148,13 @@ def status_body(status: ModelStatus, item: Object) -> Object:
     return full.model_dump(mode="json", by_alias=True)
 
 
-def event_body(item: Object, ready: Condition, instance: str) -> Object:
-    """Return the Event that says how a model's readiness has changed; its name stands for this very transition."""
+def event_body(item: Object, said: Condition, instance: str) -> Object:
+    """Return the Event that says how a model has changed; its name stands for this very transition."""
     meta = item["metadata"]
-    fails = ready.status is ConditionStatus.FALSE or ready.reason in _REFUSED
-    normal = not fails or ready.reason in _ON_THE_WAY
-    key = f"{meta['uid']} {ready.status} {ready.reason} {ready.last_transition_time}"
-    if ready.status is ConditionStatus.TRUE:  # a refused edit changes the reason of a model that stays ready
-        key += f" {ready.observed_generation}"
+    normal = said.reason is Reason.READY or said.reason in ON_THE_WAY or said.status is ConditionStatus.UNKNOWN
+    key = f"{meta['uid']} {said.status} {said.reason} {said.last_transition_time}"
+    if said.holds:  # an edit that fails changes the reason of a model that stays ready
+        key += f" {said.observed_generation}"
     return {
         "apiVersion": EVENT.api_version,
         "kind": EVENT.name,
@@ -129,9 +164,9 @@ def event_body(item: Object, ready: Condition, instance: str) -> Object:
         },
         "eventTime": datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z"),
         "type": "Normal" if normal else "Warning",
-        "reason": str(ready.reason),
+        "reason": str(said.reason),
         "action": "Reconcile",
-        "note": (ready.message or "The model serves.")[:_LONGEST_NOTE],
+        "note": (said.message or "The model serves.")[:_LONGEST_NOTE],
         "reportingController": f"{API_VERSION.split('/')[0]}/{OPERATOR}",
         "reportingInstance": instance[:128],
         "regarding": {
@@ -145,39 +180,19 @@ def event_body(item: Object, ready: Condition, instance: str) -> Object:
     }
 
 
+def _model(item: Object) -> ModelId:
+    return ModelId(f"{item['metadata']['namespace']}/{item['metadata']['name']}")
+
+
+def _is_newer(patched: Object, listed: Object | None) -> bool:
+    """Return whether an object was listed before it got its first status, and is the same."""
+    return listed is not None and "status" not in listed and listed["metadata"]["uid"] == patched["metadata"]["uid"]
+
+
 def _held(item: Object) -> Object | None:
     """Return the status that the object holds, with the fields that the API server leaves out when they are null."""
     status = item.get("status")
-    return None if status is None else {"tokenizerDigest": None, **status}
-
-
-def _invalid(wanted: Wanted) -> dict[ModelId, ModelStatus]:
-    """Return the status of objects that cannot be read."""
-    statuses = {}
-    now = _now()
-    for model, message in wanted.invalid.items():
-        generation = wanted.objects[model]["metadata"]["generation"]
-        before = read_status(model, wanted.objects[model])
-        old = before.condition(ConditionType.READY) if before else None
-        same = old is not None and old.status is ConditionStatus.FALSE
-        ready = Condition(
-            type=ConditionType.READY,
-            status=ConditionStatus.FALSE,
-            reason=Reason.SPEC_INVALID,
-            message=f"{message}. What serves it goes on as it is."[:32_768],
-            last_transition_time=old.last_transition_time if old is not None and same else now,
-            observed_generation=generation,
-        )
-        statuses[model] = ModelStatus(
-            model_id=model,
-            observed_generation=generation,
-            served_names=before.served_names if before else (),
-            replicas=before.replicas if before else 0,
-            ready_replicas=before.ready_replicas if before else 0,
-            tokenizer_digest=before.tokenizer_digest if before else None,
-            conditions=set_condition(before.conditions if before else (), ready),
-        )
-    return statuses
+    return None if status is None else {"tokenizerDigest": None, "lastProgressTime": None, **status}
 
 
 def _now() -> str:

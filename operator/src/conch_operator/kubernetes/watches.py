@@ -15,7 +15,7 @@ from typing import Any
 import kopf
 
 from conch_contracts.names import MANAGED_BY_LABEL, MODEL_LABEL, OPERATOR
-from conch_operator.kubernetes.api.kinds import MODEL_DEPLOYMENT, POD, Kind
+from conch_operator.kubernetes.api.kinds import MODEL_DEPLOYMENT, POD, Kind, Object
 
 log = logging.getLogger(__name__)
 
@@ -33,11 +33,16 @@ class KopfHangs(Exception):
 
 @asynccontextmanager
 async def watching(
-    changed: Callable[[], None], namespaces: Sequence[str], owned_kinds: Sequence[Kind], stale_s: float
+    changed: Callable[[], None],
+    seen: Callable[[Object], None],
+    namespaces: Sequence[str],
+    owned_kinds: Sequence[Kind],
+    stale_s: float,
 ) -> AsyncIterator[None]:
     """Call `changed` at every change of a ModelDeployment or of what is made for one, beside the body.
 
-    A watch out of which nothing comes for `stale_s`, not even a bookmark, is opened again. Raises KopfHangs at its end.
+    `seen` gets every ModelDeployment that is there as a watch tells of it, so that it need wait for no round. A watch
+    out of which nothing comes for `stale_s`, not even a bookmark, is opened again. Raises KopfHangs at its end.
     """
     loop = asyncio.get_running_loop()
     stop = threading.Event()
@@ -45,12 +50,17 @@ async def watching(
     async def note_change(**_: Any) -> None:
         loop.call_soon_threadsafe(changed)
 
+    async def note_model(event: Object, **_: Any) -> None:
+        if event["type"] != "DELETED":
+            loop.call_soon_threadsafe(seen, event["object"])
+        loop.call_soon_threadsafe(changed)
+
     def run() -> None:
         while not stop.is_set():
             try:
                 asyncio.run(
                     kopf.operator(
-                        registry=_registry(note_change, owned_kinds),
+                        registry=_registry(note_change, note_model, owned_kinds),
                         settings=_settings(owned_kinds, stale_s),
                         standalone=True,
                         clusterwide=not namespaces,
@@ -74,14 +84,17 @@ async def watching(
             raise KopfHangs(f"kopf did not stop within {STOP_S:g} s")
 
 
-def _registry(note_change: Callable[..., Any], owned_kinds: Sequence[Kind]) -> kopf.OperatorRegistry:
+def _registry(
+    note_change: Callable[..., Any], note_model: Callable[..., Any], owned_kinds: Sequence[Kind]
+) -> kopf.OperatorRegistry:
     registry = kopf.OperatorRegistry()
 
     @kopf.on.login(registry=registry)
     def log_in(**kwargs: Any) -> kopf.ConnectionInfo | None:
         return kopf.login_with_service_account(**kwargs) or kopf.login_with_kubeconfig(**kwargs)
 
-    for kind in (MODEL_DEPLOYMENT, *owned_kinds, POD):
+    kopf.on.event(*_place(MODEL_DEPLOYMENT), id="models_changed", registry=registry)(note_model)
+    for kind in (*owned_kinds, POD):
         kopf.on.event(*_place(kind), id=f"{kind.plural}_changed", registry=registry)(note_change)
     return registry
 

@@ -18,7 +18,6 @@ from conch_operator.local.state_folder import StateFolder
 from conch_operator.local.supervisor import Command, RestartPolicy, SupervisedProcess, Supervisor
 from conch_operator.model_folder.caching_reader import CachingFolderReader
 from conch_operator.model_folder.reader import folder_of
-from conch_operator.reconcile.plan import is_served
 from conch_operator.state import DesiredModel, EnginePhase, SourceFacts, SourceFault
 
 LONGEST_PAUSE_S = 60.0
@@ -45,7 +44,7 @@ class Downloads:
 
     def ensure(self, models: Sequence[DesiredModel]) -> None:
         """Download what these models lack, and nothing else."""
-        lacking = {self.folder(model): model for model in models if self.lacks(model) and is_served(model)}
+        lacking = {self.folder(model): model for model in models if self.lacks(model)}
         for folder in [folder for folder in self._running if folder not in lacking]:
             self._running.pop(folder).stop()
         for folder, model in lacking.items():

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from conch_contracts.names import Digest, EngineAddress, ModelId
+from conch_contracts.names import Digest, EngineAddress
 from conch_operator.local.orphan_guard import remove_shared_memory
 from conch_operator.local.ports import free_ports
 from conch_operator.local.state_folder import StateFolder
@@ -18,7 +18,7 @@ from conch_operator.local.tritonserver import (
     triton_environment,
 )
 from conch_operator.reconcile.plan import Plan
-from conch_operator.state import ClusterEngine, EngineComponent, EngineName, Fault
+from conch_operator.state import Acted, ClusterEngine, EngineComponent, EngineName
 from conch_operator.triton.cpu_repository import CpuModel, render_cpu_repository
 
 LONGEST_PAUSE_S = 30.0
@@ -86,7 +86,7 @@ class LocalEngines:
         engine = self._engines.get(name)
         return None if engine is None else engine.component.tokenizer
 
-    async def act(self, steps: Plan) -> Mapping[ModelId, Fault]:
+    async def act(self, steps: Plan) -> Acted:
         """Take a plan's steps; none is refused."""
         for component in steps.start:
             await self.start(component)
@@ -94,7 +94,7 @@ class LocalEngines:
             await self.restart(name)
         for name in steps.stop:
             await self.stop(name)
-        return {}
+        return Acted(specs=steps.specs)
 
     async def mark_serving(self, names: frozenset[EngineName]) -> None:
         """Do nothing: processes have no use for it."""

@@ -5,6 +5,7 @@ is the engine's liveness. Each target has a task of its own, so a silent engine 
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ from conch_contracts.conditions import Reason
 from conch_contracts.names import EngineAddress
 from conch_contracts.records import Dialect
 from conch_operator.state import Probe, ProbeVerdict
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,18 +32,24 @@ class Target:
     """What an encoder calls its inputs, where the ModelDeployment says so."""
     output: str | None = None
     """The output that it names."""
+    named_in: str | None = None
+    """The namespace of whoever named the address; None: Conch runs the engine."""
 
 
 class NoAnswer(Exception):
     """An engine that did not answer a small request as it should."""
 
-    def __init__(self, reason: Reason, message: str, *, silent: bool = False, dead: bool = False) -> None:
+    def __init__(
+        self, reason: Reason, message: str, *, silent: bool = False, dead: bool = False, detail: str = ""
+    ) -> None:
         super().__init__(message)
         self.reason = reason
         self.silent = silent
         """It took the request and then said nothing in time."""
         self.dead = dead
         """It says itself that it cannot answer any more."""
+        self.detail = detail
+        """What only the log is to tell."""
 
 
 class ProbeClient(Protocol):
@@ -120,6 +129,8 @@ class Prober:
                 else:
                     unloaded_at = unloaded_at or time.monotonic()
                     verdict = self._unloaded(error, time.monotonic() - unloaded_at)
+                if error.detail and verdict != self._verdicts.get(key):
+                    log.info("An external engine is not used.", extra={"engine": target.address, "error": error.detail})
             if verdict != self._verdicts.get(key):
                 self._verdicts[key] = verdict
                 self._changed()

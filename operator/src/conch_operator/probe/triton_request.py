@@ -4,6 +4,7 @@ When that fails, the model's own load error from the server's repository index i
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from tritonclient.grpc.service_pb2 import ModelInferRequest
 
@@ -11,12 +12,15 @@ from conch_contracts.conditions import Reason
 from conch_contracts.dialects import encoder, tensorrtllm, vllm
 from conch_contracts.dialects.tokens import INPUT_IDS, PARAMETERS
 from conch_contracts.messages.generation import SamplingParameters
+from conch_contracts.messages.message import to_json
+from conch_contracts.names import EngineAddress
 from conch_contracts.records import Dialect
+from conch_kit.triton.checked_addresses import HTTP, NO_RULES, CheckedAddresses
 from conch_kit.triton.client import TritonClient
 from conch_kit.triton.declared_tensors import DeclaredTensors, Inputs, read_declared_tensors
 from conch_kit.triton.encoder_tensors import UnknownTensors, read_encoder_tensors
 from conch_kit.triton.errors import EngineError, EngineRejected, EngineTimeout, EngineUnavailable
-from conch_kit.triton.http_client import HTTP, TritonHttp
+from conch_kit.triton.http_client import TritonHttp
 from conch_kit.triton.tensors import add_input, add_raw, new_request, pack
 from conch_operator.probe.prober import NoAnswer, Target
 
@@ -25,6 +29,12 @@ ANSWER_TIMEOUT_S = 20.0
 
 _DEAD_BACKEND = "is not healthy"
 """What Triton says of a Python model whose process has ended; it never starts that again."""
+
+_KILLED = (
+    "The model's Python process ended without a word, as one does that is killed for lack of memory: "
+    "see limits.memory in spec.engine.resources."
+)
+"""Triton's server lives on then, so neither it nor its container says so."""
 
 _REQUEST_ID = "probe"
 _TOKEN = 0
@@ -43,12 +53,50 @@ _ONE_TOKEN: Mapping[Dialect, Mapping[tuple[str, ...], int | bytes]] = {
 class TritonProbeClient:
     """Sends one-token and one-row requests to Triton servers."""
 
-    def __init__(self, client: TritonClient, http: TritonHttp, answer_timeout_s: float = ANSWER_TIMEOUT_S) -> None:
+    def __init__(
+        self,
+        client: TritonClient,
+        http: TritonHttp,
+        answer_timeout_s: float = ANSWER_TIMEOUT_S,
+        *,
+        addresses: CheckedAddresses = NO_RULES,
+    ) -> None:
         self._client = client
         self._http = http
+        self._addresses = addresses
         self._timeout_s = answer_timeout_s
 
     async def probe(self, target: Target) -> None:
+        """Return when the engine has answered; raises NoAnswer with the root cause.
+
+        Whoever named an address that is checked hears of no cause before a server of models has answered there: else
+        the words would tell which ports of the network are open.
+        """
+        if not self._addresses.guards(target.named_in):
+            await self._ask(target)
+            return
+        dialled = None
+        try:
+            dialled = replace(target, address=await self._addresses.dialled(target.address, target.named_in))
+            await self._ask(dialled)
+        except (NoAnswer, EngineError) as cause:
+            if dialled is None or not await self._is_server(dialled.address):
+                message = f"No server of models that may be used answers at {target.address}."
+                silent = isinstance(cause, NoAnswer) and cause.silent
+                raise NoAnswer(Reason.ENGINE_UNREACHABLE, message, silent=silent, detail=str(cause)) from cause
+            raise
+
+    async def _is_server(self, address: EngineAddress) -> bool:
+        try:
+            if address.startswith(HTTP):
+                await self._http.check_protocol(address)
+            else:
+                await self._client.repository_index(address)
+        except EngineError:
+            return False
+        return True
+
+    async def _ask(self, target: Target) -> None:
         """Return when the engine has answered; raises NoAnswer with the root cause."""
         try:
             await self._request(target)
@@ -121,9 +169,11 @@ class TritonProbeClient:
             message = f"The server holds no model called {target.model} (it holds: {held}). Check modelName."
             return NoAnswer(Reason.ENGINE_PROBE_FAILED, message)
         if row.state != "READY" and row.reason:
-            return NoAnswer(Reason.ENGINE_LOAD_FAILED, f"Triton could not load {row.name}: {load_cause(row.reason)}")
+            return NoAnswer(
+                Reason.ENGINE_LOAD_FAILED, _failure(f"Triton could not load {row.name}", load_cause(row.reason))
+            )
         dead = _DEAD_BACKEND in str(error)
-        return NoAnswer(Reason.ENGINE_PROBE_FAILED, f"A one-token request failed: {error}", dead=dead)
+        return NoAnswer(Reason.ENGINE_PROBE_FAILED, _failure("A one-token request failed", str(error)), dead=dead)
 
 
 def tokens_request(model: str) -> ModelInferRequest:
@@ -131,7 +181,7 @@ def tokens_request(model: str) -> ModelInferRequest:
     request = new_request(model, _REQUEST_ID)
     parameters = SamplingParameters(max_tokens=1, temperature=0.0, ignore_eos=True)
     add_input(request, INPUT_IDS, "INT32", [1], [_TOKEN])
-    add_input(request, PARAMETERS, "BYTES", [1], [parameters.model_dump_json().encode()])
+    add_input(request, PARAMETERS, "BYTES", [1], [to_json(parameters)])
     return request
 
 
@@ -151,6 +201,11 @@ def one_token_request(dialect: Dialect, model: str, layout: DeclaredTensors) -> 
 def load_cause(reason: str) -> str:
     """Return a load error without the stack that Triton's Python backend writes below it."""
     return reason.partition(_STACK)[0].strip()
+
+
+def _failure(what: str, cause: str) -> str:
+    """Return what failed and why, with what Triton's words mean where they do not tell."""
+    return f"{what}: {cause.rstrip('.')}. {_KILLED}" if _DEAD_BACKEND in cause else f"{what}: {cause}"
 
 
 def _element(datatype: str, logical: str) -> bytes:

@@ -50,6 +50,8 @@ class Plan:
     withdraw: tuple[EngineName, ...] = ()
     """Engines that are left out of their route and stop once every gateway has seen it."""
     routes: dict[ModelId, RoutedModel] = field(default_factory=dict)
+    specs: dict[ModelId, str] = field(default_factory=dict)
+    """The spec hash that each model's engines should have, on a cluster that is told of each engine."""
     why: tuple[str, ...] = ()
     """One sentence per step, logged before acting."""
 
@@ -79,6 +81,7 @@ def plan_processes(desired: Desired, observed: Observed) -> Plan:
         stop=tuple(engine.name for engine in remove if engine.withdrawn or not engine.ready),
         withdraw=tuple(engine.name for engine in remove if engine.ready and not engine.withdrawn),
         routes=_routes(served, claims, observed, leaving) | _untouched(desired, observed, leaving),
+        specs=_specs(served, observed),
         why=tuple(reason for step in steps for reason in step.why),
     )
 
@@ -91,7 +94,7 @@ def plan_workloads(desired: Desired, observed: Observed) -> Plan:
     """
     claims = claims_of(desired, observed)
     served = served_models(desired, claims)
-    needed = {engine.name for model in served for engine in _stand_ins(model, observed)}
+    needed = {engine.name for model in served for engine in stand_ins(model, observed)}
     ending = [
         engine
         for engine in observed.engines
@@ -112,14 +115,9 @@ def plan_workloads(desired: Desired, observed: Observed) -> Plan:
     )
 
 
-def is_served(model: DesiredModel) -> bool:
-    """Return whether this version has workers for the tensors that models of this kind have in this runtime."""
-    return contract_of(model).dialect is not None
-
-
 def served_models(desired: Desired, claims: Mapping[ModelId, NameClaim]) -> list[DesiredModel]:
     """Return the models that are to have a route."""
-    return [model for model in desired.models if is_served(model) and claims[model.id].kept]
+    return [model for model in desired.models if claims[model.id].kept]
 
 
 def engine_recipe(model: DesiredModel, facts: SourceFacts) -> EngineRecipe | None:
@@ -138,12 +136,18 @@ def engine_recipe(model: DesiredModel, facts: SourceFacts) -> EngineRecipe | Non
     )
 
 
+def _specs(served: Iterable[DesiredModel], observed: Observed) -> dict[ModelId, str]:
+    found = ((model, observed.sources.get(model.id)) for model in served)
+    recipes = {model.id: engine_recipe(model, facts) for model, facts in found if isinstance(facts, SourceFacts)}
+    return {model: spec_hash(recipe) for model, recipe in recipes.items() if recipe is not None}
+
+
 def spec_hash(recipe: EngineRecipe) -> str:
     """Return a short name for what an engine is made from; equal recipes have equal ones."""
     return hashlib.sha256(repr(astuple(recipe)).encode()).hexdigest()[:10]
 
 
-def _stand_ins(model: DesiredModel, observed: Observed) -> list[ObservedEngine]:
+def stand_ins(model: DesiredModel, observed: Observed) -> list[ObservedEngine]:
     """Return the leaving engines that must go on serving until others take their place."""
     engines = observed.engines_of(model.id)
     missing = model.deployment.spec.replicas - sum(engine.ready for engine in engines)
@@ -174,8 +178,14 @@ def _routes(
             route = observed.routed[model.id][0]
         else:
             continue
-        routes[model.id] = (route, engines)
+        routes[model.id] = (route.model_copy(update={"engines_wanted": wants_engines(model)}), engines)
     return routes
+
+
+def wants_engines(model: DesiredModel) -> bool:
+    """Return whether any engine is to serve a model, Conch's or someone else's."""
+    spec = model.deployment.spec
+    return spec.engine.external is not None or spec.replicas > 0
 
 
 def _fitting(
@@ -221,7 +231,7 @@ def _kept(known: Route, claim: NameClaim) -> Route:
 def _untouched(desired: Desired, observed: Observed, leaving: frozenset[EngineName]) -> dict[ModelId, RoutedModel]:
     """Return the routes of models that cannot be read: what is there, with the engines that answer."""
     routes: dict[ModelId, RoutedModel] = {}
-    for model in desired.unreadable & observed.routes.keys():
+    for model in desired.unreadable.keys() & observed.routes.keys():
         ours = observed.engines_of(model)
         held = observed.held_engines.get(model, ())
         if ours:
@@ -293,11 +303,18 @@ def _routed_engines(model: DesiredModel, observed: Observed, leaving: frozenset[
     external = model.deployment.spec.engine.external
     if external is not None:
         verdict = observed.external.get(model.id, Probe()).verdict
-        if verdict is ProbeVerdict.PENDING:
-            return observed.held_engines.get(model.id, ())
-        return (external_engine(model, external),) if verdict is ProbeVerdict.READY else ()
+        if verdict is ProbeVerdict.READY:
+            return (external_engine(model, external),)
+        serves = verdict is ProbeVerdict.PENDING or replaced_engine_serves(model.id, observed)
+        return observed.held_engines.get(model.id, ()) if serves else ()
     before = {engine.grpc for engine in observed.routed[model.id][1]} if model.id in observed.routed else set()
     return _answering(observed.engines_of(model.id), before, leaving)
+
+
+def replaced_engine_serves(model: ModelId, observed: Observed) -> bool:
+    """Return whether the external engine that the spec named before answers, or was not asked yet."""
+    probe = observed.replaced.get(model)
+    return probe is not None and probe.verdict in (ProbeVerdict.READY, ProbeVerdict.PENDING)
 
 
 def _answering(

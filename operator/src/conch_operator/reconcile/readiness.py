@@ -1,15 +1,16 @@
-"""Pure: why a model is not ready yet.
+"""Pure: why a model is not ready yet, and what of that for which its spec asks is not there yet.
 
 Readiness is a chain of policies. Each looks at one observation and returns a fault or None. The first fault gives its
-condition the reason, and a message with the root cause and the next step; the conditions behind it wait.
+condition the reason, and a message with the root cause and the next step; the conditions behind it wait. Where an
+engine serves, of an older spec perhaps, the conditions that a request needs are judged whatever became of the others.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from conch_contracts.conditions import ConditionType, Reason
+from conch_contracts.conditions import SERVING, ConditionType, Reason
 from conch_contracts.records import needed_pools
-from conch_operator.reconcile.plan import is_served
+from conch_operator.reconcile.plan import replaced_engine_serves, stand_ins, wants_engines
 from conch_operator.routes.name_claims import NameClaim
 from conch_operator.state import (
     DesiredModel,
@@ -37,6 +38,8 @@ class PolicyInput:
 
 Policy = Callable[[PolicyInput], Fault | None]
 
+_NEXT_STEP = "Check spec.engine.external, the way to the server, and whether the cluster lets models use the address."
+
 _TOKENIZER_REASONS = (
     Reason.TOKENIZER_INVALID,
     Reason.TEMPLATE_INVALID,
@@ -45,17 +48,8 @@ _TOKENIZER_REASONS = (
 )
 
 
-def kind_is_served(given: PolicyInput) -> Fault | None:
-    """Object to what this version cannot serve."""
-    if is_served(given.model):
-        return None
-    spec = given.model.deployment.spec
-    message = f"No worker of this version speaks the tensors that {spec.engine.runtime} has for kind {spec.kind}; "
-    return Fault(Reason.RUNTIME_NOT_SERVED, f"{message}its engines are not started.")
-
-
 def has_a_name(given: PolicyInput) -> Fault | None:
-    """Object when older models hold every served name."""
+    """Object when other models hold every served name."""
     if given.claim.kept:
         return None
     taken = ", ".join(f"{name} (held by {owner})" for name, owner in given.claim.lost.items())
@@ -93,24 +87,41 @@ def tokenizer_is_stored(given: PolicyInput) -> Fault | None:
 
 def engine_answers(given: PolicyInput) -> Fault | None:
     """Object until a one-token request through at least one engine has succeeded."""
+    if (idle := _no_engine_is_wanted(given)) is not None:
+        return idle
+    if an_engine_serves(given):
+        return None
     if given.model.deployment.spec.engine.external is not None:
         return _of_external(given.observed.external.get(given.model.id, Probe()))
     if (obstacle := _obstacle(given)) is not None:
         return obstacle
-    if (idle := _no_engine_is_wanted(given)) is not None:
-        return idle
-    if any(engine.ready for engine in given.observed.engines_of(given.model.id)):
-        return None
+    staying = [engine for engine in given.observed.engines_of(given.model.id) if engine.stays]
     starting = Fault(Reason.ENGINE_STARTING, "The engine is being started.")
-    return failing_engine(given) or next((_of_engine(engine) for engine in _staying(given)), starting)
+    return _first_that_fails(staying, given) or next((_of_engine(engine) for engine in staying), starting)
 
 
-def failing_engine(given: PolicyInput) -> Fault | None:
-    """Return what is wrong with the first engine that fails, while others may serve."""
-    staying = _staying(given)
-    serving = any(engine.ready for engine in staying)
-    faults = (_of_engine(engine, others_serve=serving) for engine in staying if not engine.ready)
-    return next((fault for fault in faults if fault.reason is not Reason.ENGINE_STARTING), None)
+def an_engine_serves(given: PolicyInput) -> bool:
+    """Return whether an engine answers requests; one that is to end counts while no other takes its place."""
+    if given.model.deployment.spec.engine.external is None:
+        return _ready(given.observed.engines_of(given.model.id)) > 0 or bool(stand_ins(given.model, given.observed))
+    verdict = given.observed.external.get(given.model.id, Probe()).verdict
+    held = given.observed.held_engines.get(given.model.id)
+    if verdict is ProbeVerdict.READY or (verdict is ProbeVerdict.PENDING and bool(held)):
+        return True
+    return replaced_engine_serves(given.model.id, given.observed)
+
+
+def engines_are_as_asked_for(given: PolicyInput) -> Fault | None:
+    """Object until as many engines of this very spec answer as it asks for, and no other is left."""
+    spec, observed = given.model.deployment.spec, given.observed
+    if spec.engine.external is not None:
+        return _of_external(observed.external.get(given.model.id, Probe()))
+    updated = observed.updated_engines_of(given.model.id)
+    if (ready := _ready(updated)) < spec.replicas:
+        count = Fault(Reason.ROLLING_OUT, f"{ready} of {spec.replicas} engines of this spec answer.")
+        return _first_that_fails(updated, given) or count
+    left = sum(engine.stays for engine in observed.engines_of(given.model.id)) - spec.replicas
+    return Fault(Reason.ROLLING_OUT, f"{left} engines more than wanted are being ended.") if left > 0 else None
 
 
 def is_applied(given: PolicyInput) -> Fault | None:
@@ -141,7 +152,7 @@ def workers_are_there(given: PolicyInput) -> Fault | None:
 
 
 CHAIN: Mapping[ConditionType, tuple[Policy, ...]] = {
-    ConditionType.SOURCE_READY: (kind_is_served, has_a_name, source_is_readable),
+    ConditionType.SOURCE_READY: (has_a_name, source_is_readable),
     ConditionType.TOKENIZER_READY: (tokenizer_is_packed, tokenizer_is_stored),
     ConditionType.ENGINE_READY: (engine_answers,),
     ConditionType.ROUTE_PUBLISHED: (route_is_published,),
@@ -151,32 +162,55 @@ CHAIN: Mapping[ConditionType, tuple[Policy, ...]] = {
 
 def judge(given: PolicyInput) -> dict[ConditionType, Fault | None]:
     """Return what each condition's policies say; those behind the first fault wait for it."""
+    may_serve = has_a_name(given) is None
+    apart = SERVING if may_serve and engine_answers(given) is None else ()
+    asked = _in_turn([condition for condition in CHAIN if condition not in apart], given)
+    return asked | _in_turn(apart, given)
+
+
+def _in_turn(conditions: Sequence[ConditionType], given: PolicyInput) -> dict[ConditionType, Fault | None]:
     verdicts: dict[ConditionType, Fault | None] = {}
     first: ConditionType | None = None
-    for condition, policies in CHAIN.items():
+    for condition in conditions:
         if first is not None:
             verdicts[condition] = Fault(Reason.WAITING, f"Waits for {first}.")
             continue
-        verdicts[condition] = next((fault for policy in policies if (fault := policy(given))), None)
+        verdicts[condition] = next((fault for policy in CHAIN[condition] if (fault := policy(given))), None)
         first = condition if verdicts[condition] else None
     return verdicts
 
 
+def rollout_fault(given: PolicyInput, verdicts: Mapping[ConditionType, Fault | None]) -> Fault | None:
+    """Return what of that for which the spec asks is not there yet, or fails; None once all of it serves."""
+    first = next((fault for kind, fault in verdicts.items() if fault and kind not in SERVING), None)
+    if first is not None and first.reason is not Reason.NO_REPLICAS:
+        return first
+    missing = is_applied(given) or engines_are_as_asked_for(given)
+    if missing is not None or _no_engine_is_wanted(given) is not None:
+        return missing
+    return next((fault for fault in verdicts.values() if fault is not None), None)
+
+
 def _of_source(found: Fault, given: PolicyInput) -> Fault:
-    served = given.model.id in given.published.models
+    served = given.model.id in given.published.models and an_engine_serves(given)
     before = f"{found.message.rstrip('.')}. Until then the model is served as before."
     return Fault(found.reason, before if served else found.message)
 
 
-def _staying(given: PolicyInput) -> list[ObservedEngine]:
-    engines = given.observed.engines_of(given.model.id)
-    return [engine for engine in engines if engine.engine.phase is not EnginePhase.STOPPING]
+def _ready(engines: Sequence[ObservedEngine]) -> int:
+    return sum(engine.ready for engine in engines)
+
+
+def _first_that_fails(engines: Sequence[ObservedEngine], given: PolicyInput) -> Fault | None:
+    serving = _ready(given.observed.engines_of(given.model.id)) > 0
+    faults = (_of_engine(engine, others_serve=serving) for engine in engines if not engine.ready)
+    return next((fault for fault in faults if fault.reason is not Reason.ENGINE_STARTING), None)
 
 
 def _obstacle(given: PolicyInput) -> Fault | None:
-    """Return why the cluster does not get any engine of the model to run."""
-    engines = given.observed.engines_of(given.model.id)
-    if any(engine.ready for engine in engines):
+    """Return why the cluster does not get any engine of the spec to run."""
+    engines = given.observed.updated_engines_of(given.model.id)
+    if _ready(engines):
         return None
     refused = given.observed.rejected.get(given.model.id)
     blocked = (engine.engine.fault for engine in engines if engine.engine.phase is EnginePhase.BLOCKED)
@@ -184,8 +218,7 @@ def _obstacle(given: PolicyInput) -> Fault | None:
 
 
 def _no_engine_is_wanted(given: PolicyInput) -> Fault | None:
-    spec = given.model.deployment.spec
-    if spec.engine.external is not None or spec.replicas > 0:
+    if wants_engines(given.model):
         return None
     return Fault(Reason.NO_REPLICAS, "spec.replicas is 0; set it to 1 or more to serve the model.")
 
@@ -209,7 +242,7 @@ def _of_external(probe: Probe) -> Fault | None:
     fault = _of_probe(probe)
     if fault is None or fault.reason is not Reason.ENGINE_UNREACHABLE:
         return fault
-    return Fault(fault.reason, f"{fault.message.rstrip('.')}. Check spec.engine.external and the way to the server.")
+    return Fault(fault.reason, f"{fault.message.rstrip('.')}. {_NEXT_STEP}")
 
 
 def _of_probe(probe: Probe) -> Fault | None:

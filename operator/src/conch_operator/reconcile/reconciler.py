@@ -7,34 +7,35 @@ same function. Nothing here knows processes or Kubernetes; both are behind the `
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Protocol, TypeVar
 
 from conch_contracts.modeldeployment import ModelSpec
-from conch_contracts.names import Digest, EngineAddress, ModelId
+from conch_contracts.names import Digest, EngineAddress, ModelId, ServedName
 from conch_contracts.records import GatewayBeat, Pool
 from conch_kit.bundles.archive import BundleError
 from conch_kit.redis.errors import RegistryError, RegistryUnavailable
 from conch_kit.registry.snapshot import Snapshot
 from conch_operator.probe.prober import Prober, Target
+from conch_operator.reconcile.calls_in_flight import AWAITED, Background, CallsInFlight
 from conch_operator.reconcile.plan import Plan, Planner, served_models
 from conch_operator.reconcile.status import Statuses, describe
 from conch_operator.reconcile.withdrawals import LONGEST_WAIT_S, Withdrawals
 from conch_operator.routes.encoder_profile import tensor_inputs, tensor_output
 from conch_operator.routes.engine_contract import contract_of
-from conch_operator.routes.name_claims import claims_of
-from conch_operator.routes.route import external_address
+from conch_operator.routes.name_claims import claims_of, names_awaited, names_gone
+from conch_operator.routes.route import external_address, external_engine
 from conch_operator.state import (
+    Acted,
     ClusterEngine,
     Desired,
     DesiredModel,
     EngineContract,
     EngineName,
     EnginePhase,
-    Fault,
     Observed,
     ObservedEngine,
     Published,
@@ -47,6 +48,8 @@ log = logging.getLogger(__name__)
 
 RETRY_S = 0.25
 """After which the registry is asked once more: a Redis that is slow for a moment makes no model unready."""
+
+_UNDERWAY = "it is still being fetched"
 
 T = TypeVar("T")
 
@@ -61,8 +64,8 @@ class Cluster(Protocol):
     async def engines(self) -> Sequence[ClusterEngine]:
         """Return every engine that was started and has not gone yet: a complete list."""
 
-    async def act(self, steps: Plan) -> Mapping[ModelId, Fault]:
-        """Take a plan's steps; return why those of some models were refused."""
+    async def act(self, steps: Plan) -> Acted:
+        """Take a plan's steps; return why those of some models were refused, and what engines of each should be."""
 
     async def mark_serving(self, names: frozenset[EngineName]) -> None:
         """Learn which engines requests reach now."""
@@ -114,6 +117,19 @@ class Sources(Protocol):
         """Return the tokenizer bundle of a folder; raises SourceUnavailable."""
 
 
+class Reservations(Protocol):
+    """Keeps the names of models that were deleted a moment ago."""
+
+    async def renew(
+        self, gone: Mapping[ServedName, ModelId], back: Mapping[ModelId, Set[ServedName]]
+    ) -> Mapping[ServedName, ModelId]:
+        """Reserve the names of models that have gone, each once, and return all that are reserved.
+
+        `back`: models that are there, with the names that they want and are not served under yet. Raises RegistryError
+        and RegistryUnavailable.
+        """
+
+
 @dataclass(frozen=True, slots=True)
 class Ports:
     """All that a round reads from and acts on."""
@@ -129,16 +145,29 @@ class Ports:
     tokenizer_of: Callable[[EngineName], Digest | None]
     """Returns the tokenizer of the folder that an engine was started with; None where nobody knows."""
     clock: Callable[[], float] = time.monotonic
+    reservations: Reservations | None = None
+    """None: a name is free as soon as its model has gone."""
 
 
 class Reconciler:
     """Runs rounds, and carries from one to the next only what cannot be observed again."""
 
-    def __init__(self, ports: Ports, *, longest_withdrawal_s: float = LONGEST_WAIT_S, retry_s: float = RETRY_S) -> None:
+    def __init__(
+        self,
+        ports: Ports,
+        *,
+        longest_withdrawal_s: float = LONGEST_WAIT_S,
+        retry_s: float = RETRY_S,
+        background: Background = AWAITED,
+    ) -> None:
         self._ports = ports
         self._retry_s = retry_s
         self._withdrawals = Withdrawals(longest_withdrawal_s)
+        self._storing: CallsInFlight[Digest, str | None] = CallsInFlight(background)
+        self._unstored: Mapping[Digest, str] = {}
         self._found: Mapping[ModelId, RoutedModel] | None = None
+        self._reserved: Mapping[ServedName, ModelId] = {}
+        self._unreserved: Mapping[ServedName, ModelId] = {}
 
     async def reconcile(self, desired: Desired, before: Statuses) -> Statuses:
         """Take the next safe steps towards what is desired, and return the status of every wanted model."""
@@ -148,7 +177,8 @@ class Reconciler:
         steps = self._ports.plan(desired, observed)
         for reason in steps.why:
             log.debug(reason)
-        observed = replace(observed, rejected=await self._ports.cluster.act(steps))
+        acted = await self._ports.cluster.act(steps)
+        observed = replace(observed, rejected=acted.refused, specs=acted.specs)
         published = await self._publish(steps, observed, error)
         now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
         return describe(desired, observed, published, before, now)
@@ -156,18 +186,36 @@ class Reconciler:
     async def _observe(self, desired: Desired) -> Observed:
         ports = self._ports
         sources = await ports.sources.read_all(desired.models)
-        engines = await ports.cluster.engines()
-        ports.prober.set_targets(_targets(desired, engines))
+        engines = _of_todays_objects(await ports.cluster.engines(), desired)
+        snapshot = ports.reader.snapshot
+        replaced = _replaced(desired, snapshot)
+        ports.prober.set_targets(_targets(desired, engines) | {key: replaced[key] for key in replaced})
         gone = self._withdrawals.seen(await self._gateways(), ports.clock())
         return Observed(
             sources=sources,
             engines=tuple(self._observed_engine(engine, gone) for engine in engines),
             external={model.id: ports.prober.verdict(model.id) for model in desired.models if _is_external(model)},
+            replaced={key.model: ports.prober.verdict(key) for key in replaced},
             routed=self._routed_at_first(),
-            workers={pool: len(ports.reader.snapshot.workers.get(pool, ())) for pool in Pool},
-            routes=ports.reader.snapshot.routes,
-            held_engines=ports.reader.snapshot.engines,
+            workers={pool: len(snapshot.workers.get(pool, ())) for pool in Pool},
+            routes=snapshot.routes,
+            held_engines=snapshot.engines,
+            reserved=await self._reserve(desired),
         )
+
+    async def _reserve(self, desired: Desired) -> Mapping[ServedName, ModelId]:
+        """Return the names of models that were deleted a moment ago; those that cannot be stored are tried again."""
+        ports = self._ports
+        if ports.reservations is None or not ports.reader.answered:
+            return {}
+        routes = ports.reader.snapshot.routes
+        gone = {**names_gone(desired, routes), **self._unreserved}
+        back = names_awaited(desired, routes)
+        try:
+            self._reserved, self._unreserved = await ports.reservations.renew(gone, back), {}
+        except (RegistryUnavailable, RegistryError):
+            self._unreserved = gone
+        return {**gone, **self._reserved}
 
     def _routed_at_first(self) -> Mapping[ModelId, RoutedModel]:
         """Return what the registry held when it was first read: the work of the operator before this one."""
@@ -193,22 +241,33 @@ class Reconciler:
 
     async def _store_bundles(self, desired: Desired, observed: Observed) -> tuple[Mapping[Digest, str], str | None]:
         """Store each bundle that is not there; return those that cannot be had, and why the registry cannot be used."""
-        unstored: dict[Digest, str] = {}
+        if not self._ports.reader.answered:
+            return {}, "it has not been read yet"
+        tokenizers = _tokenizers(desired, observed)
         try:
-            if not self._ports.reader.answered:
-                raise RegistryUnavailable("it has not been read yet")
-            for digest, facts in _tokenizers(desired, observed).items():
-                if await self._retried(partial(self._ports.bundles.has, digest)):
-                    continue
-                try:
-                    _, data = await self._ports.sources.bundle(facts)
-                    await self._ports.bundles.put(digest, data)
-                except (SourceUnavailable, BundleError) as cause:
-                    log.warning("A tokenizer bundle cannot be had.", extra={"digest": digest, "error": str(cause)})
-                    unstored[digest] = str(cause)
+            said = await self._storing.run(
+                {digest: partial(self._store, facts) for digest, facts in tokenizers.items()}
+            )
         except (RegistryUnavailable, RegistryError) as unavailable:
-            return unstored, str(unavailable)
-        return unstored, None
+            return self._unstored, str(unavailable)
+        underway = dict.fromkeys(self._storing.waiting, _UNDERWAY)
+        causes = {**underway, **self._unstored, **said}
+        self._unstored = {
+            digest: cause for digest, cause in causes.items() if digest in tokenizers and cause is not None
+        }
+        return self._unstored, None
+
+    async def _store(self, facts: SourceFacts) -> str | None:
+        """Store a bundle that is not there; return why it cannot be had."""
+        if await self._retried(partial(self._ports.bundles.has, facts.digest)):
+            return None
+        try:
+            _, data = await self._ports.sources.bundle(facts)
+            await self._ports.bundles.put(facts.digest, data)
+        except (SourceUnavailable, BundleError) as cause:
+            log.warning("A tokenizer bundle cannot be had.", extra={"digest": facts.digest, "error": str(cause)})
+            return str(cause)
+        return None
 
     async def _publish(self, steps: Plan, observed: Observed, error: str | None) -> Published:
         """Write the routes, unless something is known to be wrong with the registry."""
@@ -248,22 +307,62 @@ def _targets(desired: Desired, engines: Sequence[ClusterEngine]) -> dict[Hashabl
     specs = {model.id: model.deployment.spec for model in desired.models}
     for engine in engines:
         if engine.phase in (EnginePhase.RUNNING, EnginePhase.LEAVING):
-            target = _target(engine.grpc, engine.contract, specs.get(engine.model))
-            targets |= {} if target is None else {_key(engine): target}
+            targets[_key(engine)] = _target(engine.grpc, engine.contract, specs.get(engine.model))
     for model in desired.models:
         external = model.deployment.spec.engine.external
         if external is not None:
-            target = _target(external_address(external), contract_of(model), specs[model.id])
-            targets |= {} if target is None else {model.id: target}
+            address, contract = external_address(external), contract_of(model)
+            targets[model.id] = _target(address, contract, specs[model.id], model.namespace)
     return targets
 
 
-def _target(address: EngineAddress, contract: EngineContract, spec: ModelSpec | None) -> Target | None:
-    if contract.dialect is None:
-        return None
+def _of_todays_objects(engines: Sequence[ClusterEngine], desired: Desired) -> list[ClusterEngine]:
+    """Return the engines; those of an object that was deleted serve nothing for the one that has its name now."""
+    created = {model.id: model.created for model in desired.models}
+
+    def leaves_for_good(engine: ClusterEngine) -> bool:
+        older = engine.created is not None and engine.created < created.get(engine.model, 0)
+        return older and engine.phase is EnginePhase.LEAVING
+
+    return [replace(engine, phase=EnginePhase.STOPPING) if leaves_for_good(engine) else engine for engine in engines]
+
+
+@dataclass(frozen=True, slots=True)
+class _ReplacedEngine:
+    """Names what is asked whether an engine still answers that a model's spec does not name any more."""
+
+    model: ModelId
+    address: EngineAddress
+
+
+def _replaced(desired: Desired, snapshot: Snapshot) -> Mapping[_ReplacedEngine, Target]:
+    """Return what to ask of the engines of someone else that serve in place of those now named."""
+    targets: dict[_ReplacedEngine, Target] = {}
+    for model in desired.models:
+        external, route = model.deployment.spec.engine.external, snapshot.routes.get(model.id)
+        if external is None or route is None:
+            continue
+        named = external_engine(model, external)
+        for held in snapshot.engines.get(model.id, ()):
+            if held != named and held.named_in is not None:
+                target = Target(
+                    held.grpc,
+                    held.model or route.engine_model,
+                    route.dialect,
+                    tuple(route.encoder.inputs.items()),
+                    route.encoder.output,
+                    held.named_in,
+                )
+                targets[_ReplacedEngine(model.id, held.grpc)] = target
+    return targets
+
+
+def _target(
+    address: EngineAddress, contract: EngineContract, spec: ModelSpec | None, named_in: str | None = None
+) -> Target:
     inputs = () if spec is None else tuple(tensor_inputs(spec).items())
     output = None if spec is None else tensor_output(spec)
-    return Target(address, contract.triton_model, contract.dialect, inputs, output)
+    return Target(address, contract.triton_model, contract.dialect, inputs, output, named_in)
 
 
 def _key(engine: ClusterEngine) -> Hashable:

@@ -6,6 +6,7 @@ from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
 from conch_contracts.conditions import (
+    ON_THE_WAY,
     Condition,
     ConditionStatus,
     ConditionType,
@@ -14,7 +15,9 @@ from conch_contracts.conditions import (
     set_condition,
 )
 from conch_contracts.names import Digest, ModelId, ServedName
-from conch_operator.reconcile.readiness import PolicyInput, failing_engine, is_applied, judge
+from conch_operator.reconcile.plan import stand_ins
+from conch_operator.reconcile.readiness import PolicyInput, is_applied, judge, rollout_fault
+from conch_operator.reconcile.rollout import Milestones, rollout_conditions
 from conch_operator.routes.name_claims import claims_of
 from conch_operator.routes.route import unused_defaults
 from conch_operator.state import (
@@ -27,6 +30,7 @@ from conch_operator.state import (
     ProbeVerdict,
     Published,
     SourceFacts,
+    Unreadable,
 )
 
 
@@ -42,6 +46,10 @@ class ModelStatus(BaseModel):
     """The names that it keeps."""
     replicas: int
     ready_replicas: int
+    updated_replicas: int = 0
+    """Engines that are of the spec as it is now."""
+    last_progress_time: str | None = None
+    """When what the spec asks for last got on, RFC 3339."""
     tokenizer_digest: Digest | None
     conditions: tuple[Condition, ...]
 
@@ -53,10 +61,23 @@ class ModelStatus(BaseModel):
     def ready(self) -> bool:
         """Return whether the model serves."""
         condition = self.condition(ConditionType.READY)
-        return condition is not None and condition.status is ConditionStatus.TRUE
+        return condition is not None and condition.holds
+
+    @property
+    def rolled_out(self) -> bool:
+        """Return whether everything is there for which the spec asks."""
+        progressing = self.condition(ConditionType.PROGRESSING)
+        return progressing is not None and progressing.reason is Reason.NEW_ENGINE_AVAILABLE
+
+    @property
+    def settled(self) -> bool:
+        """Return whether the model serves, and everything is there for which its spec asks."""
+        return self.ready and self.rolled_out
 
 
 Statuses = Mapping[ModelId, ModelStatus]
+
+_STAGES = (ConditionType.SOURCE_READY, ConditionType.TOKENIZER_READY, ConditionType.ENGINE_READY)
 
 
 def describe(desired: Desired, observed: Observed, published: Published, before: Statuses, now: str) -> Statuses:
@@ -75,29 +96,67 @@ def describe(desired: Desired, observed: Observed, published: Published, before:
         ):
             statuses[model.id] = old
             continue
-        statuses[model.id] = ModelStatus(
+        counted = ModelStatus(
             model_id=model.id,
             served_names=given.claim.kept,
             replicas=_replicas(model, observed),
             observed_generation=model.generation,
-            ready_replicas=_ready_replicas(model.id, observed),
+            ready_replicas=_ready_replicas(model, observed),
+            updated_replicas=_updated_replicas(model, observed),
             tokenizer_digest=facts.digest if isinstance(facts, SourceFacts) else None,
-            conditions=_conditions(given, old.conditions if old else (), now),
+            conditions=old.conditions if old else (),
         )
+        statuses[model.id] = _judged(given, counted, old, now)
+    for unread, why in desired.unreadable.items():
+        statuses[unread] = _unread(unread, why, observed, before.get(unread), now)
     return statuses
+
+
+def _unread(model: ModelId, why: Unreadable, observed: Observed, old: ModelStatus | None, now: str) -> ModelStatus:
+    """Return the status of a model whose object cannot be read: whether it serves, and what to change."""
+    engines, route = observed.engines_of(model), observed.routes.get(model)
+    asked = [engine for engine in engines if engine.probe.verdict is not ProbeVerdict.PENDING]
+    ready = sum(engine.ready for engine in asked) if asked or old is None else old.ready_replicas
+    serves = route is not None and (ready > 0 if asked else old is not None and old.ready)
+    fault = Fault(Reason.SPEC_INVALID, f"{why.message}. What serves it goes on as it is."[:32_768])
+    applied = _condition(ConditionType.APPLIED, fault, now, why.generation)
+    status = ConditionStatus.TRUE if serves else ConditionStatus.FALSE
+    conditions = set_condition(old.conditions if old else (), applied)
+    stuck = {ConditionType.PROGRESSING: False, ConditionType.RECONCILING: False, ConditionType.STALLED: True}
+    for kind, holds in stuck.items():
+        said = ConditionStatus.TRUE if holds else ConditionStatus.FALSE
+        conditions = set_condition(conditions, applied.model_copy(update={"type": kind, "status": said}))
+    return ModelStatus(
+        model_id=model,
+        observed_generation=why.generation,
+        served_names=route.served_names if route is not None else (),
+        replicas=len(engines) if asked or old is None else old.replicas,
+        ready_replicas=ready,
+        updated_replicas=old.updated_replicas if old else 0,
+        last_progress_time=old.last_progress_time if old else None,
+        tokenizer_digest=route.tokenizer_digest if route is not None else None,
+        conditions=set_condition(
+            conditions, applied.model_copy(update={"type": ConditionType.READY, "status": status})
+        ),
+    )
 
 
 def _replicas(model: DesiredModel, observed: Observed) -> int:
     if model.deployment.spec.engine.external is not None:
         return 1
-    going = (EnginePhase.LEAVING, EnginePhase.STOPPING)
-    return sum(engine.engine.phase not in going for engine in observed.engines_of(model.id))
+    return sum(engine.stays for engine in observed.engines_of(model.id))
 
 
-def _ready_replicas(model: ModelId, observed: Observed) -> int:
-    external = observed.external.get(model)
-    ready = 1 if external is not None and external.verdict is ProbeVerdict.READY else 0
-    return ready + sum(engine.ready for engine in observed.engines_of(model))
+def _ready_replicas(model: DesiredModel, observed: Observed) -> int:
+    someone_elses = (observed.external.get(model.id), observed.replaced.get(model.id))
+    ready = any(probe is not None and probe.verdict is ProbeVerdict.READY for probe in someone_elses)
+    return ready + sum(engine.ready for engine in observed.engines_of(model.id)) + len(stand_ins(model, observed))
+
+
+def _updated_replicas(model: DesiredModel, observed: Observed) -> int:
+    if model.deployment.spec.engine.external is not None:
+        return 1
+    return len(observed.updated_engines_of(model.id))
 
 
 def _is_unseen(model: DesiredModel, observed: Observed) -> bool:
@@ -111,21 +170,27 @@ def _is_unseen(model: DesiredModel, observed: Observed) -> bool:
     return pending or model.id not in observed.sources
 
 
-def _conditions(given: PolicyInput, conditions: tuple[Condition, ...], now: str) -> tuple[Condition, ...]:
-    generation = given.model.generation
-    for kind, fault in judge(given).items():
-        conditions = set_condition(conditions, _condition(kind, fault, now, generation))
+def _judged(given: PolicyInput, counted: ModelStatus, old: ModelStatus | None, now: str) -> ModelStatus:
+    """Return a status with its conditions."""
+    conditions, generation = counted.conditions, given.model.generation
+    verdicts = judge(given)
     refused = is_applied(given)
-    conditions = set_condition(conditions, _condition(ConditionType.APPLIED, refused, now, generation))
+    for kind, verdict in {**verdicts, ConditionType.APPLIED: refused}.items():
+        conditions = set_condition(conditions, _condition(kind, verdict, now, generation))
+    fault = rollout_fault(given, verdicts)
+    progress = _progress(fault, counted.model_copy(update={"conditions": conditions}), old, now)
+    deadline_s = given.model.deployment.spec.progress_deadline
+    for condition in rollout_conditions(fault, deadline_s, generation, progress, now):
+        conditions = set_condition(conditions, condition)
     status, reason, message = derive_ready(conditions)
     if status is ConditionStatus.TRUE:
-        reason = refused.reason if refused else reason
+        failing = None if fault is None or fault.reason in ON_THE_WAY else fault
+        reason = failing.reason if failing else reason
         said = (
-            _refused(refused),
+            _failing_rollout(failing, given),
             _lost_names(given),
             _other_default(given),
             _unused_defaults(given),
-            _failing_engine(given),
         )
         message = " ".join(filter(None, said))
     ready = Condition(
@@ -136,7 +201,31 @@ def _conditions(given: PolicyInput, conditions: tuple[Condition, ...], now: str)
         last_transition_time=now,
         observed_generation=generation,
     )
-    return set_condition(conditions, ready)
+    conditions = set_condition(conditions, ready)
+    return counted.model_copy(update={"conditions": conditions, "last_progress_time": progress})
+
+
+def _progress(fault: Fault | None, new: ModelStatus, old: ModelStatus | None, now: str) -> str:
+    """Return when a model last got on."""
+    if old is None or old.last_progress_time is None:
+        return now
+    before = old.condition(ConditionType.PROGRESSING)
+    downloaded = before.message if before is not None and before.reason is Reason.DOWNLOADING else ""
+    downloads = fault.message if fault is not None and fault.reason is Reason.DOWNLOADING else ""
+    milestones = _milestones(new, downloads, done=fault is None)
+    return now if milestones.is_beyond(_milestones(old, downloaded, done=old.rolled_out)) else old.last_progress_time
+
+
+def _milestones(status: ModelStatus, download: str, *, done: bool) -> Milestones:
+    return Milestones(
+        generation=status.observed_generation,
+        done=done,
+        engines=status.replicas,
+        ready=status.ready_replicas,
+        updated=status.updated_replicas,
+        reached=frozenset(one.type for one in status.conditions if one.type in _STAGES and one.holds),
+        download=download,
+    )
 
 
 def _condition(kind: ConditionType, fault: Fault | None, now: str, generation: int) -> Condition:
@@ -181,10 +270,14 @@ def _unused_defaults(given: PolicyInput) -> str:
     return f"Serves without defaults of generation_config.json that its engine cannot obey: {unused}." if unused else ""
 
 
-def _refused(fault: Fault | None) -> str:
-    return f"Serves while a change is refused: {fault.message}" if fault else ""
-
-
-def _failing_engine(given: PolicyInput) -> str:
-    fault = failing_engine(given)
-    return f"One engine fails while others serve: {fault.message}" if fault else ""
+def _failing_rollout(fault: Fault | None, given: PolicyInput) -> str:
+    if fault is None:
+        return ""
+    if is_applied(given) is not None:
+        return f"Serves while a change is refused: {fault.message}"
+    if any(engine.ready for engine in given.observed.updated_engines_of(given.model.id)):
+        return f"One engine fails while others serve: {fault.message}"
+    engines = given.observed.engines_of(given.model.id)
+    if engines and not any(engine.ready for engine in engines):
+        return f"Serves by an engine that is about to end, and none takes its place yet: {fault.message}"
+    return f"Serves by engines of an older spec: {fault.message}"

@@ -4,6 +4,7 @@ from typing import Any
 
 from conch_contracts.names import AGENT_PORT
 from conch_operator.model_folder.reader import needs_of
+from conch_operator.resources.container_resources import REPORTING, resources_beside
 from conch_operator.resources.source_volume import SourceVolume
 from conch_operator.settings import EngineSettings
 from conch_operator.state import DesiredModel
@@ -11,16 +12,16 @@ from conch_operator.state import DesiredModel
 Object = dict[str, Any]
 
 AGENT = "agent"
-_RESOURCES = {"requests": {"cpu": "10m", "memory": "64Mi"}, "limits": {"memory": "512Mi"}}
 
 
-def agent_container(model: DesiredModel, source: SourceVolume, settings: EngineSettings) -> Object:
-    """Return the container; as a sidecar it outlives the engine's."""
+def agent_container(model: DesiredModel, source: SourceVolume, settings: EngineSettings, token_hash: str) -> Object:
+    """Return the container; as a sidecar it outlives the engine's. `token_hash`: of what the operator asks it with."""
     needs = needs_of(model.deployment.spec)
     env = {
         "CONCH_FOLDER": source.agent_folder,
         "CONCH_SHOWN_FOLDER": source.engine_folder,
         "CONCH_PORT": str(AGENT_PORT),
+        "CONCH_TOKEN_SHA256": token_hash,
         "CONCH_NEEDS_WEIGHTS": str(needs.weights).lower(),
         **({"CONCH_TAKES_ONNX": "true"} if needs.onnx else {}),
         "CONCH_NEEDS_CONFIG": str(needs.config).lower(),
@@ -34,7 +35,7 @@ def agent_container(model: DesiredModel, source: SourceVolume, settings: EngineS
         "command": ["conch-engine-agent"],
         "env": [{"name": name, "value": value} for name, value in env.items()],
         "ports": [{"name": "agent", "containerPort": AGENT_PORT}],
-        "resources": _RESOURCES,
+        "resources": resources_beside(REPORTING, settings, model.deployment.spec.engine),
         "startupProbe": probe | {"periodSeconds": 1, "failureThreshold": 60},
         "livenessProbe": probe | {"periodSeconds": 20, "failureThreshold": 3},
         "volumeMounts": list(source.agent_mounts),

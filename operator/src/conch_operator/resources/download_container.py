@@ -9,6 +9,7 @@ from typing import Any
 from conch_contracts.modeldeployment import ModelSpec
 from conch_contracts.spec.fields import quantity_value
 from conch_operator.download.file_selection import selection_for
+from conch_operator.resources.container_resources import DOWNLOADING, resources_beside
 from conch_operator.resources.source_volume import SourceVolume
 from conch_operator.settings import EngineSettings
 
@@ -16,7 +17,6 @@ Object = dict[str, Any]
 
 DOWNLOAD = "download"
 _MESSAGE_FILE = "/dev/termination-log"
-_RESOURCES = {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "1Gi"}}
 _NEEDED_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 _FURTHER_KEYS = ("AWS_SESSION_TOKEN", "AWS_REGION")
 
@@ -37,14 +37,25 @@ def download_container(spec: ModelSpec, source: SourceVolume, settings: EngineSe
         env["CONCH_LIMIT_BYTES"] = str(int(quantity_value(wanted.cache.size)))
     if settings.downloads.ca_bundle:
         env["CONCH_CA_BUNDLE"] = settings.downloads.ca_bundle
+    plain = [{"name": name, "value": value} for name, value in env.items()]
     return {
         "name": DOWNLOAD,
         "image": settings.agent_image,
         "command": ["conch-download"],
-        "env": [*({"name": name, "value": value} for name, value in env.items()), *_secrets(spec)],
-        "resources": _RESOURCES,
+        "env": [*plain, *_rules(spec, settings), *_secrets(spec)],
+        "resources": resources_beside(DOWNLOADING, settings, spec.engine),
         "volumeMounts": [*source.download_mounts, {"name": "tmp", "mountPath": "/tmp"}],
     }
+
+
+def _rules(spec: ModelSpec, settings: EngineSettings) -> list[Object]:
+    """Return which addresses may be connected to, where the source names a server of its own."""
+    if settings.addresses is None or spec.source.s3 is None or spec.source.s3.endpoint is None:
+        return []
+    return [
+        {"name": "CONCH_ADDRESS_RULES", "value": settings.addresses.model_dump_json(by_alias=True)},
+        {"name": "CONCH_NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}},
+    ]
 
 
 def _secrets(spec: ModelSpec) -> list[Object]:

@@ -6,7 +6,7 @@ then Triton gets its SIGTERM and finishes what it has.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -15,20 +15,24 @@ from conch_contracts.names import (
     ENGINE_ANNOTATION,
     ENGINE_COMPONENT,
     SERVING_GATE,
+    SOURCE_ANNOTATION,
     TRITON_GRPC_PORT,
     TRITON_HTTP_PORT,
     TRITON_METRICS_PORT,
 )
 from conch_operator.agent.messages import ENGINE_PATH, WITHDRAWN_PATH
 from conch_operator.agent.termination import LONGEST_HOLD_S
+from conch_operator.agent.tokens import AgentOwner, AgentTokens
 from conch_operator.resources.agent_container import agent_container
+from conch_operator.resources.compile_cache import CompileCache, compile_cache
+from conch_operator.resources.container_resources import COPYING, engine_resources, resources_beside
 from conch_operator.resources.download_container import download_container
 from conch_operator.resources.engine_image import engine_image
-from conch_operator.resources.metadata import child_name, digest, labels, metadata, selector
-from conch_operator.resources.model_repository import REPOSITORY_MOUNT, linking_container, repository_volumes
+from conch_operator.resources.metadata import child_name, digest, labels, metadata, selector, with_template_hash
+from conch_operator.resources.model_repository import REPOSITORY_MOUNT, repository_container, repository_volumes
 from conch_operator.resources.pod_defaults import POD_SECURITY, container_defaults
 from conch_operator.resources.runtimes.runtime_server import RuntimeServer
-from conch_operator.resources.source_volume import SourceVolume, copying_container
+from conch_operator.resources.source_volume import SourceVolume, copying_container, source_hash
 from conch_operator.settings import EngineSettings
 from conch_operator.state import DesiredModel
 from conch_operator.triton.server_options import KEEPALIVE
@@ -38,21 +42,23 @@ Object = dict[str, Any]
 TRITON = "triton"
 """The name of the engine's container."""
 SERVER = "/opt/tritonserver/bin/tritonserver"
-LEAST_RESOURCES = {"cpu": "100m", "memory": "256Mi"}
 _SLOWEST_START_S = 3600
 
 
 def make_engine_deployment(
-    model: DesiredModel, server: RuntimeServer, source: SourceVolume, settings: EngineSettings
+    model: DesiredModel, server: RuntimeServer, source: SourceVolume, settings: EngineSettings, tokens: AgentTokens
 ) -> Object:
     """Return the Deployment of a model's engines."""
+    engine = model.deployment.spec.engine
     annotations = {
+        **(engine.annotations or {}),
         ENGINE_ANNOTATION: json.dumps(asdict(server.contract), sort_keys=True),
+        SOURCE_ANNOTATION: source_hash(model),
         "conch.dev/repository-hash": digest(dict(server.repository)),
     }
     template = {
-        "metadata": {"labels": labels(model), "annotations": annotations},
-        "spec": _pod(model, server, source, settings),
+        "metadata": {"labels": {**(engine.labels or {}), **labels(model)}, "annotations": annotations},
+        "spec": _pod(model, server, source, settings, tokens),
     }
     return {
         "apiVersion": "apps/v1",
@@ -64,7 +70,7 @@ def make_engine_deployment(
             "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
             "revisionHistoryLimit": 2,
             "progressDeadlineSeconds": _SLOWEST_START_S,
-            "template": template,
+            "template": with_template_hash(template),
         },
     }
 
@@ -72,13 +78,13 @@ def make_engine_deployment(
 def triton_command(model: DesiredModel, server: RuntimeServer, drain_s: int) -> Object:
     """Return how an engine's tritonserver is started; the ModelDeployment's own options come last."""
     outside = {"exit-timeout-secs": drain_s, **_outside()}
-    first = [*_options(model, server, outside), *model.deployment.spec.engine.args]
+    first = [*_options(server, outside), *model.deployment.spec.engine.args]
     if server.ranks == 1:
         return {"command": [SERVER], "args": first}
     args = ["-n", "1", SERVER, *first]
     for rank in range(1, server.ranks):
         inside = dict.fromkeys(("allow-http", "allow-grpc", "allow-metrics"), "false") | {"exit-timeout-secs": drain_s}
-        args += [":", "-n", "1", SERVER, *_options(model, server, inside, rank)]
+        args += [":", "-n", "1", SERVER, *_options(server, inside, rank)]
     return {"command": ["mpirun"], "args": args}
 
 
@@ -87,7 +93,7 @@ def _outside() -> dict[str, object]:
     return {**ports, **KEEPALIVE}
 
 
-def _options(model: DesiredModel, server: RuntimeServer, network: Mapping[str, object], rank: int = 0) -> list[str]:
+def _options(server: RuntimeServer, network: Mapping[str, object], rank: int = 0) -> list[str]:
     options: dict[str, object] = {
         "model-repository": REPOSITORY_MOUNT,
         "backend-directory": "/opt/tritonserver/backends",
@@ -107,32 +113,31 @@ def drain_of(model: DesiredModel, settings: EngineSettings) -> int:
     return max(1, round(min(model.deployment.spec.routing.timeout, settings.drain_seconds)))
 
 
-def _pod(model: DesiredModel, server: RuntimeServer, source: SourceVolume, settings: EngineSettings) -> Object:
+def _pod(
+    model: DesiredModel, server: RuntimeServer, source: SourceVolume, settings: EngineSettings, tokens: AgentTokens
+) -> Object:
     engine = model.deployment.spec.engine
-    image = engine_image(model, settings)
-    init: list[Object] = []
-    if source.copies_from_image:
-        init.append(copying_container(model.deployment.spec.source, image) | container_defaults(settings))
-    if server.version_folder is not None:
-        init.append(linking_container(server, image, source.engine_mounts) | container_defaults(settings))
-    init.append(agent_container(model, source, settings) | container_defaults(settings) | {"restartPolicy": "Always"})
-    if source.download_mounts:  # after the agent, which tells how far it is
-        init.append(download_container(model.deployment.spec, source, settings) | container_defaults(settings))
+    cache = compile_cache(model, server, settings)
+    agent = agent_container(model, source, settings, tokens.told(_agent_owner(model)))
     pod: Object = {
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "securityContext": POD_SECURITY,
         "readinessGates": [{"conditionType": SERVING_GATE}],
         "terminationGracePeriodSeconds": drain_of(model, settings) + LONGEST_HOLD_S + 15,
-        "initContainers": init,
-        "containers": [_triton(model, server, source, settings) | container_defaults(settings)],
+        "initContainers": _init_containers(model, server, source, cache, agent, settings),
+        "containers": [
+            _triton(model, server, (*source.engine_mounts, *(cache.mounts if cache else ())), settings)
+            | container_defaults(settings)
+        ],
         "volumes": [
             *source.volumes,
+            *(cache.volumes if cache else ()),
             *repository_volumes(model, server),
             {"name": "tmp", "emptyDir": {}},
             {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": settings.shm_size}},
         ],
-        "topologySpreadConstraints": [_spread(model, key) for key in _SPREAD_OVER],
+        "topologySpreadConstraints": _spreads(model),
     }
     secrets = [*(secret.name for secret in engine.image_pull_secrets), *settings.image_pull_secrets]
     optional: Object = {
@@ -141,11 +146,41 @@ def _pod(model: DesiredModel, server: RuntimeServer, source: SourceVolume, setti
         "tolerations": [_json(toleration) for toleration in engine.tolerations],
         "affinity": _json(engine.affinity) if engine.affinity else None,
         "runtimeClassName": engine.runtime_class_name,
+        "priorityClassName": engine.priority_class_name,
+        "serviceAccountName": engine.service_account_name,
     }
     return pod | {name: value for name, value in optional.items() if value}
 
 
-def _triton(model: DesiredModel, server: RuntimeServer, source: SourceVolume, settings: EngineSettings) -> Object:
+def _init_containers(
+    model: DesiredModel,
+    server: RuntimeServer,
+    source: SourceVolume,
+    cache: CompileCache | None,
+    agent: Object,
+    settings: EngineSettings,
+) -> list[Object]:
+    spec, image = model.deployment.spec, engine_image(model, settings)
+    made: list[Object] = []
+    if source.copies_from_image:
+        made.append(copying_container(spec, image, settings))
+    if server.version_folder is not None or server.image_folder is not None:
+        resources = resources_beside(COPYING, settings, spec.engine)
+        made.append(repository_container(server, image, source.engine_mounts, resources))
+    if cache is not None:
+        made.append(cache.init_container)
+    made.append(agent | {"restartPolicy": "Always"})
+    if source.download_mounts:  # after the agent, which tells how far it is
+        made.append(download_container(spec, source, settings))
+    return [container | container_defaults(settings) for container in made]
+
+
+def _agent_owner(model: DesiredModel) -> AgentOwner:
+    meta = model.deployment.metadata
+    return AgentOwner(meta.namespace, ENGINE_COMPONENT, meta.name)
+
+
+def _triton(model: DesiredModel, server: RuntimeServer, mounts: Sequence[Object], settings: EngineSettings) -> Object:
     engine = model.deployment.spec.engine
     env = {"HOME": "/tmp", **server.env, **{variable.name: variable.value for variable in engine.env}}
     return {
@@ -158,14 +193,14 @@ def _triton(model: DesiredModel, server: RuntimeServer, source: SourceVolume, se
             {"name": "grpc", "containerPort": TRITON_GRPC_PORT},
             {"name": "metrics", "containerPort": TRITON_METRICS_PORT},
         ],
-        "resources": _json(engine.resources) if engine.resources else {"requests": LEAST_RESOURCES},
+        "resources": engine_resources(engine),
         "startupProbe": _probe("/v2/health/live", "http", period_s=1, failures=_SLOWEST_START_S),
         "readinessProbe": _probe("/v2/health/ready", "http", period_s=2, failures=3),
         "livenessProbe": _probe(ENGINE_PATH, AGENT_PORT, period_s=5, failures=3)
         | {"terminationGracePeriodSeconds": 30},
         "lifecycle": {"preStop": {"httpGet": {"path": WITHDRAWN_PATH, "port": AGENT_PORT}}},
         "volumeMounts": [
-            *source.engine_mounts,
+            *mounts,
             {"name": "repository", "mountPath": REPOSITORY_MOUNT, "readOnly": True},
             {"name": "tmp", "mountPath": "/tmp"},
             {"name": "shm", "mountPath": "/dev/shm"},
@@ -181,9 +216,13 @@ def _probe(path: str, port: str | int, *, period_s: int, failures: int) -> Objec
 _SPREAD_OVER = ("kubernetes.io/hostname", "topology.kubernetes.io/zone")
 
 
-def _spread(model: DesiredModel, key: str) -> Object:
-    chosen = {"matchLabels": selector(model, ENGINE_COMPONENT)}
-    return {"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": chosen}
+def _spreads(model: DesiredModel) -> list[Object]:
+    chosen = {"labelSelector": {"matchLabels": selector(model, ENGINE_COMPONENT)}}
+    given = model.deployment.spec.engine.topology_spread_constraints
+    if given is not None:
+        return [chosen | _json(constraint) for constraint in given]
+    evenly = {"maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway"}
+    return [{"topologyKey": key, **evenly, **chosen} for key in _SPREAD_OVER]
 
 
 def _json(part: Any) -> Any:

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from conch_contracts.spec.runtimes import TensorRtLlmBackend
+from conch_operator.agent.tokens import AgentTokens
 from conch_operator.resources.disruption_budget import make_disruption_budget
 from conch_operator.resources.engine_deployment import make_engine_deployment
 from conch_operator.resources.engine_image import NotSupported
@@ -9,7 +11,15 @@ from conch_operator.resources.engine_service import make_engine_service
 from conch_operator.resources.metadata import child_name, metadata, selector, with_hash
 from conch_operator.resources.model_repository import make_repository
 from conch_operator.resources.network_policy import make_network_policy
-from conch_operator.resources.runtimes import cpu, fastertransformer, onnxruntime, python, tensorrtllm, vllm
+from conch_operator.resources.runtimes import (
+    cpu,
+    fastertransformer,
+    onnxruntime,
+    python,
+    tensorrtllm,
+    tensorrtllm_llm_api,
+    vllm,
+)
 from conch_operator.resources.runtimes.runtime_server import RuntimeServer
 from conch_operator.resources.source_volume import SourceVolume, source_volume
 from conch_operator.settings import EngineSettings
@@ -18,7 +28,7 @@ from conch_operator.state import DesiredModel
 Object = dict[str, Any]
 
 
-def make_engine_objects(model: DesiredModel, settings: EngineSettings) -> tuple[Object, ...]:
+def make_engine_objects(model: DesiredModel, settings: EngineSettings, tokens: AgentTokens) -> tuple[Object, ...]:
     """Return what runs a model's engines; raises NotSupported."""
     source = source_volume(model.deployment.spec)
     server = make_server(model, source)
@@ -26,7 +36,7 @@ def make_engine_objects(model: DesiredModel, settings: EngineSettings) -> tuple[
         make_repository(model, server.repository),
         make_engine_service(model),
         make_disruption_budget(model),
-        make_engine_deployment(model, server, source, settings),
+        make_engine_deployment(model, server, source, settings, tokens),
     ]
     if settings.network_policy.enabled:
         meta = metadata(model, child_name(model))
@@ -49,6 +59,8 @@ def make_server(model: DesiredModel, source: SourceVolume) -> RuntimeServer:
         return onnxruntime.make_server(model, engine.onnxruntime, folder)
     if engine.python is not None:
         return python.make_server(model, engine.python, folder)
+    if engine.tensorrtllm is not None and engine.tensorrtllm.backend is TensorRtLlmBackend.PYTORCH:
+        return tensorrtllm_llm_api.make_server(model, engine.tensorrtllm, folder)
     if engine.tensorrtllm is not None and engine.tensorrtllm.nodes == 1:
         return tensorrtllm.make_server(model, engine.tensorrtllm, folder)
     raise NotSupported("Engines that span several pods are not started by this version; set nodes to 1.")

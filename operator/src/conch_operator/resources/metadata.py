@@ -63,6 +63,18 @@ def with_hash(made: Object) -> Object:
     return made | {"metadata": meta | {"labels": meta["labels"] | {SPEC_HASH_LABEL: digest(made)}}}
 
 
+def with_template_hash(template: Object) -> Object:
+    """Return a pod template with a label of its own hash, by which its pods are known among those of older ones."""
+    meta = template["metadata"]
+    return template | {"metadata": meta | {"labels": meta["labels"] | {SPEC_HASH_LABEL: digest(template)}}}
+
+
+def template_hash(deployment: Object) -> str:
+    """Return the hash that the pods of a Deployment carry; empty for one without."""
+    labels: dict[str, str] = deployment["spec"]["template"]["metadata"]["labels"]
+    return labels.get(SPEC_HASH_LABEL, "")
+
+
 def digest(value: object) -> str:
     """Return a short name for a value; equal values have equal ones."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:12]

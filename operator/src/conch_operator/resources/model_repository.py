@@ -14,6 +14,14 @@ _COMPONENT = "repository"
 _VOLUME = "repository"
 _FILES = "repository-files"
 _FILES_MOUNT = "/conch/repository-files"
+_LINKING = 'cp -rL "$1/." "$2/" && ln -sfn "$0" "$2/$3/1"'
+"""Makes the user's folder version 1 of the model."""
+_COPYING = (
+    'if [ ! -f "$0/config.pbtxt" ]; then echo "The image has no $0: name one that has it in spec.engine.image." >&2; '
+    'exit 1; fi; mkdir -p "$2/$3" && cp -r "$0/." "$2/$3/" && cp -rfL "$1/." "$2/" && '
+    'sed -i "s/^name:.*/name: \\"$3\\"/" "$2/$3/config.pbtxt"'
+)
+"""Takes the image's model, under the name that it is asked by, with our settings for it."""
 
 
 def make_repository(model: DesiredModel, files: Mapping[str, str]) -> Object:
@@ -30,19 +38,22 @@ def repository_volumes(model: DesiredModel, server: RuntimeServer) -> list[Objec
     """Return the volumes on which each file has its path."""
     items = [{"key": _key(path), "path": path} for path in server.repository]
     files = {"configMap": {"name": child_name(model, _COMPONENT), "items": items}}
-    if server.version_folder is None:
+    if server.version_folder is None and server.image_folder is None:
         return [{"name": _VOLUME, **files}]
     return [{"name": _FILES, **files}, {"name": _VOLUME, "emptyDir": {"sizeLimit": "16Mi"}}]
 
 
-def linking_container(server: RuntimeServer, image: str, mounts: Sequence[Object]) -> Object:
-    """Return the init container that makes the user's folder version 1 of the model, by a link."""
-    name, folder = server.contract.triton_model, server.version_folder
-    script = f'cp -rL {_FILES_MOUNT}/. {REPOSITORY_MOUNT}/ && ln -sfn "$1" "{REPOSITORY_MOUNT}/{name}/1"'
+def repository_container(server: RuntimeServer, image: str, mounts: Sequence[Object], resources: Object) -> Object:
+    """Return the init container that puts together what lies in the image or the user's folder, and our own files."""
+    if server.image_folder is None:
+        script, folder = _LINKING, server.version_folder
+    else:
+        script, folder = _COPYING, server.image_folder
     return {
         "name": "repository",
         "image": image,
-        "command": ["/bin/sh", "-c", script, "repository", folder],
+        "command": ["/bin/sh", "-c", script, folder, _FILES_MOUNT, REPOSITORY_MOUNT, server.contract.triton_model],
+        "resources": resources,
         "volumeMounts": [
             *mounts,
             {"name": _FILES, "mountPath": _FILES_MOUNT, "readOnly": True},

@@ -1,15 +1,16 @@
-"""The NetworkPolicies of a model's pods: workers and the operator may call them, they may call nobody.
+"""The NetworkPolicies of a model's pods.
 
-A pod that downloads may call name servers, and over TCP everybody but what only the node should reach.
-The kubelet's probes and hooks need no rule: traffic from a pod's own node is always let in.
+Workers and the operator may call Triton, the operator alone the agent, and whoever may read the services' metrics may
+read Triton's; the pods may call nobody. A pod that downloads may call name servers, and over TCP everybody but what
+only the node should reach. The kubelet's probes and hooks need no rule: traffic from a pod's own node is always let in.
 """
 
 from collections.abc import Mapping, Sequence
 from ipaddress import IPv4Network, IPv6Network
 from typing import Any
 
+from conch_contracts.forbidden_addresses import FORBIDDEN, as_translated
 from conch_contracts.names import AGENT_PORT, TRITON_GRPC_PORT, TRITON_HTTP_PORT, TRITON_METRICS_PORT
-from conch_operator.download.forbidden_addresses import FORBIDDEN, as_translated
 from conch_operator.settings import NetworkPolicySettings
 
 Object = dict[str, Any]
@@ -19,10 +20,12 @@ def make_network_policy(
     metadata: Object, pods: Mapping[str, str], settings: NetworkPolicySettings, *, engine: bool, downloads: bool
 ) -> Object:
     """Return the policy of an engine's pods, or of a source reader's."""
-    ports = (TRITON_HTTP_PORT, TRITON_GRPC_PORT, AGENT_PORT) if engine else (AGENT_PORT,)
-    ingress: list[Object] = [{"from": list(settings.from_), "ports": _ports(ports)}]
+    ingress: list[Object] = [{"from": list(settings.agent_from), "ports": _ports((AGENT_PORT,))}]
     if engine:
-        ingress.append({"ports": _ports((TRITON_METRICS_PORT,))})
+        ingress.append({"from": list(settings.from_), "ports": _ports((TRITON_HTTP_PORT, TRITON_GRPC_PORT))})
+        everybody: Object = {"ports": _ports((TRITON_METRICS_PORT,))}
+        readers = {"from": list(settings.metrics_from)} if settings.metrics_from else {}
+        ingress.append(everybody | readers)
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",

@@ -17,6 +17,7 @@ from conch_contracts.names import (
     ModelId,
 )
 from conch_contracts.spec.runtimes import Runtime
+from conch_operator.agent.tokens import AgentOwner, AgentTokens
 from conch_operator.model_folder.reader import needs_of
 from conch_operator.resources.agent_container import agent_container
 from conch_operator.resources.download_container import download_container
@@ -40,13 +41,13 @@ def reader_name(model: DesiredModel) -> str:
 
 
 def make_readers(
-    models: Iterable[DesiredModel], settings: EngineSettings
+    models: Iterable[DesiredModel], settings: EngineSettings, tokens: AgentTokens
 ) -> list[tuple[list[Object], list[DesiredModel]]]:
     """Return the objects of source readers, each with the models that it is for."""
     groups: dict[tuple[str, str], list[DesiredModel]] = {}
     for model in models:
         groups.setdefault((model.deployment.metadata.namespace, reader_name(model)), []).append(model)
-    return [(_make(sorted(group, key=lambda m: m.id), settings), group) for group in groups.values()]
+    return [(_make(sorted(group, key=lambda m: m.id), settings, tokens), group) for group in groups.values()]
 
 
 def pods_of(models: Sequence[DesiredModel], pods: Iterable[Object]) -> Mapping[ModelId, list[Object]]:
@@ -68,7 +69,7 @@ def _group(model: DesiredModel) -> tuple[str, str, str]:
     return namespace, chosen[COMPONENT_LABEL], chosen[MODEL_LABEL]
 
 
-def _make(models: list[DesiredModel], settings: EngineSettings) -> list[Object]:
+def _make(models: list[DesiredModel], settings: EngineSettings, tokens: AgentTokens) -> list[Object]:
     first = models[0]
     name = reader_name(first)
     chosen = {MODEL_LABEL: name, COMPONENT_LABEL: READER_COMPONENT}
@@ -88,7 +89,7 @@ def _make(models: list[DesiredModel], settings: EngineSettings) -> list[Object]:
             "selector": {"matchLabels": chosen},
             "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
             "revisionHistoryLimit": 2,
-            "template": {"metadata": {"labels": labels}, "spec": _pod(first, settings)},
+            "template": {"metadata": {"labels": labels}, "spec": _pod(first, settings, tokens)},
         },
     }
     policies = settings.network_policy
@@ -99,12 +100,13 @@ def _make(models: list[DesiredModel], settings: EngineSettings) -> list[Object]:
     return [with_hash(one) for one in (*made, deployment)]
 
 
-def _pod(model: DesiredModel, settings: EngineSettings) -> Object:
+def _pod(model: DesiredModel, settings: EngineSettings, tokens: AgentTokens) -> Object:
     spec = model.deployment.spec
+    token_hash = tokens.told(AgentOwner(model.deployment.metadata.namespace, READER_COMPONENT, reader_name(model)))
     source = source_volume(spec)
     defaults = container_defaults(settings)
     image = settings.images.get(Runtime.CPU, settings.agent_image)
-    init = [copying_container(spec.source, image) | defaults] if source.copies_from_image else []
+    init = [copying_container(spec, image, settings) | defaults] if source.copies_from_image else []
     volumes = list(source.volumes)
     if source.download_mounts:
         init.append(download_container(spec, source, settings) | defaults)
@@ -115,7 +117,7 @@ def _pod(model: DesiredModel, settings: EngineSettings) -> Object:
         "securityContext": POD_SECURITY,
         "terminationGracePeriodSeconds": 5,
         "initContainers": init,
-        "containers": [agent_container(model, source, settings) | defaults],
+        "containers": [agent_container(model, source, settings, token_hash) | defaults],
         "volumes": volumes,
     }
     if settings.image_pull_secrets:

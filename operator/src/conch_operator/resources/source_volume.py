@@ -11,10 +11,15 @@ from typing import Any
 from conch_contracts.dialects.encoder import ONNX_FILES
 from conch_contracts.modeldeployment import ModelSpec
 from conch_contracts.spec.fields import quantity_value
-from conch_contracts.spec.source import DownloadCacheSpec, SourceSpec
+from conch_contracts.spec.source import DownloadCacheSpec
 from conch_kit.bundles.archive import TOKENIZER_FILES
 from conch_operator.download.folder_name import folder_name
 from conch_operator.model_folder.encoder_files import SENTENCE_FILES
+from conch_operator.model_folder.reader import needs_of
+from conch_operator.resources.container_resources import COPYING, resources_beside
+from conch_operator.resources.metadata import digest
+from conch_operator.settings import EngineSettings
+from conch_operator.state import DesiredModel
 
 Object = dict[str, Any]
 
@@ -23,7 +28,8 @@ IMAGE_MODELS = "/models"
 SOURCE_MOUNT = "/conch/source"
 """Where the agent finds the folder."""
 _COPIED = (*TOKENIZER_FILES, *SENTENCE_FILES)
-_VOLUME = "source"
+SOURCE_VOLUME = "source"
+"""The name of the volume with the folder."""
 _NOTES_BYTES = 64 * 1024 * 1024
 """Room for what a download leaves beside the files; a pod that takes more than its limit is evicted."""
 
@@ -52,22 +58,35 @@ def source_volume(spec: ModelSpec) -> SourceVolume:
         return SourceVolume(
             engine_folder=f"{IMAGE_MODELS}/{source.path.lstrip('/')}",
             agent_folder=f"{SOURCE_MOUNT}/found",
-            volumes=({"name": _VOLUME, "emptyDir": {"sizeLimit": "512Mi"}},),
-            agent_mounts=({"name": _VOLUME, "mountPath": SOURCE_MOUNT, "readOnly": True},),
+            volumes=({"name": SOURCE_VOLUME, "emptyDir": {"sizeLimit": "512Mi"}},),
+            agent_mounts=({"name": SOURCE_VOLUME, "mountPath": SOURCE_MOUNT, "readOnly": True},),
             copies_from_image=True,
         )
     if source.pvc is not None:
-        claim = {"claimName": source.pvc.claim_name, "readOnly": True}
-        return _mounted({"name": _VOLUME, "persistentVolumeClaim": claim}, source.pvc.path)
+        # One claim is one volume; its mounts are read-only, but for that of what an engine compiles.
+        kept_there = spec.compile_claim == source.pvc.claim_name
+        claim = {"claimName": source.pvc.claim_name} | ({} if kept_there else {"readOnly": True})
+        return _mounted({"name": SOURCE_VOLUME, "persistentVolumeClaim": claim}, source.pvc.path)
     if source.oci is not None:
         image = {"reference": source.oci.image, "pullPolicy": "IfNotPresent"}
-        return _mounted({"name": _VOLUME, "image": image}, source.oci.path)
+        return _mounted({"name": SOURCE_VOLUME, "image": image}, source.oci.path)
     assert source.downloaded is not None
     mounted = _mounted(_download_volume(source.downloaded.cache), folder_name(spec))
-    return replace(mounted, download_mounts=({"name": _VOLUME, "mountPath": SOURCE_MOUNT},))
+    return replace(mounted, download_mounts=({"name": SOURCE_VOLUME, "mountPath": SOURCE_MOUNT},))
 
 
-def copying_container(source: SourceSpec, image: str) -> Object:
+def source_hash(model: DesiredModel) -> str:
+    """Return a short name for what the agent in a model's pod reads: two models with equal ones read the same.
+
+    A `path` lies in the engine's image, so it is another folder in another image that the spec names.
+    """
+    spec = model.deployment.spec
+    needs = needs_of(spec)
+    image = spec.engine.image if spec.source.path is not None else None
+    return digest([spec.source.model_dump(mode="json"), needs.weights, needs.config, needs.template, needs.onnx, image])
+
+
+def copying_container(spec: ModelSpec, image: str, settings: EngineSettings) -> Object:
     """Return the init container that copies the small files of a folder in the engine's image for the agent.
 
     Weights are only named, by empty files, so that the agent can tell whether there are any. What is missing is for the
@@ -83,21 +102,22 @@ def copying_container(source: SourceSpec, image: str) -> Object:
     return {
         "name": "files",
         "image": image,
-        "command": ["/bin/sh", "-c", script, "files", f"{IMAGE_MODELS}/{(source.path or '').lstrip('/')}"],
-        "volumeMounts": [{"name": _VOLUME, "mountPath": SOURCE_MOUNT}],
+        "command": ["/bin/sh", "-c", script, "files", f"{IMAGE_MODELS}/{(spec.source.path or '').lstrip('/')}"],
+        "resources": resources_beside(COPYING, settings, spec.engine),
+        "volumeMounts": [{"name": SOURCE_VOLUME, "mountPath": SOURCE_MOUNT}],
     }
 
 
 def _download_volume(cache: DownloadCacheSpec | None) -> Object:
     if cache is not None and cache.claim_name is not None:
-        return {"name": _VOLUME, "persistentVolumeClaim": {"claimName": cache.claim_name}}
+        return {"name": SOURCE_VOLUME, "persistentVolumeClaim": {"claimName": cache.claim_name}}
     if cache is not None and cache.size is not None:
         limit = int(quantity_value(cache.size)) + _NOTES_BYTES
-        return {"name": _VOLUME, "emptyDir": {"sizeLimit": str(limit)}}
-    return {"name": _VOLUME, "emptyDir": {}}
+        return {"name": SOURCE_VOLUME, "emptyDir": {"sizeLimit": str(limit)}}
+    return {"name": SOURCE_VOLUME, "emptyDir": {}}
 
 
 def _mounted(volume: Object, path: str | None) -> SourceVolume:
     folder = f"{SOURCE_MOUNT}/{path}" if path else SOURCE_MOUNT
-    mount = {"name": _VOLUME, "mountPath": SOURCE_MOUNT, "readOnly": True}
+    mount = {"name": SOURCE_VOLUME, "mountPath": SOURCE_MOUNT, "readOnly": True}
     return SourceVolume(folder, folder, (volume,), (mount,), (mount,))

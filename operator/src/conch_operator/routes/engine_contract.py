@@ -23,7 +23,7 @@ so there must be many requests for it to choose from."""
 
 
 def contract_of(model: DesiredModel) -> EngineContract:
-    """Return the contract of a model's engines; without a dialect there is no worker for it yet."""
+    """Return the contract of a model's engines."""
     if model.deployment.spec.kind is not ModelKind.LLM:
         return _encoder_contract(model)
     engine = model.deployment.spec.engine
@@ -40,8 +40,6 @@ def contract_of(model: DesiredModel) -> EngineContract:
     if engine.tensorrtllm is not None:
         name = engine.tensorrtllm.model_name
         return EngineContract(name, Dialect.TENSORRTLLM, engine.tensorrtllm.max_batch_size)
-    if engine.onnxruntime is not None:
-        return EngineContract(MODEL, None, engine.onnxruntime.instances * engine.onnxruntime.max_batch_size)
     assert engine.runtime is Runtime.PYTHON
     return EngineContract(MODEL, Dialect.TOKENS, _DEFAULT_SLOTS)
 
@@ -58,5 +56,4 @@ def _encoder_contract(model: DesiredModel) -> EngineContract:
     if engine.external is not None:
         name = engine.external.model_name or model.deployment.metadata.name
         return EngineContract(name, Dialect.ENCODER, ENCODER_SLOTS)
-    speaks = engine.runtime in (Runtime.CPU, Runtime.ONNXRUNTIME, Runtime.PYTHON)
-    return EngineContract(MODEL, Dialect.ENCODER if speaks else None, ENCODER_SLOTS)
+    return EngineContract(MODEL, Dialect.ENCODER, ENCODER_SLOTS)

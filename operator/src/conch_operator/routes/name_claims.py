@@ -1,11 +1,11 @@
 """Pure: which model keeps a served name that several models want, and which is the default of its kind."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
 from conch_contracts.names import ModelId, ServedName
-from conch_contracts.records import ModelKind
+from conch_contracts.records import ModelKind, Route
 from conch_operator.state import Desired, DesiredModel, Observed
 
 
@@ -20,32 +20,65 @@ class NameClaim:
 
 
 def claims_of(desired: Desired, observed: Observed) -> dict[ModelId, NameClaim]:
-    """Return who keeps which served name; a model that cannot be read keeps those that it is served under."""
+    """Return who keeps which served name.
+
+    A name that is served stays with its model, also when that is made again within a moment, and a model that cannot be
+    read keeps those that it is served under.
+    """
+    served = {name: owner for owner, route in observed.routes.items() for name in route.served_names}
+    wanted = {model.id: frozenset(names_of(model, desired)) for model in desired.models}
     held = {
-        name: model
-        for model in desired.unreadable
-        if (route := observed.routes.get(model)) is not None
-        for name in route.served_names
+        name: owner
+        for name, owner in (dict(observed.reserved) | _still_there(served, desired)).items()
+        if owner not in wanted or name in wanted[owner]
     }
-    return claim_names(desired.models, held)
+    return claim_names(desired, held)
 
 
 def claim_names(
-    models: Iterable[DesiredModel], held: Mapping[ServedName, ModelId] = MappingProxyType({})
+    desired: Desired, held: Mapping[ServedName, ModelId] = MappingProxyType({})
 ) -> dict[ModelId, NameClaim]:
-    """Give each served name to the oldest model that wants it; of two equally old ones the smaller id wins.
+    """Give each served name to the model that holds it, else to the oldest that wants it.
 
-    Gateways choose between defaults of one kind in the same way.
+    Of two equally old ones the smaller id wins. Gateways choose between defaults of one kind in the same way.
     """
     owners: dict[ServedName, ModelId] = dict(held)
     claims: dict[ModelId, NameClaim] = {}
     defaults: dict[ModelKind, ModelId] = {}
-    for model in sorted(models, key=lambda model: (model.created, model.id)):
-        names = model.deployment.served_names
-        lost = {name: owners[name] for name in names if name in owners}
-        kept = tuple(name for name in names if name not in owners)
+    for model in sorted(desired.models, key=lambda model: (model.created, model.id)):
+        names = names_of(model, desired)
+        lost = {name: owners[name] for name in names if owners.get(name, model.id) != model.id}
+        kept = tuple(name for name in names if name not in lost)
         owners.update(dict.fromkeys(kept, model.id))
         spec = model.deployment.spec
         default = defaults.setdefault(spec.kind, model.id) if spec.default else model.id
         claims[model.id] = NameClaim(kept, lost, None if default == model.id else default)
     return claims
+
+
+def names_of(model: DesiredModel, desired: Desired) -> tuple[ServedName, ...]:
+    """Return the names that a model wants to be served under."""
+    names = model.deployment.served_names
+    if not desired.namespaced:
+        return names
+    own = f"{model.namespace}/"
+    return tuple(dict.fromkeys(name if name.startswith(own) else ServedName(f"{own}{name}") for name in names))
+
+
+def names_gone(desired: Desired, routes: Mapping[ModelId, Route]) -> dict[ServedName, ModelId]:
+    """Return the names that are still served of models that nobody wants any more."""
+    there = {model.id for model in desired.models} | desired.unreadable.keys()
+    return {name: owner for owner, route in routes.items() if owner not in there for name in route.served_names}
+
+
+def names_awaited(desired: Desired, routes: Mapping[ModelId, Route]) -> dict[ModelId, frozenset[ServedName]]:
+    """Return for each model the names that it wants and is not served under."""
+    served = {owner: frozenset(route.served_names) for owner, route in routes.items()}
+    return {
+        model.id: frozenset(names_of(model, desired)) - served.get(model.id, frozenset()) for model in desired.models
+    }
+
+
+def _still_there(served: Mapping[ServedName, ModelId], desired: Desired) -> dict[ServedName, ModelId]:
+    there = {model.id for model in desired.models} | desired.unreadable.keys()
+    return {name: owner for name, owner in served.items() if owner in there}

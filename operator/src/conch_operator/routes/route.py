@@ -8,7 +8,7 @@ from conch_contracts.bad_and_stop_word_ids import parse_words
 from conch_contracts.capabilities import LACKS, asks_for_nothing
 from conch_contracts.modeldeployment import ModelSpec
 from conch_contracts.names import EngineAddress, ServedName
-from conch_contracts.records import Engine, GenerationDefaults, ModelKind, Route, RoutingPolicy
+from conch_contracts.records import Engine, GenerationDefaults, ModelKind, Route, RoutingPolicy, TextOutput
 from conch_contracts.spec.generation import GenerationSpec
 from conch_contracts.spec.routing import RoutingSpec
 from conch_contracts.spec.runtimes import ExternalEngineSpec
@@ -30,14 +30,13 @@ DEFAULT_MAX_LENGTH = 2048
 def make_route(model: DesiredModel, facts: SourceFacts, names: tuple[ServedName, ...]) -> Route:
     """Return the route of one model, which a worker can speak with, under the names that it keeps."""
     spec, contract = model.deployment.spec, contract_of(model)
-    assert contract.dialect is not None
     return Route(
         model_id=model.id,
         served_names=names,
         kind=spec.kind,
         dialect=contract.dialect,
         engine_model=contract.triton_model,
-        text_output=spec.engine.external.text_output if spec.engine.external is not None else None,
+        text_output=_text_output(spec),
         tokenizer_digest=facts.digest,
         chat_template=facts.chat_template,
         max_model_len=_max_length(spec, facts),
@@ -63,7 +62,7 @@ def unused_defaults(model: DesiredModel, facts: SourceFacts) -> tuple[str, ...]:
     One that the deployment sets itself is no matter of the folder's.
     """
     spec, dialect, said = model.deployment.spec.generation, contract_of(model).dialect, asdict(facts.generation)
-    lacking = () if dialect is None else LACKS.get(dialect, {}).keys() & said.keys()
+    lacking = LACKS.get(dialect, {}).keys() & said.keys()
     return tuple(
         name for name in sorted(lacking) if getattr(spec, name) is None and not asks_for_nothing(name, said[name])
     )
@@ -81,11 +80,17 @@ def own_engine(engine: ClusterEngine) -> Engine:
 
 def external_engine(model: DesiredModel, spec: ExternalEngineSpec) -> Engine:
     """Return the record of an engine that someone else runs."""
-    return _record(external_address(spec), spec.http, contract_of(model))
+    record = _record(external_address(spec), spec.http, contract_of(model))
+    return record.model_copy(update={"named_in": model.namespace})
 
 
 def _record(grpc: EngineAddress, http: str | None, contract: EngineContract) -> Engine:
     return Engine(grpc=grpc, http=http, model=contract.triton_model, slots=contract.slots)
+
+
+def _text_output(spec: ModelSpec) -> TextOutput | None:
+    named = spec.engine.external or spec.engine.tensorrtllm
+    return None if named is None else named.text_output
 
 
 def _max_length(spec: ModelSpec, facts: SourceFacts) -> int:

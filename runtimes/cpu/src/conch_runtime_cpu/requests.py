@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import ValidationError
 
-from conch_contracts.messages.generation import SamplingParameters
+from conch_contracts.messages.generation import SamplingParameters, ThinkingLimit
+from conch_contracts.messages.grammar import Grammar
+from conch_contracts.messages.message import InvalidMessage, changed, from_json
 from conch_runtime_cpu.errors import UnservableRequest
 from conch_runtime_cpu.masks.logits_mask import LogitsMask
 from conch_runtime_cpu.masks.thinking_mask import thinking_mask
@@ -22,6 +23,21 @@ class ModelLimits:
 
     vocabulary: int
     context: int
+
+
+class _ObeyedGrammar(Grammar, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One whose every field is known."""
+
+
+class _ObeyedLimit(ThinkingLimit, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One whose every field is known."""
+
+
+class _ObeyedParameters(SamplingParameters, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Parameters of which none is ignored."""
+
+    grammar: _ObeyedGrammar | None = None
+    thinking: _ObeyedLimit | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +55,14 @@ class GenerationRequest:
 def parse_request(prompt: NDArray[np.int32], parameters: bytes, limits: ModelLimits) -> GenerationRequest:
     """Check one request against the model; raises UnservableRequest, naming the parameter."""
     try:
-        sampling = SamplingParameters.model_validate_json(parameters, extra="forbid")
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        raise UnservableRequest(f"{'.'.join(map(str, first['loc'])) or 'parameters'}: {first['msg']}") from error
+        sampling: SamplingParameters = from_json(_ObeyedParameters, parameters)
+    except InvalidMessage as error:
+        raise UnservableRequest(f"{error.where or 'parameters'}: {error.reason}") from error
     _check_numbers(sampling)
     _check_ids(sampling, limits.vocabulary)
     _check_prompt(prompt, sampling, limits)
     room = limits.context - len(prompt)
-    clipped = sampling.model_copy(update={"max_tokens": min(sampling.max_tokens, room)})
+    clipped = changed(sampling, max_tokens=min(sampling.max_tokens, room))
     seed = secrets.randbits(_SEED_BITS) if sampling.seed is None else sampling.seed % 2**_SEED_BITS
     return GenerationRequest(prompt.astype(np.int64), clipped, seed, thinking_mask(sampling))
 
@@ -98,6 +113,7 @@ def _check_ids(sampling: SamplingParameters, vocabulary: int) -> None:
         "stop_token_ids": sampling.stop_token_ids,
         "logit_bias": tuple(sampling.logit_bias),
         "allowed_token_ids": sampling.allowed_token_ids or (),
+        "logprob_token_ids": sampling.logprob_token_ids,
         "bad_words": tuple(token for word in sampling.bad_words for token in word),
         "thinking": () if sampling.thinking is None else (sampling.thinking.start_id, sampling.thinking.end_id),
     }

@@ -9,8 +9,9 @@ from tritonclient.grpc.service_pb2 import ModelInferRequest, ModelInferResponse
 from conch_contracts.messages.encoding import Row
 from conch_contracts.names import EngineAddress
 from conch_embed_worker.batch_tensors import Numbers, pack, unpack
+from conch_kit.triton.checked_addresses import HTTP
 from conch_kit.triton.encoder_tensors import EncoderTensors
-from conch_kit.triton.http_client import HTTP, TritonHttp
+from conch_kit.triton.http_client import TritonHttp
 from conch_kit.triton.tensors import Outputs, add_raw, new_request
 
 

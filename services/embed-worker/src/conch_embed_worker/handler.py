@@ -4,9 +4,10 @@ import asyncio
 import logging
 
 from conch_contracts.messages.encoding import EncodeRequest, Task
+from conch_contracts.messages.message import changed
 from conch_embed_worker.answer_bodies import answer, check_pooled
 from conch_embed_worker.api_errors import service_error
-from conch_embed_worker.batch_lanes import BatchLanes, SizeCheck
+from conch_embed_worker.batch_queues import BatchQueues, SizeCheck
 from conch_embed_worker.batch_tensors import Numbers
 from conch_embed_worker.metrics import EmbedWorkerMetrics
 from conch_kit.errors import InvalidRequest, ServiceError
@@ -14,6 +15,7 @@ from conch_kit.http.asgi import ClientGone, Receive, Scope, Send, json_response
 from conch_kit.http.caller_connection import CallerConnection, connection
 from conch_kit.http.message_body import read_message
 from conch_kit.http.request_scope import InFlightRequests, Interruption, overdue, shutting_down
+from conch_kit.triton.checked_addresses import NO_RULES, CheckedAddresses
 from conch_kit.triton.encoder_tensors import UnknownTensors
 from conch_kit.triton.errors import EngineError
 
@@ -28,9 +30,16 @@ class EncodeHandler:
     """Answers `POST /internal/v1/encode`."""
 
     def __init__(
-        self, lanes: BatchLanes, in_flight: InFlightRequests, metrics: EmbedWorkerMetrics, max_body_bytes: int
+        self,
+        queues: BatchQueues,
+        in_flight: InFlightRequests,
+        metrics: EmbedWorkerMetrics,
+        max_body_bytes: int,
+        *,
+        addresses: CheckedAddresses = NO_RULES,
     ) -> None:
-        self._lanes = lanes
+        self._queues = queues
+        self._addresses = addresses
         self._in_flight = in_flight
         self._metrics = metrics
         self._max_body_bytes = max_body_bytes
@@ -68,9 +77,12 @@ class EncodeHandler:
         """Return the answer or what went wrong, in the API's words; the engine's own words go to the log."""
         target = request.target
         try:
+            address = await self._addresses.dialled(target.address, target.named_in)
+            if address != target.address:
+                target = changed(target, address=address)
             pooling = request.pooling if request.task in _POOLED else None
             check_size = _pooled(request) if request.task is Task.POOL else None
-            results = await self._lanes.run(target, request.rows, pooling, request.timeout_s, check_size)
+            results = await self._queues.run(target, request.rows, pooling, request.timeout_s, check_size)
             return await _write(request, results)
         except TimeoutError:
             return overdue()

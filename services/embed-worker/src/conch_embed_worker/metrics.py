@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
+from conch_kit.metric_families import CounterFamily
 from conch_kit.metrics import outcomes
 
 _ROW_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
@@ -13,7 +14,7 @@ _ROW_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 class EmbedWorkerMetrics:
     """The collectors of one worker process."""
 
-    requests: Counter
+    requests: CounterFamily
     rows: Counter
     tokens: Counter
     padding: Counter

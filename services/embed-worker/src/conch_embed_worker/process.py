@@ -2,7 +2,7 @@
 
 from conch_contracts.names import ENCODE_PATH
 from conch_contracts.records import Pool
-from conch_embed_worker.batch_lanes import BatchLanes
+from conch_embed_worker.batch_queues import BatchQueues
 from conch_embed_worker.engine_calls import EncoderCalls
 from conch_embed_worker.handler import EncodeHandler
 from conch_embed_worker.metrics import EmbedWorkerMetrics
@@ -15,6 +15,6 @@ async def serve_worker(settings: EmbedWorkerSettings) -> None:
     """Serve until told to stop."""
     async with worker("conch-embed-worker", settings) as parts, TritonHttp() as http:
         own = EmbedWorkerMetrics.register(parts.registry)
-        async with BatchLanes(EncoderCalls(parts.triton, http), own, settings.max_batch_tokens) as lanes:
-            handler = EncodeHandler(lanes, parts.in_flight, own, settings.max_body_bytes)
+        async with BatchQueues(EncoderCalls(parts.triton, http), own, settings.max_batch_tokens) as queues:
+            handler = EncodeHandler(queues, parts.in_flight, own, settings.max_body_bytes, addresses=parts.addresses)
             await parts.serve(Pool.EMBED, ENCODE_PATH, handler)

@@ -3,11 +3,11 @@
 from pydantic import Field
 
 from conch_contracts.names import SERVICE_PORT
-from conch_kit.settings import ServiceSettings
+from conch_kit.service.worker import WorkerSettings
 
 
-class EmbedWorkerSettings(ServiceSettings):
-    """What the embed-worker can be told, beside what every service can."""
+class EmbedWorkerSettings(WorkerSettings):
+    """What the embed-worker can be told, beside what every worker can."""
 
     port: int = Field(default=SERVICE_PORT, ge=0, le=65535)
     max_body_bytes: int = Field(default=64 * 1024 * 1024, ge=1)

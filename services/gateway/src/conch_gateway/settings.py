@@ -48,6 +48,8 @@ class GatewaySettings(ServiceSettings):
     """Preparing one prompt; above the two seconds that a chat template may take."""
     worker_grace_s: float = Field(default=5.0, ge=0)
     """Workers keep the model's time-outs; the gateway steps in this much later, when the worker itself hangs."""
+    background_responses: int = Field(default=256, ge=0)
+    """How many answers of the Responses API are made in the background at once."""
     response_ttl_s: float = Field(default=86_400.0, ge=1)
     """How long an answer of the Responses API is kept for clients that come back to it: a day."""
     drain_delay_s: float = Field(default=0.0, ge=0)

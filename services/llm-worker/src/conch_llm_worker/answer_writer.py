@@ -10,6 +10,7 @@ from typing import Protocol
 
 from conch_contracts.headers import USAGE, WORK_COMMENT
 from conch_contracts.messages.generation import Api, GenerateRequest, Usage
+from conch_contracts.messages.message import to_json
 from conch_kit.errors import ServiceError
 from conch_kit.http.asgi import Send, json_response
 from conch_llm_worker.bodies.best_of import best
@@ -173,4 +174,4 @@ class CompleteResponseWriter:
 
 
 def _usage_header(usage: Usage) -> tuple[bytes, bytes]:
-    return USAGE.encode(), usage.model_dump_json(exclude_none=True).encode()
+    return USAGE.encode(), to_json(usage)

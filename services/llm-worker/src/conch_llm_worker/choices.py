@@ -1,13 +1,14 @@
 """The work on one request: each of its choices is one engine call that writes its own part of the answer.
 
 With one choice it runs in the request's own task; with several each has a task, as many run at once as the engine has
-slots for the request, and the first that fails ends the others. Nothing is queued between engine and client: a slow
-reader stops the reading of the engine's stream. An answer that has ended does not wait for the end of that stream.
+slots for the request, and the first that fails soon ends the others. Nothing is queued between engine and client: a
+slow reader stops the reading of the engine's stream. An answer that has ended does not wait for the end of that stream.
 The beams of a search are choices that one call makes together.
 """
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from tritonclient.grpc.service_pb2 import ModelInferResponse
 
@@ -31,6 +32,9 @@ _END_OF_STREAM_S = 5.0
 Nobody waits for it."""
 _CUT_SHORT_S = 0.05
 """How long it may take when only the worker knows that the answer has ended; then its request is cancelled."""
+_FAIL_TOGETHER_S = 0.3
+"""How long those that still run may take to end by themselves when one has failed: most often they fail as well, and
+Triton 24.10 crashes when a cancellation meets an engine's error."""
 
 
 class Choices:
@@ -49,6 +53,9 @@ class Choices:
         self._calls = len(request.prompts) * request.candidates // self._width
         self._generations: dict[int, Generation] = {}
         self._parsed: list[ParsedGeneration] = []
+        self._under_way = 0
+        self._failure: EngineError | None = None
+        self._none_under_way = asyncio.Event()
 
     async def run(self) -> None:
         """Run every choice to its end; raise the first failure."""
@@ -61,7 +68,7 @@ class Choices:
                 for call in range(self._calls):
                     group.create_task(self._run_in(slots, call * self._width))
         except BaseExceptionGroup as failures:
-            raise _first(failures) from None
+            raise self._failure or _first(failures) from None
 
     def usage(self) -> Usage:
         """Return what the request has used so far; a prompt counts once, however many choices it has."""
@@ -73,7 +80,23 @@ class Choices:
 
     async def _run_in(self, slots: asyncio.Semaphore, index: int) -> None:
         async with slots:
-            await self._run(index)
+            if self._failure is not None:
+                return
+            self._under_way += 1
+            try:
+                await self._run(index)
+            except EngineError as error:
+                self._failure = self._failure or error
+                self._end_one()
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._none_under_way.wait(), _FAIL_TOGETHER_S)
+                raise
+            self._end_one()
+
+    def _end_one(self) -> None:
+        self._under_way -= 1
+        if self._under_way == 0:
+            self._none_under_way.set()
 
     async def _run(self, index: int) -> None:
         request = self._request

@@ -23,5 +23,7 @@ async def serve_worker(settings: LlmWorkerSettings) -> None:
             bundles = BundleCache(BundleStore(parts.redis), cache_dir)
             vocabularies = VocabularyCache(bundles, own, settings.max_vocabularies)
             engines = EngineCalls(parts.triton, lambda: random.getrandbits(63), parts.tracer)
-            handler = GenerateHandler(engines, vocabularies, parts.in_flight, own, settings.max_body_bytes)
+            handler = GenerateHandler(
+                engines, vocabularies, parts.in_flight, own, settings.max_body_bytes, addresses=parts.addresses
+            )
             await parts.serve(Pool.LLM, GENERATE_PATH, handler)

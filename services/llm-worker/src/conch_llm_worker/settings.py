@@ -5,11 +5,11 @@ from pathlib import Path
 from pydantic import Field
 
 from conch_contracts.names import SERVICE_PORT
-from conch_kit.settings import ServiceSettings
+from conch_kit.service.worker import WorkerSettings
 
 
-class LlmWorkerSettings(ServiceSettings):
-    """What the llm-worker can be told, beside what every service can."""
+class LlmWorkerSettings(WorkerSettings):
+    """What the llm-worker can be told, beside what every worker can."""
 
     port: int = Field(default=SERVICE_PORT, ge=0, le=65535)
     cache_dir: Path | None = None

@@ -209,7 +209,13 @@ FORM_CASES = (
     Case(22, "a pod template", cpu(podTemplate={"spec": {"hostNetwork": True}}), "spec.engine.podTemplate", cpu()),
     Case(22, "a security context", cpu(securityContext={"privileged": True}), "spec.engine.securityContext", cpu()),
     Case(22, "a folder of the node", source(hostPath={"path": "/"}, path="x"), "spec.source.hostPath", {}),
-    Case(23, "a service account", cpu(serviceAccountName="admin"), "spec.engine.serviceAccountName", cpu()),
+    Case(
+        23,
+        "the token of a service account",
+        cpu(automountServiceAccountToken=True),
+        "spec.engine.automountServiceAccountToken",
+        cpu(serviceAccountName="engines"),
+    ),
     Case(
         24,
         "a secret of another namespace",

@@ -11,7 +11,6 @@ from testkit.bad_models.case import (
     hub,
     node,
     routing,
-    s3,
     source,
     template,
     toleration,
@@ -35,28 +34,6 @@ RULE_CASES = (
         template(configMapKeyRef={"name": "templates", "key": "tiny.jinja"}),
         "set exactly one of inline, file and configMapKeyRef",
     ),
-    *(
-        Case(6, f"the metadata service at {host}", s3(endpoint=f"http://{host}/"), "s3.endpoint", s3(), "link-local")
-        for host in (
-            "169.254.169.254",
-            "metadata.google.internal",
-            "[fd00:ec2::254]",
-            "[::ffff:a9fe:a9fe]",
-            "[FE80::1]",
-            "[fd20:00ce::254]",
-            "[64:ff9b::a9fe:a9fe]",
-            "[0064:ff9b:0:0:0:0:6464:64c8]",
-            "100.100.100.200",
-        )
-    ),
-    Case(
-        6,
-        "an engine at a metadata service",
-        engine(external={**EXTERNAL, "grpc": "169.254.169.254:80"}),
-        "spec.engine.external.grpc",
-        engine(external=EXTERNAL),
-        "link-local",
-    ),
     Case(
         12,
         "a size for a claim",
@@ -66,6 +43,7 @@ RULE_CASES = (
         "remove size or claimName",
     ),
     Case(6, "a repository that climbs", hub(repo="a..b/c"), "spec.source.huggingFace", hub(), "two dots"),
+    Case(6, "a revision that climbs", hub(revision="a..b"), "spec.source.huggingFace", hub(revision="a/b"), "two dots"),
     Case(
         7, "a served name twice", {"servedNames": ["a", "a"]}, "spec.servedNames", {"servedNames": ["a", "A"]}, "twice"
     ),

@@ -4,14 +4,22 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from pydantic import SecretStr
 
 from conch_contracts.modeldeployment import parse
 from conch_contracts.spec.runtimes import Runtime
+from conch_operator.agent.tokens import AgentTokens
 from conch_operator.resources.engine_objects import make_engine_objects
 from conch_operator.resources.source_reader import make_readers
 from conch_operator.settings import DownloadSettings, EngineSettings, NetworkPolicySettings
 from conch_operator.state import DesiredModel
 
+
+def _pods(component: str) -> dict[str, Any]:
+    return {"podSelector": {"matchLabels": {"app.kubernetes.io/component": component}}}
+
+
+TOKENS = AgentTokens(SecretStr("of-these-tests-0123456789"))
 SETTINGS = EngineSettings(
     agent_image="conch.test/operator:1",
     images={
@@ -26,7 +34,7 @@ SETTINGS = EngineSettings(
         ca_bundle="-----BEGIN CERTIFICATE-----\n",
     ),
     network_policy=NetworkPolicySettings.model_validate(
-        {"enabled": True, "from": [{"podSelector": {"matchLabels": {"app.kubernetes.io/component": "llm-worker"}}}]}
+        {"enabled": True, "from": [_pods("llm-worker")], "agentFrom": [_pods("operator")]}
     ),
 )
 _VOLUME = {"pvc": {"claimName": "models", "path": "some-model"}}
@@ -47,6 +55,15 @@ SPECS: dict[str, dict[str, Any]] = {
             "nodeSelector": {"disk": "fast"},
             "tolerations": [{"key": "dedicated", "operator": "Exists", "effect": "NoSchedule"}],
             "runtimeClassName": "gvisor",
+            "priorityClassName": "serving",
+            "serviceAccountName": "engines",
+            "labels": {"team": "search", "app.kubernetes.io/part-of": "chat"},
+            "annotations": {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"},
+            "topologySpreadConstraints": [
+                {"maxSkew": 2, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "DoNotSchedule"}
+            ],
+            "resources": {"limits": {"cpu": 4}},
+            "initResources": {"limits": {"memory": "48Mi", "ephemeral-storage": "1Gi"}, "requests": {"cpu": "2"}},
         },
     },
     "cpu-encoder": {"kind": "Rerank", "source": {"path": "tiny-reranker"}, "engine": {"cpu": {"maxBatchSize": 8}}},
@@ -86,6 +103,13 @@ SPECS: dict[str, dict[str, Any]] = {
             "resources": _gpus(2),
         },
     },
+    "llm-api": {
+        "source": _VOLUME,
+        "engine": {
+            "tensorrtllm": {"backend": "pytorch", "tensorParallelSize": 2, "modelName": "chat.7b", "maxModelLen": 8192},
+            "resources": _gpus(2),
+        },
+    },
     "fastertransformer": {
         "source": _VOLUME,
         "engine": {
@@ -117,8 +141,8 @@ def rendered(name: str) -> list[dict[str, Any]]:
     }
     model = DesiredModel(parse(data), Path("/"), created=1, generation=1, uid="9d6cbd4e-6f4a-4d0a-9d43-0c8e4c6f7a51")
     if model.deployment.spec.engine.external is not None:
-        return [made for reader, _ in make_readers([model], SETTINGS) for made in reader]
-    return list(make_engine_objects(model, SETTINGS))
+        return [made for reader, _ in make_readers([model], SETTINGS, TOKENS) for made in reader]
+    return list(make_engine_objects(model, SETTINGS, TOKENS))
 
 
 class _Dumper(yaml.SafeDumper):

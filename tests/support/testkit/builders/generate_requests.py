@@ -33,7 +33,7 @@ def sampling(**changes: Any) -> SamplingParameters:
 
 def generate_request(**changes: Any) -> GenerateRequest:
     """Return a chat request for one choice."""
-    fields = {
+    fields: dict[str, Any] = {
         "request_id": "r1",
         "response_id": "chatcmpl-1",
         "api": Api.CHAT,

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-from pydantic import BaseModel
-
 from conch_contracts.messages.message import Message
 
 
@@ -16,8 +14,8 @@ def of_a_newer_version(message: Message) -> dict[str, Any]:
 
 def _newer(part: Any) -> Any:
     match part:
-        case BaseModel():
-            return {name: _newer(getattr(part, name)) for name in type(part).model_fields} | {"newer": {"x": 1}}
+        case Message():
+            return {name: _newer(getattr(part, name)) for name in part.__struct_fields__} | {"newer": {"x": 1}}
         case tuple():
             return [_newer(item) for item in part]
         case _:

@@ -62,6 +62,8 @@ class ScriptedTriton:
     def __init__(self, *scripts: Sequence[Event], config: ModelConfig | None = None) -> None:
         self.requests: list[ModelInferRequest] = []
         self.streams: list[ScriptedStream] = []
+        self.timeouts: list[dict[str, float]] = []
+        """What each call may take, by the names of the client's parameters."""
         self.configs_read = 0
         self.cancelled: list[int] = []
         self._scripts = scripts
@@ -80,6 +82,7 @@ class ScriptedTriton:
         number = len(self.requests)
         stream = ScriptedStream(self._scripts[number], lambda: self.cancelled.append(number))
         self.requests.append(request)
+        self.timeouts.append({"first": first_timeout_s, "inter": inter_timeout_s, "whole": timeout_s})
         self.streams.append(stream)
         return stream
 
@@ -89,6 +92,7 @@ class ScriptedTriton:
         """Return the only message of the next script."""
         number = len(self.requests)
         self.requests.append(request)
+        self.timeouts.append({"whole": timeout_s})
         event = self._scripts[number][0]
         if isinstance(event, Exception):
             raise event

@@ -1,6 +1,7 @@
 """Fakes for the gateway's ports: an upstream that plays a script, an ASGI client, and ready-made records."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -24,7 +25,7 @@ from conch_gateway.app.assembly import Deps, create_app
 from conch_gateway.encoders.answer_cache import NoStore, Store
 from conch_gateway.http.auth import ApiKeys
 from conch_gateway.placement.admission import Admission
-from conch_gateway.responses.store import Record, ResponseStore
+from conch_gateway.responses.store import Record, ResponseNote, ResponseStore
 from conch_gateway.settings import GatewaySettings
 from conch_gateway.telemetry.access_log import AccessLog
 from conch_gateway.telemetry.metrics import GatewayMetrics
@@ -32,6 +33,7 @@ from conch_gateway.upstream.port import AnswerLost, Post
 from conch_kit.errors import Unavailable
 from conch_kit.http.asgi import ASGIApp, Message
 from conch_kit.http.caller_connection import CONNECTION
+from conch_kit.json_bytes import json_bytes
 from conch_kit.registry.snapshot import Snapshot
 from conch_kit.tracing import Tracer, tracer
 
@@ -103,9 +105,16 @@ class FakeAnswer:
     async def push(self, sink: Callable[[bytes], bool]) -> None:
         while self._next < len(self.pieces):
             piece = self.pieces[self._next]
-            if not isinstance(piece, bytes) or not sink(piece):
+            if not isinstance(piece, bytes) or not self._offered(sink, piece):
                 return
             self._next += 1
+
+    @staticmethod
+    def _offered(sink: Callable[[bytes], bool], piece: bytes) -> bool:
+        try:
+            return sink(piece)
+        except Exception as exc:
+            raise AssertionError("A sink may not raise: it is called from the socket's callback.") from exc
 
 
 Script = Callable[[Post], FakeAnswer | Exception]
@@ -220,9 +229,6 @@ class FakeConnection:
         self.aborted = True
         self.hang_up()
 
-    def linger(self) -> None:
-        """Do nothing: what a client does not send cannot reset this connection."""
-
     def push(self, data: bytes) -> bool:
         if not data:  # asked before each piece; the answer holds until that piece is written
             return self._room()
@@ -245,7 +251,7 @@ class Client:
 
     async def post(self, path: str, body: object, headers: Sequence[tuple[bytes, bytes]] = ()) -> Answered:
         """POST a JSON value, or bytes as they are."""
-        return await self.call("POST", path, body if isinstance(body, bytes) else orjson.dumps(body), headers)
+        return await self.call("POST", path, body if isinstance(body, bytes) else json_bytes(body), headers)
 
     async def get(self, path: str, headers: Sequence[tuple[bytes, bytes]] = (), *, query: bytes = b"") -> Answered:
         """GET a path."""
@@ -296,22 +302,38 @@ class MemoryResponses:
 
     def __init__(self) -> None:
         self.records: dict[tuple[str, str], bytes] = {}
+        self.notes: dict[tuple[str, str, ResponseNote], str] = {}
         self.away = False
+        self.refused = 0
+        """How often an answer could not be kept."""
+        self.told = 0
+        """How many notes were left."""
 
     async def get(self, owner: str, response_id: str) -> Record | None:
         self._answer()
         found = self.records.get((owner, response_id))
-        record: Record | None = None if found is None else orjson.loads(found)
+        record: Record | None = None if found is None else json.loads(found)
         return record
 
     async def put(self, owner: str, response_id: str, record: bytes) -> bool:
-        if not self.away:
+        if self.away:
+            self.refused += 1
+        else:
             self.records[owner, response_id] = record
         return not self.away
 
     async def delete(self, owner: str, response_id: str) -> bool:
         self._answer()
         return self.records.pop((owner, response_id), None) is not None
+
+    async def note(self, owner: str, response_id: str, note: ResponseNote) -> str | None:
+        self._answer()
+        return self.notes.get((owner, response_id, note))
+
+    async def leave_note(self, owner: str, response_id: str, note: ResponseNote, text: str, ttl_s: float) -> None:
+        self._answer()
+        self.told += 1
+        self.notes[owner, response_id, note] = text
 
     def _answer(self) -> None:
         if self.away:
@@ -352,6 +374,7 @@ def gateway(
         not_ready=lambda: None,
         reachable=reachable,
         upstream=upstream,
+        tokenizers=upstream,
         admission=admission,
         keys=keys or ApiKeys(None),
         metrics=GatewayMetrics(registry),

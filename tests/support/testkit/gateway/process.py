@@ -24,6 +24,7 @@ from conch_kit.registry.heartbeat import HeartbeatWriter
 from conch_kit.registry.writer import RegistryWriter
 from testkit.gateway.fakes import route
 from testkit.patient_redis import patient_redis
+from testkit.processes.tied import tied
 from testkit.servers.redis import RedisServer
 from testkit.servers.scripted_http import Call, ScriptedHttp
 
@@ -120,6 +121,13 @@ async def gateway_process(folder: Path, *models: Route, **settings: str) -> Asyn
 
 
 @asynccontextmanager
+async def gateway_beside(gateway: Process, folder: Path, **settings: str) -> AsyncIterator[Process]:
+    """Run another gateway on the same Redis, with the same tokenizer and workers."""
+    async with _started(folder, gateway.redis, gateway.backend, settings) as process:
+        yield process
+
+
+@asynccontextmanager
 async def _started(
     folder: Path, redis: RedisServer, backend: ScriptedHttp, settings: dict[str, str]
 ) -> AsyncIterator[Process]:
@@ -138,7 +146,7 @@ async def _started(
     log = folder / "log"
     with log.open("ab") as output:
         process = await asyncio.create_subprocess_exec(
-            str(Path(sys.executable).with_name("conch-gateway")), env=environ, stdout=output, stderr=output
+            *tied([str(Path(sys.executable).with_name("conch-gateway"))]), env=environ, stdout=output, stderr=output
         )
     try:
         async with asyncio.timeout(120):

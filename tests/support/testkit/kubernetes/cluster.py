@@ -19,10 +19,16 @@ _UNAVAILABLE = 3
 _BUILD_S = 1800
 _KNOWN_S = 120
 _RESTRICTED = "pod-security.kubernetes.io/enforce=restricted"
+_TOLD = 3_000
+"""Characters of a failed build's output that its error holds."""
 
 
 class NoCluster(Exception):
     """No cluster can run on this machine; the message says why."""
+
+
+class NoImages(Exception):
+    """The images of this checkout could not be built; the message is the end of what the build said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +69,13 @@ class Cluster:
         return str(self.tools / name) if self.tools else name
 
     def load_images(self) -> "Images":
-        """Make the images of this checkout be in the nodes, built where they are not, and return their names."""
-        done = subprocess.run([_SCRIPT, "images"], stdout=subprocess.PIPE, text=True, check=True, timeout=_BUILD_S)
+        """Make the images of this checkout be in the nodes, built where they are not, and return their names.
+
+        Raises NoImages with the end of what the build said.
+        """
+        done = subprocess.run([_SCRIPT, "images"], capture_output=True, text=True, timeout=_BUILD_S, check=False)
+        if done.returncode:
+            raise NoImages(done.stderr[-_TOLD:])
         return Images(dict(zip(NAMES, done.stdout.split(), strict=True)))
 
 

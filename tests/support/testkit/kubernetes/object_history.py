@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from testkit.kubernetes.cluster import Namespace
+from testkit.processes.tied import tied
 
 Object = dict[str, Any]
 
@@ -49,7 +50,7 @@ def history(namespace: Namespace, name: str, file: Path) -> Iterator[History]:
     chosen = ("--field-selector", f"metadata.name={name}")
     command = [cluster.tool("kubectl"), f"--kubeconfig={cluster.kubeconfig}", "--namespace", namespace.name]
     with file.open("wb") as output:
-        watch = subprocess.Popen([*command, "get", "mdep", *chosen, "--watch", "-o", "json"], stdout=output)
+        watch = subprocess.Popen(tied([*command, "get", "mdep", *chosen, "--watch", "-o", "json"]), stdout=output)
     try:
         yield History(file)
     finally:

@@ -28,6 +28,7 @@ from testkit.engines.external_engine import MODEL
 from testkit.kubernetes.cluster import Images, Namespace
 from testkit.patient_redis import patient_redis
 from testkit.processes.conch_up import free_port, wait_until
+from testkit.processes.tied import tied
 from testkit.servers.redis import RedisServer
 from testkit.threads import in_thread
 
@@ -37,6 +38,7 @@ _SERVICES = {
     "llm-worker": "conch_llm_worker.main",
 }
 ENGINE_DRAIN_S = 10
+INTERNAL_TOKEN = "of-these-tests-0123456789"
 _POD_NETWORK = "127.0.0.1,172.30.0.0/16,10.0.0.0/8"
 
 
@@ -81,7 +83,7 @@ class Process:
         self.ready.unlink(missing_ok=True)
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", self._module], env=self._environ, stdout=log, stderr=subprocess.STDOUT
+                tied([sys.executable, "-m", self._module]), env=self._environ, stdout=log, stderr=subprocess.STDOUT
             )
         process = self._process
         wait_until(lambda: self.ready.exists() or process.poll() is not None, f"{self._module} to serve", 90)
@@ -171,6 +173,7 @@ class Plane:
             "redis_url": self.redis.url,
             "settings_file": file,
             "pod_name": name,
+            "internal_token": INTERNAL_TOKEN,
             "admin_host": "127.0.0.1",
             "admin_port": 0,
             "ready_file": folder / "ready.json",

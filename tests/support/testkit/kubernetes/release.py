@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.request import Request, urlopen
 
 import yaml
 from openai import AsyncOpenAI, DefaultAsyncHttpxClient
@@ -20,6 +21,7 @@ _CHART = Path(__file__).parents[4] / "charts" / "conch"
 _INSTALL_S = 240
 _WAIT = ("--wait", f"--timeout={_INSTALL_S}s")
 _GONE_S = 120
+_REACHED_S = 60
 _WAIT_S = 600
 _SMALL: Mapping[str, Any] = {"resources": {"requests": {"cpu": "30m"}}}
 """Test clusters have one small node, which more than one release may share."""
@@ -49,8 +51,17 @@ class Release:
         return url
 
     def install(self) -> None:
-        """Install the chart and wait for its pods."""
+        """Install the chart and wait for its pods, and until the ingress sends requests to them."""
         self.helm("install", NAME, _CHART, "--values=-", *_WAIT, stdin=json.dumps(self.values))
+        wait_until(self._is_reached, "the ingress to know the release", _REACHED_S, 0.2)
+
+    def _is_reached(self) -> bool:
+        asked = Request(f"{self.url}/health", headers={"Host": self.host})
+        try:
+            with urlopen(asked, timeout=5):
+                return True
+        except OSError:  # an ingress that knows no such host answers 404
+            return False
 
     def upgrade(self, *options: str) -> None:
         """Upgrade as the documentation says, with these options of helm, and wait for the new pods."""
@@ -59,6 +70,10 @@ class Release:
     def roll_back(self) -> None:
         """Go back to the revision before the last upgrade, and wait for its pods."""
         self.helm("rollback", NAME, *_WAIT)
+
+    def uninstall(self, *options: str) -> None:
+        """Uninstall the chart with these options of helm, and wait until its objects have gone."""
+        self.helm("uninstall", NAME, *options, "--wait", "--timeout=120s")
 
     def helm(self, *words: str | Path, stdin: str | None = None) -> str:
         """Run helm in the release's namespace; a failure is an AssertionError with what it says."""
@@ -76,7 +91,7 @@ class Release:
         self.models.kubectl("delete", "modeldeployments", "--all", "--timeout=60s")
         # With the operator engines end at once, without it after a while.
         wait_until(lambda: not self.models.kubectl("get", "pods", "-o", "name"), "all engines to go", _GONE_S, 0.5)
-        self.helm("uninstall", NAME, "--ignore-not-found", "--wait", "--timeout=120s")
+        self.uninstall("--no-hooks", "--ignore-not-found")  # nobody is left to be told anything
         wait_until(lambda: not self.left(), "everything of the release to go", _GONE_S, 0.5)
 
     def left(self) -> list[str]:
@@ -119,6 +134,14 @@ class Release:
             max_retries=0,
             http_client=DefaultAsyncHttpxClient(trust_env=False),
         )
+
+    def troubles(self) -> str:
+        """Return what running pods have logged in the last minutes beside requests that ended well."""
+        here, lines = f"--namespace={self.namespace.name}", []
+        for pod in self.namespace.kubectl("get", "pods", "--output=name").split():
+            asked = self.namespace.cluster.try_kubectl("logs", here, pod, "--all-containers", "--since=5m")
+            lines += [f"{pod}: {line}" for line in asked.stdout.splitlines() if '"outcome":"ok"' not in line]
+        return "\n".join(lines)
 
     def describe(self) -> str:
         """Return what there is, for a failure's message."""

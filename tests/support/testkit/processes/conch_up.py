@@ -17,6 +17,7 @@ import psutil
 
 from conch_operator.local.ports import free_ports
 from testkit.gateway.process import PATIENT
+from testkit.processes.tied import tied
 
 ROOT = Path(__file__).parents[4]
 EXAMPLE = ROOT / "examples" / "tiny-chat.yaml"
@@ -50,7 +51,7 @@ def wait_until(condition: Callable[[], bool], what: str, timeout_s: float = 60.0
 
 
 class ConchUp:
-    """A running `conch up` with its output kept; a context manager that always stops it."""
+    """A running `conch up` with its output kept; a context manager that always stops it, as the end of pytest does."""
 
     def __init__(
         self, state: Path, *files: Path, arguments: tuple[str, ...] = (), settings: Mapping[str, str] | None = None
@@ -86,7 +87,7 @@ class ConchUp:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("CONCH_")}  # noqa: TID251
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                self._command,
+                tied(self._command),
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from conch_contracts.messages.encoding import EncodeRequest
+from conch_contracts.messages.message import to_json
 from conch_contracts.names import ENCODE_PATH
 from testkit.http.json_post import Answered, post
 from testkit.processes.worker_process import WorkerProcess
@@ -16,4 +17,4 @@ class EmbedWorker(WorkerProcess):
 
     def ask(self, request: EncodeRequest) -> Answered:
         """Send one request and return the whole answer."""
-        return post(self.url + ENCODE_PATH, None, raw=request.model_dump_json().encode())
+        return post(self.url + ENCODE_PATH, None, raw=to_json(request))

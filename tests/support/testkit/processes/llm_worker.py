@@ -8,6 +8,7 @@ from typing import Any
 import aiohttp
 
 from conch_contracts.messages.generation import GenerateRequest
+from conch_contracts.messages.message import to_json
 from conch_contracts.names import GENERATE_PATH
 from testkit.processes.worker_process import WorkerProcess
 
@@ -80,4 +81,4 @@ class LlmWorker(WorkerProcess):
     def open(self, session: aiohttp.ClientSession, request: GenerateRequest) -> Any:
         """Send one request and return the answer as it comes, to be entered as a context."""
         headers = {"content-type": "application/json", "x-request-id": request.request_id}
-        return session.post(self.url + GENERATE_PATH, data=request.model_dump_json(), headers=headers)
+        return session.post(self.url + GENERATE_PATH, data=to_json(request), headers=headers)

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from testkit.processes.conch_up import wait_until
+from testkit.processes.tied import tied
 
 
 class WorkerProcess:
@@ -36,7 +37,7 @@ class WorkerProcess:
         environ |= {f"CONCH_{name}": str(value) for name, value in self._settings.items()}
         with self.log.open("ab") as log:
             process = self._process = subprocess.Popen(
-                [sys.executable, "-m", self._module], env=environ, stdout=log, stderr=subprocess.STDOUT
+                tied([sys.executable, "-m", self._module]), env=environ, stdout=log, stderr=subprocess.STDOUT
             )
         try:
             wait_until(lambda: self._ready.exists() or process.poll() is not None, "a serving worker", 120)

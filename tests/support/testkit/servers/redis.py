@@ -15,6 +15,7 @@ from typing import Self
 
 from conch_operator.local import redis_binary
 from conch_operator.local.ports import free_ports
+from testkit.processes.tied import tied
 
 _START_S = 60.0
 
@@ -55,7 +56,7 @@ class RedisServer:
         command = [str(redis_binary.find()), "--port", str(self.port), "--bind", "127.0.0.1", "--save", ""]
         command += ["--appendonly", "no", "--dir", self._folder.name, *self._arguments]
         with (Path(self._folder.name) / "log").open("ab") as log:
-            self._process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
+            self._process = subprocess.Popen(tied(command), stdout=log, stderr=subprocess.STDOUT)
         deadline = time.monotonic() + _START_S
         while not self._answers():
             if self._process.poll() is not None or time.monotonic() > deadline:

@@ -14,6 +14,7 @@ from botocore.config import Config
 from botocore.session import Session
 
 from testkit.processes.conch_up import free_port, wait_until
+from testkit.processes.tied import tied
 
 BUCKET = "models"
 KEYS = {"AWS_ACCESS_KEY_ID": "conch", "AWS_SECRET_ACCESS_KEY": "secret"}
@@ -37,7 +38,7 @@ class S3Server:
         command = [sys.executable, "-W", "ignore", "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self.port)]
         log_file = Path(self._folder.name) / "log"
         with log_file.open("wb") as log:
-            self._process = subprocess.Popen(command, env=environ, stdout=log, stderr=subprocess.STDOUT)
+            self._process = subprocess.Popen(tied(command), env=environ, stdout=log, stderr=subprocess.STDOUT)
         try:
             wait_until(lambda: self._answers() or self._process.poll() is not None, "an S3 server", 120)
             assert self._process.poll() is None, log_file.read_text()

@@ -6,6 +6,8 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
+from conch_contracts.names import LANE_PATH
+
 Script = Callable[["Call"], Awaitable[None]]
 
 
@@ -88,10 +90,15 @@ class ScriptedHttp:
         with suppress(asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
             while True:
                 call = await self._read(reader, writer)
+                if call.path == LANE_PATH:  # as of a tokenizer that gives none
+                    await call.answer(b"", status=404)
+                    continue
                 self.calls.append(call)
                 await self.script(call)
-        self._tasks.discard(task)
         writer.close()
+        with suppress(ConnectionError):
+            await writer.wait_closed()
+        self._tasks.discard(task)
 
     async def _read(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Call:
         head = (await reader.readuntil(b"\r\n\r\n")).decode()

@@ -16,8 +16,10 @@ from urllib.request import Request, urlopen
 
 from conch_contracts import names
 from conch_contracts.names import Digest
+from testkit.processes.tied import tied
 
 _START_S = 120.0
+_BUSY_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +94,7 @@ def run_tokenizer(redis_url: str, digest: Digest, folder: Path, **settings: str)
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("CONCH_")}  # noqa: TID251
     command = [str(Path(sys.executable).with_name("conch-tokenizer"))]
     with log.open("wb") as output:
-        process = subprocess.Popen(command, env={**inherited, **variables}, stderr=output)
+        process = subprocess.Popen(tied(command), env={**inherited, **variables}, stderr=output)
     try:
         wait_for(ready.exists, _START_S, lambda: log.read_text())
         found = json.loads(ready.read_text())
@@ -114,6 +116,19 @@ def wait_for(condition: Any, timeout_s: float, explain: Any = lambda: "") -> Non
         time.sleep(0.01)
 
 
+def busy_child(children: set[int]) -> int:
+    """Wait until one of the children burns CPU, and return it."""
+    before = {child: _cpu_ticks(child) for child in children}
+    found: list[int] = []
+
+    def busy() -> bool:
+        found.extend(child for child in children if _cpu_ticks(child) > before[child] + 3)
+        return bool(found)
+
+    wait_for(busy, _BUSY_S)
+    return found[0]
+
+
 def runs(pid: int) -> bool:
     """Tell whether a process is there and no zombie."""
     try:
@@ -124,3 +139,7 @@ def runs(pid: int) -> bool:
 
 def _children_of(pid: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split() if runs(int(child))]
+
+
+def _cpu_ticks(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[11]) if runs(pid) else 0

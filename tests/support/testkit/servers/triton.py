@@ -22,6 +22,9 @@ from conch_operator.local.tritonserver import (
     triton_environment,
 )
 from testkit.processes.conch_up import free_port
+from testkit.processes.tied import tied
+
+_AS_WRITTEN = "--disable-auto-complete-config"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,20 +51,27 @@ class RunningTriton:
 
 @contextmanager
 def triton_server(
-    repository: Path, *models: str, folder: Path, must_load: bool = True, timeout_s: float = 240.0
+    repository: Path,
+    *models: str,
+    folder: Path,
+    must_load: bool = True,
+    timeout_s: float = 240.0,
+    completes_configs: bool = False,
 ) -> Iterator[RunningTriton]:
     """Run a server with these models loaded; its log goes to `folder`.
 
+    `completes_configs` lets models add to their configs, as some of the runtimes on clusters do, but none on a laptop.
     Waits until it is ready; with `must_load=False` only until it answers, so that failed loads can be looked at.
     """
     triton = find_triton()
     ports = TritonPorts(free_port(), free_port(), free_port())
     launch = TritonLaunch(repository, models, ports, new_shm_prefix())
     log = folder / f"triton-{ports.grpc}.log"
+    command = [word for word in triton_arguments(triton, launch) if not (completes_configs and word == _AS_WRITTEN)]
     environ = {name: value for name, value in os.environ.items() if not name.startswith("CONCH_")}  # noqa: TID251
     with log.open("wb") as output:
         process = subprocess.Popen(
-            triton_arguments(triton, launch),
+            tied(tuple(command)),
             env=triton_environment(triton, environ),
             stdout=output,
             stderr=subprocess.STDOUT,

@@ -8,10 +8,11 @@ from prometheus_client import CollectorRegistry
 from conch_contracts.names import GENERATE_PATH
 from conch_gateway.answers.delivery import Delivery
 from conch_gateway.answers.reply import Reply
+from conch_gateway.answers.sse_frames import MAX_FRAME_BYTES
 from conch_gateway.http.exchange import Exchange
 from conch_gateway.inference.watchdog import ClientStalled, RequestActivity, WatchdogLimits, WatchdogVerdict, decide
 from conch_gateway.telemetry.metrics import GatewayMetrics
-from testkit.gateway.fakes import FakeAnswer, FakeConnection, gateway, lost, streamed
+from testkit.gateway.fakes import FakeAnswer, FakeConnection, answered, gateway, lost, streamed
 
 STREAM = {"model": "tiny-chat", "messages": [{"role": "user", "content": "hi"}], "stream": True}
 FRAMES = (b'data: {"a":1}\n\n', b'data: {"a":2}\n\n', b"data: [DONE]\n\n")
@@ -45,7 +46,7 @@ def unread(from_message, *, stall_s):
             await asyncio.Event().wait()
 
     exchange = Exchange("POST", PATH, {}, "id", started=0.0)
-    reply = Reply(send, exchange, FakeConnection(messages, lambda: True), stall_s=stall_s)
+    reply = Reply(send, exchange, FakeConnection(messages, lambda: len(messages) + 1 < from_message), stall_s=stall_s)
     noted = RequestActivity(sent=0.0)
     metrics = GatewayMetrics(CollectorRegistry()).of("tiny-chat")
     return Delivery(exchange, reply, noted, metrics, inter_token_patience_s=1), noted, waits
@@ -66,3 +67,20 @@ async def test_a_client_that_reads_nothing_is_given_up_at_every_point_of_its_str
     delivery, _, _ = unread(from_message, stall_s=0.01)
     with pytest.raises(ClientStalled):
         await asyncio.wait_for(delivery.stream(FakeAnswer(pieces=(b"".join(FRAMES) + USAGE,))), 60)
+
+
+@pytest.mark.parametrize("body", [b"", b"[1]", b"<html>"])
+async def test_what_is_no_object_is_no_answer(body):
+    served = gateway({GENERATE_PATH: answered(body)})
+    answer = await served.client.post(PATH, {**STREAM, "stream": False})
+    assert (answer.status, answer.error["type"]) == (502, "server_error")
+
+
+@pytest.mark.parametrize("before", [(), FRAMES[:1], FRAMES[:2]])
+async def test_a_frame_without_end_ends_the_answer_wherever_it_comes(before):
+    served = gateway({GENERATE_PATH: streamed(*before, b"data: " + b"x" * (MAX_FRAME_BYTES + 1))})
+    answer = await served.client.post(PATH, STREAM)
+    assert answer.status == (200 if before else 502)
+    assert b"x" * 100 not in answer.body
+    assert b'"upstream_lost"' in answer.body
+    assert answer.body.startswith(b"".join(before))

@@ -78,13 +78,15 @@ async def test_a_request_is_served_as_on_its_own_path() -> None:
         ENCODE_PATH: answered(b'{"data":[{"object":"embedding","index":0,"embedding":[1.0]}]}'),
         PREPARE_ROWS_PATH: rows(1),
     }
-    served = gateway(scripts, known=KNOWN, access_log=AccessLog(log))
+    access_log = AccessLog(log)
+    served = gateway(scripts, known=KNOWN, access_log=access_log)
     assert (await served.client.post("/invocations", {"messages": HELLO, "n": 2})).body == b'{"id":"chatcmpl-1"}'
     assert served.upstream.sent(GENERATE_PATH)[0]["n"] == 2
     vectors = orjson.loads((await served.client.post("/invocations", {"input": "a"})).body)
     assert vectors["data"][0]["object"] == "embedding"
     wrong = await served.client.post("/invocations", {"prompt": "a", "n": "x"})
     assert (wrong.status, wrong.error["param"]) == (400, "n")
+    access_log.flush()
     lines = [orjson.loads(line) for line in log.getvalue().splitlines()]
     assert [(line["path"], line["model"], line["status"]) for line in lines] == [
         ("/invocations", "llm", 200),

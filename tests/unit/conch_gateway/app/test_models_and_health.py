@@ -1,4 +1,6 @@
-"""What FastAPI serves behind the plain callable."""
+"""What the gateway serves beside inference: models, health, and the OpenAPI document."""
+
+import re
 
 import orjson
 import pytest
@@ -36,6 +38,15 @@ async def test_the_openapi_document_describes_every_endpoint_and_names_no_model(
         "paths"
     ].keys()
     assert b"tiny-chat" not in orjson.dumps(document)
+
+
+async def test_every_operation_of_the_openapi_document_is_served():
+    client = gateway().client
+    for path, methods in (await described())["paths"].items():
+        for method in methods:
+            answer = await client.call(method.upper(), re.sub(r"\{\w+\}", "x", path))
+            assert answer.status != 405, f"{method} {path}"
+            assert answer.status < 400 or answer.error["message"] != "Nothing is served under this path.", path
 
 
 async def test_every_reference_in_the_openapi_document_leads_somewhere():

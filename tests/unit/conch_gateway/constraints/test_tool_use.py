@@ -93,13 +93,13 @@ def test_tools_that_are_wrong_are_refused(fields: dict[str, Any], param: str) ->
         (
             {"tools": [tool(), tool("now", strict=True)]},
             model(dialect=Dialect.FASTERTRANSFORMER),
-            "tools",
+            "tools.1.function.strict",
             r"\(fastertransformer\) cannot keep arguments to a schema; leave out 'strict'",
         ),
         (
             {"tools": [tool(strict=True)]},
             model(ToolCallParser.PYTHONIC),
-            "tools",
+            "tools.0.function.strict",
             r"form of calls \(pythonic\) cannot be kept to a schema",
         ),
     ],

@@ -3,7 +3,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from conch_gateway.encoders.answer_cache import NoStore, Shared, SharedAnswers
+from conch_contracts.names import CACHE_PREFIX
+from conch_gateway.encoders.answer_cache import MAX_BYTES, NoStore, RedisStore, Shared, SharedAnswers
 from conch_kit.errors import InvalidRequest, RateLimited, ServiceError, Unavailable, UpstreamTimeout
 
 
@@ -115,3 +116,53 @@ async def test_an_answer_that_could_not_be_given_is_not_kept() -> None:
     with pytest.raises(Unavailable):
         async with SharedAnswers(Store()).get("x", 1, make):
             raise Unavailable("The answer is broken.")
+
+
+@pytest.mark.parametrize(("size", "kept"), [(MAX_BYTES, True), (MAX_BYTES + 1, False)])
+async def test_an_answer_that_is_too_large_is_given_and_not_kept(size: int, kept: bool) -> None:
+    written: list[str] = []
+
+    class Notes(NoStore):
+        async def put(self, key: str, body: bytes, ttl_s: float) -> None:
+            written.append(key)
+
+    async def large() -> bytes:
+        return b"x" * size
+
+    assert len((await get(SharedAnswers(Notes()), "x", large)).body) == size
+    assert written == (["x"] if kept else [])
+
+
+async def test_one_that_waits_and_goes_away_takes_the_answer_from_nobody() -> None:
+    answers, go = SharedAnswers(NoStore()), asyncio.Event()
+
+    async def slow() -> bytes:
+        await go.wait()
+        return b"slow"
+
+    makes, goes, stays = (asyncio.create_task(get(answers, "x", slow)) for _ in range(3))
+    await asyncio.sleep(0)
+    goes.cancel()
+    await asyncio.sleep(0)
+    go.set()
+    assert ((await makes).body, (await stays).body) == (b"slow", b"slow")
+    assert (await stays).hit
+
+
+async def test_only_what_was_written_under_its_own_key_and_whole_is_an_answer() -> None:
+    values: dict[str, bytes] = {}
+
+    class Redis:
+        async def execute(self, command: str, key: str, *value: bytes, timeout_s: float) -> bytes | None:
+            if command == "SET":
+                values[key] = value[0]
+            return values.get(key)
+
+    store = RedisStore(Redis())  # type: ignore[arg-type]
+    await store.put("mine", b"answer", 1)
+    assert await store.get("mine") == b"answer"
+    values[CACHE_PREFIX + "yours"] = values[CACHE_PREFIX + "mine"]
+    assert await store.get("yours") is None
+    for spoiled in (values[CACHE_PREFIX + "mine"][:-1], b"answer", b""):
+        values[CACHE_PREFIX + "mine"] = spoiled
+        assert await store.get("mine") is None

@@ -49,6 +49,7 @@ async def test_the_tokenizer_knows_how_long_the_parts_of_a_message_are() -> None
             "tools",
         ),
         ({"messages": [{"role": "user", "content": "a"}], "chat_template": "x"}, "chat_template"),
+        ({"messages": [{"role": "user", "content": "a"}], "reasoning_effort": "high"}, "reasoning_effort"),
         ({"messages": [{"role": "user", "content": "a"}], "chat_template_kwargs": {"x": 1}}, "chat_template_kwargs"),
         ({"messages": [{"role": "user", "content": "a"}], "continue_final_message": True}, "continue_final_message"),
         ({"prompt": "a", "tools": [{"type": "function", "function": {"name": "x"}}]}, "tools"),

@@ -1,8 +1,12 @@
 """The way of a grammar through the ASGI application, on fakes."""
 
+import msgspec
+
 from conch_contracts.messages.generation import GenerateRequest
+from conch_contracts.messages.grammar import Grammar
 from conch_contracts.names import CHECK_GRAMMAR_PATH, GENERATE_PATH, PREPARE_PATH
-from testkit.gateway.fakes import gateway, refused, route, snapshot
+from conch_contracts.records import ChatProfile
+from testkit.gateway.fakes import FakeAnswer, gateway, refused, route, snapshot
 
 CHAT = {"model": "tiny-chat", "messages": [{"role": "user", "content": "hi"}]}
 PATH = "/v1/chat/completions"
@@ -16,7 +20,25 @@ async def test_a_grammar_is_checked_and_travels_to_the_engine():
     (check,) = served.upstream.sent(CHECK_GRAMMAR_PATH)
     assert (check["grammar"], check["foreign"]) == (grammar, False)
     (message,) = served.upstream.sent(GENERATE_PATH)
-    assert GenerateRequest.model_validate(message).sampling.grammar.model_dump() == grammar
+    assert msgspec.convert(type=GenerateRequest, obj=message).sampling.grammar == msgspec.convert(grammar, Grammar)
+
+
+async def test_a_grammar_that_holds_is_not_checked_again():
+    served = gateway()
+    for _ in range(2):
+        await served.client.post(PATH, {**CHAT, "guided_choice": ["a", "b"]})
+    await served.client.post(PATH, {**CHAT, "guided_choice": ["a", "c"]})
+    checked = [check["grammar"]["definition"] for check in served.upstream.sent(CHECK_GRAMMAR_PATH)]
+    assert checked == ['["a", "b"]', '["a", "c"]']
+    first, second, _ = served.upstream.sent(GENERATE_PATH)
+    assert first["sampling"] == second["sampling"]
+
+
+async def test_a_grammar_that_could_not_be_checked_is_checked_again():
+    answers = iter([refused(400, "no text matches it"), FakeAnswer(pieces=[b"{}"])])
+    served = gateway({CHECK_GRAMMAR_PATH: lambda _: next(answers)})
+    statuses = [(await served.client.post(PATH, {**CHAT, "guided_choice": ["a"]})).status for _ in range(2)]
+    assert statuses == [400, 200]
 
 
 async def test_a_bad_grammar_names_its_parameter_and_goes_no_further():
@@ -34,3 +56,17 @@ async def test_an_engine_that_knows_no_grammars_says_so_at_once():
     assert (answer.status, answer.error["code"]) == (400, "unsupported_parameter")
     assert answer.error["param"] == "response_format"
     assert served.upstream.posts == []
+
+
+async def test_the_tool_is_named_whose_schema_cannot_be_obeyed():
+    def check(post):
+        return refused(400, "it cannot be compiled") if b"broken" in post.body else FakeAnswer(pieces=(b"{}",))
+
+    served = gateway({CHECK_GRAMMAR_PATH: check}, known=snapshot(route(chat=ChatProfile(takes_tools=True))))
+    tools = [
+        {"type": "function", "function": {"name": name, "parameters": {"type": "object", "title": title}}}
+        for name, title in (("f", "sound"), ("g", "broken"))
+    ]
+    answer = await served.client.post(PATH, {**CHAT, "tools": tools, "tool_choice": "required"})
+    assert (answer.status, answer.error["param"]) == (400, "tools.1.function.parameters")
+    assert answer.error["message"].endswith("it cannot be compiled.")

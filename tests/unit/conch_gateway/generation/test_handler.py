@@ -10,6 +10,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from conch_contracts.messages.generation import GenerateRequest
+from conch_contracts.messages.message import from_json
 from conch_contracts.messages.tokenization import PrepareRequest
 from conch_contracts.names import GENERATE_PATH, PREPARE_PATH
 from conch_contracts.records import Engine, Profile, RoutingPolicy
@@ -43,10 +44,10 @@ async def test_a_complete_answer_passes_as_it_is():
 
 
 async def test_the_worker_is_told_everything():
-    served = gateway()
+    served = gateway(known=snapshot(engines=(Engine(grpc=ENGINE, named_in="team"),)))
     await served.client.post(PATH, {**CHAT, "max_tokens": 7, "stop": "x", "n": 2, "temperature": 0})
     (message,) = served.upstream.sent(GENERATE_PATH)
-    assert message["target"]["grpc"] == ENGINE
+    assert (message["target"]["grpc"], message["target"]["named_in"]) == (ENGINE, "team")
     assert (message["sampling"]["max_tokens"], message["sampling"]["temperature"]) == (7, 0)
     assert (message["stop"], message["n"], message["api"]) == (["x"], 2, "chat")
     assert message["prompts"] == [{"ids": [0, 1, 2], "text": "xxx", "text_is_exact": True}]
@@ -58,8 +59,8 @@ async def test_what_the_services_are_sent_is_what_their_contracts_say():
     served = gateway()
     await served.client.post(PATH, {**CHAT, "logit_bias": {"5": 1}, "seed": 3, "bad_words": ["x"], "logprobs": True})
     prepare, generate = served.upstream.posts
-    assert PrepareRequest.model_validate_json(prepare.body).bad_words == ("x",)
-    assert GenerateRequest.model_validate_json(generate.body).sampling.logit_bias == {5: 1.0}
+    assert from_json(PrepareRequest, prepare.body).bad_words == ("x",)
+    assert from_json(GenerateRequest, generate.body).sampling.logit_bias == {5: 1.0}
 
 
 async def test_a_request_that_takes_too_long_is_a_504():

@@ -1,7 +1,9 @@
 import pytest
 
-from conch_gateway.http.auth import parse_keys
+from conch_gateway.http.auth import MAX_HEADER_BYTES, ApiKeys, parse_keys
+from testkit.gateway.fakes import gateway
 
+LONG = "x" * (MAX_HEADER_BYTES - 6)
 KEYS = parse_keys("# comment\n\nsk-plain\nann:sk-a\nbob   sk-b\n  carol: sk-c  \n")
 
 
@@ -13,3 +15,22 @@ def test_every_form_of_a_line_names_its_key(key, name):
 @pytest.mark.parametrize("key", ["", "sk-", "sk-a ", "sk-ask-a", "sk-a\0", "ann", "# comment"])
 def test_what_is_nearly_a_key_is_none(key):
     assert KEYS.name_of(key.encode()) is None
+
+
+@pytest.mark.parametrize(
+    ("values", "status"),
+    [
+        pytest.param(["Bearer sk-a"], 200, id="one"),
+        pytest.param(["Bearer sk-a", "Bearer x"], 401, id="the wrong one last"),
+        pytest.param(["Bearer x", "Bearer sk-a"], 401, id="the right one last"),
+        pytest.param(["Bearer sk-a", "Bearer sk-a"], 401, id="the same twice"),
+        pytest.param([f"Bearer {LONG[: MAX_HEADER_BYTES - 7]}"], 200, id="the longest"),
+        pytest.param([f"Bearer {LONG}"], 401, id="too long a one"),
+    ],
+)
+async def test_a_request_has_one_key_of_a_bounded_length_or_none(tmp_path, values, status):
+    (tmp_path / "keys").write_text(f"ann:sk-a\nbob:{LONG}\ncarol:{LONG[: MAX_HEADER_BYTES - 7]}\n")
+    keys = ApiKeys(tmp_path / "keys")
+    await keys.load()
+    headers = [(b"authorization", value.encode()) for value in values]
+    assert (await gateway(keys=keys).client.get("/v1/models", headers)).status == status

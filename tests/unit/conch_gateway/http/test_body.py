@@ -2,8 +2,9 @@
 
 import pytest
 
-from conch_gateway.http.body import MAX_DEPTH, check_media_type, parse, read
-from conch_kit.errors import BodyTooLarge, InvalidRequest, RequestTimeout, UnsupportedMediaType
+from conch_gateway.errors.nesting import MAX_DEPTH
+from conch_gateway.http.body import check_media_type, parse, read
+from conch_kit.errors import BodyTooLarge, InvalidRequest, UnsupportedMediaType
 from conch_kit.http.asgi import ClientGone
 
 
@@ -25,7 +26,11 @@ def nested(depth: int) -> bytes:
         b"{'a':1}",
         b'{"a":1 /* c */}',
         b'{"a":"\xff"}',
-        b"\xef\xbb\xbf{}",
+        b"\xef\xbb\xbf",
+        b'{"a":1\xa0}',
+        '{"a":1\u200b}'.encode(),
+        '{"a":1\u00a02}'.encode(),
+        '{"a":"\u00a0'.encode() + b'\\"' * 100_000,
         b'{"a":1,"a":2}',
         b'{"b":{"a":1,"a":2}}',
         b'{"a":NaN}',
@@ -62,6 +67,12 @@ def test_a_body_that_two_parsers_could_read_differently_is_refused_without_echo(
 )
 def test_an_unusual_but_plain_body_is_read(body):
     assert isinstance(parse(body), dict)
+
+
+@pytest.mark.parametrize("space", ["\u00a0", "\u202f", "\u2003", "\u3000", "\ufeff", "\u00a0 \u3000"])
+def test_the_spaces_of_a_web_page_between_tokens_are_spaces_and_in_texts_they_stay(space):
+    text = f'{space} {{{space}"a\\"{space}":{space}[1{space},"{space}{{"]{space}}}{space}'
+    assert parse(text.encode()) == {f'a"{space}': [1, space + "{"]}
 
 
 @pytest.mark.parametrize(
@@ -129,32 +140,22 @@ def part(body, *, more=True):
 
 
 async def test_a_body_in_pieces_is_joined():
-    assert await read(arriving(part(b"ab"), part(b"c", more=False)), {}, limit=3, timeout_s=1) == b"abc"
+    assert await read(arriving(part(b"ab"), part(b"c", more=False)), {}, limit=3) == b"abc"
 
 
 async def test_a_body_above_the_limit_is_refused_before_it_is_read_when_its_length_is_known():
     with pytest.raises(BodyTooLarge):
-        await read(arriving(), {b"content-length": b"4"}, limit=3, timeout_s=1)
+        await read(arriving(), {b"content-length": b"4"}, limit=3)
 
 
 async def test_a_body_without_a_length_is_refused_at_the_limit():
     with pytest.raises(BodyTooLarge):
-        await read(arriving(part(b"ab"), part(b"cd")), {}, limit=3, timeout_s=1)
+        await read(arriving(part(b"ab"), part(b"cd")), {}, limit=3)
 
 
 async def test_a_client_that_leaves_before_the_end_is_noticed():
     with pytest.raises(ClientGone):
-        await read(arriving(part(b"ab"), {"type": "http.disconnect"}), {}, limit=3, timeout_s=1)
-
-
-async def test_a_body_that_never_ends_is_a_408():
-    async def receive():
-        import asyncio
-
-        await asyncio.Event().wait()
-
-    with pytest.raises(RequestTimeout):
-        await read(receive, {}, limit=3, timeout_s=0.01)
+        await read(arriving(part(b"ab"), {"type": "http.disconnect"}), {}, limit=3)
 
 
 @pytest.mark.parametrize(

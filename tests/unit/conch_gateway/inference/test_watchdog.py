@@ -1,6 +1,17 @@
+import asyncio
+
 import pytest
 
-from conch_gateway.inference.watchdog import RequestActivity, WatchdogLimits, WatchdogVerdict, decide
+from conch_gateway.inference.watchdog import (
+    RequestActivity,
+    RequestWatchdog,
+    WatchdogLimits,
+    WatchdogVerdict,
+    decide,
+)
+from conch_kit.errors import UpstreamTimeout
+from conch_kit.http.asgi import ClientGone
+from testkit.gateway.fakes import FakeConnection
 
 LIMITS = WatchdogLimits(deadline=200, keep_alive_s=15)
 
@@ -20,3 +31,45 @@ def test_a_look_at_the_clock_says_what_to_do(activity, verdict):
     assert decide(100, activity, LIMITS) is verdict
     late = WatchdogVerdict.NOTHING if activity.sending else WatchdogVerdict.OVERDUE
     assert decide(200, activity, LIMITS) is late
+
+
+def watching(client, *, deadline=1e12):
+    return RequestWatchdog(client, None, WatchdogLimits(deadline=deadline, keep_alive_s=60))
+
+
+@pytest.fixture
+def client():
+    return FakeConnection([], lambda: True)
+
+
+async def test_a_client_that_had_gone_before_is_not_worked_for(client):
+    client.hang_up()
+    with pytest.raises(ClientGone):
+        async with watching(client):
+            pytest.fail("There is nobody to work for.")
+
+
+async def test_a_client_that_goes_ends_the_work_and_leaves_no_cancellation_behind(client):
+    asyncio.get_running_loop().call_soon(client.hang_up)
+    with pytest.raises(ClientGone):
+        async with watching(client):
+            await asyncio.Event().wait()
+    assert asyncio.current_task().cancelling() == 0
+    assert client.on_gone is None
+
+
+async def test_a_cancellation_from_outside_goes_on_though_the_client_went_as_well(client):
+    async def work():
+        async with watching(client):
+            client.hang_up()
+            asyncio.current_task().cancel()
+            await asyncio.Event().wait()
+
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.create_task(work())
+
+
+async def test_work_without_end_is_ended_at_its_deadline(client):
+    with pytest.raises(UpstreamTimeout):
+        async with watching(client, deadline=0):
+            await asyncio.Event().wait()

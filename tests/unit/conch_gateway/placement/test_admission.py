@@ -11,7 +11,7 @@ from conch_gateway.placement.admission import Admission, Claim
 from conch_kit.errors import RateLimited, Unavailable
 from conch_kit.registry.snapshot import Snapshot
 from testkit.clock import FakeClock
-from testkit.gateway.fakes import snapshot
+from testkit.gateway.fakes import route, snapshot
 
 MODEL = ModelId("local/tiny-chat")
 POLICY = RoutingPolicy(queue_max=2, queue_wait_s=5)
@@ -167,6 +167,19 @@ async def test_a_waiter_cancelled_in_the_moment_of_its_grant_returns_the_slot():
         assert given.grpc == "a"
 
 
+async def test_a_slot_that_comes_free_before_a_cancelled_waiter_has_left_goes_to_the_next():
+    queues = admission(engine("a"))
+    held = await queues.slot(MODEL, POLICY)
+    gone, waits = (asyncio.create_task(queues.slot(MODEL, POLICY)) for _ in range(2))
+    await turns()
+    gone.cancel()
+    with held:
+        pass
+    with await waits as given:
+        assert given.grpc == "a"
+    assert gone.cancelled()
+
+
 async def test_a_new_engine_serves_those_who_wait():
     queues, log, release = admission(engine("a")), [], asyncio.Event()
     tasks = [asyncio.create_task(hold(queues, log, n, release)) for n in range(2)]
@@ -211,6 +224,27 @@ async def test_a_model_whose_engine_has_been_away_for_longer_than_requests_wait_
     with pytest.raises(Unavailable) as caught:
         await queues.slot(MODEL, POLICY)
     assert caught.value.code == "model_not_ready"
+
+
+async def test_nobody_waits_for_a_model_that_is_scaled_to_none():
+    queues, release = admission(engine("a")), asyncio.Event()
+    tasks = [asyncio.create_task(hold(queues, [], number, release)) for number in range(2)]
+    await turns()
+    stopped = route(engines_wanted=False)
+    queues.apply(snapshot(stopped, engines=(engine("a"),)))
+    assert queues.waiting() == {MODEL: 1}  # the last engine still takes them
+    queues.apply(snapshot(stopped, engines=()))
+    for asked in (tasks[1], asyncio.create_task(hold(queues, [], 2, release))):
+        with pytest.raises(Unavailable) as caught:
+            await asyncio.wait_for(asked, 60)
+        assert caught.value.code == "model_not_ready"
+    queues.apply(snapshot(engines=()))
+    waiting = asyncio.create_task(hold(queues, [], 3, release))
+    await turns()
+    assert queues.waiting() == {MODEL: 1}  # it is wanted again
+    release.set()
+    queues.apply(snapshot(engines=(engine("b"),)))
+    await asyncio.gather(tasks[0], waiting)
 
 
 async def test_who_waits_for_a_model_that_is_removed_is_told_at_once():

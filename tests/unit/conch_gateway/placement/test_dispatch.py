@@ -2,7 +2,7 @@
 
 import pytest
 
-from conch_contracts.names import GENERATE_PATH, EngineAddress, WorkerUrl
+from conch_contracts.names import GENERATE_PATH, PREPARE_PATH, EngineAddress, WorkerUrl
 from conch_contracts.records import Engine, RoutingPolicy
 from testkit.gateway.fakes import ENGINE, FakeAnswer, gateway, lost, refused, route, snapshot
 
@@ -85,3 +85,20 @@ async def test_a_request_over_which_engines_are_lost_is_given_to_two_at_most():
     answer = await served.client.post(PATH, CHAT)
     assert (answer.status, answer.error["code"]) == (502, "upstream_lost")
     assert len(served.upstream.sent(GENERATE_PATH)) == 2
+
+
+async def test_nobody_else_is_asked_once_the_head_of_an_answer_has_come():
+    broken = FakeAnswer(pieces=(lost(started=True),))
+    served = gateway({GENERATE_PATH: lambda _: broken}, known=snapshot(engines=ENGINES, workers=WORKERS))
+    answer = await served.client.post(PATH, CHAT)
+    assert (answer.status, answer.error["code"]) == (502, "upstream_lost")
+    assert len(served.upstream.sent(GENERATE_PATH)) == 1
+
+
+@pytest.mark.parametrize(("retryable", "asked"), [(False, 1), (True, 2)])
+async def test_another_tokenizer_is_asked_only_when_the_first_says_that_it_may_be(retryable, asked):
+    served = gateway(
+        {PREPARE_PATH: lambda _: refused(503, "no", retryable=retryable)}, known=snapshot(tokenizers=WORKERS)
+    )
+    assert (await served.client.post(PATH, CHAT)).error["message"] == "no"
+    assert len(served.upstream.sent(PREPARE_PATH)) == asked

@@ -43,6 +43,7 @@ REFUSED = [
     (completion(prompt=[[5], [6]]), {Dialect.VLLM}, "prompt"),
     (chat(prompt_token_ids=[5]), {Dialect.VLLM}, "prompt_token_ids"),
     (chat(allowed_token_ids=[5]), {Dialect.FASTERTRANSFORMER}, "allowed_token_ids"),
+    (chat(logprobs=True, logprob_token_ids=[5]), FOREIGN, "logprob_token_ids"),
     (chat(prompt_logprobs=1), FOREIGN, "prompt_logprobs"),
     (chat(use_beam_search=True, length_penalty=2, n=2), {Dialect.TOKENS, Dialect.VLLM}, "use_beam_search"),
     (chat(thinking_token_budget=5), FOREIGN, "thinking_token_budget"),

@@ -34,6 +34,7 @@ def test_a_name_becomes_its_route(known, name, expected):
         (snapshot(CHAT, FASTDEPLOY), "null", ModelNotFound),
         (snapshot(CHAT, EMBED), "embed", InvalidRequest),
         (snapshot(CHAT, OTHER), None, InvalidRequest),
+        (snapshot(EMBED), None, ModelNotFound),
         (Snapshot.EMPTY, None, Unavailable),
         (Snapshot.EMPTY, "chat", ModelNotFound),
     ],

@@ -33,7 +33,6 @@ BAD_SAMPLING = [
     ({"repetition_penalty": 0}, "repetition_penalty"),
     ({"seed": 2**64}, "seed"),
     ({"seed": 1.0}, "seed"),
-    ({"stop": [""]}, "stop.0"),
     ({"stop": ["x"] * 17}, "stop"),
     ({"stop": "x" * 257}, "stop"),
     ({"stop": [None]}, "stop.0"),
@@ -247,13 +246,28 @@ def test_nothing_to_echo_means_no_zero_tokens():
         validation.completion({**TEXT, "max_tokens": 0})
 
 
+@pytest.mark.parametrize(
+    ("validate", "fields"),
+    [
+        (validation.chat, CHAT),
+        (validation.chat, {**CHAT, "logprobs": True, "use_beam_search": True}),
+        (validation.completion, TEXT),
+        (validation.completion, {**TEXT, "logprobs": 0, "echo": True, "max_tokens": 0}),
+    ],
+)
+def test_named_ids_that_would_be_shown_nowhere_are_refused(validate, fields):
+    validate({**fields, "logprob_token_ids": []})
+    with pytest.raises(InvalidRequest) as caught:
+        validate({**fields, "logprob_token_ids": [7]})
+    assert caught.value.param == "logprob_token_ids"
+
+
 UNSUPPORTED = [
     {"functions": [{"name": "f"}]},
     {"function_call": {"name": "f"}},
     {"lora_adapter": "x"},
     {"prompt_embeds": "x"},
     {"logits_processors": ["conch.Everything"]},
-    {"logprob_token_ids": [7]},
     {"truncation_side": "right"},
     {"include_logprobs_decode_token": False},
 ]
@@ -296,3 +310,39 @@ def test_a_huge_wrong_value_is_not_echoed():
     with pytest.raises(InvalidRequest) as caught:
         validation.chat({**CHAT, "temperature": "SECRET" * 100_000})
     assert "SECRET" not in caught.value.message
+
+
+SCHEMA = {"type": "json_schema", "json_schema": {"name": "a", "schema": {"zzz": 1}}}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "param"),
+    [
+        ({"stream": True, "stream_options": {"include_usage": True, "zzz": 1}}, "stream_options.zzz"),
+        ({"structured_outputs": {"regex": "a", "zzz": 1}}, "structured_outputs.zzz"),
+        ({"response_format": {"type": "json_object", "zzz": 1}}, "response_format.zzz"),
+        ({"response_format": {**SCHEMA, "zzz": 1}}, "response_format.zzz"),
+        ({"response_format": {"type": "json_schema", "json_schema": {**SCHEMA["json_schema"], "zzz": 1}}},
+         "response_format.json_schema.zzz"),
+        ({"stream": True, "stream_options": {"include_obfuscation": True}}, "stream_options.include_obfuscation"),
+    ],
+)  # fmt: skip
+def test_an_order_that_nobody_knows_is_refused_wherever_it_stands(wrong, param):
+    for take, known in ((validation.chat, CHAT), (validation.completion, TEXT)):
+        with pytest.raises(InvalidRequest) as caught:
+            take({**known, **wrong})
+        assert caught.value.param == param
+
+
+@pytest.mark.parametrize(
+    "fine",
+    [
+        {"stream": True, "stream_options": {"include_usage": True, "zzz": None, "include_obfuscation": False}},
+        {"response_format": {"type": "text", "json_schema": None}},
+        {"response_format": SCHEMA},
+        {"messages": [{"role": "user", "content": "hi", "zzz": 1}]},
+        {"tools": [{"type": "function", "function": {"name": "f", "zzz": 1}, "zzz": 1}]},
+    ],
+)
+def test_what_asks_for_nothing_or_is_a_note_may_stand_there(fine):
+    validation.chat({**CHAT, **fine})

@@ -6,12 +6,11 @@ import orjson
 import pytest
 
 from conch_contracts.messages.generation import GenerateRequest
+from conch_contracts.messages.message import from_json
 from conch_contracts.names import CHECK_GRAMMAR_PATH, GENERATE_PATH, PREPARE_PATH
 from conch_contracts.records import ChatProfile
 from conch_contracts.tool_call_marks import ToolCallParser
 from conch_gateway.http.auth import ApiKeys
-from conch_gateway.responses.validation import in_our_names
-from conch_kit.errors import InvalidRequest
 from testkit.gateway.fakes import FakeAnswer, MemoryResponses, answered, gateway, lost, route, snapshot, streamed
 
 PATH = "/v1/responses"
@@ -59,7 +58,7 @@ async def test_the_worker_is_told_everything_and_what_the_answer_repeats():
     asked |= {"presence_penalty": 0.5, "store": False}
     await running.client.post(PATH, asked)
     prepare, generate = running.upstream.posts
-    message = GenerateRequest.model_validate_json(generate.body)
+    message = from_json(GenerateRequest, generate.body)
     assert (message.api, message.sampling.max_tokens, message.stream) == ("responses", 7, False)
     assert re.fullmatch("resp_[0-9a-f]{32}", message.response_id)
     fields = orjson.loads(message.response_fields)
@@ -84,7 +83,7 @@ async def test_what_other_servers_add_to_this_api_means_what_it_means_in_chat():
     assert (await running.client.post(PATH, {**ASKED, **asked})).status == 200
     (prepare,) = (orjson.loads(post.body) for post in running.upstream.posts if post.path == PREPARE_PATH)
     (generate,) = (post.body for post in running.upstream.posts if post.path == GENERATE_PATH)
-    message = GenerateRequest.model_validate_json(generate)
+    message = from_json(GenerateRequest, generate)
     assert prepare["chat"]["template_kwargs"]["enable_thinking"] is True
     assert message.sampling.logit_bias == {5: -100}
     assert message.sampling.grammar is not None
@@ -226,11 +225,13 @@ ODD_ITEMS = (1, "a", [1], None, True)
             "invalid_value",
         ),
         ({"input": [{"role": "nobody", "content": "x"}]}, "input.0.role", "invalid_value"),
-        ({"background": True}, "background", None),
         ({"truncation": "auto"}, "truncation", None),
         ({"stream_options": {}}, "stream_options", "invalid_value"),
         ({"stream": True, "stream_options": {"include_obfuscation": True}}, "stream_options.include_obfuscation", None),
         ({"reasoning": {"summary": "detailed"}}, "reasoning.summary", None),
+        ({"reasoning": {"zzz": 1}}, "reasoning.zzz", "invalid_value"),
+        ({"text": {"zzz": 1}}, "text.zzz", "invalid_value"),
+        ({"text": {"format": {"type": "text", "zzz": 1}}}, "text.format.zzz", "invalid_value"),
         ({"messages": []}, "messages", None),
         ({"n": 2}, "n", None),
         ({"n": True}, "n", None),
@@ -351,6 +352,15 @@ async def test_tools_reach_the_template_and_the_reader_of_the_answer(choice, off
         ),
         ({"tools": [TOOL, TOOL]}, "tools.1.name"),
         ({"tools": None, "tool_choice": "required"}, "tool_choice"),
+        ({"tool_choice": {"type": "function", "function": {"name": "f"}}}, "tool_choice.name"),
+        ({"text": {"format": {"type": "json_object"}}, "structured_outputs": {"regex": "a"}}, "structured_outputs"),
+        (
+            {
+                "text": {"format": {"type": "json_schema", "name": "n", "schema": {}}},
+                "structured_outputs": {"regex": "a"},
+            },
+            "structured_outputs",
+        ),
     ],
 )
 async def test_what_is_wrong_with_tools_has_this_apis_path(changes, param):
@@ -361,20 +371,12 @@ async def test_what_is_wrong_with_tools_has_this_apis_path(changes, param):
         assert chats not in answer.error["param"] + answer.error["message"]
 
 
-@pytest.mark.parametrize(
-    ("chats", "ours"),
-    [
-        ("response_format.json_schema.schema.type", "text.format.schema.type"),
-        ("response_format", "text.format"),
-        ("tools.3.function.parameters", "tools.3.parameters"),
-        ("tool_choice", "tool_choice"),
-        ("max_completion_tokens", "max_output_tokens"),
-    ],
-)
-def test_paths_of_chat_become_those_of_this_api(chats, ours):
-    with pytest.raises(InvalidRequest) as refusal, in_our_names():
-        raise InvalidRequest(f"Invalid value for '{chats}': no.", param=chats)
-    assert (refusal.value.param, refusal.value.message) == (ours, f"Invalid value for '{ours}': no.")
+async def test_a_tool_keeps_its_place_where_only_some_are_allowed():
+    pythonic = route(chat=ChatProfile(takes_tools=True, tool_calls=ToolCallParser.PYTHONIC))
+    allowed = {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "g"}]}
+    asked = {**ASKED, "tools": [TOOL, {**TOOL, "name": "g", "strict": True}], "tool_choice": allowed}
+    answer = await served(known=snapshot(pythonic)).client.post(PATH, asked)
+    assert (answer.status, answer.error["param"]) == (400, "tools.1.strict")
 
 
 async def test_a_format_reaches_the_engine_as_a_grammar():

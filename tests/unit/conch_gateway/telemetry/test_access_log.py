@@ -6,10 +6,11 @@ from typing import Any
 import orjson
 import pytest
 
-from conch_contracts.names import ENCODE_PATH
+from conch_contracts.names import ENCODE_PATH, GENERATE_PATH
 from conch_contracts.records import ModelKind
 from conch_gateway.telemetry.access_log import AccessLog
-from testkit.gateway.fakes import answered, gateway, route, snapshot
+from testkit.gateway.fakes import answered, gateway, refused, route, snapshot
+from testkit.waiting import eventually
 
 HI = [{"role": "user", "content": "hi"}]
 
@@ -17,7 +18,9 @@ HI = [{"role": "user", "content": "hi"}]
 async def line_of(path: str, body: dict[str, Any], **known: Any) -> dict[str, Any]:
     """Return the only line of the log when this is asked."""
     log = BytesIO()
-    await gateway(known.pop("scripts", None), access_log=AccessLog(log), **known).client.post(path, body)
+    access_log = AccessLog(log)
+    await gateway(known.pop("scripts", None), access_log=access_log, **known).client.post(path, body)
+    access_log.flush()
     line: dict[str, Any] = orjson.loads(log.getvalue())
     return line
 
@@ -58,3 +61,28 @@ async def test_no_metric_names_the_user() -> None:
     }
     assert said
     assert not said & {"u-17", "team", "blue"}
+
+
+async def test_the_line_has_metadata_with_numbers_of_any_size() -> None:
+    line = await line_of("/v1/chat/completions", {"messages": HI, "metadata": {"min_tokens": 2**70}})
+    assert line["status"] == 400
+
+
+async def test_lines_are_written_together_after_a_moment() -> None:
+    log = BytesIO()
+    served = gateway(access_log=AccessLog(log))
+    for _ in range(3):
+        await served.client.post("/v1/chat/completions", {"messages": HI})
+    assert log.getvalue() == b""
+    await eventually(lambda: log.getvalue().count(b"\n") == 3, "the lines")
+    await served.client.post("/v1/chat/completions", {"messages": HI})
+    await eventually(lambda: log.getvalue().count(b"\n") == 4, "the next line")
+
+
+async def test_the_line_of_a_fault_is_written_at_once_with_those_before_it() -> None:
+    log = BytesIO()
+    scripts = {GENERATE_PATH: lambda post: refused(502, "broken")}
+    served = gateway(scripts, access_log=AccessLog(log))
+    await served.client.post("/v1/chat/completions", {"messages": "nothing"})
+    await served.client.post("/v1/chat/completions", {"messages": HI})
+    assert [orjson.loads(line)["status"] for line in log.getvalue().splitlines()] == [400, 502]

@@ -33,11 +33,23 @@ async def _crash_late(scope: Scope, receive: Receive, send: Send) -> None:
     raise ValueError("late")
 
 
+async def _refuse_late(scope: Scope, receive: Receive, send: Send) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    raise Unavailable("late")
+
+
 async def _gone(scope: Scope, receive: Receive, send: Send) -> None:
     raise ClientGone
 
 
-HANDLERS = {"/work": _work, "/refuse": _refuse, "/crash": _crash, "/late": _crash_late, "/gone": _gone}
+HANDLERS = {
+    "/work": _work,
+    "/refuse": _refuse,
+    "/crash": _crash,
+    "/late": _crash_late,
+    "/refuse-late": _refuse_late,
+    "/gone": _gone,
+}
 
 
 @pytest.fixture
@@ -107,9 +119,12 @@ async def test_a_crash_tells_the_caller_nothing_of_the_inside(app: ASGIApp, capl
     assert "a secret of the inside" in caplog.text
 
 
-async def test_after_the_first_byte_an_error_is_left_to_the_server(app: ASGIApp) -> None:
-    with pytest.raises(ValueError, match="late"):
-        await call(app, "/late", headers=[TOKEN])
+@pytest.mark.parametrize(("path", "error"), [("/late", ValueError), ("/refuse-late", Unavailable)])
+async def test_after_the_first_byte_an_error_is_left_to_the_server(
+    app: ASGIApp, path: str, error: type[Exception]
+) -> None:
+    with pytest.raises(error, match="late"):
+        await call(app, path, headers=[TOKEN])
 
 
 async def test_nobody_answers_a_caller_who_hung_up(app: ASGIApp) -> None:

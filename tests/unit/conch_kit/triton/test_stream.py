@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 import grpc
 import pytest
-from grpc.aio import AioRpcError, Metadata
 from tritonclient.grpc.service_pb2 import ModelStreamInferResponse
 
 from conch_kit.triton.errors import (
@@ -16,6 +15,7 @@ from conch_kit.triton.errors import (
     MalformedResponse,
 )
 from conch_kit.triton.stream import Call, ClosingCalls, EngineStream, StreamTimeouts, translate
+from conch_kit.triton.stream_call import CallFailed, MessageTooLarge
 from conch_kit.triton.tensors import is_final
 
 
@@ -43,10 +43,9 @@ class FakeCall:
         await self._cancelled.wait()
         raise asyncio.CancelledError
 
-    def cancel(self) -> bool:
+    def cancel(self) -> None:
         self._cancelled.set()
         self.close()
-        return True
 
     def close(self) -> None:
         """End the call, as the server does when it has nothing more to say."""
@@ -68,15 +67,12 @@ def _message(*, final: bool = False, error: str = "") -> ModelStreamInferRespons
     return message
 
 
-def _error(code: grpc.StatusCode, details: str = "why") -> AioRpcError:
-    return AioRpcError(code, Metadata(), Metadata(), details=details)
+def _error(code: grpc.StatusCode) -> CallFailed:
+    return CallFailed(code, "why")
 
 
 def _stream(call: Call, *, first_s: float = 5.0, inter_s: float = 5.0) -> EngineStream:
     return EngineStream(lambda _: call, StreamTimeouts(first_s, inter_s), ClosingCalls())
-
-
-EOF = grpc.aio.EOF
 
 
 async def test_a_stream_that_is_left_is_read_to_its_end_in_the_background() -> None:
@@ -90,14 +86,23 @@ async def test_a_stream_that_is_left_is_read_to_its_end_in_the_background() -> N
     assert (stream.ended, call.reads, call.cancelled) == (True, 3, False)
 
 
-@pytest.mark.parametrize("end", [(), (_message(error="broken"),)], ids=["silence", "an error"])
-async def test_a_stream_that_is_left_and_does_not_end_is_cancelled(end: tuple[object, ...]) -> None:
-    call, closing = FakeCall(_message(), *end), ClosingCalls()
+async def test_a_stream_that_is_left_and_does_not_end_is_cancelled() -> None:
+    call, closing = FakeCall(_message()), ClosingCalls()
     stream = EngineStream(lambda _: call, StreamTimeouts(5, 5), closing)
     await anext(stream)
     stream.finish_in_background(within_s=0.001)
     await closing.wait()
     assert (stream.ended, call.cancelled) == (True, True)
+
+
+async def test_a_stream_that_ends_with_an_error_is_left_to_the_server_for_a_while() -> None:
+    call, closing = FakeCall(_message(error="broken")), ClosingCalls(patience_s=0.01)
+    stream = EngineStream(lambda _: call, StreamTimeouts(5, 5), closing)
+    with pytest.raises(EngineError, match="broken"):
+        await anext(stream)
+    assert (stream.ended, call.cancelled) == (True, False)
+    await closing.wait()
+    assert call.cancelled
 
 
 async def test_a_stream_that_has_ended_is_left_at_once() -> None:
@@ -139,7 +144,7 @@ async def test_the_rpc_begins_with_the_first_read() -> None:
         (_message(error="bad input"), EngineRejected, EngineRejected),
         (_message(error="Stub process 'm_0_0' is not healthy."), EngineUnavailable, EngineLost),
         (_message(error="Request for unknown model: 'm' is not found"), EngineUnavailable, EngineLost),
-        (EOF, EngineUnavailable, EngineLost),
+        (None, EngineUnavailable, EngineLost),
         (_error(grpc.StatusCode.UNAVAILABLE), EngineUnavailable, EngineLost),
         (_error(grpc.StatusCode.RESOURCE_EXHAUSTED), EngineUnavailable, EngineLost),
         (_error(grpc.StatusCode.DEADLINE_EXCEEDED), EngineTimeout, EngineTimeout),
@@ -147,6 +152,7 @@ async def test_the_rpc_begins_with_the_first_read() -> None:
         (_error(grpc.StatusCode.INTERNAL), EngineRejected, EngineRejected),
         (_error(grpc.StatusCode.UNKNOWN), EngineRejected, EngineLost),
         (_error(grpc.StatusCode.CANCELLED), EngineRejected, EngineLost),
+        (MessageTooLarge("64 MiB"), MalformedResponse, MalformedResponse),
     ],
 )
 async def test_what_goes_wrong_has_one_name_before_and_one_after_the_first_message(
@@ -157,7 +163,7 @@ async def test_what_goes_wrong_has_one_name_before_and_one_after_the_first_messa
     with pytest.raises(later if messages else first):
         async for _ in stream:
             pass
-    assert call.cancelled
+    assert call.cancelled is not isinstance(step, ModelStreamInferResponse)  # then the server ends the call
     assert stream.ended
 
 
@@ -240,10 +246,34 @@ async def test_a_finished_call_that_the_server_does_not_close_is_cancelled() -> 
     assert call.cancelled
 
 
-def test_a_response_above_our_own_limit_is_no_reason_to_ask_another_engine() -> None:
-    said = "Stream removed (CLIENT: Received message larger than max (67108900 vs. 67108864))"
-    assert isinstance(translate(_error(grpc.StatusCode.RESOURCE_EXHAUSTED, said), started=False), MalformedResponse)
-
-
 def test_an_error_keeps_what_grpc_said() -> None:
-    assert translate(_error(grpc.StatusCode.INTERNAL, "boom"), started=False).message == "boom"
+    assert translate(grpc.StatusCode.INTERNAL, "boom", started=False).message == "boom"
+
+
+@pytest.mark.parametrize(("messages", "first"), [(0, True), (1, False)])
+async def test_all_messages_share_one_deadline(messages: int, first: bool) -> None:
+    call = FakeCall(*[_message()] * messages)
+    stream = EngineStream(lambda _: call, StreamTimeouts(60, 60, total_s=0.02), ClosingCalls())
+    with pytest.raises(EngineTimeout, match="time was over") as caught:
+        async for _ in stream:
+            pass
+    assert (caught.value.first, call.cancelled) == (first, True)
+
+
+async def test_a_reader_that_comes_behind_the_deadline_is_told() -> None:
+    call = FakeCall(_message(), _message())
+    stream = EngineStream(lambda _: call, StreamTimeouts(60, 60, total_s=0.02), ClosingCalls())
+    await anext(stream)
+    await asyncio.sleep(0.05)
+    with pytest.raises(EngineTimeout, match="time was over"):
+        await anext(stream)
+    assert call.cancelled
+
+
+async def test_a_reader_that_takes_its_time_does_not_make_the_engine_silent() -> None:
+    call = FakeCall(_message(), _message(), _message(final=True))
+    stream = _stream(call, first_s=0.02, inter_s=0.02)
+    await anext(stream)
+    await asyncio.sleep(0.1)  # the client reads nothing
+    assert not call.cancelled
+    assert [is_final(response) async for response in stream] == [False, True]

@@ -34,16 +34,28 @@ def test_a_chat_body_has_every_required_key() -> None:
                     "reasoning": None,
                     "prompt_token_ids": None,
                     "completion_token_ids": None,
+                    "prompt_tokens": None,
+                    "completion_tokens": None,
                 },
                 "logprobs": None,
                 "finish_reason": "stop",
                 "stop_reason": None,
                 "token_ids": None,
                 "prompt_logprobs": None,
+                "routed_experts": None,
+                "weight_versions": None,
             }
         ],
-        "usage": {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5},
+        "usage": {
+            "prompt_tokens": 3,
+            "completion_tokens": 2,
+            "total_tokens": 5,
+            "prompt_tokens_details": {"cached_tokens": 0},
+        },
         "kv_transfer_params": None,
+        "ec_transfer_params": None,
+        "metrics": None,
+        "prompt_text": None,
         "prompt_logprobs": None,
         "prompt_token_ids": None,
     }
@@ -57,5 +69,6 @@ def test_a_completion_body_numbers_its_choices() -> None:
     assert body["choices"][0]["text"] == "hello"
     assert body["choices"][0]["stop_reason"] == 9
     asked_for = ("prompt_logprobs", "prompt_token_ids", "completion_token_ids", "token_ids")
-    assert [body["choices"][0][name] for name in asked_for] == [None] * 4
+    of_fastdeploy = ("prompt_tokens", "completion_tokens", "reasoning_content")
+    assert [body["choices"][0][name] for name in asked_for + of_fastdeploy] == [None] * 7
     assert body["choices"][0]["logprobs"]["tokens"] == ["a"]

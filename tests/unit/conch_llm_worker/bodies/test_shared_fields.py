@@ -44,7 +44,7 @@ def test_a_prompts_token_beyond_the_alternatives_has_the_rank_that_the_engine_te
 
 @pytest.mark.parametrize("api", BOTH)
 def test_what_engines_are_told_of_each_other_comes_back(api: Api) -> None:
-    told = {"do_remote_prefill": True, "remote_block_ids": [1, 2]}
+    told = {"do_remote_prefill": True, "remote_block_ids": [1, 2**64]}
     assert body(*UPDATES, api=api, kv_transfer=told)["kv_transfer_params"] == told
     assert body(*UPDATES, api=api)["kv_transfer_params"] is None
 

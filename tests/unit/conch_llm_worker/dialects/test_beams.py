@@ -164,7 +164,12 @@ def test_each_beam_is_its_own_row_up_to_its_own_length(dialect: Dialect) -> None
 @both
 @pytest.mark.parametrize(
     ("rows", "lengths"),
-    [([[1, 2, 3, 11]], [4]), ([[1, 2, 3, 11], [1, 2, 9, 11]], [4, 2]), ([[1, 2, 3, 11], [9, 9, 9, 9]], [4, 9])],
+    [
+        ([[1, 2, 3, 11]], [4]),
+        ([[1, 2, 3, 11]], [4, 4]),
+        ([[1, 2, 3, 11], [1, 2, 9, 11]], [4, 2]),
+        ([[1, 2, 3, 11], [9, 9, 9, 9]], [4, 9]),
+    ],
 )
 def test_beams_that_cannot_be_right_are_refused(dialect: Dialect, rows: list[list[int]], lengths: list[int]) -> None:
     with pytest.raises(MalformedResponse):

@@ -26,6 +26,10 @@ ASKED: dict[str, tuple[str, dict[str, Any]]] = {
     "logit_bias": ("logit_bias", {"sampling": {"logit_bias": {1: 1.0}}}),
     "allowed_token_ids": ("allowed_token_ids", {"sampling": {"allowed_token_ids": (1,)}}),
     "logprobs": ("top_logprobs", {"sampling": {"logprobs": 2}, "logprobs": True}),
+    "logprob_token_ids": (
+        "logprob_token_ids",
+        {"sampling": {"logprobs": 0, "logprob_token_ids": (1,)}, "logprobs": True},
+    ),
     "prompt_logprobs": ("prompt_logprobs", {"details": Details(prompt_logprobs=0)}),
     "temp_scaled_logprobs": ("temp_scaled_logprobs", {"sampling": {"temp_scaled_logprobs": True}, "logprobs": True}),
     "top_p_normalized_logprobs": (
@@ -57,7 +61,7 @@ def refused(dialect: Dialect, changes: dict[str, Any]) -> str | None:
 
 
 def test_every_parameter_of_an_engine_is_sent_or_refused() -> None:
-    assert {*SamplingParameters.model_fields, *BackendOptions.model_fields} == SENT | KNOWN | ASKED.keys()
+    assert {*SamplingParameters.__struct_fields__, *BackendOptions.__struct_fields__} == SENT | KNOWN | ASKED.keys()
 
 
 @pytest.mark.parametrize("name", ASKED)

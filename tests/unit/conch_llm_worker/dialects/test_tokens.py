@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 
 from conch_contracts.messages.generation import SamplingParameters
+from conch_contracts.messages.message import from_json
 from conch_kit.errors import InvalidRequest
 from conch_kit.triton.errors import MalformedResponse
 from conch_llm_worker.dialects import tokens
@@ -20,7 +21,7 @@ def test_a_call_sends_the_ids_and_each_parameter_that_is_not_its_default() -> No
     assert inputs(call.message) == {"input_ids": ("INT32", [3], [7, 8, 9])}
     sent = json.loads(call.message.raw_input_contents[1][4:])
     assert sent == {"max_tokens": 100, "temperature": 0.0, "seed": 5, "logit_bias": {"3": 1.5}, "bad_words": [[1, 2]]}
-    assert SamplingParameters.model_validate(sent) == parameters
+    assert from_json(SamplingParameters, call.message.raw_input_contents[1][4:]) == parameters
 
 
 @pytest.mark.parametrize(

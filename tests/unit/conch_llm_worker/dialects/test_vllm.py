@@ -78,6 +78,7 @@ def test_a_plain_request_sends_no_more_than_it_must() -> None:
         ({"sampling": {"stop_token_ids": (5, 6), "eos_token_ids": (6, 7)}}, {"stop_token_ids": [5, 6, 7]}),
         ({"sampling": {"ignore_eos": True, "eos_token_ids": (6,)}}, {"ignore_eos": True}),
         ({"sampling": {"bad_words": (tuple(b"no"), tuple(b" no"), tuple(b"not"))}}, {"bad_words": ["no", "not"]}),
+        ({"sampling": {"bad_words": (tuple(b"no "), tuple(b" no "))}}, {"bad_words": ["no "]}),
         ({"logprobs": True, "sampling": {"logprobs": 3}}, {"logprobs": 3}),
         ({"keep_special_tokens": True}, {"skip_special_tokens": False}),
         ({"details": Details(spaces_between_special_tokens=False)}, {"spaces_between_special_tokens": False}),
@@ -89,8 +90,8 @@ def test_a_plain_request_sends_no_more_than_it_must() -> None:
             {"structured_outputs": '{"json_object":true}'},
         ),
         (
-            {"backend": backend(extra_arguments={"a": 1}, kv_transfer={"b": [2]})},
-            {"extra_args": {"a": 1, "kv_transfer_params": {"b": [2]}}},
+            {"backend": backend(extra_arguments={"a": 10**400}, kv_transfer={"b": [2**64]})},
+            {"extra_args": {"a": 10**400, "kv_transfer_params": {"b": [2**64]}}},
         ),
     ],
 )
@@ -163,3 +164,10 @@ def test_log_probabilities_that_cannot_be_read_are_an_error(raw: bytes) -> None:
 @pytest.mark.parametrize("raw", [b"null", b"[]"])
 def test_a_message_may_bring_no_tokens(raw: bytes) -> None:
     assert LogprobsReader(0).read(response(final=True, logprobs=("BYTES", [1], [raw]))).end is EngineEnd.UNKNOWN
+
+
+@pytest.mark.parametrize("word", [b" ", b"\n"])
+def test_a_bad_word_of_white_space_alone_is_refused(word: bytes) -> None:
+    with pytest.raises(InvalidRequest, match="white space") as caught:
+        called(sampling={"bad_words": (tuple(b"no"), tuple(word))})
+    assert caught.value.param == "bad_words"

@@ -1,17 +1,19 @@
 """What an engine is asked where the model's defaults ask for more than it can do."""
 
+import json
 import logging
 
 import pytest
 from tritonclient.grpc.model_config_pb2 import DataType, ModelConfig
 
+from conch_contracts.messages.message import changed
 from conch_contracts.names import EngineAddress
 from conch_contracts.records import Dialect
 from conch_kit.errors import InvalidRequest
 from conch_kit.tracing import tracer
 from conch_llm_worker.engine.calls import EngineCalls
 from testkit.builders.generate_requests import generate_request, sampling, target
-from testkit.engines.engine_messages import inputs
+from testkit.engines.engine_messages import inputs, text_inputs
 from testkit.engines.scripted_triton import ScriptedTriton
 from testkit.models.vocabularies import byte_level
 
@@ -63,7 +65,7 @@ async def test_models_of_engines_that_are_gone_are_not_remembered_for_ever() -> 
     engine = EngineCalls(triton, lambda: 42, tracer("test", None))
 
     async def ask(port: int) -> None:
-        asked = target(Dialect.FASTERTRANSFORMER).model_copy(update={"grpc": EngineAddress(f"10.0.0.1:{port}")})
+        asked = changed(target(Dialect.FASTERTRANSFORMER), grpc=EngineAddress(f"10.0.0.1:{port}"))
         await engine.prepare(generate_request(target=asked), 0, byte_level())
 
     for port in range(1, 2000):
@@ -72,3 +74,31 @@ async def test_models_of_engines_that_are_gone_are_not_remembered_for_ever() -> 
     assert triton.configs_read == 1999
     await ask(2)
     assert triton.configs_read == 2000
+
+
+@pytest.mark.parametrize(
+    ("whole_s", "first_s", "expected"),
+    [
+        (60.0, 5.0, {"first": 5.0, "inter": 2.5, "whole": 60.0}),
+        (4.0, 5.0, {"first": 4.0, "inter": 2.5, "whole": 4.0}),
+    ],
+)
+async def test_each_part_of_a_call_has_the_time_that_the_request_gives_it(
+    whole_s: float, first_s: float, expected: dict[str, float]
+) -> None:
+    triton = ScriptedTriton([])
+    engine = EngineCalls(triton, lambda: 42, tracer("test", None))
+    times = {"timeout_s": whole_s, "first_token_timeout_s": first_s, "inter_token_timeout_s": 2.5}
+    request = generate_request(**times)
+    engine.responses(request, await engine.prepare(request, 0, byte_level()))
+    assert triton.timeouts == [expected]
+
+
+async def test_the_seed_of_a_later_choice_stays_a_number_that_engines_take() -> None:
+    request = generate_request(n=2, sampling=sampling(seed=2**63 - 1))
+    seeds = []
+    for index in range(2):
+        made = await calls().prepare(request, index, byte_level())
+        (parameters,) = text_inputs(made.message)["parameters"]
+        seeds.append(json.loads(parameters)["seed"])
+    assert seeds == [2**63 - 1, 0]

@@ -7,6 +7,7 @@ import pytest
 from pydantic import BaseModel
 
 from conch_contracts.messages.generation import Api, Details, GenerateRequest, Usage
+from conch_contracts.messages.message import changed
 from conch_contracts.openai.chat import ChatCompletion, ChatCompletionChunk
 from conch_contracts.openai.completions import Completion
 from conch_contracts.records import Profile
@@ -15,9 +16,9 @@ from conch_llm_worker.frames.answer_frames import frames_for
 from conch_llm_worker.frames.detailed_chunks import DetailedFrames
 from conch_llm_worker.generation.choice_update import ChoiceFinish, ChoiceUpdate, TokenEntry
 from conch_llm_worker.parsing.answer_events import Content, Reasoning
-from testkit.builders.generate_requests import generate_request
+from testkit.builders.generate_requests import generate_request, sampling
 from testkit.models.transcripts import thoughts
-from testkit.models.vocabularies import byte_level
+from testkit.models.vocabularies import BYTE_EOS, byte_level
 
 VOCABULARY = byte_level()
 CHUNKED = (Api.CHAT, Api.COMPLETION)
@@ -84,6 +85,31 @@ def test_ids_stand_where_clients_of_both_servers_look_for_them() -> None:
     assert text["choices"][0]["completion_token_ids"] == text["choices"][0]["token_ids"] == made
 
 
+@pytest.mark.parametrize("api", CHUNKED)
+def test_fastdeploy_tells_the_texts_of_ids_with_special_tokens_and_without_the_end(api: Api) -> None:
+    request = detailed(api, token_ids=True, profile=Profile.FASTDEPLOY)
+    request = changed(request, sampling=sampling(eos_token_ids=(BYTE_EOS,)))
+    updates = (
+        ChoiceUpdate("a", ids=[0x61, BYTE_EOS]),
+        ChoiceUpdate("", ids=[0xC3]),
+        ChoiceUpdate("äb", ids=[0xA4, 0x62, BYTE_EOS]),
+        ChoiceUpdate("", (), ChoiceFinish("stop")),
+    )
+    whole = body(request, *updates)["choices"][0]
+    shown = whole.get("message", whole)
+    parts = [frame["choices"][0].get("delta", frame["choices"][0]) for frame in stream(request, *updates)]
+    assert shown["prompt_tokens"] == parts[0]["prompt_tokens"] == "\x01\x02\x03"
+    assert shown["completion_tokens"] == "a<|end|>äb"
+    assert "".join(part.get("completion_tokens", "") for part in parts) == "a<|end|>äb"
+
+
+def test_other_profiles_tell_no_texts_of_ids() -> None:
+    choice = body(detailed(Api.COMPLETION, token_ids=True), *UPDATES)["choices"][0]
+    assert (choice["prompt_tokens"], choice["completion_tokens"], choice["reasoning_content"]) == (None, None, None)
+    deltas = [frame["choices"][0]["delta"] for frame in stream(detailed(token_ids=True), *UPDATES)]
+    assert all(delta.keys().isdisjoint({"prompt_tokens", "completion_tokens"}) for delta in deltas)
+
+
 def test_usage_grows_from_frame_to_frame_when_asked_for() -> None:
     seen = [frame["usage"] for frame in stream(detailed(continuous_usage=True), *UPDATES)]
     assert [usage["completion_tokens"] for usage in seen] == [0, 2, 5, 5]
@@ -91,7 +117,7 @@ def test_usage_grows_from_frame_to_frame_when_asked_for() -> None:
 
 
 def test_the_thinking_so_far_is_told_where_thinking_is_looked_for() -> None:
-    request = detailed(continuous_usage=True).model_copy(update={"parsing": thoughts()})
+    request = changed(detailed(continuous_usage=True), parsing=thoughts())
     updates = (
         ChoiceUpdate("", events=[Reasoning("hm")], tokens=3, reasoning_tokens=2),
         ChoiceUpdate("", (), ChoiceFinish("stop"), [Content("a")], tokens=2),
@@ -100,7 +126,7 @@ def test_the_thinking_so_far_is_told_where_thinking_is_looked_for() -> None:
     assert [usage["completion_tokens_details"] for usage in seen] == [
         {"reasoning_tokens": told} for told in (0, 2, 2, 2)
     ]
-    denglin = request.model_copy(update={"details": Details(profile=Profile.DENGLIN)})
+    denglin = changed(request, details=Details(profile=Profile.DENGLIN))
     assert stream(denglin, *updates)[-1]["usage"]["completion_tokens_details"] == {"reasoning_tokens": 2}
 
 
@@ -137,14 +163,23 @@ def test_the_finishing_frame_tells_the_usage_where_the_deployment_says_so(
 ) -> None:
     *others, last = stream(detailed(api, profile=profile, final_usage=told), *UPDATES)
     assert last["choices"][0]["finish_reason"] == "stop"
-    assert last.get("usage") == ({"prompt_tokens": 3, "completion_tokens": 5, "total_tokens": 8} if told else None)
+    assert last.get("usage") == (
+        {"prompt_tokens": 3, "completion_tokens": 5, "total_tokens": 8, "prompt_tokens_details": {"cached_tokens": 0}}
+        if told
+        else None
+    )
     assert not any("usage" in frame for frame in others)
 
 
 class TestTheDenglinProfile:
     def test_usage_comes_with_the_end_of_a_chat_unasked(self) -> None:
         *others, last = stream(detailed(profile=Profile.DENGLIN), *UPDATES)
-        assert last["usage"] == {"prompt_tokens": 3, "completion_tokens": 5, "total_tokens": 8}
+        assert last["usage"] == {
+            "prompt_tokens": 3,
+            "completion_tokens": 5,
+            "total_tokens": 8,
+            "prompt_tokens_details": {"cached_tokens": 0},
+        }
         assert last["choices"][0]["finish_reason"] == "stop"
         assert not any("usage" in frame for frame in others)
 
@@ -160,6 +195,46 @@ def test_the_fastdeploy_profile_tells_when_each_part_came() -> None:
     arrivals = [frame["choices"][0]["arrival_time"] for frame in frames]
     assert arrivals == sorted(arrivals)
     assert arrivals[0] > 0
+
+
+def test_each_delta_of_the_fastdeploy_profile_has_what_its_clients_read_unasked() -> None:
+    request = generate_request(parsing=thoughts(), details=Details(profile=Profile.FASTDEPLOY))
+    updates = [ChoiceUpdate("", events=[Reasoning("hm"), Content("well")]), *UPDATES]
+    deltas = [frame["choices"][0]["delta"] for frame in stream(request, *updates)]
+    empty = {"tool_calls": None, "prompt_token_ids": None, "completion_token_ids": None}
+    assert deltas[0] == {"role": "assistant", "content": "", "reasoning_content": "", "reasoning": "", **empty}
+    assert deltas[1] == {"content": "", "reasoning_content": "hm", "reasoning": "hm", **empty}
+    assert deltas[2] == {"content": "well", "reasoning_content": "", "reasoning": "", **empty}
+    assert all(empty.items() <= delta.items() for delta in deltas)
+    with_ids = [
+        frame["choices"][0]["delta"]
+        for frame in stream(detailed(token_ids=True, profile=Profile.FASTDEPLOY), *UPDATES[:1])
+    ]
+    assert [delta["prompt_token_ids"] for delta in with_ids] == [[1, 2, 3], None]
+    assert [delta["completion_token_ids"] for delta in with_ids] == [None, [0x68, 0x65]]
+
+
+def test_each_text_of_the_fastdeploy_profile_has_them_too() -> None:
+    choices = [frame["choices"][0] for frame in stream(detailed(Api.COMPLETION, profile=Profile.FASTDEPLOY), *UPDATES)]
+    names = ("tool_calls", "prompt_token_ids", "completion_token_ids", "reasoning_content")
+    assert [[choice[name] for name in names] for choice in choices] == [[None, None, None, ""]] * len(choices)
+
+
+def test_the_thinking_of_a_text_stands_beside_it() -> None:
+    request = generate_request(api=Api.COMPLETION, parsing=thoughts(), details=Details(profile=Profile.FASTDEPLOY))
+    updates = [
+        ChoiceUpdate("", events=[Reasoning("hm")], tokens=1),
+        ChoiceUpdate("", events=[Reasoning("m"), Content("we")], tokens=2),
+        ChoiceUpdate("", (), ChoiceFinish("stop"), events=[Content("ll")], tokens=1),
+    ]
+    choices = [frame["choices"][0] for frame in stream(request, *updates)]
+    assert [(choice["text"], choice["reasoning_content"]) for choice in choices] == [
+        ("", "hm"),
+        ("we", "m"),
+        ("ll", ""),
+    ]
+    whole = body(request, *updates)["choices"][0]
+    assert (whole["text"], whole["reasoning_content"]) == ("well", "hmm")
 
 
 EVERYTHING: dict[str, Any] = {

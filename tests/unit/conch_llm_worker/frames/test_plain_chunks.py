@@ -10,6 +10,7 @@ from conch_kit.errors import ServiceError
 from conch_llm_worker.frames.answer_frames import frames_for
 from conch_llm_worker.frames.stream_endings import DONE, usage_comment
 from conch_llm_worker.generation.choice_update import ChoiceFinish, ChoiceUpdate, TokenEntry
+from conch_llm_worker.parsing.answer_events import CallEnd, Reasoning
 from testkit.builders.generate_requests import generate_request
 from testkit.models.vocabularies import byte_level
 
@@ -63,10 +64,23 @@ def test_usage_is_null_until_its_own_frame_and_absent_when_not_asked_for(api: Ap
     assert all(payload["usage"] is None for payload in made)
     usage = payloads(asked.ending(USAGE).removesuffix(DONE))[0]
     assert usage["choices"] == []
-    assert usage["usage"] == {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}
+    assert usage["usage"] == {
+        "prompt_tokens": 3,
+        "completion_tokens": 2,
+        "total_tokens": 5,
+        "prompt_tokens_details": {"cached_tokens": 0},
+    }
     silent = frames_for(generate_request(api=api, logprobs=logprobs), VOCABULARY)
     assert all("usage" not in payload for payload in payloads(silent.opening(0) + silent.update(0, update)))
     assert silent.ending(USAGE) == DONE
+
+
+def test_text_comes_behind_the_events_of_its_step() -> None:
+    frames = frames_for(generate_request(), VOCABULARY)
+    update = ChoiceUpdate(" then", (), ChoiceFinish("stop"), events=(Reasoning("Hm"), CallEnd(0)))
+    choices = [payload["choices"][0] for payload in payloads(frames.update(0, update))]
+    assert [choice["delta"].get("content", "") for choice in choices] == ["", " then", ""]
+    assert [choice["finish_reason"] for choice in choices] == [None, None, "stop"]
 
 
 def test_every_choice_has_its_index() -> None:

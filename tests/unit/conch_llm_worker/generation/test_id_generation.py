@@ -138,7 +138,8 @@ def test_log_probabilities_go_out_with_the_text_of_their_token() -> None:
     ]
     assert updates[0].entries[0].top_ids == (104, 0)
     last = one.feed(TokenDelta([111], logprobs_of([111])))
-    assert (last.text, last.entries, last.finish) == ("", [], ChoiceFinish("stop", "lo"))
+    assert [entry.token_id for entry in last.entries] == [108, 111]  # those of the stop string: as many as are counted
+    assert (last.text, last.finish) == ("", ChoiceFinish("stop", "lo"))
 
 
 def test_log_probabilities_of_the_parts_of_a_character_wait_for_it() -> None:

@@ -204,4 +204,4 @@ def test_usage_tells_the_thinking_where_thinking_is_looked_for() -> None:
     frames = frames_for(generate_request(include_usage=True), VOCABULARY)
     told = json.loads(frames.ending(USAGE).removesuffix(DONE).removeprefix(b"data: "))["usage"]
     assert told["completion_tokens_details"] == {"reasoning_tokens": 1}
-    assert b"details" not in frames.ending(Usage(prompt_tokens=1, completion_tokens=1))
+    assert b"completion_tokens_details" not in frames.ending(Usage(prompt_tokens=1, completion_tokens=1))

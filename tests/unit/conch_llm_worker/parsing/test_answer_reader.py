@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conch_contracts.messages.answer_parsing import Parsing
+from conch_contracts.messages.message import changed
 from conch_contracts.tool_call_marks import ToolCallParser
 from conch_llm_worker.parsing.answer_events import (
     CallArguments,
@@ -151,6 +152,25 @@ def test_what_is_not_json_is_no_call(value: str) -> None:
     assert calls == ()
 
 
+@pytest.mark.parametrize("arguments", ["[1]", '"now"', "3", "nothing"])
+@pytest.mark.parametrize(
+    ("parsing", "text"),
+    [
+        (KIMI, "<|tool_call_begin|>functions.now:0<|tool_call_argument_begin|>{0} "),
+        (tools(ToolCallParser.MISTRAL), "[TOOL_CALLS]now{0} "),
+    ],
+)
+def test_no_call_begins_where_no_object_does(parsing: Parsing, text: str, arguments: str) -> None:
+    said = text.format(arguments)
+    assert read(parsing, list(said)) == [Content(said)]
+
+
+def test_a_word_without_end_is_no_value() -> None:
+    said = '<tool_call>{"id": ' + "9" * 100 + ', "name": "now"}</tool_call>'
+    assert whole(read(HERMES, [said])) == (said, "", ())
+    assert whole(read(HERMES, [said.replace("9" * 100, "9" * 60)]))[2] == (("now", "{}"),)
+
+
 def test_numbers_beyond_every_float_are_values_in_other_notations_too() -> None:
     assert whole(read(PYTHONIC, ["[add(a=1e999)]"]))[2] == (("add", '{"a": 1e999}'),)
     said = "<tool_call>get_weather\n<arg_key>days</arg_key>\n<arg_value>1e999</arg_value>\n</tool_call>"
@@ -190,7 +210,7 @@ def test_content_is_not_held_back_without_need() -> None:
 @pytest.mark.parametrize("demanded", [False, True])
 def test_the_cut_beginning_of_a_demanded_call_is_no_text(text: str, demanded: bool) -> None:
     assert HERMES.calls is not None
-    calls = HERMES.calls.model_copy(update={"demanded": demanded})
+    calls = changed(HERMES.calls, demanded=demanded)
     events = read(Parsing(calls=calls), [text], cut=True)
     assert events == ([] if demanded else [Content(text)])
 

@@ -223,3 +223,10 @@ def test_the_tokens_of_the_thinking_are_told() -> None:
     raw = frames.opening(0) + frames.update(0, THINKS[0]) + frames.ending(usage)
     told = events(raw)[-1]["response"]["usage"]
     assert (told["output_tokens"], told["output_tokens_details"]) == (9, {"reasoning_tokens": 4})
+
+
+def test_what_is_repeated_of_the_request_has_numbers_of_any_size() -> None:
+    schema = {"type": "object", "properties": {"a": {"maximum": 10**400}}}
+    fields = ECHOED | {"text": {"format": {"type": "json_schema", "name": "n", "schema": schema}}}
+    frames = streamed(asked(response_fields=json.dumps(fields)), UPDATES)
+    assert events(frames)[-1]["response"]["text"] == fields["text"]

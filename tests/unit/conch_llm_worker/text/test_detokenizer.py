@@ -6,6 +6,7 @@ import random
 import pytest
 from tokenizers import Tokenizer, decoders
 
+from conch_llm_worker.text.detokenizer import WindowDetokenizer
 from testkit.models.vocabularies import (
     BYTE_ADDED,
     BYTE_EOS,
@@ -106,3 +107,9 @@ def test_no_space_comes_between_two_special_tokens_when_none_is_wanted() -> None
         one = vocabulary.detokenizer(skip_special_tokens=False, spaces=spaces)
         texts.append("".join([*(one.feed([id_]) for id_ in ids), one.finish()]))
     assert texts == ["play [SEP] [SEP] the [SEP]", "play [SEP][SEP] the [SEP]"]
+
+
+def test_a_character_that_does_not_end_is_given_up_after_some_tokens() -> None:
+    text = WindowDetokenizer(lambda ids: "\ufffd" * bool(ids), frozenset(), lambda _: False, fragile=True)
+    pieces = [text.feed([1]) for _ in range(8)]
+    assert pieces == [""] * 7 + ["\ufffd"]

@@ -9,7 +9,10 @@ from conch_kit.bundles.archive import digest
 from conch_operator.agent.app import make_app
 from conch_operator.agent.folder_reporter import FolderReporter
 from conch_operator.agent.termination import RESTART_REQUEST_S, EngineTermination
+from conch_operator.agent.tokens import token_sha256
 from conch_operator.model_folder.reader import FolderNeeds
+
+TOKEN = b"a-token"
 
 
 class Agent:
@@ -18,9 +21,10 @@ class Agent:
         self.path = path
         self.termination = EngineTermination(0.01, lambda: self.now)
         folder = FolderReporter(path, "/models/tiny", FolderNeeds(weights=True, config=True))
-        self._app = make_app(folder, self.termination, engine_port=1)
+        self._app = make_app(folder, self.termination, token_sha256(TOKEN), engine_port=1)
 
-    async def ask(self, method: str, path: str) -> tuple[int, bytes]:
+    async def ask(self, method: str, path: str, *authorization: bytes) -> tuple[int, bytes]:
+        """Ask as the operator does; with `authorization`, with these headers instead."""
         sent: list[Any] = []
 
         async def send(message: Any) -> None:
@@ -29,7 +33,8 @@ class Agent:
         async def receive() -> Any:
             raise AssertionError("no request has a body")
 
-        await self._app({"type": "http", "method": method, "path": path, "headers": []}, receive, send)
+        headers = [(b"authorization", value) for value in authorization or (b"Bearer " + TOKEN,) if value]
+        await self._app({"type": "http", "method": method, "path": path, "headers": headers}, receive, send)
         return sent[0]["status"], b"".join(message.get("body", b"") for message in sent[1:])
 
 
@@ -107,3 +112,33 @@ async def test_a_folder_that_is_being_downloaded_is_awaited(tmp_path: Path) -> N
     (draft / "tokenizer.json").write_text(json.dumps({"model": {"vocab": {"a": 0}}}))
     draft.rename(tmp_path / "tiny")
     assert (await folder.report()).facts is not None
+
+
+@pytest.mark.parametrize(
+    ("method", "path"), [("GET", "/source"), ("GET", "/bundle"), ("POST", "/withdrawn"), ("POST", "/condemned")]
+)
+@pytest.mark.parametrize(
+    "authorization",
+    [
+        pytest.param((b"",), id="none"),
+        pytest.param((b"Bearer another",), id="another token"),
+        pytest.param((b"Bearer ",), id="an empty one"),
+        pytest.param((b"Basic " + TOKEN,), id="another scheme"),
+        pytest.param((TOKEN,), id="no scheme"),
+        pytest.param((b"Bearer " + token_sha256(TOKEN).encode(),), id="what the pod shows"),
+        pytest.param((b"Bearer " + TOKEN, b"Bearer another"), id="two"),
+    ],
+)
+async def test_only_the_operator_may_ask_and_change(
+    agent: Agent, method: str, path: str, authorization: tuple[bytes, ...]
+) -> None:
+    status, body = await agent.ask(method, path, *authorization)
+    assert status == 401
+    assert b"Only the operator may ask this." in body
+    assert not agent.termination.must_restart
+    assert not agent.termination.is_allowed
+
+
+async def test_what_the_kubelet_asks_needs_no_token(agent: Agent) -> None:
+    statuses = [(await agent.ask("GET", path, b""))[0] for path in ("/livez", "/withdrawn", "/engine", "/none")]
+    assert statuses == [200, 200, 503, 404]

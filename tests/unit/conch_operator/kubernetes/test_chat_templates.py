@@ -83,7 +83,7 @@ async def test_what_a_model_that_has_gone_had_is_forgotten() -> None:
     templates, wanted = ChatTemplates(maps), model(**REF)
     assert await templates.of(wanted) == "one"
     maps.away = True
-    templates.keep({wanted.id})
+    templates.keep_only({wanted.id})
     assert await templates.of(wanted) == "one"
-    templates.keep(())
+    templates.keep_only(())
     assert isinstance(await templates.of(wanted), SourceFault)

@@ -38,8 +38,8 @@ def test_what_is_being_deleted_wants_nothing() -> None:
 def test_what_cannot_be_read_is_told_and_not_served() -> None:
     wanted = read_wanted([item(spec={"kind": "LLM"})])
     assert wanted.desired.models == ()
-    assert wanted.desired.unreadable == {"local/tiny"}
-    assert "spec.source" in wanted.invalid["local/tiny"]  # type: ignore[index]
+    why = wanted.desired.unreadable[ModelId("local/tiny")]
+    assert ("spec.source" in why.message, why.generation) == (True, 3)
     assert wanted.kinds == {ModelKind.LLM}, "its workers stay"
 
 
@@ -52,13 +52,13 @@ def test_fields_of_a_newer_version_are_ignored_and_named() -> None:
     }
     wanted = read_wanted([item(spec=newer)])
     (model,) = wanted.desired.models
-    assert (model.deployment.spec.source.path, wanted.invalid) == ("tiny", {})
+    assert (model.deployment.spec.source.path, wanted.desired.unreadable) == ("tiny", {})
     assert set(wanted.unknown[model.id]) == {"spec.source.checksum", "spec.engine.cpu.threads", "spec.canary"}
 
 
 def test_an_unknown_source_cannot_be_ignored() -> None:
     wanted = read_wanted([item(spec={"kind": "LLM", "source": {"git": {}}, "engine": {"cpu": {}}})])
-    assert "set exactly one of" in wanted.invalid[ModelId("local/tiny")]
+    assert "set exactly one of" in wanted.desired.unreadable[ModelId("local/tiny")].message
 
 
 def test_a_status_is_read_as_it_was_written() -> None:

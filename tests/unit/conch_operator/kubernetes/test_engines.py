@@ -6,13 +6,15 @@ from conch_contracts.conditions import Reason
 from conch_contracts.names import SERVING_GATE
 from conch_contracts.spec.source import CLIMBS
 from conch_operator.kubernetes.api.client import ApiError, KubernetesApi
-from conch_operator.kubernetes.api.kinds import POD, Kind, Object
+from conch_operator.kubernetes.api.kinds import Kind, Object
 from conch_operator.kubernetes.engines import ALONE_S, LONGEST_HOLD_S, KubernetesEngines
 from conch_operator.kubernetes.pods.agent_client import Agents
 from conch_operator.reconcile.plan import Plan
 from conch_operator.settings import EngineSettings
 from conch_operator.state import EnginePhase
+from testkit.builders.every_runtime import SETTINGS, TOKENS
 from testkit.builders.model_deployments import desired_model
+from testkit.builders.owned_pods import deployments_of, made_by, replica_sets_of
 
 CONTRACT = '{"triton_model": "model", "dialect": "tokens", "slots": 1}'
 
@@ -25,7 +27,15 @@ class Pods(KubernetesApi):
     async def list_all(
         self, kind: Kind, namespace: str | None, *, labels: str | None = None, metadata_only: bool = False
     ) -> list[Object]:
-        return self.pods if kind is POD else []
+        match kind.name:
+            case "Pod":
+                return self.pods
+            case "ReplicaSet":
+                return replica_sets_of(self.pods)
+            case "Deployment":
+                return deployments_of(self.pods)
+            case _:
+                return []
 
 
 def pod(name: str, *, model: str = "m", leaving: bool = False, born: str = "2026-01-01T00:00:00Z") -> Object:
@@ -40,7 +50,8 @@ def pod(name: str, *, model: str = "m", leaving: bool = False, born: str = "2026
     if leaving:
         meta["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     triton = {"name": "triton", "state": {"running": {}}}
-    return {"metadata": meta, "spec": {}, "status": {"podIP": "10.0.0.1", "containerStatuses": [triton]}}
+    made = {"metadata": meta, "spec": {}, "status": {"podIP": "10.0.0.1", "containerStatuses": [triton]}}
+    return made_by(made, f"rs-{model}")
 
 
 @pytest.mark.parametrize(
@@ -54,7 +65,7 @@ def pod(name: str, *, model: str = "m", leaving: bool = False, born: str = "2026
 )
 async def test_an_engine_is_held_for_a_replacement_that_comes(others: list[Object], held_s: float) -> None:
     api, now = Pods(), 0.0
-    engines = KubernetesEngines(api, Agents(), EngineSettings(agent_image="a"), [None], lambda: now)
+    engines = KubernetesEngines(api, Agents(TOKENS), EngineSettings(agent_image="a"), [None], lambda: now)
     api.pods = [pod("old", leaving=True), *others]
 
     async def phase() -> EnginePhase:
@@ -70,7 +81,7 @@ async def test_an_engine_is_held_for_a_replacement_that_comes(others: list[Objec
 
 async def test_the_engines_of_the_last_edit_come_first_so_that_they_are_told_of() -> None:
     api = Pods()
-    engines = KubernetesEngines(api, Agents(), EngineSettings(agent_image="a"), [None])
+    engines = KubernetesEngines(api, Agents(TOKENS), EngineSettings(agent_image="a"), [None])
     api.pods = [pod("edited", born="2026-01-01T00:01:00Z"), pod("old"), pod("again", born="2026-01-01T00:02:00Z")]
     await engines.observe()
     assert [engine.name for engine in await engines.engines()] == ["ns/again", "ns/edited", "ns/old"]
@@ -85,9 +96,18 @@ async def test_a_pod_that_was_evicted_is_forgotten_once_another_serves(gate: str
     evicted["status"] |= {"phase": "Failed", "reason": "Evicted"}
     new["status"] |= {"conditions": [{"type": SERVING_GATE, "status": gate}]}
     api.pods = [evicted, new]
-    engines = KubernetesEngines(api, Agents(), EngineSettings(agent_image="a"), [None])
+    engines = KubernetesEngines(api, Agents(TOKENS), EngineSettings(agent_image="a"), [None])
     await engines.observe()
     assert sorted(engine.name for engine in await engines.engines()) == seen
+
+
+async def test_a_pod_that_only_has_the_labels_is_no_engine() -> None:
+    api, foreign = Pods(), pod("foreign")
+    foreign["metadata"].pop("ownerReferences")
+    api.pods = [foreign, pod("ours")]
+    engines = KubernetesEngines(api, Agents(TOKENS), EngineSettings(agent_image="a"), [None])
+    assert [one["metadata"]["name"] for one in await engines.observe()] == ["ours"]
+    assert [engine.name for engine in await engines.engines()] == ["ns/ours"]
 
 
 @pytest.mark.parametrize(
@@ -101,19 +121,19 @@ async def test_a_pod_that_was_evicted_is_forgotten_once_another_serves(gate: str
     ],
 )
 async def test_a_path_that_leads_up_is_not_read_on_a_cluster(path: str, says: str) -> None:
-    engines = KubernetesEngines(Pods(), Agents(), EngineSettings(agent_image="a"), [None])
+    engines = KubernetesEngines(Pods(), Agents(TOKENS), EngineSettings(agent_image="a"), [None])
     await engines.observe()
     model = desired_model(source={"path": path})
-    refused = await engines.act(Plan(models=(model,), serve=(model,)))
+    refused = (await engines.act(Plan(models=(model,), serve=(model,)))).refused
     assert refused[model.id].reason is Reason.NOT_HERE
     assert says in refused[model.id].message
 
 
 async def test_no_reader_is_made_for_a_path_that_leads_up() -> None:
-    engines = KubernetesEngines(Pods(), Agents(), EngineSettings(agent_image="a"), [None])
+    engines = KubernetesEngines(Pods(), Agents(TOKENS), EngineSettings(agent_image="a"), [None])
     await engines.observe()
     model = desired_model(source={"path": "../etc"}, engine={"external": {"grpc": "triton:8001", "dialect": "tokens"}})
-    refused = await engines.act(Plan(models=(model,), external=(model,)))
+    refused = (await engines.act(Plan(models=(model,), external=(model,)))).refused
     assert CLIMBS in refused[model.id].message
 
 
@@ -135,21 +155,23 @@ class Refusing(Pods):
 @pytest.mark.parametrize(
     ("refused", "made"),
     [
-        ("Service", ["ConfigMap", "PodDisruptionBudget", "Deployment"]),
-        ("PodDisruptionBudget", ["ConfigMap", "Service", "Deployment"]),
-        ("Deployment", ["ConfigMap", "Service", "PodDisruptionBudget"]),
-        ("ConfigMap", []),
+        ("Service", ["NetworkPolicy", "ConfigMap", "PodDisruptionBudget", "Deployment"]),
+        ("PodDisruptionBudget", ["NetworkPolicy", "ConfigMap", "Service", "Deployment"]),
+        ("Deployment", ["NetworkPolicy", "ConfigMap", "Service", "PodDisruptionBudget"]),
+        ("ConfigMap", ["NetworkPolicy"]),
+        ("NetworkPolicy", []),
     ],
 )
 async def test_a_refused_object_holds_up_only_those_that_need_it(
     refused: str, made: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     api, model = Refusing(refused), desired_model(source={"oci": {"image": "example.com/model:1"}})
-    engines = KubernetesEngines(api, Agents(), EngineSettings(agent_image="a", images={"cpu": "c"}), [None])
+    settings = EngineSettings(agent_image="a", images={"cpu": "c"}, network_policy=SETTINGS.network_policy)
+    engines = KubernetesEngines(api, Agents(TOKENS), settings, [None])
     for _ in range(2):
         api.kinds.clear()
         await engines.observe()
-        faults = await engines.act(Plan(serve=(model,), models=(model,)))
+        faults = (await engines.act(Plan(serve=(model,), models=(model,)))).refused
         assert api.kinds == made
         assert faults[model.id].reason is Reason.REJECTED
         assert f"{refused} tiny-" in faults[model.id].message
@@ -166,13 +188,15 @@ class Scarce(Refusing):
     async def get(self, kind: Kind, namespace: str, name: str) -> Object | None:
         failure = {"type": "ReplicaFailure", "status": "True", "message": "exceeded quota: q"}
         status = {"observedGeneration": 1, "conditions": [failure]}
-        return {"metadata": {"generation": 1}, "spec": {"replicas": 1}, "status": status}
+        meta = {"generation": 1, "uid": "d", "namespace": namespace}
+        spec = {"replicas": 1, "selector": {"matchLabels": {"a": "b"}}}
+        return {"metadata": meta, "spec": spec, "status": status}
 
 
 async def test_pods_that_are_refused_are_told_as_an_object_is() -> None:
     model = desired_model(source={"oci": {"image": "example.com/model:1"}})
-    engines = KubernetesEngines(Scarce(), Agents(), EngineSettings(agent_image="a", images={"cpu": "c"}), [None])
+    engines = KubernetesEngines(Scarce(), Agents(TOKENS), EngineSettings(agent_image="a", images={"cpu": "c"}), [None])
     await engines.observe()
-    faults = await engines.act(Plan(serve=(model,), models=(model,)))
+    faults = (await engines.act(Plan(serve=(model,), models=(model,)))).refused
     assert faults[model.id].reason is Reason.REJECTED
     assert "pods: exceeded quota: q." in faults[model.id].message

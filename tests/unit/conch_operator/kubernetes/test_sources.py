@@ -9,8 +9,11 @@ from conch_operator.agent.messages import FaultReport, FolderReport, SourceRepor
 from conch_operator.kubernetes.api.client import KubernetesApi
 from conch_operator.kubernetes.api.kinds import Object
 from conch_operator.kubernetes.pods.agent_client import Agents, AgentUnavailable
-from conch_operator.kubernetes.sources import AgentSources
+from conch_operator.kubernetes.pods.pod_status import AgentAddress
+from conch_operator.kubernetes.sources import ASK_AGAIN_S, SILENCE_S, AgentSources
+from conch_operator.resources.source_volume import source_hash
 from conch_operator.state import DesiredModel, EngineName, SourceFacts, SourceFault
+from testkit.builders.every_runtime import TOKENS
 from testkit.builders.model_deployments import desired_model
 
 OLD, NEW = Digest("a" * 64), Digest("b" * 64)
@@ -21,10 +24,11 @@ class Folders(Agents):
     """Agents that say what stands here, by the address of their pod."""
 
     def __init__(self, **digests: Digest) -> None:
-        super().__init__()
+        super().__init__(TOKENS)
         self.digests = digests
 
-    async def source(self, host: str) -> SourceReport:
+    async def source(self, agent: AgentAddress) -> SourceReport:
+        host = agent.host
         if host not in self.digests:
             raise AgentUnavailable(host)
         facts = {"folder": "/models/m", "weights": "w", "vocab_size": 9, "max_position_embeddings": 9}
@@ -63,10 +67,10 @@ async def test_the_newest_pod_tells_what_the_folder_says_and_each_its_own_tokeni
 class Missing(Agents):
     """Agents whose folder is not there."""
 
-    async def source(self, host: str) -> SourceReport:
+    async def source(self, agent: AgentAddress) -> SourceReport:
         reason = Reason.FOLDER_MISSING
         return SourceReport(
-            fault=FaultReport(reason=reason, message=f"The folder /{host} does not exist. Check spec.source.")
+            fault=FaultReport(reason=reason, message=f"The folder /{agent.host} does not exist. Check spec.source.")
         )
 
 
@@ -81,7 +85,7 @@ async def test_a_folder_that_an_image_should_bring_is_missing_for_one_more_reaso
     source: dict[str, Any], says: str
 ) -> None:
     model = desired_model("m", source=source)
-    sources = AgentSources(KubernetesApi(), Missing())
+    sources = AgentSources(KubernetesApi(), Missing(TOKENS))
     await sources.ask([model], [pod("new", 1)])
     found = (await sources.read_all([model]))[model.id]
     assert isinstance(found, SourceFault)
@@ -89,7 +93,7 @@ async def test_a_folder_that_an_image_should_bring_is_missing_for_one_more_reaso
 
 
 async def test_a_pod_that_is_being_deleted_says_nothing_against_the_model_that_took_its_name() -> None:
-    sources = AgentSources(KubernetesApi(), Missing())
+    sources = AgentSources(KubernetesApi(), Missing(TOKENS))
     old = pod("old", 1)
     await sources.ask([MODEL], [old])
     assert isinstance((await sources.read_all([MODEL]))[MODEL.id], SourceFault)
@@ -104,3 +108,64 @@ async def test_a_pod_that_is_being_deleted_still_tells_what_the_folder_says() ->
     leaving = pod("old", 1)
     leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:02:00Z"
     assert (await facts_of(sources, MODEL, [leaving])).digest == OLD
+
+
+def started_for(model: DesiredModel, name: str, minute: int) -> Object:
+    made = pod(name, minute)
+    made["metadata"]["annotations"] = {"conch.dev/source-hash": source_hash(model)}
+    return made
+
+
+EDITED = [
+    pytest.param({"source": {"path": "another"}}, id="another path"),
+    pytest.param({"source": {"pvc": {"claimName": "c", "path": "m"}}}, id="another sort"),
+    pytest.param({"engine": {"cpu": {}, "image": "r.io/another:2"}}, id="another image with the path"),
+    pytest.param({"kind": "Embedding"}, id="another need"),
+]
+
+
+@pytest.mark.parametrize("edit", EDITED)
+async def test_a_running_pod_says_nothing_about_another_source_than_it_was_started_for(edit: dict[str, Any]) -> None:
+    sources = AgentSources(KubernetesApi(), Folders(old=OLD, new=NEW))
+    old = started_for(MODEL, "old", 1)
+    assert (await facts_of(sources, MODEL, [old])).digest == OLD
+    edited = desired_model("m", **edit)
+    await sources.ask([edited], [old])
+    assert await sources.read_all([edited]) == {}
+    assert sources.tokenizer_of(EngineName("local/old")) == OLD  # requests still go there
+    assert (await facts_of(sources, edited, [old, started_for(edited, "new", 2)])).digest == NEW
+    assert (await facts_of(sources, MODEL, [old])).digest == OLD  # the edit is taken back
+
+
+async def test_a_fault_of_another_source_is_not_told_of_the_model_that_took_the_name() -> None:
+    sources, again = AgentSources(KubernetesApi(), Missing(TOKENS)), desired_model("m", source={"path": "another"})
+    old = started_for(MODEL, "old", 1)
+    await sources.ask([MODEL], [old])
+    await sources.ask([again], [old])
+    assert await sources.read_all([again]) == {}
+
+
+@pytest.mark.parametrize(
+    "edit", [{"replicas": 3}, {"servedNames": ["another"]}, {"engine": {"cpu": {}, "image": "r:2"}}]
+)
+async def test_a_pod_speaks_for_every_edit_that_leaves_its_source(edit: dict[str, Any]) -> None:
+    source = {"oci": {"image": "r.io/m"}}
+    sources, started = AgentSources(KubernetesApi(), Folders(old=OLD)), desired_model("m", source=source)
+    old = started_for(started, "old", 1)
+    assert (await facts_of(sources, desired_model("m", source=source, **edit), [old])).digest == OLD
+
+
+async def test_an_agent_that_never_answers_is_named_after_a_while() -> None:
+    now, folders = [0.0], Folders()
+    sources, model, pods = AgentSources(KubernetesApi(), folders, lambda: now[0]), MODEL, [pod("a", 1)]
+    await sources.ask([model], pods)
+    assert await sources.read_all([model]) == {}
+    now[0] = SILENCE_S
+    await sources.ask([model], pods)
+    (fault,) = (await sources.read_all([model])).values()
+    assert isinstance(fault, SourceFault)
+    assert (fault.reason, "cannot be read" in fault.message) == (Reason.WAITING, True)
+    now[0] += ASK_AGAIN_S
+    folders.digests["a"] = NEW
+    await sources.ask([model], pods)
+    assert isinstance((await sources.read_all([model]))[model.id], SourceFacts)

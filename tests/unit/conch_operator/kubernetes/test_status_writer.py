@@ -3,11 +3,15 @@ from typing import Any
 import pytest
 
 from conch_contracts.conditions import ConditionStatus, ConditionType
-from conch_contracts.names import ModelId
+from conch_contracts.names import ModelId, ServedName
 from conch_operator.kubernetes.api.client import ApiError, KubernetesApi, NotLeading
 from conch_operator.kubernetes.api.kinds import Kind, Object
-from conch_operator.kubernetes.desired_models import Wanted, read_wanted
-from conch_operator.kubernetes.status_writer import StatusWriter, first_status
+from conch_operator.kubernetes.desired_models import Wanted, read_status, read_wanted
+from conch_operator.kubernetes.status_writer import StatusWriter, event_body, first_status, news
+from conch_operator.reconcile.status import ModelStatus, describe
+from conch_operator.routes.route import make_route
+from conch_operator.state import Observed, Published
+from testkit.builders.model_deployments import FACTS, desired_model
 
 MODEL = ModelId("ns/one")
 
@@ -50,7 +54,8 @@ async def test_nothing_is_known_about_a_model_that_was_just_seen() -> None:
     server = Server()
     found = wanted("one")
     await StatusWriter(server, "operator-1").write_first(found)
-    assert conditions(server.statuses["one"]) == {str(kind): ("Unknown", 3) for kind in ConditionType}
+    unknown = {str(kind): ("Unknown", 3) for kind in ConditionType}
+    assert conditions(server.statuses["one"]) == unknown | {"Reconciling": ("True", 3)}
     assert found.statuses[MODEL].condition(ConditionType.READY) is not None
 
 
@@ -85,11 +90,12 @@ async def test_no_answer_ends_the_round(error: Exception) -> None:
 
 def test_the_first_status_is_unknown_throughout() -> None:
     status = first_status(MODEL, item("one"))
-    assert {condition.status for condition in status.conditions} == {ConditionStatus.UNKNOWN}
+    said = {condition.status for condition in status.conditions if condition.type is not ConditionType.RECONCILING}
+    assert said == {ConditionStatus.UNKNOWN}
     assert not status.ready
 
 
-async def test_a_spec_that_cannot_be_read_is_told_once_and_leaves_the_rest_of_the_status() -> None:
+async def test_a_spec_that_cannot_be_read_is_told_once_in_a_warning() -> None:
     server = Server()
     before = {
         "observedGeneration": 2,
@@ -110,15 +116,56 @@ async def test_a_spec_that_cannot_be_read_is_told_once_and_leaves_the_rest_of_th
     }
     spec = {"kind": "LLM", "source": {"git": {}}, "engine": {"cpu": {}}}
     broken = {**item("one"), "spec": spec, "status": before}
-    await StatusWriter(server, "operator-1").write(read_wanted([broken]), {})
+    await _write(server, broken)
     status = server.statuses["one"]
     assert (status["replicas"], status["readyReplicas"], status["servedNames"]) == (2, 2, ["one"])
     (ready,) = [one for one in status["conditions"] if one["type"] == "Ready"]
-    assert (ready["status"], ready["reason"], ready["observedGeneration"]) == ("False", "SpecInvalid", 3)
+    assert (ready["status"], ready["reason"], ready["observedGeneration"]) == ("True", "SpecInvalid", 3)
     assert "set exactly one of" in ready["message"]
     assert ready["message"].endswith("What serves it goes on as it is.")
     assert conditions(status)["EngineReady"] == ("True", 2)
-    assert [event["reason"] for event in server.events] == ["SpecInvalid"]
+    assert conditions(status)["Applied"] == ("False", 3)
+    assert [(event["reason"], event["type"]) for event in server.events] == [("SpecInvalid", "Warning")]
     server.statuses.clear()
-    await StatusWriter(server, "operator-1").write(read_wanted([{**broken, "status": status}]), {})
+    await _write(server, {**broken, "status": status})
     assert server.statuses == {}
+
+
+async def _write(server: Server, broken: Object) -> None:
+    """Write what is said of an object that cannot be read, whose route is there."""
+    wanted = read_wanted([broken])
+    (model,) = wanted.desired.unreadable
+    known = make_route(desired_model(), FACTS, (ServedName("one"),)).model_copy(update={"tokenizer_digest": "d" * 64})
+    statuses = describe(wanted.desired, Observed(routes={model: known}), Published(), wanted.statuses, "2026-01-02")
+    await StatusWriter(server, "operator-1").write(wanted, statuses)
+
+
+def changed(*conditions: tuple[str, str, str]) -> ModelStatus:
+    """Return a status with these conditions: type, status and reason."""
+    at = {"lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 3, "message": "It is so."}
+    said = [{"type": kind, "status": status, "reason": reason, **at} for kind, status, reason in conditions]
+    status = read_status(MODEL, item("one", status={"conditions": said}))
+    assert status is not None
+    return status
+
+
+DONE = changed(("Ready", "True", "Ready"), ("Stalled", "False", "NewEngineAvailable"))
+FAILS = changed(("Ready", "True", "ImagePullFailed"), ("Stalled", "False", "ImagePullFailed"))
+STUCK = changed(("Ready", "True", "ImagePullFailed"), ("Stalled", "True", "ProgressDeadlineExceeded"))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "events"),
+    [
+        (None, DONE, [("Normal", "Ready")]),
+        (DONE, FAILS, [("Warning", "ImagePullFailed")]),
+        (FAILS, FAILS, []),
+        (FAILS, STUCK, [("Warning", "ProgressDeadlineExceeded")]),
+        (STUCK, DONE, [("Normal", "Ready")]),
+    ],
+)
+def test_a_rollout_that_fails_or_is_stuck_is_a_warning_while_the_model_serves(
+    before: ModelStatus | None, after: ModelStatus, events: list[tuple[str, str]]
+) -> None:
+    made = [event_body(item("one"), condition, "operator-1") for condition in news(before, after)]
+    assert [(event["type"], event["reason"]) for event in made] == events

@@ -25,6 +25,7 @@ class ApiServer:
         self.opened: list[str] = []
         self.selectors: dict[str, str] = {}
         self.queues: dict[str, asyncio.Queue[dict[str, Any]]] = {}
+        self.seen: list[dict[str, Any]] = []
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         for kind in (MODEL_DEPLOYMENT, POD):
@@ -71,7 +72,7 @@ async def watched(
         file.write_text(json.dumps({"current-context": "c", **lists}))
         patch.setenv("KUBECONFIG", str(file))
         changes: list[int] = []
-        async with watching(lambda: changes.append(1), ["ns"], [], stale_s):
+        async with watching(lambda: changes.append(1), server.seen.append, ["ns"], [], stale_s):
             await eventually(lambda: len(set(server.opened)) == 2, "both watches")
             yield changes
 
@@ -83,6 +84,16 @@ async def test_a_change_of_a_model_or_a_pod_is_noticed(tmp_path: Path, monkeypat
             server.say(what, kind, str(count + 1))
             await eventually(lambda count=count: len(changes) == count, f"change {count}")  # type: ignore[misc]
     assert server.selectors == {"modeldeployments": "", "pods": "conch.dev/model-deployment"}
+
+
+async def test_a_model_is_told_of_while_it_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = ApiServer()
+    async with watched(server, tmp_path, monkeypatch, stale_s=60) as changes:
+        for count, what in enumerate(["ADDED", "MODIFIED", "DELETED"], 1):
+            server.say(what, MODEL_DEPLOYMENT, str(count + 1))
+            await eventually(lambda count=count: len(changes) == count, f"change {count}")  # type: ignore[misc]
+    assert [item["metadata"]["resourceVersion"] for item in server.seen] == ["2", "3"]
+    assert {item["kind"] for item in server.seen} == {MODEL_DEPLOYMENT.name}
 
 
 async def test_a_watch_that_says_nothing_is_opened_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -133,7 +133,7 @@ def test_a_chat_template_may_be_inline_or_a_file(folder: Path, override: dict[st
     ("spec", "says"),
     [
         ({"source": {"pvc": {"claimName": "models"}}}, "Sources of type pvc need a cluster"),
-        ({"engine": {"onnxruntime": {}}}, "The runtime onnxruntime needs a cluster"),
+        ({"kind": "Rerank", "engine": {"onnxruntime": {}}}, "The runtime onnxruntime needs a cluster"),
         (
             {"tokenizer": {"chatTemplate": {"configMapKeyRef": {"name": "a", "key": "b"}}}},
             "A chat template in a ConfigMap needs a cluster",

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
+from conch_contracts.conditions import Reason
 from conch_contracts.names import EngineAddress
 from conch_contracts.records import Dialect
 from conch_kit.triton.client import RepositoryEntry, TritonClient
@@ -105,3 +106,37 @@ async def test_a_folder_that_kubernetes_makes_in_a_volume_is_no_model(names: tup
     client = TritonProbeClient(Holding(*names), TritonHttp())
     with pytest.raises(NoAnswer, match=told):
         await client.probe(Target(EngineAddress("engine:8001"), "tiny", Dialect.VLLM))
+
+
+STUB_ENDED = "Internal: Stub process 'tiny_0_0' is not healthy."
+
+
+class Killed(TritonClient):
+    """A server whose Python model was killed, while it loaded or after; the server lives on."""
+
+    def __init__(self, state: str, reason: str) -> None:
+        super().__init__()
+        self._row = RepositoryEntry("tiny", "1", state, reason)
+
+    async def model_config(self, address: EngineAddress, model: str, *, timeout_s: float = 5.0) -> ModelConfig:
+        raise EngineRejected(STUB_ENDED)
+
+    async def repository_index(self, address: EngineAddress, *, timeout_s: float = 5.0) -> list[RepositoryEntry]:
+        return [self._row]
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "told"),
+    [
+        pytest.param("UNAVAILABLE", STUB_ENDED, Reason.ENGINE_LOAD_FAILED, id="while it loaded"),
+        pytest.param("READY", "", Reason.ENGINE_PROBE_FAILED, id="later"),
+    ],
+)
+async def test_a_process_that_was_killed_is_told_as_what_its_memory_may_have_done(
+    state: str, reason: str, told: Reason
+) -> None:
+    client = TritonProbeClient(Killed(state, reason), TritonHttp())
+    with pytest.raises(NoAnswer, match=r"is not healthy\. The model's Python process ended") as caught:
+        await client.probe(Target(EngineAddress("engine:8001"), "tiny", Dialect.VLLM))
+    assert caught.value.reason is told
+    assert str(caught.value).endswith("see limits.memory in spec.engine.resources.")

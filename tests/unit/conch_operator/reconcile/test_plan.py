@@ -19,7 +19,6 @@ from testkit.builders.model_deployments import FACTS, READY, desired_model, engi
 PENDING = Probe()
 DEAD = Probe(ProbeVerdict.DEAD, Reason.ENGINE_PROBE_FAILED, "silent")
 UNLOADED = Probe(ProbeVerdict.DEAD, Reason.ENGINE_LOAD_FAILED, "no such layer")
-ON_GPU = {"vllm": {}, "resources": {"limits": {"nvidia.com/gpu": "1"}}}
 ONE = desired_model(replicas=1)
 TWO = desired_model(replicas=2)
 NONE = desired_model(replicas=0)
@@ -68,6 +67,12 @@ def test_the_next_step_is_safe(
     assert not {component.name for component in result.start} & {e.name for e in engines}
 
 
+def test_a_dead_engine_that_is_to_go_is_not_started_again() -> None:
+    result = planned(ONE, [engine(ONE, 0, probe=DEAD), engine(ONE, 1, probe=DEAD)])
+    assert (len(result.restart), len(result.stop)) == (1, 1)
+    assert set(result.restart).isdisjoint(result.stop)
+
+
 @pytest.mark.parametrize(
     ("phase", "restarted"), [(EnginePhase.RUNNING, True), (EnginePhase.EXITED, False), (EnginePhase.STOPPING, False)]
 )
@@ -112,10 +117,6 @@ def test_engines_go_on_while_the_folder_cannot_be_read() -> None:
     route, engines = result.routes[ONE.id]
     assert route == known.model_copy(update={"served_names": ("other",)})
     assert len(engines) == 1
-
-
-def test_tensors_that_no_worker_speaks_get_neither_engines_nor_routes() -> None:
-    assert planned(desired_model(kind="Embedding", engine=ON_GPU), []) == Plan()
 
 
 def test_an_external_encoder_with_http_alone_is_routed_there() -> None:

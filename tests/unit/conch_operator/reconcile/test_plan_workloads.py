@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from conch_contracts.conditions import Reason
-from conch_contracts.names import Digest, EngineAddress
+from conch_contracts.names import Digest, EngineAddress, ModelId
 from conch_contracts.records import Engine
 from conch_operator.reconcile.plan import Plan, plan_processes, plan_workloads
 from conch_operator.routes.engine_contract import contract_of
@@ -20,6 +20,8 @@ from conch_operator.state import (
     Probe,
     ProbeVerdict,
     RoutedModel,
+    SourceFacts,
+    Unreadable,
 )
 from testkit.builders.model_deployments import FACTS, READY, desired_model, engine
 
@@ -161,20 +163,22 @@ def of_others(name: str) -> DesiredModel:
 
 
 @pytest.mark.parametrize(
-    ("probe", "names"),
+    ("probe", "old", "names"),
     [
-        pytest.param(PENDING, ("old", ["old"]), id="not asked yet"),
-        pytest.param(READY, ("new", ["new"]), id="it answers"),
-        pytest.param(FAILING, ("new", []), id="it is not there"),
+        pytest.param(PENDING, READY, ("old", ["old"]), id="not asked yet"),
+        pytest.param(READY, READY, ("new", ["new"]), id="it answers"),
+        pytest.param(FAILING, READY, ("old", ["old"]), id="it is not there"),
+        pytest.param(FAILING, PENDING, ("old", ["old"]), id="it is not there, and the old one was not asked yet"),
+        pytest.param(FAILING, FAILING, ("new", []), id="neither is there"),
     ],
 )
-def test_an_external_engine_serves_under_its_old_name_until_the_new_one_was_asked_for(
-    probe: Probe, names: tuple[str, list[str]]
+def test_an_external_engine_serves_until_the_one_that_is_named_instead_answers(
+    probe: Probe, old: Probe, names: tuple[str, list[str]]
 ) -> None:
     before = plan_workloads(Desired((of_others("old"),)), Observed(sources={ONE.id: FACTS}, external={ONE.id: READY}))
     known, held = before.routes[ONE.id]
     given = {"external": {ONE.id: probe}, "routes": {ONE.id: known}, "held_engines": {ONE.id: held}}
-    route, records = planned(of_others("new"), [], **given).routes[ONE.id]
+    route, records = planned(of_others("new"), [], **given, replaced={ONE.id: old}).routes[ONE.id]
     assert (route.engine_model, [record.model for record in records]) == names
 
 
@@ -206,6 +210,19 @@ def test_what_served_before_serves_until_it_was_asked(plan: object) -> None:
     assert [found.grpc for found in result.routes[ONE.id][1]] == [pending.engine.grpc]
 
 
+@pytest.mark.parametrize("sources", [{ONE.id: FACTS}, {}], ids=["read", "not read yet"])
+@pytest.mark.parametrize(("replicas", "wanted"), [(0, False), (1, True)])
+def test_a_route_tells_whether_engines_are_to_come(
+    replicas: int, wanted: bool, sources: dict[ModelId, SourceFacts]
+) -> None:
+    model = desired_model(replicas=replicas)
+    known = make_route(model, FACTS, model.deployment.spec.served_names or ()).model_copy(
+        update={"engines_wanted": not wanted}
+    )
+    result = planned(model, [], sources=sources, routes={model.id: known})
+    assert result.routes[model.id][0].engines_wanted is wanted
+
+
 def test_a_model_whose_folder_was_not_read_yet_keeps_its_route() -> None:
     before = routed_before(engine(ONE))
     result = planned(ONE, [engine(ONE)], sources={}, routed=before)
@@ -215,8 +232,7 @@ def test_a_model_whose_folder_was_not_read_yet_keeps_its_route() -> None:
 
 def test_models_are_served_by_their_own_engines_or_by_those_of_others() -> None:
     other = desired_model("other", engine={"external": {"grpc": "h:1", "dialect": "tokens"}})
-    unspoken = desired_model("unspoken", engine={"onnxruntime": {}})
-    result = plan_workloads(Desired((ONE, other, unspoken)), Observed())
+    result = plan_workloads(Desired((ONE, other)), Observed())
     assert [model.id for model in result.serve] == [ONE.id]
     assert [model.id for model in result.external] == [other.id]
 
@@ -240,7 +256,7 @@ def test_what_serves_a_model_that_cannot_be_read_goes_on(
         routes={ONE.id: route},
         held_engines={ONE.id: tuple(Engine(grpc=addresses[name]) for name in held)},
     )
-    planned = plan_workloads(Desired((), frozenset({ONE.id})), observed)
+    planned = plan_workloads(Desired((), {ONE.id: Unreadable("spec.path: remove it", 2)}), observed)
     assert planned.routes[ONE.id][0] == route
     assert [found.grpc for found in planned.routes[ONE.id][1]] == [addresses[name] for name in routed]
     assert (planned.stop, planned.withdraw, planned.restart, planned.models) == ((), (), (), ())
@@ -250,4 +266,6 @@ def test_a_model_that_cannot_be_read_keeps_its_names() -> None:
     route = make_route(ONE, FACTS, ONE.deployment.served_names)
     other = desired_model("other", servedNames=list(ONE.deployment.served_names))
     observed = Observed(routes={ONE.id: route}, sources={other.id: FACTS})
-    assert plan_workloads(Desired((other,), frozenset({ONE.id})), observed).routes.keys() == {ONE.id}
+    assert plan_workloads(
+        Desired((other,), {ONE.id: Unreadable("spec.path: remove it", 2)}), observed
+    ).routes.keys() == {ONE.id}

@@ -4,8 +4,10 @@ from dataclasses import replace
 import pytest
 
 from conch_contracts.conditions import ConditionStatus, ConditionType, Reason
-from conch_contracts.records import Pool
+from conch_contracts.names import ModelId
+from conch_contracts.records import Pool, Route
 from conch_operator.reconcile.status import describe
+from conch_operator.routes.route import make_route
 from conch_operator.state import (
     Desired,
     DesiredModel,
@@ -18,18 +20,20 @@ from conch_operator.state import (
     ProbeVerdict,
     Published,
     SourceFault,
+    Unreadable,
 )
 from testkit.builders.model_deployments import FACTS, READY, desired_model, engine
 
 MODEL = desired_model()
-UNSPOKEN = desired_model(kind="Rerank", engine={"vllm": {}, "resources": {"limits": {"nvidia.com/gpu": "1"}}})
 EXTERNAL = desired_model(engine={"external": {"grpc": "10.0.0.1:8001", "dialect": "fastertransformer"}})
+NOW = "2026-01-01T00:00:00Z"
 WORKERS = {Pool.TOKENIZER: 1, Pool.LLM: 1}
 PUBLISHED = Published(frozenset({MODEL.id}))
 
 
 def observed(model: DesiredModel = MODEL, workers: Mapping[Pool, int] = WORKERS, **changes: object) -> Observed:
     values: dict[str, object] = {"sources": {model.id: FACTS}, "engines": (engine(MODEL),), "workers": workers}
+    values["specs"] = {MODEL.id: engine(MODEL).engine.spec_hash}
     return Observed(**(values | changes))  # type: ignore[arg-type]
 
 
@@ -44,9 +48,16 @@ def failing(reason: Reason, message: str) -> Probe:
 @pytest.mark.parametrize(
     ("model", "seen", "published", "condition", "reason", "message"),
     [
-        (UNSPOKEN, observed(), PUBLISHED, "SourceReady", Reason.RUNTIME_NOT_SERVED, "vllm has for kind Rerank"),
-        (MODEL, observed(sources=fault(Reason.FOLDER_MISSING)), PUBLISHED, "SourceReady", "FolderMissing", "It is so."),
-        (MODEL, observed(sources=fault(Reason.TOKENIZER_INVALID)), PUBLISHED, "TokenizerReady", "TokenizerInvalid", ""),
+        (
+            MODEL,
+            observed(sources=fault(Reason.FOLDER_MISSING), engines=()),
+            *(PUBLISHED, "SourceReady", "FolderMissing", "It is so."),
+        ),
+        (
+            MODEL,
+            observed(sources=fault(Reason.TOKENIZER_INVALID), engines=()),
+            *(PUBLISHED, "TokenizerReady", "TokenizerInvalid", ""),
+        ),
         (desired_model(replicas=0), observed(engines=()), PUBLISHED, "EngineReady", "NoReplicas", "set it to 1"),
         (desired_model(replicas=0), observed(sources={}, engines=()), PUBLISHED, "SourceReady", "NoReplicas", "set it"),
         (MODEL, observed(engines=()), PUBLISHED, "EngineReady", "EngineStarting", "being started"),
@@ -68,7 +79,7 @@ def failing(reason: Reason, message: str) -> Probe:
         (
             EXTERNAL,
             observed(external={MODEL.id: failing(Reason.ENGINE_UNREACHABLE, "Nothing answers")}),
-            *(PUBLISHED, "EngineReady", "EngineUnreachable", "Nothing answers. Check spec.engine.external and the way"),
+            *(PUBLISHED, "EngineReady", "EngineUnreachable", "Nothing answers. Check spec.engine.external, the way"),
         ),
         (MODEL, observed(), Published(error="refused"), "RoutePublished", "RegistryUnavailable", "refused"),
         (MODEL, observed(), Published(), "RoutePublished", "RoutePending", ""),
@@ -78,7 +89,7 @@ def failing(reason: Reason, message: str) -> Probe:
 def test_the_first_policy_that_objects_is_the_reason(
     model: DesiredModel, seen: Observed, published: Published, condition: str, reason: str, message: str
 ) -> None:
-    status = describe(Desired((model,)), seen, published, {}, "now")[model.id]
+    status = describe(Desired((model,)), seen, published, {}, NOW)[model.id]
     failed = status.condition(ConditionType(condition))
     ready = status.condition(ConditionType.READY)
     assert failed is not None
@@ -90,15 +101,15 @@ def test_the_first_policy_that_objects_is_the_reason(
 
 
 def test_a_model_with_everything_is_ready() -> None:
-    status = describe(Desired((MODEL,)), observed(), PUBLISHED, {}, "now")[MODEL.id]
+    status = describe(Desired((MODEL,)), observed(), PUBLISHED, {}, NOW)[MODEL.id]
     assert status.ready
     assert status.ready_replicas == 1
-    assert {condition.status for condition in status.conditions} == {ConditionStatus.TRUE}
+    assert {condition.type for condition in status.conditions if not condition.holds} == {"Reconciling", "Stalled"}
 
 
 def test_one_ready_engine_of_two_is_enough() -> None:
     engines = (engine(MODEL, 0, phase=EnginePhase.EXITED), engine(MODEL, 1))
-    assert describe(Desired((MODEL,)), observed(engines=engines), PUBLISHED, {}, "now")[MODEL.id].ready
+    assert describe(Desired((MODEL,)), observed(engines=engines), PUBLISHED, {}, NOW)[MODEL.id].ready
 
 
 @pytest.mark.parametrize(
@@ -115,7 +126,8 @@ def test_one_ready_engine_of_two_is_enough() -> None:
     ],
 )
 def test_an_engine_that_fails_beside_one_that_serves_is_told(other: ObservedEngine, says: str) -> None:
-    status = describe(Desired((MODEL,)), observed(engines=(engine(MODEL), other)), PUBLISHED, {}, "now")[MODEL.id]
+    two = desired_model(replicas=2)
+    status = describe(Desired((two,)), observed(engines=(engine(MODEL), other)), PUBLISHED, {}, NOW)[MODEL.id]
     ready = status.condition(ConditionType.READY)
     assert ready is not None
     assert (ready.status, ready.message) == (ConditionStatus.TRUE, says)
@@ -124,20 +136,21 @@ def test_an_engine_that_fails_beside_one_that_serves_is_told(other: ObservedEngi
 @pytest.mark.parametrize("reason", [Reason.REJECTED, Reason.NOT_HERE])
 def test_a_refused_change_is_told_while_the_model_serves_and_forgotten_when_it_is_taken(reason: Reason) -> None:
     seen = observed(rejected={MODEL.id: Fault(reason, "Bad nodeSelector.")})
-    refused = describe(Desired((MODEL,)), seen, PUBLISHED, {}, "now")
+    refused = describe(Desired((MODEL,)), seen, PUBLISHED, {}, NOW)
     ready, applied = (refused[MODEL.id].condition(kind) for kind in (ConditionType.READY, ConditionType.APPLIED))
     assert ready is not None
     assert applied is not None
     assert (ready.status, ready.reason) == (ConditionStatus.TRUE, reason)
     assert ready.message == "Serves while a change is refused: Bad nodeSelector."
     assert (applied.status, applied.reason, applied.message) == (ConditionStatus.FALSE, reason, "Bad nodeSelector.")
-    cured = describe(Desired((MODEL,)), observed(), PUBLISHED, refused, "later")[MODEL.id]
-    assert {(one.status, one.reason, one.message) for one in cured.conditions} == {("True", Reason.READY, "")}
+    cured = describe(Desired((MODEL,)), observed(), PUBLISHED, refused, NOW)[MODEL.id]
+    assert cured.settled
+    assert {one.message for one in cured.conditions} == {""}
 
 
 def test_a_refused_model_without_an_engine_is_not_ready() -> None:
     seen = observed(engines=(), rejected={MODEL.id: Fault(Reason.REJECTED, "A quota.")})
-    status = describe(Desired((MODEL,)), seen, PUBLISHED, {}, "now")[MODEL.id]
+    status = describe(Desired((MODEL,)), seen, PUBLISHED, {}, NOW)[MODEL.id]
     found = {one.type: (one.status, one.reason) for one in status.conditions}
     assert found[ConditionType.ENGINE_READY] == (ConditionStatus.FALSE, Reason.REJECTED)
     assert found[ConditionType.APPLIED] == (ConditionStatus.FALSE, Reason.REJECTED)
@@ -146,13 +159,13 @@ def test_a_refused_model_without_an_engine_is_not_ready() -> None:
 
 def test_an_external_engine_that_answers_makes_ready() -> None:
     seen = observed(engines=(), external={MODEL.id: READY})
-    assert describe(Desired((EXTERNAL,)), seen, PUBLISHED, {}, "now")[MODEL.id].ready
+    assert describe(Desired((EXTERNAL,)), seen, PUBLISHED, {}, NOW)[MODEL.id].ready
 
 
 def test_a_ready_model_says_which_defaults_of_its_folder_nobody_obeys() -> None:
     facts = replace(FACTS, generation=GenerationFacts(min_p=0.1, temperature=0.6))
     seen = observed(sources={MODEL.id: facts}, engines=(), external={MODEL.id: READY})
-    ready = describe(Desired((EXTERNAL,)), seen, PUBLISHED, {}, "now")[MODEL.id].condition(ConditionType.READY)
+    ready = describe(Desired((EXTERNAL,)), seen, PUBLISHED, {}, NOW)[MODEL.id].condition(ConditionType.READY)
     assert ready is not None
     assert ready.status is ConditionStatus.TRUE
     assert ready.message.endswith("its engine cannot obey: min_p.")
@@ -160,14 +173,14 @@ def test_a_ready_model_says_which_defaults_of_its_folder_nobody_obeys() -> None:
 
 def test_a_model_that_serves_says_that_an_older_one_is_the_default() -> None:
     older, model = desired_model("older", 0, default=True), desired_model("tiny", 1, default=True)
-    ready = describe(Desired((older, model)), observed(), PUBLISHED, {}, "now")[MODEL.id].condition(ConditionType.READY)
+    ready = describe(Desired((older, model)), observed(), PUBLISHED, {}, NOW)[MODEL.id].condition(ConditionType.READY)
     assert ready is not None
     assert ready.status is ConditionStatus.TRUE
     assert "local/older, which is older, is the default for kind LLM." in ready.message
 
 
 def test_conditions_behind_the_first_fault_wait() -> None:
-    status = describe(Desired((MODEL,)), observed(engines=()), PUBLISHED, {}, "now")[MODEL.id]
+    status = describe(Desired((MODEL,)), observed(engines=()), PUBLISHED, {}, NOW)[MODEL.id]
     workers = status.condition(ConditionType.WORKERS_READY)
     assert workers is not None
     assert (workers.status, workers.reason) == (ConditionStatus.UNKNOWN, Reason.WAITING)
@@ -176,7 +189,7 @@ def test_conditions_behind_the_first_fault_wait() -> None:
 
 def test_a_model_without_any_name_left_is_not_ready() -> None:
     other = desired_model("newer", 9, servedNames=["tiny"])
-    status = describe(Desired((MODEL, other)), observed(), PUBLISHED, {}, "now")[other.id]
+    status = describe(Desired((MODEL, other)), observed(), PUBLISHED, {}, NOW)[other.id]
     ready = status.condition(ConditionType.READY)
     assert ready is not None
     assert ready.reason is Reason.NAME_CONFLICT
@@ -185,8 +198,38 @@ def test_a_model_without_any_name_left_is_not_ready() -> None:
 
 def test_a_template_that_is_not_checked_yet_makes_nobody_invalid() -> None:
     seen = observed(sources=fault(Reason.TEMPLATE_UNCHECKED))
-    tokenizer = describe(Desired((MODEL,)), seen, PUBLISHED, {}, "now")[MODEL.id].condition(
-        ConditionType.TOKENIZER_READY
-    )
+    tokenizer = describe(Desired((MODEL,)), seen, PUBLISHED, {}, NOW)[MODEL.id].condition(ConditionType.TOKENIZER_READY)
     assert tokenizer is not None
     assert (tokenizer.status, tokenizer.reason) == (ConditionStatus.UNKNOWN, Reason.TEMPLATE_UNCHECKED)
+
+
+ROUTED = {MODEL.id: make_route(MODEL, FACTS, MODEL.deployment.served_names)}
+FAILS = Probe(ProbeVerdict.FAILING, Reason.ENGINE_PROBE_FAILED, "It does not answer.")
+UNREAD = Desired((), {MODEL.id: Unreadable("spec.timeout: raise it", 4)})
+
+
+@pytest.mark.parametrize(
+    ("engines", "routes", "was_ready", "status", "ready_replicas"),
+    [
+        pytest.param((engine(MODEL),), ROUTED, True, "True", 1, id="its engine answers"),
+        pytest.param((engine(MODEL, probe=FAILS),), ROUTED, True, "False", 0, id="it does not"),
+        pytest.param((engine(MODEL, probe=Probe()),), ROUTED, True, "True", 1, id="it was not asked yet"),
+        pytest.param((), ROUTED, True, "True", 1, id="it is run by someone else"),
+        pytest.param((), ROUTED, False, "False", 0, id="nobody knows that it served"),
+        pytest.param((), {}, True, "False", 1, id="it has no route"),
+    ],
+)
+def test_a_spec_that_a_newer_rule_refuses_is_told_and_takes_nothing_out(
+    engines: tuple[ObservedEngine, ...], routes: dict[ModelId, Route], was_ready: bool, status: str, ready_replicas: int
+) -> None:
+    seen = observed(engines=engines, routes=routes)
+    before = describe(Desired((MODEL,)), observed(), PUBLISHED, {}, "then") if was_ready else {}
+    told = describe(UNREAD, seen, PUBLISHED, before, "now")[MODEL.id]
+    ready, applied = told.condition(ConditionType.READY), told.condition(ConditionType.APPLIED)
+    assert ready is not None
+    assert applied is not None
+    assert (ready.status, ready.reason, told.ready_replicas) == (status, "SpecInvalid", ready_replicas)
+    assert (applied.status, applied.reason, told.observed_generation) == ("False", "SpecInvalid", 4)
+    assert ready.message == applied.message == "spec.timeout: raise it. What serves it goes on as it is."
+    cured = describe(Desired((MODEL,)), observed(), PUBLISHED, {MODEL.id: told}, "later")[MODEL.id]
+    assert (cured.ready, cured.condition(ConditionType.APPLIED).reason) == (True, "Ready")  # type: ignore[union-attr]

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -10,17 +10,26 @@ from typing import Any
 import pytest
 
 from conch_contracts.conditions import ConditionStatus, ConditionType, Reason
-from conch_contracts.names import Digest, EngineAddress, ModelId
+from conch_contracts.names import Digest, EngineAddress, ModelId, ServedName
 from conch_contracts.records import GatewayBeat, Heartbeat, Pool
 from conch_kit.bundles.archive import BundleError
 from conch_kit.redis.errors import RegistryUnavailable
 from conch_kit.registry.snapshot import Snapshot
 from conch_operator.model_folder.caching_reader import CachingFolderReader
-from conch_operator.probe.prober import Cadence, Prober, Target
+from conch_operator.probe.prober import Cadence, NoAnswer, Prober, Target
 from conch_operator.reconcile.plan import Plan, plan_processes, plan_workloads
 from conch_operator.reconcile.reconciler import Ports, Reconciler
 from conch_operator.reconcile.status import Statuses
-from conch_operator.state import ClusterEngine, Desired, DesiredModel, EngineName, EnginePhase, Fault, RoutedModel
+from conch_operator.state import (
+    Acted,
+    ClusterEngine,
+    Desired,
+    DesiredModel,
+    EngineName,
+    EnginePhase,
+    RoutedModel,
+    Unreadable,
+)
 from testkit.builders.model_deployments import model_deployment
 
 
@@ -34,7 +43,7 @@ class FakeCluster:
     async def engines(self) -> tuple[ClusterEngine, ...]:
         return tuple(self.running.values())
 
-    async def act(self, steps: Plan) -> dict[ModelId, Fault]:
+    async def act(self, steps: Plan) -> Acted:
         for new in steps.start:
             address = EngineAddress(f"127.0.0.1:{9000 + len(self.running)}")
             running = EnginePhase.RUNNING
@@ -46,7 +55,7 @@ class FakeCluster:
         for name in steps.stop:
             self.stopped.append(name)
             self.running[name] = replace(self.running[name], phase=EnginePhase.STOPPING)
-        return {}
+        return Acted(specs=steps.specs)
 
     async def mark_serving(self, names: frozenset[EngineName]) -> None:
         self.serving = names
@@ -93,9 +102,9 @@ class FakeRegistry:
     def snapshot(self) -> Snapshot:
         beat: Any = Heartbeat.model_validate({"url": "http://h:1", "sequence": 1})
         workers = {Pool.LLM: (beat,), Pool.TOKENIZER: (beat,)}
-        return replace(
-            Snapshot.EMPTY, workers=workers, routes={model: route for model, (route, _) in self.routes.items()}
-        )
+        routes = {model: route for model, (route, _) in self.routes.items()}
+        engines = {model: engines for model, (_, engines) in self.routes.items()}
+        return replace(Snapshot.EMPTY, workers=workers, routes=routes, engines=engines)
 
     def tokenizer(self, model: str = "local/tiny") -> Digest:
         return self.routes[ModelId(model)][0].tokenizer_digest
@@ -104,15 +113,23 @@ class FakeRegistry:
         return [engine.grpc for engine in self.routes[ModelId(model)][1]]
 
 
+@dataclass
 class WillingEngines:
+    """Answer, but for those at these addresses."""
+
+    gone: set[str] = field(default_factory=set)
+
     async def probe(self, target: Target) -> None:
         await asyncio.sleep(0)
+        if target.address in self.gone:
+            raise NoAnswer(Reason.ENGINE_UNREACHABLE, "Nothing answers.")
 
 
 class World:
     """Everything around one Reconciler."""
 
-    def __init__(self, folder: Path, prober: Prober) -> None:
+    def __init__(self, folder: Path, prober: Prober, willing: WillingEngines) -> None:
+        self.willing = willing
         self.cluster = FakeCluster()
         self.registry = FakeRegistry()
         self.folder = folder
@@ -142,8 +159,9 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
     (folder / "tokenizer.json").write_text(json.dumps({"model": {"vocab": {"a": 0}}}))
     (folder / "config.json").write_text(json.dumps({"vocab_size": 1, "max_position_embeddings": 8}))
     (folder / "model.safetensors").write_bytes(b"")
-    async with Prober(WillingEngines(), lambda: None, Cadence(starting_s=0, serving_s=60)) as prober:
-        yield World(tmp_path, prober)
+    willing = WillingEngines()
+    async with Prober(willing, lambda: None, Cadence(starting_s=0, serving_s=0)) as prober:
+        yield World(tmp_path, prober, willing)
 
 
 async def test_a_model_becomes_ready(world: World) -> None:
@@ -160,8 +178,10 @@ async def test_a_model_whose_spec_cannot_be_read_any_more_is_served_as_before(wo
     await world.rounds(model)
     before, running = dict(world.registry.routes), dict(world.cluster.running)
     reconciler = Reconciler(replace(world.ports, plan=plan_workloads))
+    unreadable = {model.id: Unreadable("spec.path: remove the slash", 2)}
     for _ in range(3):
-        assert await reconciler.reconcile(Desired((), frozenset({model.id})), {}) == {}
+        statuses = await reconciler.reconcile(Desired((), unreadable), {})
+    assert (statuses[model.id].ready, statuses[model.id].ready_replicas) == (True, 2)
     assert (world.registry.routes, world.cluster.running) == (before, running)
     assert world.cluster.serving == running.keys()
 
@@ -239,6 +259,37 @@ async def test_a_model_whose_tokenizer_was_never_stored_has_no_route(world: Worl
     assert tokenizer.message.endswith("It is tried again.")
 
 
+@pytest.mark.parametrize(("made_at", "serves"), [(50, False), (150, True)])
+async def test_an_engine_that_leaves_serves_no_later_object_of_its_models_name(
+    world: World, made_at: int, serves: bool
+) -> None:
+    await world.rounds(world.model(source={"path": "tiny"}))
+    ((name, engine),) = world.cluster.running.items()
+    world.cluster.running[name] = replace(engine, phase=EnginePhase.LEAVING, created=made_at)
+    again = replace(world.model(source={"path": "nope"}), created=100)
+    (status,) = (await world.rounds(again, count=1)).values()
+    assert (status.ready, world.registry.addresses() != []) == (serves, serves)
+
+
+async def test_an_engine_of_someone_else_serves_until_the_one_that_is_named_instead_answers(world: World) -> None:
+    def model(port: int) -> DesiredModel:
+        external = {"grpc": f"10.0.0.1:{port}", "dialect": "tokens", "modelName": "m"}
+        return world.model(engine={"external": external})
+
+    world.willing.gone = {"10.0.0.1:2"}
+    await world.rounds(model(1))
+    (status,) = (await world.rounds(model(2))).values()
+    assert world.registry.addresses() == ["10.0.0.1:1"]
+    assert (status.ready, status.rolled_out, status.ready_replicas) == (True, False, 1)
+    assert status.condition(ConditionType.READY).message.startswith("Serves by engines of an older spec: Nothing ans")
+    world.willing.gone = {"10.0.0.1:1", "10.0.0.1:2"}
+    (status,) = (await world.rounds(model(2))).values()
+    assert (world.registry.addresses(), status.ready) == ([], False)
+    world.willing.gone = {"10.0.0.1:1"}
+    (status,) = (await world.rounds(model(2))).values()
+    assert (world.registry.addresses(), status.settled) == (["10.0.0.1:2"], True)
+
+
 async def test_a_removed_model_leaves_no_route(world: World) -> None:
     await world.rounds(world.model())
     await world.rounds()
@@ -280,6 +331,17 @@ async def test_while_the_registry_is_down_engines_run_on_and_the_status_says_so(
     assert len(world.registry.stored) == 1
 
 
+async def test_nothing_is_published_before_the_registry_was_read(world: World) -> None:
+    model = world.model()
+    world.registry.answered = False
+    ready = (await world.rounds(model))[model.id].condition(ConditionType.READY)
+    assert ready.reason is Reason.REGISTRY_UNAVAILABLE
+    assert "it has not been read yet" in ready.message
+    assert (world.registry.revision, world.registry.routes, world.registry.stored) == (0, {}, set())
+    world.registry.answered = True
+    assert (await world.rounds(model))[model.id].ready
+
+
 @pytest.mark.parametrize(("late", "ready"), [(1, True), (2, False)])
 async def test_a_registry_that_is_slow_once_makes_no_model_unready(world: World, late: int, ready: bool) -> None:
     model = world.model()
@@ -297,3 +359,42 @@ async def test_a_crashed_engine_is_withdrawn_until_it_answers_again(world: World
     world.cluster.running[name] = replace(engine, incarnation=2)
     await world.rounds(world.model())
     assert world.registry.addresses() == [engine.grpc]
+
+
+class KeptNames:
+    """Reservations that end when a test says so; they outlive the operator."""
+
+    def __init__(self) -> None:
+        self.held: dict[ServedName, ModelId] = {}
+        self.down = False
+
+    async def renew(
+        self, gone: Mapping[ServedName, ModelId], back: Mapping[ModelId, Set[ServedName]]
+    ) -> Mapping[ServedName, ModelId]:
+        if self.down:
+            raise RegistryUnavailable("refused")
+        self.held = {**gone, **self.held}
+        return dict(self.held)
+
+
+@pytest.mark.parametrize("down", [False, True])
+async def test_a_deleted_models_names_wait_for_it_and_no_other_inherits_them(world: World, *, down: bool) -> None:
+    kept = KeptNames()
+    ports = replace(world.ports, reservations=kept)
+    world.reconciler = Reconciler(ports, retry_s=0)
+    owner = DesiredModel(model_deployment("tiny", servedNames=["chat"]), world.folder, 1)
+    waiting = DesiredModel(model_deployment("waiting", source={"path": "tiny"}, servedNames=["chat"]), world.folder, 2)
+    assert (await world.rounds(owner, waiting))[owner.id].served_names == ("chat",)
+    kept.down = down
+    assert (await world.rounds(waiting))[waiting.id].served_names == ()
+    kept.down = False
+    await world.rounds(waiting, count=1)
+    world.reconciler = Reconciler(ports, retry_s=0)
+    assert (await world.rounds(waiting))[waiting.id].served_names == ()
+    again = replace(owner, created=9)
+    assert (await world.rounds(again, waiting))[again.id].served_names == ("chat",)
+    kept.held.clear()
+    assert (await world.rounds(again, waiting))[again.id].served_names == ("chat",)
+    await world.rounds(waiting)
+    kept.held.clear()
+    assert (await world.rounds(waiting))[waiting.id].served_names == ("chat",)

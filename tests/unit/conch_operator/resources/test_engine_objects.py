@@ -11,7 +11,11 @@ from typing import Any
 import pytest
 import yaml
 
-from testkit.builders.every_runtime import SPECS, as_yaml, rendered
+from conch_kit.addresses.rules import AddressRules
+from conch_operator.resources.download_container import download_container
+from conch_operator.resources.source_volume import source_volume
+from testkit.builders.every_runtime import SETTINGS, SPECS, as_yaml, rendered
+from testkit.builders.model_deployments import desired_model
 
 _GOLDEN = Path(__file__).parent / "golden"
 
@@ -89,3 +93,17 @@ def _deployment(name: str) -> dict[str, Any]:
 if __name__ == "__main__":
     for _name in SPECS:
         (_GOLDEN / f"{_name}.yaml").write_text(as_yaml(_name))
+
+
+def test_only_a_download_from_a_server_that_its_author_names_is_told_the_rules() -> None:
+    settings = SETTINGS.model_copy(update={"addresses": AddressRules(allowed=("10.0.0.0/8",))})
+
+    def told(name: str) -> dict[str, object]:
+        spec = desired_model(**SPECS[name]).deployment.spec
+        env = download_container(spec, source_volume(spec), settings)["env"]
+        return {each["name"]: each.get("value", each.get("valueFrom")) for each in env}
+
+    found = told("bucket")
+    assert AddressRules.model_validate_json(str(found["CONCH_ADDRESS_RULES"])) == settings.addresses
+    assert found["CONCH_NAMESPACE"] == {"fieldRef": {"fieldPath": "metadata.namespace"}}
+    assert "CONCH_ADDRESS_RULES" not in told("hub")

@@ -5,7 +5,7 @@ import pytest
 
 from conch_contracts.names import Digest
 from conch_contracts.records import Dialect, StreamUsage
-from conch_operator.routes.route import make_route, unused_defaults
+from conch_operator.routes.route import external_engine, make_route, unused_defaults
 from conch_operator.state import GenerationFacts, SourceFacts
 from testkit.builders.model_deployments import FACTS, desired_model
 
@@ -84,6 +84,15 @@ def test_what_the_folder_says_and_the_engine_cannot_obey_is_left_out(
     assert unused_defaults(model, silent) == ()
 
 
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [({}, None), ({"backend": "pytorch"}, None), ({"backend": "pytorch", "textOutput": "Delta"}, "Delta")],
+)
+def test_what_messages_of_text_hold_is_for_the_author_to_say(fields: dict[str, str], told: str | None) -> None:
+    model = desired_model(engine={"tensorrtllm": fields, "resources": {"limits": {"nvidia.com/gpu": 1}}})
+    assert make_route(model, FACTS, model.deployment.served_names).text_output == told
+
+
 def test_the_fingerprint_changes_with_what_shapes_answers_and_with_nothing_else() -> None:
     def fingerprint(facts: SourceFacts = FACTS, **spec: Any) -> str | None:
         model = desired_model(**spec)
@@ -95,3 +104,10 @@ def test_the_fingerprint_changes_with_what_shapes_answers_and_with_nothing_else(
     assert first != fingerprint(replace(FACTS, digest=Digest("e" * 64)))
     assert first != fingerprint(generation={"temperature": "0.5"})
     assert first != fingerprint(tokenizer={"contentFormat": "string"})
+
+
+def test_an_engine_of_somebody_else_is_known_by_the_namespace_that_names_it() -> None:
+    model = desired_model(engine={"external": {"grpc": "triton.example.com:8001", "dialect": "tokens"}})
+    external = model.deployment.spec.engine.external
+    assert external is not None
+    assert external_engine(model, external).named_in == "local"

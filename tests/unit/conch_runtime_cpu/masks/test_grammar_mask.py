@@ -8,6 +8,7 @@ from tokenizers import Tokenizer
 
 from conch_contracts.messages.generation import SamplingParameters
 from conch_contracts.messages.grammar import Grammar, GrammarKind
+from conch_contracts.messages.message import from_json, to_json
 from conch_guidance.compiler import GrammarCompiler
 from conch_runtime_cpu.masks.grammar_mask import GrammarMask
 from testkit.models.golden import FOLDER
@@ -76,5 +77,5 @@ def test_a_token_that_breaks_the_grammar_is_told_and_nothing_comes_after_it(comp
 
 def test_a_grammar_travels_in_the_parameters() -> None:
     grammar = Grammar(kind=GrammarKind.CHOICE, definition=json.dumps(["é", "b"]))
-    sent = SamplingParameters(max_tokens=5, grammar=grammar).model_dump_json()
-    assert SamplingParameters.model_validate_json(sent).grammar == grammar
+    sent = to_json(SamplingParameters(max_tokens=5, grammar=grammar))
+    assert from_json(SamplingParameters, sent).grammar == grammar

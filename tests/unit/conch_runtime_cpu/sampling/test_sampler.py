@@ -157,3 +157,16 @@ def test_equally_likely_alternatives_come_lowest_id_first() -> None:
     sampler.admit(0, _request(logprobs=6))
     choice = sampler.choose(np.array([[0, 1, 0, 1, 0, 1]], np.float32), np.array([0]))
     assert choice.logprobs[0].top_ids == [1, 3, 5, 0, 2, 4]
+
+
+def test_the_log_probabilities_of_named_ids_stand_in_place_of_the_likeliest() -> None:
+    sampler = Sampler(2, 5)
+    sampler.admit(0, _request(logprobs=2, logprob_token_ids=(4, 0)))
+    sampler.admit(1, _request(logprobs=1))
+    choice = sampler.choose(np.repeat(LOGITS, 2, axis=0), np.array([0, 1]))
+    assert choice.logprobs[0].top_ids == [4, 0]
+    assert choice.logprobs[0].top_logprobs == pytest.approx([_logs(LOGITS[0])[at] for at in (4, 0)], abs=1e-5)
+    assert choice.logprobs[1].top_ids == [1]
+    sampler.release(0)
+    sampler.admit(0, _request(logprobs=1))
+    assert sampler.choose(LOGITS, np.array([0])).logprobs[0].top_ids == [1]

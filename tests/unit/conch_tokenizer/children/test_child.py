@@ -1,17 +1,21 @@
-import io
 import os
+import socket
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 
+from conch_contracts.messages.tokenizer_frames import Operation, ReplyKind
 from conch_contracts.names import Digest
-from conch_tokenizer.children import frames
+from conch_kit import frames
+from conch_kit.frames import Frame, FrameReader
 from conch_tokenizer.children.child import Child, LoadedTokenizers
-from conch_tokenizer.children.frames import Frame, FrameReader, Operation, ReplyKind
 from conch_tokenizer.children.grammar_checker import GrammarChecker
 from conch_tokenizer.children.limits import ChildLimits
+from conch_tokenizer.children.service_orders import LoadOrder
+from conch_tokenizer.children.work_board import WorkBoard, WorkRow, board_memory
 from conch_tokenizer.errors import BundleMissing
 from conch_tokenizer.text.model_tokenizer import ModelTokenizer
 
@@ -34,26 +38,27 @@ class Loader:
         return self.model
 
 
-class FakeWire:
-    """Gives the bytes that a service would send, then ends; keeps what the child says."""
-
-    def __init__(self, incoming: bytes) -> None:
-        self._incoming = io.BytesIO(incoming)
-        self.said = FrameReader()
-        self.frames: list[Frame] = []
-
-    def recv_into(self, buffer: memoryview) -> int:
-        return self._incoming.readinto(buffer)
-
-    def sendall(self, data: bytes) -> None:
-        self.frames += self.said.feed(data)
+@pytest.fixture
+def service() -> Iterator[socket.socket]:
+    """Give a socket for children that are asked without one."""
+    with socket.socket() as unused:
+        yield unused
 
 
 @pytest.fixture
-def child(model: ModelTokenizer) -> Child:
+def child(model: ModelTokenizer, service: socket.socket) -> Child:
     tokenizers = LoadedTokenizers(2, Loader(model))
     tokenizers.load(DIGEST, Path("folder"))
-    return Child(FakeWire(b""), tokenizers, GrammarChecker(BOUNDS), max_text_bytes=100_000)
+    return make_child(tokenizers, service)
+
+
+def make_child(tokenizers: LoadedTokenizers, service: socket.socket) -> Child:
+    return Child(service, tokenizers, GrammarChecker(BOUNDS), row(), max_text_bytes=100_000)
+
+
+def row() -> WorkRow:
+    with board_memory(2) as memory:
+        return WorkBoard(memory).row(1)
 
 
 def ask(child: Child, operation: int, payload: object) -> tuple[ReplyKind, Any]:
@@ -75,13 +80,13 @@ def test_a_bundle_that_is_not_loaded_is_named(child: Child) -> None:
 
 
 def test_a_bundle_is_loaded_on_demand(child: Child) -> None:
-    assert ask(child, Operation.LOAD, frames.load_payload(OTHER, "/elsewhere"))[0] is ReplyKind.DONE
+    assert ask(child, Operation.LOAD, LoadOrder(OTHER, Path("/elsewhere")).pack())[0] is ReplyKind.DONE
     assert ask(child, Operation.DETOKENIZE, {"digest": OTHER, "tokens": []})[0] is ReplyKind.DONE
 
 
-def test_files_that_cannot_be_loaded_are_reported(tmp_path: Path) -> None:
-    child = Child(FakeWire(b""), LoadedTokenizers(1), GrammarChecker(BOUNDS), max_text_bytes=1024)
-    reply, reason = ask(child, Operation.LOAD, frames.load_payload(DIGEST, str(tmp_path)))
+def test_files_that_cannot_be_loaded_are_reported(tmp_path: Path, service: socket.socket) -> None:
+    child = make_child(LoadedTokenizers(1), service)
+    reply, reason = ask(child, Operation.LOAD, LoadOrder(DIGEST, tmp_path).pack())
     assert reply is ReplyKind.UNREADABLE
     assert b"cannot load" in reason
 
@@ -89,24 +94,24 @@ def test_files_that_cannot_be_loaded_are_reported(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        (b"", "Invalid JSON"),
-        (b"[]", "should be an object"),
+        (b"", "truncated"),
+        (b"[]", "Expected `object`"),
         (b'{"digest": "%b", "prompts": [1.5]}' % DIGEST.encode(), "prompts"),
-        (b'{"digest": "x", "prompts": ["\\ud800"]}', "Invalid JSON"),
-        (b'{"digest": "x", "prompts": ' + b"[" * 100_000, "Invalid JSON"),
+        (b'{"digest": "%b", "prompts": ["\\ud800"]}' % DIGEST.encode(), "truncated"),
+        (b'{"digest": "%b", "chat": {"messages": [{"a": ' % DIGEST.encode() + b"[" * 100_000, "recursion"),
     ],
 )
 def test_a_message_of_the_wrong_shape_is_refused(body: bytes, said: str, child: Child) -> None:
     reply, refusal = ask(child, Operation.PREPARE, body)
     assert reply is ReplyKind.REFUSED
-    assert said in refusal["message"]
+    assert said in refusal["error"]["message"]
 
 
 def test_a_refusal_carries_param_and_code(child: Child) -> None:
     chat = {"messages": [{"role": "user", "content": "x"}], "chat_template": "{{ raise_exception('no') }}"}
     reply, refusal = ask(child, Operation.PREPARE, {"digest": DIGEST, "chat": chat})
     assert reply is ReplyKind.REFUSED
-    assert (refusal["param"], refusal["code"]) == ("messages", "template_error")
+    assert (refusal["error"]["param"], refusal["error"]["code"]) == ("messages", "template_error")
 
 
 def test_a_fault_of_ours_is_answered_and_logged(child: Child, caplog: pytest.LogCaptureFixture) -> None:
@@ -129,15 +134,22 @@ def test_the_least_recently_used_tokenizer_is_dropped(model: ModelTokenizer) -> 
 
 
 def test_a_child_announces_itself_and_long_work(model: ModelTokenizer) -> None:
-    wire = FakeWire(frames.pack(Operation.TOKENIZE, orjson.dumps({"digest": DIGEST, "prompt": "word " * 10_000})))
+    long = frames.pack(Operation.TOKENIZE, orjson.dumps({"digest": DIGEST, "prompt": "word " * 10_000}))
     tokenizers = LoadedTokenizers(1, Loader(model))
     tokenizers.load(DIGEST, Path("folder"))
-    Child(wire, tokenizers, GrammarChecker(BOUNDS), max_text_bytes=100_000).serve()
-    assert [frame.kind for frame in wire.frames] == [ReplyKind.READY, ReplyKind.ENCODING, ReplyKind.DONE]
-    assert wire.frames[0].payload == str(os.getpid()).encode()
+    ours, theirs = socket.socketpair()
+    hand_over, handed_over = socket.socketpair()
+    with ours, theirs, hand_over, handed_over:
+        ours.sendall(long)
+        ours.shutdown(socket.SHUT_WR)
+        with pytest.raises(OSError, match="closed"):
+            make_child(tokenizers, theirs).serve(handed_over)
+        found = FrameReader().feed(ours.recv(1_000_000))
+    assert [frame.kind for frame in found] == [ReplyKind.READY, ReplyKind.ENCODING, ReplyKind.DONE]
+    assert found[0].payload == str(os.getpid()).encode()
 
 
 @pytest.mark.parametrize("digest", ["", "../../etc", "0" * 63, "A" * 64, "0" * 64 + "\n"])
 def test_only_a_digest_becomes_the_name_of_a_folder(digest: str, child: Child) -> None:
     reply, refusal = ask(child, Operation.PREPARE, {"digest": digest, "prompts": ["Hello"]})
-    assert (reply, refusal["message"].partition(":")[0]) == (ReplyKind.REFUSED, "digest")
+    assert (reply, refusal["error"]["message"].partition(":")[0]) == (ReplyKind.REFUSED, "digest")

@@ -2,11 +2,13 @@ import asyncio
 
 import pytest
 
-from conch_tokenizer.children import frames
+from conch_contracts.messages.tokenizer_frames import Operation, ReplyKind
+from conch_kit import frames
+from conch_kit.frames import Frame
 from conch_tokenizer.children.connection import ChildConnection
-from conch_tokenizer.children.frames import Frame, Operation, ReplyKind
 from conch_tokenizer.children.limits import TimeLimits
-from conch_tokenizer.errors import ChildHung, ChildLost, WorkStage
+from conch_tokenizer.errors import ChildError, ChildHung, ChildLost, WorkStage
+from testkit.waiting import eventually
 
 PATIENT = TimeLimits(template_s=60, encode_s=60, load_s=60)
 
@@ -84,6 +86,16 @@ async def test_a_child_without_an_answer_in_time_is_killed(
     assert caught.value.stage is stage
     assert killed.times == 1
     assert connection.lost.is_set()
+
+
+async def test_a_request_has_one_outcome_though_its_child_is_killed_and_then_ends() -> None:
+    connection, _, _ = connect()
+    outcomes: list[Frame | ChildError] = []
+    connection.begin(Operation.PREPARE, b"{}", TimeLimits(template_s=0, encode_s=60, load_s=60), outcomes.append)
+    await connection.lost.wait()
+    connection.ready.add_done_callback(lambda ready: ready.exception())
+    await eventually(connection.ready.done, "the end of the socket")
+    assert [type(outcome) for outcome in outcomes] == [ChildHung]
 
 
 async def test_the_time_for_the_template_ends_when_encoding_begins() -> None:

@@ -7,15 +7,16 @@ import orjson
 import pytest
 from prometheus_client import CollectorRegistry
 
+from conch_contracts.messages.tokenizer_frames import Operation, ReplyKind
 from conch_contracts.names import Digest
+from conch_kit import frames
 from conch_kit.errors import InvalidRequest, Unavailable
+from conch_kit.frames import Frame, FrameReader
 from conch_kit.tracing import tracer
-from conch_tokenizer.children import frames
-from conch_tokenizer.children.child_queue import SMALL_BYTES
 from conch_tokenizer.children.connection import ChildConnection
-from conch_tokenizer.children.frames import Frame, FrameReader, Operation, ReplyKind
 from conch_tokenizer.children.limits import TimeLimits
 from conch_tokenizer.children.pool import Bundle, ChildPool, ChildPoolSettings
+from conch_tokenizer.children.service_orders import LoadOrder
 from conch_tokenizer.errors import BundleMissing, BundleUnreadable, ChildFailed, ChildLost
 from conch_tokenizer.metrics import TokenizerMetrics
 from testkit.waiting import eventually
@@ -62,8 +63,8 @@ class FakeSource:
         self._scripts = scripts
         self.children: list[FakeChild] = []
 
-    async def spawn(self) -> ChildConnection:
-        connection = ChildConnection(len(self.children), lambda: None)
+    async def spawn(self, row: int) -> ChildConnection:
+        connection = ChildConnection(len(self.children), lambda: None, row=row)
         script = self._scripts[min(len(self.children), len(self._scripts) - 1)]
         self.children.append(FakeChild(connection, script))
         return connection
@@ -84,6 +85,7 @@ def dies(_: Frame) -> Answer:
 async def pool_of(source: FakeSource, size: int = 1, **changes: float) -> AsyncIterator[ChildPool]:
     settings = ChildPoolSettings(
         size=size,
+        first_row=1,
         models_in_memory=2,
         queue_wait_s=changes.get("queue_wait_s", 60),
         queue_max=int(changes.get("queue_max", 10)),
@@ -104,7 +106,10 @@ async def test_a_request_is_answered_by_a_child() -> None:
 @pytest.mark.parametrize(
     ("reply", "error"),
     [
-        (Frame(ReplyKind.REFUSED, orjson.dumps({"message": "m", "param": "p", "code": "c"})), InvalidRequest),
+        (
+            Frame(ReplyKind.REFUSED, orjson.dumps({"error": {"message": "m", "param": "p", "code": "c"}})),
+            InvalidRequest,
+        ),
         (Frame(ReplyKind.MISSING, BUNDLE.digest.encode()), BundleMissing),
         (Frame(ReplyKind.UNREADABLE, b"why"), BundleUnreadable),
         (Frame(ReplyKind.FAILED, b""), ChildFailed),
@@ -135,6 +140,7 @@ async def test_children_on_demand_come_with_the_first_request_and_load_in_their_
     source = FakeSource(dies, echo)
     settings = ChildPoolSettings(
         size=1,
+        first_row=1,
         models_in_memory=2,
         queue_wait_s=60,
         queue_max=10,
@@ -157,8 +163,38 @@ async def test_a_new_child_loads_what_the_last_one_had_loaded() -> None:
     source = FakeSource(dies, echo)
     async with pool_of(source) as pool:
         await pool.run(Operation.PREPARE, b"[1]", BUNDLE)
-    load = Frame(Operation.LOAD, frames.load_payload(BUNDLE.digest, "/folder"))
+    load = Frame(Operation.LOAD, LoadOrder(BUNDLE.digest, BUNDLE.folder).pack())
     assert source.children[1].requests[0] == load
+
+
+async def test_a_new_child_loads_no_more_than_what_is_kept_in_memory() -> None:
+    source = FakeSource(echo)
+    bundles = [Bundle(Digest(f"{number}" * 64), Path("/folder")) for number in range(3)]
+    async with pool_of(source) as pool:
+        for bundle in bundles:
+            await pool.run(Operation.PREPARE, b"{}", bundle)
+        source.children[0].connection.kill()
+        await pool.run(Operation.PREPARE, b"{}")
+        loaded = [frame.payload for frame in source.children[1].requests if frame.kind == Operation.LOAD]
+        assert loaded == [LoadOrder(bundle.digest, bundle.folder).pack() for bundle in bundles[1:]]
+
+
+async def test_children_that_never_get_ready_are_looked_for_in_a_new_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    restarted = asyncio.Event()
+
+    class Mute(FakeSource):
+        """Its children say nothing until it has been made anew."""
+
+        async def spawn(self, row: int) -> ChildConnection:
+            return await super().spawn(row) if restarted.is_set() else ChildConnection(99, lambda: None)
+
+        async def restart(self) -> None:
+            restarted.set()
+
+    monkeypatch.setattr("conch_tokenizer.children.pool._START_TIMEOUT_S", 0.01)
+    async with pool_of(Mute(echo)) as pool:
+        assert await pool.run(Operation.PREPARE, b"[1]") == b"[1]"
+    assert restarted.is_set()
 
 
 async def test_a_bundle_that_kills_children_is_not_loaded_again() -> None:
@@ -179,47 +215,6 @@ async def test_requests_wait_for_a_child_in_turn() -> None:
             child.say(Frame(ReplyKind.DONE, (await child.arrived.get()).payload))
             await task
         assert [task.result() for task in tasks] == [b"0", b"1", b"2"]
-
-
-LARGE = b"x" * (SMALL_BYTES + 1)
-
-
-def busy(source: FakeSource) -> list[FakeChild]:
-    return [child for child in source.children if child.requests]
-
-
-async def test_large_requests_leave_the_last_child_to_small_ones() -> None:
-    source = FakeSource(None)
-    async with pool_of(source, size=3) as pool, asyncio.TaskGroup() as group:
-        large = [group.create_task(pool.run(Operation.PREPARE, LARGE)) for _ in range(4)]
-        await eventually(lambda: len(source.children) == 3 and len(busy(source)) == 2, "two children at work")
-        (free,) = (child for child in source.children if not child.requests)
-        for number in range(5):
-            small = group.create_task(pool.run(Operation.PREPARE, b"%d" % number))
-            free.say(Frame(ReplyKind.DONE, (await free.arrived.get()).payload))
-            assert await small == b"%d" % number
-        assert not any(task.done() for task in large)
-        for child in [child for child in source.children if child is not free] * 2:
-            await child.arrived.get()
-            child.say(Frame(ReplyKind.DONE, b"{}"))
-        assert [await task for task in large] == [b"{}"] * 4
-
-
-async def test_a_child_lost_over_a_large_request_makes_room_for_the_next() -> None:
-    source = FakeSource(None, None, echo)
-    async with pool_of(source, size=2) as pool, asyncio.TaskGroup() as group:
-        first, second = (group.create_task(pool.run(Operation.PREPARE, LARGE)) for _ in range(2))
-        await eventually(lambda: len(source.children) == 2 and len(busy(source)) == 1, "one child at work")
-        (other,) = (child for child in source.children if not child.requests)
-        first.cancel()
-        await other.arrived.get()
-        other.say(Frame(ReplyKind.DONE, b"{}"))
-        assert await second == b"{}"
-
-
-async def test_a_pool_of_one_child_serves_large_requests_too() -> None:
-    async with pool_of(FakeSource(echo)) as pool:
-        assert await pool.run(Operation.PREPARE, LARGE) == LARGE
 
 
 async def test_a_request_that_waited_too_long_is_refused_as_overload() -> None:
@@ -252,3 +247,22 @@ async def test_a_request_cancelled_in_the_queue_leaves_its_turn_to_the_next() ->
         await first
         child.say(Frame(ReplyKind.DONE, (await child.arrived.get()).payload))
         assert await third == b"2"
+
+
+async def test_a_bundle_is_loaded_in_the_very_child_that_lacks_it() -> None:
+    source = FakeSource(None)
+    async with pool_of(source, size=2) as pool, asyncio.TaskGroup() as group:
+        await eventually(lambda: pool.alive == 2, "both children")
+        first, second = source.children
+        running = [group.create_task(pool.run(Operation.PREPARE, b"{}")) for _ in range(2)]
+        await first.arrived.get()
+        await second.arrived.get()
+        loading = group.create_task(pool.load(second.connection, BUNDLE))
+        await asyncio.sleep(0)
+        first.say(Frame(ReplyKind.DONE, b"{}"))
+        second.say(Frame(ReplyKind.DONE, b"{}"))
+        assert (await second.arrived.get()).kind == Operation.LOAD
+        second.say(Frame(ReplyKind.DONE, b""))
+        await loading
+        assert [await task for task in running] == [b"{}"] * 2
+        assert [request.kind for request in first.requests] == [Operation.PREPARE]

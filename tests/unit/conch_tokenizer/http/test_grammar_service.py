@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
+from conch_contracts.messages.tokenizer_frames import Operation
 from conch_contracts.names import Digest
 from conch_kit.errors import InternalError, InvalidRequest, ServiceError, Unavailable
-from conch_tokenizer.children.frames import Operation
 from conch_tokenizer.children.pool import Bundle
 from conch_tokenizer.errors import BundleMissing, BundleUnreadable, ChildFailed, ChildHung, ChildLost, WorkStage
 from conch_tokenizer.http.grammar_service import GrammarService

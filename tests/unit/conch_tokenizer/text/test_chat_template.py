@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from conch_contracts.messages.message import changed, from_json, to_json
 from conch_contracts.messages.tokenization import ChatInput
 from conch_kit.errors import InvalidRequest
 from conch_tokenizer.text.chat_template import ChatRenderer
@@ -111,8 +112,8 @@ def test_control_tokens_in_a_request_are_words(
 ) -> None:
     rendered = renderer.render(request_, add_special_tokens=False)
     ids = rendered.encode()
-    harmless = request_.model_validate_json(request_.model_dump_json().replace("<|im_", "<|xx_"))
-    harmless = harmless.model_copy(update={"chat_template": request_.chat_template})
+    harmless = from_json(ChatInput, to_json(request_).replace(b"<|im_", b"<|xx_"))
+    harmless = changed(harmless, chat_template=request_.chat_template)
     control = [token for token in ids if token in (2039, 2040, 2041)]
     expected = renderer.render(harmless, add_special_tokens=False)
     assert control == [token for token in expected.encode() if token in (2039, 2040, 2041)]
@@ -136,6 +137,12 @@ def test_special_tokens_are_added_around_marked_chats_too(renderer: ChatRenderer
     request = chat(INJECTION)
     without = renderer.render(request, add_special_tokens=False).encode()
     assert renderer.render(request, add_special_tokens=True).encode() == without  # this tokenizer adds none
+
+
+def test_documents_are_refused_where_the_template_has_no_place_for_them(renderer: ChatRenderer) -> None:
+    with pytest.raises(InvalidRequest, match="no place for documents") as caught:
+        renderer.render(chat(documents=({"text": "x"},)), add_special_tokens=False)
+    assert caught.value.param == "documents"
 
 
 def test_documents_are_there_for_the_template_and_hold_no_control_tokens(renderer: ChatRenderer) -> None:

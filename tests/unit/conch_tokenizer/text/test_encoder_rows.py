@@ -1,3 +1,4 @@
+import msgspec
 import pytest
 
 from conch_contracts.messages.encoding import PrepareRowsRequest
@@ -23,7 +24,7 @@ def tokenizer(model: ModelTokenizer) -> LimitedTokenizer:
 
 
 def ask(tokenizer: LimitedTokenizer, **fields: object) -> list[tuple[list[int], int | None]]:
-    request = PrepareRowsRequest.model_validate({"digest": Digest("a" * 64), **fields})
+    request = msgspec.convert(type=PrepareRowsRequest, obj={"digest": Digest("a" * 64), **fields})
     return [(list(row.ids), row.second) for row in prepare_rows(tokenizer, request).rows]
 
 

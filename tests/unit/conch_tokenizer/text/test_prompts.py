@@ -1,6 +1,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from conch_contracts.messages.tokenization import PrepareRequest
@@ -15,7 +16,7 @@ CHAT = {"messages": [{"role": "user", "content": "Hello!"}]}
 
 
 def prepare(**fields: Any) -> PrepareRequest:
-    return PrepareRequest.model_validate({"digest": DIGEST, **fields})
+    return msgspec.convert(type=PrepareRequest, obj={"digest": DIGEST, **fields})
 
 
 def test_texts_and_ids_give_the_same_prompt(tokenizer: LimitedTokenizer, model: ModelTokenizer) -> None:

@@ -1,3 +1,4 @@
+import msgspec
 import pytest
 
 from conch_contracts.messages.tokenization import DecodeIdsRequest, EncodeTextRequest, PrepareRequest
@@ -20,8 +21,8 @@ def test_tokenize_equals_encode(tokenizer: LimitedTokenizer, model: ModelTokeniz
 
 
 def test_tokenize_renders_messages(tokenizer: LimitedTokenizer) -> None:
-    request = EncodeTextRequest.model_validate({"digest": DIGEST, "chat": CHAT, "add_special_tokens": False})
-    prepared = PrepareRequest.model_validate({"digest": DIGEST, "chat": CHAT})
+    request = msgspec.convert(type=EncodeTextRequest, obj={"digest": DIGEST, "chat": CHAT, "add_special_tokens": False})
+    prepared = msgspec.convert(type=PrepareRequest, obj={"digest": DIGEST, "chat": CHAT})
     assert tokenize(tokenizer, request).tokens == prepare_prompts(tokenizer, prepared).prompts[0].ids
 
 

@@ -19,6 +19,7 @@ Triton's final flag. Log-probability tensors are present only when the parameter
 | finish_reason       | out       | STRING [1]      | last response only: `stop`, `length` or `cancelled`             |
 | stop_token_id       | out       | INT32 [1]       | last response only: the id that ended it, -1 when none did      |
 
+With the parameter `logprob_token_ids` the ids that it names stand in `top_ids`, in its order, instead of the likeliest.
 Log probabilities are those of the raw logits, before temperature, penalties and bias, unless `temp_scaled_logprobs` or
 `top_p_normalized_logprobs` asks for others. A request whose parameters cannot be obeyed, or are not known, gets a
 Triton error whose message is `INVALID: <name>: <reason>`, with the parameter's or the tensor's name. Workers leave out

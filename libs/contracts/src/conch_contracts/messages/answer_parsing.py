@@ -3,14 +3,14 @@
 The gateway sends a worker the forms that matter for a request; a request that needs none sends nothing.
 """
 
-from pydantic import Field
+import msgspec
 
 from conch_contracts.messages.message import Message
 from conch_contracts.thinking_marks import ReasoningParser
 from conch_contracts.tool_call_marks import ToolCallParser
 
 
-class Thinking(Message):
+class Thinking(Message, frozen=True, kw_only=True):
     """What is to be done with an answer's thinking."""
 
     parser: ReasoningParser
@@ -20,7 +20,7 @@ class Thinking(Message):
     """Whether the client gets to see it; it is counted in any case."""
 
 
-class Calls(Message):
+class Calls(Message, frozen=True, kw_only=True):
     """What is to be done with an answer's calls of tools."""
 
     parser: ToolCallParser
@@ -30,12 +30,12 @@ class Calls(Message):
     """Whether more than one call may come back."""
     demanded: bool = False
     """Whether the engine is made to call, so that there is no text beside the calls."""
-    typed_parameters: dict[str, dict[str, str]] = Field(default_factory=dict)
+    typed_parameters: dict[str, dict[str, str]] = msgspec.field(default_factory=dict)
     """For forms that write values without quotes: tool to parameter to its type in JSON Schema."""
 
 
-class Parsing(Message):
-    """How the answer to one chat request is taken apart."""
+class Parsing(Message, frozen=True, kw_only=True):
+    """How the answer to one request is taken apart."""
 
     thinking: Thinking | None = None
     calls: Calls | None = None

@@ -2,21 +2,23 @@
 
 The gateway tokenizes first (`PrepareRowsRequest`), then asks a worker (`EncodeRequest`). A worker's answer to EMBED and
 POOL is the end of the client's JSON body, ready-made, because writing a million numbers is the worker's work: `{"data":
-[...]}`. The gateway puts its own fields in front. For SCORE and SIMILARITY the answer is `{"rows": [[...], ...]}`.
+[...]}`, or `{"embeddings": {...}}` with `types`. The gateway puts its own fields in front. For SCORE and SIMILARITY the
+answer is `{"rows": [[...], ...]}`, unless it is `pooled`.
 """
 
 from enum import StrEnum
 from typing import Literal
 
-from pydantic import Field
+import msgspec
 
-from conch_contracts.messages.message import Message
+from conch_contracts.messages.message import Message, MessageDigest
 from conch_contracts.messages.tokenization import ChatInput
 from conch_contracts.names import EngineAddress
-from conch_contracts.records import Activation, BundleDigest, Pooling
+from conch_contracts.openai.encoders.vectors import NumberType, VectorType
+from conch_contracts.records import Activation, Pooling
 
 
-class Row(Message):
+class Row(Message, frozen=True, kw_only=True):
     """One text, or one pair of texts, as ids."""
 
     ids: tuple[int, ...]
@@ -24,13 +26,13 @@ class Row(Message):
     """Where the second text of a pair begins."""
 
 
-class PrepareRowsRequest(Message):
+class PrepareRowsRequest(Message, frozen=True, kw_only=True):
     """Turn texts into rows: exactly one of `chat` and `texts` is set.
 
     An error names the row `rows.<n>`, or `rows`; the gateway knows what the client calls them.
     """
 
-    digest: BundleDigest
+    digest: MessageDigest
     texts: tuple[str | tuple[int, ...], ...] = ()
     """Ids are taken as they are."""
     pairs: tuple[str, ...] = ()
@@ -50,7 +52,7 @@ class PrepareRowsRequest(Message):
     a longer pair tells how many of its tokens are the first text's."""
 
 
-class PrepareRowsResponse(Message):
+class PrepareRowsResponse(Message, frozen=True, kw_only=True):
     """The rows, in order."""
 
     rows: tuple[Row, ...]
@@ -71,19 +73,21 @@ class Task(StrEnum):
     """The cosine between each of the first rows and its partner among the others."""
 
 
-class EncoderTarget(Message):
+class EncoderTarget(Message, frozen=True, kw_only=True):
     """The engine that the gateway chose, and the tensors of its model."""
 
     address: EngineAddress
+    named_in: str | None = None
+    """The namespace of whoever named the address; None: Conch runs the engine."""
     model: str
     """The model's name inside Triton."""
-    inputs: dict[str, str] = Field(default_factory=dict)
+    inputs: dict[str, str] = msgspec.field(default_factory=dict)
     output: str | None = None
     patience_s: float = 120.0
     """How long the engine may take for one batch: one that is dead in all but name stays silent."""
 
 
-class EncodeRequest(Message):
+class EncodeRequest(Message, frozen=True, kw_only=True):
     """One client request, fully resolved."""
 
     request_id: str
@@ -98,6 +102,16 @@ class EncodeRequest(Message):
     dimensions: int | None = None
     """Keep so many of a vector's numbers."""
     base64: bool = False
-    """Vectors as base64 of little-endian 32-bit floats instead of lists."""
+    """Vectors as base64 of their packed numbers instead of lists."""
+    dtype: NumberType = "float32"
+    """What base64 packs."""
+    big_endian: bool = False
+    """Whether base64 has the highest byte of each number first."""
+    shapes: bool = False
+    """Whether each vector's shape stands beside it."""
+    pooled: bool = False
+    """Whether what EMBED and SCORE give is written as POOL writes it."""
+    types: tuple[VectorType, ...] = ()
+    """With EMBED: all vectors in each of these forms."""
     timeout_s: float = 600.0
     """What is left of the request's deadline, in seconds."""

@@ -11,16 +11,16 @@ it goes on. The HTTP status is held back until the engine's first message, so wh
 from enum import StrEnum
 from typing import Any
 
-from pydantic import Field
+import msgspec
 
 from conch_contracts.messages.answer_parsing import Parsing
 from conch_contracts.messages.grammar import Grammar
-from conch_contracts.messages.message import Message
+from conch_contracts.messages.message import Message, MessageDigest
 from conch_contracts.names import EngineAddress
-from conch_contracts.records import BundleDigest, Dialect, Profile, TextOutput
+from conch_contracts.records import Dialect, Profile, TextOutput
 
 
-class ThinkingLimit(Message):
+class ThinkingLimit(Message, frozen=True, kw_only=True):
     """How long a model may think: at most `tokens` stand between the marks that begin and end its thinking."""
 
     start_id: int
@@ -30,8 +30,11 @@ class ThinkingLimit(Message):
     tokens: int
 
 
-class SamplingParameters(Message):
-    """How an engine chooses tokens. Sent as JSON in the `parameters` tensor of the `tokens` dialect."""
+class SamplingParameters(Message, frozen=True, kw_only=True, omit_defaults=True):
+    """How an engine chooses tokens; what has its default is not sent.
+
+    Sent as JSON in the `parameters` tensor of the `tokens` dialect.
+    """
 
     max_tokens: int
     min_tokens: int = 0
@@ -49,13 +52,15 @@ class SamplingParameters(Message):
     ignore_eos: bool = False
     eos_token_ids: tuple[int, ...] = ()
     stop_token_ids: tuple[int, ...] = ()
-    logit_bias: dict[int, float] = Field(default_factory=dict)
+    logit_bias: dict[int, float] = msgspec.field(default_factory=dict)
     bad_words: tuple[tuple[int, ...], ...] = ()
     """Sequences of ids that must not appear."""
     allowed_token_ids: tuple[int, ...] | None = None
     """The only ids that may appear; None: all."""
     logprobs: int | None = None
     """How many alternatives to report beside the chosen token; None: no log probabilities at all."""
+    logprob_token_ids: tuple[int, ...] = ()
+    """The ids to report beside the chosen token instead of the likeliest ones, where there are any."""
     prompt_logprobs: int | None = None
     """The same for the prompt's own tokens."""
     temp_scaled_logprobs: bool = False
@@ -72,7 +77,7 @@ class SamplingParameters(Message):
     """None: the model thinks as long as it likes."""
 
 
-class BackendOptions(Message):
+class BackendOptions(Message, frozen=True, kw_only=True):
     """Values that only some dialects can send."""
 
     start_id: int | None = None
@@ -82,7 +87,7 @@ class BackendOptions(Message):
     """Stop words as ids, for engines that stop at words by themselves."""
     cache_salt: str | None = None
     """Only requests with the same salt may share cached prefixes, in engines that have such a cache."""
-    extra_arguments: dict[str, str | int | float] = Field(default_factory=dict)
+    extra_arguments: dict[str, str | int | float] = msgspec.field(default_factory=dict)
     """`vllm_xargs`: what only the engine understands."""
     vocab_size: int | None = None
     """How many ids the model has, for engines that take a bias for each; set where a request asks for one."""
@@ -90,21 +95,23 @@ class BackendOptions(Message):
     """`kv_transfer_params`: where an engine that splits prefill and decode finds the key-value cache."""
 
 
-class EngineTarget(Message):
+class EngineTarget(Message, frozen=True, kw_only=True):
     """The engine that the gateway chose, and how to speak with it."""
 
     grpc: EngineAddress
+    named_in: str | None = None
+    """The namespace of whoever named the address; None: Conch runs the engine."""
     model: str
     """The model's name inside Triton."""
     dialect: Dialect
     text_output: TextOutput | None = None
     """What each text message holds; None: what the model's own config suggests."""
-    tokenizer_digest: BundleDigest
+    tokenizer_digest: MessageDigest
     slots: int = 1
     """How many of the request's choices the engine may work on at once: as many as were admitted."""
 
 
-class PreparedPrompt(Message):
+class PreparedPrompt(Message, frozen=True, kw_only=True):
     """One prompt as ids, and as the text that those ids stand for."""
 
     ids: tuple[int, ...]
@@ -130,7 +137,7 @@ class Api(StrEnum):
         return {Api.CHAT: "messages", Api.COMPLETION: "prompt", Api.RESPONSES: "input"}[self]
 
 
-class Details(Message):
+class Details(Message, frozen=True, kw_only=True):
     """What an answer shows beside its text, and how; a plain request has none of it."""
 
     prefix: str = ""
@@ -147,7 +154,7 @@ class Details(Message):
     continuous_usage: bool = False
     """Whether every frame of a stream tells the usage so far."""
     service_tier: str | None = None
-    metadata: dict[str, str | int] | None = None
+    metadata: dict[str, str | int | bool] | None = None
     kv_transfer: dict[str, Any] | None = None
     """`kv_transfer_params`, as they were sent."""
     profile: Profile = Profile.OPENAI
@@ -155,7 +162,7 @@ class Details(Message):
     """Whether the finishing frame of each choice tells the usage; None: as the profile has it."""
 
 
-class GenerateRequest(Message):
+class GenerateRequest(Message, frozen=True, kw_only=True):
     """One client request, fully resolved. `len(prompts) * n` choices come back, index = prompt * n + k."""
 
     request_id: str
@@ -205,7 +212,7 @@ class GenerateRequest(Message):
         return self.best_of or self.n
 
 
-class Usage(Message):
+class Usage(Message, frozen=True, kw_only=True, omit_defaults=True):
     """Tokens of one request; partial when a stream broke."""
 
     prompt_tokens: int

@@ -26,7 +26,7 @@ class GrammarKind(StrEnum):
     """Free text in which certain tags begin a part with a schema of its own, as JSON."""
 
 
-class Grammar(Message):
+class Grammar(Message, frozen=True, kw_only=True):
     """A constraint on the text of an answer."""
 
     kind: GrammarKind

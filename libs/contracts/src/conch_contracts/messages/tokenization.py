@@ -2,20 +2,20 @@
 
 from typing import Any
 
-from pydantic import Field
+import msgspec
 
 from conch_contracts.messages.generation import PreparedPrompt
 from conch_contracts.messages.grammar import Grammar
-from conch_contracts.messages.message import Message
-from conch_contracts.records import BundleDigest, ContentFormat
+from conch_contracts.messages.message import Message, MessageDigest
+from conch_contracts.records import ContentFormat
 
 
-class ChatInput(Message):
+class ChatInput(Message, frozen=True, kw_only=True):
     """Messages to render with the chat template."""
 
     messages: tuple[dict[str, Any], ...]
     """The content of each is one text or null."""
-    part_lengths: dict[int, tuple[int, ...]] = Field(default_factory=dict)
+    part_lengths: dict[int, tuple[int, ...]] = msgspec.field(default_factory=dict)
     """Of each message whose content came as several parts, how many characters these have: in the text they stand one
     behind the other with a line break between them."""
     content_format: ContentFormat = ContentFormat.STRING
@@ -24,7 +24,7 @@ class ChatInput(Message):
     documents: tuple[dict[str, Any], ...] | None = None
     add_generation_prompt: bool = True
     continue_final_message: bool = False
-    template_kwargs: dict[str, Any] = Field(default_factory=dict)
+    template_kwargs: dict[str, Any] = msgspec.field(default_factory=dict)
     chat_template: str | None = None
     """Overrides the bundle's own template."""
     chat_template_param: str = "messages"
@@ -33,10 +33,10 @@ class ChatInput(Message):
     """What a client should do whose model has no template."""
 
 
-class PrepareRequest(Message):
+class PrepareRequest(Message, frozen=True, kw_only=True):
     """Turn a client's prompt into ids: exactly one of `chat` and `prompts` is set."""
 
-    digest: BundleDigest
+    digest: MessageDigest
     chat: ChatInput | None = None
     prompts: tuple[str | tuple[int, ...], ...] | None = None
     """Texts are encoded; ids are decoded, so that `text` is known too."""
@@ -51,7 +51,7 @@ class PrepareRequest(Message):
     """Texts such as `</think>` whose ids the engine must know."""
 
 
-class PrepareResponse(Message):
+class PrepareResponse(Message, frozen=True, kw_only=True):
     """The prompts as ids and text, and the words as ids."""
 
     prompts: tuple[PreparedPrompt, ...]
@@ -62,40 +62,40 @@ class PrepareResponse(Message):
     """Each mark as it is encoded by itself, in the same order."""
 
 
-class EncodeTextRequest(Message):
+class EncodeTextRequest(Message, frozen=True, kw_only=True):
     """Count and show the tokens of a text or of rendered messages."""
 
-    digest: BundleDigest
+    digest: MessageDigest
     prompt: str | None = None
     chat: ChatInput | None = None
     add_special_tokens: bool = True
     return_token_strs: bool = False
 
 
-class EncodeTextResponse(Message):
+class EncodeTextResponse(Message, frozen=True, kw_only=True):
     """Ids as Hugging Face `encode()` gives them."""
 
     tokens: tuple[int, ...]
     token_strs: tuple[str, ...] | None = None
 
 
-class DecodeIdsRequest(Message):
+class DecodeIdsRequest(Message, frozen=True, kw_only=True):
     """Ids to turn into text."""
 
-    digest: BundleDigest
+    digest: MessageDigest
     tokens: tuple[int, ...]
 
 
-class DecodeIdsResponse(Message):
+class DecodeIdsResponse(Message, frozen=True, kw_only=True):
     """Text as Hugging Face `decode()` gives it, special tokens kept."""
 
     prompt: str
 
 
-class CheckGrammarRequest(Message):
+class CheckGrammarRequest(Message, frozen=True, kw_only=True):
     """Say whether an answer can be kept to a grammar; the answer is empty, or an error that says why not."""
 
-    digest: BundleDigest
+    digest: MessageDigest
     grammar: Grammar
     foreign: bool = False
     """Whether an engine that is not ours obeys it: then only what would do harm is refused."""

@@ -31,10 +31,18 @@ class CompletionDetails(ApiModel):
     reasoning_tokens: int
 
 
+class PromptDetails(ApiModel):
+    """Of the tokens of the prompt."""
+
+    cached_tokens: int
+    """Always 0: engines do not say what they had in their caches."""
+
+
 class CompletionUsage(ApiModel):
     """Tokens of the prompt and of all choices together."""
 
     prompt_tokens: int
     completion_tokens: int
     total_tokens: int
+    prompt_tokens_details: PromptDetails
     completion_tokens_details: CompletionDetails | None = None

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, cast
 from pydantic import Field
 
 from conch_contracts.openai.answer_fields import CompletionUsage, Origin, PromptLogprobs
-from conch_contracts.openai.api_model import ApiModel
+from conch_contracts.openai.api_model import ApiModel, Options
 from conch_contracts.openai.sampling import INT32_MAX, MAX_ALTERNATIVES, SamplingFields, TokenIds
 from conch_contracts.openai.tools import (
     MAX_CALLS,
@@ -72,12 +72,36 @@ class ChatMessage(ApiModel):
     """The older form of `tool_calls`, to which a message of the role `function` is the result."""
 
 
+Conversation = Annotated[list[ChatMessage], Field(min_length=1, max_length=MAX_MESSAGES, fail_fast=True)]
+
+ReasoningEffort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+
+
+class ThinkingSwitch(Options):
+    """Whether a model thinks, as Anthropic's, DeepSeek's and Z.ai's clients say it."""
+
+    type: Literal["enabled", "disabled"]
+    budget_tokens: int | None = Field(default=None, ge=0, le=INT32_MAX)
+    """The same as `reasoning_max_tokens`."""
+
+
+class ReasoningWishes(Options):
+    """How a model shall think, as clients of OpenRouter, SGLang and Ollama say it."""
+
+    effort: ReasoningEffort | None = None
+    """The same as `reasoning_effort`."""
+    enabled: bool | None = None
+    """The same as `enable_thinking`."""
+    max_tokens: int | None = Field(default=None, ge=0, le=INT32_MAX)
+    """The same as `reasoning_max_tokens`."""
+    exclude: bool | None = None
+    """True: the thinking is not shown, as with `include_reasoning` false."""
+
+
 class ChatCompletionRequest(SamplingFields):
     """What a client may ask of `POST /v1/chat/completions`."""
 
-    messages: (
-        Annotated[list[ChatMessage], Field(min_length=1, max_length=MAX_MESSAGES, fail_fast=True)] | TokenIds | None
-    ) = Field(default=None, union_mode="left_to_right")
+    messages: Conversation | TokenIds | None = Field(default=None, union_mode="left_to_right")
     """A conversation, or a prompt as token ids; required unless `prompt_token_ids` is given, beside
     which it may be empty."""
     max_tokens: int | None = Field(default=None, ge=1, le=INT32_MAX)
@@ -102,8 +126,14 @@ class ChatCompletionRequest(SamplingFields):
     """Whether it may call them, must, or must call a certain one; `auto` when there are tools."""
     parallel_tool_calls: bool | None = None
     """False: at most one call comes back."""
-    reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
+    reasoning_effort: ReasoningEffort | None = None
     """How much a model thinks that can do so more or less; `none` switches it off."""
+    enable_thinking: bool | None = None
+    """Whether a model thinks that can do either: `enable_thinking` and `thinking` of its chat template."""
+    thinking: bool | ThinkingSwitch | None = None
+    """The same, and a limit."""
+    reasoning: ReasoningWishes | None = None
+    """Effort, switch, limit and whether it is shown, in one object."""
     include_reasoning: bool | None = None
     """False: the thinking is not shown."""
     reasoning_max_tokens: int | None = Field(default=None, ge=0, le=INT32_MAX)
@@ -170,6 +200,10 @@ class AssistantMessage(ApiModel):
     tool_calls: list[ToolCall] | None = None
     prompt_token_ids: list[int] | None
     completion_token_ids: list[int] | None
+    prompt_tokens: str | None
+    """The prompt as the model read it, where `return_token_ids` asks for it in the profile `fastdeploy`."""
+    completion_tokens: str | None
+    """What the model wrote, special tokens and thinking included; there like `prompt_tokens`."""
 
 
 class ChatChoice(ApiModel):
@@ -182,6 +216,10 @@ class ChatChoice(ApiModel):
     stop_reason: str | int | None
     token_ids: list[int] | None
     prompt_logprobs: PromptLogprobs | None
+    routed_experts: None
+    """Always null, as clients of vLLM read it."""
+    weight_versions: None
+    """Always null, as clients of vLLM read it."""
 
 
 class ChatCompletion(Origin):
@@ -193,8 +231,14 @@ class ChatCompletion(Origin):
     model: str
     choices: list[ChatChoice]
     usage: CompletionUsage
-    metadata: dict[str, str | int] | None = None
+    metadata: dict[str, str | int | bool] | None = None
     kv_transfer_params: dict[str, Any] | None
+    ec_transfer_params: None
+    """Always null, as clients of vLLM read it."""
+    metrics: None
+    """Always null, as clients of vLLM read it."""
+    prompt_text: None
+    """Always null, as clients of vLLM read it."""
     prompt_logprobs: PromptLogprobs | None
     """Those of the first choice."""
     prompt_token_ids: list[int] | None
@@ -210,6 +254,8 @@ class Delta(ApiModel):
     tool_calls: list[ToolCallDelta] | None = None
     prompt_token_ids: list[int] | None = None
     completion_token_ids: list[int] | None = None
+    prompt_tokens: str | None = None
+    completion_tokens: str | None = None
 
 
 class ChatChunkChoice(ApiModel):

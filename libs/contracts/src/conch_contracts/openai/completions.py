@@ -55,7 +55,16 @@ class CompletionChoice(ApiModel):
     prompt_logprobs: PromptLogprobs | None = None
     prompt_token_ids: list[int] | None = None
     completion_token_ids: list[int] | None = None
+    prompt_tokens: str | None = None
+    """The prompt's text, where `return_token_ids` asks for it in the profile `fastdeploy`."""
+    completion_tokens: str | None = None
+    """What the model wrote, special tokens included; there like `prompt_tokens`."""
     token_ids: list[int] | None = None
+    reasoning_content: str | None = None
+    """The thinking of a model that marks it, in the profile `fastdeploy`, where streams have an empty text instead of
+    null; else null: the text is all that the model wrote."""
+    tool_calls: None = None
+    """Null, in streams of the profile `fastdeploy`: nothing is called."""
     arrival_time: float | None = None
     """Seconds since the answer was begun, in streams of the profile `fastdeploy`."""
 
@@ -69,5 +78,5 @@ class Completion(Origin):
     model: str
     choices: list[CompletionChoice]
     usage: CompletionUsage | None = None
-    metadata: dict[str, str | int] | None = None
+    metadata: dict[str, str | int | bool] | None = None
     kv_transfer_params: dict[str, Any] | None = None

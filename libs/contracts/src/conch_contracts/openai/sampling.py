@@ -4,12 +4,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from conch_contracts.openai.api_model import ApiModel, MetadataKey, MetadataText
+from conch_contracts.openai.api_model import ApiModel, MetadataKey, MetadataText, Options
 from conch_contracts.openai.structured_output import StructuredFields
 
 MAX_CHOICES = 8
 MAX_STOP_STRINGS = 16
 MAX_ALTERNATIVES = 20
+MAX_NAMED_IDS = 128
 MAX_LISTED = 1024
 MAX_ALLOWED = 262_144
 MAX_WORD_CHARS = 256
@@ -56,7 +57,9 @@ class DrawingFields(ApiModel):
     """The same request with the same seed has the same answer."""
     stop: (
         Annotated[str, Field(max_length=MAX_WORD_CHARS)]
-        | Annotated[list[Word], Field(max_length=MAX_STOP_STRINGS, fail_fast=True)]
+        | Annotated[
+            list[Annotated[str, Field(max_length=MAX_WORD_CHARS)]], Field(max_length=MAX_STOP_STRINGS, fail_fast=True)
+        ]
         | None
     ) = None
     """The answer ends before the first of these texts."""
@@ -86,13 +89,15 @@ class DrawingFields(ApiModel):
     """For engines that take arguments of their own."""
 
 
-class StreamOptions(ApiModel):
+class StreamOptions(Options):
     """What a stream carries beside the text."""
 
     include_usage: bool | None = None
     """One more frame before the end, with the tokens used and no choices."""
     continuous_usage_stats: bool | None = None
     """The tokens used so far in every frame, unless `include_usage` is false."""
+    include_obfuscation: bool | None = None
+    """Only false: no padding is sent."""
 
 
 class SamplingFields(StructuredFields, DrawingFields):
@@ -120,6 +125,8 @@ class SamplingFields(StructuredFields, DrawingFields):
         None
     )
     """The only ids that may appear; an end-of-sequence id only when it is among them."""
+    logprob_token_ids: Annotated[list[TokenId], Field(max_length=MAX_NAMED_IDS, fail_fast=True)] | None = None
+    """Report the log probabilities of these ids at each position, instead of the likeliest ones; with `logprobs`."""
     prompt_logprobs: int | None = Field(default=None, ge=0, le=MAX_ALTERNATIVES)
     """Alternatives to report for each token of the prompt; not with `stream`."""
     temp_scaled_logprobs: bool | None = None
@@ -146,10 +153,10 @@ class SamplingFields(StructuredFields, DrawingFields):
     kv_transfer_params: Annotated[dict[str, Any], Field(max_length=MAX_ARGUMENTS)] | None = None
     """Where an engine finds cached prefixes, for engines that hand them over; comes back as it was sent, with an answer
     that is not streamed. `do_remote_decode` is refused: no backend tells where it leaves the cache."""
-    service_tier: Annotated[str, Field(max_length=64)] | None = None
+    service_tier: Literal["auto", "default", "flex", "scale", "priority"] | None = None
     """There is one tier; the answer says `default`."""
     user: Annotated[str, Field(max_length=MAX_USER_CHARS)] | None = None
     """Whom the client asks for: a note for the access log."""
-    metadata: Annotated[dict[MetadataKey, MetadataText | int], Field(max_length=16)] | None = None
-    """Texts, which come back with an answer that is not streamed; only `min_tokens`, of FastDeploy's clients, may be a
-    number."""
+    metadata: Annotated[dict[MetadataKey, MetadataText | int | bool], Field(max_length=16)] | None = None
+    """Texts, which come back with an answer that is not streamed. `min_tokens` here counts where the request has no
+    other, and may be a number; with the profile `fastdeploy`, `enable_thinking` of chat is a switch."""

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from conch_contracts.openai.api_model import ApiModel
+from conch_contracts.openai.api_model import ApiModel, Options
 
 MAX_CHOICE_CHARS = 1024
 MAX_CHOICES_LISTED = 1024
@@ -25,19 +25,19 @@ Choices = Annotated[
 Whitespace = Annotated[str, Field(max_length=MAX_WHITESPACE_CHARS)]
 
 
-class TextFormat(ApiModel):
+class TextFormat(Options):
     """Any text."""
 
     type: Literal["text"]
 
 
-class JsonObjectFormat(ApiModel):
+class JsonObjectFormat(Options):
     """Any JSON object."""
 
     type: Literal["json_object"]
 
 
-class NamedSchema(ApiModel):
+class NamedSchema(Options):
     """A JSON Schema with a name."""
 
     name: Annotated[str, Field(pattern=r"^[a-zA-Z0-9_-]{1,64}$")]
@@ -48,14 +48,14 @@ class NamedSchema(ApiModel):
     """Answers obey the schema in either case."""
 
 
-class JsonSchemaFormat(ApiModel):
+class JsonSchemaFormat(Options):
     """JSON that obeys a schema."""
 
     type: Literal["json_schema"]
     json_schema: NamedSchema
 
 
-class StructuralTagFormat(ApiModel):
+class StructuralTagFormat(Options):
     """Text in which tags begin parts with a schema: structures with triggers, or a tree of formats."""
 
     type: Literal["structural_tag"]
@@ -69,7 +69,7 @@ ResponseFormat = Annotated[
 ]
 
 
-class StructuredOutputs(ApiModel):
+class StructuredOutputs(Options):
     """vLLM's way of saying the same; exactly one of the first six."""
 
     json_: JsonDocument | JsonText | None = Field(default=None, alias="json")

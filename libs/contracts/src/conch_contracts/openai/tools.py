@@ -72,11 +72,15 @@ def _as_text(arguments: object) -> object:
     return json.dumps(arguments, ensure_ascii=False) if isinstance(arguments, dict) else arguments
 
 
+Arguments = Annotated[str, BeforeValidator(_as_text)]
+"""The arguments of a call as JSON in a text; an object becomes that."""
+
+
 class FunctionCall(ApiModel):
     """A call of a function."""
 
     name: Annotated[str, Field(min_length=1, max_length=MAX_ID_CHARS)]
-    arguments: Annotated[str, BeforeValidator(_as_text)]
+    arguments: Arguments
     """JSON, as the model wrote it; in a request an object is taken too."""
 
 

@@ -1,7 +1,8 @@
 """Addresses that a user names and Conch then connects to.
 
 Whoever may write a ModelDeployment must not reach, through Conch, what only the node or the cloud account should: the
-metadata services that answer at link-local addresses are refused wherever an address can be written.
+metadata services that answer at link-local addresses are refused wherever an address can be written. What else an
+author may name is the cluster's to say (`conch_kit.addresses`): a laptop's own addresses are good on a laptop.
 """
 
 import re
@@ -21,15 +22,30 @@ _HOST = (
 PORT = r"([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
 _METADATA = (
     r"^(https?://)?(169\.254\.|(100\.100\.100\.200|192\.0\.0\.192|168\.63\.129\.16)(:|/|$)"
-    r"|\[(?i:fe[89ab]|fd00:0?ec2:|fd20:0{0,2}ce:|0{0,2}64:ff9b:[0:]*(a9fe:|6464:64c8\]|c000:c0\]|a83f:8110\])|.*ffff:)"
-    r"|(?i:metadata|metadata\.google\.internal|instance-data)(:|/|$))"
+    r"|\[(?i:fe[89ab]|fd00:0?ec2:|fd20:0{0,2}ce:)"
+    r"|(?i:metadata|metadata\.google\.internal|metadata\.goog|instance-data)(:|/|$))"
 )
-"""The last IPv6 form is what a gateway of the cluster translates into one of the IPv4 addresses."""
 _NO_METADATA = Obeys(
     Rule(
         cel=f"!self.matches(r'{_METADATA}')",
         message="must not be a link-local address or a cloud's metadata service: name the server itself",
         holds=lambda address: re.search(_METADATA, address) is None,
+    )
+)
+_GROUP = "[0-9A-Fa-f]{1,4}"
+_MIDDLES = "|".join(f"({_GROUP}:){{1,{before}}}(:{_GROUP}){{1,{7 - before}}}" for before in range(1, 7))
+_IPV6 = rf"\[(({_GROUP}:){{7}}{_GROUP}|({_GROUP}:){{1,7}}:|{_MIDDLES}|:((:{_GROUP}){{1,7}}|:))\]"
+_STANDS_FOR_IPV4 = r"\[(?i:::[^\]]*[^:1\]]|::1[^\]]|0+:|0{0,2}64:ff9b:|2002:|2001:0{0,4}:)"
+"""IPv4-compatible and mapped addresses, but for `::` and `::1`, NAT64, 6to4 and Teredo."""
+_PLAIN_IPV6 = Obeys(
+    Rule(
+        cel=f"!self.contains('[') || (self.matches(r'{_IPV6}') && !self.matches(r'{_STANDS_FOR_IPV4}'))",
+        message="must hold a whole IPv6 address between the brackets, and none that stands for an IPv4 address: write "
+        "that one itself, without brackets",
+        holds=lambda address: (
+            "[" not in address
+            or (re.search(_IPV6, address) is not None and re.search(_STANDS_FOR_IPV4, address) is None)
+        ),
     )
 )
 
@@ -41,6 +57,7 @@ Address = Annotated[
         "must be host:port without a scheme, such as triton.example.com:8001; the port is 1 to 65535",
     ),
     _NO_METADATA,
+    _PLAIN_IPV6,
 ]
 """host:port."""
 
@@ -53,5 +70,6 @@ HttpUrl = Annotated[
         "; a port is 1 to 65535",
     ),
     _NO_METADATA,
+    _PLAIN_IPV6,
 ]
 """A URL of scheme http or https without user, query or fragment."""

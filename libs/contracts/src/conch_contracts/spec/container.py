@@ -69,8 +69,9 @@ DENIED_PREFIXES = ("LD_", "CONCH_")
 
 _SECRET_VALUE = (
     "(^|[^A-Za-z0-9])(hf_[A-Za-z0-9]{20}|sk-[A-Za-z0-9_-]{20}|(AKIA|ASIA)[0-9A-Z]{16}|gh[pousr]_[A-Za-z0-9]{20}|"
-    "github_pat_[A-Za-z0-9_]{20}|glpat-[A-Za-z0-9_-]{20}|nvapi-[A-Za-z0-9_-]{20}|xox[abprs]-[A-Za-z0-9-]{10}|"
-    "AIza[0-9A-Za-z_-]{35}|eyJ[A-Za-z0-9_-]{10,}[.]eyJ|-----BEGIN [A-Z ]{0,30}PRIVATE KEY)"
+    "npm_[A-Za-z0-9]{20}|github_pat_[A-Za-z0-9_]{20}|glpat-[A-Za-z0-9_-]{20}|nvapi-[A-Za-z0-9_-]{20}|"
+    "xox[abprs]-[A-Za-z0-9-]{10}|AIza[0-9A-Za-z_-]{35}|[a-z0-9+.-]+://[^/@: ]*:[^/@ ]+@|"
+    "eyJ[A-Za-z0-9_-]{10,}[.]eyJ|-----BEGIN [A-Z ]{0,30}PRIVATE KEY)"
 )
 _SECRET_NAME = "(?i)(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|KEY|KEY_ID)$|_PWD$|APIKEY$"
 _PLAIN_NAME = (

@@ -202,3 +202,59 @@ class AffinitySpec(SpecPart):
     """Pods to be near to."""
     pod_anti_affinity: PodAntiAffinity | None = None
     """Pods to be far from."""
+
+
+class UnsatisfiableSpread(StrEnum):
+    """What happens to a pod that cannot be spread as asked."""
+
+    DO_NOT_SCHEDULE = "DoNotSchedule"
+    SCHEDULE_ANYWAY = "ScheduleAnyway"
+
+
+class NodeInclusion(StrEnum):
+    """Whether what a pod says about nodes counts when its spread is computed."""
+
+    HONOR = "Honor"
+    IGNORE = "Ignore"
+
+
+class SpreadConstraint(SpecPart):
+    """How evenly the engines' pods are spread over domains of nodes."""
+
+    max_skew: Annotated[Integer, Field(ge=1, le=1000)]
+    """By how many pods two domains may differ."""
+    topology_key: LabelKey
+    """The node label whose value is the domain, such as topology.kubernetes.io/zone."""
+    when_unsatisfiable: UnsatisfiableSpread
+    """What happens to a pod that cannot be spread so: DoNotSchedule or ScheduleAnyway."""
+    label_selector: PodLabels | None = None
+    """Which pods are counted. Default: this model's engines."""
+    min_domains: Annotated[Integer, Field(ge=1, le=1000)] | None = None
+    """At least over how many domains, with DoNotSchedule. Default: 1."""
+    node_affinity_policy: NodeInclusion | None = None
+    """Whether only nodes count that nodeSelector and affinity allow: Honor or Ignore. Default: Honor."""
+    node_taints_policy: NodeInclusion | None = None
+    """Whether only nodes count whose taints are tolerated: Honor or Ignore. Default: Ignore."""
+    match_label_keys: Annotated[tuple[LabelKey, ...], Field(max_length=8)] = ()
+    """Labels of the pod whose values counted pods must have too, such as pod-template-hash. Default: none."""
+
+    @rule(
+        cel="!has(self.minDomains) || self.whenUnsatisfiable == 'DoNotSchedule'",
+        message="minDomains needs whenUnsatisfiable DoNotSchedule: set it, or remove minDomains",
+    )
+    def _domains_fit(self) -> bool:
+        return self.min_domains is None or self.when_unsatisfiable is UnsatisfiableSpread.DO_NOT_SCHEDULE
+
+
+_DIFFERENT_SPREADS = Obeys(
+    Rule(
+        cel="self.all(one, self.exists_one(other, other.topologyKey == one.topologyKey && "
+        "other.whenUnsatisfiable == one.whenUnsatisfiable))",
+        message="topologySpreadConstraints holds a topologyKey twice with the same whenUnsatisfiable; remove one of "
+        "the two",
+        holds=lambda spreads: (
+            len({(spread.topology_key, spread.when_unsatisfiable) for spread in spreads}) == len(spreads)
+        ),
+    )
+)
+SpreadConstraints = Annotated[tuple[SpreadConstraint, ...], Field(max_length=8), _DIFFERENT_SPREADS]

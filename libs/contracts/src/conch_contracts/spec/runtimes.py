@@ -8,7 +8,7 @@ from pydantic import Field
 from conch_contracts.cpu_runtime import Quantization
 from conch_contracts.records import Dialect, TextOutput
 from conch_contracts.spec.addresses import Address
-from conch_contracts.spec.fields import DecimalString, Flag, Integer, RelativePath, SpecPart, within
+from conch_contracts.spec.fields import DecimalString, Flag, Integer, ObjectName, RelativePath, SpecPart, within
 from conch_contracts.spec.rule_types import rule
 
 TritonModelName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]+$", max_length=200)]
@@ -64,6 +64,14 @@ class VllmDtype(StrEnum):
     FLOAT32 = "float32"
 
 
+class CompileCacheSpec(SpecPart):
+    """Where an engine keeps what it has compiled, so that the next one starts faster."""
+
+    claim_name: ObjectName
+    """A PersistentVolumeClaim in the ModelDeployment's namespace that pods may write; the source's own will do. Below
+    .conch/vllm on it each image, model and set of settings has a folder of its own."""
+
+
 class VllmEngineSpec(GpuEngineSpec):
     """vLLM inside Triton (its vLLM backend); the fields are engine arguments of vLLM."""
 
@@ -75,23 +83,42 @@ class VllmEngineSpec(GpuEngineSpec):
     """Requests that one engine decodes together. Default: vLLM's."""
     gpu_memory_utilization: Fraction | None = None
     """The part of each GPU's memory that vLLM takes, above 0 to 1, in quotes. Default: vLLM's, "0.9"."""
+    compile_cache: CompileCacheSpec | None = None
+    """Where the graphs are kept that vLLM compiles. Default: the claim of the source's cache; without one, and with
+    source.pvc, whose claim need not be writable, each pod compiles for itself."""
+
+
+class TensorRtLlmBackend(StrEnum):
+    """What of TensorRT-LLM computes; the values are those of its LLM API's `backend`."""
+
+    TENSORRT = "tensorrt"
+    PYTORCH = "pytorch"
 
 
 class TensorRtLlmEngineSpec(GpuEngineSpec):
-    """TensorRT-LLM inside Triton; the source holds the engine that trtllm-build made, and the tokenizer."""
+    """TensorRT-LLM inside Triton, on an engine that trtllm-build made or on a Hugging Face folder."""
 
+    backend: TensorRtLlmBackend = TensorRtLlmBackend.TENSORRT
+    """What computes. tensorrt: the engine that trtllm-build made, which is in the source beside the tokenizer; newer
+    versions of TensorRT-LLM have removed it. pytorch: its LLM API, on a Hugging Face folder; needs an image with
+    /app/all_models/llmapi. Default: tensorrt."""
     nodes: Annotated[Integer, Field(ge=1, le=16)] = 1
     """Pods that one engine spans; its GPUs are divided evenly among them. Default: 1."""
     model_name: TritonModelName = "tensorrt_llm"
     """The model's name inside Triton. Default: tensorrt_llm."""
     max_batch_size: BatchSize = 64
-    """Requests that one engine decodes together; at most what the engine was built for. Default: 64."""
+    """Requests that one engine decodes together; at most what an engine was built for. Default: 64."""
+    max_model_len: Annotated[Integer, Field(ge=1, le=16_777_216)] | None = None
+    """With backend pytorch: tokens of prompt and answer together. Default: what the model's config.json allows."""
     kv_cache_free_gpu_memory_fraction: Fraction | None = None
     """The part of the memory left after loading that holds the key-value cache, above 0 to 1, in quotes.
     Default: TensorRT-LLM's, "0.9"."""
     enable_kv_cache_reuse: Flag = False
-    """Whether requests share the cache of equal beginnings; the engine must be built with paged context attention.
+    """Whether requests share the cache of equal beginnings; an engine must be built with paged context attention.
     Default: false."""
+    text_output: TextOutput | None = None
+    """With backend pytorch: what each message of the image's model holds: Cumulative, the whole answer so far, or
+    Delta, only what is new. Default: Cumulative."""
 
     @property
     def gpus_per_pod(self) -> int:
@@ -104,6 +131,21 @@ class TensorRtLlmEngineSpec(GpuEngineSpec):
     )
     def _nodes_fit(self) -> bool:
         return self.tensor_parallel_size * self.pipeline_parallel_size % self.nodes == 0
+
+    @rule(
+        cel="self.backend != 'pytorch' || self.nodes == 1",
+        message="backend pytorch runs in one pod: remove nodes",
+    )
+    def _llm_api_is_one_pod(self) -> bool:
+        return self.backend is TensorRtLlmBackend.TENSORRT or self.nodes == 1
+
+    @rule(
+        cel="self.backend == 'pytorch' || (!has(self.maxModelLen) && !has(self.textOutput))",
+        message="maxModelLen and textOutput belong to backend pytorch: remove them, or use generation.maxLength",
+    )
+    def _engines_are_built_for_a_length(self) -> bool:
+        built = self.backend is TensorRtLlmBackend.TENSORRT
+        return not built or (self.max_model_len is None and self.text_output is None)
 
 
 class FasterTransformerDataType(StrEnum):

@@ -56,8 +56,9 @@ BucketUri = Annotated[
     Field(max_length=1024),
     matching(
         r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"
-        r"(/[A-Za-z0-9_@+=!,()-]([A-Za-z0-9._@+=!,() -]*[A-Za-z0-9._@+=!,()-])?)*/?",
-        "must be s3://bucket/folder, without parts that begin with a dot",
+        r"(/[A-Za-z0-9_@+=!,()&$;*~-]([A-Za-z0-9._@+=!,()&$;*~ -]*[A-Za-z0-9._@+=!,()&$;*~-])?)*/?",
+        "must be s3://bucket/folder, of ASCII letters, digits, spaces and _@+=!,()&$;*~.-, without parts that begin "
+        "with a dot",
     ),
 ]
 
@@ -189,6 +190,13 @@ class SourceSpec(SpecPart):
     def downloaded(self) -> HuggingFaceSource | S3Source | None:
         """Return the source whose files are downloaded; None where they are there already."""
         return self.hugging_face or self.s3
+
+    @property
+    def claim_name(self) -> str | None:
+        """Return the claim on which the files lie, or are kept; None where there is none."""
+        if self.pvc is not None:
+            return self.pvc.claim_name
+        return self.downloaded.cache.claim_name if self.downloaded and self.downloaded.cache else None
 
     @property
     def named(self) -> str:

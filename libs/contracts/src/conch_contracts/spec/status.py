@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
 from conch_contracts.conditions import Condition
@@ -21,11 +21,15 @@ class ModelDeploymentStatus(BaseModel):
     replicas: Annotated[int, Field(ge=0)] = 0
     """Engines that exist."""
     ready_replicas: Annotated[int, Field(ge=0)] = 0
-    """Engines that answered their last probe."""
+    """Engines that answered their last probe and get requests."""
+    updated_replicas: Annotated[int, Field(ge=0)] = 0
+    """Engines that are of the spec as it is now, whether they answer or not."""
+    last_progress_time: Annotated[str, WithJsonSchema({"type": "string", "format": "date-time"})] | None = None
+    """When what the spec asks for last got on; `progressDeadline` counts from here. RFC 3339."""
     selector: Annotated[str, Field(max_length=1024)] = ""
     """The label selector of the engines' pods, for the scale subresource."""
     served_names: Annotated[tuple[Annotated[ServedName, Field(max_length=253)], ...], Field(max_length=64)] = ()
-    """The names under which the model is served: those that no older ModelDeployment holds."""
+    """The names under which the model is served: those that no other ModelDeployment holds."""
     tokenizer_digest: Annotated[Digest, Field(max_length=64)] | None = None
     """SHA-256 of the tokenizer's files."""
     conditions: Annotated[
@@ -35,6 +39,8 @@ class ModelDeploymentStatus(BaseModel):
             json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
         ),
     ] = ()
-    """SourceReady, TokenizerReady, EngineReady, RoutePublished, WorkersReady, and Ready, which is True when all of
-    these are; the first that is not gives its reason and message. Applied is False while the cluster refuses a change,
-    also of a model that serves as before."""
+    """SourceReady and TokenizerReady are about what the spec asks for; EngineReady, RoutePublished and WorkersReady are
+    about what serves. Ready is True while requests work, by engines of an older spec too; else the first condition that
+    does not hold gives it reason and message. Progressing is True while what the spec asks for is on its way, and with
+    the reason NewEngineAvailable once it is there; it is False when that has not got on for progressDeadline.
+    Reconciling and Stalled say the same for kstatus. Applied is False while the cluster refuses a change."""

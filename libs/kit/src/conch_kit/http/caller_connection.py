@@ -6,8 +6,6 @@ With ASGI alone that would take a task for each request, which waits for `http.d
 from collections.abc import Callable
 from typing import Protocol
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-
 from conch_kit.http.asgi import Scope
 
 CONNECTION = "conch.connection"
@@ -25,35 +23,14 @@ class CallerConnection(Protocol):
         """Whether the connection is lost, or about to be closed."""
 
 
-class DisconnectAwareProtocol(HttpToolsProtocol):
-    """uvicorn's HTTP protocol, which sees at once that a caller has hung up, and stands in the request's ASGI scope."""
+class DetachableConnection(CallerConnection, Protocol):
+    """A connection that may go on without its HTTP server."""
 
-    on_gone: Callable[[], None] | None = None
-
-    @property
-    def gone(self) -> bool:
-        """Whether the connection is lost, or about to be closed."""
-        return bool(self.transport.is_closing())
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Call back whoever works for this caller."""
-        super().connection_lost(exc)
-        if self.on_gone is not None:
-            self.on_gone()
-
-    def on_headers_complete(self) -> None:
-        """Give the request to the application, with this connection in its scope."""
-        self.scope["extensions"] = {CONNECTION: {"port": self}}
-        super().on_headers_complete()
-
-    def on_message_complete(self) -> None:
-        """Pass the end of the body on, and go on reading: only a socket that is read shows a hang-up."""
-        super().on_message_complete()
-        if not self.pipeline:
-            self.flow.resume_reading()
+    def detach(self) -> int:
+        """Leave the connection to whoever gets the descriptor that is returned; it is open and must be closed."""
 
 
-def connection(scope: Scope) -> CallerConnection:
-    """Return the connection that a request came on; it was served by a `DisconnectAwareProtocol`."""
-    port: CallerConnection = scope["extensions"][CONNECTION]["port"]
+def connection(scope: Scope) -> DetachableConnection:
+    """Return the connection that a request came on."""
+    port: DetachableConnection = scope["extensions"][CONNECTION]["port"]
     return port

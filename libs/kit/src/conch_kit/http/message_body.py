@@ -3,12 +3,11 @@
 import asyncio
 from typing import TypeVar
 
-from pydantic import BaseModel, ValidationError
-
+from conch_contracts.messages.message import InvalidMessage, Message, from_json
 from conch_kit.errors import InvalidRequest
 from conch_kit.http.asgi import Receive, read_body
 
-M = TypeVar("M", bound=BaseModel)
+M = TypeVar("M", bound=Message)
 
 _LARGE_BYTES = 64 * 1024
 """Messages above this are parsed in a thread: a prompt of a million ids would hold up all other requests."""
@@ -22,8 +21,6 @@ async def read_message(receive: Receive, kind: type[M], *, limit: int) -> M:
 
 def _parse(kind: type[M], body: bytes) -> M:
     try:
-        return kind.model_validate_json(body)
-    except ValidationError as exc:
-        first = exc.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise InvalidRequest(f"The {kind.__name__} is not valid: {where}: {first['msg']}", param=where) from exc
+        return from_json(kind, body)
+    except InvalidMessage as exc:
+        raise InvalidRequest(f"The {kind.__name__} is not valid: {exc}", param=exc.where or None) from exc

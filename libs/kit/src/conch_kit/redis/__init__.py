@@ -1,1 +1,1 @@
-"""Commands to Redis with a time-out and a breaker. Only `connection` imports redis-py; no key is named here."""
+"""Commands to Redis with a time-out and a breaker. Only `connection` imports hiredis; no key is named here."""

@@ -18,6 +18,8 @@ from typing import Any, Self
 from conch_kit.redis.breaker import Breaker
 from conch_kit.redis.connection import Argument, Command, RedisConnection
 from conch_kit.redis.errors import RegistryBusy, RegistryError, RegistryUnavailable
+from conch_kit.redis.server_address import ServerAddress
+from conch_kit.settings import SettingsError
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +37,12 @@ class RedisClient:
     """
 
     def __init__(self, url: str, *, connect_timeout_s: float = 0.25, command_timeout_s: float = 0.25) -> None:
-        self._connect: Callable[[], RedisConnection] = lambda: RedisConnection(url, connect_timeout_s)
+        """Raise SettingsError for a URL that names no server, or files that cannot be read."""
+        try:
+            address = ServerAddress.parse(url)
+        except (ValueError, OSError) as error:
+            raise SettingsError(f"The URL of Redis (CONCH_REDIS_URL) cannot be used: {error}") from error
+        self._connect: Callable[[], RedisConnection] = lambda: RedisConnection(address, connect_timeout_s)
         self._timeout_s = command_timeout_s
         self._short = _Lane(self._connect, _CONNECTIONS)
         self._bulk = _Lane(self._connect, _BULK_CONNECTIONS)

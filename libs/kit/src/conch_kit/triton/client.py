@@ -1,7 +1,7 @@
 """Talks to Triton servers over raw gRPC: one bidirectional stream per request, one channel per address.
 
-A stream is half-closed right after its single write, because an open one holds a server's shutdown up. gRPC's
-unary-stream call says just that, and sends head, message and half-close in one operation instead of three. No keepalive
+Streams have an HTTP/2 client of their own (`stream_channel.py`), a few times cheaper than gRPC's; all else is gRPC's. A
+stream is half-closed right after its single write, because an open one holds a server's shutdown up. No keepalive
 pings: engines may be other people's servers. Time-outs are ours, because a dead backend leaves streams silent while
 its server calls itself ready.
 """
@@ -21,14 +21,17 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 from tritonclient.grpc.service_pb2_grpc import GRPCInferenceServiceStub
 
 from conch_contracts.names import EngineAddress
-from conch_kit.triton.errors import EngineRejected
+from conch_kit.triton.checked_addresses import without_name
+from conch_kit.triton.errors import EngineRejected, MalformedResponse
 from conch_kit.triton.stream import Call, ClosingCalls, EngineStream, StreamTimeouts, translate
+from conch_kit.triton.stream_call import MAX_MESSAGE_BYTES
+from conch_kit.triton.stream_channel import StreamChannel
 from conch_kit.triton.tensors import EMPTY_FINAL_RESPONSE
 
 T = TypeVar("T")
 
-MAX_MESSAGE_BYTES = 64 * 1024 * 1024
-_STREAM_INFER = f"/{pb.DESCRIPTOR.services_by_name['GRPCInferenceService'].full_name}/ModelStreamInfer"
+_TOO_LARGE = "CLIENT: Received message larger than max"
+"""What gRPC itself says of a response above our own limit; any engine would give one as large."""
 _OPTIONS = (
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
@@ -54,9 +57,14 @@ class RepositoryEntry:
 class _Peer:
     channel: grpc.aio.Channel
     stub: GRPCInferenceServiceStub
-    stream_infer: Callable[..., Call]
+    calls: StreamChannel
     used_at: float
     streams: WeakSet[EngineStream] = field(default_factory=WeakSet)
+
+    async def close(self) -> None:
+        """Close both kinds of connections."""
+        await self.calls.close()
+        await self.channel.close()
 
 
 class TritonClient:
@@ -82,7 +90,7 @@ class TritonClient:
                 await self._sweeper
         await self._closing.wait()
         for address in list(self._peers):
-            await self._peers.pop(address).channel.close()
+            await self._peers.pop(address).close()
 
     def stream(
         self,
@@ -99,9 +107,9 @@ class TritonClient:
         def start(stream: EngineStream) -> Call:
             peer = self._peer(address)
             peer.streams.add(stream)
-            return peer.stream_infer(request, timeout=timeout_s)
+            return peer.calls.call(request, timeout_s=timeout_s)
 
-        return EngineStream(start, StreamTimeouts(first_timeout_s, inter_timeout_s), self._closing)
+        return EngineStream(start, StreamTimeouts(first_timeout_s, inter_timeout_s, timeout_s), self._closing)
 
     async def infer(
         self, address: EngineAddress, request: pb.ModelInferRequest, *, timeout_s: float
@@ -134,12 +142,11 @@ class TritonClient:
     def _peer(self, address: EngineAddress) -> _Peer:
         peer = self._peers.get(address)
         if peer is None:
-            channel = grpc.aio.insecure_channel(address, options=_OPTIONS)
-            stream_infer = channel.unary_stream(
-                _STREAM_INFER, pb.ModelInferRequest.SerializeToString, pb.ModelStreamInferResponse.FromString
-            )
+            target, name = without_name(address)
+            options = _OPTIONS if name is None else (*_OPTIONS, ("grpc.default_authority", name))
+            channel = grpc.aio.insecure_channel(target, options=options)
             stub = GRPCInferenceServiceStub(channel)
-            peer = self._peers[address] = _Peer(channel, stub, stream_infer, self._clock())
+            peer = self._peers[address] = _Peer(channel, stub, StreamChannel(address), self._clock())
         peer.used_at = self._clock()
         return peer
 
@@ -153,11 +160,14 @@ class TritonClient:
         oldest = self._clock() - self._idle_close_s
         for address, peer in list(self._peers.items()):
             if peer.used_at < oldest and all(stream.ended for stream in peer.streams):
-                await self._peers.pop(address).channel.close()
+                await self._peers.pop(address).close()
 
 
 async def _unary(call: Awaitable[T]) -> T:
     try:
         return await call
     except grpc.aio.AioRpcError as error:
-        raise translate(error, started=False) from error
+        message = error.details() or error.code().name
+        if _TOO_LARGE in message:
+            raise MalformedResponse(message) from error
+        raise translate(error.code(), message, started=False) from error

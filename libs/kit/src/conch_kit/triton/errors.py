@@ -13,6 +13,7 @@ from typing import ClassVar
 _NOT_RUN = (
     "Request for unknown model",
     "Exceeds maximum queue size",
+    "Maximum queue size of",
     "is not ready",
     "Server is stopping",
     "has stopped accepting",

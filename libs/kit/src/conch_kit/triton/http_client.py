@@ -1,7 +1,7 @@
 """Triton over HTTP, for servers of which nothing else is known: KServe v2 with binary tensors."""
 
-from collections.abc import Sequence
-from types import TracebackType
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType, TracebackType
 from typing import Any, Self
 from urllib.parse import quote
 
@@ -11,11 +11,9 @@ from google.protobuf.json_format import ParseDict, ParseError
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from conch_contracts.names import EngineAddress
-from conch_kit.triton.client import MAX_MESSAGE_BYTES
+from conch_kit.triton.checked_addresses import without_name
 from conch_kit.triton.errors import EngineTimeout, EngineUnavailable, MalformedResponse, from_message
-
-HTTP = "http://"
-"""How the address of an engine begins that is asked over HTTP."""
+from conch_kit.triton.stream_call import MAX_MESSAGE_BYTES
 
 _HEADER_LENGTH = "Inference-Header-Content-Length"
 _CONFIG_TIMEOUT_S = 5.0
@@ -41,7 +39,7 @@ class TritonHttp:
 
     async def model_config(self, address: EngineAddress, model: str) -> ModelConfig:
         """Read a model's config; raises EngineError."""
-        _, body = await self._ask("GET", f"{address}/v2/models/{quote(model)}/config", timeout_s=_CONFIG_TIMEOUT_S)
+        _, body = await self._ask("GET", address, f"/v2/models/{quote(model)}/config", timeout_s=_CONFIG_TIMEOUT_S)
         try:
             config: ModelConfig = ParseDict(_object(body), ModelConfig(), ignore_unknown_fields=True)
         except ParseError as error:
@@ -62,9 +60,9 @@ class TritonHttp:
             }
         )
         body = b"".join((head, *(raw for *_, raw in tensors)))
-        url = f"{address}/v2/models/{quote(model)}/infer"
+        path = f"/v2/models/{quote(model)}/infer"
         headers = {_HEADER_LENGTH: str(len(head)), "content-type": "application/octet-stream"}
-        length, answer = await self._ask("POST", url, timeout_s=timeout_s, headers=headers, data=body)
+        length, answer = await self._ask("POST", address, path, timeout_s=timeout_s, headers=headers, data=body)
         found = _object(answer[:length])
         try:
             one = next(each for each in found["outputs"] if each["name"] == output)
@@ -72,12 +70,34 @@ class TritonHttp:
         except (LookupError, StopIteration, TypeError, ValueError) as error:
             raise MalformedResponse(f"The engine's response has no output {output}.") from error
 
-    async def _ask(self, method: str, url: str, *, timeout_s: float, **options: Any) -> tuple[int, bytes]:
+    async def check_protocol(self, address: EngineAddress) -> None:
+        """Return when a server of this protocol answers there; raises EngineError."""
+        _, body = await self._ask("GET", address, "/v2", timeout_s=_CONFIG_TIMEOUT_S)
+        found = _object(body)
+        if not (isinstance(found.get("name"), str) and isinstance(found.get("extensions"), list)):
+            raise MalformedResponse("What answers is no server of the KServe protocol.")
+
+    async def _ask(
+        self,
+        method: str,
+        address: EngineAddress,
+        path: str,
+        *,
+        timeout_s: float,
+        headers: Mapping[str, str] = MappingProxyType({}),
+        data: bytes | None = None,
+    ) -> tuple[int, bytes]:
         """Return the length of the answer's JSON, and the answer."""
         assert self._session is not None
+        target, name = without_name(address)
+        url = f"{target}{path}"
+        if name is not None:
+            headers = {**headers, "host": name}
         timeout = aiohttp.ClientTimeout(total=timeout_s, connect=2.0)
         try:
-            async with self._session.request(method, url, timeout=timeout, allow_redirects=False, **options) as answer:
+            async with self._session.request(
+                method, url, timeout=timeout, allow_redirects=False, headers=headers, data=data
+            ) as answer:
                 body = await _read(answer)
                 length = int(answer.headers.get(_HEADER_LENGTH, len(body)))
         except aiohttp.ConnectionTimeoutError as error:

@@ -1,12 +1,13 @@
 """One request's stream of responses: it waits with a deadline, knows its end, and cancels at once when closed.
 
-After the final response the server closes the call by itself, and nobody waits for it: Triton 24.10 can crash when a
-cancellation meets its final response, so a finished call is cancelled only when the server has forgotten it. A caller
-who needs no more of a stream has its rest read in the background. One timer guards the whole stream and is pushed
-forward, instead of one per message: a token message must stay cheap.
+After the final response, or an error, the server closes the call by itself, and nobody waits for it: Triton 24.10 can
+crash when a cancellation meets its final response, which models send behind an error, too. So a finished call is
+cancelled only when the server has forgotten it. A caller who needs no more of a stream has its rest read in the
+background. One deadline guards the whole stream and moves on when it is looked at: a token message must stay cheap.
 """
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from typing import Protocol, Self
 import grpc
 from tritonclient.grpc.service_pb2 import ModelInferResponse, ModelStreamInferResponse
 
+from conch_kit.deadlines import deadlines, time_limit
 from conch_kit.triton.errors import (
     EngineError,
     EngineLost,
@@ -23,10 +25,9 @@ from conch_kit.triton.errors import (
     MalformedResponse,
     from_message,
 )
+from conch_kit.triton.stream_call import CallFailed, MessageTooLarge
 from conch_kit.triton.tensors import is_final
 
-_TOO_LARGE = "CLIENT: Received message larger than max"
-"""What gRPC itself says of a response above our own limit; any engine would give one as large."""
 _CLOSING_S = 5.0
 """How long a server may take to close a finished call before it is cancelled: longer than a pause of its machine."""
 
@@ -34,11 +35,11 @@ _CLOSING_S = 5.0
 class Call(Protocol):
     """The part of a gRPC stream call that is used here."""
 
-    async def read(self) -> ModelStreamInferResponse | object:
-        """Return the next message, or the end-of-file mark."""
+    async def read(self) -> ModelStreamInferResponse | None:
+        """Return the next message, or None at the end; raise CallFailed, MessageTooLarge, CancelledError."""
         ...
 
-    def cancel(self) -> bool:
+    def cancel(self) -> None:
         """End the call at once."""
         ...
 
@@ -53,10 +54,24 @@ class Call(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StreamTimeouts:
-    """How long to wait for an engine, in seconds."""
+    """How long to wait for an engine's first message, for each other one, and for all of them, in seconds."""
 
     first_s: float
     inter_s: float
+    total_s: float = math.inf
+
+
+class _ClosingCall:
+    """Cancels a call when its server takes too long to close it."""
+
+    def __init__(self, call: Call, when: float) -> None:
+        self.when = when
+        self._call = call
+
+    def due(self, now: float) -> None:
+        """Cancel it, which makes it end."""
+        deadlines().remove(self)
+        self._call.cancel()
 
 
 class ClosingCalls:
@@ -64,14 +79,15 @@ class ClosingCalls:
 
     def __init__(self, patience_s: float = _CLOSING_S) -> None:
         self._patience_s = patience_s
-        self._timers: dict[Call, asyncio.TimerHandle] = {}
+        self._closing: dict[Call, _ClosingCall] = {}
         self._readers: set[asyncio.Task[None]] = set()
         self._none_left = asyncio.Event()
 
     def add(self, call: Call) -> None:
         """Watch a call until the server closes it; cancel it when that takes too long."""
         if not call.done():
-            self._timers[call] = asyncio.get_running_loop().call_later(self._patience_s, call.cancel)
+            closing = self._closing[call] = _ClosingCall(call, asyncio.get_running_loop().time() + self._patience_s)
+            deadlines().add(closing)
             call.add_done_callback(self._closed)
 
     def read_out(self, stream: "EngineStream", within_s: float) -> None:
@@ -84,15 +100,15 @@ class ClosingCalls:
         """Wait until all are read out and closed, for each no longer than its own patience."""
         if self._readers:
             await asyncio.wait(self._readers)
-        if self._timers:
+        if self._closing:
             self._none_left.clear()
             await self._none_left.wait()
 
     def _closed(self, call: Call) -> None:
-        timer = self._timers.pop(call, None)
-        if timer is not None:
-            timer.cancel()
-        if not self._timers:
+        closing = self._closing.pop(call, None)
+        if closing is not None:
+            deadlines().remove(closing)
+        if not self._closing:
             self._none_left.set()
 
 
@@ -109,8 +125,9 @@ class EngineStream(AsyncIterator[ModelInferResponse]):
         self._timeouts = timeouts
         self._closing = closing
         self._call: Call | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._deadline = 0.0
+        self.when = 0.0
+        """When to look next at how long the engine has been silent, on the loop's clock."""
+        self._deadline = self._last_deadline = 0.0
         self._waiting = False
         self._timed_out = False
         self._started = False
@@ -133,13 +150,13 @@ class EngineStream(AsyncIterator[ModelInferResponse]):
             self.cancel()
             raise
         if message.error_message:
-            self.cancel()
+            self._finish()
             raise from_message(message.error_message, started=self._started)
         response: ModelInferResponse = message.infer_response
         if is_final(response):
             self._finish()
         elif not self._started:
-            self._arm(self._timeouts.inter_s)
+            self._look_in(self._timeouts.inter_s)
         self._started = True
         return response
 
@@ -167,23 +184,25 @@ class EngineStream(AsyncIterator[ModelInferResponse]):
 
     def _end(self) -> None:
         self._ended = True
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        deadlines().remove(self)
 
     async def _read(self) -> ModelStreamInferResponse:
         if self._call is None:
             self._call = self._start(self)
-            self._arm(self._timeouts.first_s)
+            self._last_deadline = asyncio.get_running_loop().time() + self._timeouts.total_s
+            self._look_in(self._timeouts.first_s)
         message = await self._next()
-        if not isinstance(message, ModelStreamInferResponse):
+        if message is None:
             text = "The engine closed the stream without a final response."
             raise EngineLost(text) if self._started else EngineUnavailable(text)
         return message
 
-    async def _next(self) -> ModelStreamInferResponse | object:
+    async def _next(self) -> ModelStreamInferResponse | None:
         assert self._call is not None
-        self._deadline = asyncio.get_running_loop().time() + self._patience()
+        now = asyncio.get_running_loop().time()
+        self._deadline = min(now + self._patience(), self._last_deadline)
+        if self._deadline <= now:
+            raise self._silence()
         self._waiting = True
         try:
             return await self._call.read()
@@ -194,8 +213,10 @@ class EngineStream(AsyncIterator[ModelInferResponse]):
             if self._timed_out:
                 raise self._silence() from None
             raise EngineLost("The stream was closed while it was being read.") from None
-        except grpc.aio.AioRpcError as error:
-            raise translate(error, started=self._started) from error
+        except CallFailed as error:
+            raise translate(error.code, error.message, started=self._started) from error
+        except MessageTooLarge as error:
+            raise MalformedResponse(str(error)) from error
         finally:
             self._waiting = False
 
@@ -203,41 +224,48 @@ class EngineStream(AsyncIterator[ModelInferResponse]):
         return self._timeouts.inter_s if self._started else self._timeouts.first_s
 
     def _silence(self) -> EngineTimeout:
+        if self._deadline == self._last_deadline:
+            return _out_of_time(started=self._started)
         wait = "first message" if not self._started else "next message"
         return EngineTimeout(f"The engine sent no {wait} within {self._patience():g} s.", first=not self._started)
 
-    def _arm(self, delay_s: float) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = asyncio.get_running_loop().call_later(delay_s, self._check)
+    def _look_in(self, delay_s: float) -> None:
+        self.when = min(asyncio.get_running_loop().time() + delay_s, self._last_deadline)
+        deadlines().add(self)
 
-    def _check(self) -> None:
-        remaining = self._deadline - asyncio.get_running_loop().time() if self._waiting else self._patience()
-        if remaining > 0:
-            self._arm(remaining)
+    def due(self, now: float) -> None:
+        """Look whether the engine has been silent for too long."""
+        if not self._waiting:
+            if now < self._last_deadline:
+                self._look_in(self._patience())
+            else:  # the next wait sees it
+                deadlines().remove(self)
+        elif self._deadline > now:
+            self._look_in(self._deadline - now)
         elif self._call is not None:
+            deadlines().remove(self)
             self._timed_out = True
             self._call.cancel()
 
 
 async def _read_out(stream: EngineStream, within_s: float) -> None:
-    with suppress(TimeoutError, EngineError):
-        async with asyncio.timeout(within_s):
-            async for _ in stream:
-                pass
+    with suppress(TimeoutError, EngineError), time_limit(within_s):
+        async for _ in stream:
+            pass
 
 
-def translate(error: grpc.aio.AioRpcError, *, started: bool) -> EngineError:
-    """Return ours for gRPC's error; `started`: a message had come before."""
-    message = error.details() or error.code().name
-    match error.code():
+def translate(code: grpc.StatusCode, message: str, *, started: bool) -> EngineError:
+    """Return our error for gRPC's status; `started`: a message had come before."""
+    match code:
         case grpc.StatusCode.DEADLINE_EXCEEDED:
-            return EngineTimeout("The request's time was over before the engine had finished.", first=not started)
-        case grpc.StatusCode.RESOURCE_EXHAUSTED if _TOO_LARGE in message:
-            return MalformedResponse(message)
+            return _out_of_time(started=started)
         case grpc.StatusCode.UNAVAILABLE | grpc.StatusCode.RESOURCE_EXHAUSTED:
             return EngineLost(message) if started else EngineUnavailable(message)
         case grpc.StatusCode.CANCELLED | grpc.StatusCode.UNKNOWN if started:
             return EngineLost(message)
         case _:
             return from_message(message, started=started)
+
+
+def _out_of_time(*, started: bool) -> EngineTimeout:
+    return EngineTimeout("The request's time was over before the engine had finished.", first=not started)

@@ -8,8 +8,10 @@ without being sent until its time comes, so that no caller can make a hot loop o
 
 import asyncio
 import json
+import logging
 import random
 import re
+import time
 from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Self
@@ -23,7 +25,11 @@ from conch_kit.settings import StartupError
 from conch_operator.kubernetes.api.backoff import Attempts
 from conch_operator.kubernetes.api.kinds import Kind, Object
 
+log = logging.getLogger(__name__)
+
 FIELD_MANAGER = "conch-operator"
+GRACE_S = 30.0
+"""After a start: rights may come a little later than the process that needs them."""
 TIMEOUT_S = 5.0
 """Of one call; with the time for which a Lease may be overdue, less than others wait before they take it."""
 PAGE = 500
@@ -59,6 +65,10 @@ class KubernetesApi:
         self._may_write = may_write
         self._attempts = attempts
         self._client: ApiClient | None = None
+        self._began = time.monotonic()
+        self._listed: dict[tuple[Kind, str | None, str | None], list[Object]] = {}
+        """The last lists of single namespaces."""
+        self._unlisted: set[str] = set()
 
     async def __aenter__(self) -> Self:
         self._client = ApiClient(await _configuration())
@@ -90,6 +100,37 @@ class KubernetesApi:
             if not (token := page["metadata"].get("continue")):
                 return found
             query["continue"] = token
+
+    async def list_watched(
+        self, kind: Kind, namespace: str | None, *, labels: str | None = None, metadata_only: bool = False
+    ) -> list[Object]:
+        """Return every object of a kind in a watched namespace, or everywhere, as `list_all` does.
+
+        Of one that may not be listed any more, which is so when it was deleted, it is the list of before: the others do
+        not wait for it. Where there is none of before, it is empty after `GRACE_S`.
+        """
+        key = (kind, namespace, labels)
+        try:
+            found = await self.list_all(kind, namespace, labels=labels, metadata_only=metadata_only)
+        except ApiError as error:
+            early = key not in self._listed and time.monotonic() - self._began < GRACE_S
+            if namespace is None or error.status not in (403, 404) or early:
+                raise
+            self._note_unlisted(namespace, error)
+            return self._listed.get(key, [])
+        if namespace is not None:
+            self._listed[key] = found
+        return found
+
+    def _note_unlisted(self, namespace: str, error: ApiError) -> None:
+        """Log once that a namespace is left out."""
+        if namespace not in self._unlisted:
+            self._unlisted.add(namespace)
+            log.error(
+                "A namespace may not be read, so its models stay as they are. If it is gone, take it out of "
+                "operator.watchNamespaces.",
+                extra={"namespace": namespace, "error": str(error)},
+            )
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Object | None:
         """Return one object; None when there is none."""

@@ -33,6 +33,7 @@ class Kind:
 
 MODEL_DEPLOYMENT = Kind(GROUP, VERSION, KIND, PLURAL)
 DEPLOYMENT = Kind("apps", "v1", "Deployment", "deployments")
+REPLICA_SET = Kind("apps", "v1", "ReplicaSet", "replicasets")
 SERVICE = Kind("", "v1", "Service", "services")
 CONFIG_MAP = Kind("", "v1", "ConfigMap", "configmaps")
 DISRUPTION_BUDGET = Kind("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets")

@@ -1,6 +1,6 @@
 """The Lease that one of several operators holds while it works.
 
-Others watch whether it is renewed by their own clock, so clocks need not agree. Its age and the number of times that it
+Others watch whether it is renewed by their own clock, so clocks need not agree. When it was made and how often it
 changed hands are the fence of everything that its holder writes to Redis; towards Kubernetes the holder stops writing
 as soon as it could not renew for a while, which is well before anybody else may take over.
 """
@@ -63,17 +63,23 @@ class Leadership:
         """Return whether we may write: false as soon as a renewal is overdue, even while nothing else runs."""
         return self._renewed_at is not None and self._clock() - self._renewed_at < self._times.renew_deadline_s
 
-    async def acquire(self) -> None:
+    async def acquire(self, *, by_force: bool = False) -> None:
         """Wait until we hold it."""
-        while not await self._try():  # noqa: ASYNC110 - nothing tells us when somebody else lets go
+        while not await self.take_or_renew(by_force=by_force):  # noqa: ASYNC110 - nothing tells us when somebody else lets go
             await asyncio.sleep(self._times.retry_s)
         log.info("This operator works now.", extra={"lease": self._name, "transitions": self.transitions})
+
+    async def take_over(self) -> None:
+        """Take it from whoever holds it, and wait until that one has noticed for certain."""
+        await self.acquire(by_force=True)
+        await asyncio.sleep(self._times.renew_deadline_s)
+        await self.acquire(by_force=True)
 
     async def hold(self) -> None:
         """Renew it until that has failed for too long."""
         while self.is_held():
             await asyncio.sleep(self._times.retry_s)
-            if self.is_held() and not await self._try() and self._renewed_at is None:
+            if self.is_held() and not await self.take_or_renew() and self._renewed_at is None:
                 break
         self._renewed_at = None
         log.warning("This operator has lost its Lease.", extra={"lease": self._name})
@@ -91,14 +97,14 @@ class Leadership:
             log.info("The Lease was not given back.", extra={"error": str(error)})
         self._renewed_at = None
 
-    async def _try(self) -> bool:
+    async def take_or_renew(self, *, by_force: bool = False) -> bool:
         """Take or renew it; `_renewed_at` becomes None when somebody else has it."""
         began = self._clock()
         try:
             async with asyncio.timeout(self._times.renew_deadline_s / 2):
                 lease = await self._api.get(LEASE, self._namespace, self._name)
                 spec = dict((lease or {}).get("spec") or {})
-                if not self._may_take(spec):
+                if not by_force and not self._may_take(spec):
                     self._renewed_at = None
                     return False
                 await self._write(lease, spec)

@@ -8,12 +8,15 @@ Other people's fields are left alone, unless ours are invalid beside them (two p
 everything that they changed is thrown away, once for each change, and the next round writes the object as usual.
 """
 
+import asyncio
 import logging
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 
 from conch_contracts.names import MANAGED_BY_LABEL, MODEL_LABEL, OPERATOR, SPEC_HASH_LABEL
 from conch_operator.kubernetes.api.client import ApiError, KubernetesApi
 from conch_operator.kubernetes.api.kinds import Kind, Object, kind_of
+from conch_operator.reconcile.calls_in_flight import AWAITED, Background, CallsInFlight
 
 log = logging.getLogger(__name__)
 
@@ -38,6 +41,7 @@ class OwnedObjects:
         namespaces: Sequence[str | None],
         kinds: Sequence[Kind],
         labels: str = SELECTOR,
+        background: Background = AWAITED,
     ) -> None:
         self._api = api
         self._namespaces = namespaces
@@ -46,14 +50,13 @@ class OwnedObjects:
         self._found: dict[Key, Object] = {}
         self._written: dict[Key, str] = {}
         self._reset: dict[Key, str] = {}
+        self._deleting: CallsInFlight[Key, None] = CallsInFlight(background)
 
     async def observe(self) -> None:
         """Read what is there: a complete list."""
         found: dict[Key, Object] = {}
-        for kind in self._kinds:
-            for namespace in self._namespaces:
-                for item in await self._api.list_all(kind, namespace, labels=self._labels, metadata_only=True):
-                    found[_key(kind, item)] = item
+        for listed in await asyncio.gather(*(self._list(kind) for kind in self._kinds)):
+            found |= listed
         self._found = found
         self._written = {key: mark for key, mark in self._written.items() if key in found}
         self._reset = {key: mark for key, mark in self._reset.items() if key in found}
@@ -70,7 +73,7 @@ class OwnedObjects:
         except ApiError as error:
             if not error.answered:
                 raise
-            if error.status == _INVALID and await self._is_reset(kind, made):
+            if error.status == _INVALID and await self._put_back(kind, made):
                 return
             raise Refused(f"{kind.name} {made['metadata']['name']}: {error}") from error
         self._found[key] = live
@@ -78,14 +81,15 @@ class OwnedObjects:
 
     async def prune(self, wanted: Collection[Key], owners: Collection[str]) -> None:
         """Delete what these owners have and should not have; what nobody owns is Kubernetes' or its user's."""
-        for key, item in list(self._found.items()):
-            if key not in wanted and _owned(item, owners):
-                await self._delete(key)
+        await self._delete({k: one for k, one in self._found.items() if k not in wanted and _owned(one, owners)})
 
     async def prune_all(self, wanted: Collection[Key]) -> None:
         """Delete everything that should not be there, whoever owns it."""
-        for key in [key for key in self._found if key not in wanted]:
-            await self._delete(key)
+        await self._delete({key: item for key, item in self._found.items() if key not in wanted})
+
+    def of_kind(self, kind: Kind) -> list[Object]:
+        """Return what is there of one kind; of most objects the metadata only."""
+        return [item for key, item in self._found.items() if key[0] == kind.plural]
 
     def has(self, made: Object) -> bool:
         """Return whether an object is there, in whatever shape."""
@@ -95,7 +99,7 @@ class OwnedObjects:
         """Return whether an object with this label is there."""
         return any(item["metadata"].get("labels", {}).get(label) == value for item in self._found.values())
 
-    async def _is_reset(self, kind: Kind, made: Object) -> bool:
+    async def _put_back(self, kind: Kind, made: Object) -> bool:
         """Put an object back that cannot be merged; return whether that changed something, so that the next may."""
         key = _key(kind, made)
         item = self._found.get(key)
@@ -115,10 +119,18 @@ class OwnedObjects:
             )
         return changed
 
-    async def _delete(self, key: Key) -> None:
-        item = self._found[key]
-        if "deletionTimestamp" in item["metadata"]:
-            return
+    async def _list(self, kind: Kind) -> dict[Key, Object]:
+        found: dict[Key, Object] = {}
+        for namespace in self._namespaces:
+            for item in await self._api.list_watched(kind, namespace, labels=self._labels, metadata_only=True):
+                found[_key(kind, item)] = item
+        return found
+
+    async def _delete(self, items: Mapping[Key, Object]) -> None:
+        staying = {key: item for key, item in items.items() if "deletionTimestamp" not in item["metadata"]}
+        await self._deleting.run({key: partial(self._delete_one, key, item) for key, item in staying.items()})
+
+    async def _delete_one(self, key: Key, item: Object) -> None:
         try:
             await self._api.delete(next(kind for kind in self._kinds if kind.plural == key[0]), item)
         except ApiError as error:

@@ -9,10 +9,14 @@ from pydantic import ValidationError
 
 from conch_contracts.names import AGENT_PORT, MAX_BUNDLE_BYTES, Digest
 from conch_operator.agent.messages import BUNDLE_PATH, RESTART_PATH, SOURCE_PATH, WITHDRAWN_PATH, SourceReport
+from conch_operator.agent.tokens import AgentTokens
+from conch_operator.kubernetes.pods.pod_status import AgentAddress
 
 _ANSWER_S = 5.0
 _BUNDLE_S = 30.0
-_AT_ONCE = 32
+AT_ONCE = 256
+"""As many agents may hang without holding up another."""
+_OTHER_SECRET = "its pod was made with another internal token and is replaced"
 
 
 class AgentUnavailable(Exception):
@@ -20,15 +24,16 @@ class AgentUnavailable(Exception):
 
 
 class Agents:
-    """Asks agents by the address of their pod."""
+    """Asks agents by the address of their pod, each with its own token; agents of earlier versions want none."""
 
-    def __init__(self, port: int = AGENT_PORT) -> None:
+    def __init__(self, tokens: AgentTokens, port: int = AGENT_PORT) -> None:
+        self.tokens = tokens
         self._port = port
-        self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._slots = asyncio.Semaphore(AT_ONCE)
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
-        self._session = aiohttp.ClientSession(trust_env=False)
+        self._session = aiohttp.ClientSession(trust_env=False, connector=aiohttp.TCPConnector(limit=0))
         return self
 
     async def __aexit__(
@@ -37,37 +42,41 @@ class Agents:
         if self._session is not None:
             await self._session.close()
 
-    async def source(self, host: str) -> SourceReport:
+    async def source(self, agent: AgentAddress) -> SourceReport:
         """Return what the folder beside an agent says; raises AgentUnavailable."""
-        _, data = await self._call("GET", host, SOURCE_PATH, _ANSWER_S)
+        _, data = await self._call("GET", agent, SOURCE_PATH, _ANSWER_S)
         try:
             return SourceReport.model_validate_json(data)
         except ValidationError as error:
-            raise AgentUnavailable(f"the agent at {host} says what this operator cannot read: {error}") from error
+            raise AgentUnavailable(f"the agent at {agent.host} says what this operator cannot read: {error}") from error
 
-    async def bundle(self, host: str) -> tuple[Digest, bytes]:
+    async def bundle(self, agent: AgentAddress) -> tuple[Digest, bytes]:
         """Return the tokenizer bundle; raises AgentUnavailable."""
-        digest, data = await self._call("GET", host, BUNDLE_PATH, _BUNDLE_S)
+        digest, data = await self._call("GET", agent, BUNDLE_PATH, _BUNDLE_S)
         return Digest(digest), data
 
-    async def release(self, host: str) -> None:
+    async def release(self, agent: AgentAddress) -> None:
         """Tell an agent that its engine may end; raises AgentUnavailable."""
-        await self._call("POST", host, WITHDRAWN_PATH, _ANSWER_S)
+        await self._call("POST", agent, WITHDRAWN_PATH, _ANSWER_S)
 
-    async def request_restart(self, host: str) -> None:
+    async def request_restart(self, agent: AgentAddress) -> None:
         """Tell an agent that its engine must be started again; raises AgentUnavailable."""
-        await self._call("POST", host, RESTART_PATH, _ANSWER_S)
+        await self._call("POST", agent, RESTART_PATH, _ANSWER_S)
 
-    async def _call(self, method: str, host: str, path: str, timeout_s: float) -> tuple[str, bytes]:
+    async def _call(self, method: str, agent: AgentAddress, path: str, timeout_s: float) -> tuple[str, bytes]:
         assert self._session is not None
+        host = agent.host
         url = f"http://{host}:{self._port}{path}"
+        headers = {"Authorization": f"Bearer {self.tokens.token(agent.owner)}"}
         timeout = aiohttp.ClientTimeout(total=timeout_s)
         try:
-            asked = self._session.request(method, url, timeout=timeout, allow_redirects=False)
+            asked = self._session.request(method, url, headers=headers, timeout=timeout, allow_redirects=False)
             async with self._slots, asked as response:
                 data = await response.content.read(MAX_BUNDLE_BYTES + 1)
                 while chunk := await response.content.read(MAX_BUNDLE_BYTES + 1 - len(data)):
                     data += chunk
+                if response.status == 401:
+                    raise AgentUnavailable(f"the agent at {host} does not know this operator's token: {_OTHER_SECRET}")
                 if response.status != 200 or len(data) > MAX_BUNDLE_BYTES:
                     raise AgentUnavailable(f"the agent at {host} answers {response.status} to {method} {path}")
                 return response.headers.get("x-conch-digest", ""), data

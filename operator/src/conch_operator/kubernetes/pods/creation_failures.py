@@ -10,11 +10,14 @@ from dataclasses import dataclass
 from conch_contracts.conditions import Reason
 from conch_contracts.names import SPEC_HASH_LABEL
 from conch_operator.kubernetes.api.client import ApiError, KubernetesApi
-from conch_operator.kubernetes.api.kinds import DEPLOYMENT, Object
+from conch_operator.kubernetes.api.kinds import DEPLOYMENT, REPLICA_SET, Object
 from conch_operator.kubernetes.pods.pod_status import one_line
 from conch_operator.state import Fault
 
 ASK_AGAIN_S = 5.0
+_NO_LIMITS = "must specify limits"
+"""A quota on limits says so; every container has requests, and all but the engine's have limits."""
+_SET_LIMITS = "Set spec.engine.resources.limits for what it names; the pods are made then."
 _NEXT_STEP = "Raise what limits them or correct what it names; they are made then."
 
 
@@ -46,14 +49,24 @@ class CreationFailures:
                 return answer.fault
         try:
             live = await self._api.get(DEPLOYMENT, *key)
+            complete = live is not None and is_complete(live)
+            fault = await self._creation_failure(live) if live is not None else None
         except ApiError:
             return answer.fault if answer is not None else None  # what its pods say does not depend on it
-        complete = live is not None and is_complete(live)
-        fault = creation_failure(live) if live is not None else None
         self._answers[key] = _Answer(spec_hash, complete, fault, now)
         return fault
 
-    def forget(self, made: set[tuple[str, str]]) -> None:
+    async def _creation_failure(self, deployment: Object) -> Fault | None:
+        """Return why pods of a Deployment's last change are not made: its own condition may tell of one before."""
+        if creation_failure(deployment) is None:
+            return None
+        meta, labels = deployment["metadata"], deployment["spec"]["selector"]["matchLabels"]
+        selector = ",".join(f"{name}={value}" for name, value in sorted(labels.items()))
+        sets = await self._api.list_all(REPLICA_SET, meta["namespace"], labels=selector)
+        own = [each for each in sets if _is_owned(each, meta["uid"])]
+        return refusal_of(max(own, key=_revision)) if own else creation_failure(deployment)
+
+    def keep_only(self, made: set[tuple[str, str]]) -> None:
         """Forget all Deployments but these, by namespace and name."""
         self._answers = {key: answer for key, answer in self._answers.items() if key in made}
 
@@ -68,11 +81,25 @@ def creation_failure(deployment: Object) -> Fault | None:
     """Return why pods that a Deployment lacks cannot be made; None where none lacks or nothing is known."""
     if not _is_seen(deployment) or is_complete(deployment):
         return None
-    for condition in deployment.get("status", {}).get("conditions", ()):
+    return refusal_of(deployment)
+
+
+def refusal_of(item: Object) -> Fault | None:
+    """Return why a Deployment or a ReplicaSet says that its pods cannot be made."""
+    for condition in item.get("status", {}).get("conditions", ()):
         if (condition["type"], condition["status"]) == ("ReplicaFailure", "True"):
             cause = one_line(condition.get("message", "")).rstrip(".")
-            return Fault(Reason.REJECTED, f"The API server refuses the engine's pods: {cause}. {_NEXT_STEP}")
+            step = _SET_LIMITS if _NO_LIMITS in cause else _NEXT_STEP
+            return Fault(Reason.REJECTED, f"The API server refuses the engine's pods: {cause}. {step}")
     return None
+
+
+def _is_owned(item: Object, uid: str) -> bool:
+    return any(owner["uid"] == uid for owner in item["metadata"].get("ownerReferences", ()))
+
+
+def _revision(item: Object) -> int:
+    return int(item["metadata"].get("annotations", {}).get("deployment.kubernetes.io/revision", 0))
 
 
 def _is_seen(deployment: Object) -> bool:

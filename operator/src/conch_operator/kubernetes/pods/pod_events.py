@@ -7,11 +7,13 @@ import re
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from conch_contracts.conditions import Reason
 from conch_operator.kubernetes.api.client import ApiError, KubernetesApi
 from conch_operator.kubernetes.api.kinds import CORE_EVENT, Object
 from conch_operator.kubernetes.pods.pod_status import missing_object, one_line, pod_fault, statuses_of
+from conch_operator.reconcile.calls_in_flight import AWAITED, Background, CallsInFlight
 from conch_operator.state import EngineName, Fault
 
 ASK_AGAIN_S = 5.0
@@ -29,28 +31,36 @@ class _Answer:
 class PodEvents:
     """Asks for the Events of pods that wait for something."""
 
-    def __init__(self, api: KubernetesApi, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, api: KubernetesApi, clock: Callable[[], float] = time.monotonic, background: Background = AWAITED
+    ) -> None:
         self._api = api
         self._clock = clock
+        self._questions: CallsInFlight[EngineName, _Answer] = CallsInFlight(background)
         self._answers: dict[EngineName, _Answer] = {}
 
     async def faults(self, pods: Mapping[EngineName, Object]) -> dict[EngineName, Fault]:
         """Return what stops these pods from starting, as far as Events tell."""
         waiting = {name: pod for name, pod in pods.items() if is_waiting(pod)}
         self._answers = {name: answer for name, answer in self._answers.items() if name in waiting}
-        for name, pod in waiting.items():
-            answer, now = self._answers.get(name), self._clock()
-            if answer is None or now - answer.at_s >= ASK_AGAIN_S:
-                self._answers[name] = _Answer(await self._ask(pod, answer), now)
+        now = self._clock()
+        due = {name: pod for name, pod in waiting.items() if self._is_due(name, now)}
+        answers = await self._questions.run({name: partial(self._ask, name, pod, now) for name, pod in due.items()})
+        self._answers |= {name: answer for name, answer in answers.items() if name in waiting}
         return {name: answer.fault for name, answer in self._answers.items() if answer.fault is not None}
 
-    async def _ask(self, pod: Object, before: _Answer | None) -> Fault | None:
-        meta = pod["metadata"]
+    def _is_due(self, name: EngineName, now: float) -> bool:
+        answer = self._answers.get(name)
+        return answer is None or now - answer.at_s >= ASK_AGAIN_S
+
+    async def _ask(self, name: EngineName, pod: Object, now: float) -> _Answer:
+        meta, before = pod["metadata"], self._answers.get(name)
         try:
             events = await self._api.list_all(CORE_EVENT, meta["namespace"], fields=f"involvedObject.uid={meta['uid']}")
         except ApiError:
-            return before.fault if before is not None else None  # the pod's status says what it can without them
-        return event_fault(pod, events)
+            fault = before.fault if before is not None else None  # the pod's status says what it can without them
+            return _Answer(fault, now)
+        return _Answer(event_fault(pod, events), now)
 
 
 def is_waiting(pod: Object) -> bool:

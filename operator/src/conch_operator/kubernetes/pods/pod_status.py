@@ -3,19 +3,24 @@
 import json
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from conch_contracts.conditions import Reason
 from conch_contracts.names import (
+    COMPONENT_LABEL,
     ENGINE_ANNOTATION,
     MODEL_LABEL,
     SERVING_GATE,
+    SPEC_HASH_LABEL,
     TRITON_GRPC_PORT,
     TRITON_HTTP_PORT,
     EngineAddress,
     ModelId,
 )
 from conch_contracts.records import Dialect
+from conch_operator.agent.tokens import AgentOwner
 from conch_operator.download.errors import parse_last_line
 from conch_operator.kubernetes.api.kinds import Object
 from conch_operator.resources.agent_container import AGENT
@@ -25,7 +30,9 @@ from conch_operator.state import ClusterEngine, EngineContract, EngineName, Engi
 
 _IMAGE_REASONS = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
 _CREATION_REASONS = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
+_IMAGE = "Check its name, the registry and spec.engine.imagePullSecrets; the node tries again."
 _WHAT_DECIDES = "Check resources, nodeSelector, tolerations and affinity in spec.engine, or add a node."
+_TOO_LITTLE_MEMORY = "It had too little memory: raise limits.memory in spec.engine.resources."
 _OPTION = re.compile(r"^[ \t]+--[a-z0-9-]+(?: <[^>\n]*>)?$", re.MULTILINE)
 """How Triton lists an option in its usage; the description comes in lines of its own."""
 _MISSING = (
@@ -36,8 +43,15 @@ _MISSING = (
 )
 _TWICE = re.compile(r"not found(\.? not found)+")
 """As the scheduler says it of a claim."""
-_POD_HASH = "pod-template-hash"
 _LONGEST = 400
+
+
+@dataclass(frozen=True, slots=True)
+class AgentAddress:
+    """Where an agent answers, and whose it is."""
+
+    host: str
+    owner: AgentOwner
 
 
 def read_engine(pod: Object, *, held: bool, event_fault: Fault | None = None) -> ClusterEngine | None:
@@ -54,7 +68,7 @@ def read_engine(pod: Object, *, held: bool, event_fault: Fault | None = None) ->
     return ClusterEngine(
         name=pod_name(pod),
         model=ModelId(f"{meta['namespace']}/{meta['labels'][MODEL_LABEL]}"),
-        spec_hash=meta["labels"].get(_POD_HASH, ""),
+        spec_hash=meta["labels"].get(SPEC_HASH_LABEL, ""),
         contract=contract,
         phase=_phase(pod, fault, held=held),
         grpc=EngineAddress(f"{address}:{TRITON_GRPC_PORT}"),
@@ -62,6 +76,7 @@ def read_engine(pod: Object, *, held: bool, event_fault: Fault | None = None) ->
         incarnation=int(container_status(pod, TRITON).get("restartCount", 0)),
         detail=_last_words(container_status(pod, TRITON), pod),
         fault=fault,
+        created=int(datetime.fromisoformat(meta["creationTimestamp"]).timestamp()),
     )
 
 
@@ -70,9 +85,13 @@ def pod_name(pod: Object) -> EngineName:
     return EngineName(f"{pod['metadata']['namespace']}/{pod['metadata']['name']}")
 
 
-def agent_host(pod: Object) -> str | None:
+def agent_address(pod: Object) -> AgentAddress | None:
     """Return where a pod's agent answers; None while it does not run."""
-    return _address(pod) if "running" in container_status(pod, AGENT).get("state", {}) else None
+    if "running" not in container_status(pod, AGENT).get("state", {}):
+        return None
+    meta = pod["metadata"]
+    owner = AgentOwner(meta["namespace"], meta["labels"].get(COMPONENT_LABEL, ""), meta["labels"][MODEL_LABEL])
+    return AgentAddress(_address(pod), owner)
 
 
 def serves(pod: Object) -> bool:
@@ -88,8 +107,8 @@ def pod_fault(pod: Object) -> Fault | None:
         waiting = status.get("state", {}).get("waiting", {})
         reason, message = waiting.get("reason"), one_line(waiting.get("message", ""))
         if reason in _IMAGE_REASONS:
-            cause = message or reason
-            return Fault(Reason.IMAGE_PULL_FAILED, f"The image {status['image']} cannot be pulled: {cause}")
+            cause = (message or reason).rstrip(".")
+            return Fault(Reason.IMAGE_PULL_FAILED, f"The image {status['image']} cannot be pulled: {cause}. {_IMAGE}")
         if reason in _CREATION_REASONS:
             cause = message or reason
             if (missing := missing_object(cause)) is not None:
@@ -176,7 +195,7 @@ def _failed_init(statuses: Iterable[Object]) -> Fault | None:
 def _last_words(status: Object, pod: Object) -> str:
     ended = status.get("state", {}).get("terminated") or status.get("lastState", {}).get("terminated")
     if ended is not None:
-        return _ending(ended)
+        return f"{_ending(ended)} {_TOO_LITTLE_MEMORY}" if ended.get("reason") == "OOMKilled" else _ending(ended)
     return one_line(pod.get("status", {}).get("message", ""))
 
 

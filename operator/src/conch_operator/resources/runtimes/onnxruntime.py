@@ -1,6 +1,6 @@
 """ONNX Runtime inside Triton: the folder is version 1 in the repository, and Triton reads the tensors from the file."""
 
-from conch_contracts.spec.engine import GPU_PREFIX, EngineSpec
+from conch_contracts.spec.engine import EngineSpec, is_accelerator
 from conch_contracts.spec.runtimes import OnnxRuntimeEngineSpec
 from conch_operator.resources.runtimes.runtime_server import RuntimeServer
 from conch_operator.routes.engine_contract import contract_of
@@ -27,4 +27,4 @@ def make_server(model: DesiredModel, spec: OnnxRuntimeEngineSpec, folder: str) -
 def has_gpu(engine: EngineSpec) -> bool:
     """Return whether the engine's container gets a GPU, or a part of one."""
     limits = (engine.resources and engine.resources.limits) or {}
-    return any(name.startswith(GPU_PREFIX) for name in limits)
+    return any(is_accelerator(name) for name in limits)

@@ -20,3 +20,5 @@ class RuntimeServer:
     """Servers that one engine consists of, started together by mpirun; only the first is reached from outside."""
     version_folder: str | None = None
     """A folder that stands in the repository as version 1 of the model: the user's own files."""
+    image_folder: str | None = None
+    """A folder of the image that holds a model of Triton: it is copied into the repository before our own files are."""

@@ -7,18 +7,21 @@ engine, since vLLM starts its own processes for them.
 import json
 
 from conch_contracts.spec.runtimes import VllmEngineSpec
+from conch_operator.resources.compile_cache import COMPILED
 from conch_operator.resources.runtimes.runtime_server import RuntimeServer
 from conch_operator.routes.engine_contract import contract_of
 from conch_operator.state import DesiredModel
 from conch_operator.triton.config_pbtxt import document, text
 
-_OFFLINE = {
+_ENVIRONMENT = {
     # The folder is there already; nothing may be fetched, and nothing reported.
     "HF_HUB_OFFLINE": "1",
     "TRANSFORMERS_OFFLINE": "1",
     "VLLM_NO_USAGE_STATS": "1",
     "DO_NOT_TRACK": "1",
-    "VLLM_CACHE_ROOT": "/tmp/vllm",
+    "VLLM_CACHE_ROOT": COMPILED,
+    # PyTorch asks for the user's name when it is imported, and the pod's user has none in the image's /etc/passwd.
+    "USER": "conch",
 }
 
 
@@ -31,7 +34,7 @@ def make_server(model: DesiredModel, spec: VllmEngineSpec, folder: str) -> Runti
         f"{name}/config.pbtxt": document(lines),
         f"{name}/1/model.json": json.dumps(_engine_arguments(spec, folder), indent=2) + "\n",
     }
-    return RuntimeServer(contract, repository, env=_OFFLINE)
+    return RuntimeServer(contract, repository, env=_ENVIRONMENT)
 
 
 def _engine_arguments(spec: VllmEngineSpec, folder: str) -> dict[str, object]:

@@ -37,6 +37,13 @@ def log_probabilities(logits: Floats, tokens: Integers, alternatives: int) -> Lo
     return LogprobRows(chosen, top_ids, top_logprobs, ranks)
 
 
+def named_log_probabilities(logits: Floats, ids: list[int]) -> list[float]:
+    """Return the log probabilities of these ids in one row of logits."""
+    shift = logits.max()
+    found: list[float] = (logits[ids] - shift - np.log(np.exp(logits - shift).sum())).tolist()
+    return found
+
+
 def within_nucleus(logits: Floats, top_p: Floats) -> NDArray[np.bool_]:
     """Tell which ids are among the likeliest of those that make up `top_p`, row by row."""
     weights = np.exp(logits - logits.max(axis=1, keepdims=True))

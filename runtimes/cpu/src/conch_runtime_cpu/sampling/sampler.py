@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conch_runtime_cpu.requests import GenerationRequest
-from conch_runtime_cpu.sampling.logprobs import log_probabilities, within_nucleus
+from conch_runtime_cpu.sampling.logprobs import log_probabilities, named_log_probabilities, within_nucleus
 from conch_runtime_cpu.sampling.penalties_and_bias import LogitAdjustments
 from conch_runtime_cpu.sampling.top_k_top_p import DrawSettings, draw, uniforms
 
@@ -48,6 +48,8 @@ class Sampler:
         self._seeds: NDArray[np.uint64] = np.zeros(slots, np.uint64)
         self._steps: Integers = np.zeros(slots, np.int64)
         self._alternatives: Integers = np.full(slots, -1, np.int64)
+        self._named: dict[int, list[int]] = {}
+        """By slot: the ids whose log probabilities are reported instead of the likeliest ones."""
         self._of_scaled: NDArray[np.bool_] = np.zeros(slots, np.bool_)
         self._of_nucleus: NDArray[np.bool_] = np.zeros(slots, np.bool_)
 
@@ -61,6 +63,8 @@ class Sampler:
         self._seeds[slot] = request.seed
         self._steps[slot] = 0
         self._alternatives[slot] = -1 if sampling.logprobs is None else sampling.logprobs
+        if sampling.logprob_token_ids:
+            self._named[slot] = list(sampling.logprob_token_ids)
         self._of_scaled[slot] = sampling.temp_scaled_logprobs
         self._of_nucleus[slot] = sampling.top_p_normalized_logprobs
         self._adjustments.admit(slot, request)
@@ -69,6 +73,7 @@ class Sampler:
         """Forget a request."""
         self._temperature[slot] = 0
         self._alternatives[slot] = -1
+        self._named.pop(slot, None)
         self._adjustments.release(slot)
 
     def choose(self, logits: Floats, slots: Integers) -> ChosenTokens:
@@ -104,13 +109,19 @@ class Sampler:
         rows = np.flatnonzero(wanted >= 0)
         if not rows.size:
             return {}
-        found = log_probabilities(self._reported(logits[rows], slots[rows]), tokens[rows], int(wanted.max()))
+        reported = self._reported(logits[rows], slots[rows])
+        found = log_probabilities(reported, tokens[rows], int(wanted.max()))
         chosen, top_ids, top = found.chosen.tolist(), found.top_ids.tolist(), found.top_logprobs.tolist()
         counts = wanted[rows].tolist()
-        return {
+        shown = {
             row: TokenLogprobs(chosen[i], top_ids[i][: counts[i]], top[i][: counts[i]])
             for i, row in enumerate(rows.tolist())
         }
+        if self._named:
+            for i, (row, slot) in enumerate(zip(rows.tolist(), slots[rows].tolist(), strict=True)):
+                if (ids := self._named.get(slot)) is not None:
+                    shown[row] = TokenLogprobs(chosen[i], ids, named_log_probabilities(reported[i], ids))
+        return shown
 
     def _reported(self, logits: Floats, slots: Integers) -> Floats:
         """Return the logits whose log probabilities are reported, made in place from the raw ones."""

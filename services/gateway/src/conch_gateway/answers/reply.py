@@ -110,23 +110,14 @@ class Reply:
         headers = [header for header in error.headers() if header[0] not in _INTERNAL_HEADERS]
         if isinstance(error, BodyTooLarge | RequestTimeout):
             headers.append((b"connection", b"close"))  # the rest of the body will not be read
-            self.client.linger()
         await self.whole(error.status, error.body(), headers)
-
-    async def passed_on(self, message: Message) -> None:
-        """Forward a message of another ASGI application, with the headers that every answer carries."""
-        if message["type"] == "http.response.start":
-            self._exchange.status = message["status"]
-            self.begun = True
-            headers = [*message.get("headers", ()), self._time_taken(), *self._exchange.reply_headers]
-            message = {**message, "headers": headers}
-        elif not message.get("more_body", False):
-            self.ended = True
-        await self._send(message)
 
     async def _send(self, message: Message) -> None:
         if self._stalled:
             raise ClientStalled
+        if self.client.push(b""):  # there is room, so nothing waits and no time-out is needed
+            await self._send_on(message)
+            return
         try:
             async with asyncio.timeout(self._stall_s):
                 await self._send_on(message)

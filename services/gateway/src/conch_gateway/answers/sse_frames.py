@@ -10,10 +10,10 @@ import re
 from dataclasses import dataclass
 
 import orjson
-from pydantic import ValidationError
 
 from conch_contracts.headers import RESPONSE_COMMENT, USAGE_COMMENT, WORK_COMMENT
 from conch_contracts.messages.generation import Usage
+from conch_contracts.messages.message import InvalidMessage, from_json
 from conch_kit.errors import ServiceError
 
 FRAME_END = b"\n\n"
@@ -128,8 +128,8 @@ class ResponseRelay(FrameRelay):
 def parse_usage(text: bytes) -> Usage | None:
     """Return the usage record in `text`, negative numbers raised to 0; None when it is not one."""
     try:
-        usage = Usage.model_validate_json(text)
-    except ValidationError:
+        usage = from_json(Usage, text)
+    except InvalidMessage:
         return None
     if usage.prompt_tokens >= 0 and usage.completion_tokens >= 0:
         return usage

@@ -8,7 +8,8 @@ from conch_contracts.records import Heartbeat, ModelKind, Pool
 from conch_gateway.app.edge import Edge, PostHandler
 from conch_gateway.app.invocations import PATH as INVOCATIONS_PATH
 from conch_gateway.app.invocations import Invocations
-from conch_gateway.app.models_and_health import models_and_health_app
+from conch_gateway.app.models_and_health import health_endpoints, model_endpoints
+from conch_gateway.app.openapi_document import document_endpoint
 from conch_gateway.encoders.answer_cache import NoStore, SharedAnswers, Store
 from conch_gateway.encoders.endpoints import ENCODER_PATHS
 from conch_gateway.encoders.handler import EncoderHandler
@@ -16,6 +17,7 @@ from conch_gateway.encoders.tokenize_endpoints import DETOKENIZE_PATHS, TOKENIZE
 from conch_gateway.generation.handler import PATHS, GenerationHandler
 from conch_gateway.http.auth import ApiKeys
 from conch_gateway.http.cors import Cors
+from conch_gateway.http.paths import Endpoint, Paths
 from conch_gateway.inference.intake import RequestIntake
 from conch_gateway.placement.admission import Admission
 from conch_gateway.placement.attempts import ServiceProcesses
@@ -26,6 +28,7 @@ from conch_gateway.requests.template_policy import TemplatePolicy
 from conch_gateway.responses.handler import PATH as RESPONSES_PATH
 from conch_gateway.responses.handler import ResponsesHandler
 from conch_gateway.responses.store import ResponseStore
+from conch_gateway.responses.stored_endpoints import stored_endpoints
 from conch_gateway.settings import GatewaySettings
 from conch_gateway.telemetry.access_log import AccessLog
 from conch_gateway.telemetry.load import Load
@@ -47,6 +50,8 @@ class Deps:
     reachable: Callable[[ModelKind], bool]
     """Whether all that models of a kind need beside an engine has once been there."""
     upstream: Upstream
+    tokenizers: Upstream
+    """The way to tokenizers."""
     admission: Admission
     keys: ApiKeys
     metrics: GatewayMetrics
@@ -62,20 +67,11 @@ def create_app(deps: Deps, settings: GatewaySettings) -> ASGIApp:
     """Return the gateway as an ASGI application."""
     intake = RequestIntake(deps.snapshot, deps.metrics, settings, deps.tracer)
     load = Load()
-    models_and_health = models_and_health_app(
-        deps.snapshot,
-        deps.not_ready,
-        deps.reachable,
-        deps.responses,
-        load,
-        owned_by=settings.owned_by,
-        openapi=settings.openapi,
-        keyed=settings.api_keys_file is not None,
-    )
+    posts = _posts(deps, settings, intake)
     cors = Cors.of(settings.cors_origins)
     return Edge(
-        _posts(deps, settings, intake),
-        models_and_health,
+        posts,
+        Paths(_endpoints(deps, settings, load), posts.keys()),
         deps.keys,
         cors,
         deps.metrics,
@@ -85,14 +81,25 @@ def create_app(deps: Deps, settings: GatewaySettings) -> ASGIApp:
     )
 
 
+def _endpoints(deps: Deps, settings: GatewaySettings, load: Load) -> Mapping[tuple[str, str], Endpoint]:
+    """Return what answers everything else, by method and path."""
+    document = document_endpoint(keyed=settings.api_keys_file is not None) if settings.openapi else {}
+    return {
+        **model_endpoints(deps.snapshot, deps.reachable, owned_by=settings.owned_by),
+        **stored_endpoints(deps.responses),
+        **health_endpoints(deps.not_ready, load),
+        **document,
+    }
+
+
 def _posts(deps: Deps, settings: GatewaySettings, intake: RequestIntake) -> Mapping[str, PostHandler]:
     """Return who serves the POSTs of inference, by path."""
     tokenizers = _tokenizers(deps, settings)
     grammars = _tokenizers(deps, settings)  # grammars that time out may not use up the retries of prompts
     policy = TemplatePolicy(settings.chat_templates, frozenset(settings.template_variables))
-    llm = Dispatcher(_processes(deps, Pool.LLM, "worker"), deps.admission)
+    llm = Dispatcher(_processes(deps, deps.upstream, Pool.LLM, "worker"), deps.admission)
     generation = GenerationHandler(intake, tokenizers, grammars, llm, policy)
-    embed = Dispatcher(_processes(deps, Pool.EMBED, "worker"), deps.admission, path=ENCODE_PATH)
+    embed = Dispatcher(_processes(deps, deps.upstream, Pool.EMBED, "worker"), deps.admission, path=ENCODE_PATH)
     encoders = EncoderHandler(intake, tokenizers, embed, SharedAnswers(deps.store))
     tokens = TokenEndpoints(intake, tokenizers, policy)
     posts: dict[str, PostHandler] = {
@@ -105,14 +112,15 @@ def _posts(deps: Deps, settings: GatewaySettings, intake: RequestIntake) -> Mapp
 
 
 def _tokenizers(deps: Deps, settings: GatewaySettings) -> TokenizerClient:
-    return TokenizerClient(_processes(deps, Pool.TOKENIZER, "tokenizer"), timeout_s=settings.tokenizer_timeout_s)
+    processes = _processes(deps, deps.tokenizers, Pool.TOKENIZER, "tokenizer")
+    return TokenizerClient(processes, timeout_s=settings.tokenizer_timeout_s)
 
 
-def _processes(deps: Deps, pool: Pool, name: str) -> ServiceProcesses:
+def _processes(deps: Deps, upstream: Upstream, pool: Pool, name: str) -> ServiceProcesses:
     """Return the processes of one pool, with a retry budget of their own."""
 
     def alive() -> tuple[Heartbeat, ...]:
         snapshot = deps.snapshot()
         return () if snapshot is None else snapshot.workers.get(pool, ())
 
-    return ServiceProcesses(name, deps.upstream, alive, RetryBudget(deps.metrics.retries.labels(name).inc))
+    return ServiceProcesses(name, upstream, alive, RetryBudget(deps.metrics.retries.labels(name).inc))

@@ -1,6 +1,6 @@
 """The outermost ASGI callable: checks the key, finds who answers, and records every request.
 
-Inference POSTs go to their handlers, everything else to FastAPI. Whatever fails below becomes an answer here.
+Inference POSTs go to their handlers, everything else to the endpoint of its path. What fails becomes an answer here.
 """
 
 import asyncio
@@ -14,13 +14,14 @@ from conch_gateway.answers.reply import Reply
 from conch_gateway.http.auth import ApiKeys
 from conch_gateway.http.client_connection import ClientConnection, client_connection
 from conch_gateway.http.cors import Cors
-from conch_gateway.http.exchange import EXCHANGE, Exchange
+from conch_gateway.http.exchange import Exchange
+from conch_gateway.http.paths import PathRequest, Paths
 from conch_gateway.inference.watchdog import ClientStalled
 from conch_gateway.telemetry.access_log import AccessLog
 from conch_gateway.telemetry.load import Load
 from conch_gateway.telemetry.metrics import GatewayMetrics
 from conch_kit.errors import InternalError, ServiceError, Unavailable
-from conch_kit.http.asgi import ASGIApp, ClientGone, Receive, Scope, Send
+from conch_kit.http.asgi import ClientGone, Receive, Scope, Send
 from conch_kit.logs import request_id_var
 
 log = logging.getLogger(__name__)
@@ -42,7 +43,7 @@ class Edge:
     def __init__(
         self,
         posts: Mapping[str, PostHandler],
-        models_and_health: ASGIApp,
+        paths: Paths,
         keys: ApiKeys,
         cors: Cors,
         metrics: GatewayMetrics,
@@ -53,7 +54,7 @@ class Edge:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._posts = posts
-        self._models_and_health = models_and_health
+        self._paths = paths
         self._keys = keys
         self._cors = cors
         self._metrics = metrics
@@ -70,8 +71,6 @@ class Edge:
         request_id_var.set(exchange.request_id)
         exchange.reply_headers.extend(self._cors.headers(exchange.headers))
         client = client_connection(scope)
-        if scope["http_version"] == "1.0":
-            send = client.close_delimited(send)
         reply = Reply(send, exchange, client, stall_s=self._write_stall_s, clock=self._clock)
         try:
             await self._answered_or_failed(exchange, reply, scope, receive)
@@ -110,9 +109,12 @@ class Edge:
             with self._load:
                 await self._posts[exchange.path].serve(exchange, receive, reply)
         else:
-            scope["extensions"][EXCHANGE] = exchange
-            await self._models_and_health(scope, receive, reply.passed_on)
-            exchange.outcome = "ok" if exchange.status < 400 else "failed" if exchange.status >= 500 else "refused"
+            # What HEAD asks for is a GET whose body the server leaves out (RFC 9110, section 9.3.2).
+            method = "GET" if exchange.method == "HEAD" else exchange.method
+            endpoint, parts = self._paths.find(method, exchange.path)
+            answer = await endpoint(PathRequest(exchange, parts, scope["query_string"].decode("latin-1")))
+            await reply.whole(answer.status, answer.body)
+            exchange.outcome = "ok" if answer.status < 400 else "failed"
 
     async def _drop(self, exchange: Exchange, client: ClientConnection, *, stalled: bool) -> None:
         """Let go of a client that cannot be told anything any more."""

@@ -8,20 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from fastapi import FastAPI
-
-from conch_contracts.openai.chat import ChatCompletion, ChatCompletionRequest
-from conch_contracts.openai.completions import Completion, CompletionRequest
-from conch_contracts.openai.encoders.embeddings import EmbeddingList, EmbeddingRequest
-from conch_contracts.openai.encoders.rerank import RerankAnswer, RerankRequest
-from conch_contracts.openai.encoders.scores import SIDES, ClassificationList, ClassifyRequest, ScoreList, ScoreRequest
+from conch_contracts.openai.encoders.scores import SIDES
 from conch_contracts.records import ModelKind, Route
 from conch_gateway.answers.reply import Reply
 from conch_gateway.app.edge import PostHandler
 from conch_gateway.http.body import parse
 from conch_gateway.http.exchange import Exchange
 from conch_gateway.inference.intake import RequestIntake
-from conch_gateway.openapi.document import CHUNKS_OR_TEXTS, errors
 from conch_gateway.requests.model_lookup import find_route
 from conch_kit.errors import InvalidRequest
 from conch_kit.http.asgi import Message, Receive
@@ -102,21 +95,3 @@ class Invocations:
             await self._posts[resolved.path].serve(exchange, again, reply)
         finally:
             exchange.path = PATH
-
-
-def describe_invocations(app: FastAPI) -> None:
-    """Add the path to the document."""
-
-    async def invocations(
-        request: ChatCompletionRequest
-        | CompletionRequest
-        | RerankRequest
-        | ScoreRequest
-        | EmbeddingRequest
-        | ClassifyRequest,
-    ) -> None:
-        """Do what the body asks for: by its fields a chat, a completion, a ranking, scores, embeddings or classes."""
-
-    answers = ChatCompletion | Completion | RerankAnswer | ScoreList | EmbeddingList | ClassificationList
-    kinds = {**CHUNKS_OR_TEXTS.responses(), **errors()}
-    app.post(PATH, response_model=answers, responses=kinds, tags=["generation"])(invocations)

@@ -10,7 +10,6 @@ from conch_gateway.app.assembly import Deps, create_app
 from conch_gateway.app.readiness import Readiness
 from conch_gateway.encoders.answer_cache import RedisStore
 from conch_gateway.http.auth import ApiKeys
-from conch_gateway.http.server_protocol import guarded
 from conch_gateway.placement.admission import Admission
 from conch_gateway.placement.unresponsive_workers import UnresponsiveWorkers
 from conch_gateway.responses.store import RedisResponses
@@ -18,23 +17,29 @@ from conch_gateway.settings import GatewaySettings
 from conch_gateway.telemetry.access_log import AccessLog
 from conch_gateway.telemetry.metrics import GatewayMetrics
 from conch_gateway.upstream.connection_pool import ConnectionPool
+from conch_gateway.upstream.tokenizer_lanes import TokenizerLanes
 from conch_kit import metrics
 from conch_kit.http.admin import Health
+from conch_kit.http_server.limits import ConnectionLimits
 from conch_kit.redis.client import RedisClient
 from conch_kit.registry.heartbeat import GatewayBeatWriter
 from conch_kit.registry.metrics import RegistryCollector
 from conch_kit.registry.snapshot_refresh import RegistryReader
-from conch_kit.service.serve import HttpOptions, serve
+from conch_kit.service.serve import serve
 from conch_kit.tracing import Tracer, tracer
 
 
 async def run_gateway(settings: GatewaySettings) -> None:
     """Serve until a signal comes and every request has ended or was cut."""
+    access_log = AccessLog(sys.stdout.buffer if settings.access_log else None)
     with closing(tracer("conch-gateway", settings.otlp_endpoint)) as spans:
-        await _serve(settings, spans)
+        try:
+            await _serve(settings, spans, access_log)
+        finally:
+            access_log.flush()
 
 
-async def _serve(settings: GatewaySettings, spans: Tracer) -> None:
+async def _serve(settings: GatewaySettings, spans: Tracer, access_log: AccessLog) -> None:
     keys = ApiKeys(settings.api_keys_file)
     await keys.load()
     collectors = metrics.registry()
@@ -44,7 +49,8 @@ async def _serve(settings: GatewaySettings, spans: Tracer) -> None:
         RegistryReader(redis, pools=(Pool.LLM, Pool.EMBED, Pool.TOKENIZER)) as reader,
         GatewayBeatWriter(redis, urandom(8).hex(), revision=lambda: reader.snapshot.revision),
         ConnectionPool(connect_timeout_s=settings.connect_timeout_s) as upstream,
-        UnresponsiveWorkers(upstream) as unresponsive,
+        TokenizerLanes(upstream, _secret(settings)) as lanes,
+        UnresponsiveWorkers(lanes) as unresponsive,
         asyncio.TaskGroup() as tasks,
     ):
         collectors.register(RegistryCollector(reader, redis))
@@ -59,10 +65,11 @@ async def _serve(settings: GatewaySettings, spans: Tracer) -> None:
             not_ready=readiness.not_ready,
             reachable=readiness.reachable,
             upstream=upstream,
+            tokenizers=lanes,
             admission=admission,
             keys=keys,
             metrics=GatewayMetrics(collectors),
-            access_log=AccessLog(sys.stdout.buffer if settings.access_log else None),
+            access_log=access_log,
             tracer=spans,
             responses=RedisResponses(redis, settings.response_ttl_s),
             store=RedisStore(redis),
@@ -79,15 +86,18 @@ async def _serve(settings: GatewaySettings, spans: Tracer) -> None:
             health=Health(live=lambda: True, ready=readiness.not_ready),
             metrics=collectors,
             on_drain=on_drain,
-            http=HttpOptions(
-                protocol=guarded(
-                    header_timeout_s=settings.header_timeout_s,
-                    max_header_bytes=settings.max_header_bytes,
-                    write_stall_s=settings.write_stall_s,
-                )
+            limits=ConnectionLimits(
+                head_s=settings.header_timeout_s,
+                head_bytes=settings.max_header_bytes,
+                body_s=settings.body_timeout_s,
+                unread_s=settings.write_stall_s,
             ),
         )
         following.cancel()
+
+
+def _secret(settings: GatewaySettings) -> str | None:
+    return None if settings.internal_token is None else settings.internal_token.get_secret_value()
 
 
 def _redis(settings: GatewaySettings) -> RedisClient:

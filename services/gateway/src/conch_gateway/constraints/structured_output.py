@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from conch_contracts.messages.grammar import Grammar, GrammarKind
+from conch_contracts.messages.message import changed
 from conch_contracts.openai.structured_output import (
     JsonDocument,
     JsonObjectFormat,
@@ -19,6 +20,7 @@ from conch_contracts.openai.structured_output import (
 )
 from conch_gateway.constraints import closed_schemas
 from conch_gateway.errors.bad_request import invalid
+from conch_gateway.errors.nesting import check_depth, too_deep
 
 BACKENDS = frozenset({"auto", "guidance", "llguidance", "lm-format-enforcer", "outlines", "xgrammar"})
 """vLLM's names for engines of grammars; all are served by the one that the model's engine has."""
@@ -130,8 +132,11 @@ def _object(param: str, value: JsonDocument | str) -> JsonDocument:
         return value
     try:
         document = json.loads(value)
-    except (ValueError, RecursionError):
+    except RecursionError:
+        raise too_deep(param) from None
+    except ValueError:
         raise invalid(param, "expected JSON") from None
+    check_depth(document, param)
     if not isinstance(document, dict):
         raise invalid(param, "expected a JSON object")
     return document
@@ -140,7 +145,7 @@ def _object(param: str, value: JsonDocument | str) -> JsonDocument:
 def _with_whitespace(constraint: Constraint | None, pattern: str, param: str) -> Constraint:
     if constraint is None or constraint.grammar.kind not in _JSON_KINDS:
         raise invalid(param, "it needs an answer in JSON")
-    return Constraint(constraint.param, constraint.grammar.model_copy(update={"whitespace": pattern}))
+    return Constraint(constraint.param, changed(constraint.grammar, whitespace=pattern))
 
 
 def _check_backend(name: str | None) -> None:

@@ -55,8 +55,8 @@ def check_route(request: ChatCompletionRequest, route: Route) -> None:
         raise unsupported_by_model(
             "tools", "it is not known how this model writes calls; use 'tool_choice': 'required', or set toolCallParser"
         )
-    elif _is_held(request):
-        _check_strict(route)
+    elif (strict := _first_strict(request)) is not None:
+        _check_strict(strict, route)
 
 
 def check_place(route: Route) -> None:
@@ -65,7 +65,7 @@ def check_place(route: Route) -> None:
         raise unsupported_by_model("tools", "this model's chat template has no place for tools")
 
 
-def _check_strict(route: Route) -> None:
+def _check_strict(index: int, route: Route) -> None:
     """Raise InvalidRequest where the arguments of a call that the model may make cannot be held to a schema."""
     if lack(Feature.GRAMMAR, "tools", route.dialect) is not None:
         why = f"this model's backend ({route.dialect}) cannot keep arguments to a schema"
@@ -73,9 +73,8 @@ def _check_strict(route: Route) -> None:
         why = f"arguments in this model's form of calls ({route.chat.tool_calls}) cannot be kept to a schema"
     else:
         return
-    raise unsupported_by_model(
-        "tools", f"{why}; leave out 'strict', or use 'tool_choice': 'required' if the backend allows it"
-    )
+    remedy = "leave out 'strict', or use 'tool_choice': 'required' if the backend allows it"
+    raise unsupported_by_model(f"tools.{index}.function.strict", f"{why}; {remedy}")
 
 
 def offered(request: ChatCompletionRequest) -> Sequence[Tool]:
@@ -119,7 +118,7 @@ def calls(request: ChatCompletionRequest, route: Route) -> Calls | None:
     if not tools:
         return None
     parser = ENFORCED_FORMS[route.chat.tool_calls] if demanded(request) else route.chat.tool_calls
-    held = _is_held(request)
+    held = _first_strict(request) is not None
     typed = {tool.function.name: _types(tool, held=held) for tool in tools} if parser in TAGGED_FORMS else {}
     return Calls(
         parser=parser,
@@ -146,14 +145,16 @@ def optional_calls_form(request: ChatCompletionRequest, route: Route) -> Format 
 
     Raises InvalidRequest.
     """
-    if not _is_held(request):
+    if _first_strict(request) is None:
         return None
     return text_with_calls(offered(request), route.chat.tool_calls, only_one=request.parallel_tool_calls is False)
 
 
-def _is_held(request: ChatCompletionRequest) -> bool:
-    """Return whether calls that the model is free to make must obey schemas."""
-    return any(tool.function.strict for tool in offered(request)) and not demanded(request)
+def _first_strict(request: ChatCompletionRequest) -> int | None:
+    """Return the first tool whose calls, which the model is free to make, must obey its schema."""
+    seen = offered(request) if not demanded(request) else ()
+    strict = [tool for tool in seen if tool.function.strict]
+    return next((index for index, tool in enumerate(request.tools or ()) if tool in strict), None)
 
 
 def _shown(tool: Tool) -> dict[str, object]:

@@ -4,15 +4,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from conch_contracts.messages.message import to_json
+from conch_contracts.openai.encoders.cohere import CohereEmbedRequest
 from conch_contracts.openai.encoders.embeddings import EmbeddingRequest, PoolingRequest
-from conch_contracts.openai.encoders.fields import EncoderFields, TextInput
+from conch_contracts.openai.encoders.fields import EncoderCall, TextInput
 from conch_contracts.openai.encoders.rerank import RerankRequest
 from conch_contracts.openai.encoders.scores import ClassifyRequest, ScoreRequest
 from conch_contracts.records import ModelKind, Profile, Route
-from conch_gateway.encoders import input_length, request_rows, response_bodies
+from conch_gateway.encoders import cohere_rows, input_length, request_rows, response_bodies
 from conch_gateway.encoders.request_rows import BodyMaker, EncoderWork
 from conch_gateway.errors.bad_request import conflicting, missing
-from conch_gateway.generation.endpoints import encode
 from conch_gateway.http.body import parse
 from conch_gateway.requests import chat_messages
 from conch_gateway.requests.model_lookup import canonical_name, find_route
@@ -20,7 +21,7 @@ from conch_gateway.requests.validation import typed
 from conch_kit.errors import InvalidRequest
 from conch_kit.registry.snapshot import Snapshot
 
-E = TypeVar("E", bound=EncoderFields)
+E = TypeVar("E", bound=EncoderCall)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,8 @@ class EncoderEndpoint(Generic[E]):
         if isinstance(request, TextInput):
             _check_inputs(request)
             chat_messages.check(request.messages or ())
+        if isinstance(request, CohereEmbedRequest):
+            cohere_rows.check_texts(request)
         if isinstance(request, ScoreRequest):
             request_rows.sides(request)  # what is wrong with a request is told before that there is no such model
         route = find_route(snapshot, request.model, kinds=self.kinds)
@@ -71,7 +74,7 @@ class EncoderEndpoint(Generic[E]):
             route=route,
             name=canonical_name(route, request.model),
             work=work,
-            preparation=encode(work.rows),
+            preparation=to_json(work.rows),
             make_body=self.body_maker(request, route),
             request_id=request.request_id,
             user=request.user,
@@ -98,15 +101,23 @@ EMBEDDINGS = EncoderEndpoint(
     request=EmbeddingRequest,
     kinds=(ModelKind.EMBEDDING,),
     work=request_rows.embeddings,
-    body_maker=lambda request, route: response_bodies.vectors,
+    body_maker=lambda request, route: response_bodies.embedded(request),
+)
+EMBED_BY_TYPE = EncoderEndpoint(
+    name="embed",
+    id_prefix="embd-",
+    request=CohereEmbedRequest,
+    kinds=(ModelKind.EMBEDDING,),
+    work=cohere_rows.embed,
+    body_maker=lambda request, route: response_bodies.embedded_by_type(request),
 )
 POOLING = EncoderEndpoint(
     name="pooling",
     id_prefix="pool-",
     request=PoolingRequest,
-    kinds=(ModelKind.EMBEDDING,),
+    kinds=tuple(request_rows.POOLING_TASKS),
     work=request_rows.pooling,
-    body_maker=lambda request, route: response_bodies.pooled,
+    body_maker=lambda request, route: response_bodies.pooled(request),
 )
 SCORE = EncoderEndpoint(
     name="score",
@@ -145,6 +156,7 @@ RERANK_BRIEF = _rerank(with_documents=False)
 
 ENCODER_PATHS: Mapping[str, EncoderEndpoint[Any]] = {
     "/v1/embeddings": EMBEDDINGS,
+    "/v2/embed": EMBED_BY_TYPE,
     "/v1/rerank": RERANK,
     "/rerank": RERANK,
     "/v2/rerank": RERANK_BRIEF,

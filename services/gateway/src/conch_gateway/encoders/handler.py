@@ -14,9 +14,10 @@ import orjson
 
 from conch_contracts.headers import CACHE
 from conch_contracts.messages.encoding import EncodeRequest, EncoderTarget, PrepareRowsResponse, Row
+from conch_contracts.messages.message import from_json, to_json
 from conch_contracts.names import PREPARE_ROWS_PATH
 from conch_contracts.records import Engine
-from conch_gateway.answers.reply import JSON, Reply
+from conch_gateway.answers.reply import Reply
 from conch_gateway.encoders.answer_cache import SharedAnswers
 from conch_gateway.encoders.endpoints import ENCODER_PATHS, ResolvedEncoding
 from conch_gateway.encoders.input_length import too_long
@@ -40,6 +41,9 @@ MAX_ANSWER_BYTES = 160 * 1024 * 1024
 ROWS_PER_PLACE = 32
 """Rows that take one of an engine's slots, about a batch."""
 
+_BYTES_PER_ID = 6
+"""Of JSON, about."""
+
 
 @dataclass(frozen=True, slots=True)
 class EncodeJob:
@@ -51,17 +55,14 @@ class EncodeJob:
     """Of all rows together."""
     firsts: tuple[int, ...]
     """Of pairs of which one is too long: the tokens of their first texts."""
-    packed: bytes
-    """The rows as JSON, which all messages of this job share: a million ids take a while to write."""
     request_id: str
 
     @classmethod
     def of(cls, resolved: ResolvedEncoding, prepared: bytes, request_id: str) -> "EncodeJob":
         """Return the job of a request whose rows are these, as the tokenizer wrote them."""
-        answer = PrepareRowsResponse.model_validate_json(prepared)
-        packed = orjson.dumps([{"ids": row.ids, "second": row.second} for row in answer.rows])
+        answer = from_json(PrepareRowsResponse, prepared)
         tokens = sum(len(row.ids) for row in answer.rows)
-        return cls(resolved, answer.rows, tokens, answer.firsts, packed, request_id)
+        return cls(resolved, answer.rows, tokens, answer.firsts, request_id)
 
     def message(self, engine: Engine, timeout_s: float) -> bytes:
         """Return the message that asks a worker to run this job on `engine`."""
@@ -71,31 +72,39 @@ class EncodeJob:
             request_id=self.request_id,
             target=EncoderTarget(
                 address=engine.grpc,
+                named_in=engine.named_in,
                 model=engine.model or route.engine_model,
                 inputs=profile.inputs,
                 output=profile.output,
                 patience_s=route.routing.first_token_timeout_s,
             ),
             task=work.task,
-            rows=(),
+            rows=self.rows,
             firsts=work.firsts,
             pooling=profile.pooling,
             normalize=work.normalize,
             activation=work.activation,
             dimensions=work.dimensions,
             base64=work.base64,
+            dtype=work.dtype,
+            big_endian=work.big_endian,
+            shapes=work.shapes,
+            pooled=work.pooled,
+            types=work.types,
             timeout_s=timeout_s,
         )
-        return orjson.dumps({**vars(request), "rows": orjson.Fragment(self.packed)}, default=vars)
+        return to_json(request)
 
     def key(self) -> str:
         """Return a digest of everything that the worker's answer depends on."""
         route, work = self.resolved.route, self.resolved.work
         profile = route.encoder.model_dump(mode="json", exclude={"cache_ttl_s"})
-        chosen = [work.task, work.normalize, work.activation, work.dimensions, work.base64, work.firsts]
+        written = [work.base64, work.dtype, work.big_endian, work.shapes, work.pooled, work.types]
+        chosen = [work.task, work.normalize, work.activation, work.dimensions, work.firsts, written]
         place = [route.model_id, route.engine_model, route.tokenizer_digest, route.created, self.resolved.cache_salt]
         digest = hashlib.sha256(orjson.dumps([place, profile, chosen]))
-        digest.update(self.packed)
+        for row in self.rows:
+            digest.update(to_json(row))
         return digest.hexdigest()
 
 
@@ -134,7 +143,7 @@ class EncoderHandler:
                 )
                 body = await off_loop(len(answer), resolved.make_body, head, answer)
                 watchdog.activity.sending = time.monotonic()
-                await reply.whole(200, body, (JSON, *headers))
+                await reply.whole(200, body.content, (*body.headers, *headers))
                 watchdog.activity.sending = 0.0
 
     async def _tokenize(self, resolved: ResolvedEncoding, exchange: Exchange, stages: Stages) -> EncodeJob:
@@ -157,7 +166,7 @@ class EncoderHandler:
         if ttl_s is None:
             yield await self._run(job, stages, deadline), ()
             return
-        key = await off_loop(len(job.packed), job.key)
+        key = await off_loop(job.tokens * _BYTES_PER_ID, job.key)
         async with self._answers.get(key, ttl_s, lambda: self._run(job, stages, deadline)) as shared:
             yield shared.body, ((CACHE.encode(), b"hit" if shared.hit else b"miss"),)
 
@@ -175,7 +184,10 @@ class EncoderHandler:
 
         places = -(-len(job.rows) // ROWS_PER_PLACE)
         claim = Claim(places, job.resolved.priority)
-        await self._dispatch.run(job.resolved.route, stages, claim, message, deliver)
+        try:
+            await self._dispatch.run(job.resolved.route, stages, claim, message, deliver)
+        except InvalidRequest as error:
+            raise _renamed(error, job.resolved.work.names) from None
         return answers[0]
 
 
@@ -187,6 +199,11 @@ def _in_clients_words(error: InvalidRequest, names: TextNames) -> InvalidRequest
     return InvalidRequest(error.message, param=param, code=error.code)
 
 
+def _renamed(error: InvalidRequest, names: TextNames) -> InvalidRequest:
+    """Return the worker's error with the client's name of the parameter."""
+    return InvalidRequest(error.message, param=names.of(error.param), code=error.code)
+
+
 def _check_lengths(job: EncodeJob) -> None:
     """Refuse what the model or the gateway does not take; raises InvalidRequest."""
     limit, names = job.resolved.route.max_model_len, job.resolved.work.names
@@ -195,6 +212,15 @@ def _check_lengths(job: EncodeJob) -> None:
     if length > limit:
         param, length = names.of_first(longest, job.firsts, limit) or (names.of_row(longest), length)
         raise too_long(limit, length, param=param)
+    most = job.resolved.work.max_tokens
+    if most is not None and length > most:
+        param = names.of_row(longest)
+        raise InvalidRequest(
+            f"Your '{param}' has {length} tokens, and 'max_tokens' is {most}. "
+            "Please send a shorter text, or set 'truncate' to START or END.",
+            param=param,
+            code="context_length_exceeded",
+        )
     if job.tokens > MAX_TOKENS:
         raise InvalidRequest(
             f"Expected at most {MAX_TOKENS} tokens in one request, found {job.tokens}.",

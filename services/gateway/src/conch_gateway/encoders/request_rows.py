@@ -1,6 +1,6 @@
 """Pure: from a validated request to the rows that the tokenizer makes, and what the worker does with them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -11,11 +11,17 @@ from conch_contracts.openai.encoders.embeddings import EmbeddingRequest, InputFi
 from conch_contracts.openai.encoders.fields import Activated, EncoderFields, TextContent, TextInput, plain
 from conch_contracts.openai.encoders.rerank import DocumentText, RerankRequest
 from conch_contracts.openai.encoders.scores import SIDES, ClassifyRequest, ScoreRequest, Side
+from conch_contracts.openai.encoders.vectors import NumberType, VectorType
 from conch_contracts.records import Activation, ModelKind, Route
+from conch_gateway.answers.reply import JSON
 from conch_gateway.encoders.text_names import TextField, TextNames, text_field
 from conch_gateway.errors.bad_request import conflicting, invalid, missing, unsupported_by_model
 from conch_gateway.requests.tokenizer_request import check_vocabulary, rendering
+from conch_gateway.upstream.port import Header
 from conch_kit.errors import InvalidRequest
+
+MAX_DESCRIBED = 256
+"""Vectors in a header: of 130 bytes each, where many a client takes 64 KiB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +35,15 @@ class Head:
     """Of all rows together."""
 
 
-BodyMaker = Callable[[Head, bytes], bytes]
+@dataclass(frozen=True, slots=True)
+class EncodedBody:
+    """The body of an answer, and the headers that tell what it is."""
+
+    content: bytes
+    headers: tuple[Header, ...] = (JSON,)
+
+
+BodyMaker = Callable[[Head, bytes], EncodedBody]
 """From a worker's answer to the client's body."""
 
 
@@ -44,7 +58,21 @@ class EncoderWork:
     activation: Activation = Activation.NONE
     dimensions: int | None = None
     base64: bool = False
+    dtype: NumberType = "float32"
+    big_endian: bool = False
+    shapes: bool = False
+    pooled: bool = False
+    types: tuple[VectorType, ...] = ()
     firsts: int = 0
+    max_tokens: int | None = None
+    """A row with more tokens is refused."""
+
+
+POOLING_TASKS: Mapping[ModelKind, tuple[str, ...]] = {
+    ModelKind.EMBEDDING: ("token_embed", "embed"),
+    ModelKind.CLASSIFY: ("classify", "token_classify"),
+}
+"""What `task` may be of models of each kind; the first where the request does not say."""
 
 
 def embeddings(request: EmbeddingRequest, route: Route) -> EncoderWork:
@@ -55,8 +83,24 @@ def embeddings(request: EmbeddingRequest, route: Route) -> EncoderWork:
 
 def pooling(request: PoolingRequest, route: Route) -> EncoderWork:
     """Return the work of a pooling request; raises InvalidRequest."""
+    tasks = POOLING_TASKS[route.kind]
+    task = request.task or tasks[0]
+    if task not in tasks:
+        raise unsupported_by_model("task", f"a model of kind {route.kind} takes {' or '.join(tasks)}")
+    if route.kind is ModelKind.CLASSIFY:
+        return _pooled_classes(request, route, Task.POOL if task == "token_classify" else Task.SCORE)
     asked = _either("normalize", request.normalize, request.use_activation)
-    return _vectors(request, route, Task.POOL, normalize=asked is True)
+    if task == "embed":
+        normalize = route.encoder.normalize if asked is None else asked
+        return _vectors(request, route, Task.EMBED, normalize=normalize, pooled=True)
+    return _vectors(request, route, Task.POOL, normalize=asked is True, pooled=True)
+
+
+def _pooled_classes(request: PoolingRequest, route: Route, task: Task) -> EncoderWork:
+    if request.normalize is not None:
+        raise unsupported_by_model("normalize", "a classifier's numbers are no vector; use 'use_activation'")
+    activation = Activation.NONE if request.use_activation is False else route.encoder.activation
+    return _vectors(request, route, task, normalize=False, pooled=True, activation=activation)
 
 
 def rerank(request: RerankRequest, route: Route) -> EncoderWork:
@@ -143,22 +187,61 @@ def chat_input(request: TextInput, messages: Sequence[ChatMessage], route: Route
     goes_on = bool(request.continue_final_message)
     render = rendering(messages, route)
     return render(
-        add_generation_prompt=request.add_generation_prompt is not False and not goes_on,
+        add_generation_prompt=bool(request.add_generation_prompt),
         continue_final_message=goes_on,
         without_template="send texts as 'input', without messages",
     )
 
 
-def _vectors(request: InputFields, route: Route, task: Task, *, normalize: bool) -> EncoderWork:
-    if request.dimensions is not None and not route.encoder.matryoshka:
+def check_dimensions(name: str, asked: int | None, route: Route) -> None:
+    """Raise InvalidRequest where a model's embeddings cannot be shortened."""
+    if asked is not None and not route.encoder.matryoshka:
         raise InvalidRequest(
-            "This model does not support 'dimensions': it was not trained for shorter embeddings.",
-            param="dimensions",
+            f"This model does not support '{name}': it was not trained for shorter embeddings.",
+            param=name,
             code="unsupported_parameter",
         )
+
+
+def _vectors(
+    request: InputFields,
+    route: Route,
+    task: Task,
+    *,
+    normalize: bool,
+    pooled: bool = False,
+    activation: Activation = Activation.NONE,
+) -> EncoderWork:
+    check_dimensions("dimensions", request.dimensions, route)
+    binary = is_binary(request)
+    packed = binary or request.encoding_format == "base64"
+    for name, plain_values in (("embed_dtype", (None, "float32")), ("endianness", (None, "native", "little"))):
+        if not packed and getattr(request, name) not in plain_values:
+            raise conflicting(name, "needs 'encoding_format': 'base64', 'bytes' or 'bytes_only'")
     rows, names = _inputs(request, route)
-    base64 = request.encoding_format == "base64"
-    return EncoderWork(rows, names, task, normalize, dimensions=request.dimensions, base64=base64)
+    if request.encoding_format == "bytes" and len(rows.texts) > MAX_DESCRIBED:
+        raise conflicting(
+            "encoding_format",
+            f"'bytes' describes at most {MAX_DESCRIBED} vectors in a header, found {len(rows.texts)}; use 'bytes_only'",
+        )
+    return EncoderWork(
+        rows,
+        names,
+        task,
+        normalize,
+        activation=activation,
+        dimensions=request.dimensions,
+        base64=packed,
+        dtype=request.embed_dtype or "float32",
+        big_endian=request.endianness == "big",
+        shapes=binary,
+        pooled=pooled,
+    )
+
+
+def is_binary(request: InputFields) -> bool:
+    """Return whether the answer's body is to be the vectors' bytes."""
+    return request.encoding_format in ("bytes", "bytes_only")
 
 
 def _inputs(request: TextInput, route: Route) -> tuple[PrepareRowsRequest, TextNames]:

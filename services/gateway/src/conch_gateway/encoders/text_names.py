@@ -4,8 +4,9 @@ Behind the gateway the texts are rows that are counted. A request has `input`, o
 `text_2`, and so on, each with one text or with a list of them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 
 _ROWS = "rows"
 
@@ -30,6 +31,8 @@ class TextNames:
     fields: tuple[TextField, ...]
     first: TextField | None = None
     """Of pairs: the field of their first texts; `fields` has the second ones."""
+    renamed: Mapping[str, str] = dataclass_field(default_factory=dict)
+    """The client's names of parameters that the worker calls otherwise."""
 
     @property
     def whole(self) -> str:
@@ -61,7 +64,7 @@ class TextNames:
         if param == _ROWS:
             return self.whole
         name, _, row = (param or "").partition(".")
-        return self.of_row(int(row)) if name == _ROWS and row.isdecimal() else param
+        return self.of_row(int(row)) if name == _ROWS and row.isdecimal() else self.renamed.get(name, param)
 
 
 def text_field(name: str, texts: object) -> TextField:

@@ -8,14 +8,14 @@ from functools import partial
 import orjson
 
 from conch_contracts.messages import tokenization
+from conch_contracts.messages.message import to_json
 from conch_contracts.names import DETOKENIZE_PATH, TOKENIZE_PATH
 from conch_contracts.openai.chat import ChatMessage
 from conch_contracts.openai.tokenizing import DetokenizeRequest, TokenizeRequest
 from conch_contracts.records import ModelKind, Route
 from conch_gateway.answers.reply import Reply
 from conch_gateway.constraints import tool_use
-from conch_gateway.errors.bad_request import conflicting, missing
-from conch_gateway.generation.endpoints import encode
+from conch_gateway.errors.bad_request import conflicting, missing, unsupported
 from conch_gateway.http.body import parse
 from conch_gateway.http.exchange import Exchange
 from conch_gateway.inference.intake import RequestIntake, off_loop
@@ -46,7 +46,10 @@ class ResolvedTokenCall:
 
 def read_texts(body: bytes, snapshot: Snapshot, policy: TemplatePolicy) -> ResolvedTokenCall:
     """Return what a tokenize request asks for; raises a ServiceError."""
-    request, unknown = typed(TokenizeRequest, parse(body))
+    document = parse(body)
+    if document.get("messages") is not None and document.get("reasoning_effort") is not None:
+        raise unsupported("reasoning_effort", "say it in 'chat_template_kwargs'")
+    request, unknown = typed(TokenizeRequest, document)
     chat_messages.check(request.messages or ())
     if request.prompt is None and request.messages is None:
         raise missing("prompt")
@@ -72,7 +75,7 @@ def read_texts(body: bytes, snapshot: Snapshot, policy: TemplatePolicy) -> Resol
         ),
         return_token_strs=bool(request.return_token_strs),
     )
-    return ResolvedTokenCall(route, encode(message), unknown)
+    return ResolvedTokenCall(route, to_json(message), unknown)
 
 
 def read_ids(body: bytes, snapshot: Snapshot) -> ResolvedTokenCall:
@@ -81,7 +84,7 @@ def read_ids(body: bytes, snapshot: Snapshot) -> ResolvedTokenCall:
     route = find_route(snapshot, request.model, kinds=_KINDS)
     check_vocabulary(request.tokens, route, param="tokens")
     message = tokenization.DecodeIdsRequest(digest=route.tokenizer_digest, tokens=tuple(request.tokens))
-    return ResolvedTokenCall(route, encode(message), unknown)
+    return ResolvedTokenCall(route, to_json(message), unknown)
 
 
 def _chat_input(request: TokenizeRequest, messages: Sequence[ChatMessage], route: Route) -> tokenization.ChatInput:

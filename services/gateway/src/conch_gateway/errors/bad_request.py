@@ -20,9 +20,10 @@ def conflicting(param: str, why: str) -> InvalidRequest:
     return InvalidRequest(f"'{param}' {why}.", param=param, code="invalid_value")
 
 
-def unsupported(param: str) -> InvalidRequest:
-    """Return the error for a parameter that this endpoint does not have."""
-    return InvalidRequest(f"The parameter '{param}' is not supported.", param=param, code="unsupported_parameter")
+def unsupported(param: str, instead: str = "") -> InvalidRequest:
+    """Return the error for a parameter that this endpoint does not have; `instead` says what does its work."""
+    why = f": {instead}" if instead else ""
+    return InvalidRequest(f"The parameter '{param}' is not supported{why}.", param=param, code="unsupported_parameter")
 
 
 def unsupported_by_model(param: str, why: str) -> InvalidRequest:

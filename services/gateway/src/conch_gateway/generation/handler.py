@@ -8,14 +8,17 @@ import time
 from collections.abc import Mapping
 from functools import partial
 from os import urandom
-from typing import Any
+from typing import Any, Protocol
 
 from conch_contracts.names import PREPARE_PATH
 from conch_contracts.records import Engine
 from conch_gateway.answers.delivery import AnswerSaver, Delivery
 from conch_gateway.answers.reply import Reply
-from conch_gateway.generation.endpoints import CHAT, COMPLETIONS, GenerationEndpoint, GenerationJob, ResolvedGeneration
+from conch_gateway.generation.endpoints import CHAT, COMPLETIONS, GenerationEndpoint
 from conch_gateway.generation.grammar_check import check_grammar
+from conch_gateway.generation.job import GenerationJob
+from conch_gateway.generation.recurring_parameters import RecurringParameters
+from conch_gateway.generation.resolved import ResolvedGeneration
 from conch_gateway.http.exchange import Exchange
 from conch_gateway.inference.intake import RequestIntake, off_loop
 from conch_gateway.inference.stages import Stages
@@ -28,6 +31,18 @@ from conch_kit.http.asgi import Receive
 
 PATHS: Mapping[str, GenerationEndpoint[Any]] = {"/v1/chat/completions": CHAT, "/v1/completions": COMPLETIONS}
 """What this module serves, by POST."""
+
+
+class JobWatcher(Protocol):
+    """Who hears how far a request has come."""
+
+    async def accepted(self, job: GenerationJob) -> None:
+        """Hear that it is valid and fits the model's context; its work begins behind this."""
+        ...
+
+    def asked(self) -> None:
+        """Hear that a worker is asked now."""
+        ...
 
 
 class GenerationHandler:
@@ -46,12 +61,13 @@ class GenerationHandler:
         self._grammars = grammars
         self._dispatch = dispatch
         self._policy = policy
+        self._recurring = RecurringParameters()
 
     async def serve(self, exchange: Exchange, receive: Receive, reply: Reply) -> None:
         """Answer one request on a path of `PATHS`; raises a ServiceError, ClientGone or ClientStalled."""
         endpoint = PATHS[exchange.path]
         exchange.endpoint = endpoint.name
-        resolve = partial(endpoint.resolve, policy=self._policy)
+        resolve = partial(endpoint.resolve, policy=self._policy, recurring=self._recurring)
         resolved = await self._intake.read_and_resolve(exchange, receive, resolve)
         exchange.user, exchange.metadata = resolved.request.user, resolved.request.metadata
         if resolved.request.request_id is not None:
@@ -65,6 +81,7 @@ class GenerationHandler:
         exchange: Exchange,
         reply: Reply,
         saver: AnswerSaver | None = None,
+        watcher: JobWatcher | None = None,
     ) -> None:
         """Do the work and deliver its answer, which `saver` gets before the client hears that it is complete."""
         comment = reply.keep_alive if resolved.stream else None
@@ -74,6 +91,8 @@ class GenerationHandler:
             stages = self._intake.stages(exchange, span)
             async with self._intake.watchdog(reply.client, deadline, comment) as watchdog:
                 job = await self._tokenize(resolved, response_id, exchange, stages)
+                if watcher is not None:
+                    await watcher.accepted(job)
                 delivery = Delivery(
                     exchange,
                     reply,
@@ -82,14 +101,16 @@ class GenerationHandler:
                     inter_token_patience_s=routing.inter_token_timeout_s + self._intake.settings.worker_grace_s,
                     saver=saver,
                 )
-                await self._run(job, stages, delivery, watchdog.activity, deadline)
+                await self._run(job, stages, delivery, watchdog.activity, deadline, watcher)
 
     async def _tokenize(
         self, resolved: ResolvedGeneration, response_id: str, exchange: Exchange, stages: Stages
     ) -> GenerationJob:
         with stages.tokenizing() as headers:
-            if resolved.constraint is not None:
-                await check_grammar(self._grammars, resolved.constraint, resolved.route, headers)
+            if resolved.constraint is not None and not resolved.findings.grammar_holds:
+                tools = getattr(resolved.request, "tools", None) or ()  # text completions have none
+                await check_grammar(self._grammars, resolved.constraint, resolved.route, headers, tools)
+                resolved.findings.grammar_holds = True
             prepared = await self._tokenizers.post(PREPARE_PATH, resolved.preparation, headers)
         ids = (exchange.request_id, response_id)
         return await off_loop(
@@ -97,13 +118,21 @@ class GenerationHandler:
         )
 
     async def _run(
-        self, job: GenerationJob, stages: Stages, delivery: Delivery, activity: RequestActivity, deadline: float
+        self,
+        job: GenerationJob,
+        stages: Stages,
+        delivery: Delivery,
+        activity: RequestActivity,
+        deadline: float,
+        watcher: JobWatcher | None,
     ) -> None:
         """Have a worker do the job and deliver its answer, which must be complete by `deadline`."""
         routing, stream = job.resolved.route.routing, job.resolved.stream
 
         def message(engine: Engine) -> bytes:
             now = time.monotonic()
+            if watcher is not None:
+                watcher.asked()
             if stream:
                 activity.asked = now
                 activity.patience_s = routing.first_token_timeout_s + self._intake.settings.worker_grace_s

@@ -1,1 +1,1 @@
-"""The client's side of HTTP: the server protocol and its limits, bodies, API keys, origins. No model is known here."""
+"""The client's side of HTTP: bodies, API keys, origins, what a request is known by. No model is known here."""

@@ -4,30 +4,36 @@ Bounds come before parsing; whatever Python's and Rust's parsers would read diff
 integers, lone surrogates) is refused, so that no two parts of Conch can disagree about a request.
 """
 
-import asyncio
 import math
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 
 import jiter
 
 from conch_gateway.errors.bad_request import MAX_PARAM_CHARS, invalid
-from conch_kit.errors import BodyTooLarge, InvalidRequest, RequestTimeout, UnsupportedMediaType
+from conch_gateway.errors.nesting import MAX_DEPTH, check_depth
+from conch_kit.errors import BodyTooLarge, InvalidRequest, UnsupportedMediaType
 from conch_kit.http.asgi import ClientGone, Message, Receive
 
-MAX_DEPTH = 64
 MAX_KEYS = 256
 """Keys of the top-level object."""
 MAX_KEY_CHARS = 256
-"""Of each of them; no parameter's name comes near."""
+"""Characters of one key; no parameter's name is nearly as long."""
 MAX_VALUES = 1_200_000
 """Commas in a body: more than any context has token ids. A parser holds the interpreter for all of them at once."""
 MAX_CONTAINERS = 200_000
 """Opening brackets, and names, in a body; each costs a parser several times what a number does."""
+MAX_PASTED_BYTES = 256 * 1024
+"""Of a body whose spaces may be others than those of JSON: nobody copies more from a page."""
 MAX_MESSAGE_CHARS = 160
 
-_CONTAINERS = frozenset((dict, list))
 _ALIKE = bytes.maketrans(b"123456789E", b"000000000e")
+_STRING_OR_SPACES = re.compile(
+    rb'"(?:[^"\\]++|\\.)*+"?|(?P<space>(?:\xc2\xa0|\xe1\x9a\x80|\xe2\x80[\x80-\x8a\xaf]|\xe2\x81\x9f|\xe3\x80\x80|\xef\xbb\xbf)++)',
+    re.DOTALL,
+)
+"""A string, though its end be missing; or no-break and wide spaces, and a byte order mark."""
 _LARGE_EXPONENT = re.compile(rb"e(?<=0e)\+?000")
 _MANY_DIGITS = b"0" * 200
 """Every number that is too large for a float has one of these in it when its digits are alike; hardly any text does.
@@ -53,22 +59,14 @@ def check_media_type(headers: Mapping[bytes, bytes]) -> None:
             raise UnsupportedMediaType("Expected charset utf-8.")
 
 
-async def read(receive: Receive, headers: Mapping[bytes, bytes], *, limit: int, timeout_s: float) -> bytes:
-    """Read a whole body of at most `limit` bytes, within `timeout_s`.
+async def read(receive: Receive, headers: Mapping[bytes, bytes], *, limit: int) -> bytes:
+    """Read a whole body of at most `limit` bytes.
 
     Raises BodyTooLarge before reading when the length is announced, RequestTimeout, and ClientGone.
     """
     announced = headers.get(b"content-length", b"")
     if announced.isdigit() and (len(announced) > 18 or int(announced) > limit):
         raise BodyTooLarge(f"Expected a body of at most {limit} bytes.")
-    try:
-        async with asyncio.timeout(timeout_s):
-            return await _collect(receive, limit)
-    except TimeoutError:
-        raise RequestTimeout(f"The request body did not arrive within {timeout_s:g} s.", code="timeout") from None
-
-
-async def _collect(receive: Receive, limit: int) -> bytes:
     pieces: list[bytes] = []
     size = 0
     while True:
@@ -89,10 +87,7 @@ def parse(body: bytes) -> dict[str, object]:
     brackets = _count(body, b"[{")
     if len(body) > MAX_CONTAINERS:
         _check_complexity(body, brackets)
-    try:
-        document = jiter.from_json(body, allow_inf_nan=False, catch_duplicate_keys=True, cache_mode="none")
-    except ValueError as exc:
-        raise InvalidRequest(f"The body is not valid JSON: {_position(str(exc))}.") from None
+    document = _read(body)
     if not isinstance(document, dict):
         raise InvalidRequest("Expected the body to be a JSON object.")
     if len(document) > MAX_KEYS:
@@ -100,11 +95,34 @@ def parse(body: bytes) -> dict[str, object]:
     if len(body) > MAX_KEY_CHARS and any(len(key) > MAX_KEY_CHARS for key in document):
         raise InvalidRequest(f"Expected keys of at most {MAX_KEY_CHARS} characters.")
     # A body with few brackets cannot be deep; that spares the walk for nearly every request.
-    if brackets > MAX_DEPTH and _deeper_than(document, MAX_DEPTH):
-        raise InvalidRequest(f"Expected at most {MAX_DEPTH} nested levels.", code="too_deep")
+    if brackets > MAX_DEPTH:
+        for name, value in document.items():
+            check_depth(value, name, MAX_DEPTH - 1)
     if _may_overflow(body):
         _check_finite(document)
     return document
+
+
+def _read(body: bytes) -> object:
+    """Return what the body says; between tokens the spaces of a page that it was copied from are spaces too."""
+    try:
+        return _json(body)
+    except ValueError as exc:
+        plain = _STRING_OR_SPACES.sub(_plain, body) if len(body) <= MAX_PASTED_BYTES else body
+        if plain != body:
+            with suppress(ValueError):
+                return _json(plain)
+        raise InvalidRequest(f"The body is not valid JSON: {_position(str(exc))}.") from None
+
+
+def _json(body: bytes) -> object:
+    document: object = jiter.from_json(body, allow_inf_nan=False, catch_duplicate_keys=True, cache_mode="none")
+    return document
+
+
+def _plain(found: re.Match[bytes]) -> bytes:
+    """Return a string as it is, and a space of any other kind as JSON's own."""
+    return b" " if found["space"] else found[0]
 
 
 def _count(body: bytes, signs: bytes) -> int:
@@ -149,18 +167,3 @@ def _position(message: str) -> str:
         return message
     reason, _, position = message.rpartition(" at line ")
     return f"{reason[:60]}... at line {position}"
-
-
-def _deeper_than(document: dict[str, object], limit: int) -> bool:
-    level: list[dict[str, object] | list[object]] = [document]
-    for _ in range(limit):
-        below: list[dict[str, object] | list[object]] = []
-        for item in level:
-            children = item.values() if isinstance(item, dict) else item
-            # Most lists hold none, and this is the fastest way to find out: there may be a million numbers.
-            if not _CONTAINERS.isdisjoint(map(type, children)):
-                below += [child for child in children if isinstance(child, dict | list)]
-        if not below:
-            return False
-        level = below
-    return True

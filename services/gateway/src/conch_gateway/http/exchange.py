@@ -7,9 +7,6 @@ from os import urandom
 
 from conch_kit.http.asgi import Scope
 
-EXCHANGE = "conch.exchange"
-"""Scope extension that holds the exchange of a request which FastAPI answers."""
-
 API_VERSION = (b"openai-version", b"2020-10-01")
 """Of the API that this one is; OpenAI has had no other."""
 

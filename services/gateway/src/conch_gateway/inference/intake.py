@@ -73,9 +73,7 @@ class RequestIntake:
     async def read(self, exchange: Exchange, receive: Receive) -> bytes:
         """Return the body of a request; raises a ServiceError or ClientGone."""
         body.check_media_type(exchange.headers)
-        return await body.read(
-            receive, exchange.headers, limit=self.settings.max_body_bytes, timeout_s=self.settings.body_timeout_s
-        )
+        return await body.read(receive, exchange.headers, limit=self.settings.max_body_bytes)
 
     async def resolve(self, exchange: Exchange, size: int, resolve: Callable[[Snapshot], U]) -> U:
         """Return what a body of this size asks for, now that the models are known; raises a ServiceError."""

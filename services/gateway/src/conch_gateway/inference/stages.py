@@ -9,11 +9,10 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from types import TracebackType
 
-from prometheus_client import Gauge, Histogram
-
 from conch_contracts.headers import TRACEPARENT
 from conch_gateway.telemetry.metrics import ModelMetrics
 from conch_gateway.upstream.port import Header
+from conch_kit.metric_families import GaugeValue, HistogramValue
 from conch_kit.tracing import Span, Tracer
 
 _TRACEPARENT = TRACEPARENT.encode()
@@ -28,8 +27,8 @@ class Stage:
         self,
         span: AbstractContextManager[Span],
         headers: tuple[Header, ...],
-        running: Gauge | None,
-        duration: Histogram | None,
+        running: GaugeValue | None,
+        duration: HistogramValue | None,
         clock: Callable[[], float],
     ) -> None:
         self._span = span
@@ -88,5 +87,5 @@ class Stages:
         """Surround the call of a worker, until its answer is delivered."""
         return self._stage("work", self._metrics.in_flight, None)
 
-    def _stage(self, name: str, running: Gauge | None, duration: Histogram | None) -> Stage:
+    def _stage(self, name: str, running: GaugeValue | None, duration: HistogramValue | None) -> Stage:
         return Stage(self._tracer.span(name, self._parent), self._headers, running, duration, self._clock)

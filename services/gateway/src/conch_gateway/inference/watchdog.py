@@ -1,7 +1,7 @@
 """What runs beside a request: it notices that the client has gone, that nothing moves any more, or that time is up.
 
-The connection tells when the client hangs up; one timer per request looks at the clock now and then. So a request
-costs no task and an event no timer; it only notes the time. `decide` is the pure part.
+The connection tells when the client hangs up; now and then the watchdog looks at the clock. So neither a request nor an
+event costs a task or a timer; it only notes the time. `decide` is the pure part.
 """
 
 import asyncio
@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Self, assert_never
 
 from conch_gateway.http.client_connection import ClientConnection
+from conch_kit.deadlines import deadlines
 from conch_kit.errors import UpstreamTimeout
 from conch_kit.http.asgi import ClientGone
 
@@ -83,8 +84,8 @@ class RequestWatchdog:
         "_loop",
         "_reason",
         "_task",
-        "_timer",
         "activity",
+        "when",
     )
 
     def __init__(
@@ -101,7 +102,8 @@ class RequestWatchdog:
         self._loop = asyncio.get_running_loop()
         self._task: asyncio.Task[object] | None = None
         self._cancelling = 0
-        self._timer: asyncio.TimerHandle | None = None
+        self.when = 0.0
+        """When it looks at the clock next, on the loop's clock."""
         self._commenting: asyncio.Task[None] | None = None
         self._reason: Exception | None = None
         self.activity = RequestActivity(sent=clock())
@@ -112,15 +114,15 @@ class RequestWatchdog:
         self._task = asyncio.current_task()
         self._cancelling = self._task.cancelling() if self._task is not None else 0
         self._client.on_gone = self._gone
-        self._arm()
+        self._set_next_look()
+        deadlines().add(self)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._client.on_gone = None
-        if self._timer is not None:
-            self._timer.cancel()
+        deadlines().remove(self)
         if self._commenting is not None:
             self._commenting.cancel()
         if self._reason is None or self._task is None:
@@ -129,13 +131,15 @@ class RequestWatchdog:
         if self._task.uncancel() <= self._cancelling and kind is asyncio.CancelledError:
             raise self._reason from None
 
-    def _arm(self) -> None:
+    def _set_next_look(self) -> None:
         tick, left = self._limits.keep_alive_s / 3, self._limits.deadline - self._clock()
         if left > 0:  # else a write is under way, which may take longer
             tick = min(tick, left)
-        self._timer = self._loop.call_later(tick, self._look)
+        self.when = self._loop.time() + tick
 
-    def _look(self) -> None:
+    def due(self, now: float) -> None:
+        """Look at the clock."""
+        self._set_next_look()
         now = self._clock()
         match decide(now, self.activity, self._limits):
             case WatchdogVerdict.NOTHING:
@@ -145,13 +149,11 @@ class RequestWatchdog:
                 if self._comment is not None:
                     self._commenting = self._loop.create_task(self._send(self._comment))
             case WatchdogVerdict.WORKER_UNRESPONSIVE:
-                return self._end(UpstreamTimeout("The engine stopped answering.", code="timeout"))
+                self._end(UpstreamTimeout("The engine stopped answering.", code="timeout"))
             case WatchdogVerdict.OVERDUE:
-                return self._end(UpstreamTimeout("The request did not end in time.", code="timeout"))
+                self._end(UpstreamTimeout("The request did not end in time.", code="timeout"))
             case unreachable:
                 assert_never(unreachable)
-        self._arm()
-        return None
 
     async def _send(self, comment: Callable[[], Awaitable[None]]) -> None:
         try:
@@ -163,6 +165,7 @@ class RequestWatchdog:
         self._end(ClientGone())
 
     def _end(self, reason: Exception) -> None:
+        deadlines().remove(self)
         if self._reason is None and self._task is not None:
             self._reason = reason
             self._task.cancel()

@@ -6,7 +6,8 @@ full, gives up after the model's waiting time, and forgets a waiter that is canc
 
 An engine that could not take a request rests: for a moment nobody is sent to it, then one request at a time tries it,
 until it has accepted one. When the last engine of a model has vanished from the registry, requests wait for the next
-one as long as they may wait at all, counted from then; a model that has had none for longer is not ready.
+one as long as they may wait at all, counted from then; a model that has had none for longer, or that is scaled to 0
+replicas, is not ready.
 """
 
 import asyncio
@@ -67,12 +68,15 @@ class ModelQueue:
     taken: Counter[EngineAddress] = field(default_factory=Counter)
     waiters: deque[Waiter] = field(default_factory=deque)
     turn: int = 0
+    wanted: bool = True
+    """Whether the model is to have engines; else nobody waits for one to come."""
     lost_at: float | None = None
     """When the last engine vanished; None: there is one, or never was."""
     _resting: dict[EngineAddress, _Rest] = field(default_factory=dict)
 
-    def apply(self, engines: tuple[Engine, ...], now: float) -> None:
+    def apply(self, engines: tuple[Engine, ...], now: float, *, wanted: bool = True) -> None:
         """Take over what the registry holds; an engine that comes new to it has not refused anything."""
+        self.wanted = wanted
         if usable(engines):
             self.lost_at = None
         elif usable(self.engines):
@@ -81,6 +85,8 @@ class ModelQueue:
         for address in self._resting.keys() - {engine.grpc for engine in engines}:
             self._stop_resting(address)
         self.serve()
+        if not wanted and not usable(engines):
+            self._send_away()
 
     def refused(self, engine: Engine) -> None:
         """Let an engine rest that could not take a request."""
@@ -142,6 +148,9 @@ class ModelQueue:
     def end(self) -> None:
         """Send those away who wait: the model is not served any more. Those who have a slot keep it."""
         self.apply((), 0.0)
+        self._send_away()
+
+    def _send_away(self) -> None:
         for waiter in self.waiters:
             if not waiter.granted.done():
                 waiter.granted.set_exception(not_ready())
@@ -220,7 +229,9 @@ class Admission:
         for model in self._queues.keys() - snapshot.engines.keys():
             self._queues.pop(model).end()
         for model, engines in snapshot.engines.items():
-            self._queues.setdefault(model, ModelQueue()).apply(engines, self._clock())
+            route = snapshot.routes.get(model)
+            wanted = route is None or route.engines_wanted
+            self._queues.setdefault(model, ModelQueue()).apply(engines, self._clock(), wanted=wanted)
 
     def waiting(self) -> Mapping[ModelId, int]:
         """Return how many requests wait per model."""
@@ -259,10 +270,10 @@ class Admission:
         return Slot(queue, engine, claim.sequences)
 
     def _may_hope(self, queue: ModelQueue, policy: RoutingPolicy) -> bool:
-        """Tell whether an engine is there, or has not been away for longer than a request may wait."""
+        """Tell whether an engine is there, or is to come and was there less long ago than a request may wait."""
         if usable(queue.engines):
             return True
-        return queue.lost_at is not None and self._clock() - queue.lost_at < policy.queue_wait_s
+        return queue.wanted and queue.lost_at is not None and self._clock() - queue.lost_at < policy.queue_wait_s
 
     async def _wait(self, queue: ModelQueue, policy: RoutingPolicy, waiter: Waiter, wait_s: float) -> Engine:
         if len(queue.waiters) >= policy.queue_max:

@@ -44,12 +44,11 @@ class ServiceProcesses:
 class RequestAttempts:
     """Which processes one request has asked in vain, and what failed last."""
 
-    __slots__ = ("_asked", "_gave_up", "_processes", "_slow", "failed", "failure")
+    __slots__ = ("_asked", "_failure", "_gave_up", "_processes", "_slow", "failed")
 
     def __init__(self, processes: ServiceProcesses) -> None:
         processes.retries.earn()
-        self.failure: ServiceError = Unavailable(f"No {processes.name} is running.", retry_after_s=RETRY_AFTER_S)
-        """What the client is told when there are no more attempts: what failed last."""
+        self._failure: ServiceError | None = None
         self.failed = 0
         """Attempts that failed."""
         self._processes = processes
@@ -58,6 +57,17 @@ class RequestAttempts:
         self._gave_up: frozenset[WorkerUrl] = frozenset()
         self._slow: frozenset[WorkerUrl] = frozenset()
         """Those that took no connection in time: one of them is asked again when nobody else is left."""
+
+    @property
+    def failure(self) -> ServiceError:
+        """What the client is told when there are no more attempts: what failed last."""
+        if self._failure is None:
+            return Unavailable(f"No {self._processes.name} is running.", retry_after_s=RETRY_AFTER_S)
+        return self._failure
+
+    @failure.setter
+    def failure(self, error: ServiceError) -> None:
+        self._failure = error
 
     async def ask(
         self, path: str, headers: tuple[Header, ...], body: bytes, read: Callable[[UpstreamResponse], Awaitable[T]]

@@ -1,10 +1,9 @@
 """The client of the tokenizer service: one message, one answer; asked again elsewhere when a process is gone."""
 
-import asyncio
-
 from conch_gateway.errors.upstream_errors import as_error
 from conch_gateway.placement.attempts import RETRY_AFTER_S, RequestAttempts, ServiceProcesses
 from conch_gateway.upstream.port import Header, UpstreamFailure, UpstreamResponse, read_all
+from conch_kit.deadlines import time_limit
 from conch_kit.errors import ServiceError, Unavailable
 
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
@@ -23,7 +22,7 @@ class TokenizerClient:
         To ask twice does no harm: another process is asked when one is gone or says that another may do better.
         """
         try:
-            async with asyncio.timeout(self._timeout_s):
+            with time_limit(self._timeout_s):
                 return await self._first_answer(path, message, headers)
         except TimeoutError:
             raise Unavailable(

@@ -12,6 +12,7 @@ from conch_gateway.requests import thinking
 def parsing_of(request: SamplingFields, route: Route, prepared: PrepareResponse) -> Parsing | None:
     """Return what a worker must know to take the answer apart; None when all of it is content."""
     if not isinstance(request, ChatCompletionRequest):
-        return None
+        thought = thinking.thinking_in_texts(route, prepared)
+        return None if thought is None else Parsing(thinking=thought)
     found = Parsing(thinking=thinking.thinking(request, route, prepared), calls=tool_use.calls(request, route))
     return None if found.thinking is None and found.calls is None else found

@@ -14,6 +14,7 @@ from conch_contracts.openai.chat import ChatMessage
 from conch_contracts.openai.tools import ToolCall
 from conch_contracts.tool_call_marks import ToolCallParser
 from conch_gateway.errors.bad_request import invalid, missing
+from conch_gateway.errors.nesting import MAX_DEPTH, check_depth, too_deep
 
 _MISTRAL_ID_CHARS = 9
 
@@ -42,7 +43,23 @@ def check(messages: Sequence[ChatMessage]) -> None:
             raise invalid(f"{where}.tool_call_id", "no message before this one has a call with this id")
         if message.role == "function" and message.name is None:
             raise missing(f"{where}.name")
-        known.update(call.id for call in message.tool_calls or ())
+        for at, call in enumerate(message.tool_calls or ()):
+            check_arguments(call.function.arguments, f"{where}.tool_calls.{at}.function.arguments")
+            known.add(call.id)
+        if message.function_call:
+            check_arguments(message.function_call.arguments, f"{where}.function_call.arguments")
+
+
+def check_arguments(text: str, param: str) -> None:
+    """Raise InvalidRequest for arguments with more levels than any request may have."""
+    if text.count("{") + text.count("[") <= MAX_DEPTH:  # as nearly all are: they need not be read for this
+        return
+    try:
+        check_depth(json.loads(text), param)
+    except RecursionError:
+        raise too_deep(param) from None
+    except ValueError:
+        return  # no JSON: templates get it as the text that it is
 
 
 def as_templates_expect(

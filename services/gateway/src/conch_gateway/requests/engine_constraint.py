@@ -3,6 +3,7 @@
 from conch_contracts.messages.answer_parsing import Parsing, Thinking
 from conch_contracts.messages.generation import SamplingParameters, ThinkingLimit
 from conch_contracts.messages.grammar import Grammar
+from conch_contracts.messages.message import changed
 from conch_contracts.messages.tokenization import PrepareResponse
 from conch_contracts.openai.chat import ChatCompletionRequest
 from conch_contracts.openai.sampling import SamplingFields
@@ -57,7 +58,7 @@ def constrained(
         changes["grammar"] = _begun(constraint, parsing)
     if isinstance(request, ChatCompletionRequest) and parsing is not None and parsing.thinking is not None:
         changes["thinking"] = _limit(request, prepared, parsing.thinking)
-    return sampling.model_copy(update=changes) if any(changes.values()) else sampling
+    return changed(sampling, **changes) if any(changes.values()) else sampling
 
 
 def _begun(constraint: Constraint, parsing: Parsing | None) -> Grammar:

@@ -55,8 +55,11 @@ def _unnamed(snapshot: Snapshot, name: str | None, kinds: tuple[ModelKind, ...])
 def _default(snapshot: Snapshot, kinds: tuple[ModelKind, ...]) -> Route:
     by_kind = ([route for route in snapshot.routes.values() if route.kind is kind] for kind in kinds)
     routes = next((routes for routes in by_kind if routes), [])
-    if not routes:
+    if not snapshot.routes:
         raise Unavailable("No model is ready yet.", code="model_not_ready", retry_after_s=5)
+    if not routes:
+        said = f"No model of kind {' or '.join(kinds)} is served, and 'model' names none."
+        raise ModelNotFound(said, param="model", code="model_not_found")
     chosen = [route for route in routes if route.default]
     if chosen:
         return min(chosen, key=lambda route: (route.created, route.model_id))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from conch_contracts.messages.generation import Api, BackendOptions, Details, SamplingParameters
+from conch_contracts.messages.message import changed
 from conch_contracts.messages.tokenization import PrepareResponse
 from conch_contracts.openai.chat import ChatCompletionRequest
 from conch_contracts.openai.completions import CompletionRequest
@@ -96,19 +97,13 @@ def completion_shape(request: CompletionRequest, profile: Profile = Profile.OPEN
 def sampling(request: SamplingFields, shape: Shape, route: Route, prepared: PrepareResponse) -> SamplingParameters:
     """Return the complete sampling parameters; raises InvalidRequest when the context is too small."""
     model = route.generation
-    longest = max((len(prompt.ids) for prompt in prepared.prompts), default=0)
-    max_tokens = output_limit(shape, route, longest)
+    max_tokens = output_limit(shape, route, longest(prepared))
     min_tokens = _min_tokens(request)
     temperature = _first(request.temperature, model.temperature, 1.0)
     top_p = _first(request.top_p, model.top_p, 1.0)
     if top_p == 0:  # only the likeliest token
         temperature, top_p = (temperature, _ONLY_THE_LIKELIEST) if _reshapes_logprobs(request) else (0.0, 1.0)
-    if min_tokens > max_tokens:
-        raise InvalidRequest(
-            f"'min_tokens' ({min_tokens}) is above the limit of {max_tokens} output tokens.",
-            param="min_tokens",
-            code="invalid_value",
-        )
+    _check_lengths(min_tokens, max_tokens)
     return SamplingParameters(
         max_tokens=max_tokens,
         min_tokens=min_tokens,
@@ -128,6 +123,7 @@ def sampling(request: SamplingFields, shape: Shape, route: Route, prepared: Prep
         bad_words=model.bad_words + prepared.bad_words + tuple((id_,) for id_ in request.bad_words_token_ids or ()),
         allowed_token_ids=None if request.allowed_token_ids is None else tuple(request.allowed_token_ids),
         logprobs=0 if shape.alternatives is None and _ranks(request) else shape.alternatives,
+        logprob_token_ids=tuple(request.logprob_token_ids or ()),
         prompt_logprobs=_prompt_logprobs(request, shape),
         temp_scaled_logprobs=bool(request.temp_scaled_logprobs),
         top_p_normalized_logprobs=bool(request.top_p_normalized_logprobs),
@@ -136,12 +132,41 @@ def sampling(request: SamplingFields, shape: Shape, route: Route, prepared: Prep
     )
 
 
+def with_limit(sampling: SamplingParameters, max_tokens: int) -> SamplingParameters:
+    """Return the same parameters for an answer of another length; raises InvalidRequest when that is too short."""
+    if sampling.max_tokens == max_tokens:
+        return sampling
+    _check_lengths(sampling.min_tokens, max_tokens)
+    return changed(sampling, max_tokens=max_tokens)
+
+
+def longest(prepared: PrepareResponse) -> int:
+    """Return how many ids the longest prompt has."""
+    return max((len(prompt.ids) for prompt in prepared.prompts), default=0)
+
+
+def _check_lengths(min_tokens: int, max_tokens: int) -> None:
+    if min_tokens > max_tokens:
+        raise InvalidRequest(
+            f"'min_tokens' ({min_tokens}) is above the limit of {max_tokens} output tokens.",
+            param="min_tokens",
+            code="invalid_value",
+        )
+
+
 def check_habits(request: SamplingFields, profile: Profile) -> None:
     """Raise InvalidRequest for a value that only servers with other habits take."""
     if request.top_p == 0 and profile is not Profile.FASTDEPLOY:
         raise invalid("top_p", "expected a number above 0")
-    if request.stop == "" and profile is not Profile.FASTDEPLOY:
-        raise invalid("stop", "expected a text that is not empty")
+    if profile is not Profile.FASTDEPLOY:
+        if request.stop == "":
+            raise invalid("stop", "expected a text that is not empty")
+        if isinstance(request.stop, list) and "" in request.stop:
+            raise invalid(f"stop.{request.stop.index('')}", "expected a text that is not empty")
+    if isinstance((request.metadata or {}).get("enable_thinking"), bool) and not (
+        profile is Profile.FASTDEPLOY and isinstance(request, ChatCompletionRequest)
+    ):
+        raise invalid("metadata.enable_thinking", "expected a valid string; use 'enable_thinking' of chat")
 
 
 def bad_words_param(request: SamplingFields) -> str:

@@ -7,43 +7,36 @@ it there, and templates that switch it off close it there.
 from collections.abc import Sequence
 
 from conch_contracts.messages.answer_parsing import Thinking
+from conch_contracts.messages.message import changed
 from conch_contracts.messages.tokenization import PrepareResponse
 from conch_contracts.openai.chat import ChatCompletionRequest
-from conch_contracts.records import Route
+from conch_contracts.records import Profile, Route
 from conch_contracts.thinking_marks import THINKING_MARKS, ReasoningParser, ThinkingMarks
 from conch_gateway.constraints import tool_use
-from conch_gateway.errors.bad_request import unsupported_by_model
+from conch_gateway.errors.bad_request import conflicting, unsupported_by_model
+from conch_gateway.requests.thinking_words import SWITCHES, noted_switch
 from conch_kit.errors import InvalidRequest
 
-_SWITCHES = ("enable_thinking", "thinking")
-"""What templates call the variable that switches thinking on or off: Qwen's, GLM's and others, and DeepSeek's."""
 
-
-def template_variables(request: ChatCompletionRequest) -> dict[str, object]:
+def template_variables(request: ChatCompletionRequest, profile: Profile) -> dict[str, object]:
     """Return what the template is told about thinking.
 
     A call that is demanded is written at once: its grammar leaves no room for thinking before it.
     """
     effort = request.reasoning_effort
+    noted = noted_switch(request, profile)
     variables: dict[str, object] = {}
     if effort == "none" or tool_use.demanded(request):
-        variables.update(dict.fromkeys(_SWITCHES, False))
+        variables.update(dict.fromkeys(SWITCHES, False))
+    elif request.enable_thinking is not None:
+        variables.update(dict.fromkeys(SWITCHES, request.enable_thinking))
     elif effort is not None and effort != "minimal":
-        variables.update(dict.fromkeys(_SWITCHES, True))
+        variables.update(dict.fromkeys(SWITCHES, True))
+    elif effort is None and noted is not None:
+        variables.update(dict.fromkeys(SWITCHES, noted))
     if effort is not None:
         variables["reasoning_effort"] = effort
     return variables
-
-
-def check(request: ChatCompletionRequest) -> None:
-    """Raise InvalidRequest when the two names of the budget contradict each other."""
-    both = request.reasoning_max_tokens, request.thinking_token_budget
-    if None not in both and both[0] != both[1]:
-        raise InvalidRequest(
-            "'reasoning_max_tokens' and 'thinking_token_budget' are the same limit; give only one.",
-            param="thinking_token_budget",
-            code="invalid_value",
-        )
 
 
 def check_route(request: ChatCompletionRequest, route: Route) -> None:
@@ -67,16 +60,37 @@ def marks(request: ChatCompletionRequest, route: Route) -> tuple[str, ...]:
     return THINKING_MARKS[route.chat.reasoning][:2]
 
 
-def thinking(request: ChatCompletionRequest, route: Route, prepared: PrepareResponse) -> Thinking | None:
-    """Return what is to be done with the answer's thinking; None when there can be none."""
+def begun(route: Route, prompt: str) -> Thinking | None:
+    """Return where the answer to a prompt begins; None when it has no thinking."""
     parser = route.chat.reasoning
     if parser is ReasoningParser.NONE:
         return None
     known = THINKING_MARKS[parser]
-    end = prepared.prompts[0].text[-_tail(known) :].rstrip()
+    end = prompt[-_tail(known) :].rstrip()
     if end.endswith(known.end):
         return None
-    return Thinking(parser=parser, opened=end.endswith(known.start), show=request.include_reasoning is not False)
+    return Thinking(parser=parser, opened=end.endswith(known.start))
+
+
+def thinking(request: ChatCompletionRequest, route: Route, prepared: PrepareResponse) -> Thinking | None:
+    """Return what is to be done with the answer's thinking; None when there can be none."""
+    found = begun(route, prepared.prompts[0].text)
+    return None if found is None else changed(found, show=request.include_reasoning is not False)
+
+
+def thinking_in_texts(route: Route, prepared: PrepareResponse) -> Thinking | None:
+    """Return the same for text completions, whose thinking only FastDeploy's clients look for beside the text.
+
+    Raises InvalidRequest where one of several prompts ends inside the thinking and another does not.
+    """
+    if route.profile is not Profile.FASTDEPLOY:
+        return None
+    first, *others = (begun(route, prompt.text) for prompt in prepared.prompts)
+    if any(other != first for other in others):
+        raise conflicting(
+            "prompt", "must not have texts that end inside the model's thinking beside others that do not"
+        )
+    return first
 
 
 def one_token_each(ids: Sequence[Sequence[int]], request: ChatCompletionRequest) -> tuple[int, int]:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 from conch_contracts.messages.tokenization import ChatInput, PrepareRequest
 from conch_contracts.openai.chat import ChatCompletionRequest, ChatMessage
@@ -62,12 +63,19 @@ def rendering(messages: Sequence[ChatMessage], route: Route, template: str | Non
     """Return what asks for a conversation in the model's template, or in one that the request brings."""
     return partial(
         ChatInput,
-        messages=as_templates_expect(messages, route.chat.tool_calls),
-        part_lengths=part_lengths(messages),
+        **conversation_fields(messages, route),
         content_format=ContentFormat.AUTO if template else route.chat.content_format,
         chat_template=template or route.chat_template,
         chat_template_param="chat_template" if template else "messages",
     )
+
+
+def conversation_fields(messages: Sequence[ChatMessage], route: Route) -> dict[str, Any]:
+    """Return those fields of a `ChatInput` that say what was said."""
+    return {
+        "messages": as_templates_expect(messages, route.chat.tool_calls),
+        "part_lengths": part_lengths(messages),
+    }
 
 
 def prompts_of(request: CompletionRequest) -> tuple[str | tuple[int, ...], ...]:
@@ -100,6 +108,7 @@ def check_ids(request: SamplingFields, route: Route) -> None:
     check_vocabulary(request.prompt_token_ids or (), route, param="prompt_token_ids")
     check_vocabulary(request.bad_words_token_ids or (), route, param="bad_words_token_ids")
     check_vocabulary(request.allowed_token_ids or (), route, param="allowed_token_ids")
+    check_vocabulary(request.logprob_token_ids or (), route, param="logprob_token_ids")
     if isinstance(request, ChatCompletionRequest) and request.prompt_token_ids is None:
         check_vocabulary(request.given_ids or (), route, param="messages")
     if request.logit_bias:
@@ -115,7 +124,8 @@ def tokens_at_least(work: PrepareRequest) -> int:
 
 def stop_strings(request: SamplingFields) -> tuple[str, ...]:
     """Return the stop strings, whether one or several were given; an empty one stands for none."""
-    return (request.stop,) if request.stop and isinstance(request.stop, str) else tuple(request.stop or ())
+    given = [request.stop] if isinstance(request.stop, str) else request.stop or []
+    return tuple(filter(None, given))
 
 
 def _raw_prompt(request: ChatCompletionRequest) -> str | tuple[int, ...] | None:
@@ -132,7 +142,7 @@ def _chat_input(request: ChatCompletionRequest, route: Route) -> ChatInput:
         documents=None if request.documents is None else tuple(request.documents),
         add_generation_prompt=request.add_generation_prompt is not False,
         continue_final_message=bool(request.continue_final_message),
-        template_kwargs={**thinking.template_variables(request), **(request.chat_template_kwargs or {})},
+        template_kwargs={**thinking.template_variables(request, route.profile), **(request.chat_template_kwargs or {})},
     )
 
 

@@ -16,8 +16,10 @@ from conch_contracts.openai.chat import ChatCompletionRequest
 from conch_contracts.openai.completions import CompletionRequest
 from conch_contracts.openai.sampling import SamplingFields, is_on
 from conch_gateway.constraints import tool_use
-from conch_gateway.errors.bad_request import MAX_PARAM_CHARS, conflicting, invalid, missing
-from conch_gateway.requests import chat_messages, thinking, unsupported_parameters
+from conch_gateway.errors.bad_request import MAX_PARAM_CHARS, conflicting, invalid, missing, unsupported
+from conch_gateway.requests import chat_messages, unsupported_parameters
+from conch_gateway.requests.error_path import error_path
+from conch_gateway.requests.thinking_words import in_our_words
 from conch_kit.errors import InvalidRequest
 
 R = TypeVar("R", bound=SamplingFields)
@@ -25,11 +27,20 @@ M = TypeVar("M", bound=ApiModel)
 
 MAX_REASON_CHARS = 180
 
+_METADATA = {("min_tokens", int), ("enable_thinking", bool)}
+"""What need not be text in the metadata: FastDeploy's clients used to say it there."""
+
 _PYDANTIC_PHRASES = (
     (re.compile(r"^Input should be|^\w+ should have"), "expected"),
     (re.compile(r"^String should match pattern"), "expected text that matches"),
-    (re.compile(r"a valid dictionary( or instance of \w+)?"), "an object"),
+    (re.compile(r"a valid dictionary( or (instance of \w+|object to extract fields from))?"), "an object"),
+    (
+        re.compile(r"^Input tag '(.*)' found using '(\w+)' does not match any of the expected tags: "),
+        r"'\2' must be one of ",
+    ),
+    (re.compile(r"^Unable to extract tag using discriminator "), "there is no "),
     (re.compile(r" after validation, not .*"), ""),
+    (re.compile(r"^Extra inputs are not permitted"), "there is no such field here"),
 )
 """What pydantic says of its own types, and what a client understands."""
 
@@ -50,6 +61,7 @@ def chat(document: dict[str, object]) -> Validated[ChatCompletionRequest]:
         raise missing("messages")
     if request.top_logprobs and not request.logprobs:
         raise conflicting("top_logprobs", "needs 'logprobs': true")
+    _check_named_ids(request, shown=bool(request.logprobs))
     if request.continue_final_message and request.add_generation_prompt is not False:
         raise conflicting("continue_final_message", "needs 'add_generation_prompt': false")
     if request.disable_chat_template:
@@ -59,8 +71,7 @@ def chat(document: dict[str, object]) -> Validated[ChatCompletionRequest]:
             raise conflicting("disable_chat_template", "needs 'messages' with a text")
     chat_messages.check(request.conversation)
     tool_use.check(request)
-    thinking.check(request)
-    return validated
+    return Validated(in_our_words(request), validated.unknown_fields)
 
 
 def completion(document: dict[str, object]) -> Validated[CompletionRequest]:
@@ -71,6 +82,9 @@ def completion(document: dict[str, object]) -> Validated[CompletionRequest]:
         raise missing("prompt")
     if request.max_tokens == 0 and not request.echo:
         raise conflicting("max_tokens", "may be 0 only with 'echo'")
+    if request.max_tokens == 0 and request.logprob_token_ids:
+        raise conflicting("logprob_token_ids", "needs 'max_tokens' above 0: a prompt shows its likeliest alternatives")
+    _check_named_ids(request, shown=request.logprobs is not None)
     return validated
 
 
@@ -81,7 +95,7 @@ def typed(kind: type[M], document: dict[str, object]) -> tuple[M, int]:
     try:
         return kind.model_validate(document), unknown
     except ValidationError as exc:
-        raise _as_invalid(exc, document) from None
+        raise _as_invalid(exc, kind, document) from None
 
 
 def _validate(kind: type[R], document: dict[str, object]) -> Validated[R]:
@@ -105,6 +119,8 @@ def _check_together(request: SamplingFields) -> None:
     stream = is_on(request.stream)
     if request.stream_options is not None and not stream:
         raise conflicting("stream_options", "needs 'stream': true")
+    if request.stream_options is not None and request.stream_options.include_obfuscation:
+        raise unsupported("stream_options.include_obfuscation")
     if request.prompt_logprobs is not None and stream:
         raise conflicting("prompt_logprobs", "cannot be streamed")
     if request.best_of is not None:
@@ -115,10 +131,20 @@ def _check_together(request: SamplingFields) -> None:
     if request.use_beam_search:
         _check_search(request, stream=stream)
     for key, value in (request.metadata or {}).items():
-        if not isinstance(value, str) and key != "min_tokens":
+        if not isinstance(value, str) and (key, type(value)) not in _METADATA:
             raise invalid(f"metadata.{key}", "expected a valid string")
     if request.length_penalty not in (None, 1) and not request.use_beam_search:
         raise conflicting("length_penalty", "needs 'use_beam_search': true")
+
+
+def _check_named_ids(request: SamplingFields, *, shown: bool) -> None:
+    """Raise where the log probabilities of named ids would be shown nowhere."""
+    if not request.logprob_token_ids:
+        return
+    if not shown:
+        raise conflicting("logprob_token_ids", "needs 'logprobs'")
+    if request.use_beam_search:
+        raise conflicting("logprob_token_ids", "has no meaning with 'use_beam_search'")
 
 
 def _check_search(request: SamplingFields, *, stream: bool) -> None:
@@ -134,9 +160,9 @@ def _check_search(request: SamplingFields, *, stream: bool) -> None:
             raise conflicting(param, "has no meaning with 'use_beam_search'")
 
 
-def _as_invalid(exc: ValidationError, document: object) -> InvalidRequest:
+def _as_invalid(exc: ValidationError, kind: type[ApiModel], document: object) -> InvalidRequest:
     errors = exc.errors(include_url=False, include_context=False, include_input=False)
-    paths = [_path(error["loc"], document, missing=error["type"] == "missing") for error in errors]
+    paths = [error_path(kind, error["loc"], document, missing=error["type"] == "missing") for error in errors]
     found = [(_reach(error, path), path, error) for error, path in zip(errors, paths, strict=True)]
     furthest, deepest, _ = max(found, key=lambda entry: entry[0])
     related = [error for reach, path, error in found if path == deepest and reach == furthest]
@@ -152,24 +178,6 @@ def _reach(error: ErrorDetails, path: tuple[str, ...]) -> tuple[bool, int, int]:
     A list that is too long for it had items that all suited it.
     """
     return error["type"] == "too_long", len(path), int(path[-1]) if path and path[-1].isdecimal() else 0
-
-
-def _path(location: Sequence[int | str], document: object, *, missing: bool) -> tuple[str, ...]:
-    """Return the location as a path into the document: pydantic mixes in the names of the types that it tried."""
-    path: list[str] = []
-    here = document
-    for index, step in enumerate(location):
-        match here, step:
-            case dict(), str() if step in here:
-                here = here[step]
-            case list(), int() if step < len(here):
-                here = here[step]
-            case dict(), str() if missing and index == len(location) - 1:
-                pass
-            case _:
-                continue
-        path.append(str(step))
-    return tuple(path)
 
 
 def _reason(errors: Sequence[ErrorDetails]) -> str:

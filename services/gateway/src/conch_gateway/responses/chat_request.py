@@ -16,7 +16,9 @@ from conch_contracts.openai.responses.response import (
 )
 from conch_contracts.openai.sampling import DrawingFields, is_on
 from conch_contracts.records import Profile
-from conch_gateway.generation.endpoints import GenerationEndpoint, ResolvedGeneration
+from conch_gateway.generation.endpoints import GenerationEndpoint
+from conch_gateway.generation.recurring_parameters import CHAT_PROMPT
+from conch_gateway.generation.resolved import ResolvedGeneration
 from conch_gateway.requests import parameters, tokenizer_request, validation
 from conch_gateway.requests.parameters import Shape
 from conch_gateway.requests.validation import Validated
@@ -43,7 +45,7 @@ def _shape(request: ChatCompletionRequest, profile: Profile) -> Shape:
 
 
 RESPONSES: GenerationEndpoint[ChatCompletionRequest] = GenerationEndpoint(
-    "responses", "resp_", "input", validation.chat, _shape, tokenizer_request.chat
+    "responses", "resp_", CHAT_PROMPT, validation.chat, _shape, tokenizer_request.chat
 )
 
 
@@ -84,7 +86,7 @@ def answer_fields(request: ResponsesRequest) -> dict[str, object]:
     reasoning = request.reasoning
     choice = request.tool_choice
     fields: dict[str, object] = {
-        "background": False,
+        "background": is_on(request.background),
         "instructions": request.instructions,
         "max_output_tokens": request.max_output_tokens,
         "max_tool_calls": request.max_tool_calls,
@@ -124,13 +126,17 @@ def _tools(request: ResponsesRequest) -> dict[str, object]:
     tools, choice = request.tools or [], request.tool_choice
     chosen: object = choice
     if isinstance(choice, ChosenFunction):
-        chosen = {"type": "function", "function": {"name": choice.name}}
+        chosen = _named(choice.name)
     elif isinstance(choice, AllowedTools):
-        names = {tool.name for tool in choice.tools}
-        tools, chosen = [tool for tool in tools if tool.name in names], choice.mode
+        allowed = {"mode": choice.mode, "tools": [_named(tool.name) for tool in choice.tools]}
+        chosen = {"type": "allowed_tools", "allowed_tools": allowed}
     if chosen == "auto" and not tools:  # chat refuses what this API takes
         chosen = None
     return {"tools": [_tool(tool) for tool in tools] or None, "tool_choice": chosen}
+
+
+def _named(name: str) -> dict[str, object]:
+    return {"type": "function", "function": {"name": name}}
 
 
 def _tool(tool: FunctionTool) -> dict[str, object]:

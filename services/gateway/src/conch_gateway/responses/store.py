@@ -8,9 +8,10 @@ import hashlib
 import logging
 import re
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import Any, Protocol
 
-import orjson
+import jiter
 
 from conch_contracts.names import RESPONSE_PREFIX
 from conch_kit.errors import Unavailable
@@ -30,6 +31,24 @@ Record = dict[str, Any]
 """`response`: the answer; `input`: the items that the model was given, earlier turns included."""
 
 
+class ResponseNote(StrEnum):
+    """What stands beside a record while its answer is being made in the background."""
+
+    LEASE = "lease"
+    """How far it is; whoever makes it renews this."""
+    STOP = "stop"
+    """That it is not wanted any more: a `StopOrder`."""
+
+
+class StopOrder(StrEnum):
+    """What becomes of an answer that is not wanted any more."""
+
+    CANCEL = "cancel"
+    """It stays, as `cancelled`."""
+    DELETE = "delete"
+    """Nothing of it stays."""
+
+
 class ResponseStore(Protocol):
     """Keeps answers."""
 
@@ -41,6 +60,12 @@ class ResponseStore(Protocol):
 
     async def delete(self, owner: str, response_id: str) -> bool:
         """Forget a record, and tell whether there was one; raises Unavailable."""
+
+    async def note(self, owner: str, response_id: str, note: ResponseNote) -> str | None:
+        """Return what stands beside a record; raises Unavailable."""
+
+    async def leave_note(self, owner: str, response_id: str, note: ResponseNote, text: str, ttl_s: float) -> None:
+        """Let something stand beside a record for a while; raises Unavailable."""
 
 
 class RedisResponses:
@@ -58,7 +83,7 @@ class RedisResponses:
             found = await self._redis.execute("GET", _key(owner, response_id), timeout_s=TRANSFER_S)
         except (RegistryUnavailable, RegistryError) as error:
             raise _away() from error
-        record: Record | None = None if found is None else orjson.loads(found)
+        record: Record | None = None if found is None else jiter.from_json(found, cache_mode="none")
         return record
 
     async def put(self, owner: str, response_id: str, record: bytes) -> bool:
@@ -77,6 +102,22 @@ class RedisResponses:
             return False
         try:
             return bool(await self._redis.execute("DEL", _key(owner, response_id)))
+        except (RegistryUnavailable, RegistryError) as error:
+            raise _away() from error
+
+    async def note(self, owner: str, response_id: str, note: ResponseNote) -> str | None:
+        """Return what stands beside a record."""
+        try:
+            found: bytes | None = await self._redis.execute("GET", f"{_key(owner, response_id)}:{note}")
+        except (RegistryUnavailable, RegistryError) as error:
+            raise _away() from error
+        return None if found is None else found.decode()
+
+    async def leave_note(self, owner: str, response_id: str, note: ResponseNote, text: str, ttl_s: float) -> None:
+        """Let something stand beside a record for a while."""
+        command = ("SET", f"{_key(owner, response_id)}:{note}", text, "PX", round(ttl_s * 1000))
+        try:
+            await self._redis.execute(*command)
         except (RegistryUnavailable, RegistryError) as error:
             raise _away() from error
 

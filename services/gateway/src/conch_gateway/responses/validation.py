@@ -9,10 +9,12 @@ from contextlib import contextmanager
 
 from conch_contracts import capabilities
 from conch_contracts.openai.chat import ChatCompletionRequest
+from conch_contracts.openai.responses.items import CallItem
 from conch_contracts.openai.responses.response import AllowedTools, ResponsesRequest
 from conch_contracts.openai.sampling import is_on
 from conch_gateway.errors.bad_request import conflicting, invalid, missing, unsupported
-from conch_gateway.requests import unsupported_parameters as unsupported_fields
+from conch_gateway.requests import chat_messages
+from conch_gateway.requests.unsupported_parameters import REFUSALS
 from conch_gateway.requests.validation import Validated, typed
 from conch_kit.errors import InvalidRequest
 
@@ -21,9 +23,9 @@ PARTS = frozenset({"input_text", "output_text", "refusal", "reasoning_text", "su
 TOOLS = frozenset({"function"})
 CHATS_OWN = ChatCompletionRequest.model_fields.keys() - ResponsesRequest.model_fields.keys()
 """Parameters of chat that this API does not have."""
-ASKS_FOR_NOTHING: Mapping[str, tuple[object, ...]] = {
+HARMLESS: Mapping[str, tuple[object, ...]] = {
     **capabilities.HARMLESS,
-    **unsupported_fields.HARMLESS,
+    **{name: refusal.harmless for name, refusal in REFUSALS.items() if refusal.harmless},
     "add_special_tokens": (False,),
     "best_of": (1,),
     "echo": (False,),
@@ -40,20 +42,29 @@ RENAMED: Mapping[str, str] = {
     "reasoning_effort": "reasoning.effort",
 }
 """What chat calls the parameters of this API."""
-FLAT = re.compile(r"(?P<parent>tools\.\d+|tool_choice)\.function|(?P<format>response_format)\.json_schema")
+_OPTION_OF_CHAT = re.compile(r"'((?:response_format|reasoning_effort)[\w.]*)'")
+"""A parameter of chat that errors of other parameters may name."""
+FLAT = re.compile(
+    r"(?P<parent>tools\.\d+|tool_choice)\.(?:function|allowed_tools)|(?P<format>response_format)\.json_schema"
+)
 """Paths of chat that have a member which this API leaves out."""
 
 
 def validate(document: dict[str, object]) -> Validated[ResponsesRequest]:
     """Return the request; raises InvalidRequest for what is wrong with it and for what cannot be done."""
     for name in (*REFUSED, *sorted(CHATS_OWN)):
-        if not capabilities.is_harmless(document.get(name), ASKS_FOR_NOTHING.get(name, ())):
+        if not capabilities.is_harmless(document.get(name), HARMLESS.get(name, ())):
             raise unsupported(name)
     if document.get("input") is None:
         raise missing("input")
     _refuse_types(document["input"])
     _refuse_tools(document.get("tools"))
-    request, unknown = typed(ResponsesRequest, document)
+    try:
+        request, unknown = typed(ResponsesRequest, document)
+    except InvalidRequest as error:  # the name of a type may stand in the path, as `function` does in chat's
+        flat = _flat(error.param or "")
+        error.message, error.param = error.message.replace(f"'{error.param}'", f"'{flat}'"), flat
+        raise
     _refuse_values(request)
     return Validated(request, unknown)
 
@@ -65,14 +76,26 @@ def in_our_names() -> Iterator[None]:
         yield
     except InvalidRequest as error:
         chats = error.param or ""
-        first, _, rest = FLAT.sub(lambda path: path["parent"] or path["format"], chats).partition(".")
-        name = RENAMED.get(first, first)
-        # A message's number is not that of an item: instructions and earlier turns come first.
-        ours = f"{name}.{rest}" if rest and name != "input" else name
+        ours = _renamed(chats)
         if ours != chats:
-            error.message = error.message.replace(f"'{chats}'", f"'{ours}'").replace(f"'{first}", f"'{name}")
+            first = chats.partition(".")[0]
+            error.message = error.message.replace(f"'{chats}'", f"'{ours}'")
+            error.message = error.message.replace(f"'{first}", f"'{RENAMED.get(first, first)}")
             error.param = ours
+        error.message = _OPTION_OF_CHAT.sub(lambda found: f"'{_renamed(found[1])}'", error.message)
         raise
+
+
+def _renamed(path: str) -> str:
+    """Return what this API calls a parameter of chat."""
+    first, _, rest = _flat(path).partition(".")
+    name = RENAMED.get(first, first)
+    # A message's number is not that of an item: instructions and earlier turns come first.
+    return f"{name}.{rest}" if rest and name != "input" else name
+
+
+def _flat(path: str) -> str:
+    return FLAT.sub(lambda found: found["parent"] or found["format"], path)
 
 
 def _refuse_types(items: object) -> None:
@@ -111,13 +134,24 @@ def _refuse_unknown_tools(request: ResponsesRequest) -> None:
             raise invalid(f"tool_choice.tools.{index}.name", f"no tool has the name '{tool.name}'")
 
 
+def _refuse_deep_arguments(request: ResponsesRequest) -> None:
+    for index, item in enumerate(() if isinstance(request.input, str) else request.input):
+        if isinstance(item, CallItem):
+            chat_messages.check_arguments(item.arguments, f"input.{index}.arguments")
+
+
 def _refuse_values(request: ResponsesRequest) -> None:
     _refuse_unknown_tools(request)
+    _refuse_deep_arguments(request)
     options, reasoning = request.stream_options, request.reasoning
     if options is not None and not is_on(request.stream):
         raise conflicting("stream_options", "needs 'stream': true")
+    if is_on(request.background):
+        if request.store is False:
+            raise conflicting("background", "needs 'store'")
+        if is_on(request.stream):
+            raise conflicting("background", "cannot be used with 'stream'")
     refused = {
-        "background": request.background,
         "truncation": request.truncation == "auto",
         "stream_options.include_obfuscation": options is not None and options.include_obfuscation,
         "reasoning.summary": reasoning is not None and reasoning.summary in ("concise", "detailed"),

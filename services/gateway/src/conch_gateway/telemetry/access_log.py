@@ -1,9 +1,11 @@
 """One line per request, written by hand: the stdlib logger would cost more than validating the request.
 
-No line holds text of a prompt or an answer; what a client says about its request stands there within bounds, and JSON
-escapes what a terminal would obey.
+Lines are written together after a moment, because each write wakes whoever reads them; that of a fault is written at
+once. No line holds text of a prompt or an answer; what a client says about its request stands there within bounds, and
+JSON escapes what a terminal would obey.
 """
 
+import asyncio
 import time
 from collections.abc import Callable
 from typing import BinaryIO
@@ -11,6 +13,7 @@ from typing import BinaryIO
 import orjson
 
 from conch_gateway.http.exchange import Exchange
+from conch_kit.json_bytes import json_bytes
 
 MAX_PATH_CHARS = 128
 MAX_USER_CHARS = 128
@@ -18,15 +21,30 @@ MAX_METADATA_BYTES = 1024
 """Metadata above this stays out of the log."""
 
 
+WRITTEN_WITHIN_S = 0.05
+
+
 class AccessLog:
-    """Writes to one binary stream; None switches it off."""
+    """Writes to one binary stream; None switches it off. Used in an event loop; `flush` writes what waits."""
 
     def __init__(self, stream: BinaryIO | None, *, wall_clock: Callable[[], float] = time.time) -> None:
         self._stream = stream
         self._wall_clock = wall_clock
+        self._waiting: list[bytes] = []
+        self._timer: asyncio.TimerHandle | None = None
+
+    def flush(self) -> None:
+        """Write the lines that wait."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._stream is not None and self._waiting:
+            self._stream.write(b"".join(self._waiting))
+            self._stream.flush()
+            self._waiting = []
 
     def write(self, exchange: Exchange, *, duration_s: float) -> None:
-        """Write the line of a request that has ended."""
+        """Take the line of a request that has ended."""
         if self._stream is None:
             return
         line: dict[str, object] = {
@@ -48,7 +66,10 @@ class AccessLog:
         if exchange.user is not None:
             line["user"] = exchange.user[:MAX_USER_CHARS]
         if exchange.metadata:
-            metadata = orjson.dumps(exchange.metadata)
+            metadata = json_bytes(exchange.metadata)
             line["metadata"] = orjson.Fragment(metadata) if len(metadata) <= MAX_METADATA_BYTES else None
-        self._stream.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
-        self._stream.flush()
+        self._waiting.append(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
+        if exchange.status >= 500:
+            self.flush()
+        elif self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(WRITTEN_WITHIN_S, self.flush)

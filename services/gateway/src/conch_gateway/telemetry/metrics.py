@@ -6,9 +6,17 @@ once per model and only observed.
 
 from dataclasses import dataclass
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry
 
 from conch_gateway.http.exchange import Exchange
+from conch_kit.metric_families import (
+    CounterFamily,
+    CounterValue,
+    GaugeFamily,
+    GaugeValue,
+    HistogramFamily,
+    HistogramValue,
+)
 
 DURATION_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 GAP_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.25, 0.5, 1, 5)
@@ -18,79 +26,75 @@ GAP_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.25, 0.5, 1, 
 class ModelMetrics:
     """Collectors of one model, with their labels bound."""
 
-    first_token: Histogram
-    gap: Histogram
-    queue_wait: Histogram
-    waiting: Gauge
-    in_flight: Gauge
-    missing_usage: Counter
-    prompt_tokens: Counter
-    completion_tokens: Counter
+    first_token: HistogramValue
+    gap: HistogramValue
+    queue_wait: HistogramValue
+    waiting: GaugeValue
+    in_flight: GaugeValue
+    missing_usage: CounterValue
+    prompt_tokens: CounterValue
+    completion_tokens: CounterValue
 
 
 class GatewayMetrics:
     """The collectors of one gateway."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        model = ["model"]
-        self._requests = Counter(
+        model = ("model",)
+        self._requests = CounterFamily(
             "conch_gateway_requests_total",
             "Requests by what became of them.",
-            ["endpoint", "model", "status", "outcome"],
-            registry=registry,
+            ("endpoint", "model", "status", "outcome"),
+            registry,
         )
-        self._duration = Histogram(
+        self._duration = HistogramFamily(
             "conch_gateway_request_duration_seconds",
             "From the head of a request to the end of its answer.",
-            ["endpoint", "model"],
-            buckets=DURATION_BUCKETS,
-            registry=registry,
+            ("endpoint", "model"),
+            DURATION_BUCKETS,
+            registry,
         )
-        self._first_token = Histogram(
+        self._first_token = HistogramFamily(
             "conch_gateway_time_to_first_token_seconds",
             "From the head of a streamed request to its first frame.",
             model,
-            buckets=DURATION_BUCKETS,
-            registry=registry,
+            DURATION_BUCKETS,
+            registry,
         )
-        self._gap = Histogram(
-            "conch_gateway_inter_token_seconds",
-            "Between two frames of a stream.",
-            model,
-            buckets=GAP_BUCKETS,
-            registry=registry,
+        self._gap = HistogramFamily(
+            "conch_gateway_inter_token_seconds", "Between two frames of a stream.", model, GAP_BUCKETS, registry
         )
-        self._queue_wait = Histogram(
+        self._queue_wait = HistogramFamily(
             "conch_gateway_queue_wait_seconds",
             "Until an engine had a free slot.",
             model,
-            buckets=DURATION_BUCKETS,
-            registry=registry,
+            DURATION_BUCKETS,
+            registry,
         )
-        self._waiting = Gauge(
-            "conch_gateway_waiting", "Requests that wait for an engine's slot.", model, registry=registry
+        self._waiting = GaugeFamily(
+            "conch_gateway_waiting", "Requests that wait for an engine's slot.", model, registry
         )
-        self._in_flight = Gauge(
-            "conch_gateway_in_flight", "Requests that hold an engine's slot.", model, registry=registry
+        self._in_flight = GaugeFamily(
+            "conch_gateway_in_flight", "Requests that hold an engine's slot.", model, registry
         )
-        self._tokens = Counter(
-            "conch_gateway_tokens_total", "Tokens as reported by workers.", ["model", "kind"], registry=registry
+        self._tokens = CounterFamily(
+            "conch_gateway_tokens_total", "Tokens as reported by workers.", ("model", "kind"), registry
         )
-        self.unknown_fields = Counter(
-            "conch_gateway_unknown_fields_total", "Request fields that were ignored.", registry=registry
+        self.unknown_fields = CounterFamily(
+            "conch_gateway_unknown_fields_total", "Request fields that were ignored.", (), registry
+        ).labels()
+        self.retries = CounterFamily(
+            "conch_gateway_retries_total", "Requests sent again before their first byte.", ("peer",), registry
         )
-        self.retries = Counter(
-            "conch_gateway_retries_total", "Requests sent again before their first byte.", ["peer"], registry=registry
-        )
-        self.responses_lost = Counter(
-            "conch_gateway_responses_lost_total", "Responses that could not be kept.", registry=registry
-        )
-        self._missing_usage = Counter(
-            "conch_gateway_missing_usage_total", "Complete answers without a readable usage.", model, registry=registry
+        self.responses_lost = CounterFamily(
+            "conch_gateway_responses_lost_total", "Responses that could not be kept.", (), registry
+        ).labels()
+        self._missing_usage = CounterFamily(
+            "conch_gateway_missing_usage_total", "Complete answers without a readable usage.", model, registry
         )
         self._models: dict[str, ModelMetrics] = {}
-        self._ends: dict[tuple[str, str, int, str], Counter] = {}
-        self._durations: dict[tuple[str, str], Histogram] = {}
+        self._ends: dict[tuple[str, str, int, str], CounterValue] = {}
+        self._durations: dict[tuple[str, str], HistogramValue] = {}
 
     def of(self, model: str) -> ModelMetrics:
         """Return the bound collectors of a model that exists."""

@@ -51,9 +51,14 @@ class MessageParts:
                 case _:
                     assert_never(event)
 
+    @property
+    def thought(self) -> str | None:
+        """Return the thinking; None where there was none to show."""
+        return "".join(self.reasoning) or None
+
     def message(self, role: str) -> dict[str, Json]:
         """Return the message; its content is null where calls stand in its place, its reasoning where none is shown."""
-        content, reasoning = "".join(self.content), "".join(self.reasoning) or None
+        content, reasoning = "".join(self.content), self.thought
         message: dict[str, Json] = {
             "role": role,
             "content": content,

@@ -6,12 +6,12 @@ What vLLM and FastDeploy show on request is null where nobody asked, as theirs i
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import orjson
-
 from conch_contracts.messages.generation import Api, GenerateRequest, Usage
+from conch_kit.json_bytes import json_bytes
 from conch_llm_worker.bodies.chat_message import MessageParts
 from conch_llm_worker.bodies.logprobs import Json, chat_logprobs, completion_logprobs, prompt_logprobs
 from conch_llm_worker.bodies.shared_fields import detail_fields, finish_fields, prompt_ids, usage_fields
+from conch_llm_worker.bodies.token_texts import made_text, prompt_text
 from conch_llm_worker.generation.choice_update import ChoiceFinish, ChoiceUpdate, TokenEntry
 from conch_llm_worker.text.vocabulary import Vocabulary
 
@@ -59,7 +59,7 @@ def complete_body(
         **({} if request.fingerprint is None else {"system_fingerprint": request.fingerprint}),
         **detail_fields(request, choices[0].prompt, vocabulary),
     }
-    return orjson.dumps(body)
+    return json_bytes(body)
 
 
 def _chat_choice(request: GenerateRequest, index: int, choice: ChoiceBody, vocabulary: Vocabulary) -> dict[str, Json]:
@@ -69,6 +69,8 @@ def _chat_choice(request: GenerateRequest, index: int, choice: ChoiceBody, vocab
     of_ids: dict[str, Json] = {
         "prompt_token_ids": prompt_ids(request, index) if shown else None,
         "completion_token_ids": ids,
+        "prompt_tokens": prompt_text(request, index, vocabulary),
+        "completion_tokens": made_text(request, choice.ids, vocabulary),
     }
     as_ids = details is not None and details.tokens_as_ids
     return {
@@ -78,6 +80,8 @@ def _chat_choice(request: GenerateRequest, index: int, choice: ChoiceBody, vocab
         **finish_fields(choice.finish, details),
         "token_ids": ids,
         "prompt_logprobs": _prompt_logprobs(request, choice, vocabulary),
+        "routed_experts": None,
+        "weight_versions": None,
     }
 
 
@@ -96,7 +100,10 @@ def _completion_choice(
         "prompt_logprobs": _prompt_logprobs(request, choice, vocabulary),
         "prompt_token_ids": prompt_ids(request, index) if shown else None,
         "completion_token_ids": ids,
+        "prompt_tokens": prompt_text(request, index, vocabulary),
+        "completion_tokens": made_text(request, choice.ids, vocabulary),
         "token_ids": ids,
+        "reasoning_content": choice.parts.thought,
     }
 
 

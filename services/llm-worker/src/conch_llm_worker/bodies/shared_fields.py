@@ -15,10 +15,21 @@ def usage_fields(usage: Usage) -> dict[str, Json]:
         "prompt_tokens": usage.prompt_tokens,
         "completion_tokens": usage.completion_tokens,
         "total_tokens": usage.prompt_tokens + usage.completion_tokens,
+        "prompt_tokens_details": {"cached_tokens": 0},
     }
     if usage.reasoning_tokens is not None:
         shown["completion_tokens_details"] = {"reasoning_tokens": usage.reasoning_tokens}
     return shown
+
+
+_ALWAYS_OF_CHATS = (
+    "prompt_logprobs",
+    "prompt_token_ids",
+    "prompt_text",
+    "ec_transfer_params",
+    "metrics",
+)
+"""What vLLM's clients read of every chat, null where there is nothing (its `ChatCompletionResponse`)."""
 
 
 def detail_fields(request: GenerateRequest, prompt: Sequence[TokenEntry], vocabulary: Vocabulary) -> dict[str, Json]:
@@ -26,7 +37,7 @@ def detail_fields(request: GenerateRequest, prompt: Sequence[TokenEntry], vocabu
     details = request.details
     fields: dict[str, Json] = {"kv_transfer_params": None}
     if request.api is Api.CHAT:
-        fields |= {"prompt_logprobs": None, "prompt_token_ids": None}
+        fields |= dict.fromkeys(_ALWAYS_OF_CHATS)
     if details is None:
         return fields
     if details.service_tier is not None:

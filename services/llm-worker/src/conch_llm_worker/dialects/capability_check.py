@@ -84,5 +84,7 @@ def _asked_of_logprobs(request: GenerateRequest, sampling: SamplingParameters) -
             yield Feature.SCALED_LOGPROBS, "temp_scaled_logprobs"
         if sampling.top_p_normalized_logprobs:
             yield Feature.SCALED_LOGPROBS, "top_p_normalized_logprobs"
+    if sampling.logprob_token_ids:
+        yield Feature.LOGPROB_IDS, "logprob_token_ids"
     if sampling.logprobs:
         yield Feature.ALTERNATIVES, "logprobs" if request.api is Api.COMPLETION else "top_logprobs"

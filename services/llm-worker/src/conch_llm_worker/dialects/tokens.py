@@ -7,6 +7,7 @@ from tritonclient.grpc.service_pb2 import ModelInferResponse
 
 from conch_contracts.dialects import tokens as wire
 from conch_contracts.messages.generation import GenerateRequest, SamplingParameters
+from conch_contracts.messages.message import to_json
 from conch_kit.triton.errors import MalformedResponse
 from conch_kit.triton.tensors import Outputs, add_input, new_request
 from conch_llm_worker.dialects.capability_check import refuse
@@ -27,7 +28,7 @@ def engine_call(request: GenerateRequest, prompt: Sequence[int], sampling: Sampl
     refuse(request, sampling)
     message = new_request(request.target.model, request.request_id)
     add_input(message, wire.INPUT_IDS, "INT32", [len(prompt)], prompt)
-    add_input(message, wire.PARAMETERS, "BYTES", [1], [sampling.model_dump_json(exclude_defaults=True).encode()])
+    add_input(message, wire.PARAMETERS, "BYTES", [1], [to_json(sampling)])
     return EngineCall(message, TokensReader(), streamed=True)
 
 

@@ -14,6 +14,8 @@ from tritonclient.grpc.service_pb2 import ModelInferResponse
 from conch_contracts.dialects import vllm as wire
 from conch_contracts.messages.generation import BackendOptions
 from conch_contracts.records import Dialect, TextOutput
+from conch_kit.errors import InvalidRequest
+from conch_kit.json_bytes import json_bytes
 from conch_kit.triton.declared_tensors import Inputs
 from conch_kit.triton.errors import MalformedResponse
 from conch_kit.triton.tensors import Outputs, is_final, new_request
@@ -47,7 +49,7 @@ def engine_call(choice: PreparedChoice) -> EngineCall:
     message = new_request(request.target.model, request.request_id)
     inputs = Inputs(message, declared)
     if not inputs.offer(wire.PROMPT, prompt.text.encode()) or not inputs.offer(
-        wire.PARAMETERS, orjson.dumps(_parameters(choice))
+        wire.PARAMETERS, json_bytes(_parameters(choice))
     ):
         raise MalformedResponse("The model declares no text_input and sampling_parameters; it is no vllm model.")
     inputs.offer(wire.STREAM, value=True)
@@ -74,12 +76,15 @@ def _text_reader(choice: PreparedChoice) -> TextReader:
 def _parameters(choice: PreparedChoice) -> dict[str, object]:
     request, sampling = choice.request, choice.sampling
     chosen: dict[str, object] = {"max_tokens": sampling.max_tokens, "temperature": sampling.temperature}
-    values = sampling.model_dump(include=set(_DEFAULTS))
+    values = {name: getattr(sampling, name) for name in _DEFAULTS}
     chosen |= {name: value for name, value in values.items() if value != _DEFAULTS[name]}
     ending = (*sampling.stop_token_ids, *(() if sampling.ignore_eos else sampling.eos_token_ids))
     if ending:
         chosen["stop_token_ids"] = list(dict.fromkeys(ending))
-    if words := dict.fromkeys(filter(None, map(str.strip, choice.bad_words()))):
+    if words := dict.fromkeys(word.lstrip() for word in choice.bad_words()):
+        if "" in words:
+            said = f"'{request.bad_words_param}' holds a word of white space alone, which vLLM cannot ban."
+            raise InvalidRequest(said, param=request.bad_words_param, code="unsupported_parameter")
         chosen["bad_words"] = list(words)  # vLLM itself bans each with and without a space before it
     if request.logprobs or request.best_of is not None:
         chosen["logprobs"] = sampling.logprobs or 0
@@ -91,7 +96,7 @@ def _parameters(choice: PreparedChoice) -> dict[str, object]:
         chosen["allowed_token_ids"] = list(sampling.allowed_token_ids)
     if sampling.grammar is not None:
         guidance = wire.STRUCTURED_OUTPUTS if wire.EMBEDDING in choice.declared.datatypes else wire.GUIDED_DECODING
-        chosen[guidance] = orjson.dumps(vllm_guidance(sampling.grammar)).decode()
+        chosen[guidance] = json_bytes(vllm_guidance(sampling.grammar)).decode()
     if extra := _extra_arguments(request.backend):
         chosen["extra_args"] = extra
     return chosen

@@ -16,6 +16,7 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 from tritonclient.grpc.service_pb2 import ModelInferRequest, ModelInferResponse
 
 from conch_contracts.messages.generation import GenerateRequest, PreparedPrompt, SamplingParameters
+from conch_contracts.messages.message import changed
 from conch_contracts.names import EngineAddress
 from conch_contracts.records import Dialect
 from conch_kit.errors import InvalidRequest, UpstreamError
@@ -27,6 +28,9 @@ from conch_llm_worker.parsing.answer_reader import marks_of
 from conch_llm_worker.text.vocabulary import Vocabulary
 
 log = logging.getLogger(__name__)
+
+_UNTOUCHED = SamplingParameters(max_tokens=1)
+"""What parameters say that nobody gave."""
 
 _INT64_MAX = 2**63
 _MAX_ENGINES = 512
@@ -111,14 +115,14 @@ class EngineCalls:
     ) -> SamplingParameters:
         """Return the parameters without the default that was refused; raise what no default of the model asks for."""
         name = refused.param or ""
-        if name not in request.defaulted or name not in sampling.model_fields_set:
+        if name not in request.defaulted or getattr(sampling, name) == getattr(_UNTOUCHED, name):
             raise refused
         target, told = request.target, self._known(request).left_out
         if name not in told:
             told.add(name)
             where = {"engine": target.grpc, "engine_model": target.model, "default": name}
             log.warning("A default of the model is left out: its engine cannot obey it.", extra=where)
-        return SamplingParameters(**sampling.model_dump(exclude_unset=True, exclude={name}))
+        return changed(sampling, **{name: getattr(_UNTOUCHED, name)})
 
     async def _call(
         self, request: GenerateRequest, prompt: PreparedPrompt, sampling: SamplingParameters, vocabulary: Vocabulary
@@ -163,7 +167,7 @@ class EngineCalls:
 
     def _seeded(self, sampling: SamplingParameters) -> SamplingParameters:
         """Choose a seed where the client has not: these backends take the same one for all requests without."""
-        return sampling if sampling.seed is not None else sampling.model_copy(update={"seed": self._random_seed()})
+        return sampling if sampling.seed is not None else changed(sampling, seed=self._random_seed())
 
     async def _prepared(
         self, request: GenerateRequest, prompt: PreparedPrompt, sampling: SamplingParameters, vocabulary: Vocabulary
@@ -219,4 +223,4 @@ def _sampling_of(request: GenerateRequest, variant: int) -> SamplingParameters:
         changes["prompt_logprobs"] = sampling.logprobs or 0
     if sampling.max_tokens == 0:
         changes["max_tokens"] = 1  # an engine makes at least one; it is not shown
-    return sampling.model_copy(update=changes) if changes else sampling
+    return changed(sampling, **changes) if changes else sampling

@@ -10,14 +10,22 @@ import orjson
 
 from conch_contracts.messages.generation import Api, Details, GenerateRequest, Usage
 from conch_contracts.records import Profile
+from conch_kit.json_bytes import json_bytes
+from conch_llm_worker.bodies.chat_message import MessageParts
 from conch_llm_worker.bodies.logprobs import Json, chat_logprobs, completion_logprobs
 from conch_llm_worker.bodies.shared_fields import finish_fields, prompt_ids, usage_fields
+from conch_llm_worker.bodies.token_texts import RawText, prompt_text, shows_texts
 from conch_llm_worker.frames.chat_delta import delta_of
 from conch_llm_worker.frames.stream_endings import ChunkEnds
 from conch_llm_worker.generation.choice_update import ChoiceUpdate
 from conch_llm_worker.text.vocabulary import Vocabulary
 
 Fields = dict[str, Json]
+
+_ALWAYS: Fields = {"tool_calls": None, "prompt_token_ids": None, "completion_token_ids": None}
+_IN_DELTAS: Fields = {"content": "", "reasoning_content": "", "reasoning": "", **_ALWAYS}
+_IN_TEXTS: Fields = {"reasoning_content": "", **_ALWAYS}
+"""What each frame of a FastDeploy server has, whether or not there is anything to say: its clients read it unasked."""
 
 
 class DetailedFrames(ChunkEnds):
@@ -34,23 +42,26 @@ class DetailedFrames(ChunkEnds):
         self._began = clock()
         self._chat = request.api is Api.CHAT
         self._prompt_tokens = sum(len(prompt.ids) for prompt in request.prompts)
+        self._texts: dict[int, RawText] | None = {} if shows_texts(request) else None
         self._completion_tokens = 0
         self._reasoning_tokens = 0 if request.parsing is not None and request.parsing.thinking is not None else None
 
     def opening(self, index: int) -> bytes:
         """Return the role frame; of a completion only the one that shows the prompt's ids."""
         ids: Fields = {"prompt_token_ids": prompt_ids(self._request, index)} if self._details.token_ids else {}
+        text = prompt_text(self._request, index, self._vocabulary)
+        texts: Fields = {} if text is None else {"prompt_tokens": text}
         if self._chat:
             delta: Fields = {"role": self._request.role, "content": ""}
             nothing_yet: Fields = {"completion_token_ids": None} if ids else {}
-            return self._frame([self._choice(index, {"delta": delta | ids | nothing_yet})], ids)
+            return self._frame([self._choice(index, {"delta": delta | ids | texts | nothing_yet})], ids)
         if not ids:
             return b""
         # Clients add up the lists of all frames, so this one has them too.
         nothing: Fields = {"completion_token_ids": [], "token_ids": []}
         if self._request.logprobs:
             nothing["logprobs"] = completion_logprobs((), self._vocabulary, as_ids=False)
-        return self._frame([self._choice(index, {"text": "", **nothing, **ids})])
+        return self._frame([self._choice(index, {"text": "", **nothing, **ids, **texts})])
 
     def update(self, index: int, update: ChoiceUpdate) -> bytes:
         """Return the frames of one update."""
@@ -65,16 +76,18 @@ class DetailedFrames(ChunkEnds):
 
     def _chat_update(self, index: int, update: ChoiceUpdate) -> bytes:
         frames, ids, entries = b"", self._ids(update), update.entries
+        made = self._made(index, update, ids)
         for delta in self._deltas(update, ids):
             shown: Fields = {"delta": delta}
             if ids:
-                delta["completion_token_ids"] = shown["token_ids"] = ids
+                delta |= made
+                shown["token_ids"] = ids
             if self._request.logprobs and entries:
                 shown["logprobs"] = chat_logprobs(entries, self._vocabulary, as_ids=self._details.tokens_as_ids)
             frames += self._frame([self._choice(index, shown)])
             ids, entries = [], ()
         if update.finish is not None:
-            delta = {"content": "", **({"completion_token_ids": ids} if ids else {})}
+            delta = {"content": "", **(made if ids else {})}
             last: Fields = {"token_ids": ids} if ids else {}
             end: Fields = {"delta": delta, **last, **finish_fields(update.finish, self._details)}
             frames += self._frame([self._choice(index, end)], self._last_usage())
@@ -91,14 +104,19 @@ class DetailedFrames(ChunkEnds):
 
     def _completion_update(self, index: int, update: ChoiceUpdate) -> bytes:
         ids = self._ids(update)
-        if not (update.text or update.entries or ids or update.finish is not None):
+        parts = MessageParts()
+        parts.add(update.events)
+        text = update.text + "".join(parts.content)
+        if not (text or parts.thought or update.entries or ids or update.finish is not None):
             return b""
-        shown: Fields = {"text": update.text}
+        shown: Fields = {"text": text}
+        if parts.thought is not None:
+            shown["reasoning_content"] = parts.thought
         if self._request.logprobs and update.entries:
             as_ids = self._details.tokens_as_ids
             shown["logprobs"] = completion_logprobs(update.entries, self._vocabulary, as_ids=as_ids)
         if ids:
-            shown |= {"completion_token_ids": ids, "token_ids": ids}
+            shown |= {**self._made(index, update, ids), "token_ids": ids}
         if update.finish is None:
             return self._frame([self._choice(index, shown)])
         end = finish_fields(update.finish, self._details)
@@ -109,12 +127,26 @@ class DetailedFrames(ChunkEnds):
 
     def _choice(self, index: int, fields: Fields) -> Json:
         choice: Fields = {"index": index, "logprobs": None, "finish_reason": None, **fields}
-        if self._details.profile is Profile.FASTDEPLOY:
-            choice["arrival_time"] = round(self._clock() - self._began, 6)
+        if self._details.profile is not Profile.FASTDEPLOY:
+            return choice
+        if isinstance(delta := choice.get("delta"), dict):
+            choice["delta"] = {**_IN_DELTAS, **delta}
+        else:
+            choice = {**_IN_TEXTS, **choice}
+        choice["arrival_time"] = round(self._clock() - self._began, 6)
         return choice
 
     def _ids(self, update: ChoiceUpdate) -> list[Json]:
         return list(update.ids) if self._details.token_ids else []
+
+    def _made(self, index: int, update: ChoiceUpdate, ids: list[Json]) -> Fields:
+        """Return the ids of an update, and their text where it is shown."""
+        made: Fields = {"completion_token_ids": ids}
+        if self._texts is None:
+            return made
+        if index not in self._texts:
+            self._texts[index] = RawText(self._vocabulary, self._request.sampling.eos_token_ids)
+        return made | {"completion_tokens": self._texts[index].add(update.ids, last=update.finish is not None)}
 
     def _last_usage(self) -> Fields:
         """Return the usage that this deployment shows with a choice's end."""
@@ -149,4 +181,4 @@ class DetailedFrames(ChunkEnds):
             frame["usage"] = self._usage_so_far()
         elif request.include_usage:
             frame["usage"] = None
-        return b"data: " + orjson.dumps(frame | (fields or {})) + b"\n\n"
+        return b"data: " + json_bytes(frame | (fields or {})) + b"\n\n"

@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 
 from conch_contracts.headers import USAGE_COMMENT
 from conch_contracts.messages.generation import Usage
+from conch_contracts.messages.message import to_json
 from conch_kit.errors import ServiceError
 
 DONE = b"data: [DONE]\n\n"
@@ -11,7 +12,7 @@ DONE = b"data: [DONE]\n\n"
 
 def usage_comment(usage: Usage) -> bytes:
     """Return the comment that ends every stream, for the gateway alone."""
-    return USAGE_COMMENT.encode() + usage.model_dump_json(exclude_none=True).encode() + b"\n\n"
+    return USAGE_COMMENT.encode() + to_json(usage) + b"\n\n"
 
 
 class ChunkEnds(ABC):

@@ -137,7 +137,7 @@ class IdGeneration:
         if not self._rules.logprobs:
             return ChoiceUpdate(text, (), finish)
         self._released += len(text)
-        if finish is not None and not self._stopped(finish):
+        if finish is not None:
             ready, self._pending = self._pending, []
         else:
             cut = next((at for at, entry in enumerate(self._pending) if entry.offset >= self._released), None)

@@ -1,5 +1,6 @@
 """The response object around the output, in each of its states. Pure."""
 
+import json
 import time
 from collections.abc import Callable, Sequence
 
@@ -7,6 +8,7 @@ import orjson
 
 from conch_contracts.messages.generation import GenerateRequest, Usage
 from conch_kit.errors import RateLimited, ServiceError
+from conch_kit.json_bytes import json_bytes
 from conch_llm_worker.bodies.logprobs import Json
 from conch_llm_worker.generation.choice_update import ChoiceFinish
 
@@ -21,9 +23,9 @@ class ResponseBody:
             "created_at": request.created,
             "model": request.model,
         }
-        fields: dict[str, Json] = orjson.loads(request.response_fields)
+        fields: dict[str, Json] = json.loads(request.response_fields)
         self._wanted = {name: fields.pop(name) for name in ("store",) if name in fields}
-        self._head = orjson.dumps(head | fields)[:-1]
+        self._head = json_bytes(head | fields)[:-1]
         self._prompt_tokens = sum(len(prompt.ids) for prompt in request.prompts)
         self._clock = clock
 

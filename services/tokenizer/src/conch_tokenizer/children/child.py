@@ -1,31 +1,36 @@
 """One child: reads a request, does it and answers, until the service closes the connection.
 
-A child holds the tokenizers and runs the templates. It is forked by `zygote`, talks to a `connection` over one socket,
-and works on one request at a time. It may be killed at any moment: all that it holds can be loaded again.
+A child holds the tokenizers and runs the templates. It is forked by `zygote`; requests come from its service's
+`connection` and, past the service, on lanes. It works on one at a time. It may be killed at any moment: all that it
+holds can be loaded again.
 """
 
 import logging
 import os
+import select
+import socket
 from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
 from typing import assert_never
 
-import orjson
-from pydantic import BaseModel, ValidationError
-
 from conch_contracts.messages.encoding import PrepareRowsRequest
+from conch_contracts.messages.message import InvalidMessage, from_json, to_json
 from conch_contracts.messages.tokenization import (
     CheckGrammarRequest,
     DecodeIdsRequest,
     EncodeTextRequest,
     PrepareRequest,
 )
+from conch_contracts.messages.tokenizer_frames import Operation, ReplyKind
 from conch_contracts.names import Digest
+from conch_kit import frames
 from conch_kit.errors import InvalidRequest
-from conch_tokenizer.children import frames
-from conch_tokenizer.children.frames import Frame, Operation, ReplyKind, Wire
+from conch_kit.frames import Frame
 from conch_tokenizer.children.grammar_checker import GrammarChecker
+from conch_tokenizer.children.lane_server import LaneServer
+from conch_tokenizer.children.service_orders import LaneOrder, LoadOrder
+from conch_tokenizer.children.work_board import WorkRow
 from conch_tokenizer.errors import BundleMissing, BundleUnreadable
 from conch_tokenizer.text.chat_template import ChatRenderer
 from conch_tokenizer.text.encoder_rows import prepare_rows
@@ -66,27 +71,55 @@ class Child:
     """Answers requests one by one."""
 
     def __init__(
-        self, wire: Wire, tokenizers: LoadedTokenizers, grammars: GrammarChecker, *, max_text_bytes: int
+        self,
+        service: socket.socket,
+        tokenizers: LoadedTokenizers,
+        grammars: GrammarChecker,
+        row: WorkRow,
+        *,
+        max_text_bytes: int,
     ) -> None:
-        self._wire = wire
+        self._service = service
         self._tokenizers = tokenizers
         self._grammars = grammars
+        self._row = row
         self._max_text_bytes = max_text_bytes
 
-    def serve(self) -> None:
-        """Answer until the other side closes the connection."""
+    def serve(self, handed_over: socket.socket) -> None:
+        """Answer until the service is gone, which raises OSError; lanes come through `handed_over`."""
         self._send(ReplyKind.READY, str(os.getpid()).encode())
-        while (frame := frames.receive(self._wire)) is not None:
-            self._send(*self.answer(frame))
+        poller = select.poll()
+        lanes = LaneServer(poller, self.answer, self._row, self._answer_service)
+        service, new_lane = self._service.fileno(), handed_over.fileno()
+        poller.register(service, select.POLLIN)
+        poller.register(new_lane, select.POLLIN)
+        while True:
+            for descriptor, _ in poller.poll():
+                if descriptor == service:
+                    self._answer_service()
+                elif descriptor == new_lane:
+                    order, wire = LaneOrder.receive(handed_over)
+                    lanes.open(wire, order.number, order.of)
+                else:
+                    lanes.serve(descriptor)
+
+    def _answer_service(self) -> None:
+        """Answer the service's request, if there is one."""
+        if not select.select([self._service], [], [], 0)[0]:
+            return
+        frame = frames.receive(self._service)
+        if frame is None:
+            raise OSError("the service has closed the connection")
+        self._send(*self.answer(frame))
 
     def answer(self, frame: Frame) -> tuple[ReplyKind, bytes]:
         """Do what one frame asks and return the reply."""
         try:
             return ReplyKind.DONE, self._do(Operation(frame.kind), frame.payload)
         except InvalidRequest as exc:
-            return ReplyKind.REFUSED, _refusal(exc)
-        except ValidationError as exc:
-            return ReplyKind.REFUSED, _refusal(InvalidRequest(_first_problem(exc)))
+            return ReplyKind.REFUSED, exc.body()
+        except InvalidMessage as exc:
+            return ReplyKind.REFUSED, InvalidRequest(str(exc)).body()
         except BundleMissing as exc:
             return ReplyKind.MISSING, exc.digest.encode()
         except BundleUnreadable as exc:
@@ -97,49 +130,43 @@ class Child:
 
     def _do(self, operation: Operation, payload: bytes) -> bytes:
         match operation:
+            case Operation.PING:
+                return b""
             case Operation.LOAD:
-                digest, folder = frames.parse_load_payload(payload)
-                self._tokenizers.load(Digest(digest), Path(folder))
+                load = LoadOrder.parse(payload)
+                self._tokenizers.load(load.digest, load.folder)
                 return b""
             case Operation.PREPARE:
-                prepare = PrepareRequest.model_validate_json(payload)
-                return _json(prepare_prompts(self._tokenizer(prepare.digest), prepare))
+                prepare = from_json(PrepareRequest, payload)
+                return to_json(prepare_prompts(self._tokenizer(prepare.digest), prepare))
             case Operation.TOKENIZE:
-                encode = EncodeTextRequest.model_validate_json(payload)
-                return _json(tokenize(self._tokenizer(encode.digest), encode))
+                encode = from_json(EncodeTextRequest, payload)
+                return to_json(tokenize(self._tokenizer(encode.digest), encode))
             case Operation.DETOKENIZE:
-                decode = DecodeIdsRequest.model_validate_json(payload)
-                return _json(detokenize(self._tokenizer(decode.digest), decode))
+                decode = from_json(DecodeIdsRequest, payload)
+                return to_json(detokenize(self._tokenizer(decode.digest), decode))
             case Operation.PREPARE_ROWS:
-                texts = PrepareRowsRequest.model_validate_json(payload)
-                return _json(prepare_rows(self._tokenizer(texts.digest), texts))
+                texts = from_json(PrepareRowsRequest, payload)
+                return to_json(prepare_rows(self._tokenizer(texts.digest), texts))
             case Operation.LOAD_FOR_GRAMMARS:
-                digest, folder = frames.parse_load_payload(payload)
-                self._grammars.load(Digest(digest), Path(folder))
+                load = LoadOrder.parse(payload)
+                self._grammars.load(load.digest, load.folder)
                 return b""
             case Operation.CHECK_GRAMMAR:
-                self._grammars.check(CheckGrammarRequest.model_validate_json(payload))
+                self._grammars.check(from_json(CheckGrammarRequest, payload))
                 return b"{}"
             case _:
                 assert_never(operation)
 
     def _tokenizer(self, digest: Digest) -> LimitedTokenizer:
         model, renderer = self._tokenizers.get(digest)
-        return LimitedTokenizer(model, renderer, self._max_text_bytes, lambda: self._send(ReplyKind.ENCODING, b""))
+        return LimitedTokenizer(model, renderer, self._max_text_bytes, self._encoding_begins)
+
+    def _encoding_begins(self) -> None:
+        if self._row.working:
+            self._row.encoding()
+        else:
+            self._send(ReplyKind.ENCODING, b"")
 
     def _send(self, reply: ReplyKind, payload: bytes) -> None:
-        self._wire.sendall(frames.pack(reply, payload))
-
-
-def _json(message: BaseModel) -> bytes:
-    return message.model_dump_json().encode()
-
-
-def _refusal(exc: InvalidRequest) -> bytes:
-    return orjson.dumps({"message": exc.message, "param": exc.param, "code": exc.code})
-
-
-def _first_problem(exc: ValidationError) -> str:
-    problem = exc.errors(include_url=False, include_input=False, include_context=False)[0]
-    where = ".".join(map(str, problem["loc"])) or "body"
-    return f"{where}: {problem['msg']}"
+        self._service.sendall(frames.pack(reply, payload))

@@ -6,14 +6,17 @@ A child that does not answer in time is killed here; a child that ends fails the
 
 import asyncio
 import fcntl
+import socket
 import struct
 import termios
 from collections.abc import Callable
 from typing import cast
 
-from conch_tokenizer.children import frames
-from conch_tokenizer.children.frames import Frame, FrameReader, Operation, ReplyKind
+from conch_contracts.messages.tokenizer_frames import Operation, ReplyKind
+from conch_kit import frames
+from conch_kit.frames import Frame, FrameReader
 from conch_tokenizer.children.limits import TimeLimits
+from conch_tokenizer.children.service_orders import LaneOrder
 from conch_tokenizer.errors import ChildError, ChildHung, ChildLost, WorkStage
 
 Ended = Callable[[Frame | ChildError], None]
@@ -23,12 +26,17 @@ Ended = Callable[[Frame | ChildError], None]
 class ChildConnection(asyncio.Protocol):
     """Sends requests to one child and receives its replies."""
 
-    def __init__(self, number: int, kill: Callable[[], None]) -> None:
+    def __init__(
+        self, number: int, kill: Callable[[], None], *, row: int = 0, hand_over: socket.socket | None = None
+    ) -> None:
+        """Make one; `row` is the child's on the work board, and the socket `hand_over` passes lanes to it."""
         loop = asyncio.get_running_loop()
         self.number = number
+        self.row = row
         self.ready: asyncio.Future[None] = loop.create_future()
         self.lost = asyncio.Event()
         self._kill = kill
+        self._hand_over = hand_over
         self._frames = FrameReader()
         self._transport: asyncio.Transport | None = None
         self._ended: Ended | None = None
@@ -62,6 +70,15 @@ class ChildConnection(asyncio.Protocol):
         self._expect_within(limits.load_s if operation is Operation.LOAD else limits.template_s, WorkStage.BEGUN)
         self._transport.write(frames.pack(operation, payload))
 
+    def take_lane(self, descriptor: int, order: LaneOrder) -> None:
+        """Pass a connection to the child, which answers on it from now on; raises ChildLost."""
+        if self._hand_over is None or self.lost.is_set():
+            raise ChildLost(f"child {self.number} is gone")
+        try:
+            order.send(self._hand_over, descriptor)
+        except OSError as exc:
+            raise ChildLost(f"child {self.number} takes no lane") from exc
+
     def kill(self) -> None:
         """End the child at once, whatever it does."""
         self.lost.set()  # Before the socket is closed, so that nobody takes it for idle in between.
@@ -87,6 +104,8 @@ class ChildConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Fail whatever waits for this child."""
         self.lost.set()
+        if self._hand_over is not None:
+            self._hand_over.close()
         lost = ChildLost(f"child {self.number} ended")
         if not self.ready.done():
             self.ready.set_exception(lost)

@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -16,15 +16,17 @@ from typing import Protocol, Self
 
 import orjson
 
+from conch_contracts.messages.tokenizer_frames import Operation, ReplyKind
 from conch_contracts.names import Digest
 from conch_kit.bundles.disk_cache import BundleCache
 from conch_kit.errors import InvalidRequest, Unavailable
+from conch_kit.frames import Frame
 from conch_kit.tracing import Tracer
-from conch_tokenizer.children import frames
-from conch_tokenizer.children.child_queue import SMALL_BYTES, ChildQueue
-from conch_tokenizer.children.connection import ChildConnection, Ended
-from conch_tokenizer.children.frames import Frame, Operation, ReplyKind
+from conch_tokenizer.children.child_queue import ChildQueue
+from conch_tokenizer.children.connection import ChildConnection
+from conch_tokenizer.children.lanes import Lanes
 from conch_tokenizer.children.limits import TimeLimits
+from conch_tokenizer.children.service_orders import LoadOrder
 from conch_tokenizer.errors import (
     BundleMissing,
     BundleUnreadable,
@@ -39,6 +41,8 @@ from conch_tokenizer.metrics import TokenizerMetrics
 log = logging.getLogger(__name__)
 
 _START_TIMEOUT_S = 30.0
+_PING_S = 1.0
+"""Between two requests to an idle child for a sign of life."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,8 @@ class ChildPoolSettings:
     """How many children there are, and how long requests may wait and take."""
 
     size: int
+    first_row: int
+    """Of the work board; each child has one."""
     models_in_memory: int
     queue_wait_s: float
     queue_max: int
@@ -71,8 +77,8 @@ class ChildPoolSettings:
 class ChildSource(Protocol):
     """Where children come from."""
 
-    async def spawn(self) -> ChildConnection:
-        """Return a connection to a new child."""
+    async def spawn(self, row: int) -> ChildConnection:
+        """Return a connection to a new child with this row of the work board."""
         ...
 
     async def restart(self) -> None:
@@ -84,13 +90,20 @@ class ChildPool:
     """Runs requests in children."""
 
     def __init__(
-        self, source: ChildSource, settings: ChildPoolSettings, metrics: TokenizerMetrics, tracer: Tracer
+        self,
+        source: ChildSource,
+        settings: ChildPoolSettings,
+        metrics: TokenizerMetrics,
+        tracer: Tracer,
+        lanes: Lanes | None = None,
     ) -> None:
+        """Make one, whose children have these lanes."""
         self._source = source
         self._settings = settings
         self._metrics = metrics
         self._tracer = tracer
-        self._queue = ChildQueue(settings.size)
+        self._queue = ChildQueue()
+        self._lanes = lanes
         self._loaded: OrderedDict[Digest, Bundle] = OrderedDict()
         self._stack = AsyncExitStack()
         self._alive = 0
@@ -102,7 +115,8 @@ class ChildPool:
     async def __aenter__(self) -> Self:
         group = await self._stack.enter_async_context(asyncio.TaskGroup())
         for index in range(self._settings.size):
-            task = group.create_task(self._keep_child_running(), name=f"child-{index}")
+            row = self._settings.first_row + index
+            task = group.create_task(self._keep_child_running(row), name=f"child-{row}")
             self._stack.callback(task.cancel)
         return self
 
@@ -131,27 +145,9 @@ class ChildPool:
         except ChildError as failure:
             return await self._once_more(failure, operation, payload, bundle)
 
-    def begin(self, operation: Operation, payload: bytes, ended: Ended) -> bool:
-        """Give one small request to an idle child in this very moment; False when none is idle.
-
-        Whatever `ended` is told, `resume` makes an answer or an error of it.
-        """
-        child = self._queue.take(large=False)
-        if child is None:
-            return False
-
-        def done(outcome: Frame | ChildError) -> None:
-            self._queue.offer(child)
-            ended(outcome)
-
-        child.begin(operation, payload, self._settings.limits, done)
-        return True
-
-    async def resume(self, operation: Operation, payload: bytes, outcome: Frame | ChildError) -> bytes:
-        """Go on as `run` does after a first attempt with this outcome."""
-        if isinstance(outcome, ChildError):
-            return await self._once_more(outcome, operation, payload, None)
-        return _result(outcome)
+    async def run_after(self, outcome: ChildError, operation: Operation, payload: bytes) -> bytes:
+        """Go on as `run` does after a first attempt with this outcome, which may be raised."""
+        return await self._once_more(outcome, operation, payload, None)
 
     async def _once_more(
         self, failure: ChildError, operation: Operation, payload: bytes, bundle: Bundle | None
@@ -164,7 +160,7 @@ class ChildPool:
 
     async def _run_once(self, operation: Operation, payload: bytes, bundle: Bundle | None) -> bytes:
         with self._metrics.queue_seconds.time(), self._tracer.span("wait"):
-            child = await self._acquire(large=len(payload) > SMALL_BYTES)
+            child = await self._acquire()
         try:
             with self._tracer.span("work"):
                 if bundle is not None:
@@ -174,21 +170,30 @@ class ChildPool:
             self._queue.offer(child)
 
     async def _load(self, child: ChildConnection, bundle: Bundle) -> None:
-        payload = frames.load_payload(bundle.digest, str(bundle.folder))
+        payload = LoadOrder(bundle.digest, bundle.folder).pack()
         _result(await child.ask(self._settings.load, payload, self._settings.limits))
         self._loaded[bundle.digest] = bundle
         self._loaded.move_to_end(bundle.digest)
         while len(self._loaded) > self._settings.models_in_memory:
             self._loaded.popitem(last=False)
 
-    async def _acquire(self, *, large: bool) -> ChildConnection:
+    async def load(self, child: ChildConnection, bundle: Bundle) -> None:
+        """Load a bundle in this very child; raises ChildError, BundleUnreadable and Unavailable."""
+        await self._acquire(child)
+        try:
+            await self._load(child, bundle)
+        finally:
+            self._queue.offer(child)
+
+    async def _acquire(self, wanted: ChildConnection | None = None) -> ChildConnection:
+        """Return an idle child, this one if one is wanted."""
         self._wanted.set()
-        idle = self._queue.take(large=large)
+        idle = self._queue.take(wanted)
         if idle is not None:
             return idle
         if self._queue.waiting >= self._settings.queue_max:
             raise Unavailable("too many requests wait for the tokenizer", retry_after_s=1, retryable=True)
-        request, taken = self._queue.join(large=large), False
+        request, taken = self._queue.join(wanted), False
         try:
             async with asyncio.timeout(self._settings.queue_wait_s):
                 child = await request.child
@@ -200,11 +205,11 @@ class ChildPool:
             if not taken:
                 self._queue.leave(request)
 
-    async def _keep_child_running(self) -> None:
+    async def _keep_child_running(self, row: int) -> None:
         await self._wanted.wait()
         while True:
             try:
-                child = await self._start_child()
+                child = await self._start_child(row)
             except (ChildError, BundleUnreadable, OSError) as exc:
                 log.warning("A child could not be started.", extra={"reason": str(exc)})
                 await asyncio.sleep(self._settings.respawn_delay_s)
@@ -213,15 +218,31 @@ class ChildPool:
             self._first_ready.set()
             try:
                 self._queue.offer(child)
-                await child.lost.wait()
+                await self._until_lost(child)
                 log.warning("A child ended and is replaced.", extra={"child": child.number})
                 self._metrics.children_lost.inc()
             finally:
                 self._alive -= 1
                 child.kill()
+                if self._lanes is not None:
+                    self._lanes.ended(child)
 
-    async def _start_child(self) -> ChildConnection:
-        child = await self._source.spawn()
+    async def _until_lost(self, child: ChildConnection) -> None:
+        """Wait for the end of a child; a frozen one ends because it gives no sign of life while it has lanes."""
+        if self._lanes is not None:
+            self._lanes.started(child)
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_PING_S):
+                    await child.lost.wait()
+                return
+            if self._lanes is not None and self._queue.take(child) is not None:
+                with suppress(ChildError):
+                    await child.ask(Operation.PING, b"", self._settings.limits)
+                self._queue.offer(child)
+
+    async def _start_child(self, row: int) -> ChildConnection:
+        child = await self._source.spawn(row)
         try:
             await self._ready(child)
             for bundle in list(self._loaded.values()):
@@ -264,7 +285,7 @@ def _result(frame: Frame) -> bytes:
         case ReplyKind.DONE:
             return frame.payload
         case ReplyKind.REFUSED:
-            refusal = orjson.loads(frame.payload)
+            refusal = orjson.loads(frame.payload)["error"]
             raise InvalidRequest(refusal["message"], param=refusal["param"], code=refusal["code"])
         case ReplyKind.MISSING:
             raise BundleMissing(Digest(frame.payload.decode()))

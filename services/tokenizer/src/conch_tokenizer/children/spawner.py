@@ -36,8 +36,10 @@ _STOP_TIMEOUT_S = 5.0
 class Spawner:
     """Owns the zygote and makes connections to its children."""
 
-    def __init__(self, limits: ChildLimits, environ: Mapping[str, str]) -> None:
+    def __init__(self, limits: ChildLimits, board: int, environ: Mapping[str, str]) -> None:
+        """Make one; `board` is the descriptor of the work board."""
         self._limits = limits
+        self._board = board
         self._environ = {
             name: value for name, value in environ.items() if not name.startswith(_OURS)
         } | _QUIET_LIBRARIES
@@ -55,21 +57,24 @@ class Spawner:
     ) -> None:
         await self._stop()
 
-    async def spawn(self) -> ChildConnection:
-        """Return a connection to a new child, which says READY on it when it has started."""
+    async def spawn(self, row: int) -> ChildConnection:
+        """Return a connection to a new child with this row of the work board; it says READY when it has started."""
         async with self._starting:
             if self._process is None or self._process.returncode is not None:
                 log.warning("The zygote ended and is started again.")
                 await self._stop()
                 await self._start()
         ours, theirs = socket.socketpair()
+        hand_over, taken = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)  # noqa: FBT003
+        hand_over.setblocking(False)  # noqa: FBT003
         number = next(self._numbers)
-        with theirs:
-            socket.send_fds(self._open_control(), [f"F {number}".encode()], [theirs.fileno()])
+        with theirs, taken:
+            descriptors = [theirs.fileno(), taken.fileno()]
+            socket.send_fds(self._open_control(), [f"F {number} {row}".encode()], descriptors)
         loop = asyncio.get_running_loop()
         _, connection = await loop.create_unix_connection(
-            lambda: ChildConnection(number, lambda: self._kill(number)), sock=ours
+            lambda: ChildConnection(number, lambda: self._kill(number), row=row, hand_over=hand_over), sock=ours
         )
         return connection
 
@@ -101,8 +106,8 @@ class Spawner:
             descriptor = theirs.fileno()
             self._process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", "conch_tokenizer.children.zygote"),
-                *(str(descriptor), orjson.dumps(dataclasses.asdict(self._limits)).decode()),
-                pass_fds=(descriptor,),
+                *(str(descriptor), str(self._board), orjson.dumps(dataclasses.asdict(self._limits)).decode()),
+                pass_fds=(descriptor, self._board),
                 stdin=asyncio.subprocess.DEVNULL,
                 env=self._environ,
             )

@@ -1,11 +1,12 @@
 """The process that children are forked from: it imports transformers once, so that a new child costs milliseconds.
 
-`python -m conch_tokenizer.children.zygote <control fd> <limits as JSON>` is started by `spawner`. The service itself
-has threads and connections and must not be forked; this process has one thread and nothing but its control socket. Each
-control message is one of
+`python -m conch_tokenizer.children.zygote <control fd> <board fd> <limits as JSON>` is started by `spawner`. The
+service itself has threads and connections and must not be forked; this process has one thread and nothing but its
+control socket and the work board. Each control message is one of
 
-    b"F <number>" with one file descriptor     fork a child that talks over it
-    b"K <number>"                              kill that child
+    b"F <number> <row>" with two file descriptors   fork a child with this row of the work board, which talks over the
+                                                    first, and gets lanes over the second
+    b"K <number>"                                   kill that child
 
 When the service goes, however it goes, the control socket closes and every child dies with this process.
 """
@@ -26,6 +27,7 @@ from conch_kit import logs
 from conch_tokenizer.children.child import Child, LoadedTokenizers
 from conch_tokenizer.children.grammar_checker import GrammarChecker
 from conch_tokenizer.children.limits import ChildLimits
+from conch_tokenizer.children.work_board import WorkBoard, WorkRow
 
 log = logging.getLogger(__name__)
 
@@ -36,41 +38,40 @@ _REAP_INTERVAL_S = 1.0
 class Zygote:
     """Forks, kills and reaps children as the control socket says."""
 
-    def __init__(self, control: socket.socket, limits: ChildLimits) -> None:
+    def __init__(self, control: socket.socket, board: WorkBoard, limits: ChildLimits) -> None:
         self._control = control
+        self._board = board
         self._limits = limits
         self._children: dict[int, int] = {}
 
     def serve(self) -> None:
-        """Obey until the control socket closes; then kill every child."""
-        try:
-            while True:
-                readable, _, _ = select.select([self._control], [], [], _REAP_INTERVAL_S)
-                self._reap()
-                if readable and not self._obey():
-                    return
-        finally:
-            for number in list(self._children):
-                self._kill(number)
+        """Obey until the control socket closes; the kernel kills every child when this process ends."""
+        while True:
+            readable, _, _ = select.select([self._control], [], [], _REAP_INTERVAL_S)
+            self._reap()
+            if readable and not self._obey():
+                return
 
     def _obey(self) -> bool:
-        message, descriptors, _, _ = socket.recv_fds(self._control, 64, 1)
+        message, descriptors, _, _ = socket.recv_fds(self._control, 64, 2)
         if not message:
             return False
-        order, _, number = message.decode().partition(" ")
+        order, *numbers = message.decode().split()
         if order == "F":
-            self._fork(int(number), descriptors[0])
+            self._fork(int(numbers[0]), self._board.row(int(numbers[1])), descriptors)
         else:
-            self._kill(int(number))
+            self._kill(int(numbers[0]))
         return True
 
-    def _fork(self, number: int, descriptor: int) -> None:
+    def _fork(self, number: int, row: WorkRow, descriptors: list[int]) -> None:
         parent = os.getpid()
         pid = os.fork()
         if pid == 0:
             self._control.close()
-            _become_child(parent, socket.socket(fileno=descriptor), self._limits)
-        os.close(descriptor)
+            service, handed_over = (socket.socket(fileno=descriptor) for descriptor in descriptors)
+            _become_child(parent, service, handed_over, row, self._limits)
+        for descriptor in descriptors:
+            os.close(descriptor)
         self._children[number] = pid
 
     def _kill(self, number: int) -> None:
@@ -84,7 +85,9 @@ class Zygote:
                 del self._children[number]
 
 
-def _become_child(parent: int, connection: socket.socket, limits: ChildLimits) -> None:
+def _become_child(
+    parent: int, service: socket.socket, handed_over: socket.socket, row: WorkRow, limits: ChildLimits
+) -> None:
     """Serve in this freshly forked process and end it; never returns."""
     status = 1
     try:
@@ -92,7 +95,8 @@ def _become_child(parent: int, connection: socket.socket, limits: ChildLimits) -
         if os.getppid() == parent:
             resource.setrlimit(resource.RLIMIT_AS, (limits.memory_bytes, limits.memory_bytes))
             tokenizers, grammars = LoadedTokenizers(limits.models_in_memory), GrammarChecker(limits)
-            Child(connection, tokenizers, grammars, max_text_bytes=limits.max_text_bytes).serve()
+            child = Child(service, tokenizers, grammars, row, max_text_bytes=limits.max_text_bytes)
+            child.serve(handed_over)
         status = 0
     except OSError:
         status = 0  # The service closed the connection while an answer was on its way.
@@ -112,7 +116,8 @@ def main(arguments: list[str]) -> None:
         # What is imported stays for ever: children need not walk it in their collections, nor copy its pages.
         gc.collect()
         gc.freeze()
-        Zygote(control, ChildLimits(**orjson.loads(arguments[1]))).serve()
+        board = WorkBoard(int(arguments[1]))
+        Zygote(control, board, ChildLimits(**orjson.loads(arguments[2]))).serve()
 
 
 if __name__ == "__main__":

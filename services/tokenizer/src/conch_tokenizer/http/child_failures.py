@@ -1,8 +1,7 @@
 """What a caller is told when a child hung, died, or cannot load a tokenizer."""
 
+import json
 import logging
-
-import orjson
 
 from conch_kit.errors import InternalError, InvalidRequest, ServiceError, Unavailable
 from conch_tokenizer.errors import (
@@ -34,7 +33,7 @@ def as_service_error(exc: ChildError | BundleUnreadable, body: bytes) -> Service
 def _hung(exc: ChildHung, body: bytes) -> ServiceError:
     if exc.stage is WorkStage.ENCODING:
         return Unavailable(f"the text could not be encoded within {exc.limit_s:g} s")
-    chat = orjson.loads(body).get("chat") if exc.stage is WorkStage.BEGUN else None
+    chat = json.loads(body).get("chat") if exc.stage is WorkStage.BEGUN else None
     if chat is not None:
         message = f"the chat template did not finish within {exc.limit_s:g} s"
         return InvalidRequest(message, param=chat.get("chat_template_param", "messages"), code=TEMPLATE_ERROR)

@@ -9,10 +9,10 @@ import hashlib
 from collections import OrderedDict
 from functools import partial
 
+from conch_contracts.messages.tokenizer_frames import Operation
 from conch_kit.bundles.disk_cache import BundleCache
 from conch_kit.errors import InvalidRequest, Unavailable
 from conch_kit.http.asgi import Receive, Scope, Send, json_response, read_body
-from conch_tokenizer.children.frames import Operation
 from conch_tokenizer.children.pool import ChildPool, with_missing_bundle
 from conch_tokenizer.errors import BundleUnreadable, ChildError, ChildHung, ChildLost
 from conch_tokenizer.http.child_failures import as_service_error

@@ -13,11 +13,12 @@ from typing import cast
 
 import jinja2
 
+from conch_contracts.messages.message import changed
 from conch_contracts.messages.tokenization import ChatInput
 from conch_contracts.records import ContentFormat
 from conch_kit.errors import InvalidRequest
 from conch_tokenizer.errors import TEMPLATE_ERROR
-from conch_tokenizer.text.content_format import AcceptedContent, accepted_content
+from conch_tokenizer.text.content_format import AcceptedContent, accepted_content, reads_documents
 from conch_tokenizer.text.control_tokens import ControlTokens
 from conch_tokenizer.text.message_content import fit_messages
 from conch_tokenizer.text.model_tokenizer import ModelTokenizer
@@ -69,7 +70,7 @@ class ChatRenderer:
             plain = self._apply(chat)
             return RenderedChat(plain, lambda: self._model.encode(plain, add_special_tokens=add_special_tokens))
         fields = {name: self._control.mark(getattr(chat, name)) for name in _WRITTEN_BY_USERS}
-        marked = self._apply(chat.model_copy(update=fields))
+        marked = self._apply(changed(chat, **fields))
         return RenderedChat(
             self._control.unmark(marked), lambda: self._encode_marked(marked, add_special_tokens=add_special_tokens)
         )
@@ -90,6 +91,11 @@ class ChatRenderer:
     def _as_the_template_takes_it(self, chat: ChatInput) -> ChatInput:
         with _blamed_on_the_request(chat):
             accepted = self._accepted(chat)
+            lost = bool(chat.documents) and not reads_documents(self._template(chat))
+        if lost:
+            raise InvalidRequest(
+                "this model's chat template has no place for documents", param="documents", code="unsupported_parameter"
+            )
         return fit_messages(chat, accepted, self._control)
 
     def _accepted(self, chat: ChatInput) -> AcceptedContent:
@@ -99,8 +105,11 @@ class ChatRenderer:
             case ContentFormat.OPENAI:
                 return AcceptedContent.PARTS
             case ContentFormat.AUTO:
-                tools = list(chat.tools) if chat.tools else None
-                return accepted_content(self._model.transformers.get_chat_template(chat.chat_template, tools))
+                return accepted_content(self._template(chat))
+
+    def _template(self, chat: ChatInput) -> str:
+        tools = list(chat.tools) if chat.tools else None
+        return self._model.transformers.get_chat_template(chat.chat_template, tools)
 
     def _apply(self, chat: ChatInput) -> str:
         with _blamed_on_the_request(chat):

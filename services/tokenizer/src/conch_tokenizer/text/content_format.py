@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
 from jinja2 import nodes
+from jinja2.meta import find_undeclared_variables
 from transformers.utils.chat_template_utils import _compile_jinja_template
 
 _KEPT = 128
@@ -88,6 +89,12 @@ def accepted_content(template: str) -> AcceptedContent:
     """Return what a template takes; raises what compiling it raises, which is what rendering would raise."""
     tree: nodes.Template = _compile_jinja_template(template).environment.parse(template)
     return accepted_by(tree)
+
+
+@lru_cache(maxsize=_KEPT)
+def reads_documents(template: str) -> bool:
+    """Tell whether a template puts documents into the prompt; raises what compiling it raises."""
+    return "documents" in find_undeclared_variables(_compile_jinja_template(template).environment.parse(template))
 
 
 def accepted_by(template: nodes.Template) -> AcceptedContent:

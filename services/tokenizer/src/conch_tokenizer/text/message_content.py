@@ -10,6 +10,7 @@ several parts and is not the system's, and for null an empty text.
 
 from typing import Any, TypeAlias
 
+from conch_contracts.messages.message import changed
 from conch_contracts.messages.tokenization import ChatInput
 from conch_tokenizer.text.content_format import AcceptedContent
 from conch_tokenizer.text.control_tokens import ControlTokens
@@ -26,7 +27,7 @@ def fit_messages(chat: ChatInput, accepted: AcceptedContent, control: ControlTok
     messages = [one(message, chat.part_lengths.get(index, ()), control) for index, message in enumerate(chat.messages)]
     if chat.continue_final_message and chat.messages[-1].get("content") is None:
         messages[-1] = chat.messages[-1]  # an empty text could be gone on with, null cannot
-    return chat.model_copy(update={"messages": tuple(messages)})
+    return changed(chat, messages=tuple(messages))
 
 
 def _in_parts(message: _Message, lengths: tuple[int, ...], control: ControlTokens) -> _Message:

@@ -7,6 +7,7 @@ Text comes as all of it when `accumulate_tokens` is set and from the LLM API's m
 alone, as the ensemble does; half a character is U+FFFD.
 """
 
+import json
 import sys
 from pathlib import Path
 
@@ -36,8 +37,30 @@ STREAMS = ("streaming", "stream")
 EXCLUDES = ("exclude_input_in_output", "sampling_param_exclude_input_from_output")
 
 
+SETTINGS = Path(__file__).parent / "model.yaml"
+LLM_ARGUMENTS = {
+    *("model", "backend", "tensor_parallel_size", "pipeline_parallel_size", "max_batch_size", "max_seq_len"),
+    *("kv_cache_config", "trust_remote_code", "triton_config"),
+}
+CACHE_ARGUMENTS = {"enable_block_reuse", "free_gpu_memory_fraction"}
+"""Those of the LLM API that Conch knows; the real one refuses any other that it has not."""
+
+
 class TritonPythonModel:
     """Answers with a script."""
+
+    @classmethod
+    def auto_complete_config(cls, config):
+        """Take what only model.yaml says, as the LLM API's model does; JSON is YAML, too."""
+        if not SETTINGS.exists():
+            return config
+        found = json.loads(SETTINGS.read_text())
+        unknown = {*(found.keys() - LLM_ARGUMENTS), *(found["kv_cache_config"].keys() - CACHE_ARGUMENTS)}
+        if unknown or found["backend"] != "pytorch":
+            raise ValueError(f"LLM() takes no {sorted(unknown)} and backend {found['backend']}")
+        config.set_model_transaction_policy({"decoupled": bool(found["triton_config"]["decoupled"])})
+        config.set_max_batch_size(int(found["triton_config"]["max_batch_size"]))
+        return config
 
     def initialize(self, args):
         """Read the config."""

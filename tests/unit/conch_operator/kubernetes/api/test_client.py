@@ -1,15 +1,17 @@
 """What is sent, and that a write that the server refuses is not sent again before its time."""
 
+import asyncio
 import json
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 from aiohttp import web
 
 from conch_operator.kubernetes.api.backoff import Attempts, Backoff
-from conch_operator.kubernetes.api.client import ApiError, KubernetesApi
-from conch_operator.kubernetes.api.kinds import CONFIG_MAP, POD, Object
+from conch_operator.kubernetes.api.client import ApiError, KubernetesApi, NotLeading
+from conch_operator.kubernetes.api.kinds import CONFIG_MAP, POD, Kind, Object
 from testkit.clock import FakeClock
 from testkit.servers.catch_all_http import every_path
 
@@ -120,3 +122,163 @@ async def test_what_the_api_server_says_of_a_call_that_fails_is_the_error(
             with pytest.raises(ApiError, match="quota says no") as raised:
                 await api.create(CONFIG_MAP, MADE)
     assert raised.value.status == 403
+
+
+async def test_a_list_of_several_pages_is_read_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    queries = []
+
+    async def answer(request: web.Request) -> web.Response:
+        queries.append(dict(request.query))
+        number = len(queries)
+        token = {"continue": f"page {number + 1}"} if number < 3 else {}
+        return web.json_response({"items": [{"number": number}], "metadata": token})
+
+    async with every_path(answer) as port:
+        use_server(port, tmp_path, monkeypatch)
+        async with KubernetesApi() as api:
+            found = await api.list_all(POD, None, labels="a=b")
+    assert [item["number"] for item in found] == [1, 2, 3]
+    asked = {"limit": "500", "labelSelector": "a=b"}
+    assert queries == [asked, asked | {"continue": "page 2"}, asked | {"continue": "page 3"}]
+
+
+@pytest.mark.parametrize("status", [200, 404, 409])
+async def test_exactly_the_object_that_was_seen_is_deleted_and_no_newer_one_of_its_name(
+    status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = []
+
+    async def answer(request: web.Request) -> web.Response:
+        sent.append((request.method, await request.json()))
+        return web.json_response({"message": "said"}, status=status)
+
+    async with every_path(answer) as port:
+        use_server(port, tmp_path, monkeypatch)
+        async with KubernetesApi() as api:
+            await api.delete(CONFIG_MAP, {**MADE, "metadata": {**MADE["metadata"], "uid": "u-1"}})
+    assert sent == [("DELETE", {"propagationPolicy": "Background", "preconditions": {"uid": "u-1"}})]
+
+
+class Counting(KubernetesApi):
+    """An API server that takes everything, for an operator that may have lost its Lease."""
+
+    def __init__(self, *, leads: bool) -> None:
+        super().__init__(lambda: leads)
+        self.sent: list[str] = []
+
+    async def _send(
+        self, method: str, path: str, body: Object | None, query: Mapping[str, str], headers: Mapping[str, str]
+    ) -> tuple[int, str, float]:
+        self.sent.append(method)
+        return 200, '{"items": [], "metadata": {}}', 1.0
+
+
+@pytest.mark.parametrize("leads", [True, False])
+async def test_an_operator_that_has_lost_its_lease_writes_nothing_and_may_still_read(leads: bool) -> None:
+    api = Counting(leads=leads)
+    found = {**MADE, "metadata": {**MADE["metadata"], "uid": "u-1"}}
+    writes = [
+        lambda: api.apply(CONFIG_MAP, MADE),
+        lambda: api.create(CONFIG_MAP, MADE),
+        lambda: api.replace(CONFIG_MAP, MADE),
+        lambda: api.reset(CONFIG_MAP, MADE),
+        lambda: api.delete(CONFIG_MAP, found),
+        lambda: api.patch(CONFIG_MAP, "ns", "m", {}, "status"),
+        lambda: api.patch_list(POD, "ns", "p", {}, "status"),
+    ]
+    for write in writes:
+        with nullcontext() if leads else pytest.raises(NotLeading, match="does not hold the Lease"):
+            await write()
+    assert len(api.sent) == (len(writes) if leads else 0)
+    await api.list_all(POD, None)
+    await api.get(CONFIG_MAP, "ns", "m")
+    assert api.sent[-2:] == ["GET", "GET"]
+
+
+class Answering(KubernetesApi):
+    """An API server that gives these statuses in turn, the last one for ever, and asks for a pause each time."""
+
+    def __init__(self, *statuses: int, pause_s: float = 0.0) -> None:
+        super().__init__(attempts=Attempts())
+        self.sent = 0
+        self._statuses = statuses
+        self._pause_s = pause_s
+
+    async def _send(
+        self, method: str, path: str, body: Object | None, query: Mapping[str, str], headers: Mapping[str, str]
+    ) -> tuple[int, str, float]:
+        status = self._statuses[min(self.sent, len(self._statuses) - 1)]
+        self.sent += 1
+        if status == 0:
+            raise ApiError(0, "no answer")
+        return status, '{"message": "busy"}', self._pause_s
+
+
+@pytest.mark.parametrize(("statuses", "sent"), [((200,), 1), ((429, 200), 2), ((429, 429, 429, 200), 4)])
+async def test_a_busy_api_server_is_asked_again(statuses: tuple[int, ...], sent: int) -> None:
+    api = Answering(*statuses)
+    await api.create(CONFIG_MAP, MADE)
+    assert api.sent == sent
+
+
+async def test_an_api_server_that_stays_busy_is_left_alone_after_some_attempts_and_short_pauses(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pauses: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    api = Answering(429, pause_s=3600)
+    with pytest.raises(ApiError, match="busy"):
+        await api.create(CONFIG_MAP, MADE)
+    assert (api.sent, pauses) == (4, [10.0] * 3)
+
+
+async def test_a_write_that_got_no_answer_may_be_sent_again_at_once() -> None:
+    api = Answering(0, 201)
+    with pytest.raises(ApiError, match="no answer"):
+        await api.create(CONFIG_MAP, MADE)
+    await api.create(CONFIG_MAP, MADE)
+    assert api.sent == 2
+
+
+class Listing(KubernetesApi):
+    """An API server whose namespaces may be listed until they are closed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.closed: set[str | None] = set()
+
+    async def list_all(self, kind: Kind, namespace: str | None, **_: object) -> list[Object]:
+        if namespace in self.closed:
+            raise ApiError(403, "forbidden")
+        return [{"metadata": {"name": f"in-{namespace}"}}]
+
+
+async def test_a_namespace_that_may_not_be_listed_any_more_keeps_what_it_had_and_holds_up_no_other(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    api = Listing()
+    before = await api.list_watched(POD, "gone")
+    api.closed = {"gone", None}
+    for _ in range(3):
+        assert await api.list_watched(POD, "gone") == before
+    assert await api.list_watched(POD, "other") == [{"metadata": {"name": "in-other"}}]
+    assert caplog.text.count("may not be read") == 1
+    with pytest.raises(ApiError):
+        await api.list_watched(POD, None)
+    with pytest.raises(ApiError):
+        await api.list_all(POD, "gone")
+
+
+async def test_a_namespace_that_was_never_listed_is_waited_for_and_then_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    api = Listing()
+    api.closed = {"gone"}
+    with pytest.raises(ApiError):
+        await api.list_watched(POD, "gone")
+    monkeypatch.setattr("conch_operator.kubernetes.api.client.GRACE_S", 0)
+    assert await api.list_watched(POD, "gone") == []

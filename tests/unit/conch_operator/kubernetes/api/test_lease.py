@@ -1,11 +1,12 @@
 import copy
+import time
 from typing import Any
 
 import pytest
 
 from conch_operator.kubernetes.api.client import ApiError, KubernetesApi
 from conch_operator.kubernetes.api.kinds import Kind, Object
-from conch_operator.kubernetes.api.lease import Leadership
+from conch_operator.kubernetes.api.lease import Leadership, LeaseTimes
 
 
 class Leases(KubernetesApi):
@@ -61,68 +62,94 @@ def world() -> World:
 
 async def test_the_first_gets_it_and_the_second_does_not(world: World) -> None:
     first, second = world.operator("a"), world.operator("b")
-    assert await first._try()
-    assert not await second._try()
+    assert await first.take_or_renew()
+    assert not await second.take_or_renew()
     assert (first.is_held(), second.is_held()) == (True, False)
     assert world.spec()["holderIdentity"] == "a"
 
 
 async def test_it_is_taken_when_it_was_not_renewed_by_the_clock_of_who_takes_it(world: World) -> None:
     first, second = world.operator("a"), world.operator("b")
-    await first._try()
-    await second._try()
+    await first.take_or_renew()
+    await second.take_or_renew()
     world.now = 14.9
-    assert not await second._try()
+    assert not await second.take_or_renew()
     world.now = 15.0
-    assert await second._try()
+    assert await second.take_or_renew()
     assert second.transitions == first.transitions + 1
 
 
 async def test_each_renewal_begins_the_time_anew(world: World) -> None:
     first, second = world.operator("a"), world.operator("b")
-    await first._try()
+    await first.take_or_renew()
     for now in (5.0, 10.0, 15.0, 20.0):
         world.now = now
-        assert await first._try()
-        assert not await second._try()
+        assert await first.take_or_renew()
+        assert not await second.take_or_renew()
     assert first.transitions == 1
 
 
 async def test_its_holder_stops_writing_before_anybody_else_may_begin(world: World) -> None:
     first = world.operator("a")
-    await first._try()
+    await first.take_or_renew()
     world.api.down = True
     world.now = 9.9
-    assert not await first._try()
+    assert not await first.take_or_renew()
     assert first.is_held()
     world.now = 10.0
     assert not first.is_held()
 
 
+async def test_a_renewal_counts_from_when_it_was_asked_for(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = world.operator("a")
+    await first.take_or_renew()
+    replace = world.api.replace
+
+    async def slow(kind: Kind, made: Object) -> Object:
+        world.now += 4  # somebody else may have seen it written at any moment of these
+        return await replace(kind, made)
+
+    monkeypatch.setattr(world.api, "replace", slow)
+    world.now = 5.0
+    assert await first.take_or_renew()
+    world.now = 14.9
+    assert first.is_held()
+    world.now = 15.0
+    assert not first.is_held()
+
+
+async def test_a_lease_that_somebody_else_has_taken_is_not_given_back(world: World) -> None:
+    first = world.operator("a")
+    await first.take_or_renew()
+    world.spec()["holderIdentity"] = "b"
+    await first.release()
+    assert world.spec()["holderIdentity"] == "b"
+
+
 async def test_one_that_slept_too_long_finds_it_lost(world: World) -> None:
     first, second = world.operator("a"), world.operator("b")
-    await first._try()
-    await second._try()
+    await first.take_or_renew()
+    await second.take_or_renew()
     world.now = 16.0
-    assert await second._try()
+    assert await second.take_or_renew()
     assert not first.is_held()
-    assert not await first._try()
+    assert not await first.take_or_renew()
 
 
 async def test_a_holder_that_starts_again_gets_a_new_fence(world: World) -> None:
     first = world.operator("a")
-    await first._try()
+    await first.take_or_renew()
     again = world.operator("a")
-    assert await again._try()
+    assert await again.take_or_renew()
     assert again.transitions == 2
 
 
 async def test_it_is_given_back_at_the_end(world: World) -> None:
     first, second = world.operator("a"), world.operator("b")
-    await first._try()
+    await first.take_or_renew()
     await first.release()
     assert not first.is_held()
-    assert await second._try()
+    assert await second.take_or_renew()
 
 
 async def test_a_lease_without_a_spec_is_free(world: World) -> None:
@@ -134,7 +161,7 @@ async def test_a_lease_without_a_spec_is_free(world: World) -> None:
             "creationTimestamp": world.api.created,
         }
     }
-    assert await world.operator("a")._try()
+    assert await world.operator("a").take_or_renew()
 
 
 async def test_the_fence_grows_with_every_holder_and_with_a_lease_that_is_made_again(world: World) -> None:
@@ -152,3 +179,15 @@ async def test_the_fence_grows_with_every_holder_and_with_a_lease_that_is_made_a
     fences.append(again.fence)
     assert fences == sorted(set(fences))
     assert fences[-1] < 2**53
+
+
+async def test_who_takes_it_over_gets_it_at_once_and_begins_when_its_holder_must_have_stopped(world: World) -> None:
+    first = world.operator("a")
+    await first.acquire()
+    last = Leadership(world.api, ("conch", "lease"), "b", LeaseTimes(15, 0.02, 0.01), clock=lambda: world.now)
+    began = time.monotonic()
+    await last.take_over()
+    assert time.monotonic() - began >= 0.02
+    assert last.is_held()
+    assert not await first.take_or_renew()
+    assert not first.is_held()

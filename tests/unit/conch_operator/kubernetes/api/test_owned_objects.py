@@ -164,3 +164,13 @@ async def test_no_answer_is_no_refusal(world: World, status: int) -> None:
     world.server.error = ApiError(status, "no answer")
     with pytest.raises(ApiError, match="no answer"):
         await world.round(config_map())
+
+
+async def test_an_object_that_is_being_deleted_is_written_again_and_not_deleted_twice(world: World) -> None:
+    await world.round(config_map())
+    (item,) = world.server.objects.values()
+    item["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    assert await world.round(config_map()) == ["apply a"]
+    (item,) = world.server.objects.values()
+    item["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    assert await world.round() == []

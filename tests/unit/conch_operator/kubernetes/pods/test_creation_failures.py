@@ -16,8 +16,8 @@ AVAILABLE = {"type": "Available", "status": "True", "message": "fine"}
 def deployment(replicas: int = 2, updated: int = 1, seen: int = 3, *conditions: Object) -> Object:
     status: dict[str, Any] = {"observedGeneration": seen, "updatedReplicas": updated, "replicas": updated}
     return {
-        "metadata": {"namespace": "ns", "name": "tiny-engine", "generation": 3},
-        "spec": {"replicas": replicas},
+        "metadata": {"namespace": "ns", "name": "tiny-engine", "generation": 3, "uid": "d"},
+        "spec": {"replicas": replicas, "selector": {"matchLabels": {"app": "engine", "model": "tiny"}}},
         "status": status | {"conditions": list(conditions)},
     }
 
@@ -46,6 +46,22 @@ def test_a_deployment_that_lacks_pods_says_why(live: Object, is_told: bool) -> N
         assert fault.message.startswith(f"The API server refuses the engine's pods: {QUOTA}. ")
 
 
+def test_a_quota_on_limits_names_the_field_to_set() -> None:
+    message = 'pods "a" is forbidden: failed quota: q: must specify limits.cpu for: triton; limits.memory for: triton'
+    fault = creation_failure(deployment(2, 0, 3, FAILURE | {"message": message}))
+    assert fault is not None
+    assert fault.message.endswith(
+        "limits.memory for: triton. Set spec.engine.resources.limits for what it names; the pods are made then."
+    )
+
+
+def replica_set(revision: int, message: str, owner: str = "d") -> Object:
+    failures = [{**FAILURE, "message": message}] if message else []
+    annotations = {"deployment.kubernetes.io/revision": str(revision)}
+    meta = {"annotations": annotations, "ownerReferences": [{"uid": owner}]}
+    return {"metadata": meta, "status": {"conditions": failures}}
+
+
 class Server(KubernetesApi):
     """Gives one Deployment, and counts how often it was asked."""
 
@@ -54,6 +70,11 @@ class Server(KubernetesApi):
         self.live = deployment(2, 1, 3, FAILURE)
         self.error: ApiError | None = None
         self.asked = 0
+        self.sets: list[Object] = []
+
+    async def list_all(self, kind: Kind, namespace: str | None, **how: Any) -> list[Object]:
+        assert (kind.name, namespace, how) == ("ReplicaSet", "ns", {"labels": "app=engine,model=tiny"})
+        return self.sets
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Object | None:
         assert (kind.name, namespace, name) == ("Deployment", "ns", "tiny-engine")
@@ -89,3 +110,13 @@ async def test_a_deployment_that_cannot_be_read_is_told_of_as_before() -> None:
     clock.advance(ASK_AGAIN_S)
     server.error = ApiError(403, "no")
     assert await failures.fault(made(), 1) is not None
+
+
+async def test_what_is_refused_is_what_the_last_change_asks_for() -> None:
+    server = Server()
+    server.sets = [replica_set(9, "of the first"), replica_set(10, "of the last"), replica_set(11, "no", "another")]
+    fault = await CreationFailures(server, FakeClock()).fault(made(), 1)
+    assert fault is not None
+    assert "of the last" in fault.message
+    server.sets = [replica_set(9, "of the first"), replica_set(10, "")]
+    assert await CreationFailures(server, FakeClock()).fault(made(), 1) is None

@@ -4,7 +4,8 @@ from typing import Any
 import pytest
 
 from conch_contracts.conditions import Reason
-from conch_operator.kubernetes.pods.pod_status import agent_host, read_engine, serves
+from conch_operator.agent.tokens import AgentOwner
+from conch_operator.kubernetes.pods.pod_status import AgentAddress, agent_address, read_engine, serves
 from conch_operator.state import EnginePhase
 
 CONTRACT = {"triton_model": "model", "dialect": "tokens", "slots": 64}
@@ -31,7 +32,8 @@ def pod(
         "metadata": {
             "name": "tiny-engine-abc-xyz",
             "namespace": "models",
-            "labels": {"conch.dev/model-deployment": "tiny", "pod-template-hash": "abc"},
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+            "labels": {"conch.dev/model-deployment": "tiny", "conch.dev/spec-hash": "abc"},
             "annotations": {"conch.dev/engine": json.dumps(CONTRACT)},
             **meta,
         },
@@ -104,7 +106,10 @@ def test_an_engine_that_ran_out_of_memory_says_so() -> None:
     found = pod(container("triton", RUNNING, lastState=ended(137, reason="OOMKilled"), restartCount=2))
     engine = read_engine(found, held=False)
     assert engine is not None
-    assert (engine.detail, engine.incarnation) == ("ended with exit code 137 (OOMKilled).", 2)
+    assert engine.incarnation == 2
+    assert engine.detail == (
+        "ended with exit code 137 (OOMKilled). It had too little memory: raise limits.memory in spec.engine.resources."
+    )
 
 
 def test_the_last_line_of_an_engine_ends_with_one_full_stop() -> None:
@@ -142,8 +147,9 @@ def test_a_pod_that_cannot_be_read_is_no_engine(annotation: str) -> None:
 
 
 def test_the_agent_is_asked_while_it_runs() -> None:
-    assert agent_host(pod(init=(container("agent", waiting("PodInitializing")),))) is None
-    assert agent_host(pod(init=(container("agent", RUNNING),))) == "10.0.0.7"
+    assert agent_address(pod(init=(container("agent", waiting("PodInitializing")),))) is None
+    address = agent_address(pod(init=(container("agent", RUNNING),)))
+    assert address == AgentAddress("10.0.0.7", AgentOwner("models", "", "tiny"))
 
 
 def test_the_readiness_gate_is_a_condition() -> None:

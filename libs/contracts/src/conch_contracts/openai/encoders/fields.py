@@ -20,16 +20,11 @@ class TextContent(ApiModel):
     content: Annotated[list[TextPart], Field(min_length=1, max_length=MAX_PARTS, fail_fast=True)]
 
 
-class EncoderFields(ApiModel):
+class EncoderCall(ApiModel):
     """Parameters that all requests to encoders share."""
 
     model: Annotated[str, Field(max_length=10_240)] | None = None
     """A served name; absent, empty or `default` asks for the default model."""
-    truncate_prompt_tokens: Literal[-1] | Annotated[int, Field(ge=1, le=INT32_MAX)] | None = None
-    """Cut each text at so many tokens; -1 stands for the longest that the model takes."""
-    truncation_side: Literal["left", "right"] | None = None
-    """Where a text that is too long is cut: `right` keeps its beginning, `left` its end; as the model's tokenizer does
-    when absent."""
     cache_salt: Annotated[str, Field(min_length=1, max_length=MAX_SALT_CHARS)] | None = None
     """Answers from the model's cache are shared only by requests that have the same one."""
     priority: Priority | None = None
@@ -38,6 +33,16 @@ class EncoderFields(ApiModel):
     """The end of the answer's `id`, and its `x-request-id` where the request has no such header."""
     user: Annotated[str, Field(max_length=MAX_USER_CHARS)] | None = None
     metadata: Metadata | None = None
+
+
+class EncoderFields(EncoderCall):
+    """A request that says as vLLM's do where texts are cut."""
+
+    truncate_prompt_tokens: Literal[-1] | Annotated[int, Field(ge=1, le=INT32_MAX)] | None = None
+    """Cut each text at so many tokens; -1 stands for the longest that the model takes."""
+    truncation_side: Literal["left", "right"] | None = None
+    """Where a text that is too long is cut: `right` keeps its beginning, `left` its end; as the model's tokenizer does
+    when absent."""
 
 
 class TextInput(EncoderFields):
@@ -50,7 +55,7 @@ class TextInput(EncoderFields):
     messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=MAX_MESSAGES, fail_fast=True)] | None = None
     """A conversation, rendered with the model's chat template into one text."""
     add_generation_prompt: bool | None = None
-    """Whether the beginning of an answer follows the conversation: true if absent, unless the last message goes on."""
+    """Whether the beginning of an answer follows the conversation: false if absent."""
     continue_final_message: bool | None = None
     """Leave the last message open, as one that goes on; excludes `add_generation_prompt`."""
     add_special_tokens: bool | None = None
@@ -73,6 +78,7 @@ class EncoderUsage(ApiModel):
     prompt_tokens: int
     total_tokens: int
     completion_tokens: int = 0
+    prompt_tokens_details: None = None
 
 
 def plain(text: str | TextContent) -> str:

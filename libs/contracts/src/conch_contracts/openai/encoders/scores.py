@@ -69,12 +69,6 @@ class Classification(ApiModel):
     num_classes: int
 
 
-class ClassificationUsage(EncoderUsage):
-    """Tokens of all texts together."""
-
-    prompt_tokens_details: None = None
-
-
 class ClassificationList(ApiModel):
     """The classes, in order."""
 
@@ -83,4 +77,4 @@ class ClassificationList(ApiModel):
     created: int
     model: str
     data: list[Classification]
-    usage: ClassificationUsage
+    usage: EncoderUsage

@@ -10,6 +10,7 @@ from pydantic import Discriminator, Field, Tag
 
 from conch_contracts.openai.api_model import ApiModel
 from conch_contracts.openai.chat import MAX_PARTS, TokenLogprob
+from conch_contracts.openai.tools import Arguments
 
 ItemStatus = Literal["in_progress", "completed", "incomplete"]
 ItemId = Annotated[str, Field(max_length=128)]
@@ -70,8 +71,8 @@ class CallItem(ApiModel):
     type: Literal["function_call"]
     call_id: ItemId
     name: Annotated[str, Field(max_length=128)]
-    arguments: str
-    """JSON, as the model wrote it."""
+    arguments: Arguments
+    """JSON, as the model wrote it; in a request an object is taken too."""
     id: ItemId | None = None
     status: ItemStatus | None = None
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from conch_contracts.openai.api_model import ApiModel, Metadata
+from conch_contracts.openai.api_model import ApiModel, Metadata, Options
 from conch_contracts.openai.chat import MAX_TEMPLATE_ARGUMENTS
 from conch_contracts.openai.json_schema import JsonSchema
 from conch_contracts.openai.responses.items import InputItem, OutputItem, StoredItem
@@ -51,13 +51,13 @@ class AllowedTools(ApiModel):
     tools: Annotated[list[ChosenFunction], Field(min_length=1, max_length=MAX_TOOLS)]
 
 
-class PlainFormat(ApiModel):
+class PlainFormat(Options):
     """Any text, or any JSON object."""
 
     type: Literal["text", "json_object"]
 
 
-class SchemaFormat(ApiModel):
+class SchemaFormat(Options):
     """JSON that follows a schema."""
 
     type: Literal["json_schema"]
@@ -67,7 +67,7 @@ class SchemaFormat(ApiModel):
     strict: bool | None = None
 
 
-class TextOptions(ApiModel):
+class TextOptions(Options):
     """What the answer's text looks like."""
 
     format: Annotated[PlainFormat | SchemaFormat, Field(discriminator="type")] | None = None
@@ -75,7 +75,7 @@ class TextOptions(ApiModel):
     """Accepted without effect."""
 
 
-class ReasoningOptions(ApiModel):
+class ReasoningOptions(Options):
     """How much a model thinks before it answers."""
 
     effort: Effort | None = None
@@ -83,7 +83,7 @@ class ReasoningOptions(ApiModel):
     """Only `auto`: the thoughts are given in the clear, and nothing summarises them."""
 
 
-class ResponseStreamOptions(ApiModel):
+class ResponseStreamOptions(Options):
     """What a stream carries beside its events."""
 
     include_obfuscation: bool | None = None
@@ -136,7 +136,7 @@ class ResponsesRequest(DrawingFields):
     truncation: Literal["auto", "disabled"] | None = None
     """Only `disabled`: a conversation that is too long is refused."""
     background: bool | None = None
-    """Only false."""
+    """Give the answer as `queued` at once, and go on with it while the client asks for it again."""
     metadata: Metadata | None = None
     """Comes back with the answer."""
     user: Annotated[str, Field(max_length=MAX_USER_CHARS)] | None = None
@@ -194,11 +194,12 @@ class Response(ApiModel):
     object: Literal["response"]
     created_at: int
     completed_at: int | None
-    status: Literal["completed", "incomplete", "failed", "in_progress"]
+    status: Literal["completed", "incomplete", "failed", "in_progress", "queued", "cancelled"]
     model: str
     output: list[OutputItem]
-    usage: ResponseUsage
-    """Of the first events what is known then: the prompt's tokens."""
+    usage: ResponseUsage | None = None
+    """Of the first events what is known then, the prompt's tokens; so of an answer in the background that has not
+    ended, has failed or was cancelled."""
     error: ResponseFailure | None
     incomplete_details: IncompleteDetails | None
     instructions: str | None
@@ -219,7 +220,7 @@ class Response(ApiModel):
     tool_choice: Literal["none", "auto", "required"] | ChosenFunction | AllowedTools
     parallel_tool_calls: bool
     truncation: Literal["disabled"]
-    background: Literal[False]
+    background: bool
     service_tier: Literal["default"]
     prompt_cache_key: str | None
     prompt_cache_retention: str | None

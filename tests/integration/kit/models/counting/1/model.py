@@ -1,6 +1,7 @@
 """Counts up, one response a number, with a pause behind each; it can also fail and die, and tells of cancellations.
 
-A count of -1 raises, -2 ends the process as a crash would. A count of 0 answers how many requests were cancelled.
+A count of -1 raises, -2 ends the process as a crash would, -3 answers with an error and says behind it that this was
+all. A count of 0 answers how many requests were cancelled.
 """
 
 import os
@@ -27,6 +28,10 @@ class TritonPythonModel:
             if count == -2:
                 os._exit(1)
             sender = request.get_response_sender()
+            if count == -3:
+                sender.send(pb.InferenceResponse(error=pb.TritonError("boom")))
+                sender.send(flags=pb.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+                continue
             threading.Thread(target=self.run, args=(sender, count, pause_ms / 1000), daemon=True).start()
 
     def run(self, sender, count, pause_s):

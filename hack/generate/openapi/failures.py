@@ -1,0 +1,28 @@
+"""The errors of the API, in an OpenAPI document's words."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from conch_contracts.openai.errors import ErrorResponse
+
+Responses = dict[int | str, dict[str, Any]]
+
+STATUSES: Mapping[int, str] = {
+    400: "The request is wrong, or asks for what this model cannot do; `param` is the dotted path of the parameter.",
+    401: "The API key is missing or unknown.",
+    404: "No such model, response or path.",
+    408: "The body did not arrive in time.",
+    413: "The body is too large.",
+    415: "The body is not JSON in UTF-8, or is compressed.",
+    429: "The model's queue is full; `Retry-After` says when to try again.",
+    500: "A fault in the gateway; the message says nothing of the inside.",
+    502: "The engine or a worker failed.",
+    503: "No engine or worker is ready or free in time, or the server ends; `Retry-After` says when to try again.",
+    504: "The answer was not there in time.",
+}
+INFERENCE = tuple(STATUSES)
+
+
+def errors(statuses: Sequence[int] = INFERENCE) -> Responses:
+    """Return these errors as a path's description has them."""
+    return {status: {"model": ErrorResponse, "description": STATUSES[status]} for status in statuses}

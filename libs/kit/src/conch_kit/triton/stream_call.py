@@ -1,0 +1,250 @@
+"""One call of `ModelStreamInfer` over HTTP/2: messages, flow control and the status at its end.
+
+The shapes are those of gRPC over HTTP/2 (github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md): each message behind a
+byte that says whether it is compressed, which this client never allows, and four bytes of length.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from urllib.parse import unquote
+
+import grpc
+from google.protobuf.message import DecodeError
+from tritonclient.grpc.service_pb2 import ModelStreamInferResponse
+
+from conch_kit.http2.connection import STREAM_WINDOW_BYTES, Http2Connection
+from conch_kit.http2.errors import StreamFailed
+from conch_kit.http2.frames import ErrorCode
+from conch_kit.http2.header_blocks import Headers
+
+MAX_MESSAGE_BYTES = 64 * 1024 * 1024
+_PREFIX_BYTES = 5
+_STATUS = {code.value[0]: code for code in grpc.StatusCode}
+_OF_HTTP = {
+    "400": grpc.StatusCode.INTERNAL,
+    "401": grpc.StatusCode.UNAUTHENTICATED,
+    "403": grpc.StatusCode.PERMISSION_DENIED,
+    "404": grpc.StatusCode.UNIMPLEMENTED,
+    **dict.fromkeys(("429", "502", "503", "504"), grpc.StatusCode.UNAVAILABLE),
+}
+"""What an answer without gRPC's own status means (doc/http-grpc-status-mapping.md there)."""
+_OF_RESET: dict[int | None, grpc.StatusCode] = {
+    None: grpc.StatusCode.UNAVAILABLE,
+    ErrorCode.REFUSED_STREAM: grpc.StatusCode.UNAVAILABLE,
+    ErrorCode.CANCEL: grpc.StatusCode.CANCELLED,
+    ErrorCode.ENHANCE_YOUR_CALM: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    ErrorCode.INADEQUATE_SECURITY: grpc.StatusCode.PERMISSION_DENIED,
+}
+
+
+class CallFailed(Exception):
+    """A call ended with another status than OK."""
+
+    def __init__(self, code: grpc.StatusCode, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+class MessageTooLarge(Exception):
+    """The server sends a message above `MAX_MESSAGE_BYTES`."""
+
+
+class StreamCall:
+    """The messages of one call, read by one task. It is a connection's `Receiver`."""
+
+    __slots__ = (
+        "_callbacks",
+        "_connection",
+        "_done",
+        "_error",
+        "_given_back",
+        "_head",
+        "_messages",
+        "_partial",
+        "_received",
+        "_stream",
+        "_trailers",
+        "_unread",
+        "_waiter",
+    )
+
+    def __init__(self) -> None:
+        self._connection: Http2Connection | None = None
+        self._stream: int | None = None
+        self._messages: deque[bytes] = deque()
+        self._partial = bytearray()
+        self._head: Headers | None = None
+        self._trailers: Headers | None = None
+        self._received = self._given_back = self._unread = 0
+        self._waiter: asyncio.Future[None] | None = None
+        self._done = False
+        self._error: BaseException | None = None
+        self._callbacks: list[Callable[[StreamCall], None]] = []
+
+    def send(self, connection: Http2Connection, head: bytes, body: bytes) -> None:
+        """Begin the call on a connection, unless it was cancelled meanwhile."""
+        if not self._done:
+            self._connection = connection
+            connection.open(self, head, body)
+
+    async def read(self) -> ModelStreamInferResponse | None:
+        """Return the next message, or None at the end; raise CallFailed, MessageTooLarge, CancelledError."""
+        if not self._messages and not self._done:
+            self._waiter = asyncio.get_running_loop().create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+        if self._messages:
+            message = self._messages.popleft()
+            self._unread -= len(message)
+            self._give_back()
+            return self._decoded(message)
+        if self._error is not None:
+            raise self._error
+        return None
+
+    def cancel(self) -> None:
+        """End the call at once, if it is open. Who reads is cancelled."""
+        if self._done:
+            return
+        if self._connection is not None:
+            if self._stream is None:
+                self._connection.withdraw(self)
+            else:
+                self._connection.cancel(self._stream)
+        self._messages.clear()
+        if self._waiter is not None:
+            self._waiter.cancel()
+        self._close(asyncio.CancelledError())
+
+    def done(self) -> bool:
+        """Return whether the call has ended on both sides."""
+        return self._done
+
+    def add_done_callback(self, callback: "Callable[[StreamCall], None]") -> None:
+        """Call back when it has."""
+        self._callbacks.append(callback)
+
+    def fail(self, code: grpc.StatusCode, message: str) -> None:
+        """End the call with this status, behind the messages that were received."""
+        if not self._done:
+            self._close(CallFailed(code, message))
+
+    # The connection's words.
+
+    def opened(self, stream: int) -> None:
+        """Remember the stream's number."""
+        self._stream = stream
+
+    def headers(self, headers: Headers) -> None:
+        """Take the head or the trailers."""
+        if self._head is not None:
+            self._trailers = headers
+        elif not headers.get(":status", "").startswith("1"):  # what is only informational comes before the head
+            self._head = headers
+            if "grpc-status" not in headers and not _is_grpc(headers):
+                status = headers.get(":status", "nothing")
+                code = _OF_HTTP.get(status, grpc.StatusCode.UNKNOWN)
+                self._refuse(CallFailed(code, f"The server does not speak gRPC: it answered with {status}."))
+
+    def data(self, payload: bytes) -> None:
+        """Take bytes; most often they are one whole message."""
+        self._received += len(payload)
+        if (
+            not self._partial
+            and len(payload) >= _PREFIX_BYTES
+            and payload[0] == 0
+            and int.from_bytes(payload[1:_PREFIX_BYTES], "big") == len(payload) - _PREFIX_BYTES
+        ):
+            self._add(payload[_PREFIX_BYTES:])
+        else:
+            self._partial += payload
+            self._split()
+        self._give_back()
+        if self._messages:
+            self._wake()
+
+    def ended(self, error: StreamFailed | None) -> None:
+        """Take the end."""
+        if not self._done:
+            self._close(self._failure(error))
+
+    def _decoded(self, message: bytes) -> ModelStreamInferResponse:
+        try:
+            return ModelStreamInferResponse.FromString(message)
+        except DecodeError as error:
+            failed = CallFailed(grpc.StatusCode.INTERNAL, "The server sends a message that cannot be read.")
+            self._messages.clear()
+            if not self._done:
+                self._refuse(failed)
+            raise failed from error
+
+    def _split(self) -> None:
+        """Move the whole messages out of the bytes that are there."""
+        partial = self._partial
+        while len(partial) >= _PREFIX_BYTES:
+            if partial[0]:
+                self._refuse(CallFailed(grpc.StatusCode.INTERNAL, "The server sends a compressed message."))
+                return
+            size = int.from_bytes(partial[1:_PREFIX_BYTES], "big")
+            if size > MAX_MESSAGE_BYTES:
+                text = f"The engine sends a message of {size} bytes; {MAX_MESSAGE_BYTES} are allowed."
+                self._refuse(MessageTooLarge(text))
+                return
+            if len(partial) < _PREFIX_BYTES + size:
+                return
+            self._add(bytes(partial[_PREFIX_BYTES : _PREFIX_BYTES + size]))
+            del partial[: _PREFIX_BYTES + size]
+
+    def _add(self, message: bytes) -> None:
+        self._messages.append(message)
+        self._unread += len(message)
+
+    def _give_back(self) -> None:
+        """Let the server send again what was read, and what a message that is not whole yet needs."""
+        owed = self._received - self._unread - self._given_back
+        if owed >= STREAM_WINDOW_BYTES // 2 and self._connection is not None and self._stream is not None:
+            self._given_back += owed
+            self._connection.give_back(self._stream, owed)
+
+    def _refuse(self, error: Exception) -> None:
+        """End a call whose server sends what cannot be taken."""
+        self._partial.clear()
+        if self._connection is not None and self._stream is not None:
+            self._connection.cancel(self._stream)
+        self._close(error)
+
+    def _failure(self, error: StreamFailed | None) -> Exception | None:
+        """Return what the end says: gRPC's status where there is one, else HTTP's."""
+        last = self._trailers or self._head or {}
+        if "grpc-status" not in last:
+            if error is None:
+                return CallFailed(grpc.StatusCode.UNKNOWN, "The server ended the call without a status.")
+            return CallFailed(_OF_RESET.get(error.code, grpc.StatusCode.INTERNAL), str(error))
+        number = last["grpc-status"]
+        code = _STATUS.get(int(number), grpc.StatusCode.UNKNOWN) if number.isdecimal() else grpc.StatusCode.UNKNOWN
+        if code is not grpc.StatusCode.OK:
+            return CallFailed(code, unquote(last.get("grpc-message", "")) or f"The server ended with {code.name}.")
+        if self._partial:
+            return CallFailed(grpc.StatusCode.INTERNAL, "The server ended in the middle of a message.")
+        return None
+
+    def _close(self, error: BaseException | None) -> None:
+        self._done = True
+        self._error = error
+        self._connection = None
+        self._wake()
+        callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback(self)
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+
+def _is_grpc(head: Headers) -> bool:
+    return head.get(":status") == "200" and head.get("content-type", "").startswith("application/grpc")

@@ -1,0 +1,118 @@
+"""Calls of `ModelStreamInfer` to one address: one HTTP/2 connection, opened when needed and again when it was lost."""
+
+import asyncio
+import socket
+from contextlib import suppress
+from functools import lru_cache
+
+import grpc
+from tritonclient.grpc import service_pb2 as pb
+
+from conch_contracts.names import EngineAddress
+from conch_kit.http2.connection import Http2Connection
+from conch_kit.http2.header_blocks import literal, write_block
+from conch_kit.triton.checked_addresses import without_name
+from conch_kit.triton.stream_call import StreamCall
+
+_PATH = f"/{pb.DESCRIPTOR.services_by_name['GRPCInferenceService'].full_name}/ModelStreamInfer"
+_CONNECT_S = 2.0
+_UNANSWERED_MS = 20_000
+"""How long the kernel tries to bring bytes to a machine that acknowledges none."""
+
+
+class StreamChannel:
+    """The connection to one address, and the calls that wait for it."""
+
+    def __init__(self, address: EngineAddress) -> None:
+        self._target, name = without_name(address)
+        self._authority = name or self._target
+        self._connection: Http2Connection | None = None
+        self._retired: set[Http2Connection] = set()
+        self._connecting: asyncio.Task[None] | None = None
+        self._waiting: list[tuple[StreamCall, bytes, bytes]] = []
+
+    def call(self, request: pb.ModelInferRequest, *, timeout_s: float) -> StreamCall:
+        """Begin a call; the server gives up after `timeout_s` by itself."""
+        call = StreamCall()
+        message = request.SerializeToString()
+        body = b"\0" + len(message).to_bytes(4, "big") + message
+        head = _head(self._authority) + literal(b"grpc-timeout", b"%dm" % max(1, min(timeout_s * 1000, 99_999_999)))
+        connection = self._connection
+        if connection is not None and connection.usable:
+            call.send(connection, head, body)
+        else:
+            self._waiting.append((call, head, body))
+            if self._connecting is None:
+                self._connecting = asyncio.get_running_loop().create_task(self._connect())
+        return call
+
+    async def close(self) -> None:
+        """Close the connections; calls that are open break."""
+        if self._connecting is not None:
+            self._connecting.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._connecting
+        self._fail("The client was closed.")
+        for connection in [*self._retired, *([self._connection] if self._connection else [])]:
+            connection.close()
+
+    async def _connect(self) -> None:
+        """Connect and send what waits, or fail it."""
+        try:
+            async with asyncio.timeout(_CONNECT_S):
+                transport, connection = await self._dial()
+        except (OSError, TimeoutError) as error:
+            why = "nobody answers" if isinstance(error, TimeoutError) else str(error)
+            self._fail(f"The engine at {self._authority} cannot be reached: {why}.")
+            return
+        finally:
+            self._connecting = None
+        with suppress(OSError, AttributeError):  # a system without this option
+            sock: socket.socket = transport.get_extra_info("socket")
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _UNANSWERED_MS)
+        if self._connection is not None:
+            self._retired.add(self._connection)
+        self._connection = connection
+        waiting, self._waiting = self._waiting, []
+        for call, head, body in waiting:
+            call.send(connection, head, body)
+
+    async def _dial(self) -> tuple[asyncio.Transport, Http2Connection]:
+        """Connect to the first of the addresses that takes a connection; raise OSError when none does."""
+        loop = asyncio.get_running_loop()
+        *others, last = _ends(self._target)
+        for host, port in others:
+            with suppress(OSError):
+                return await loop.create_connection(lambda: Http2Connection(self._lost), host, port)
+        return await loop.create_connection(lambda: Http2Connection(self._lost), *last)
+
+    def _fail(self, message: str) -> None:
+        waiting, self._waiting = self._waiting, []
+        for call, _, _ in waiting:
+            call.fail(grpc.StatusCode.UNAVAILABLE, message)
+
+    def _lost(self, connection: Http2Connection) -> None:
+        self._retired.discard(connection)
+        if self._connection is connection:
+            self._connection = None
+
+
+def _ends(target: str) -> list[tuple[str, int]]:
+    """Return the hosts and ports of a target in gRPC's form, which may list several addresses."""
+    listed = target.removeprefix("ipv4:").removeprefix("ipv6:").split(",")
+    return [(host.strip("[]"), int(port)) for host, _, port in (end.rpartition(":") for end in listed)]
+
+
+@lru_cache(maxsize=1024)
+def _head(authority: str) -> bytes:
+    return write_block(
+        (
+            (":method", "POST"),
+            (":scheme", "http"),
+            (":path", _PATH),
+            (":authority", authority),
+            ("te", "trailers"),
+            ("content-type", "application/grpc"),
+            ("user-agent", "conch"),
+        )
+    )

@@ -1,0 +1,112 @@
+"""Tells the pods that were made for a model from others that have the same labels, which anybody may give to a pod.
+
+A model's pod is controlled by a ReplicaSet, that by a Deployment of the same labels, and that is a ModelDeployment's.
+ReplicaSets are listed only while a pod's is not known. A pod that was told once stays told as long as it has the same
+ReplicaSet: when a model is deleted, its Deployment goes before the pods have ended.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from conch_contracts.names import COMPONENT_LABEL, GROUP, KIND, MODEL_LABEL
+from conch_operator.kubernetes.api.client import KubernetesApi
+from conch_operator.kubernetes.api.kinds import DEPLOYMENT, REPLICA_SET, Kind, Object
+from conch_operator.kubernetes.api.owned_objects import SELECTOR
+from conch_operator.state import EngineName
+
+log = logging.getLogger(__name__)
+
+ASK_AGAIN_S = 5.0
+"""Between two lists of ReplicaSets while a pod is there that is no model's: a Deployment may still adopt it."""
+
+_Told = tuple[str, str]
+"""The uid of a pod and that of its ReplicaSet."""
+
+
+class PodOwners:
+    """Remembers which pods are models'."""
+
+    def __init__(
+        self, api: KubernetesApi, namespaces: Sequence[str | None], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._api = api
+        self._namespaces = namespaces
+        self._clock = clock
+        self._deployments: dict[str, str] = {}
+        """The uid of each ReplicaSet with that of the Deployment that controls it."""
+        self._listed_at_s = -ASK_AGAIN_S
+        self._told: set[_Told] = set()
+        self._foreign: set[str] = set()
+
+    async def only_models(
+        self, pods: Mapping[EngineName, Object], deployments: Iterable[Object]
+    ) -> dict[EngineName, Object]:
+        """Return those pods that are models'; `deployments`: those that are there, listed after the pods.
+
+        Raises ApiError when the ReplicaSets cannot be listed completely.
+        """
+        owners = {item["metadata"]["uid"]: item for item in deployments if _is_a_models(item)}
+        self._told &= {told for pod in pods.values() if (told := _told(pod)) is not None}
+        unknown = {pod["metadata"]["uid"] for pod in pods.values() if not self._is_known(pod, owners)}
+        if unknown - self._foreign or (unknown and self._clock() - self._listed_at_s >= ASK_AGAIN_S):
+            await self._list()
+        found = {name: pod for name, pod in pods.items() if self._is_known(pod, owners)}
+        self._told |= {told for pod in found.values() if (told := _told(pod)) is not None}
+        self._note_foreign({name: pod for name, pod in pods.items() if name not in found})
+        return found
+
+    def _is_known(self, pod: Object, owners: Mapping[str, Object]) -> bool:
+        told = _told(pod)
+        if told is None:
+            return False
+        owner = owners.get(self._deployments.get(told[1], ""))
+        return told in self._told or (owner is not None and _place(owner) == _place(pod))
+
+    async def _list(self) -> None:
+        found: dict[str, str] = {}
+        for namespace in self._namespaces:
+            for item in await self._api.list_watched(REPLICA_SET, namespace, labels=SELECTOR, metadata_only=True):
+                if (controller := _controller(item, DEPLOYMENT)) is not None:
+                    found[item["metadata"]["uid"]] = controller
+        self._deployments = found
+        self._listed_at_s = self._clock()
+
+    def _note_foreign(self, pods: Mapping[EngineName, Object]) -> None:
+        """Log each once."""
+        for name, pod in pods.items():
+            if pod["metadata"]["uid"] not in self._foreign:
+                log.warning(
+                    "A pod has the labels of a model's pod, but was not made for it: it is asked nothing and gets no "
+                    "requests. Take the labels away.",
+                    extra={"pod": name},
+                )
+        self._foreign = {pod["metadata"]["uid"] for pod in pods.values()}
+
+
+def _told(pod: Object) -> _Told | None:
+    controller = _controller(pod, REPLICA_SET)
+    return None if controller is None else (pod["metadata"]["uid"], controller)
+
+
+def _controller(item: Object, kind: Kind) -> str | None:
+    """Return the uid of what controls an object, if that is of this kind."""
+    for owner in item["metadata"].get("ownerReferences", ()):
+        if owner.get("controller") and owner["kind"] == kind.name and _group(owner) == kind.group:
+            uid: str = owner["uid"]
+            return uid
+    return None
+
+
+def _is_a_models(deployment: Object) -> bool:
+    owners = deployment["metadata"].get("ownerReferences", ())
+    return any(owner["kind"] == KIND and _group(owner) == GROUP for owner in owners)
+
+
+def _group(owner: Object) -> str:
+    return str(owner["apiVersion"]).rpartition("/")[0]
+
+
+def _place(item: Object) -> tuple[str, str | None, str | None]:
+    labels = item["metadata"].get("labels", {})
+    return item["metadata"]["namespace"], labels.get(MODEL_LABEL), labels.get(COMPONENT_LABEL)

@@ -1,0 +1,114 @@
+"""The last act of a release: `conch retire`, a hook that Helm runs before it uninstalls the chart.
+
+Engines belong to their models and stay, but nobody serves them any more, and no operator is left to say so. So it takes
+the Lease from the operators, which stop at that, and says in every status that nothing is known. Helm removes the
+operators while the Lease is still held; where it does not, they take it back after 15 s and say what is true.
+"""
+
+import asyncio
+import logging
+import os
+import sys
+from collections.abc import Sequence
+
+from conch_contracts.conditions import Condition, ConditionStatus, Reason, set_condition
+from conch_contracts.names import ModelId
+from conch_kit import logs
+from conch_kit.settings import StartupError, load
+from conch_operator.kubernetes.api.client import ApiError, KubernetesApi, NotLeading
+from conch_operator.kubernetes.api.kinds import MODEL_DEPLOYMENT, Object
+from conch_operator.kubernetes.api.lease import Leadership
+from conch_operator.kubernetes.desired_models import read_status, read_wanted
+from conch_operator.kubernetes.status_writer import StatusWriter, first_status
+from conch_operator.reconcile.status import ModelStatus
+from conch_operator.settings import OperatorSettings, ReleaseFile, read_release
+
+log = logging.getLogger(__name__)
+
+_MESSAGE = (
+    "Conch was uninstalled, so nobody serves this model. Its engines run until the model is deleted. Install the chart "
+    "again to have it served."
+)
+
+
+class StatusesLeft(Exception):
+    """Some statuses could not be written."""
+
+
+def main() -> int:
+    """Take the statuses back and return the exit status: 0 when all were written."""
+    try:
+        settings = load(OperatorSettings, os.environ)  # noqa: TID251
+        logs.configure(settings.log_level, stream=sys.stderr)
+        release = read_release(settings.settings_file)
+        asyncio.run(_retire(settings, release))
+    except NotLeading:
+        return _failed("an operator has the Lease again")
+    except ApiError as error:
+        if error.status in (403, 404):  # of a release that was never installed whole: nothing may keep it here
+            sys.stderr.write(f"conch retire: {error}. The statuses are left as they are.\n")
+            return 0
+        return _failed(str(error))
+    except (StartupError, StatusesLeft) as error:
+        return _failed(str(error))
+    return 0
+
+
+def _failed(why: str) -> int:
+    sys.stderr.write(f"conch retire: {why}\n")
+    return 1
+
+
+async def _retire(settings: OperatorSettings, release: ReleaseFile) -> None:
+    async with KubernetesApi() as lease_api:
+        leadership = Leadership(lease_api, (release.release.namespace, release.lease), settings.pod_name)
+        await leadership.take_over()
+        async with KubernetesApi(leadership.is_held) as api:
+            holding = asyncio.create_task(leadership.hold())
+            try:
+                await take_statuses_back(api, settings.pod_name, release.watch_namespaces or (None,))
+            finally:
+                holding.cancel()
+                await asyncio.wait([holding])
+
+
+async def take_statuses_back(api: KubernetesApi, instance: str, namespaces: Sequence[str | None]) -> None:
+    """Say in the status of every model that nothing is known any more; raises ApiError and StatusesLeft."""
+    wanted = read_wanted(await _models(api, namespaces))
+    statuses = {model: removed_status(model, item) for model, item in wanted.objects.items()}
+    await StatusWriter(api, instance).write(wanted, statuses)
+    left = [item["metadata"]["name"] for item in await _models(api, namespaces) if not _is_taken_back(item)]
+    if left:
+        raise StatusesLeft(f"The statuses of {len(left)} models could not be written, that of {left[0]} for one.")
+    log.info("The statuses were taken back.", extra={"models": len(statuses)})
+
+
+async def _models(api: KubernetesApi, namespaces: Sequence[str | None]) -> list[Object]:
+    found = [item for namespace in namespaces for item in await api.list_all(MODEL_DEPLOYMENT, namespace)]
+    return [item for item in found if "deletionTimestamp" not in item["metadata"]]
+
+
+def _is_taken_back(item: Object) -> bool:
+    conditions = item.get("status", {}).get("conditions", ())
+    return any(each["reason"] == Reason.OPERATOR_REMOVED for each in conditions)
+
+
+def removed_status(model: ModelId, item: Object) -> ModelStatus:
+    """Return what is true of a model that no operator sees any more."""
+    first = first_status(model, item)
+    old = read_status(model, item)
+    conditions: tuple[Condition, ...] = old.conditions if old else ()
+    for condition in first.conditions:
+        unknown = {"status": ConditionStatus.UNKNOWN, "reason": Reason.OPERATOR_REMOVED, "message": _MESSAGE}
+        conditions = set_condition(conditions, condition.model_copy(update=unknown))
+    return ModelStatus(
+        model_id=model,
+        observed_generation=first.observed_generation,
+        served_names=(),
+        replicas=old.replicas if old else 0,
+        ready_replicas=0,
+        updated_replicas=old.updated_replicas if old else 0,
+        last_progress_time=old.last_progress_time if old else first.last_progress_time,
+        tokenizer_digest=old.tokenizer_digest if old else None,
+        conditions=conditions,
+    )

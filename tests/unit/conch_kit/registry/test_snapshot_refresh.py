@@ -1,0 +1,75 @@
+"""The live copy of the registry on a Redis that comes and goes; what Redis itself does is in the integration tests."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from conch_contracts.names import WorkerUrl
+from conch_contracts.records import Heartbeat, Pool
+from conch_kit.redis.errors import RegistryUnavailable
+from conch_kit.registry.liveness import EXPIRY_S
+from conch_kit.registry.snapshot_refresh import RegistryReader
+from testkit.builders.records import route
+from testkit.clock import FakeClock
+
+URL = "http://127.0.0.1:1"
+BEAT = Heartbeat(url=WorkerUrl(URL), sequence=1).model_dump_json().encode()
+NO_LIST: list[object] = [[b"", b"", b""]]
+
+
+def registry(epoch: str, revision: int, *names: str) -> list[object]:
+    """Return what Redis answers that holds these models."""
+    models = [[f"local/{name}".encode(), route(name).model_dump_json().encode(), []] for name in names]
+    return [[epoch.encode(), str(revision).encode(), str(len(models)).encode()], models]
+
+
+class Redis:
+    """Holds one process whose sequence number stands still."""
+
+    def __init__(self) -> None:
+        self.away = False
+        self.list: list[object] = NO_LIST
+
+    async def pipeline(self, commands: Sequence[Sequence[object]]) -> list[object]:
+        if self.away:
+            raise RegistryUnavailable("away")
+        return [self.list, [URL.encode(), BEAT]]
+
+
+@pytest.mark.parametrize(("away", "alive"), [(True, [URL]), (False, [])])
+async def test_a_process_has_the_full_time_again_only_after_redis_was_away(away: bool, alive: list[str]) -> None:
+    redis, clock = Redis(), FakeClock()
+    reader = RegistryReader(redis, pools=[Pool.LLM], clock=clock)  # type: ignore[arg-type]
+
+    async def urls() -> list[str]:
+        await reader.refresh()
+        return [beat.url for beat in reader.snapshot.workers[Pool.LLM]]
+
+    assert await urls() == [URL]
+    redis.away = away
+    await reader.refresh()
+    clock.advance(EXPIRY_S + 1)
+    redis.away = False
+    assert await urls() == alive
+    clock.advance(EXPIRY_S + 1)
+    assert await urls() == [], "once only"
+
+
+@pytest.mark.parametrize(
+    ("answer", "known"),
+    [
+        pytest.param(registry("e", 8, "b"), ["local/b"], id="newer"),
+        pytest.param(registry("e", 6, "b"), ["local/a"], id="older, of a replica that lags"),
+        pytest.param(registry("f", 1, "b"), ["local/b"], id="another life"),
+        pytest.param(NO_LIST, ["local/a"], id="emptied"),
+        pytest.param([[b"e", b"8", b"5"], []], ["local/a"], id="fewer routes than it says"),
+    ],
+)
+async def test_what_redis_cannot_tell_changes_nothing(answer: list[object], known: list[str]) -> None:
+    redis = Redis()
+    reader = RegistryReader(redis, pools=[Pool.LLM], clock=FakeClock())  # type: ignore[arg-type]
+    redis.list = registry("e", 7, "a")
+    await reader.refresh()
+    redis.list = answer
+    await reader.refresh()
+    assert list(reader.snapshot.routes) == known

@@ -1,0 +1,91 @@
+"""When a pool of workers runs, and for how long after the last model that needs it."""
+
+import copy
+from typing import Any
+
+import pytest
+
+from conch_contracts.records import ModelKind
+from conch_operator.kubernetes.api.client import KubernetesApi
+from conch_operator.kubernetes.api.kinds import Kind, Object
+from conch_operator.kubernetes.worker_pools import WorkerPools
+from conch_operator.resources.worker_pool import PoolPlace, make_pool
+from conch_operator.settings import EngineSettings, ReleaseFile, WorkerPoolSettings
+from testkit.clock import FakeClock
+
+DEPLOYMENT: dict[str, Any] = {
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "metadata": {"name": "llm-worker"},
+    "spec": {},
+}
+POOL = WorkerPoolSettings.model_validate({"kinds": ["LLM"], "idle_seconds": 60, "objects": {"deployment": DEPLOYMENT}})
+
+
+class Server(KubernetesApi):
+    """An API server that keeps objects."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.objects: dict[str, Object] = {}
+
+    async def list_all(
+        self, kind: Kind, namespace: str | None, *, labels: str | None = None, metadata_only: bool = False
+    ) -> list[Object]:
+        return [copy.deepcopy(item) for item in self.objects.values() if item["kind"] == kind.name]
+
+    async def get(self, kind: Kind, namespace: str, name: str) -> Object | None:
+        return self.objects.get(name)
+
+    async def apply(self, kind: Kind, made: Object) -> Object:
+        meta = {**made["metadata"], "uid": "u", "resourceVersion": "1"}
+        self.objects[meta["name"]] = {**made, "metadata": meta}
+        return copy.deepcopy(self.objects[meta["name"]])
+
+    async def delete(self, kind: Kind, found: Object) -> None:
+        del self.objects[found["metadata"]["name"]]
+
+
+@pytest.fixture
+def server() -> Server:
+    return Server()
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def pools(server: Server, clock: FakeClock) -> WorkerPools:
+    release = {"namespace": "conch", "name": "conch"}
+    fields = {"release": release, "engines": EngineSettings(agent_image="a"), "worker_pools": {"llm": POOL}}
+    return WorkerPools(server, ReleaseFile.model_validate(fields), clock)
+
+
+async def test_a_pool_runs_while_a_model_needs_it_and_a_while_longer(
+    server: Server, clock: FakeClock, pools: WorkerPools
+) -> None:
+    await pools.ensure([], {})
+    assert not server.objects, "nobody has needed it yet"
+    await pools.ensure([ModelKind.LLM], {})
+    for seconds, there in [(60, True), (0.1, False)]:
+        clock.advance(seconds)
+        await pools.ensure([], {})
+        assert bool(server.objects) is there
+
+
+async def test_a_pool_of_the_operator_before_this_one_is_not_ended_at_once(
+    server: Server, clock: FakeClock, pools: WorkerPools
+) -> None:
+    (before,) = make_pool("llm", POOL, PoolPlace("conch", None, 3))
+    before["metadata"] |= {"uid": "u", "resourceVersion": "1"}
+    server.objects["llm-worker"] = before
+    await pools.ensure([], {})
+    assert server.objects["llm-worker"]["spec"]["replicas"] >= 1
+    clock.advance(60)
+    await pools.ensure([], {})
+    assert server.objects
+    clock.advance(0.1)
+    await pools.ensure([], {})
+    assert not server.objects

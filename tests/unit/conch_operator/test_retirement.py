@@ -1,0 +1,122 @@
+"""What is said about models when Conch is uninstalled."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from conch_contracts.conditions import Condition, ConditionStatus, ConditionType, Reason
+from conch_operator.kubernetes.api.client import ApiError, KubernetesApi
+from conch_operator.kubernetes.api.kinds import EVENT, MODEL_DEPLOYMENT, Kind, Object
+from conch_operator.retirement import StatusesLeft, take_statuses_back
+
+EARLIER, LATER = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
+
+
+class Server(KubernetesApi):
+    """An API server with these models, which keeps what is written."""
+
+    def __init__(self, *items: Object) -> None:
+        super().__init__()
+        self.items = items
+        self.statuses: dict[str, Any] = {}
+        self.events: list[Object] = []
+        self.refuses = False
+
+    async def list_all(self, kind: Kind, namespace: str | None, **_: Any) -> list[Object]:
+        assert kind is MODEL_DEPLOYMENT
+        return [item for item in self.items if namespace in (None, item["metadata"]["namespace"])]
+
+    async def patch(self, kind: Kind, namespace: str, name: str, change: Object, subresource: str) -> Object:
+        assert (kind, subresource) == (MODEL_DEPLOYMENT, "status")
+        if self.refuses:
+            raise ApiError(403, "forbidden")
+        self.statuses[f"{namespace}/{name}"] = change["status"]
+        self.items = tuple(each | change if each["metadata"]["name"] == name else each for each in self.items)
+        return change
+
+    async def create(self, kind: Kind, made: Object) -> Object:
+        assert kind is EVENT
+        self.events.append(made)
+        return made
+
+
+def item(name: str, *conditions: Condition, spec: Object | None = None, **meta: Any) -> Object:
+    known = {"name": name, "namespace": "ns", "uid": name, "generation": 3, "resourceVersion": "1"}
+    status = {
+        "observedGeneration": 3,
+        "servedNames": [name],
+        "replicas": 2,
+        "readyReplicas": 2,
+        "lastProgressTime": LATER,
+        "conditions": [one.model_dump(mode="json", by_alias=True) for one in conditions],
+    }
+    return {
+        "metadata": known | {"creationTimestamp": "2026-01-01T00:00:00Z"} | meta,
+        "spec": spec or {"kind": "LLM", "source": {"path": "tiny"}, "engine": {"cpu": {}}},
+        "status": status,
+    }
+
+
+def condition(kind: ConditionType, status: ConditionStatus) -> Condition:
+    return Condition(
+        type=kind,
+        status=status,
+        reason=Reason.READY,
+        last_transition_time="2026-01-01T00:00:00Z",
+        observed_generation=3,
+    )
+
+
+SERVES = tuple(condition(kind, ConditionStatus.TRUE) for kind in ConditionType)
+
+
+async def taken_back(*items: Object, namespaces: Sequence[str | None] = (None,)) -> Server:
+    server = Server(*items)
+    await take_statuses_back(server, "retire-1", namespaces)
+    return server
+
+
+async def test_of_a_model_that_served_nothing_is_claimed_any_more() -> None:
+    server = await taken_back(item("one", *SERVES))
+    status = server.statuses["ns/one"]
+    assert {one["type"]: (one["status"], one["reason"]) for one in status["conditions"]} == dict.fromkeys(
+        ConditionType, ("Unknown", "OperatorRemoved")
+    )
+    assert all("install the chart again" in one["message"].lower() for one in status["conditions"])
+    assert all(one["lastTransitionTime"] > LATER for one in status["conditions"])
+    assert (status["servedNames"], status["readyReplicas"], status["replicas"]) == ([], 0, 2)
+    assert status["observedGeneration"] == 3
+    assert [(event["reason"], event["type"]) for event in server.events] == [("OperatorRemoved", "Normal")]
+
+
+async def test_neither_of_one_whose_spec_cannot_be_read_nor_of_one_without_a_status() -> None:
+    new = item("new")
+    del new["status"]
+    server = await taken_back(item("odd", *SERVES, spec={"kind": "Unheard"}), new)
+    assert set(server.statuses) == {"ns/odd", "ns/new"}
+    for status in server.statuses.values():
+        assert {one["status"] for one in status["conditions"]} == {"Unknown"}
+
+
+async def test_only_the_models_of_the_release_are_touched_and_none_that_is_being_deleted() -> None:
+    server = await taken_back(
+        item("ours", *SERVES),
+        item("elsewhere", *SERVES, namespace="others"),
+        item("going", *SERVES, deletionTimestamp=LATER),
+        namespaces=("ns",),
+    )
+    assert set(server.statuses) == {"ns/ours"}
+
+
+async def test_what_was_taken_back_already_is_not_written_again() -> None:
+    first = await taken_back(item("one", *SERVES))
+    again = item("one", *SERVES) | {"status": first.statuses["ns/one"]}
+    assert (await taken_back(again)).statuses == {}
+
+
+async def test_statuses_that_cannot_be_written_are_a_failure() -> None:
+    server = Server(item("one", *SERVES), item("two", *SERVES))
+    server.refuses = True
+    with pytest.raises(StatusesLeft, match="2 models"):
+        await take_statuses_back(server, "retire-1", (None,))

@@ -1,0 +1,103 @@
+"""What a service sees of the work on lanes, and what it makes of it."""
+
+import asyncio
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from conch_contracts.messages.tokenizer_frames import Operation
+from conch_tokenizer.children.connection import ChildConnection
+from conch_tokenizer.children.lanes import Lanes
+from conch_tokenizer.children.limits import TimeLimits
+from conch_tokenizer.children.service_orders import LaneOrder
+from conch_tokenizer.children.work_board import WorkBoard, board_memory
+from conch_tokenizer.errors import ChildHung, ChildLost, WorkStage
+from testkit.waiting import eventually
+
+PATIENT = TimeLimits(template_s=60, encode_s=60, load_s=60)
+
+
+@pytest.fixture
+def board() -> WorkBoard:
+    with board_memory(3) as memory:
+        return WorkBoard(memory)
+
+
+@pytest.fixture
+def given() -> Iterator[tuple[socket.socket, socket.socket]]:
+    """Give a socket over which a service hands connections over, and the child's end of it."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours, theirs:
+        yield ours, theirs
+
+
+async def child(row: int, hand_over: socket.socket | None = None) -> ChildConnection:
+    connection = ChildConnection(row, lambda: None, row=row, hand_over=hand_over)
+    connection.ready.set_result(None)
+    return connection
+
+
+def test_two_maps_of_one_board_show_the_same(board: WorkBoard) -> None:
+    with board_memory(2) as memory:
+        ours, theirs = WorkBoard(memory), WorkBoard(memory)
+    theirs.row(1).begin(7, 4_294_967_295)
+    row = ours.row(1)
+    assert (row.working, row.request, row.stage) == (True, (7, 4_294_967_295), WorkStage.BEGUN)
+    theirs.row(1).encoding()
+    assert row.stage is WorkStage.ENCODING
+    theirs.row(1).end()
+    assert (row.working, row.worked_s) == (False, 0)
+    theirs.row(1).count(Operation.PREPARE, "ok", 0.003)
+    assert sum(row.counts(Operation.PREPARE)) == 1 + 0.003 + 1
+    row.clear()
+    assert sum(row.counts(Operation.PREPARE)) == 1 + 0.003 + 1
+    assert not any(ours.row(0).counts(Operation.PREPARE))
+
+
+@pytest.mark.parametrize("stage", [WorkStage.BEGUN, WorkStage.ENCODING])
+async def test_a_child_that_works_too_long_is_ended_and_its_request_blamed(board: WorkBoard, stage: WorkStage) -> None:
+    limits = TimeLimits(
+        template_s=0 if stage is WorkStage.BEGUN else 60, encode_s=0 if stage is WorkStage.ENCODING else 60, load_s=60
+    )
+    hung, sound = await child(1), await child(2)
+    async with Lanes(board, 2, limits) as lanes:
+        lanes.started(hung)
+        lanes.started(sound)
+        board.row(1).begin(5, 6)
+        if stage is WorkStage.ENCODING:
+            board.row(1).encoding()
+        await eventually(hung.lost.is_set, "the end of the child")
+        assert not sound.lost.is_set()
+        lanes.ended(hung)
+        outcome = await lanes.outcome(5, 6)
+        assert isinstance(outcome, ChildHung)
+        assert outcome.stage is stage
+        assert await lanes.outcome(5, 7) is None
+        assert not board.row(1).working
+
+
+async def test_the_request_that_a_child_was_at_when_it_ended_is_known(
+    board: WorkBoard, given: tuple[socket.socket, socket.socket]
+) -> None:
+    ended, idle = await child(1, given[0]), await child(2)
+    async with Lanes(board, 2, PATIENT) as lanes:
+        lanes.started(ended)
+        assert not lanes.complete
+        lanes.started(idle)
+        assert lanes.complete
+        board.row(2).lanes = 1
+        with socket.socket() as connection:
+            lanes.give(connection.fileno())
+        order, received = LaneOrder.receive(given[1])
+        received.close()
+        assert (order.number, order.of) == (1, 2)
+        assert lanes.child(1) is ended
+        board.row(1).begin(1, 9)
+        asked = asyncio.create_task(lanes.outcome(1, 9))  # before the end of the child was noticed here
+        await asyncio.sleep(0)
+        ended.lost.set()
+        lanes.ended(ended)
+        assert isinstance(await asked, ChildLost)
+        assert lanes.child(1) is None
+        assert not lanes.complete
