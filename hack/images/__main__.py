@@ -21,6 +21,7 @@ from images import base_image, pip_settings, source_version
 from images.build_tools import BuildFailed, Recipe, Tool, find_tool
 from images.chart_values import chart_values
 from images.image_names import NAMES, Image, Naming
+from images.registry_check import check_answers, registry_of
 
 _ROOT = Path(__file__).resolve().parents[2]
 _SHARED = ("code", "runtime")
@@ -36,6 +37,8 @@ def main() -> int:
     environ = os.environ  # noqa: TID251 - the one place that reads it
     naming = Naming.from_environ(environ, _ROOT)
     try:
+        if arguments.push and (registry := registry_of(naming.prefix)) is not None:
+            check_answers(registry)
         tool = find_tool(environ.get("CONCH_IMAGE_TOOL"))
         chosen = base_image.choose(tool, environ.get("CONCH_IMAGE_BASE"), mirror=environ.get("CONCH_DEBIAN_MIRROR"))
         with tempfile.TemporaryDirectory(prefix="conch-images-") as folder:
