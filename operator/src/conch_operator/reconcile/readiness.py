@@ -1,8 +1,8 @@
 """Pure: why a model is not ready yet, and what of that for which its spec asks is not there yet.
 
 Readiness is a chain of policies. Each looks at one observation and returns a fault or None. The first fault gives its
-condition the reason, and a message with the root cause and the next step; the conditions behind it wait. Where an
-engine serves, of an older spec perhaps, the conditions that a request needs are judged whatever became of the others.
+condition the reason, and a message with the root cause and the next step; the conditions behind it wait. Where requests
+reach an engine, of an older spec perhaps, the conditions that they need are judged whatever became of the others.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -162,10 +162,15 @@ CHAIN: Mapping[ConditionType, tuple[Policy, ...]] = {
 
 def judge(given: PolicyInput) -> dict[ConditionType, Fault | None]:
     """Return what each condition's policies say; those behind the first fault wait for it."""
-    may_serve = has_a_name(given) is None
-    apart = SERVING if may_serve and engine_answers(given) is None else ()
+    apart = SERVING if _may_serve(given) and engine_answers(given) is None else ()
     asked = _in_turn([condition for condition in CHAIN if condition not in apart], given)
     return asked | _in_turn(apart, given)
+
+
+def _may_serve(given: PolicyInput) -> bool:
+    """Return whether requests may come to the model: it has a name and a route, or the registry does not tell."""
+    routed = given.model.id in given.published.models or given.published.error is not None
+    return routed and has_a_name(given) is None
 
 
 def _in_turn(conditions: Sequence[ConditionType], given: PolicyInput) -> dict[ConditionType, Fault | None]:

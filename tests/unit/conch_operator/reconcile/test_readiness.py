@@ -187,6 +187,14 @@ def test_conditions_behind_the_first_fault_wait() -> None:
     assert workers.message == "Waits for EngineReady."
 
 
+@pytest.mark.parametrize("reason", [Reason.TEMPLATE_INVALID, Reason.CONFIG_MAP_NOT_FOUND])
+def test_a_model_that_never_had_a_route_says_what_keeps_it_from_one(reason: Reason) -> None:
+    seen = observed(sources=fault(reason))
+    ready = describe(Desired((MODEL,)), seen, Published(), {}, NOW)[MODEL.id].condition(ConditionType.READY)
+    assert ready is not None
+    assert (ready.status, ready.reason, ready.message) == (ConditionStatus.FALSE, reason, "It is so.")
+
+
 def test_a_model_without_any_name_left_is_not_ready() -> None:
     other = desired_model("newer", 9, servedNames=["tiny"])
     status = describe(Desired((MODEL, other)), observed(), PUBLISHED, {}, NOW)[other.id]
