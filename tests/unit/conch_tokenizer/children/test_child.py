@@ -107,6 +107,14 @@ def test_a_message_of_the_wrong_shape_is_refused(body: bytes, said: str, child: 
     assert said in refusal["error"]["message"]
 
 
+@pytest.mark.parametrize("limit", ["truncate", "truncate_pairs", "truncate_firsts"])
+def test_rows_are_not_cut_at_less_than_nothing(limit: str, child: Child) -> None:
+    rows = {"digest": DIGEST, "texts": ["Hello"], "pairs": ["there"], limit: -1}
+    reply, refusal = ask(child, Operation.PREPARE_ROWS, rows)
+    assert reply is ReplyKind.REFUSED
+    assert refusal["error"]["message"].startswith(f"{limit}: ")
+
+
 def test_a_refusal_carries_param_and_code(child: Child) -> None:
     chat = {"messages": [{"role": "user", "content": "x"}], "chat_template": "{{ raise_exception('no') }}"}
     reply, refusal = ask(child, Operation.PREPARE, {"digest": DIGEST, "chat": chat})

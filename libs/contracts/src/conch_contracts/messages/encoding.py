@@ -11,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from conch_contracts.messages.message import Message, MessageDigest
+from conch_contracts.messages.message import Message, MessageDigest, TokenLimit
 from conch_contracts.messages.tokenization import ChatInput
 from conch_contracts.names import EngineAddress
 from conch_contracts.openai.encoders.vectors import NumberType, VectorType
@@ -37,13 +37,13 @@ class PrepareRowsRequest(Message, frozen=True, kw_only=True):
     """Ids are taken as they are."""
     pairs: tuple[str, ...] = ()
     """With these each row is a pair, a text followed by one of these; a single text goes with each of them."""
-    truncate_pairs: int | None = None
+    truncate_pairs: TokenLimit | None = None
     """Cut each of `pairs` at so many tokens first."""
-    truncate_firsts: int | None = None
+    truncate_firsts: TokenLimit | None = None
     """Cut each of `texts` that has a partner in `pairs` at so many tokens first."""
     chat: ChatInput | None = None
     add_special_tokens: bool = True
-    truncate: int | None = None
+    truncate: TokenLimit | None = None
     """Cut each row at so many tokens, special ones included, as the model's tokenizer does."""
     truncation_side: Literal["left", "right"] | None = None
     """Where rows are cut; where the model's tokenizer does it when absent."""
