@@ -95,7 +95,13 @@ class LeaderLoop:
         self._wake.set()
 
     async def run(self) -> None:
-        """Run rounds for ever."""
+        """Run rounds until it is cancelled; then another operator counts the models."""
+        try:
+            await self._rounds()
+        finally:
+            self._metrics.count({})
+
+    async def _rounds(self) -> None:
         failures = 0
         while True:
             self._wake.clear()

@@ -1,9 +1,19 @@
-"""In which order a round looks and acts."""
+"""In which order a round looks and acts, and what the loop leaves behind."""
 
+import asyncio
+from contextlib import suppress
 from typing import Any
 
+from prometheus_client import CollectorRegistry
+
+from conch_contracts.names import ModelId
 from conch_operator.kubernetes.api.kinds import MODEL_DEPLOYMENT, Kind, Object
-from conch_operator.kubernetes.leader_loop import LeaderRound
+from conch_operator.kubernetes.leader_loop import LeaderLoop, LeaderRound
+from conch_operator.metrics import OperatorMetrics
+from conch_operator.reconcile.status import ModelStatus, Statuses, describe
+from conch_operator.state import Desired, Observed, Published
+from testkit.builders.model_deployments import desired_model
+from testkit.waiting import eventually
 
 
 class Noted:
@@ -43,3 +53,32 @@ async def test_objects_are_listed_before_their_owners_and_both_before_anything_i
     noted: Any = Noted()
     await LeaderRound(noted, noted, noted, noted, noted, noted, noted, [None]).run()
     assert noted.calls == ["objects", "models", "reconcile"]
+
+
+class OneModel(LeaderRound):
+    """Rounds that find one model, of which nothing is known yet."""
+
+    def __init__(self) -> None:
+        """Need nothing."""
+
+    async def run(self) -> Statuses:
+        model = desired_model()
+        found: dict[ModelId, ModelStatus] = dict(
+            describe(Desired((model,)), Observed(), Published(), {}, "2026-01-01T00:00:00Z")
+        )
+        return found
+
+
+async def test_an_operator_that_leads_no_more_counts_no_models() -> None:
+    registry = CollectorRegistry()
+    loop = LeaderLoop(OneModel(), OperatorMetrics.on(registry), 60.0, asyncio.Event())
+
+    def counted() -> float | None:
+        return registry.get_sample_value("conch_operator_models", {"condition": "Ready", "status": "Unknown"})
+
+    running = asyncio.create_task(loop.run())
+    await eventually(lambda: counted() == 1, "the model to be counted")
+    running.cancel()
+    with suppress(asyncio.CancelledError):
+        await running
+    assert counted() == 0
