@@ -1,4 +1,8 @@
 import asyncio
+import gc
+import time
+import weakref
+from contextlib import suppress
 
 import pytest
 
@@ -58,6 +62,25 @@ async def test_a_client_that_goes_ends_the_work_and_leaves_no_cancellation_behin
     assert client.on_gone is None
 
 
+async def test_what_worked_for_a_client_that_went_is_freed_without_the_garbage_collector(client):
+    async def work():
+        async def comment():
+            """Stand for what a request holds."""
+
+        asyncio.get_running_loop().call_soon(client.hang_up)
+        with suppress(ClientGone):
+            async with RequestWatchdog(client, comment, WatchdogLimits(deadline=1e12, keep_alive_s=60)):
+                await asyncio.Event().wait()
+        return weakref.ref(comment)
+
+    gc.disable()
+    try:
+        held = await asyncio.create_task(work())
+        assert held() is None
+    finally:
+        gc.enable()
+
+
 async def test_a_cancellation_from_outside_goes_on_though_the_client_went_as_well(client):
     async def work():
         async with watching(client):
@@ -71,5 +94,5 @@ async def test_a_cancellation_from_outside_goes_on_though_the_client_went_as_wel
 
 async def test_work_without_end_is_ended_at_its_deadline(client):
     with pytest.raises(UpstreamTimeout):
-        async with watching(client, deadline=0):
+        async with watching(client, deadline=time.monotonic() + 0.05):
             await asyncio.Event().wait()

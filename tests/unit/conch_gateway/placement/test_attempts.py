@@ -9,6 +9,7 @@ from conch_contracts.records import Pool
 from conch_gateway.placement.attempts import RequestAttempts, ServiceProcesses
 from conch_gateway.placement.retry_budget import RESERVE, RetryBudget
 from conch_gateway.upstream.port import ConnectFailed, ConnectTimedOut
+from conch_kit.errors import Unavailable
 from testkit.gateway.fakes import FakeAnswer, FakeUpstream, answered, gateway, prepared, refused, snapshot
 
 CHAT = {"model": "tiny-chat", "messages": [{"role": "user", "content": "hi"}]}
@@ -54,6 +55,15 @@ async def test_the_only_process_gets_another_chance_when_it_is_slow_to_take_a_co
     answer = await served.client.post("/v1/chat/completions", CHAT)
     assert answer.status == status
     assert len([post for post in served.upstream.posts if post.path == path]) == len(failures) + (status == 200)
+
+
+def test_a_failure_is_kept_no_longer_than_until_it_is_told():
+    """Its traceback holds whoever keeps it, and that would keep all of a request until garbage is collected."""
+    attempts = RequestAttempts(ServiceProcesses("worker", FakeUpstream({}), tuple, RetryBudget(count().__next__)))
+    failure = Unavailable("The worker broke down.")
+    attempts.note(failure)
+    assert attempts.take_failure() is failure
+    assert attempts.take_failure().message == "No worker is running."
 
 
 def test_who_is_left_is_asked_without_a_turn():

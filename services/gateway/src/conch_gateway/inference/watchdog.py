@@ -129,7 +129,11 @@ class RequestWatchdog:
             return
         # Only a cancellation that is ours alone is replaced; one from outside goes on.
         if self._task.uncancel() <= self._cancelling and kind is asyncio.CancelledError:
-            raise self._reason from None
+            reason, self._reason = self._reason, None
+            try:
+                raise reason from None
+            finally:
+                del reason  # its traceback holds this frame, and a cycle would hold all of the request
 
     def _set_next_look(self) -> None:
         tick, left = self._limits.keep_alive_s / 3, self._limits.deadline - self._clock()

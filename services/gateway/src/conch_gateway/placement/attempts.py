@@ -58,16 +58,17 @@ class RequestAttempts:
         self._slow: frozenset[WorkerUrl] = frozenset()
         """Those that took no connection in time: one of them is asked again when nobody else is left."""
 
-    @property
-    def failure(self) -> ServiceError:
-        """What the client is told when there are no more attempts: what failed last."""
-        if self._failure is None:
-            return Unavailable(f"No {self._processes.name} is running.", retry_after_s=RETRY_AFTER_S)
-        return self._failure
+    def note(self, failure: ServiceError) -> None:
+        """Keep what an attempt failed with."""
+        self._failure = failure
 
-    @failure.setter
-    def failure(self, error: ServiceError) -> None:
-        self._failure = error
+    def take_failure(self) -> ServiceError:
+        """Return what the client is told when there are no more attempts: what failed last.
+
+        It is kept no longer, since its traceback will hold whoever keeps it, and all of the request with that.
+        """
+        failure, self._failure = self._failure, None
+        return failure or Unavailable(f"No {self._processes.name} is running.", retry_after_s=RETRY_AFTER_S)
 
     async def ask(
         self, path: str, headers: tuple[Header, ...], body: bytes, read: Callable[[UpstreamResponse], Awaitable[T]]
@@ -79,7 +80,7 @@ class RequestAttempts:
         processes = self._processes
         process = self._asked = processes.balancer.pick(processes.alive(), without=self._gave_up, at_last=self._slow)
         if process is None:
-            raise self.failure
+            raise self.take_failure()
         try:
             with processes.balancer.lease(process):
                 async with processes.upstream.post(Post(process, path, headers, body)) as answer:
@@ -96,7 +97,7 @@ class RequestAttempts:
         """Ask the process that was asked last no more; `failure` is what came of it."""
         if self._asked is not None:
             self._gave_up |= {self._asked}
-        self.failure = failure
+        self.note(failure)
 
     def anyone_left(self) -> bool:
         """Tell whether there is a process for another attempt."""

@@ -79,19 +79,19 @@ class Dispatcher:
                     if exc.started:
                         raise UpstreamError("The worker broke down.", code="upstream_lost") from exc
                     lost += 1
-                    attempts.failure = _broken(lost)
+                    attempts.note(_broken(lost))
                 except _Refused as refused:
                     if refused.error.code in WORKERS_OWN:
                         attempts.give_up(refused.error)
                     else:
-                        attempts.failure = refused.error
+                        attempts.note(refused.error)
                         tried |= {engine.grpc}
                         if isinstance(refused.error, Unavailable):  # it has not begun, so it may be asked again
                             slot.refused()
                             continue
                         engines_lost += 1
             if max(lost, engines_lost) > MAX_LOST or not attempts.may_retry():
-                raise attempts.failure
+                raise attempts.take_failure()
 
     async def _slot(
         self,
@@ -108,7 +108,7 @@ class Dispatcher:
                 route.model_id, route.routing, claim, without=tried, arrived=arrived, wait_s=wait_s
             )
         except Unavailable as exc:
-            raise (attempts.failure if attempts.failed or tried else exc) from None
+            raise (attempts.take_failure() if attempts.failed or tried else exc) from None
 
 
 def _broken(workers: int) -> ServiceError:

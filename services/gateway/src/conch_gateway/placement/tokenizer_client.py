@@ -41,7 +41,7 @@ class TokenizerClient:
                     raise
                 attempts.give_up(exc)
             if not (attempts.anyone_left() and attempts.may_retry()):
-                raise attempts.failure
+                raise attempts.take_failure()
 
 
 async def _body(answer: UpstreamResponse) -> bytes:

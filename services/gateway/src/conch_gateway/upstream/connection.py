@@ -209,6 +209,7 @@ class UpstreamConnection(asyncio.Protocol):
         if self._head and self._until_eof and exc is None:
             self._complete = True
         self._lost = True
+        del self._parser  # it holds this connection
         self._on_lost(self)
         self._wake()
 
