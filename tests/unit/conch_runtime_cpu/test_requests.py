@@ -66,3 +66,12 @@ def test_what_cannot_be_obeyed_is_refused_by_name(fields: dict, named: str) -> N
 def test_parameters_that_are_no_json_are_refused() -> None:
     with pytest.raises(UnservableRequest, match=r"^parameters"):
         parse_request(np.array([1], np.int32), b"{", LIMITS)
+
+
+@pytest.mark.parametrize("ids", [[40], [40] * 2000])
+def test_parameters_that_one_model_took_are_checked_for_another(ids: list[int]) -> None:
+    raw = json.dumps({"max_tokens": 5, "stop_token_ids": ids}).encode()
+    prompt = np.array([1], np.int32)
+    parse_request(prompt, raw, LIMITS)
+    with pytest.raises(UnservableRequest, match=r"^stop_token_ids"):
+        parse_request(prompt, raw, ModelLimits(vocabulary=40, context=20))

@@ -3,6 +3,7 @@
 import math
 import secrets
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,8 @@ from conch_runtime_cpu.masks.logits_mask import LogitsMask
 from conch_runtime_cpu.masks.thinking_mask import thinking_mask
 
 _SEED_BITS = 64
+_REMEMBERED = 64
+_SHORT_BYTES = 2048
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +57,8 @@ class GenerationRequest:
 
 def parse_request(prompt: NDArray[np.int32], parameters: bytes, limits: ModelLimits) -> GenerationRequest:
     """Check one request against the model; raises UnservableRequest, naming the parameter."""
-    try:
-        sampling: SamplingParameters = from_json(_ObeyedParameters, parameters)
-    except InvalidMessage as error:
-        raise UnservableRequest(f"{error.where or 'parameters'}: {error.reason}") from error
-    _check_numbers(sampling)
-    _check_ids(sampling, limits.vocabulary)
+    read = _remembered if len(parameters) <= _SHORT_BYTES else _read_parameters
+    sampling = read(parameters, limits.vocabulary)
     _check_prompt(prompt, sampling, limits)
     room = limits.context - len(prompt)
     clipped = changed(sampling, max_tokens=min(sampling.max_tokens, room))
@@ -67,10 +66,24 @@ def parse_request(prompt: NDArray[np.int32], parameters: bytes, limits: ModelLim
     return GenerationRequest(prompt.astype(np.int64), clipped, seed, thinking_mask(sampling))
 
 
+def _read_parameters(parameters: bytes, vocabulary: int) -> SamplingParameters:
+    try:
+        sampling: SamplingParameters = from_json(_ObeyedParameters, parameters)
+    except InvalidMessage as error:
+        raise UnservableRequest(f"{error.where or 'parameters'}: {error.reason}") from error
+    _check_numbers(sampling)
+    _check_ids(sampling, vocabulary)
+    return sampling
+
+
+_remembered = lru_cache(_REMEMBERED)(_read_parameters)
+"""Clients send the same parameters with one prompt after another."""
+
+
 def _check_prompt(prompt: NDArray[np.int32], sampling: SamplingParameters, limits: ModelLimits) -> None:
     if not len(prompt):
         raise UnservableRequest("input_ids: the prompt is empty")
-    if prompt.min() < 0 or prompt.max() >= limits.vocabulary:
+    if np.maximum.reduce(prompt.view(np.uint32)) >= limits.vocabulary:  # what is below 0 is above 2^31 then
         raise UnservableRequest(f"input_ids: every id must be from 0 to {limits.vocabulary - 1}")
     longest = limits.context - (1 if sampling.max_tokens else 0)
     if len(prompt) > longest:
