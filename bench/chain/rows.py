@@ -8,9 +8,13 @@ from bench.chain.stack import CLIENT, GATEWAY, OPERATOR, REDIS, SERVER, STUB, TO
 from bench.options import Part
 from bench.report import Comparison, Goal, Row, Section, Unit
 
-_FIRST_TOKEN_GOAL = Goal(4.0)
-_THROUGHPUT_GOAL = Goal(0.75, at_least=True)
+_FIRST_TOKEN_GOAL = Goal(1.5)
+_THROUGHPUT_GOAL = Goal(0.92, at_least=True)
 _THROUGHPUT_GOAL_STREAMS = (16, 64)
+_CPU_GOAL_STREAMS = 16
+_WORKER_TOKEN_GOAL = Goal(650 / ANSWER_TOKENS)
+_WORKER_REQUEST_GOAL = Goal(300.0)
+_TOGETHER_GOAL = Goal(1.15)
 _ROLES = (SERVER, STUB, WORKER, GATEWAY, TOKENIZER, REDIS, OPERATOR, CLIENT)
 _DIRECT_ROLES = (SERVER, STUB, CLIENT)
 
@@ -24,9 +28,13 @@ def sections(figures: ChainFigures) -> tuple[Section, ...]:
         Section(
             f"CPU per token, answers of {ANSWER_TOKENS}",
             "direct gRPC",
-            tuple(_cpu(figures.answers, Run.cpu_per_token)),
+            tuple(_cpu(figures.answers, Run.cpu_per_token, _WORKER_TOKEN_GOAL)),
         ),
-        Section("CPU per request, one token", "direct gRPC", tuple(_cpu(figures.requests, Run.cpu_per_request))),
+        Section(
+            "CPU per request, one token",
+            "direct gRPC",
+            tuple(_cpu(figures.requests, Run.cpu_per_request, _WORKER_REQUEST_GOAL, _TOGETHER_GOAL)),
+        ),
     )
 
 
@@ -68,15 +76,19 @@ def _speed(figures: ChainFigures) -> Iterable[Row]:
             )
 
 
-def _cpu(loads: Mapping[int, Sequence[Pair]], spread: _Spread) -> Iterable[Row]:
+def _cpu(
+    loads: Mapping[int, Sequence[Pair]], spread: _Spread, worker_goal: Goal, together_goal: Goal | None = None
+) -> Iterable[Row]:
     for streams, pairs in loads.items():
         direct = _medians([spread(pair.direct) for pair in pairs])
         conch = _medians([spread(pair.conch) for pair in pairs])
         for role in _ROLES:
             reference = direct[role] if role in _DIRECT_ROLES else None
-            yield Row(f"{_streams(streams)}: {role}", Unit.MICROSECONDS, conch[role], reference)
+            bound = worker_goal if role is WORKER and streams == _CPU_GOAL_STREAMS else None
+            yield Row(f"{_streams(streams)}: {role}", Unit.MICROSECONDS, conch[role], reference, bound=bound)
         total = sum(direct[role] for role in _DIRECT_ROLES)
-        yield Row(f"{_streams(streams)}: together", Unit.MICROSECONDS, sum(conch.values()), total)
+        goal = together_goal if streams == _CPU_GOAL_STREAMS else None
+        yield Row(f"{_streams(streams)}: together", Unit.MICROSECONDS, sum(conch.values()), total, goal=goal)
 
 
 def _medians(samples: Sequence[Mapping[str, float]]) -> dict[str, float]:

@@ -5,7 +5,7 @@ from bench.encoders.measure import BATCH, CLIENTS, EncoderFigures
 from bench.options import Part
 from bench.report import Comparison, Goal, Row, Section, Unit
 
-_SINGLE, _SINGLE_WORKER = Goal(4.0), Goal(1.0)
+_SINGLE, _SINGLE_WORKER = Goal(1.5), Goal(0.5)
 _BATCH, _BATCH_WORKER = Goal(1.15), Goal(1.10)
 _SHARE = Goal(0.8, at_least=True)
 
