@@ -14,6 +14,7 @@ class Unit(StrEnum):
     MICROSECONDS = "µs"
     RATE = "tok/s"
     INPUTS = "inputs/s"
+    REQUESTS = "req/s"
     KIBIBYTES = "KiB"
     MEBIBYTES = "MiB"
     COUNT = ""
@@ -85,6 +86,10 @@ class Section:
     rows: tuple[Row, ...] = ()
     missing: str | None = None
     """Why there are no rows."""
+    subject: str = "conch"
+    """What the measured column holds."""
+    notes: tuple[str, ...] = ()
+    """Lines below the rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,23 +133,24 @@ def render(report: Report) -> str:
 def _section(section: Section) -> Iterable[str]:
     if section.missing is not None:
         return [f"{section.title}: NOT MEASURED: {section.missing}"]
-    width = max(len(section.title), *(len(row.name) for row in section.rows))
-    head = f"{section.title:<{width}}  {section.reference:>12}  {'conch':>12}  {'compared':>11}  {'goal':>10}"
-    return [head, "-" * len(head), *(_row(row, width) for row in section.rows)]
+    width = max(len(name) for name in (section.title, *(row.name for row in section.rows)))
+    head = f"{section.title:<{width}}  {section.reference:>12}  {section.subject:>12}  {'compared':>11}  {'goal':>10}"
+    return [head, "-" * len(head), *(_row(row, width) for row in section.rows), *section.notes]
 
 
 def _row(row: Row, width: int) -> str:
-    reference = "" if row.reference is None else _figure(row.reference, row.unit)
+    reference = "" if row.reference is None else figure(row.reference, row.unit)
     compared = "" if row.compared is None else _compared(row.compared, row)
     mark = {None: "", True: "  pass", False: "  FAIL"}[row.passed]
     goal = "" if row.goal is None else f"{'≥' if row.goal.at_least else '≤'} {_compared(row.goal.bound, row)}"
     if row.bound is not None:
-        goal = f"≤ {_figure(row.bound.bound, row.unit)}"
-    line = f"{row.name:<{width}}  {reference:>12}  {_figure(row.conch, row.unit):>12}  {compared:>11}  {goal:>10}{mark}"
+        goal = f"≤ {figure(row.bound.bound, row.unit)}"
+    line = f"{row.name:<{width}}  {reference:>12}  {figure(row.conch, row.unit):>12}  {compared:>11}  {goal:>10}{mark}"
     return line.rstrip()
 
 
-def _figure(value: float, unit: Unit) -> str:
+def figure(value: float, unit: Unit) -> str:
+    """Write a figure with its unit."""
     digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
     return f"{value:,.{digits}f} {unit}".rstrip()
 
