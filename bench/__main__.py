@@ -10,21 +10,22 @@ from pathlib import Path
 
 import orjson
 
-from bench import docs_page, machine, parsing
+from bench import docs_page, machine, parsing, plots
 from bench.chain import run as chain
 from bench.encoders import run as encoders
 from bench.options import FULL, QUICK, Effort, Options, Part, parse
+from bench.peers.table import PEERS
 from bench.processes import CannotMeasure
 from bench.relay import run as relay
 from bench.report import Report, Section, render
 
 
-async def _sections(part: Part, folder: Path, effort: Effort) -> tuple[Section, ...]:
+async def _sections(part: Part, folder: Path, effort: Effort, *, peers: bool) -> tuple[Section, ...]:
     match part:
         case Part.CHAIN:
             return await chain.sections(folder, effort)
         case Part.RELAY:
-            return await relay.sections(folder, effort)
+            return await relay.sections(folder, effort, PEERS if peers else ())
         case Part.ENCODERS:
             return await encoders.sections(folder, effort)
         case Part.PARSING:
@@ -37,7 +38,7 @@ async def _measure(options: Options) -> Report:
     for part in options.parts:
         with tempfile.TemporaryDirectory(prefix=f"conch-bench-{part}-") as name:
             try:
-                found += await _sections(part, Path(name), effort)
+                found += await _sections(part, Path(name), effort, peers=options.peers)
             except CannotMeasure as exc:
                 found.append(Section(part.heading, "", missing=str(exc)))
     return Report(
@@ -56,6 +57,8 @@ async def _run(options: Options) -> int:
     print(render(report))
     if options.json_file is not None:
         options.json_file.write_bytes(orjson.dumps(report.as_json(), option=orjson.OPT_INDENT_2))
+    if options.plots is not None:
+        plots.write(report, options.plots)
     if options.write_docs:
         docs_page.write(report)
     return 0 if report.complete and (report.reached or not options.check) else 1

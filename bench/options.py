@@ -37,6 +37,10 @@ class Options:
     write_docs: bool
     check: bool
     """Whether a goal that is missed fails the run."""
+    peers: bool = False
+    """Whether routers of the field are installed and measured, too."""
+    plots: Path | None = None
+    """The folder that gets a chart of each section."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +75,8 @@ def parse(arguments: Sequence[str]) -> Options:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to FILE too")
     parser.add_argument("--write-docs", action="store_true", help="put the table into docs/performance.md")
     parser.add_argument("--check", action="store_true", help="end with status 1 when a goal is missed")
+    parser.add_argument("--peers", action="store_true", help="install and measure routers of the field, too")
+    parser.add_argument("--plots", type=Path, metavar="FOLDER", help="write a bar chart of each section into FOLDER")
     parsed = parser.parse_args(arguments)
     return Options(
         parts=(Part(parsed.only),) if parsed.only else tuple(Part),
@@ -78,4 +84,6 @@ def parse(arguments: Sequence[str]) -> Options:
         json_file=parsed.json,
         write_docs=parsed.write_docs,
         check=parsed.check,
+        peers=parsed.peers,
+        plots=parsed.plots,
     )

@@ -4,6 +4,7 @@ import asyncio
 import re
 import sys
 import time
+from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 import orjson
@@ -20,11 +21,10 @@ _PATH = "/v1/chat/completions"
 
 
 class HttpClient:
-    """Posts chat requests to one address."""
+    """Posts chat requests to one address, or spreads its connections evenly over several."""
 
-    def __init__(self, host: str, port: int) -> None:
-        self._host = host
-        self._port = port
+    def __init__(self, addresses: Sequence[tuple[str, int]]) -> None:
+        self._addresses = addresses
         self._conversations = conversations.load()
         self._tally = EventTally()
         self._idle: dict[int, Connection] = {}
@@ -45,7 +45,7 @@ class HttpClient:
         self._tally.events = self._tally.reads = 0
         self._errors = []
         for number in range(load.streams):
-            connection = await self._connect()
+            connection = await self._connect(number)
             connection.begin(self._request(self._conversations[number % len(self._conversations)], load))
             self._open.append(connection)
             try:
@@ -69,9 +69,10 @@ class HttpClient:
         await asyncio.sleep(0.1)
         return counted
 
-    async def _connect(self) -> Connection:
+    async def _connect(self, slot: int) -> Connection:
         loop = asyncio.get_running_loop()
-        _, connection = await loop.create_connection(lambda: Connection(self._tally), self._host, self._port)
+        host, port = self._addresses[slot % len(self._addresses)]
+        _, connection = await loop.create_connection(lambda: Connection(self._tally), host, port)
         return connection
 
     def _request(self, conversation: conversations.Conversation, load: Load) -> bytes:
@@ -86,8 +87,9 @@ class HttpClient:
         if load.stream:
             body["stream_options"] = {"include_usage": True}
         content = orjson.dumps(body)
+        host, port = self._addresses[0]
         head = (
-            f"POST {_PATH} HTTP/1.1\r\nHost: {self._host}:{self._port}\r\nContent-Type: application/json\r\n"
+            f"POST {_PATH} HTTP/1.1\r\nHost: {host}:{port}\r\nContent-Type: application/json\r\n"
             f"Authorization: Bearer bench\r\nContent-Length: {len(content)}\r\n\r\n"
         )
         return head.encode() + content
@@ -95,7 +97,7 @@ class HttpClient:
     async def _ask(self, slot: int, request: bytes, load: Load) -> Sample:
         connection = self._idle.pop(slot, None)
         if connection is None or connection.closed:
-            connection = await self._connect()
+            connection = await self._connect(slot)
         answer = connection.begin(request)
         try:
             await connection.finished(_REQUEST_TIMEOUT_S)
@@ -119,13 +121,17 @@ def _tokens(answer: Answer, load: Load) -> int:
     return tokens
 
 
-async def _main(url: str) -> None:
+def _address(url: str) -> tuple[str, int]:
     parts = urlsplit(url)
     assert parts.hostname is not None
     assert parts.port is not None
-    client = HttpClient(parts.hostname, parts.port)
+    return parts.hostname, parts.port
+
+
+async def _main(urls: Sequence[str]) -> None:
+    client = HttpClient([_address(url) for url in urls])
     await serve(client, client)
 
 
 if __name__ == "__main__":
-    uvloop.run(_main(sys.argv[1]))
+    uvloop.run(_main(sys.argv[1:]))

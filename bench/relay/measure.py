@@ -72,11 +72,17 @@ class RelayBench:
 
     async def measure(self) -> tuple[RelayFigures, RelayFigures]:
         """Measure nginx and the gateway in turn; returns their figures in this order."""
-        relays, turns = (self.nginx, self.gateway), self.effort.relay_pairs
+        return await self.compare(self.nginx, self.gateway, CROWDS)
+
+    async def compare(
+        self, first: RemoteClient, second: RemoteClient, crowds: Sequence[Paced] = ()
+    ) -> tuple[RelayFigures, RelayFigures]:
+        """Measure two relays in turn; returns their figures in this order."""
+        relays, turns = (first, second), self.effort.relay_pairs
         for relay in relays:
             await relay.load(Load(CONNECTIONS, COMPLETION_TOKENS, requests=20 * CONNECTIONS, stream=False))
         events = {}
-        for paced in (FEW, *CROWDS):
+        for paced in (FEW, *crowds):
             _progress(f"{paced.streams} paced streams")
             rounds = turns if paced is FEW else self.effort.crowds
             events[paced] = [[await self._events(relay, paced) for relay in relays] for _ in range(rounds)]
@@ -85,6 +91,16 @@ class RelayBench:
         _progress("complete answers on one connection")
         alone = [[await self._requests(relay, 1) for relay in relays] for _ in range(turns)]
         return _figures(events, requests, alone, side=0), _figures(events, requests, alone, side=1)
+
+    async def throughput(self, one: RemoteClient, two: RemoteClient) -> tuple[list[RequestWindow], list[RequestWindow]]:
+        """Put complete answers on two ways in turn, and nothing else."""
+        for client in (one, two):
+            await client.load(Load(CONNECTIONS, COMPLETION_TOKENS, requests=20 * CONNECTIONS, stream=False))
+        pairs = [
+            (await self._requests(one, CONNECTIONS), await self._requests(two, CONNECTIONS))
+            for _ in range(self.effort.relay_pairs)
+        ]
+        return [pair[0] for pair in pairs], [pair[1] for pair in pairs]
 
     def resident_mib(self, role: str) -> float:
         """Return the memory that the processes of a role hold at this moment."""

@@ -26,6 +26,16 @@ def section(nginx: RelayFigures, gateway: RelayFigures, *, start_s: float, idle_
     return Section(Part.RELAY.heading, "nginx", (*_rows(nginx, gateway), *own))
 
 
+def shared_section(one: Sequence[RequestWindow], two: Sequence[RequestWindow]) -> Section:
+    """Return what a second gateway brings and costs; worker, tokenizer, client and cores stay the same."""
+    name = f"{CONNECTIONS} connections"
+    rows = (
+        Row(f"{name}: requests per second", Unit.REQUESTS, _rate(two), _rate(one)),
+        Row(f"{name}: the gateways' CPU per request", Unit.MICROSECONDS, _cpu(two, GATEWAY), _cpu(one, GATEWAY)),
+    )
+    return Section("Two gateways", "1 gateway", rows, subject="2 gateways")
+
+
 def _rows(nginx: RelayFigures, gateway: RelayFigures) -> Iterable[Row]:
     for paced in (FEW, *CROWDS):
         yield Row(
@@ -81,6 +91,10 @@ def _rows(nginx: RelayFigures, gateway: RelayFigures) -> Iterable[Row]:
 
 def _cpu(windows: Sequence[EventWindow | RequestWindow], role: str) -> float:
     return median(window.cpu[role] for window in windows)
+
+
+def _rate(windows: Sequence[RequestWindow]) -> float:
+    return median(window.requests_per_s for window in windows)
 
 
 def _time_ms(windows: Sequence[RequestWindow]) -> float:

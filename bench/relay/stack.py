@@ -3,7 +3,7 @@
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +35,8 @@ class RelayStack:
 
     gateway_url: str
     nginx_url: str
+    worker_port: int
+    redis_url: str
     gateway_start_s: float
     """From the gateway's start to its ready file."""
     roots: Roles
@@ -42,10 +44,19 @@ class RelayStack:
 
     def roles(self) -> Roles:
         """Name all processes that run at this moment."""
-        found = dict(self.roots)
-        for pid, role in self.roots.items():
-            found |= dict.fromkeys((child.pid for child in below(pid)), role)
-        return found
+        return families(self.roots)
+
+    def roles_with(self, more: Roles) -> Callable[[], Roles]:
+        """Name those and the families of some others."""
+        return lambda: families({**self.roots, **more})
+
+
+def families(roots: Roles) -> dict[int, str]:
+    """Give the descendants of processes their roles."""
+    found = dict(roots)
+    for pid, role in roots.items():
+        found |= dict.fromkeys((child.pid for child in below(pid)), role)
+    return found
 
 
 @asynccontextmanager
@@ -67,7 +78,28 @@ async def relay_stack(folder: Path) -> AsyncIterator[RelayStack]:
         url = await _service(stack, folder, roles, GATEWAY, _environment(redis_url) | gateway)
         started_s = time.monotonic() - began
         await _wait_for_model(url)
-        yield RelayStack(url, nginx.url, started_s, roles)
+        yield RelayStack(url, nginx.url, worker_port, redis_url, started_s, roles)
+
+
+@dataclass(frozen=True, slots=True)
+class SecondGateway:
+    """One more gateway on the same Redis."""
+
+    url: str
+    roots: Roles
+
+
+@asynccontextmanager
+async def second_gateway(built: RelayStack, folder: Path) -> AsyncIterator[SecondGateway]:
+    """Run another gateway beside the first until the context ends; `folder` is the stack's own."""
+    second = folder / "second"
+    second.mkdir()
+    async with AsyncExitStack() as stack:
+        roles: dict[int, str] = {}
+        environment = _environment(built.redis_url) | {"CONCH_API_KEYS_FILE": str(folder / "keys")}
+        url = await _service(stack, second, roles, GATEWAY, environment)
+        await _wait_for_model(url)
+        yield SecondGateway(url, roles)
 
 
 async def _redis(stack: AsyncExitStack, folder: Path, roles: dict[int, str]) -> str:
