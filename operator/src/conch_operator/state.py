@@ -145,6 +145,8 @@ class EngineRecipe:
     quantization: Quantization
     max_batch_size: int
     tokens_per_second: int
+    max_length: int | None = None
+    """The most tokens of a sequence; None for what the model was made for."""
     output: str | None = None
     """What an encoder gives, see `conch_contracts.dialects.encoder`; None for a language model."""
 

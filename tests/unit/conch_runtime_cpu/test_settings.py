@@ -14,6 +14,7 @@ VALID = {
     "max_batch_size": "16",
     "tokens_per_second": "0",
     "kv_cache_bytes": "1000",
+    "max_length": "4096",
 }
 
 
@@ -22,13 +23,19 @@ def _config(values: dict[str, str]) -> str:
 
 
 def test_the_settings_are_read() -> None:
-    expected = RuntimeSettings(Path("/models/m"), Path("/cache"), Quantization.INT8, 16, 0, 1000)
+    expected = RuntimeSettings(Path("/models/m"), Path("/cache"), Quantization.INT8, 16, 0, 1000, 4096)
     assert parse_settings(_config(VALID)) == expected
 
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("quantization", "int2"), ("max_batch_size", "0"), ("tokens_per_second", "-1"), ("kv_cache_bytes", "x")],
+    [
+        ("quantization", "int2"),
+        ("max_batch_size", "0"),
+        ("tokens_per_second", "-1"),
+        ("kv_cache_bytes", "x"),
+        ("max_length", "-1"),
+    ],
 )
 def test_a_wrong_value_is_named(name: str, value: str) -> None:
     with pytest.raises(UnusableModel, match=name):

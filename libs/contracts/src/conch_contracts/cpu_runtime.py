@@ -32,6 +32,8 @@ TOKENS_PER_SECOND = "tokens_per_second"
 """A cap for each request, 0 for none."""
 KV_CACHE_BYTES = "kv_cache_bytes"
 """The most memory that the key-value cache may take; fewer requests are decoded together where it is too small."""
+MAX_LENGTH = "max_length"
+"""The most tokens of a sequence, prompt and answer; 0 for what the model was made for. The cache is no larger."""
 OUTPUT = "output"
 """Of an encoder: `last_hidden_state` or `logits`, see `dialects.encoder`."""
 

@@ -156,6 +156,7 @@ class LocalEngines:
             max_batch_size=recipe.max_batch_size,
             output=recipe.output,
             tokens_per_second=recipe.tokens_per_second,
+            max_length=recipe.max_length,
         )
         try:
             for path, content in render_cpu_repository(model).items():

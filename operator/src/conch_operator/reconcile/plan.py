@@ -132,6 +132,7 @@ def engine_recipe(model: DesiredModel, facts: SourceFacts) -> EngineRecipe | Non
         quantization=cpu.quantization,
         max_batch_size=cpu.max_batch_size,
         tokens_per_second=cpu.tokens_per_second,
+        max_length=model.deployment.spec.generation.max_length,
         output=encoder_output(model.deployment.spec.kind),
     )
 

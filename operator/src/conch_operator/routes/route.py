@@ -9,6 +9,7 @@ from conch_contracts.capabilities import LACKS, asks_for_nothing
 from conch_contracts.modeldeployment import ModelSpec
 from conch_contracts.names import EngineAddress, ServedName
 from conch_contracts.records import Engine, GenerationDefaults, ModelKind, Route, RoutingPolicy, TextOutput
+from conch_contracts.spec.engine import EngineSpec
 from conch_contracts.spec.generation import GenerationSpec
 from conch_contracts.spec.routing import RoutingSpec
 from conch_contracts.spec.runtimes import ExternalEngineSpec
@@ -94,11 +95,17 @@ def _text_output(spec: ModelSpec) -> TextOutput | None:
 
 
 def _max_length(spec: ModelSpec, facts: SourceFacts) -> int:
+    limits: tuple[int | None, ...]
     if spec.kind is ModelKind.LLM:
-        limits = spec.generation.max_length, facts.max_position_embeddings
+        limits = spec.generation.max_length, facts.max_position_embeddings, _engine_length(spec.engine)
     else:
         limits = spec.max_tokens, facts.encoder.max_tokens
     return min((limit for limit in limits if limit is not None), default=DEFAULT_MAX_LENGTH)
+
+
+def _engine_length(engine: EngineSpec) -> int | None:
+    named = engine.vllm or engine.tensorrtllm
+    return None if named is None else named.max_model_len
 
 
 def _eos(generation: GenerationSpec, facts: SourceFacts) -> tuple[int, ...]:

@@ -50,6 +50,8 @@ class CpuModel:
     max_batch_size: int = 16
     tokens_per_second: int = 0
     kv_cache_bytes: int = DEFAULT_KV_CACHE_BYTES
+    max_length: int | None = None
+    """The most tokens of a sequence, prompt and answer; None for what the model was made for."""
     output: str | None = None
     """What an encoder gives, see `conch_contracts.dialects.encoder`; None for a language model."""
 
@@ -103,6 +105,7 @@ def _parameters(model: CpuModel) -> Mapping[str, str]:
         cpu_runtime.MAX_BATCH_SIZE: str(model.max_batch_size),
         cpu_runtime.TOKENS_PER_SECOND: str(model.tokens_per_second),
         cpu_runtime.KV_CACHE_BYTES: str(model.kv_cache_bytes),
+        cpu_runtime.MAX_LENGTH: str(model.max_length or 0),
     }
 
 

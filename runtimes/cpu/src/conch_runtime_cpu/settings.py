@@ -21,6 +21,8 @@ class RuntimeSettings:
     max_batch_size: int
     tokens_per_second: int
     kv_cache_bytes: int
+    max_length: int
+    """The most tokens of a sequence; 0 for what the model was made for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,7 @@ def parse_settings(model_config: str) -> RuntimeSettings:
         max_batch_size=_whole_number(parameters, cpu_runtime.MAX_BATCH_SIZE, least=1),
         tokens_per_second=_whole_number(parameters, cpu_runtime.TOKENS_PER_SECOND, least=0),
         kv_cache_bytes=_whole_number(parameters, cpu_runtime.KV_CACHE_BYTES, least=1),
+        max_length=_whole_number(parameters, cpu_runtime.MAX_LENGTH, least=0),
     )
 
 

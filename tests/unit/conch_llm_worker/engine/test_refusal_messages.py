@@ -32,6 +32,10 @@ OTHERS = [
     ),
     (FETCHING + "Prompt length (70) exceeds maximum input length (64). Set log level", ("messages", TOO_LONG)),
     (
+        "Error generating stream: The decoder prompt (length 70) is longer than the maximum model length of 64. Make",
+        ("messages", TOO_LONG),
+    ),
+    (
         "The sum of prompt length (70.0), query length (0) should not exceed max_num_tokens (64)",
         ("messages", TOO_LONG),
     ),
@@ -60,8 +64,15 @@ def test_everything_else_is_the_engines_fault(said: str) -> None:
     assert refusal_of(said, NAMES) is None
 
 
-def test_the_counts_of_a_prompt_that_is_too_long_are_told() -> None:
-    error = refusal_of("Prompt length (70) exceeds maximum input length (64).", NAMES)
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Prompt length (70) exceeds maximum input length (64).",
+        "The decoder prompt (length 70) is longer than the maximum model length of 64.",
+    ],
+)
+def test_the_counts_of_a_prompt_that_is_too_long_are_told(said: str) -> None:
+    error = refusal_of(said, NAMES)
     assert error is not None
     assert "70 tokens" in error.message
     assert "at most 64" in error.message

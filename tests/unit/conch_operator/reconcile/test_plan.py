@@ -139,7 +139,7 @@ def test_an_external_engine_is_routed_when_it_answers(probe: Probe, routed: int)
 
 
 def test_a_change_of_routing_restarts_nothing() -> None:
-    changed = desired_model(routing={"timeout": "5m"}, servedNames=["other"], generation={"maxLength": 100})
+    changed = desired_model(routing={"timeout": "5m"}, servedNames=["other"], generation={"temperature": "0.5"})
     result = planned(changed, [engine(ONE)])
     assert (result.start, result.stop, result.withdraw) == ((), (), ())
     assert result.routes[ONE.id][0].served_names == ("other",)

@@ -20,6 +20,20 @@ def test_the_context_is_the_smaller_bound(config: int | None, spec: int | None, 
     assert route.max_model_len == length
 
 
+@pytest.mark.parametrize("engine", [{"vllm": {}}, {"tensorrtllm": {"backend": "pytorch"}}])
+@pytest.mark.parametrize(("spec", "length"), [({}, 8192), ({"maxLength": 100}, 100), ({"maxLength": 9000}, 8192)])
+def test_the_context_is_no_larger_than_its_engine_was_told(
+    engine: dict[str, Any], spec: dict[str, int], length: int
+) -> None:
+    ((runtime, fields),) = engine.items()
+    model = desired_model(
+        engine={runtime: fields | {"maxModelLen": 8192}, "resources": {"limits": {"nvidia.com/gpu": 1}}},
+        generation=spec,
+    )
+    route = make_route(model, replace(FACTS, max_position_embeddings=40960), model.deployment.served_names)
+    assert route.max_model_len == length
+
+
 def test_generation_settings_reach_the_route() -> None:
     model = desired_model(
         generation={

@@ -3,7 +3,9 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 
 from conch_operator.triton.cpu_repository import CpuModel, render_cpu_repository
 
-MODEL = CpuModel('od"d', "/models/tiny chat", "/cache", quantization="int8", max_batch_size=4, tokens_per_second=7)
+MODEL = CpuModel(
+    'od"d', "/models/tiny chat", "/cache", quantization="int8", max_batch_size=4, tokens_per_second=7, max_length=512
+)
 
 
 def _config(model: CpuModel) -> ModelConfig:
@@ -31,6 +33,7 @@ def test_every_setting_reaches_the_runtime() -> None:
         "max_batch_size": "4",
         "tokens_per_second": "7",
         "kv_cache_bytes": str(4 * 1024**3),
+        "max_length": "512",
     }
 
 

@@ -3,8 +3,16 @@ from typing import Any
 import pytest
 
 from conch_runtime_cpu.errors import UnusableModel
-from conch_runtime_cpu.graphs.decoder_architecture import parse_decoder_architecture
+from conch_runtime_cpu.graphs.decoder_architecture import RopeScaling, parse_decoder_architecture
 from testkit.models.random_model import RandomModel, config
+
+_LLAMA_3 = {
+    "rope_type": "llama3",
+    "factor": 8,
+    "low_freq_factor": 1,
+    "high_freq_factor": 4,
+    "original_max_position_embeddings": 8192,
+}
 
 
 @pytest.mark.parametrize("name", ["LlamaForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"])
@@ -26,6 +34,11 @@ def test_the_rotary_base_is_found_in_either_place(fields: dict[str, Any], theta:
     assert parse_decoder_architecture(config(RandomModel()) | fields).rope_theta == theta
 
 
+def test_the_scaling_of_llama_3_is_read() -> None:
+    shape = parse_decoder_architecture(config(RandomModel()) | {"rope_scaling": _LLAMA_3})
+    assert shape.rope_scaling == RopeScaling(factor=8, low_freq=1, high_freq=4, original=8192)
+
+
 def test_missing_head_fields_follow_from_the_others() -> None:
     fields = config(RandomModel()) | {"head_dim": None, "num_key_value_heads": None, "hidden_size": 128}
     shape = parse_decoder_architecture(fields)
@@ -37,7 +50,8 @@ def test_missing_head_fields_follow_from_the_others() -> None:
     [
         ({"architectures": ["GPT2LMHeadModel"]}, "this model's architecture is GPT2LMHeadModel"),
         ({"architectures": []}, "this model's architecture is None"),
-        ({"rope_scaling": {"rope_type": "llama3"}}, "Rope scaling of type llama3"),
+        ({"rope_scaling": {"rope_type": "llama3"}}, "factor must be a positive number"),
+        ({"rope_scaling": _LLAMA_3 | {"low_freq_factor": 4}}, "low_freq_factor of rope_scaling must be below"),
         ({"rope_scaling": {"type": "linear"}}, "Rope scaling of type linear"),
         ({"rope_parameters": {"rope_type": "yarn"}}, "Rope scaling of type yarn"),
         ({"hidden_act": "gelu"}, "hidden_act must be silu"),

@@ -19,6 +19,7 @@ def make_server(model: DesiredModel, spec: CpuEngineSpec, folder: str) -> Runtim
         quantization=spec.quantization,
         max_batch_size=spec.max_batch_size,
         tokens_per_second=spec.tokens_per_second,
+        max_length=model.deployment.spec.generation.max_length,
         output=encoder_output(model.deployment.spec.kind),
     )
     options = {"disable-auto-complete-config": None, "grpc-infer-allocation-pool-size": 64}

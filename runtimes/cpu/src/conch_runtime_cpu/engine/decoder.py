@@ -115,9 +115,10 @@ def slots_within(architecture: DecoderArchitecture, wanted: int, kv_cache_bytes:
     one = architecture.kv_bytes_per_sequence
     fitting = min(wanted, kv_cache_bytes // one)
     if fitting < 1:
+        longest = kv_cache_bytes // architecture.kv_bytes_per_token
         raise UnusableModel(
-            f"One sequence of {architecture.context} tokens needs {one} bytes of key-value cache, "
-            f"and the limit is {kv_cache_bytes}."
+            f"One sequence of {architecture.context} tokens needs {one} bytes of key-value cache, and the limit is "
+            f"{kv_cache_bytes}: set generation.maxLength to at most {longest}."
         )
     return fitting
 

@@ -1,6 +1,6 @@
 """Builds an engine from its settings: the folder is read, converted if need be, and loaded."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from conch_guidance.compiler import GrammarCompiler
@@ -29,13 +29,14 @@ class LoadedModel:
 def load(settings: RuntimeSettings) -> LoadedModel:
     """Load a model; raises UnusableModel."""
     architecture = read_decoder_architecture(settings.model_folder)
-    slots = slots_within(architecture, settings.max_batch_size, settings.kv_cache_bytes)
+    served = replace(architecture, context=min(architecture.context, settings.max_length or architecture.context))
+    slots = slots_within(served, settings.max_batch_size, settings.kv_cache_bytes)
     model = converted_decoder(settings.model_folder, architecture, settings.quantization, settings.cache_folder)
-    decoder = OnnxDecoder(model, architecture, slots)
+    decoder = OnnxDecoder(model, served, slots)
     decoder.warm_up()
     engine = EngineThread(Scheduler(decoder), tokens_per_second=settings.tokens_per_second)
     compiler = partial(
         GrammarCompiler.of_folder, settings.model_folder, vocabulary=architecture.vocabulary, kept=_COMPILED_GRAMMARS
     )
-    limits = ModelLimits(architecture.vocabulary, architecture.context)
+    limits = ModelLimits(served.vocabulary, served.context)
     return LoadedModel(engine, GrammarCompilation(engine, compiler), limits)

@@ -13,11 +13,27 @@ from conch_runtime_cpu.errors import UnusableModel
 from conch_runtime_cpu.graphs.config_json import read_config
 
 SUPPORTED = ("LlamaForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM")
-_PLAIN_ROPE = (None, "default")
+_ROPES = (None, "default", "llama3")
 _DEFAULT_THETA = 10_000.0
 _HEAD_DIM_MULTIPLE = 16  # what onnxruntime's rotary attention takes
 
 T = TypeVar("T", int, float)
+
+
+@dataclass(frozen=True, slots=True)
+class RopeScaling:
+    """How Llama 3.1 and later turn slow frequencies slower, for a context beyond the one of their first training.
+
+    As `_compute_llama3_parameters` of transformers has it. A frequency with a wave of at most `original / high_freq`
+    tokens stays, one with a wave of at least `original / low_freq` is divided by the factor, and between these the
+    share of both changes evenly with the waves in `original`.
+    """
+
+    factor: float
+    low_freq: float
+    high_freq: float
+    original: int
+    """The context of the first training, in tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +48,19 @@ class DecoderArchitecture:
     vocabulary: int
     context: int
     rope_theta: float
+    rope_scaling: RopeScaling | None
     norm_epsilon: float
     tied_embeddings: bool
 
     @property
+    def kv_bytes_per_token(self) -> int:
+        """Return the memory that the keys and values of one token take."""
+        return 2 * 4 * self.layers * self.kv_heads * self.head_dim
+
+    @property
     def kv_bytes_per_sequence(self) -> int:
-        """Return the memory that the keys and values of one full-length sequence take."""
-        return 2 * 4 * self.layers * self.kv_heads * self.head_dim * self.context
+        """Return the memory that those of one full-length sequence take."""
+        return self.kv_bytes_per_token * self.context
 
 
 def read_decoder_architecture(folder: Path) -> DecoderArchitecture:
@@ -66,6 +88,7 @@ def parse_decoder_architecture(config: Mapping[str, object]) -> DecoderArchitect
         vocabulary=_number(config, "vocab_size", int),
         context=_number(config, "max_position_embeddings", int),
         rope_theta=_rope_theta(config),
+        rope_scaling=_rope_scaling(config),
         norm_epsilon=_number(config, "rms_norm_eps", float),
         tied_embeddings=bool(config.get("tie_word_embeddings", False)),
     )
@@ -94,17 +117,32 @@ def _refuse_variants(config: Mapping[str, object]) -> None:
 
 
 def _rope_theta(config: Mapping[str, object]) -> float:
-    # Newer files say rope_parameters, older ones rope_theta beside rope_scaling; some say both.
-    for field in ("rope_parameters", "rope_scaling"):
-        rope = config.get(field)
-        if isinstance(rope, dict):
-            kind = rope.get("rope_type", rope.get("type"))
-            if kind not in _PLAIN_ROPE:
-                raise UnusableModel(f"Rope scaling of type {kind} ({field}) is not supported; only default is.")
     parameters = config.get("rope_parameters")
     if isinstance(parameters, dict) and "rope_theta" in parameters:
         return _number(parameters, "rope_theta", float)
     return _number(config, "rope_theta", float, default=_DEFAULT_THETA)
+
+
+def _rope_scaling(config: Mapping[str, object]) -> RopeScaling | None:
+    # Newer files say rope_parameters, older ones rope_theta beside rope_scaling; some say both.
+    scaling = None
+    for field in ("rope_parameters", "rope_scaling"):
+        rope = config.get(field)
+        if not isinstance(rope, dict):
+            continue
+        kind = rope.get("rope_type", rope.get("type"))
+        if kind not in _ROPES:
+            raise UnusableModel(f"Rope scaling of type {kind} ({field}) is not supported; default and llama3 are.")
+        if kind == "llama3":
+            scaling = RopeScaling(
+                factor=_number(rope, "factor", float),
+                low_freq=_number(rope, "low_freq_factor", float),
+                high_freq=_number(rope, "high_freq_factor", float),
+                original=_number(rope, "original_max_position_embeddings", int),
+            )
+            if scaling.low_freq >= scaling.high_freq:
+                raise UnusableModel(f"config.json: low_freq_factor of {field} must be below high_freq_factor.")
+    return scaling
 
 
 def _number(config: Mapping[str, object], field: str, kind: type[T], *, default: T | None = None) -> T:

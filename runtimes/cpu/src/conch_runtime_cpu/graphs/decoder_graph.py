@@ -24,6 +24,7 @@ from conch_contracts.cpu_runtime import Quantization
 from conch_runtime_cpu.graphs.decoder_architecture import DecoderArchitecture
 from conch_runtime_cpu.graphs.nodes import Nodes
 from conch_runtime_cpu.graphs.quantization import BLOCK, quantize
+from conch_runtime_cpu.graphs.rotary_frequencies import rotary_frequencies
 from conch_runtime_cpu.graphs.weights import Weights
 
 
@@ -161,9 +162,7 @@ class _DecoderGraph:
         return output
 
     def _rotary_tables(self) -> None:
-        shape = self._shape
-        frequencies = shape.rope_theta ** (-np.arange(0, shape.head_dim, 2) / shape.head_dim)
-        angles = np.outer(np.arange(shape.context), frequencies)
+        angles = np.outer(np.arange(self._shape.context), rotary_frequencies(self._shape))
         self._nodes.constant("cos", np.cos(angles).astype(np.float32))
         self._nodes.constant("sin", np.sin(angles).astype(np.float32))
 

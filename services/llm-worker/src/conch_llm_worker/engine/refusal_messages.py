@@ -32,11 +32,14 @@ _UNKEPT = re.compile(
 _NO_FORMS = re.compile(r"GuidedDecoder is not setup|is not supported by the (?:xgrammar|llguidance) backend")
 """Of any grammar, or of this kind of it."""
 
-_LONG_PROMPT = re.compile(
-    r"Prompt length \((?P<found>\d+)\) exceeds maximum input length \((?P<most>\d+)\)"
-    r"|The sum of prompt length \((?P<sum>\d+)[\d.]*\), query length \(\d+\) should not exceed max_num_tokens "
-    r"\((?P<limit>\d+)\)"
+_LONG_PROMPTS = (
+    re.compile(r"Prompt length \((\d+)\) exceeds maximum input length \((\d+)\)"),
+    re.compile(
+        r"sum of prompt length \((\d+)[\d.]*\), query length \(\d+\) should not exceed max_num_tokens \((\d+)\)"
+    ),
+    re.compile(r"prompt \(length (\d+)\) is longer than the maximum model length of (\d+)"),  # vLLM's
 )
+"""Each finds the tokens of a prompt, and how many the engine takes."""
 _LONG_REQUEST = re.compile(r"Request sequence length is potentially greater than max input length")
 _MANY_BEAMS = re.compile(r"Requested beam width (\d+) is larger than configured max beam width (\d+)")
 
@@ -51,12 +54,11 @@ def refusal_of(message: str, names: ParameterNames) -> InvalidRequest | None:
             param=names.grammar,
             code="unsupported_parameter",
         )
-    if found := _LONG_PROMPT.search(message):
-        return _too_long(
-            f"The prompt has {found['found'] or found['sum']} tokens, and this model's engine takes at most "
-            f"{found['most'] or found['limit']}.",
-            names.prompt,
-        )
+    for long_prompt in _LONG_PROMPTS:
+        if found := long_prompt.search(message):
+            return _too_long(
+                f"The prompt has {found[1]} tokens, and this model's engine takes at most {found[2]}.", names.prompt
+            )
     if _LONG_REQUEST.search(message):
         return _too_long("This model's engine has no room for so long a prompt and so many new tokens.", "max_tokens")
     if found := _MANY_BEAMS.search(message):
