@@ -24,7 +24,7 @@ class JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Return the record as one line."""
         line: dict[str, object] = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "time": iso_time(record.created),
             "level": record.levelname,
             "logger": record.name,
             "message": record.getMessage(),
@@ -38,6 +38,11 @@ class JsonFormatter(logging.Formatter):
             return orjson.dumps(line, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
         except TypeError:  # a lone surrogate, or an integer over 64 bits
             return json.dumps(line, default=str)
+
+
+def iso_time(seconds: float) -> str:
+    """Return a moment since 1970 as a log writes it, in milliseconds: `2026-01-31T12:00:00.000+00:00`."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
 
 
 def configure(level: str, *, stream: TextIO) -> None:

@@ -18,7 +18,7 @@ HI = [{"role": "user", "content": "hi"}]
 async def line_of(path: str, body: dict[str, Any], **known: Any) -> dict[str, Any]:
     """Return the only line of the log when this is asked."""
     log = BytesIO()
-    access_log = AccessLog(log)
+    access_log = AccessLog(log, wall_clock=lambda: 1795392742.715)
     await gateway(known.pop("scripts", None), access_log=access_log, **known).client.post(path, body)
     access_log.flush()
     line: dict[str, Any] = orjson.loads(log.getvalue())
@@ -37,6 +37,7 @@ async def test_the_line_names_the_user_and_the_metadata(path: str, body: dict[st
     line = await line_of(path, {**body, "user": "u" * 200, "metadata": {"team": "blue"}})
     assert (line["user"], line["metadata"]) == ("u" * 128, {"team": "blue"})
     assert "hi" not in line.values()
+    assert line["time"] == "2026-11-23T00:12:22.715+00:00"
 
 
 async def test_the_line_names_the_user_of_an_embedding() -> None:

@@ -14,6 +14,7 @@ import orjson
 
 from conch_gateway.http.exchange import Exchange
 from conch_kit.json_bytes import json_bytes
+from conch_kit.logs import iso_time
 
 MAX_PATH_CHARS = 128
 MAX_USER_CHARS = 128
@@ -48,7 +49,7 @@ class AccessLog:
         if self._stream is None:
             return
         line: dict[str, object] = {
-            "ts": round(self._wall_clock(), 3),
+            "time": iso_time(self._wall_clock()),
             "level": "INFO",
             "logger": "access",
             "message": "request",
