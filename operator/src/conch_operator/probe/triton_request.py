@@ -5,6 +5,7 @@ When that fails, the model's own load error from the server's repository index i
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import assert_never
 
 from tritonclient.grpc.service_pb2 import ModelInferRequest
 
@@ -119,6 +120,8 @@ class TritonProbeClient:
             case Dialect.FASTERTRANSFORMER | Dialect.TENSORRTLLM | Dialect.VLLM:
                 layout = read_declared_tensors(await self._client.model_config(target.address, target.model))
                 await self._answer(target, one_token_request(target.dialect, target.model, layout), layout)
+            case _:
+                assert_never(target.dialect)
 
     async def _answer(self, target: Target, request: ModelInferRequest, layout: DeclaredTensors) -> None:
         """Ask for one token, in the way in which the model answers."""
