@@ -114,6 +114,12 @@ async def test_a_kept_connection_ends_after_a_while(caller):
         pytest.param(b"GET / HTTP/1.1\r\nhost: x\r\na: " + b"b" * 2000, 431, id="a head without end"),
         pytest.param(b"GET /" + b"b" * 2000 + b" HTTP/1.1\r\nhost: x\r\n\r\n", 431, id="a long target"),
         pytest.param(b"nonsense\r\n\r\n", 400, id="no HTTP"),
+        pytest.param(b"GET / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: gzip, chunked\r\n\r\n", 501, id="compressed"),
+        pytest.param(
+            b"GET / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: x\r\ntransfer-encoding: chunked\r\n\r\n",
+            501,
+            id="coded twice",
+        ),
     ],
 )
 async def test_a_head_out_of_bounds_or_of_two_meanings_is_refused(caller, head, status):

@@ -9,6 +9,7 @@ import os
 from collections import deque
 from collections.abc import Callable
 from enum import Enum, auto
+from http import HTTPStatus
 from math import inf
 from os import urandom
 from typing import Protocol, cast
@@ -20,9 +21,6 @@ from conch_kit.http_server.limits import LINGER_BYTES, LINGER_S, ConnectionLimit
 from conch_kit.http_server.request import Request
 from conch_kit.http_server.request_head import RequestHead
 from conch_kit.http_server.upgrade_offers import without_upgrade
-
-_REASONS = {400: "Bad Request", 408: "Request Timeout", 431: "Request Header Fields Too Large"}
-_ASGI = {"version": "3.0", "spec_version": "2.3"}
 
 
 class Server(Protocol):
@@ -360,7 +358,7 @@ class HttpConnection(asyncio.Protocol):
         kind = {"message": message, "type": "invalid_request_error", "param": None, "code": None}
         body = orjson.dumps({"error": kind})
         head = (
-            f"HTTP/1.1 {status} {_REASONS[status]}\r\ncontent-type: application/json\r\n"
+            f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\ncontent-type: application/json\r\n"
             f"x-request-id: {urandom(16).hex()}\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
         )
         self._transport.write(head.encode() + body)

@@ -15,13 +15,15 @@ _ASGI = {"version": "3.0", "spec_version": "2.3"}
 class RequestHead:
     """Target and headers, as far as they have come."""
 
-    __slots__ = ("_hosts", "_size", "_target", "expects_continue", "headers")
+    __slots__ = ("_coded", "_hosts", "_size", "_target", "expects_continue", "headers")
 
     def __init__(self) -> None:
         self.headers: list[tuple[bytes, bytes]] = []
         self.expects_continue = False
         """Whether the caller waits for a word before it sends the body."""
         self._target = b""
+        self._coded = False
+        """Whether the body has another form than chunks of what was meant."""
         self._hosts = 0
         self._size = 0
 
@@ -35,6 +37,8 @@ class RequestHead:
         name = name.lower()
         if name == b"host":
             self._hosts += 1
+        elif name == b"transfer-encoding":
+            self._coded = self._coded or value.lower() != b"chunked"
         elif name == b"expect":
             self.expects_continue = value.lower() == b"100-continue"
         self.headers.append((name, value))
@@ -56,6 +60,8 @@ class RequestHead:
             return 400, "Expected exactly one Host header."
         if not self._target.startswith(b"/") and self._target != b"*":
             return 400, "Expected a path as the request target."
+        if self._coded:
+            return 501, "Expected no transfer coding but chunked."
         return None
 
     def scope(self, method: bytes, version: str, connection: CallerConnection) -> Scope:
