@@ -5,7 +5,7 @@ MODELS ?= $(addprefix examples/,tiny-chat.yaml minilm.yaml tiny-reranker.yaml ti
 ARGS ?=
 BIN := .venv/bin
 
-.PHONY: help setup clients up check test lint fmt types generate unit contract integration e2e kubernetes bench bench-cluster soak images push cluster cluster-down clean
+.PHONY: help setup clients up check test lint fmt types generate unit contract integration e2e kubernetes bench bench-cluster soak fuzz images push cluster cluster-down clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-13s %s\n", $$1, $$2}'
@@ -50,6 +50,9 @@ bench: setup ## Measure added latency, throughput and CPU against a direct gRPC 
 
 soak: setup ## Run the long tests of the operator on a Kubernetes and keep their result in docs/soak.md.
 	@hack/soak $(ARGS)
+
+fuzz: setup ## Play hostile callers, engines, tokenizers and gateways for MINUTES (30), with new examples each round.
+	@MINUTES=$(MINUTES) SEED=$(SEED) hack/fuzz
 
 bench-cluster: setup ## Measure on the cluster of `make cluster`: apply to first token, and the ingress' time per event.
 	@exec $(BIN)/python -m bench.cluster

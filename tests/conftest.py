@@ -8,6 +8,11 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("default", deadline=None)
+settings.register_profile("fuzz", max_examples=5_000, deadline=None, suppress_health_check=list(HealthCheck))
+"""What `make fuzz` runs the tests of hostile peers with, round by round."""
 
 _HANGS_S = {"unit": 120.0, "contract": 120.0, "integration": 600.0, "e2e": 900.0, "kubernetes": 3600.0}
 """How long a test, its set-up or its clean-up may take: many times what any takes, a cluster that is made included."""

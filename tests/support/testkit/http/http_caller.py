@@ -1,6 +1,7 @@
 """A caller of the HTTP server without a socket: a transport in memory and a clock that the test moves."""
 
 import asyncio
+from dataclasses import dataclass
 
 from conch_kit.http.asgi import Receive, Scope, Send
 from conch_kit.http.caller_connection import connection as connection_of
@@ -50,6 +51,15 @@ class CallerTransport(asyncio.Transport):
         self.ended = "aborted"
 
 
+@dataclass(frozen=True, slots=True)
+class TakenRequest:
+    """What the application got of a request."""
+
+    method: str
+    target: bytes
+    body: bytes
+
+
 class PlayedCaller:
     """A connection from its caller's side."""
 
@@ -57,6 +67,7 @@ class PlayedCaller:
         self.goes_on = asyncio.Event()
         """What the application waits for before it answers."""
         self.bodies: list[bytes] = []
+        self.taken: list[TakenRequest] = []
         self.errors: list[BaseException] = []
         self.server = HttpServer(self._app, LIMITS)
         self.time = asyncio.get_running_loop().time()
@@ -107,6 +118,8 @@ class PlayedCaller:
             if not message["more_body"]:
                 break
         self.bodies.append(body)
+        query = b"?" + scope["query_string"] if scope["query_string"] else b""
+        self.taken.append(TakenRequest(scope["method"], scope["raw_path"] + query, body))
         if scope["path"] == "/broken":
             raise ValueError("broken")
         if scope["path"] == "/stream":

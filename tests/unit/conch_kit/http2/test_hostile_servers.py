@@ -5,7 +5,7 @@ import struct
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from conch_kit.http2 import frames
@@ -94,7 +94,6 @@ _FRAMES = st.builds(
 )
 
 
-@settings(max_examples=300, deadline=None)
 @given(said=st.lists(st.one_of(_FRAMES, st.binary(max_size=30)), max_size=30), cut=st.integers(1, 50))
 def test_whatever_a_server_says_every_stream_ends_once(said: list[bytes], cut: int) -> None:
     async def play() -> None:

@@ -179,7 +179,8 @@ class Request:
 
     def push(self, data: bytes) -> None:
         """Write a piece of an answer that has begun without a length."""
-        self._put(b"%x\r\n%b\r\n" % (len(data), data) if self._chunked else data)
+        if not self._bodiless:
+            self._put(b"%x\r\n%b\r\n" % (len(data), data) if self._chunked else data)
 
     def _begin(self, status: int, headers: Headers) -> None:
         if self.begun:

@@ -20,7 +20,7 @@ from conch_kit.http2.header_blocks import Headers
 
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 _PREFIX_BYTES = 5
-_STATUS = {code.value[0]: code for code in grpc.StatusCode}
+_STATUS = {str(code.value[0]): code for code in grpc.StatusCode}
 _OF_HTTP = {
     "400": grpc.StatusCode.INTERNAL,
     "401": grpc.StatusCode.UNAUTHENTICATED,
@@ -224,8 +224,7 @@ class StreamCall:
             if error is None:
                 return CallFailed(grpc.StatusCode.UNKNOWN, "The server ended the call without a status.")
             return CallFailed(_OF_RESET.get(error.code, grpc.StatusCode.INTERNAL), str(error))
-        number = last["grpc-status"]
-        code = _STATUS.get(int(number), grpc.StatusCode.UNKNOWN) if number.isdecimal() else grpc.StatusCode.UNKNOWN
+        code = _STATUS.get(last["grpc-status"], grpc.StatusCode.UNKNOWN)
         if code is not grpc.StatusCode.OK:
             return CallFailed(code, unquote(last.get("grpc-message", "")) or f"The server ended with {code.name}.")
         if self._partial:

@@ -11,6 +11,9 @@ from conch_contracts.names import LANE_PATH
 from conch_kit.frames import Frame, FrameReader, FrameTooLarge, pack
 
 MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024
+_MAX_LANES: Final = 1024
+"""More than a tokenizer has children."""
+_MAX_DIGITS: Final = 16
 _MAX_HEAD_BYTES: Final = 16 * 1024
 _LAST_NUMBER: Final = 2**32 - 1
 _KEEPALIVE: Final = {socket.TCP_KEEPIDLE: 30, socket.TCP_KEEPINTVL: 10, socket.TCP_KEEPCNT: 3}
@@ -123,11 +126,12 @@ class Lane(asyncio.Protocol):
             return b""
         status, *lines = head.decode("latin-1").split("\r\n")
         fields = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
-        code = status.split(" ")[1] if status.count(" ") else ""
-        if code != "101" or not (fields.get(LANE, "").isdigit() and fields.get(LANES, "").isdigit()):
-            self._refuse(int(code) if code.isdigit() else 0)
+        code = _number(status.split(" ")[1] if " " in status else "")
+        number, of = _number(fields.get(LANE, "")), _number(fields.get(LANES, ""))
+        if code != 101 or not (number and 1 <= of <= _MAX_LANES):
+            self._refuse(code)
             return b""
-        self.number, self.of = int(fields[LANE]), int(fields[LANES])
+        self.number, self.of = number, of
         self._is_open = True
         self.opened.set_result(None)
         return rest
@@ -135,6 +139,10 @@ class Lane(asyncio.Protocol):
     def _refuse(self, status: int) -> None:
         self.opened.set_exception(LaneRefused(status))
         self.abort()
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < _MAX_DIGITS else 0
 
 
 def _request(host: str, token: str | None) -> bytes:

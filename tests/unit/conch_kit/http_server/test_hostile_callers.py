@@ -1,0 +1,163 @@
+"""The server against callers that send anything, and against another reader of HTTP: h11.
+
+What the server takes, h11 takes with the same meaning; else a proxy before us could be made to see other requests than
+we see. The server may refuse more. Its answers can be read to their end, whatever was sent.
+"""
+
+import asyncio
+
+import h11
+from hypothesis import given
+from hypothesis import strategies as st
+
+from testkit.http.http_caller import PlayedCaller, TakenRequest
+
+_METHODS = st.sampled_from([b"GET", b"POST", b"HEAD", b"PUT", b"get", b"PRI", b"CONNECT", b"OPTIONS", b"G(T"])
+_TARGETS = st.sampled_from(
+    [b"/", b"/stream", b"/broken", b"/a?b=c", b"/%00%zz", b"*", b"http://x/", b"", b"//", b"/\xff", b"/ /"]
+)
+_VERSIONS = st.sampled_from([b"HTTP/1.1", b"HTTP/1.0", b"HTTP/0.9", b"HTTP/2.0", b"http/1.1", b"HTTP/1.1 ", b""])
+_LINES = st.sampled_from(
+    [
+        b"host: x",
+        b"Host: y",
+        b"content-length: 0",
+        b"content-length: 3",
+        b"content-length: 5",
+        b"Content-Length: 3, 3",
+        b"content-length: +3",
+        b"content-length: 0x3",
+        b"content-length: 99999999999999999999",
+        b"content-length : 3",
+        b"content-length:3\t",
+        b"transfer-encoding: chunked",
+        b"Transfer-Encoding: CHUNKED",
+        b"transfer-encoding: gzip, chunked",
+        b"transfer-encoding: chunked, gzip",
+        b"transfer-encoding: identity",
+        b"transfer-encoding: xchunked",
+        b"transfer-encoding:\x0bchunked",
+        b"connection: close",
+        b"connection: keep-alive",
+        b"connection: upgrade",
+        b"upgrade: websocket",
+        b"upgrade: h2c",
+        b"expect: 100-continue",
+        b"x: " + b"y" * 1500,
+        b" folded: x",
+        b"\tfolded",
+        b"no colon",
+        b": no name",
+        b"a b: c",
+        b"x: a\x00b",
+        b"x: a\rb",
+        b"x: \xff",
+    ]
+)
+_ENDS = st.sampled_from([b"\r\n"] * 12 + [b"\n", b"\r", b"\r\r\n"])
+_BODIES = st.sampled_from(
+    [
+        b"",
+        b"abc",
+        b"hello",
+        b"3\r\nabc\r\n0\r\n\r\n",
+        b"3;x=y\r\nabc\r\n0\r\nt: v\r\n\r\n",
+        b"3\nabc\n0\n\n",
+        b"+3\r\nabc\r\n0\r\n\r\n",
+        b"0x3\r\nabc\r\n0\r\n\r\n",
+        b"3 \r\nabc\r\n0\r\n\r\n",
+        b"3\r\nabcd\r\n0\r\n\r\n",
+        b"ffffffffffffffff\r\nabc",
+        b"0\r\n\r\n",
+        b"0\r\nhost: z\r\n\r\n",
+        b"0\r\ncontent-length: 5\r\n\r\nhello",
+    ]
+)
+
+
+@st.composite
+def _requests(draw: st.DrawFn) -> bytes:
+    plain = draw(st.integers(0, 3))
+    method = draw(_METHODS) if plain == 0 else draw(st.sampled_from([b"GET", b"POST"]))
+    target = draw(_TARGETS) if plain < 2 else b"/"
+    version = draw(_VERSIONS) if plain == 0 else b"HTTP/1.1"
+    lines = [b"%b %b %b" % (method, target, version), *([b"host: x"] if plain else [])]
+    lines += draw(st.lists(_LINES, max_size=4))
+    return b"".join(line + draw(_ENDS) for line in [*lines, b""]) + draw(_BODIES)
+
+
+_SENT = st.lists(st.one_of(_requests(), _requests(), _requests(), st.binary(max_size=30)), min_size=1, max_size=4)
+
+
+@given(sent=_SENT, cut=st.integers(1, 200), silence=st.booleans())
+def test_what_the_server_takes_another_reader_takes_with_the_same_meaning(
+    sent: list[bytes], cut: int, silence: bool
+) -> None:
+    data = b"".join(sent)
+
+    async def play() -> None:
+        caller = PlayedCaller()
+        caller.goes_on.set()
+        for at in range(0, len(data), cut):
+            await _settle(caller)
+            if caller.transport.is_closing():
+                break
+            caller.sends(data[at : at + cut])
+        await _settle(caller)
+        assert caller.taken == _taken_by_another(data, len(caller.taken))
+        if silence:
+            caller.waits(1000)
+        _read_answers(caller)
+        caller.hangs_up()
+        await asyncio.wait_for(caller.server.finish(), 10)
+
+    asyncio.run(play())
+
+
+async def _settle(caller: PlayedCaller) -> None:
+    """Let requests run until they wait for more."""
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+def _taken_by_another(data: bytes, count: int) -> list[TakenRequest]:
+    """Return the first requests that h11 reads; fewer than `count` where it refuses one of them."""
+    reader = h11.Connection(h11.SERVER, max_incomplete_event_size=10_000)
+    reader.receive_data(data)
+    taken: list[TakenRequest] = []
+    while len(taken) < count:
+        head, body = None, b""
+        try:
+            while not isinstance(event := reader.next_event(), h11.EndOfMessage):
+                if isinstance(event, h11.Request):
+                    head = event
+                elif isinstance(event, h11.Data):
+                    body += event.data
+                else:
+                    return taken
+            assert head is not None
+            taken.append(TakenRequest(head.method.decode(), head.target, body))
+            reader.send(h11.Response(status_code=400, headers=[("content-length", "0")]))
+            reader.send(h11.EndOfMessage())
+            reader.start_next_cycle()
+        except h11.ProtocolError:
+            return taken
+    return taken
+
+
+def _read_answers(caller: PlayedCaller) -> None:
+    """Read what was answered, and check that nothing follows the last whole answer unless the connection has ended."""
+    left, ended = caller.answers, bool(caller.transport.ended)
+    for method in [*(request.method for request in caller.taken), "GET"]:
+        if not left:
+            return
+        reader = h11.Connection(h11.CLIENT)
+        reader.send(h11.Request(method=method, target="/", headers=[("host", "x")]))
+        reader.send(h11.EndOfMessage())
+        reader.receive_data(left)
+        if ended:
+            reader.receive_data(b"")
+        while not isinstance(event := reader.next_event(), h11.EndOfMessage):
+            assert not isinstance(event, (h11.ConnectionClosed, type(h11.NEED_DATA))), left
+        left = reader.trailing_data[0]
+    assert not left
