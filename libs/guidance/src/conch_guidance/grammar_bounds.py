@@ -13,6 +13,9 @@ MAX_DEPTH = 100
 MAX_COUNT = 100_000
 MAX_VALUES = 10_000
 _COUNTS = frozenset({"minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties"})
+MAX_BOUND = 2**63
+"""llguidance holds numbers as doubles, and integers of 64 bits: a bound beyond would be kept as this one."""
+_BOUNDS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"})
 _REFERENCES = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
 _VALUES = frozenset({"enum", "const", "default", "examples"})
 _EMBEDDED = ("json_schema", "schema")
@@ -48,6 +51,12 @@ def _inspect_members(document: object) -> None:
             raise UnusableGrammar(f"{key} must stay within the schema and begin with '#'; found {value[:50]!r}")
         if key in _COUNTS and isinstance(value, int | float) and value > MAX_COUNT:
             raise UnusableGrammar(f"{key} must be at most {MAX_COUNT}; found {value}")
+        if key in _BOUNDS and isinstance(value, int | float) and abs(value) > MAX_BOUND:
+            raise UnusableGrammar(f"{key} must be between -{MAX_BOUND} and {MAX_BOUND}; found {value}")
+        if key in ("const", "enum"):
+            for integer in _integers(value):
+                if abs(integer) > MAX_BOUND or float(integer) != integer:
+                    raise UnusableGrammar(f"{key} must have integers that a double keeps exactly; found {integer}")
         if key == "pattern" and isinstance(value, str):
             inspect_regex(value)
         if key == "patternProperties" and isinstance(value, dict):
@@ -57,6 +66,18 @@ def _inspect_members(document: object) -> None:
             values += len(value)
     if values > MAX_VALUES:
         raise UnusableGrammar(f"all enums together must have at most {MAX_VALUES} values; found {values}")
+
+
+def _integers(value: object) -> Iterator[int]:
+    match value:
+        case int():
+            yield value
+        case list():
+            for item in value:
+                yield from _integers(item)
+        case dict():
+            for item in value.values():
+                yield from _integers(item)
 
 
 def _parsed(definition: str) -> object:
