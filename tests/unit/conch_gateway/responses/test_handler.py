@@ -10,7 +10,9 @@ from conch_contracts.messages.message import from_json
 from conch_contracts.names import CHECK_GRAMMAR_PATH, GENERATE_PATH, PREPARE_PATH
 from conch_contracts.records import ChatProfile
 from conch_contracts.tool_call_marks import ToolCallParser
+from conch_gateway.generation import handler
 from conch_gateway.http.auth import ApiKeys
+from conch_gateway.placement.admission import Claim
 from testkit.gateway.fakes import FakeAnswer, MemoryResponses, answered, gateway, lost, route, snapshot, streamed
 
 PATH = "/v1/responses"
@@ -75,7 +77,9 @@ async def test_the_worker_is_told_everything_and_what_the_answer_repeats():
     ]
 
 
-async def test_what_other_servers_add_to_this_api_means_what_it_means_in_chat():
+async def test_what_other_servers_add_to_this_api_means_what_it_means_in_chat(monkeypatch):
+    claims = []
+    monkeypatch.setattr(handler, "Claim", lambda *values: claims.append(values) or Claim(*values))
     running = served()
     asked = {"structured_outputs": {"choice": ["yes", "no"]}, "logit_bias": {"5": -100}, "priority": -3}
     asked |= {"cache_salt": "s", "chat_template_kwargs": {"enable_thinking": True}, "skip_special_tokens": False}
@@ -89,6 +93,8 @@ async def test_what_other_servers_add_to_this_api_means_what_it_means_in_chat():
     assert message.sampling.grammar is not None
     assert message.include_stop_str_in_output is True
     assert message.skip_special_tokens is False
+    assert message.backend.cache_salt == "s"
+    assert claims == [(1, -3)]
 
 
 async def test_an_answer_is_kept_with_what_the_model_was_given():
