@@ -263,6 +263,16 @@ class _Spelled:
         return not self._left and not self._dead_end
 
 
+def test_parameters_that_leave_no_token_end_their_request_alone() -> None:
+    run = Run(2)
+    run.add(1, [1], 5)
+    sampling = SamplingParameters(max_tokens=3, allowed_token_ids=(7,), bad_words=((7,),))
+    run.scheduler.add(RequestKey(2), GenerationRequest(np.array([2]), sampling, 0))
+    run.drain()
+    assert run.ended[2].error == "INVALID: allowed_token_ids: the other parameters allow none of them"
+    assert run.tokens[1] == _expected([1], 5)
+
+
 @pytest.mark.parametrize(
     ("mask", "tokens", "reason", "error"),
     [

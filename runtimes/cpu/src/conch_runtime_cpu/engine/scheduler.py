@@ -291,6 +291,6 @@ class _Sequence:
         if self._mask is not None and self._mask.complete:
             return Event(self.key, finish=FinishedRequest(FinishReason.STOP))
         if self._mask is None:
-            return Event(self.key, error="No token is allowed at this position.")
+            return Event(self.key, error=f"{INVALID_PREFIX}allowed_token_ids: the other parameters allow none of them")
         reason = self._mask.fault or "the other parameters allow no token that the grammar allows"
         return Event(self.key, error=f"{INVALID_PREFIX}grammar: {reason}")
