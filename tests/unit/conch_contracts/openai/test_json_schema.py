@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from conch_contracts.openai.json_schema import MAX_SCHEMAS, JsonSchema
+from conch_contracts.openai.json_schema import MAX_SCHEMAS, JsonSchema, ObjectSchema
 
 SCHEMA = TypeAdapter(JsonSchema)
 NODE = {"type": "object", "properties": {"next": {"$ref": "#"}, "value": {"enum": [1, "a", None]}}}
@@ -68,3 +68,15 @@ def test_a_schema_holds_a_bounded_number_of_schemas() -> None:
     assert SCHEMA.validate_python(wide(MAX_SCHEMAS - 3))
     with pytest.raises(ValidationError, match="expected at most 10000 schemas"):
         SCHEMA.validate_python(wide(MAX_SCHEMAS - 2))
+
+
+@pytest.mark.parametrize("schema", [{}, NODE, {"type": ["object", "null"]}, {"type": None}, {"$ref": "#/$defs/a"}])
+def test_objects_can_obey_the_arguments_of_a_function(schema: dict[str, Any]) -> None:
+    assert TypeAdapter(ObjectSchema).validate_python(schema) == schema
+
+
+@pytest.mark.parametrize("kind", ["string", "array", ["string", "null"]])
+def test_arguments_of_another_type_are_refused_where_they_say_so(kind: str | list[str]) -> None:
+    with pytest.raises(ValidationError) as caught:
+        TypeAdapter(ObjectSchema).validate_python({"type": kind})
+    assert [(error["loc"], error["msg"]) for error in caught.value.errors()] == [(("type",), "expected 'object'")]

@@ -98,7 +98,17 @@ def _below(path: Path, exc: ValidationError) -> ValidationError:
     return ValidationError.from_exception_data(exc.title, details)
 
 
+def _of_an_object(schema: dict[str, Any]) -> dict[str, Any]:
+    kinds = schema.get("type")
+    if kinds is not None and "object" not in (kinds if isinstance(kinds, list) else [kinds]):
+        error = PydanticCustomError("object_type", "expected 'object'")
+        raise ValidationError.from_exception_data("Schema", [InitErrorDetails(type=error, loc=("type",), input=kinds)])
+    return schema
+
+
 _KEYS = frozenset((*_NAMED, *_LISTED, *_SINGLE))
 
 JsonSchema = Annotated[dict[str, Any], AfterValidator(_checked)]
 """A schema as the client sent it."""
+ObjectSchema = Annotated[JsonSchema, AfterValidator(_of_an_object)]
+"""One that objects can obey, as the arguments of a function must be."""

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field
 
 from conch_contracts.openai.api_model import ApiModel
-from conch_contracts.openai.json_schema import JsonSchema
+from conch_contracts.openai.json_schema import ObjectSchema
 
 MAX_TOOLS = 128
 MAX_CALLS = 128
@@ -21,7 +21,7 @@ class FunctionDefinition(ApiModel):
 
     name: ToolName
     description: Annotated[str, Field(max_length=MAX_DESCRIPTION_CHARS)] | None = None
-    parameters: JsonSchema | None = None
+    parameters: ObjectSchema | None = None
     """A JSON Schema of an object; none: no parameters."""
     strict: bool | None = None
     """Arguments of any call obey the schema; those of a call that `tool_choice` demands do so in either case."""

@@ -64,4 +64,4 @@ def call_in(form: Form, tool: Tool) -> Format:
 
 def arguments_of(tool: Tool) -> Format:
     """Return the format of a call's arguments."""
-    return obeying(closed(tool.function.parameters or NO_PARAMETERS))
+    return obeying(closed({**(tool.function.parameters or NO_PARAMETERS), "type": "object"}))

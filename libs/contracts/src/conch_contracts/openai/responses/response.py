@@ -10,7 +10,7 @@ from pydantic import Field
 
 from conch_contracts.openai.api_model import ApiModel, Metadata, Options
 from conch_contracts.openai.chat import MAX_TEMPLATE_ARGUMENTS
-from conch_contracts.openai.json_schema import JsonSchema
+from conch_contracts.openai.json_schema import ObjectSchema
 from conch_contracts.openai.responses.items import InputItem, OutputItem, StoredItem
 from conch_contracts.openai.sampling import INT32_MAX, MAX_ALTERNATIVES, MAX_USER_CHARS, DrawingFields, Switch
 from conch_contracts.openai.structured_output import StructuredOutputs
@@ -30,7 +30,7 @@ class FunctionTool(ApiModel):
     type: Literal["function"]
     name: Name
     description: str | None = None
-    parameters: JsonSchema | None = None
+    parameters: ObjectSchema | None = None
     """A JSON Schema of the arguments."""
     strict: bool | None = None
     """Arguments of any call obey the schema; those of a call that `tool_choice` demands do so in either case."""
