@@ -36,6 +36,8 @@ def test_a_chat_body_has_every_required_key() -> None:
                     "completion_token_ids": None,
                     "prompt_tokens": None,
                     "completion_tokens": None,
+                    "multimodal_content": None,
+                    "audio_content": None,
                 },
                 "logprobs": None,
                 "finish_reason": "stop",
@@ -43,6 +45,8 @@ def test_a_chat_body_has_every_required_key() -> None:
                 "token_ids": None,
                 "prompt_logprobs": None,
                 "routed_experts": None,
+                "draft_logprobs": None,
+                "speculate_metrics": None,
                 "weight_versions": None,
             }
         ],
@@ -69,6 +73,9 @@ def test_a_completion_body_numbers_its_choices() -> None:
     assert body["choices"][0]["text"] == "hello"
     assert body["choices"][0]["stop_reason"] == 9
     asked_for = ("prompt_logprobs", "prompt_token_ids", "completion_token_ids", "token_ids")
-    of_fastdeploy = ("prompt_tokens", "completion_tokens", "reasoning_content")
-    assert [body["choices"][0][name] for name in asked_for + of_fastdeploy] == [None] * 7
+    of_fastdeploy = ("prompt_tokens", "completion_tokens", "reasoning_content", "draft_logprobs", "speculate_metrics")
+    assert [body["choices"][0][name] for name in (*asked_for, *of_fastdeploy, "routed_experts")] == [None] * 10
+    assert [body[name] for name in ("service_tier", "kv_transfer_params", "ec_transfer_params", "metrics")] == [
+        None
+    ] * 4
     assert body["choices"][0]["logprobs"]["tokens"] == ["a"]

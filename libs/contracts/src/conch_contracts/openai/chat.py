@@ -204,6 +204,10 @@ class AssistantMessage(ApiModel):
     """The prompt as the model read it, where `return_token_ids` asks for it in the profile `fastdeploy`."""
     completion_tokens: str | None
     """What the model wrote, special tokens and thinking included; there like `prompt_tokens`."""
+    multimodal_content: None
+    """Always null, as clients of FastDeploy read it."""
+    audio_content: None
+    """Always null, as clients of FastDeploy read it."""
 
 
 class ChatChoice(ApiModel):
@@ -218,6 +222,10 @@ class ChatChoice(ApiModel):
     prompt_logprobs: PromptLogprobs | None
     routed_experts: None
     """Always null, as clients of vLLM read it."""
+    draft_logprobs: None
+    """Always null, as clients of FastDeploy read it."""
+    speculate_metrics: None
+    """Always null, as clients of FastDeploy read it."""
     weight_versions: None
     """Always null, as clients of vLLM read it."""
 

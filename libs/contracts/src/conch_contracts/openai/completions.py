@@ -63,6 +63,12 @@ class CompletionChoice(ApiModel):
     reasoning_content: str | None = None
     """The thinking of a model that marks it, in the profile `fastdeploy`, where streams have an empty text instead of
     null; else null: the text is all that the model wrote."""
+    routed_experts: None = None
+    """Always null, as clients of vLLM read it."""
+    draft_logprobs: None = None
+    """Always null, as clients of FastDeploy read it."""
+    speculate_metrics: None = None
+    """Always null, as clients of FastDeploy read it."""
     tool_calls: None = None
     """Null, in streams of the profile `fastdeploy`: nothing is called."""
     arrival_time: float | None = None
@@ -80,3 +86,7 @@ class Completion(Origin):
     usage: CompletionUsage | None = None
     metadata: dict[str, str | int | bool] | None = None
     kv_transfer_params: dict[str, Any] | None = None
+    ec_transfer_params: None = None
+    """Always null, as clients of vLLM read it."""
+    metrics: None = None
+    """Always null, as clients of vLLM read it."""

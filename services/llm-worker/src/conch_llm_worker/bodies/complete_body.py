@@ -10,10 +10,19 @@ from conch_contracts.messages.generation import Api, GenerateRequest, Usage
 from conch_kit.json_bytes import json_bytes
 from conch_llm_worker.bodies.chat_message import MessageParts
 from conch_llm_worker.bodies.logprobs import Json, chat_logprobs, completion_logprobs, prompt_logprobs
-from conch_llm_worker.bodies.shared_fields import detail_fields, finish_fields, prompt_ids, usage_fields
+from conch_llm_worker.bodies.shared_fields import (
+    NEVER_OF_CHOICES,
+    detail_fields,
+    finish_fields,
+    prompt_ids,
+    usage_fields,
+)
 from conch_llm_worker.bodies.token_texts import made_text, prompt_text
 from conch_llm_worker.generation.choice_update import ChoiceFinish, ChoiceUpdate, TokenEntry
 from conch_llm_worker.text.vocabulary import Vocabulary
+
+_NEVER_OF_MESSAGES = ("multimodal_content", "audio_content")
+"""What clients of FastDeploy read of every message, and no model here makes."""
 
 
 @dataclass(slots=True)
@@ -71,6 +80,7 @@ def _chat_choice(request: GenerateRequest, index: int, choice: ChoiceBody, vocab
         "completion_token_ids": ids,
         "prompt_tokens": prompt_text(request, index, vocabulary),
         "completion_tokens": made_text(request, choice.ids, vocabulary),
+        **dict.fromkeys(_NEVER_OF_MESSAGES),
     }
     as_ids = details is not None and details.tokens_as_ids
     return {
@@ -80,8 +90,8 @@ def _chat_choice(request: GenerateRequest, index: int, choice: ChoiceBody, vocab
         **finish_fields(choice.finish, details),
         "token_ids": ids,
         "prompt_logprobs": _prompt_logprobs(request, choice, vocabulary),
-        "routed_experts": None,
         "weight_versions": None,
+        **dict.fromkeys(NEVER_OF_CHOICES),
     }
 
 
@@ -104,6 +114,7 @@ def _completion_choice(
         "completion_tokens": made_text(request, choice.ids, vocabulary),
         "token_ids": ids,
         "reasoning_content": choice.parts.thought,
+        **dict.fromkeys(NEVER_OF_CHOICES),
     }
 
 

@@ -30,14 +30,17 @@ _ALWAYS_OF_CHATS = (
     "metrics",
 )
 """What vLLM's clients read of every chat, null where there is nothing (its `ChatCompletionResponse`)."""
+_ALWAYS_OF_COMPLETIONS = ("service_tier", "ec_transfer_params", "metrics")
+"""What they read of every text completion (its `CompletionResponse`)."""
+NEVER_OF_CHOICES = ("routed_experts", "draft_logprobs", "speculate_metrics")
+"""What clients of vLLM and FastDeploy read of every choice, and no engine here reports."""
 
 
 def detail_fields(request: GenerateRequest, prompt: Sequence[TokenEntry], vocabulary: Vocabulary) -> dict[str, Json]:
     """Return what a complete answer has at its top level, given the entries of its first prompt."""
     details = request.details
     fields: dict[str, Json] = {"kv_transfer_params": None}
-    if request.api is Api.CHAT:
-        fields |= dict.fromkeys(_ALWAYS_OF_CHATS)
+    fields |= dict.fromkeys(_ALWAYS_OF_CHATS if request.api is Api.CHAT else _ALWAYS_OF_COMPLETIONS)
     if details is None:
         return fields
     if details.service_tier is not None:
