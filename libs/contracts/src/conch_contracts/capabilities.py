@@ -120,7 +120,7 @@ def _no(reason: str) -> Support:
 _FOR_ALL = {
     Feature.CHOICES: Support(Level.WORKER, "one call of the engine for each choice"),
     Feature.STOP: _WORKER,
-    Feature.ECHO: _WORKER,
+    Feature.ECHO: Support(Level.WORKER, "with `logprobs` only where `prompt_logprobs` is"),
 }
 _NO_FIELD = "its engine has no such parameter"
 _OWN_CACHE = "its engine shares cached prefixes and takes no salt for them"

@@ -54,7 +54,8 @@ class DrawingFields(ApiModel):
     repetition_penalty: float | None = Field(default=None, gt=0, le=100)
     """Above 1 makes tokens of the prompt and of the answer less likely, by this factor."""
     seed: int | None = Field(default=None, ge=INT64_MIN, le=INT64_MAX)
-    """The same request with the same seed has the same answer."""
+    """The same request with the same seed has the same answer on the cpu runtime; on GPUs nearly, since sums change
+    with what else is in the batch."""
     stop: (
         Annotated[str, Field(max_length=MAX_WORD_CHARS)]
         | Annotated[

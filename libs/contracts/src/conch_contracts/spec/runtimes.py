@@ -103,7 +103,8 @@ class TensorRtLlmEngineSpec(GpuEngineSpec):
     versions of TensorRT-LLM have removed it. pytorch: its LLM API, on a Hugging Face folder; needs an image with
     /app/all_models/llmapi. Default: tensorrt."""
     nodes: Annotated[Integer, Field(ge=1, le=16)] = 1
-    """Pods that one engine spans; its GPUs are divided evenly among them. Default: 1."""
+    """Pods that one engine spans; its GPUs are divided evenly among them. This version starts 1 only, and says NotHere
+    for more. Default: 1."""
     model_name: TritonModelName = "tensorrt_llm"
     """The model's name inside Triton. Default: tensorrt_llm."""
     max_batch_size: BatchSize = 64
