@@ -80,7 +80,8 @@ class _SuiteHeadings:
 
 @contextmanager
 def _limited(item: pytest.Item) -> Iterator[None]:
-    limit_s = _HANGS_S.get(_suite(item.nodeid), max(_HANGS_S.values()))
+    suite = "fuzz" if settings.get_current_profile_name() == "fuzz" else _suite(item.nodeid)
+    limit_s = _HANGS_S.get(suite, max(_HANGS_S.values()))
 
     def hangs(*_: object) -> None:
         pytest.fail(f"This hangs: it has not ended after {limit_s:g} s.")
