@@ -21,6 +21,7 @@ _POOLING_MODES = {
     "pooling_mode_cls_token": Pooling.CLS,
     "pooling_mode_lasttoken": Pooling.LAST,
 }
+_FROM_WEIGHTS = frozenset({"Transformer", "Pooling", "Normalize", "Dropout"})
 _PADDED_POSITIONS = ("roberta", "xlm-roberta", "camembert")
 """Model types whose positions count from behind the padding id, so that two of them are never used."""
 
@@ -28,7 +29,7 @@ _PADDED_POSITIONS = ("roberta", "xlm-roberta", "camembert")
 def read_encoder(folder: Path, config: Json) -> EncoderFacts:
     """Return what the folder says; raises SourceError."""
     modules = read_objects(folder / "modules.json")
-    kinds = [str(module.get("type", "")).rsplit(".", 1)[-1] for module in modules]
+    kinds = [_kind(module) for module in modules]
     labels = config.get("id2label")
     return EncoderFacts(
         pooling=_pooling(folder, modules),
@@ -40,9 +41,25 @@ def read_encoder(folder: Path, config: Json) -> EncoderFacts:
     )
 
 
+def check_modules(folder: Path) -> None:
+    """Raise SourceError where modules.json asks for a layer that is not computed from weights, such as Dense."""
+    kinds = [_kind(module) for module in read_objects(folder / "modules.json")]
+    others = sorted(set(kinds) - _FROM_WEIGHTS)
+    if others:
+        message = (
+            f"{folder}/modules.json asks for {' and '.join(others)}, which is not computed from weights. Export the "
+            f"model with it as {ONNX_FILES[0]} with the output sentence_embedding."
+        )
+        raise SourceError(Reason.FILES_INVALID, message)
+
+
 def onnx_files(folder: Path) -> list[Path]:
     """Return the folder's ONNX files."""
     return [folder / name for name in ONNX_FILES if (folder / name).is_file()]
+
+
+def _kind(module: Json) -> str:
+    return str(module.get("type", "")).rsplit(".", 1)[-1]
 
 
 def _pooling(folder: Path, modules: list[Json]) -> Pooling | None:

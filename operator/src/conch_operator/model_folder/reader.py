@@ -17,7 +17,7 @@ from conch_contracts.records import ModelKind
 from conch_contracts.spec.runtimes import Runtime
 from conch_kit.bundles.archive import BundleError, pack
 from conch_operator.model_folder.chat_template import read_chat_template, read_templates
-from conch_operator.model_folder.encoder_files import onnx_files, read_encoder
+from conch_operator.model_folder.encoder_files import check_modules, onnx_files, read_encoder
 from conch_operator.model_folder.errors import SourceError
 from conch_operator.model_folder.generation_config import read_generation
 from conch_operator.model_folder.json_files import Json, read_object
@@ -72,6 +72,8 @@ def read_folder(folder: Path, needs: FolderNeeds) -> SourceFacts:
     _check_folder(folder)
     if needs.weights and not (needs.onnx and onnx_files(folder)):
         _check_weights(folder, needs)
+        if needs.onnx:
+            check_modules(folder)
     tokenizer = read_object(folder / "tokenizer.json", Reason.TOKENIZER_INVALID)
     if tokenizer is None:
         message = f"{folder} has no tokenizer.json. Save the model's fast tokenizer there."

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from conch_contracts.records import Activation, ModelKind, Pooling
-from conch_operator.model_folder.encoder_files import read_encoder
+from conch_operator.model_folder.encoder_files import check_modules, read_encoder
 from conch_operator.model_folder.errors import SourceError
 from conch_operator.routes.encoder_profile import encoder_profile
 from conch_operator.routes.route import make_route
@@ -30,6 +30,15 @@ def folder(path: Path, modules: object = None, pooling: object = None, sentence:
         if content is not None:
             (path / name).write_text(json.dumps(content))
     return path
+
+
+def test_layers_that_are_not_computed_are_told(tmp_path: Path) -> None:
+    check_modules(tmp_path)
+    check_modules(folder(tmp_path, [*MODULES, NORMALIZE]))
+    dense = {"path": "2_Dense", "type": "sentence_transformers.models.Dense"}
+    (tmp_path / "modules.json").write_text(json.dumps([*MODULES, dense, NORMALIZE]))
+    with pytest.raises(SourceError, match=r"asks for Dense, which is not computed from weights\. Export"):
+        check_modules(tmp_path)
 
 
 @pytest.mark.parametrize(

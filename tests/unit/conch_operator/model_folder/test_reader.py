@@ -68,6 +68,15 @@ def test_an_external_model_needs_no_weights_and_with_a_length_no_config(folder: 
     assert (found.vocab_size, found.max_position_embeddings) == (10, None)
 
 
+def test_an_encoder_whose_layers_are_not_all_computed_needs_an_onnx_file(folder: Path) -> None:
+    (folder / "modules.json").write_text(json.dumps([{"type": "sentence_transformers.models.Dense"}]))
+    found = read_source(model(folder.parent, kind="Embedding"))
+    assert isinstance(found, SourceFault)
+    assert (found.reason, "asks for Dense" in found.message) == (Reason.FILES_INVALID, True)
+    (folder / "model.onnx").write_bytes(b"")
+    assert facts(model(folder.parent, kind="Embedding"))
+
+
 @pytest.mark.parametrize(
     ("missing", "reason", "says"),
     [
