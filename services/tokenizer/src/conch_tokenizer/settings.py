@@ -21,7 +21,11 @@ class TokenizerSettings(ServiceSettings):
     tokenizers. It needs as much space as the tokenizers of all models.
     """
     children: int = Field(default=2, ge=1, le=64)
-    """Processes that render and encode. Default 2: one long prompt must not hold up all others."""
+    """Processes that render and encode small requests. Default 2: one long prompt must not hold up all others.
+
+    Large requests have processes of their own, one less than these but at least one, and grammars have one: those start
+    when they are first wanted. With the default there are up to four.
+    """
     child_memory_bytes: int = Field(default=2 * 1024**3, ge=256 * 1024**2)
     """Address space of one child, in bytes. Default 2 GiB: a large vocabulary takes about 200 MB."""
     models_in_memory: int = Field(default=8, ge=1)
