@@ -30,7 +30,7 @@ class DesiredModel:
     base: Path
     """What relative paths in it are relative to."""
     created: int
-    """Unix seconds; of two models that want one served name the older keeps it."""
+    """Unix seconds; of two models that want a served name that nobody holds the older gets it."""
     generation: int = 0
     """Grows with each change of the spec; 0 where nobody counts."""
     uid: str = ""

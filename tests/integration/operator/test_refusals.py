@@ -171,6 +171,7 @@ def test_validate_warns_of_a_name_that_two_models_want(tmp_path: Path) -> None:
     (warning,) = result.stderr.splitlines()
     assert "second.yaml:7: warning: local/other and local/tiny-chat" in warning
     assert "models.yaml:7) want the name tiny-chat" in warning
+    assert warning.endswith("who is served under it keeps it, else the older one gets it")
 
 
 def test_validate_leaves_a_clusters_folders_alone(tmp_path: Path) -> None:

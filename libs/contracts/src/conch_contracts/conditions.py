@@ -47,7 +47,7 @@ class Reason(StrEnum):
     WAITING = "Waiting"
     """An earlier condition does not hold yet, so this one cannot be judged."""
     NAME_CONFLICT = "NameConflict"
-    """An older ModelDeployment holds every served name of this one."""
+    """Other ModelDeployments hold every served name of this one."""
     NOT_HERE = "NotHere"
     """This machine cannot serve a source or a runtime of this type; a cluster can."""
     SPEC_INVALID = "SpecInvalid"

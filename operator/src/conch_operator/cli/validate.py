@@ -26,7 +26,7 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
 def run(arguments: argparse.Namespace) -> int:
     """Print ok per valid object, and one line per fault and per name that two objects want.
 
-    The exit status is 1 when there are faults. Names may be shared for a while: the older object keeps them.
+    The exit status is 1 when there are faults. Names may be shared for a while: who is served under one keeps it.
     """
     files: list[Path] = arguments.files
     reading = read(files)
@@ -49,7 +49,8 @@ def _shared_names(manifests: Sequence[Manifest]) -> Iterator[str]:
             other = first.setdefault(name, manifest)
             if other is not manifest:
                 both = f"{manifest.deployment.model_id} and {other.deployment.model_id} ({other.file}:{other.line})"
-                yield f"{manifest.file}:{manifest.line}: warning: {both} want the name {name}; the older one gets it"
+                who = "who is served under it keeps it, else the older one gets it"
+                yield f"{manifest.file}:{manifest.line}: warning: {both} want the name {name}; {who}"
 
 
 def _faults(manifest: Manifest, *, on_cluster: bool) -> Iterator[str]:

@@ -204,6 +204,14 @@ def test_a_model_without_any_name_left_is_not_ready() -> None:
     assert "tiny (held by local/tiny)" in ready.message
 
 
+def test_a_model_that_serves_says_which_names_another_one_holds_whatever_their_ages() -> None:
+    model, younger = desired_model(servedNames=["tiny", "chat"]), desired_model("newer", 9, servedNames=["chat"])
+    seen = observed(routes={younger.id: make_route(younger, FACTS, younger.deployment.served_names)})
+    ready = describe(Desired((model, younger)), seen, PUBLISHED, {}, NOW)[model.id].condition(ConditionType.READY)
+    assert ready is not None
+    assert ready.message == "Serves without the names that other models hold: chat (held by local/newer)."
+
+
 def test_a_template_that_is_not_checked_yet_makes_nobody_invalid() -> None:
     seen = observed(sources=fault(Reason.TEMPLATE_UNCHECKED))
     tokenizer = describe(Desired((MODEL,)), seen, PUBLISHED, {}, NOW)[MODEL.id].condition(ConditionType.TOKENIZER_READY)
