@@ -109,11 +109,6 @@ class Http2Connection(asyncio.Protocol):
             held.may_receive += size
             self._outbox.write(frames.window_update(stream, size))
 
-    def retire(self) -> None:
-        """Take no new request; close behind the last stream."""
-        self.usable = False
-        self._next_request()
-
     def close(self) -> None:
         """Close the connection; what is open breaks."""
         self._end("The connection was closed.", ErrorCode.NO_ERROR)

@@ -27,7 +27,7 @@ class StreamChannel:
         self._target, name = without_name(address)
         self._authority = name or self._target
         self._connection: Http2Connection | None = None
-        self._retired: set[Http2Connection] = set()
+        self._replaced: set[Http2Connection] = set()
         self._connecting: asyncio.Task[None] | None = None
         self._waiting: list[tuple[StreamCall, bytes, bytes]] = []
 
@@ -53,7 +53,7 @@ class StreamChannel:
             with suppress(asyncio.CancelledError):
                 await self._connecting
         self._fail("The client was closed.")
-        for connection in [*self._retired, *([self._connection] if self._connection else [])]:
+        for connection in [*self._replaced, *([self._connection] if self._connection else [])]:
             connection.close()
 
     async def _connect(self) -> None:
@@ -71,7 +71,7 @@ class StreamChannel:
             sock: socket.socket = transport.get_extra_info("socket")
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _UNANSWERED_MS)
         if self._connection is not None:
-            self._retired.add(self._connection)
+            self._replaced.add(self._connection)
         self._connection = connection
         waiting, self._waiting = self._waiting, []
         for call, head, body in waiting:
@@ -92,7 +92,7 @@ class StreamChannel:
             call.fail(grpc.StatusCode.UNAVAILABLE, message)
 
     def _lost(self, connection: Http2Connection) -> None:
-        self._retired.discard(connection)
+        self._replaced.discard(connection)
         if self._connection is connection:
             self._connection = None
 
