@@ -1,4 +1,4 @@
-"""The HTTP client that calls tokenizers and workers: a small Protocol, and a pool of connections on httptools.
+"""The ways to tokenizers and workers: a small Protocol, a pool of connections on httptools, and lanes to tokenizers.
 
 Whom to call, and whether to call again elsewhere, is decided in `placement`.
 """

@@ -1,4 +1,4 @@
-"""One HTTP/1.1 client connection on asyncio and httptools; `pool.py` keeps them alive and hands them out.
+"""One HTTP/1.1 client connection on asyncio and httptools; `connection_pool` keeps them alive and hands them out.
 
 The parser calls back while data arrives; the one reader waits on a future. Pieces that arrive together are read
 together, and a reader that lags pauses the socket.
