@@ -44,8 +44,8 @@ class RedisClient:
             raise SettingsError(f"The URL of Redis (CONCH_REDIS_URL) cannot be used: {error}") from error
         self._connect: Callable[[], RedisConnection] = lambda: RedisConnection(address, connect_timeout_s)
         self._timeout_s = command_timeout_s
-        self._short = _Lane(self._connect, _CONNECTIONS)
-        self._bulk = _Lane(self._connect, _BULK_CONNECTIONS)
+        self._short = _Connections(self._connect, _CONNECTIONS)
+        self._bulk = _Connections(self._connect, _BULK_CONNECTIONS)
         self._breaker = Breaker()
         self._prober: asyncio.Task[None] | None = None
 
@@ -81,9 +81,9 @@ class RedisClient:
         """Run commands in one round trip and return their replies; an error reply is returned, not raised."""
         if self._breaker.open:
             raise RegistryUnavailable("Redis does not answer, as earlier commands have shown.")
-        lane = self._short if timeout_s is None else self._bulk
+        connections = self._short if timeout_s is None else self._bulk
         try:
-            replies = await lane.roundtrip(commands, self._timeout_s if timeout_s is None else timeout_s)
+            replies = await connections.roundtrip(commands, self._timeout_s if timeout_s is None else timeout_s)
         except RegistryBusy:
             raise
         except RegistryUnavailable:
@@ -125,7 +125,7 @@ class RedisClient:
                 return
 
 
-class _Lane:
+class _Connections:
     """A few connections that commands of one sort share."""
 
     def __init__(self, connect: Callable[[], RedisConnection], size: int) -> None:
