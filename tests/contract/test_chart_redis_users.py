@@ -9,12 +9,12 @@ import pytest
 
 from conch_contracts.names import (
     CACHE_PREFIX,
+    GATEWAYS_KEY,
     META_KEY,
     RESPONSE_PREFIX,
     ROUTES_KEY,
     ModelId,
     bundle_key,
-    demand_key,
     engines_key,
     workers_key,
 )
@@ -155,7 +155,7 @@ async def test_a_role_cannot_do_what_is_the_operators(users: Users, role: str, c
         ("tokenizer", workers_key(Pool.LLM)),
         ("llm-worker", workers_key(Pool.TOKENIZER)),
         ("gateway", workers_key(Pool.LLM)),
-        ("llm-worker", demand_key(CHAT)),
+        ("llm-worker", GATEWAYS_KEY),
     ],
 )
 async def test_a_role_cannot_speak_for_another(users: Users, role: str, key: str) -> None:

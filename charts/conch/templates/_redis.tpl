@@ -121,7 +121,7 @@ prefixes of their own.
 {{- $role := index . 1 -}}
 {{- $registry := (include "conch.contract" (index . 0) | fromYaml).registry -}}
 {{- $own := dict
-  "gateway" (printf "~%sgateways ~%sdemand:*" $registry.prefix $registry.prefix)
+  "gateway" (printf "~%sgateways" $registry.prefix)
   "tokenizer" (printf "~%sworkers:tokenizer" $registry.prefix)
   "llm-worker" (printf "~%sworkers:llm" $registry.prefix)
   "embed-worker" (printf "~%sworkers:embed" $registry.prefix) -}}

@@ -98,11 +98,6 @@ def bundle_key(digest: Digest) -> str:
     return f"{KEY_PREFIX}bundles:{digest}"
 
 
-def demand_key(model: ModelId) -> str:
-    """Return the hash that holds each gateway's demand for one model."""
-    return f"{KEY_PREFIX}demand:{model}"
-
-
 CACHE_PREFIX = "conch:cache:1:"
 """Of answers that the gateway keeps; each has a time to live, so none can push out a route."""
 
