@@ -207,7 +207,6 @@ class ClusterEngine:
     contract: EngineContract
     phase: EnginePhase
     grpc: EngineAddress
-    http: str | None
     incarnation: int = 0
     """Grows with each start, so that a verdict on the last process is not taken for one on this one."""
     detail: str = ""

@@ -232,7 +232,6 @@ class Engine(Record):
     """One running Triton server that holds a model."""
 
     grpc: EngineAddress
-    http: str | None = None
     model: str | None = None
     """The model's name inside this server: while a new name is rolled out, engines differ. None: the route says it."""
     named_in: str | None = None

@@ -44,7 +44,6 @@ class _LocalEngine:
     component: EngineComponent
     process: SupervisedProcess
     grpc: EngineAddress
-    http: str
 
 
 class LocalEngines:
@@ -74,7 +73,6 @@ class LocalEngines:
                 contract=engine.component.contract,
                 phase=engine.process.phase,
                 grpc=engine.grpc,
-                http=engine.http,
                 incarnation=engine.process.incarnation,
                 detail=engine.process.detail,
             )
@@ -115,7 +113,6 @@ class LocalEngines:
             component=component,
             process=self._supervisor.supervise(component.name, command, self._changed, policy),
             grpc=EngineAddress(f"127.0.0.1:{ports.grpc}"),
-            http=f"127.0.0.1:{ports.http}",
         )
 
     async def restart(self, name: EngineName) -> None:

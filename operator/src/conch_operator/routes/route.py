@@ -76,17 +76,17 @@ def external_address(spec: ExternalEngineSpec) -> EngineAddress:
 
 def own_engine(engine: ClusterEngine) -> Engine:
     """Return the record of an engine that runs on the cluster: as it was started, whatever its model wants by now."""
-    return _record(engine.grpc, engine.http, engine.contract)
+    return _record(engine.grpc, engine.contract)
 
 
 def external_engine(model: DesiredModel, spec: ExternalEngineSpec) -> Engine:
     """Return the record of an engine that someone else runs."""
-    record = _record(external_address(spec), spec.http, contract_of(model))
+    record = _record(external_address(spec), contract_of(model))
     return record.model_copy(update={"named_in": model.namespace})
 
 
-def _record(grpc: EngineAddress, http: str | None, contract: EngineContract) -> Engine:
-    return Engine(grpc=grpc, http=http, model=contract.triton_model, slots=contract.slots)
+def _record(grpc: EngineAddress, contract: EngineContract) -> Engine:
+    return Engine(grpc=grpc, model=contract.triton_model, slots=contract.slots)
 
 
 def _text_output(spec: ModelSpec) -> TextOutput | None:

@@ -64,5 +64,5 @@ def engine(
     name = EngineName(f"{model.deployment.metadata.name}-{spec_hash(recipe)}-{index}")
     address = EngineAddress(f"127.0.0.1:{9000 + index}")
     contract = contract_of(model)
-    cluster_engine = ClusterEngine(name, model.id, spec_hash(recipe), contract, phase, address, None, 1, detail)
+    cluster_engine = ClusterEngine(name, model.id, spec_hash(recipe), contract, phase, address, 1, detail)
     return ObservedEngine(cluster_engine, probe, withdrawn)

@@ -47,7 +47,7 @@ class FakeCluster:
         for new in steps.start:
             address = EngineAddress(f"127.0.0.1:{9000 + len(self.running)}")
             running = EnginePhase.RUNNING
-            engine = ClusterEngine(new.name, new.model, new.spec_hash, new.contract, running, address, None, 1)
+            engine = ClusterEngine(new.name, new.model, new.spec_hash, new.contract, running, address, 1)
             self.running[new.name] = engine
             self.tokenizers[new.name] = new.tokenizer
         for name in steps.restart:

@@ -15,7 +15,6 @@ from conch_contracts.names import (
     SERVING_GATE,
     SPEC_HASH_LABEL,
     TRITON_GRPC_PORT,
-    TRITON_HTTP_PORT,
     EngineAddress,
     ModelId,
 )
@@ -63,7 +62,6 @@ def read_engine(pod: Object, *, held: bool, event_fault: Fault | None = None) ->
     contract = _contract(meta.get("annotations", {}).get(ENGINE_ANNOTATION))
     if contract is None:
         return None
-    address = _address(pod)
     fault = event_fault or pod_fault(pod)
     return ClusterEngine(
         name=pod_name(pod),
@@ -71,8 +69,7 @@ def read_engine(pod: Object, *, held: bool, event_fault: Fault | None = None) ->
         spec_hash=meta["labels"].get(SPEC_HASH_LABEL, ""),
         contract=contract,
         phase=_phase(pod, fault, held=held),
-        grpc=EngineAddress(f"{address}:{TRITON_GRPC_PORT}"),
-        http=f"{address}:{TRITON_HTTP_PORT}",
+        grpc=EngineAddress(f"{_address(pod)}:{TRITON_GRPC_PORT}"),
         incarnation=int(container_status(pod, TRITON).get("restartCount", 0)),
         detail=_last_words(container_status(pod, TRITON), pod),
         fault=fault,
