@@ -82,13 +82,6 @@ class Activation(StrEnum):
     SOFTMAX = "softmax"
 
 
-class EngineState(StrEnum):
-    """Whether new requests may go to an engine."""
-
-    READY = "ready"
-    DRAINING = "draining"
-
-
 class RoutingStrategy(StrEnum):
     """How the gateway chooses between the engines of one model."""
 
@@ -236,11 +229,8 @@ class Engine(Record):
     """The model's name inside this server: while a new name is rolled out, engines differ. None: the route says it."""
     named_in: str | None = None
     """The namespace of whoever named its address, by which it is checked before it is dialled; None: Conch runs it."""
-    state: EngineState = EngineState.READY
     slots: int = 64
     """Sequences that the gateway sends to this engine at once; more wait in the gateway's queue."""
-    pod: str | None = None
-    version: str | None = None
 
 
 class Heartbeat(Record):
@@ -251,7 +241,6 @@ class Heartbeat(Record):
     """Grows with each beat; a reader drops a process whose number has not moved for 6 s of its own clock."""
     in_flight: int = 0
     draining: bool = False
-    version: str = ""
 
 
 class GatewayBeat(Record):

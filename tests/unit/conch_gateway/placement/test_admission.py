@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 import pytest
 
 from conch_contracts.names import EngineAddress, ModelId
-from conch_contracts.records import Engine, EngineState, RoutingPolicy
+from conch_contracts.records import Engine, RoutingPolicy
 from conch_gateway.placement.admission import Admission, Claim
 from conch_kit.errors import RateLimited, Unavailable
 from conch_kit.registry.snapshot import Snapshot
@@ -17,8 +17,8 @@ MODEL = ModelId("local/tiny-chat")
 POLICY = RoutingPolicy(queue_max=2, queue_wait_s=5)
 
 
-def engine(name, slots=1, state=EngineState.READY):
-    return Engine(grpc=EngineAddress(name), slots=slots, state=state)
+def engine(name, slots=1):
+    return Engine(grpc=EngineAddress(name), slots=slots)
 
 
 def admission(*engines):
@@ -39,7 +39,7 @@ async def hold(queues, log, name, release, policy=POLICY):
 
 
 async def test_the_engine_with_the_smallest_share_taken_is_chosen():
-    queues = admission(engine("a", 4), engine("b", 2), engine("d", 9, EngineState.DRAINING))
+    queues = admission(engine("a", 4), engine("b", 2))
     async with AsyncExitStack() as stack:
         given = [stack.enter_context(await queues.slot(MODEL, POLICY)).grpc for _ in range(6)]
     assert sorted(given) == ["a"] * 4 + ["b"] * 2
@@ -191,9 +191,8 @@ async def test_a_new_engine_serves_those_who_wait():
     await asyncio.gather(*tasks)
 
 
-@pytest.mark.parametrize("engines", [(), (engine("a", state=EngineState.DRAINING),)])
-async def test_a_model_without_a_ready_engine_is_not_ready(engines):
-    with pytest.raises(Unavailable) as caught, await admission(*engines).slot(MODEL, POLICY):
+async def test_a_model_without_an_engine_is_not_ready():
+    with pytest.raises(Unavailable) as caught, await admission().slot(MODEL, POLICY):
         pass
     assert caught.value.code == "model_not_ready"
 

@@ -32,7 +32,7 @@ def test_a_field_of_a_newer_writer_is_tolerated() -> None:
 
 
 def test_an_engine_is_read_as_an_older_operator_writes_it() -> None:
-    written = engine(1).model_dump() | {"http": "127.0.0.1:8000"}
+    written = engine(1).model_dump() | {"http": "127.0.0.1:8000", "state": "ready", "pod": None, "version": None}
     raw = RawList("e", 1, (RawModel(b"local/a", route("a").model_dump_json().encode(), {b"x": orjson.dumps(written)}),))
     parser = Parser()
     assert merge(Snapshot.EMPTY, raw, parser).engines[A] == (engine(1),)

@@ -13,12 +13,12 @@ replicas, is not ready.
 import asyncio
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
 
 from conch_contracts.names import EngineAddress, ModelId
-from conch_contracts.records import Engine, EngineState, RoutingPolicy
+from conch_contracts.records import Engine, RoutingPolicy
 from conch_gateway.placement.worker_choice import choose
 from conch_kit.errors import RateLimited, Unavailable
 from conch_kit.registry.snapshot import Snapshot
@@ -77,15 +77,15 @@ class ModelQueue:
     def apply(self, engines: tuple[Engine, ...], now: float, *, wanted: bool = True) -> None:
         """Take over what the registry holds; an engine that comes new to it has not refused anything."""
         self.wanted = wanted
-        if usable(engines):
+        if engines:
             self.lost_at = None
-        elif usable(self.engines):
+        elif self.engines:
             self.lost_at = now
         self.engines = engines
         for address in self._resting.keys() - {engine.grpc for engine in engines}:
             self._stop_resting(address)
         self.serve()
-        if not wanted and not usable(engines):
+        if not wanted and not engines:
             self._send_away()
 
     def refused(self, engine: Engine) -> None:
@@ -114,11 +114,13 @@ class ModelQueue:
         return rest is not None and (rest.timer is not None or rest.trying)
 
     def free_engine(self, without: frozenset[EngineAddress], sequences: int) -> Engine | None:
-        """Return the ready engine with the smallest share of its slots taken, or None when none has enough free."""
+        """Return the engine with the smallest share of its slots taken, or None when none has enough free."""
         free = [
             engine
-            for engine in usable(self.engines, without=without)
-            if not self._rests(engine) and self.taken[engine.grpc] + places(engine, sequences) <= slots(engine)
+            for engine in self.engines
+            if engine.grpc not in without
+            and not self._rests(engine)
+            and self.taken[engine.grpc] + places(engine, sequences) <= slots(engine)
         ]
         if not free:
             return None
@@ -202,11 +204,6 @@ class Slot:
         self.queue.give_back(self.engine, self.sequences)
 
 
-def usable(engines: Sequence[Engine], *, without: frozenset[EngineAddress] = frozenset()) -> list[Engine]:
-    """Return the engines that take new requests and were not tried yet."""
-    return [engine for engine in engines if engine.state is EngineState.READY and engine.grpc not in without]
-
-
 def slots(engine: Engine) -> int:
     """Return how many sequences an engine works on at once."""
     return max(1, engine.slots)
@@ -258,7 +255,7 @@ class Admission:
         queue = self._queues.get(model)
         if queue is None or not self._may_hope(queue, policy):
             raise not_ready()
-        if not usable(queue.engines, without=without):
+        if without.issuperset(engine.grpc for engine in queue.engines):
             without = frozenset()
         engine = queue.free_engine(without, claim.sequences) if not queue.waiters else None
         if engine is None:
@@ -271,7 +268,7 @@ class Admission:
 
     def _may_hope(self, queue: ModelQueue, policy: RoutingPolicy) -> bool:
         """Tell whether an engine is there, or is to come and was there less long ago than a request may wait."""
-        if usable(queue.engines):
+        if queue.engines:
             return True
         return queue.wanted and queue.lost_at is not None and self._clock() - queue.lost_at < policy.queue_wait_s
 
