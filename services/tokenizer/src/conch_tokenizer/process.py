@@ -112,9 +112,8 @@ def _large(settings: TokenizerSettings) -> ChildPoolSettings:
 
 def _grammar(settings: TokenizerSettings) -> ChildPoolSettings:
     small, large, size = _sizes(settings)
-    limits = TimeLimits(
-        template_s=settings.grammar_timeout_s, encode_s=settings.grammar_timeout_s, load_s=settings.load_timeout_s
-    )
+    limit_s = settings.grammar_timeout_s  # reading a tokenizer is a part of the first check for it
+    limits = TimeLimits(template_s=limit_s, encode_s=limit_s, load_s=limit_s)
     return replace(
         _small(settings),
         size=size,

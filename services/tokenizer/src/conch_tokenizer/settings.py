@@ -41,7 +41,10 @@ class TokenizerSettings(ServiceSettings):
     grammar_memory_bytes: int = Field(default=256 * 1024**2, ge=64 * 1024**2)
     """Memory for checking one grammar, in bytes. Default 256 MiB."""
     grammar_timeout_s: float = Field(default=4.0, gt=0)
-    """Time for checking one grammar on a busy machine, in seconds; beyond it the service is overloaded. Default 4."""
+    """Time for checking one grammar on a busy machine, in seconds; beyond it the service is overloaded. Default 4.
+
+    The first check for a tokenizer reads that as well.
+    """
     queue_wait_s: float = Field(default=5.0, gt=0)
     """How long a request may wait for a child before it is refused as overload, in seconds. Default 5."""
     queue_max: int = Field(default=512, ge=1)

@@ -150,7 +150,7 @@ class Child:
                 return to_json(prepare_rows(self._tokenizer(texts.digest), texts))
             case Operation.LOAD_FOR_GRAMMARS:
                 load = LoadOrder.parse(payload)
-                self._grammars.load(load.digest, load.folder)
+                self._grammars.note(load.digest, load.folder)
                 return b""
             case Operation.CHECK_GRAMMAR:
                 self._grammars.check(from_json(CheckGrammarRequest, payload))

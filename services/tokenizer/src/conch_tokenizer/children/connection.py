@@ -19,6 +19,8 @@ from conch_tokenizer.children.limits import TimeLimits
 from conch_tokenizer.children.service_orders import LaneOrder
 from conch_tokenizer.errors import ChildError, ChildHung, ChildLost, WorkStage
 
+_LOADS = (Operation.LOAD, Operation.LOAD_FOR_GRAMMARS)
+
 Ended = Callable[[Frame | ChildError], None]
 """Called once with a request's reply, or with what became of the child instead."""
 
@@ -67,7 +69,7 @@ class ChildConnection(asyncio.Protocol):
             raise ChildLost(f"child {self.number} is gone")
         self._ended = ended
         self._encode_s = limits.encode_s
-        self._expect_within(limits.load_s if operation is Operation.LOAD else limits.template_s, WorkStage.BEGUN)
+        self._expect_within(limits.load_s if operation in _LOADS else limits.template_s, WorkStage.BEGUN)
         self._transport.write(frames.pack(operation, payload))
 
     def take_lane(self, descriptor: int, order: LaneOrder) -> None:

@@ -32,8 +32,8 @@ class GrammarChecker:
         self._folders: OrderedDict[Digest, Path] = OrderedDict()
         self._compilers: dict[Digest, GrammarCompiler] = {}
 
-    def load(self, digest: Digest, folder: Path) -> None:
-        """Get ready to check grammars for the tokenizer in a folder."""
+    def note(self, digest: Digest, folder: Path) -> None:
+        """Note the folder that has a tokenizer; the first check for it reads it, within its own time."""
         self._folders[digest] = folder
         while len(self._folders) > self._limits.models_in_memory:
             dropped, _ = self._folders.popitem(last=False)
