@@ -1,8 +1,8 @@
 """What a caller is told when a child hung, died, or cannot load a tokenizer."""
 
-import json
 import logging
 
+from conch_contracts.messages.message import Message, from_json
 from conch_kit.errors import InternalError, InvalidRequest, ServiceError, Unavailable
 from conch_tokenizer.errors import (
     TEMPLATE_ERROR,
@@ -14,6 +14,16 @@ from conch_tokenizer.errors import (
 )
 
 log = logging.getLogger(__name__)
+
+
+class _HungChat(Message, frozen=True):
+    chat_template_param: str = "messages"
+
+
+class _HungRequest(Message, frozen=True):
+    """What is looked at of a request that a child hung over; all else, its prompt too, is only passed over."""
+
+    chat: _HungChat | None = None
 
 
 def as_service_error(exc: ChildError | BundleUnreadable, body: bytes) -> ServiceError:
@@ -33,8 +43,8 @@ def as_service_error(exc: ChildError | BundleUnreadable, body: bytes) -> Service
 def _hung(exc: ChildHung, body: bytes) -> ServiceError:
     if exc.stage is WorkStage.ENCODING:
         return Unavailable(f"the text could not be encoded within {exc.limit_s:g} s")
-    chat = json.loads(body).get("chat") if exc.stage is WorkStage.BEGUN else None
+    chat = from_json(_HungRequest, body).chat if exc.stage is WorkStage.BEGUN else None
     if chat is not None:
         message = f"the chat template did not finish within {exc.limit_s:g} s"
-        return InvalidRequest(message, param=chat.get("chat_template_param", "messages"), code=TEMPLATE_ERROR)
+        return InvalidRequest(message, param=chat.chat_template_param, code=TEMPLATE_ERROR)
     return Unavailable(f"the tokenizer did not answer within {exc.limit_s:g} s", retryable=True)

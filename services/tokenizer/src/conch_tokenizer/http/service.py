@@ -1,7 +1,8 @@
 """The HTTP side: bodies go to a child as they are, its answer goes out as it is.
 
-Small requests come here only when a lane cannot take them. The event loop reads no prompt and renders nothing, so no
-prompt holds it up. What went wrong with a child becomes what the caller sees in `child_failures`.
+Small requests come here only when a lane cannot take them. The event loop renders nothing and reads no prompt, so none
+holds it up; only where a child hung, `child_failures` looks whether the body has a conversation. What went wrong with a
+child becomes there what the caller sees.
 """
 
 import asyncio
