@@ -295,7 +295,7 @@ class Observed:
 class Acted:
     """What became of a plan's steps on the cluster."""
 
-    refused: Mapping[ModelId, Fault] = field(default_factory=dict)
+    rejected: Mapping[ModelId, Fault] = field(default_factory=dict)
     """Why the cluster refused what was made for a model."""
     specs: Mapping[ModelId, str] = field(default_factory=dict)
     """See `Observed.specs`."""

@@ -85,7 +85,7 @@ class KubernetesEngines:
         self._events = PodEvents(api, clock, background)
         self._creation_failures = CreationFailures(api, clock)
         self._event_faults: Mapping[EngineName, Fault] = {}
-        self._refused: Mapping[ModelId, Fault] = {}
+        self._rejected: Mapping[ModelId, Fault] = {}
         self._pods: Mapping[EngineName, Object] = {}
 
     async def observe(self) -> Sequence[Object]:
@@ -120,7 +120,7 @@ class KubernetesEngines:
         groups = {key_of(_deployment(made)): (models, made) for models, made in self._made(steps, unmade)}
         said = await self._making.run({key: partial(self._ensure, made) for key, (_, made) in groups.items()})
         self._made_faults = {key: fault for key, fault in (self._made_faults | said).items() if key in groups}
-        refused = {
+        rejected = {
             model.id: fault for key, fault in self._made_faults.items() for model in groups[key][0] if fault is not None
         } | unmade
         wanted = {key_of(one) for _, made in groups.values() for one in made}
@@ -128,8 +128,8 @@ class KubernetesEngines:
         await self._owned.prune(wanted, {model.uid for model in steps.models})
         self._creation_failures.keep_only({(namespace, name) for _, namespace, name in wanted})
         await self._tell_agents(steps)
-        self._log_news(refused)
-        return Acted(refused, specs)
+        self._log_news(rejected)
+        return Acted(rejected, specs)
 
     async def _tell_agents(self, steps: Plan) -> None:
         """Ask agents to have their engine started again or to let it end; those that hang are asked beside rounds."""
@@ -163,12 +163,12 @@ class KubernetesEngines:
         deployment = _deployment(made)
         return await self._creation_failures.fault(deployment, self._staying[_model(deployment)])
 
-    def _log_news(self, refused: Mapping[ModelId, Fault]) -> None:
+    def _log_news(self, rejected: Mapping[ModelId, Fault]) -> None:
         """Log each refusal once."""
-        for model, fault in refused.items():
-            if self._refused.get(model) != fault:
+        for model, fault in rejected.items():
+            if self._rejected.get(model) != fault:
                 log.warning("A model cannot be run as it is wanted.", extra={"model": model, "error": fault.message})
-        self._refused = dict(refused)
+        self._rejected = dict(rejected)
 
     async def mark_serving(self, names: frozenset[EngineName]) -> None:
         """Open the readiness gate of pods that requests reach, and close that of others."""
@@ -195,23 +195,23 @@ class KubernetesEngines:
                 log.warning("A readiness gate was not set.", extra={"engine": name, "error": str(error)})
 
     def _made(
-        self, steps: Plan, refused: dict[ModelId, Fault]
+        self, steps: Plan, rejected: dict[ModelId, Fault]
     ) -> Iterator[tuple[Sequence[DesiredModel], Sequence[Object]]]:
         """Yield what is to be there, with the models that need it; say what this installation cannot make."""
         climbing = [model for model in (*steps.serve, *steps.external) if model.deployment.spec.source.climbs]
-        refused |= {model.id: Fault(Reason.NOT_HERE, f"spec.source.{CLIMBS}.") for model in climbing}
+        rejected |= {model.id: Fault(Reason.NOT_HERE, f"spec.source.{CLIMBS}.") for model in climbing}
         for model in (model for model in steps.serve if model not in climbing):
             try:
                 yield [model], make_engine_objects(model, self._settings, self._agents.tokens)
             except NotSupported as error:
-                refused[model.id] = Fault(Reason.NOT_HERE, str(error))
+                rejected[model.id] = Fault(Reason.NOT_HERE, str(error))
         for reader, models in make_readers(
             [model for model in steps.external if model not in climbing], self._settings, self._agents.tokens
         ):
             yield models, reader
         for model_id, pods in pods_of(steps.external, list(self._pods.values())).items():
             if pods and (fault := self._event_faults.get(pod_name(pods[0])) or pod_fault(pods[0])) is not None:
-                refused[model_id] = fault
+                rejected[model_id] = fault
 
     def _is_held(self, name: EngineName) -> bool:
         since = self._leaving_since.get(name)

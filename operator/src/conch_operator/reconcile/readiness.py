@@ -126,8 +126,8 @@ def engines_are_as_asked_for(given: PolicyInput) -> Fault | None:
 
 def is_applied(given: PolicyInput) -> Fault | None:
     """Object while the cluster refuses what is made for the model, whether older engines serve or not."""
-    refused = given.observed.rejected.get(given.model.id)
-    return refused if refused is not None and refused.reason in (Reason.REJECTED, Reason.NOT_HERE) else None
+    rejected = given.observed.rejected.get(given.model.id)
+    return rejected if rejected is not None and rejected.reason in (Reason.REJECTED, Reason.NOT_HERE) else None
 
 
 def route_is_published(given: PolicyInput) -> Fault | None:
@@ -217,9 +217,9 @@ def _obstacle(given: PolicyInput) -> Fault | None:
     engines = given.observed.updated_engines_of(given.model.id)
     if _ready(engines):
         return None
-    refused = given.observed.rejected.get(given.model.id)
+    rejected = given.observed.rejected.get(given.model.id)
     blocked = (engine.engine.fault for engine in engines if engine.engine.phase is EnginePhase.BLOCKED)
-    return refused or next((fault for fault in blocked if fault is not None), None)
+    return rejected or next((fault for fault in blocked if fault is not None), None)
 
 
 def _no_engine_is_wanted(given: PolicyInput) -> Fault | None:

@@ -178,7 +178,7 @@ class Reconciler:
         for reason in steps.why:
             log.debug(reason)
         acted = await self._ports.cluster.act(steps)
-        observed = replace(observed, rejected=acted.refused, specs=acted.specs)
+        observed = replace(observed, rejected=acted.rejected, specs=acted.specs)
         published = await self._publish(steps, observed, error)
         now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
         return describe(desired, observed, published, before, now)

@@ -124,17 +124,17 @@ async def test_a_path_that_leads_up_is_not_read_on_a_cluster(path: str, says: st
     engines = KubernetesEngines(Pods(), Agents(TOKENS), EngineSettings(agent_image="a"), [None])
     await engines.observe()
     model = desired_model(source={"path": path})
-    refused = (await engines.act(Plan(models=(model,), serve=(model,)))).refused
-    assert refused[model.id].reason is Reason.NOT_HERE
-    assert says in refused[model.id].message
+    rejected = (await engines.act(Plan(models=(model,), serve=(model,)))).rejected
+    assert rejected[model.id].reason is Reason.NOT_HERE
+    assert says in rejected[model.id].message
 
 
 async def test_no_reader_is_made_for_a_path_that_leads_up() -> None:
     engines = KubernetesEngines(Pods(), Agents(TOKENS), EngineSettings(agent_image="a"), [None])
     await engines.observe()
     model = desired_model(source={"path": "../etc"}, engine={"external": {"grpc": "triton:8001", "dialect": "tokens"}})
-    refused = (await engines.act(Plan(models=(model,), external=(model,)))).refused
-    assert CLIMBS in refused[model.id].message
+    rejected = (await engines.act(Plan(models=(model,), external=(model,)))).rejected
+    assert CLIMBS in rejected[model.id].message
 
 
 class Refusing(Pods):
@@ -171,7 +171,7 @@ async def test_a_refused_object_holds_up_only_those_that_need_it(
     for _ in range(2):
         api.kinds.clear()
         await engines.observe()
-        faults = (await engines.act(Plan(serve=(model,), models=(model,)))).refused
+        faults = (await engines.act(Plan(serve=(model,), models=(model,)))).rejected
         assert api.kinds == made
         assert faults[model.id].reason is Reason.REJECTED
         assert f"{refused} tiny-" in faults[model.id].message
@@ -197,6 +197,6 @@ async def test_pods_that_are_refused_are_told_as_an_object_is() -> None:
     model = desired_model(source={"oci": {"image": "example.com/model:1"}})
     engines = KubernetesEngines(Scarce(), Agents(TOKENS), EngineSettings(agent_image="a", images={"cpu": "c"}), [None])
     await engines.observe()
-    faults = (await engines.act(Plan(serve=(model,), models=(model,)))).refused
+    faults = (await engines.act(Plan(serve=(model,), models=(model,)))).rejected
     assert faults[model.id].reason is Reason.REJECTED
     assert "pods: exceeded quota: q." in faults[model.id].message
