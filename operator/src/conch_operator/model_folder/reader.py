@@ -89,9 +89,7 @@ def read_folder(folder: Path, needs: FolderNeeds) -> SourceFacts:
     return SourceFacts(
         folder=folder,
         digest=_digest(folder),
-        weights=hashlib.sha256(repr(stamps_of([folder / "config.json", *weight_files(folder)])).encode()).hexdigest()[
-            :16
-        ],
+        weights=_fingerprint([folder / "config.json", *weight_files(folder)]),
         vocab_size=_integer(config, _VOCABULARY_KEYS) or max(tokens.values()) + 1,
         max_position_embeddings=_integer(config, _CONTEXT_KEYS),
         chat_template=None,

@@ -29,7 +29,6 @@ from conch_operator.settings import EngineSettings
 from conch_operator.state import DesiredModel
 
 Object = dict[str, Any]
-Models = list[DesiredModel]
 
 
 def reader_name(model: DesiredModel) -> str:

@@ -21,13 +21,13 @@ from kubernetes.aio.client import ApiClient, Configuration
 from kubernetes.aio.config import load_incluster_config, load_kube_config
 from kubernetes.aio.config.config_exception import ConfigException
 
+from conch_contracts.names import OPERATOR
 from conch_kit.settings import StartupError
 from conch_operator.kubernetes.api.backoff import Attempts
 from conch_operator.kubernetes.api.kinds import Kind, Object
 
 log = logging.getLogger(__name__)
 
-FIELD_MANAGER = "conch-operator"
 GRACE_S = 30.0
 """After a start: rights may come a little later than the process that needs them."""
 TIMEOUT_S = 5.0
@@ -145,20 +145,20 @@ class KubernetesApi:
         """Make an object be as described, in the fields that we describe (server-side apply)."""
         meta = made["metadata"]
         headers = {"Content-Type": "application/apply-patch+yaml"}
-        query = {"fieldManager": FIELD_MANAGER, "force": "true"}
+        query = {"fieldManager": OPERATOR, "force": "true"}
         return await self._write("PATCH", kind.path(meta["namespace"], meta["name"]), made, query, headers)
 
     async def patch(self, kind: Kind, namespace: str, name: str, change: Object, subresource: str) -> Object:
         """Change fields of a subresource (JSON merge patch)."""
         headers = {"Content-Type": "application/merge-patch+json"}
         path = kind.path(namespace, name, subresource)
-        return await self._write("PATCH", path, change, {"fieldManager": FIELD_MANAGER}, headers)
+        return await self._write("PATCH", path, change, {"fieldManager": OPERATOR}, headers)
 
     async def patch_list(self, kind: Kind, namespace: str, name: str, change: Object, subresource: str) -> Object:
         """Change fields of a subresource, lists by their keys (strategic merge patch)."""
         headers = {"Content-Type": "application/strategic-merge-patch+json"}
         path = kind.path(namespace, name, subresource)
-        return await self._write("PATCH", path, change, {"fieldManager": FIELD_MANAGER}, headers)
+        return await self._write("PATCH", path, change, {"fieldManager": OPERATOR}, headers)
 
     async def reset(self, kind: Kind, made: Object) -> Object:
         """Throw away what an existing object holds beside its metadata, and put what is described in its place."""
@@ -167,7 +167,7 @@ class KubernetesApi:
         fields = [name for name in made if name not in ("apiVersion", "kind", "metadata")]
         change = [{"op": "add", "path": f"/{name}", "value": made[name]} for name in fields]
         path = kind.path(meta["namespace"], meta["name"])
-        return await self._write("PATCH", path, change, {"fieldManager": FIELD_MANAGER}, headers)
+        return await self._write("PATCH", path, change, {"fieldManager": OPERATOR}, headers)
 
     async def create(self, kind: Kind, made: Object) -> Object:
         """Make a new object."""
