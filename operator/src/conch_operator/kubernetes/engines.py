@@ -4,7 +4,6 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from functools import partial
 
 from conch_contracts.conditions import Reason
@@ -42,6 +41,7 @@ from conch_operator.resources.metadata import template_hash
 from conch_operator.resources.source_reader import make_readers, pods_of
 from conch_operator.settings import EngineSettings
 from conch_operator.state import Acted, ClusterEngine, DesiredModel, EngineName, Fault
+from conch_operator.timestamps import timestamp
 
 log = logging.getLogger(__name__)
 
@@ -182,8 +182,7 @@ class KubernetesEngines:
         )
 
     async def _mark(self, name: EngineName, pod: Object, *, serving: bool) -> None:
-        now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-        condition = {"type": SERVING_GATE, "status": str(serving), "lastTransitionTime": now}
+        condition = {"type": SERVING_GATE, "status": str(serving), "lastTransitionTime": timestamp()}
         meta = pod["metadata"]
         change = {"status": {"conditions": [condition]}}
         try:

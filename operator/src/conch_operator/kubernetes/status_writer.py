@@ -6,7 +6,6 @@ Nothing is written that the object says already.
 import hashlib
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from datetime import UTC, datetime
 from functools import partial
 
 from conch_contracts.conditions import ON_THE_WAY, Condition, ConditionStatus, ConditionType, Reason
@@ -18,6 +17,7 @@ from conch_operator.kubernetes.desired_models import Wanted, read_status, read_w
 from conch_operator.reconcile.calls_in_flight import AWAITED, Background, CallsInFlight
 from conch_operator.reconcile.status import ModelStatus
 from conch_operator.resources.metadata import selector_text
+from conch_operator.timestamps import micro_timestamp, timestamp
 
 log = logging.getLogger(__name__)
 
@@ -115,7 +115,7 @@ def first_status(model: ModelId, item: Object) -> ModelStatus:
             status=ConditionStatus.TRUE if kind is ConditionType.RECONCILING else ConditionStatus.UNKNOWN,
             reason=Reason.WAITING,
             message="Conch has just seen the model.",
-            last_transition_time=_now(),
+            last_transition_time=timestamp(),
             observed_generation=generation,
         )
         for kind in ConditionType
@@ -126,7 +126,7 @@ def first_status(model: ModelId, item: Object) -> ModelStatus:
         served_names=(),
         replicas=0,
         ready_replicas=0,
-        last_progress_time=_now(),
+        last_progress_time=timestamp(),
         tokenizer_digest=None,
         conditions=tuple(conditions),
     )
@@ -162,7 +162,7 @@ def event_body(item: Object, said: Condition, instance: str) -> Object:
             "name": f"{meta['name']}.{hashlib.sha256(key.encode()).hexdigest()[:16]}",
             "namespace": meta["namespace"],
         },
-        "eventTime": datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z"),
+        "eventTime": micro_timestamp(),
         "type": "Normal" if normal else "Warning",
         "reason": str(said.reason),
         "action": "Reconcile",
@@ -193,7 +193,3 @@ def _held(item: Object) -> Object | None:
     """Return the status that the object holds, with the fields that the API server leaves out when they are null."""
     status = item.get("status")
     return None if status is None else {"tokenizerDigest": None, "lastProgressTime": None, **status}
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

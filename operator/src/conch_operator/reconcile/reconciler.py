@@ -9,7 +9,6 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from functools import partial
 from typing import Protocol, TypeVar
 
@@ -43,6 +42,7 @@ from conch_operator.state import (
     SourceFacts,
     SourceFault,
 )
+from conch_operator.timestamps import timestamp
 
 log = logging.getLogger(__name__)
 
@@ -180,8 +180,7 @@ class Reconciler:
         acted = await self._ports.cluster.act(steps)
         observed = replace(observed, rejected=acted.rejected, specs=acted.specs)
         published = await self._publish(steps, observed, error)
-        now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-        return describe(desired, observed, published, before, now)
+        return describe(desired, observed, published, before, timestamp())
 
     async def _observe(self, desired: Desired) -> Observed:
         ports = self._ports

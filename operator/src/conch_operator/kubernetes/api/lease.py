@@ -10,10 +10,11 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 
 from conch_operator.kubernetes.api.client import ApiError, KubernetesApi
 from conch_operator.kubernetes.api.kinds import LEASE, Object
+from conch_operator.timestamps import micro_timestamp
 
 log = logging.getLogger(__name__)
 
@@ -124,7 +125,7 @@ class Leadership:
         return self._clock() - self._seen[1] >= self._times.duration_s
 
     async def _write(self, lease: Object | None, spec: Object) -> None:
-        now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+        now = micro_timestamp()
         ours = spec.get("holderIdentity") == self._identity and self._renewed_at is not None
         transitions = int(spec.get("leaseTransitions") or 0) + (0 if ours else 1)
         spec |= {
