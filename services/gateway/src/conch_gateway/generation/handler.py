@@ -108,8 +108,7 @@ class GenerationHandler:
     ) -> GenerationJob:
         with stages.tokenizing() as headers:
             if resolved.constraint is not None and not resolved.findings.grammar_holds:
-                tools = getattr(resolved.request, "tools", None) or ()  # text completions have none
-                await check_grammar(self._grammars, resolved.constraint, resolved.route, headers, tools)
+                await check_grammar(self._grammars, resolved.constraint, resolved.route, headers, resolved.tools)
                 resolved.findings.grammar_holds = True
             prepared = await self._tokenizers.post(PREPARE_PATH, resolved.preparation, headers)
         ids = (exchange.request_id, response_id)

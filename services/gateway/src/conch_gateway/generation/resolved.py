@@ -1,10 +1,12 @@
 """A valid request of any generating endpoint, and where it goes; pure."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from conch_contracts.messages.generation import GenerateRequest
+from conch_contracts.openai.chat import ChatCompletionRequest
 from conch_contracts.openai.sampling import SamplingFields, is_on
+from conch_contracts.openai.tools import Tool
 from conch_contracts.records import Route
 from conch_gateway.constraints.structured_output import Constraint
 from conch_gateway.requests.parameters import Shape
@@ -53,6 +55,11 @@ class ResolvedGeneration:
             self.constraint,
             self.findings,
         )
+
+    @property
+    def tools(self) -> Sequence[Tool]:
+        """What the model may call; text completions have none."""
+        return (self.request.tools or ()) if isinstance(self.request, ChatCompletionRequest) else ()
 
     @property
     def stream(self) -> bool:
