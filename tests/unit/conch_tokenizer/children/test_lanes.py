@@ -11,7 +11,7 @@ from conch_tokenizer.children.connection import ChildConnection
 from conch_tokenizer.children.lanes import Lanes
 from conch_tokenizer.children.limits import TimeLimits
 from conch_tokenizer.children.service_orders import LaneOrder
-from conch_tokenizer.children.work_board import WorkBoard, board_memory
+from conch_tokenizer.children.work_board import WorkBoard, WorkOutcome, board_memory
 from conch_tokenizer.errors import ChildHung, ChildLost, WorkStage
 from testkit.waiting import eventually
 
@@ -48,7 +48,7 @@ def test_two_maps_of_one_board_show_the_same(board: WorkBoard) -> None:
     assert row.stage is WorkStage.ENCODING
     theirs.row(1).end()
     assert (row.working, row.worked_s) == (False, 0)
-    theirs.row(1).count(Operation.PREPARE, "ok", 0.003)
+    theirs.row(1).count(Operation.PREPARE, WorkOutcome.OK, 0.003)
     assert sum(row.counts(Operation.PREPARE)) == 1 + 0.003 + 1
     row.clear()
     assert sum(row.counts(Operation.PREPARE)) == 1 + 0.003 + 1

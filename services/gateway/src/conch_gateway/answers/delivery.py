@@ -8,7 +8,7 @@ from conch_contracts.headers import USAGE
 from conch_contracts.messages.generation import Usage
 from conch_gateway.answers.reply import Reply
 from conch_gateway.answers.sse_frames import FrameRelay, FrameTooLong, ResponseRelay, error_event, parse_usage
-from conch_gateway.http.exchange import Exchange
+from conch_gateway.http.exchange import Exchange, Outcome
 from conch_gateway.inference.watchdog import RequestActivity
 from conch_gateway.telemetry.metrics import ModelMetrics
 from conch_gateway.upstream.port import AnswerLost, UpstreamResponse, read_all
@@ -86,7 +86,7 @@ class Delivery:
         if relay.done:
             await self._reply.end_stream()
         elif _ERROR_FRAME in self._last:
-            self._exchange.outcome = "broken"
+            self._exchange.outcome = Outcome.BROKEN
             await self._reply.end_stream()
         else:
             raise UpstreamError("The worker ended its answer too early.", code="upstream_lost")
@@ -130,7 +130,7 @@ class Delivery:
         await self._reply.chunk(frames)
         activity.sending = 0.0
         if _FAILED_EVENT in frames:
-            self._exchange.outcome = "broken"
+            self._exchange.outcome = Outcome.BROKEN
         relay.done = True
 
     def _sink(self, relay: FrameRelay) -> Callable[[bytes], bool]:

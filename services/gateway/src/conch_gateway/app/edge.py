@@ -14,7 +14,7 @@ from conch_gateway.answers.reply import Reply
 from conch_gateway.http.auth import ApiKeys
 from conch_gateway.http.client_connection import ClientConnection, client_connection
 from conch_gateway.http.cors import Cors
-from conch_gateway.http.exchange import Exchange
+from conch_gateway.http.exchange import Exchange, Outcome
 from conch_gateway.http.paths import PathRequest, Paths
 from conch_gateway.inference.watchdog import ClientStalled
 from conch_gateway.telemetry.access_log import AccessLog
@@ -86,17 +86,19 @@ class Edge:
         try:
             await self._answer(exchange, reply, scope, receive)
         except ServiceError as exc:
-            exchange.outcome = "broken" if reply.begun else "failed" if exc.status >= 500 else "refused"
+            exchange.outcome = (
+                Outcome.BROKEN if reply.begun else Outcome.FAILED if exc.status >= 500 else Outcome.REFUSED
+            )
             await reply.fail(exc)
         except (ClientGone, ClientStalled):
             raise
         except asyncio.CancelledError:
-            exchange.outcome = "cut"
+            exchange.outcome = Outcome.CUT
             await reply.fail(Unavailable("The server is shutting down.", code=SERVER_SHUTTING_DOWN))
             raise
         except Exception:
             log.exception("A request failed unexpectedly.", extra={"path": exchange.path[:128]})
-            exchange.outcome = "failed"
+            exchange.outcome = Outcome.FAILED
             await reply.fail(InternalError("The server had an error while processing the request."))
 
     async def _answer(self, exchange: Exchange, reply: Reply, scope: Scope, receive: Receive) -> None:
@@ -114,12 +116,12 @@ class Edge:
             endpoint, parts = self._paths.find(method, exchange.path)
             answer = await endpoint(PathRequest(exchange, parts, scope["query_string"].decode("latin-1")))
             await reply.whole(answer.status, answer.body)
-            exchange.outcome = "ok" if answer.status < 400 else "failed"
+            exchange.outcome = Outcome.OK if answer.status < 400 else Outcome.FAILED
 
     async def _drop(self, exchange: Exchange, client: ClientConnection, *, stalled: bool) -> None:
         """Let go of a client that cannot be told anything any more."""
         exchange.status = CLIENT_CLOSED
-        exchange.outcome = "stalled" if stalled else "gone"
+        exchange.outcome = Outcome.STALLED if stalled else Outcome.GONE
         if stalled:
             client.abort()
             await asyncio.sleep(0)  # lets the server notice before the application returns

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from os import urandom
 
 from conch_kit.http.asgi import Scope
@@ -12,6 +13,24 @@ API_VERSION = (b"openai-version", b"2020-10-01")
 
 _SANE_ID = re.compile(rb"[A-Za-z0-9._:\-]{1,128}")
 _TRACEPARENT = re.compile(rb"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
+
+
+class Outcome(StrEnum):
+    """What became of a request."""
+
+    OK = "ok"
+    REFUSED = "refused"
+    """By a status below 500."""
+    FAILED = "failed"
+    """By one from 500 on; where no model is asked, by one from 400 on."""
+    BROKEN = "broken"
+    """After its answer had begun."""
+    CUT = "cut"
+    """By the end of the process."""
+    GONE = "gone"
+    """The client has gone, or has cancelled it."""
+    STALLED = "stalled"
+    """The client did not read."""
 
 
 @dataclass(slots=True)
@@ -31,7 +50,7 @@ class Exchange:
     key: str | None = None
     """Name of the API key."""
     status: int = 0
-    outcome: str = "ok"
+    outcome: Outcome = Outcome.OK
     prompt_tokens: int = 0
     completion_tokens: int = 0
     user: str | None = None

@@ -17,7 +17,7 @@ import orjson
 from conch_contracts.names import SERVER_SHUTTING_DOWN
 from conch_gateway.answers.reply import Reply
 from conch_gateway.generation.job import GenerationJob
-from conch_gateway.http.exchange import Exchange
+from conch_gateway.http.exchange import Exchange, Outcome
 from conch_gateway.inference.intake import off_loop
 from conch_gateway.responses.conversation import Item
 from conch_gateway.responses.response_saver import with_store
@@ -107,13 +107,13 @@ class BackgroundRun:
             return task.result()
         exchange.status = 200
         if stopped and task.cancelled():
-            exchange.outcome = "gone"
+            exchange.outcome = Outcome.GONE
             if stopped == StopOrder.CANCEL:
                 await self._keep(self._body("cancelled"))
             return None
         error = task.exception()
         if isinstance(error, ServiceError):
-            exchange.outcome = "failed"
+            exchange.outcome = Outcome.FAILED
             self._answer = self._failed(error)
         await self._keep(
             self._answer or self._failed(InternalError("The server had an error while processing the request."))

@@ -18,7 +18,7 @@ from conch_contracts.messages.tokenizer_frames import (
     ReplyKind,
 )
 from conch_kit.frames import Frame, FrameReader, FrameTooLarge, pack
-from conch_tokenizer.children.work_board import WorkRow
+from conch_tokenizer.children.work_board import WorkOutcome, WorkRow
 
 _READ_BYTES: Final = 256 * 1024
 _UNSENT_BYTES: Final = 1024 * 1024
@@ -26,7 +26,7 @@ _UNSENT_BYTES: Final = 1024 * 1024
 _FLUSH_S: Final = 0.002
 """How long an answer waits at most for those of the requests behind it."""
 _OPERATIONS: Final = frozenset(LANE_OPERATIONS.values())
-_OUTCOMES: Final = {ReplyKind.DONE: "ok", ReplyKind.REFUSED: "refused"}
+_OUTCOMES: Final = {ReplyKind.DONE: WorkOutcome.OK, ReplyKind.REFUSED: WorkOutcome.REFUSED}
 """Whatever else comes of a request is asked again by HTTP, and counted there."""
 
 Answer = Callable[[Frame], tuple[ReplyKind, bytes]]

@@ -11,13 +11,24 @@ import time
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from enum import StrEnum
 from typing import Final
 
 from conch_contracts.messages.tokenizer_frames import Operation
 from conch_kit.metrics import LATENCY_BUCKETS
 from conch_tokenizer.errors import WorkStage
 
-OUTCOMES: Final = ("ok", "refused", "unavailable", "failed")
+
+class WorkOutcome(StrEnum):
+    """What became of a request to a tokenizer."""
+
+    OK = "ok"
+    REFUSED = "refused"
+    UNAVAILABLE = "unavailable"
+    FAILED = "failed"
+
+
+OUTCOMES: Final = tuple(WorkOutcome)
 COUNTED: Final = (
     Operation.PREPARE,
     Operation.TOKENIZE,
@@ -59,7 +70,7 @@ class WorkRow:
         """Note that the work has ended."""
         self._cells[_SINCE] = 0
 
-    def count(self, operation: Operation, outcome: str, seconds: float) -> None:
+    def count(self, operation: Operation, outcome: WorkOutcome, seconds: float) -> None:
         """Count a request that has its answer."""
         at = _OFFSETS[operation]
         cells = self._cells

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from conch_contracts.messages.tokenizer_frames import Operation
 from conch_kit.errors import ServiceError, Unavailable
-from conch_tokenizer.children.work_board import WorkRow
+from conch_tokenizer.children.work_board import WorkOutcome, WorkRow
 
 
 class RequestCount:
@@ -20,7 +20,7 @@ class RequestCount:
         """Surround the work on a request whose body is there."""
         entered = time.perf_counter()
         self._row.in_flight += 1
-        outcome = "ok"
+        outcome = WorkOutcome.OK
         try:
             yield
         except BaseException as exc:
@@ -31,7 +31,7 @@ class RequestCount:
             self._row.count(operation, outcome, time.perf_counter() - entered)
 
 
-def _outcome(failure: BaseException) -> str:
+def _outcome(failure: BaseException) -> WorkOutcome:
     if isinstance(failure, ServiceError) and failure.status < 500:
-        return "refused"
-    return "unavailable" if isinstance(failure, Unavailable) else "failed"
+        return WorkOutcome.REFUSED
+    return WorkOutcome.UNAVAILABLE if isinstance(failure, Unavailable) else WorkOutcome.FAILED
