@@ -38,7 +38,7 @@ MAX_TOKENS = 1_000_000
 """Of one request, all its rows together."""
 MAX_ANSWER_BYTES = 160 * 1024 * 1024
 """2,048 vectors of 4,096 numbers; the worker bounds the vectors of tokens by itself, and lower."""
-ROWS_PER_PLACE = 32
+ROWS_PER_SLOT = 32
 """Rows that take one of an engine's slots, about a batch."""
 
 _BYTES_PER_ID = 6
@@ -182,8 +182,8 @@ class EncoderHandler:
         def message(engine: Engine) -> bytes:
             return job.message(engine, max(0.001, deadline - time.monotonic()))
 
-        places = -(-len(job.rows) // ROWS_PER_PLACE)
-        claim = Claim(places, job.resolved.priority)
+        sequences = -(-len(job.rows) // ROWS_PER_SLOT)
+        claim = Claim(sequences, job.resolved.priority)
         try:
             await self._dispatch.run(job.resolved.route, stages, claim, message, deliver)
         except InvalidRequest as error:

@@ -8,7 +8,7 @@ from conch_contracts.messages.tokenization import PrepareResponse
 from conch_contracts.names import EngineAddress
 from conch_contracts.records import Engine
 from conch_gateway.generation.resolved import ResolvedGeneration
-from conch_gateway.placement.admission import places
+from conch_gateway.placement.admission import slots_for
 from conch_gateway.requests import engine_constraint, parameters, thinking, tokenizer_request
 from conch_gateway.requests.answer_parsing import parsing_of
 from conch_kit.json_bytes import json_bytes
@@ -55,7 +55,7 @@ class GenerationJob:
             grpc=engine.grpc,
             named_in=engine.named_in,
             model=engine.model or self.resolved.route.engine_model,
-            slots=places(engine, self.sequences),
+            slots=slots_for(engine, self.sequences),
         )
         return to_json(
             changed(

@@ -62,7 +62,7 @@ class _Rest:
 
 @dataclass(slots=True)
 class ModelQueue:
-    """Engines, places taken and waiters of one model."""
+    """Engines, slots taken and waiters of one model."""
 
     engines: tuple[Engine, ...] = ()
     taken: Counter[EngineAddress] = field(default_factory=Counter)
@@ -120,7 +120,7 @@ class ModelQueue:
             for engine in self.engines
             if engine.grpc not in without
             and not self._rests(engine)
-            and self.taken[engine.grpc] + places(engine, sequences) <= slots(engine)
+            and self.taken[engine.grpc] + slots_for(engine, sequences) <= slots(engine)
         ]
         if not free:
             return None
@@ -132,14 +132,14 @@ class ModelQueue:
 
     def take(self, engine: Engine, sequences: int) -> None:
         """Take the slots for so many sequences."""
-        self.taken[engine.grpc] += places(engine, sequences)
+        self.taken[engine.grpc] += slots_for(engine, sequences)
         rest = self._resting.get(engine.grpc)
         if rest is not None:
             rest.trying = True
 
     def give_back(self, engine: Engine, sequences: int) -> None:
         """Free the slots again and let the next waiters have them."""
-        self.taken[engine.grpc] -= places(engine, sequences)
+        self.taken[engine.grpc] -= slots_for(engine, sequences)
         if self.taken[engine.grpc] <= 0:
             del self.taken[engine.grpc]
         rest = self._resting.get(engine.grpc)
@@ -180,7 +180,7 @@ class ModelQueue:
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
+class HeldSlots:
     """Slots of one engine that are taken until the context ends."""
 
     queue: ModelQueue
@@ -209,7 +209,7 @@ def slots(engine: Engine) -> int:
     return max(1, engine.slots)
 
 
-def places(engine: Engine, sequences: int) -> int:
+def slots_for(engine: Engine, sequences: int) -> int:
     """Return how many slots so many sequences take: never more than there are."""
     return min(sequences, slots(engine))
 
@@ -243,7 +243,7 @@ class Admission:
         without: frozenset[EngineAddress] = frozenset(),
         arrived: float | None = None,
         wait_s: float | None = None,
-    ) -> "Slot":
+    ) -> "HeldSlots":
         """Return taken slots of one engine, as a context that gives them back.
 
         The engines of `without` are given only where there are no others. A request that asks again says when it
@@ -264,7 +264,7 @@ class Admission:
             engine = await self._wait(queue, policy, waiter, policy.queue_wait_s if wait_s is None else wait_s)
         else:
             queue.take(engine, claim.sequences)
-        return Slot(queue, engine, claim.sequences)
+        return HeldSlots(queue, engine, claim.sequences)
 
     def _may_hope(self, queue: ModelQueue, policy: RoutingPolicy) -> bool:
         """Tell whether an engine is there, or is to come and was there less long ago than a request may wait."""

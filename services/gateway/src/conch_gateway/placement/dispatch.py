@@ -7,7 +7,7 @@ from conch_contracts.names import GENERATE_PATH, SERVER_SHUTTING_DOWN, TOKENIZER
 from conch_contracts.records import Engine, Route
 from conch_gateway.errors.upstream_errors import as_error
 from conch_gateway.inference.stages import Stages
-from conch_gateway.placement.admission import Admission, Claim, Slot
+from conch_gateway.placement.admission import Admission, Claim, HeldSlots
 from conch_gateway.placement.attempts import RETRY_AFTER_S, RequestAttempts, ServiceProcesses
 from conch_gateway.upstream.port import AnswerLost, ConnectFailed, UpstreamResponse, read_all
 from conch_kit.errors import ServiceError, Unavailable, UpstreamError
@@ -101,7 +101,7 @@ class Dispatcher:
         attempts: RequestAttempts,
         arrived: float,
         wait_s: float,
-    ) -> Slot:
+    ) -> HeldSlots:
         """Return an engine's slots; when no engine is left, what failed before says more than that."""
         try:
             return await self._admission.slot(
