@@ -121,6 +121,7 @@ class RoutingPolicy(Record):
     """How requests for one model are admitted, placed and timed out."""
 
     strategy: RoutingStrategy = RoutingStrategy.LEAST_LOAD
+    """The only one so far, so nobody reads it."""
     queue_max: int = 200
     """Requests that may wait for a free engine slot; one more is a 429."""
     queue_wait_s: float = 30.0

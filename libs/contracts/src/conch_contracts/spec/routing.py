@@ -22,7 +22,7 @@ class RoutingSpec(SpecPart):
     """How requests reach the model's engines."""
 
     strategy: RoutingStrategy = RoutingStrategy.LEAST_LOAD
-    """How the gateway chooses between engines. Default: LeastLoad."""
+    """How the gateway chooses between engines; there is one way so far. Default: LeastLoad."""
     queue: QueueSpec = QueueSpec()
     """The queue before the engines."""
     timeout: Duration = 600.0
