@@ -24,7 +24,7 @@ from botocore.session import Session
 
 from conch_contracts.conditions import Reason
 from conch_contracts.spec.source import S3Source
-from conch_operator.download.connections import ForbiddenAddress
+from conch_operator.download.connections import ForbiddenConnection
 from conch_operator.download.errors import DownloadError, unreachable
 from conch_operator.download.remote_source import Algorithm, Checksum, Listing, RemoteFile, append
 
@@ -140,7 +140,7 @@ class BucketFolder:
 
     def _unreachable(self, error: Exception) -> DownloadError:
         cause: BaseException | None = error
-        while cause is not None and not isinstance(cause, ForbiddenAddress):
+        while cause is not None and not isinstance(cause, ForbiddenConnection):
             cause = cause.__cause__ or cause.__context__
         if cause is not None:
             return DownloadError(Reason.DOWNLOAD_FAILED, f"{self.name} is not downloaded: {cause}.")

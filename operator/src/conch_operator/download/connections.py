@@ -15,18 +15,18 @@ from conch_kit.addresses.checker import read_resolution
 from conch_kit.addresses.rules import AddressRules, Resolution
 
 
-class ForbiddenAddress(ConnectionError):
-    """A connection that no model is worth."""
+class ForbiddenConnection(ConnectionError):
+    """A connection to an address that nobody may reach through Conch, whatever a cluster's rules are."""
 
 
-class RefusedAddress(ConnectionError):
+class RefusedConnection(ConnectionError):
     """A connection that the cluster's rules refuse; its author hears no more of it than of one that fails."""
 
 
 def refuse_forbidden_addresses(event: str, arguments: tuple[object, ...]) -> None:
-    """Raise ForbiddenAddress before such a connection is made; for `sys.addaudithook`."""
+    """Raise ForbiddenConnection before such a connection is made; for `sys.addaudithook`."""
     if (host := _connected(event, arguments)) is not None and is_forbidden(host):
-        raise ForbiddenAddress(f"{host} is a link-local address or a cloud's metadata service")
+        raise ForbiddenConnection(f"{host} is a link-local address or a cloud's metadata service")
 
 
 @dataclass(slots=True)
@@ -43,13 +43,13 @@ class RuledConnections:
     _open: set[IpAddress] = field(default_factory=set)
 
     def __call__(self, event: str, arguments: tuple[object, ...]) -> None:
-        """Raise RefusedAddress before another connection is made; for `sys.addaudithook`."""
+        """Raise RefusedConnection before another connection is made; for `sys.addaudithook`."""
         host = _connected(event, arguments)
         if host is None:
             return
         address = ipaddress.ip_address(host.split("%")[0])
         if address not in self._open and not self._allows(address):
-            raise RefusedAddress
+            raise RefusedConnection
         self._open.add(address)
 
     def allows_named(self) -> bool:

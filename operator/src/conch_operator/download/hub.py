@@ -19,7 +19,7 @@ from huggingface_hub.hf_api import RepoFile
 
 from conch_contracts.conditions import Reason
 from conch_contracts.spec.source import HuggingFaceSource
-from conch_operator.download.connections import ForbiddenAddress
+from conch_operator.download.connections import ForbiddenConnection
 from conch_operator.download.errors import DownloadError
 from conch_operator.download.remote_source import Algorithm, Checksum, Listing, RemoteFile, append
 
@@ -110,7 +110,7 @@ class HubRepository:
 
     def _unreachable(self, error: httpx2.HTTPError) -> DownloadError:
         cause: BaseException | None = error
-        while cause is not None and not isinstance(cause, ForbiddenAddress):
+        while cause is not None and not isinstance(cause, ForbiddenConnection):
             cause = cause.__cause__ or cause.__context__
         if cause is not None:
             return DownloadError(Reason.DOWNLOAD_FAILED, f"{self.name} is not downloaded: {cause}.")

@@ -5,8 +5,8 @@ import pytest
 
 from conch_kit.addresses.rules import AddressRules
 from conch_operator.download.connections import (
-    ForbiddenAddress,
-    RefusedAddress,
+    ForbiddenConnection,
+    RefusedConnection,
     RuledConnections,
     hosts_of,
     refuse_forbidden_addresses,
@@ -37,7 +37,7 @@ def ruled(named: str) -> RuledConnections:
 
 
 def test_row_6_a_metadata_service_is_refused_whatever_else_is_allowed() -> None:
-    with pytest.raises(ForbiddenAddress):
+    with pytest.raises(ForbiddenConnection):
         refuse_forbidden_addresses("socket.connect", (None, ("169.254.169.254", 80)))
     refuse_forbidden_addresses("socket.connect", (None, ("10.0.0.1", 80)))
     refuse_forbidden_addresses("open", ("169.254.169.254", None))
@@ -50,7 +50,7 @@ def test_the_server_that_is_named_the_proxy_and_the_internet_are_reached(address
 
 @pytest.mark.parametrize("address", ["10.96.0.9", "10.96.0.8", "127.0.0.1", "169.254.169.254", "::1"])
 def test_what_a_redirect_or_another_answer_of_the_name_server_leads_to_is_not(address: str) -> None:
-    with pytest.raises(RefusedAddress):
+    with pytest.raises(RefusedConnection):
         ruled("minio.team.svc")("socket.connect", (None, (address, 80)))
 
 
