@@ -19,9 +19,9 @@ class OperatorSettings(ServiceSettings):
     """The environment; each field is the variable `CONCH_<FIELD>`."""
 
     host: str = "127.0.0.1"
-    """Unused: the operator serves health and metrics only, on the admin port."""
+    """Where every service listens; the operator has nothing to serve there but a 404, so it takes this host alone."""
     port: int = 0
-    """Unused, likewise."""
+    """Any free one, likewise: health and metrics are on the admin port."""
     internal_token: SecretStr
     """The release's secret, from which the tokens of engines' agents are derived."""
     settings_file: Path
