@@ -73,6 +73,15 @@ async def test_a_request_that_takes_too_long_is_a_504():
     assert 0 < message["timeout_s"] <= 2  # the worker is to end it first, since it knows the usage
 
 
+async def test_a_worker_that_falls_silent_between_two_tokens_is_given_up_long_before_the_requests_end():
+    known = snapshot(route(routing=RoutingPolicy(timeout_s=600, first_token_timeout_s=600, inter_token_timeout_s=0.1)))
+    scripts = {GENERATE_PATH: streamed(FRAMES[0], asyncio.Event())}
+    served = gateway(scripts, known=known, keep_alive_s=0.3, worker_grace_s=0.02)
+    answer = await asyncio.wait_for(served.client.post(PATH, STREAM), 30)
+    assert answer.pieces[0] == FRAMES[0]
+    assert b"The engine stopped answering." in answer.body
+
+
 async def test_a_stream_is_relayed_without_the_usage_comment():
     served = gateway({GENERATE_PATH: streamed(*FRAMES, USAGE)})
     answer = await served.client.post(PATH, STREAM)
