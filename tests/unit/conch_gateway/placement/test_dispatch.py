@@ -1,9 +1,12 @@
 """Which engine and which worker get a job when others refuse it or break down over it; on fakes."""
 
+import asyncio
+
 import pytest
 
 from conch_contracts.names import GENERATE_PATH, PREPARE_PATH, EngineAddress, WorkerUrl
 from conch_contracts.records import Engine, RoutingPolicy
+from conch_gateway.placement.admission import REST_S
 from testkit.gateway.fakes import ENGINE, FakeAnswer, gateway, lost, refused, route, snapshot
 
 PATH = "/v1/chat/completions"
@@ -73,10 +76,11 @@ async def test_the_only_engine_is_asked_again_when_it_could_not_take_the_request
     assert len(served.upstream.sent(GENERATE_PATH)) == 3
 
 
-async def test_an_engine_that_is_away_for_too_long_is_what_the_client_is_told():
-    known = snapshot(route(routing=RoutingPolicy(queue_wait_s=0.01)))
+@pytest.mark.parametrize("wait_s", [0.01, 1.5 * REST_S], ids=["at the first rest", "at a later one"])
+async def test_an_engine_that_is_away_for_too_long_is_what_the_client_is_told(wait_s):
+    known = snapshot(route(routing=RoutingPolicy(queue_wait_s=wait_s)))
     served = gateway({GENERATE_PATH: lambda _: refused(503, "away", retryable=True)}, known=known)
-    answer = await served.client.post(PATH, CHAT)
+    answer = await asyncio.wait_for(served.client.post(PATH, CHAT), 30)
     assert (answer.status, answer.error["message"]) == (503, "away")
 
 
