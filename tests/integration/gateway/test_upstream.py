@@ -264,17 +264,21 @@ async def test_an_endless_head_is_lost(pool):
             await asyncio.wait_for(ask(pool, server), HANGS_S)
 
 
-async def test_an_unasked_answer_makes_a_connection_unusable(pool):
-    closed = asyncio.Event()
+@pytest.mark.parametrize("later", [False, True], ids=["with the answer", "on a kept connection"])
+async def test_an_unasked_answer_makes_a_connection_unusable(pool, later):
+    closed, kept = asyncio.Event(), asyncio.Event()
 
     async def twice(call):
         await call.answer(b"ok")
+        if later:
+            await kept.wait()
         await call.answer(b"stray")
         await call.closed()
         closed.set()
 
     async with ScriptedHttp(twice) as server:
         assert (await ask(pool, server))[0] == 200
+        kept.set()
         await asyncio.wait_for(closed.wait(), HANGS_S)
         assert await ask(pool, server) == (200, b"ok")
         assert server.connections == 2
