@@ -10,13 +10,14 @@ from conch_contracts.headers import INTERNAL_TOKEN, LANE_LACKS, LEFT_BY_LANE
 from conch_contracts.messages.tokenizer_frames import MAX_LANE_REQUEST_BYTES, ReplyKind
 from conch_contracts.names import CHECK_GRAMMAR_PATH, LANE_PATH, PREPARE_PATH, WorkerUrl
 from conch_gateway.upstream.connection_pool import ConnectionPool
+from conch_gateway.upstream.lane import MAX_ANSWER_BYTES
 from conch_gateway.upstream.port import AnswerLost, ConnectFailed, Post, read_all
 from conch_gateway.upstream.tokenizer_lanes import TokenizerLanes
 from conch_kit.frames import Frame, FrameReader, pack
 from testkit.waiting import eventually
 
-Script = Callable[[Frame], Frame | None]
-"""What a lane does with a request: answer it, or end (None)."""
+Script = Callable[[Frame], Frame | bytes | None]
+"""What a lane does with a request: answer it, send some bytes, or end (None)."""
 SILENT = Frame(0, b"")
 
 
@@ -74,7 +75,9 @@ class Server:
                 reply = self.script(request)
                 if reply is None:
                     return
-                if reply is not SILENT:
+                if isinstance(reply, bytes):
+                    writer.write(reply)
+                elif reply is not SILENT:
                     writer.write(pack(reply.kind, reply.payload, reply.number))
 
 
@@ -195,6 +198,17 @@ async def test_requests_that_a_lane_ends_over_say_which_they_were_and_a_new_lane
         await ask(lanes, server)
         await eventually(lambda: lanes.open_lanes(server.url) == 1, "another lane")
         assert await ask(lanes, server) == (200, b"lane:x")
+
+
+async def test_a_lane_that_announces_a_longer_answer_than_there_is_ends_and_its_request_goes_by_http() -> None:
+    def announce(request: Frame) -> bytes:
+        return pack(ReplyKind.DONE, b"", request.number)[:-4] + (MAX_ANSWER_BYTES + 1).to_bytes(4, "big")
+
+    server = Server(announce)
+    async with running(server) as lanes:
+        await opened(lanes, server)
+        assert await asyncio.wait_for(ask(lanes, server), 30) == (200, b"http:x")
+        assert server.asked(PREPARE_PATH)[-1][LEFT_BY_LANE] == "1.1"
 
 
 async def test_where_no_lanes_are_given_none_is_asked_for_again_and_again() -> None:
