@@ -1,3 +1,4 @@
+import asyncio
 import copy
 import time
 from typing import Any
@@ -16,10 +17,13 @@ class Leases(KubernetesApi):
         super().__init__()
         self.lease: Object | None = None
         self.down = False
+        self.hangs = False
         self.created = "2026-01-01T00:00:00Z"
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Object | None:
         self._answer()
+        if self.hangs:
+            await asyncio.Event().wait()
         return copy.deepcopy(self.lease)
 
     async def create(self, kind: Kind, made: Object) -> Object:
@@ -98,6 +102,16 @@ async def test_its_holder_stops_writing_before_anybody_else_may_begin(world: Wor
     assert first.is_held()
     world.now = 10.0
     assert not first.is_held()
+
+
+async def test_an_attempt_that_hangs_leaves_time_for_another(world: World) -> None:
+    first = Leadership(world.api, ("conch", "lease"), "a", LeaseTimes(15, 0.2, 0.1), clock=lambda: world.now)
+    await first.take_or_renew()
+    world.api.hangs = True
+    assert not await asyncio.wait_for(first.take_or_renew(), 30)
+    world.api.hangs = False
+    assert first.is_held()
+    assert await first.take_or_renew()
 
 
 async def test_a_renewal_counts_from_when_it_was_asked_for(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
