@@ -219,3 +219,13 @@ async def test_callers_that_find_no_free_connection_say_nothing_about_redis(clie
         task.cancel()
     await asyncio.gather(*holding, return_exceptions=True)
     assert await client.execute("ECHO", "x", timeout_s=20.0) == b"x"
+
+
+async def test_short_commands_that_find_no_free_connection_say_nothing_about_redis(server: RedisServer) -> None:
+    wait_s, limit_s = 1.2, 2.0
+    async with RedisClient(server.url, connect_timeout_s=20.0, command_timeout_s=limit_s) as client:
+        calls = [asyncio.create_task(client.execute(*NOTHING_COMES, wait_s)) for _ in range(12)]  # on four connections
+        await asyncio.wait(calls[8:])
+        assert [type(call.exception()) for call in calls[8:]] == [RegistryBusy] * 4
+        assert client.available
+        assert await asyncio.gather(*calls[:8]) == [None] * 8
