@@ -62,6 +62,21 @@ async def test_a_bundle_that_is_larger_than_any_is_not_taken(
                 await agents.bundle(ADDRESS)
 
 
+async def test_no_more_is_read_of_a_bundle_without_end_than_the_largest_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("conch_operator.kubernetes.pods.agent_client.MAX_BUNDLE_BYTES", 1_000_000)
+
+    async def endless(call: Call) -> None:
+        await call.begin()
+        with suppress(ConnectionError):
+            for _ in range(1000):
+                await call.chunk(b"x" * 65536)
+            await call.closed()
+
+    async with ScriptedHttp(endless) as server, Agents(TOKENS, urlsplit(server.url).port or 0) as agents:
+        with pytest.raises(AgentUnavailable, match="answers 200"):
+            await agents.bundle(ADDRESS)
+
+
 @pytest.fixture
 def agent(tmp_path: Path) -> Iterator[int]:
     """Give the port of an agent that was told what a pod of ADDRESS' owner is told."""
