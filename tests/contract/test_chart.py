@@ -84,7 +84,12 @@ def test_helm_finds_nothing_to_object_to(helm: Helm, case: str) -> None:
         ("imagePolicy.enabled=true", "allowedPrefixes"),
         ("httpRoute.enabled=true", "parentRefs"),
         ("networkPolicy.externalEngines={10.28.31.48}", "externalEngines"),
+        ("networkPolicy.externalEngines={10.28.0.0/33}", "externalEngines"),
         ("addresses.allowed={https://minio.example.com}", "allowed"),
+        ("addresses.allowed={10.0.0.0/33}", "allowed"),
+        ("addresses.refused={fd00::/129}", "refused"),
+        ("images.prefix=https://registry.example.com/conch", "prefix"),
+        ("images.prefix=registry.example.com/conch/", "prefix"),
     ],
 )
 def test_a_typing_mistake_stops_the_installation(helm: Helm, option: str, why: str) -> None:

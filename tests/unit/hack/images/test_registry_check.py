@@ -28,7 +28,7 @@ def test_a_prefix_names_its_registry(prefix: str, registry: str | None) -> None:
     "prefix", ["https://registry.example.com", "registry.example.com/conch:1", "a b", "x/", "/x", "x//y", "x@y", "x/Y"]
 )
 def test_what_no_image_can_be_called_is_refused(prefix: str) -> None:
-    with pytest.raises(BuildFailed, match=r"without https:// and without a tag"):
+    with pytest.raises(BuildFailed, match=r"without https://, without a tag and a slash"):
         registry_of(prefix)
 
 
