@@ -15,6 +15,7 @@ from llguidance import LLMatcher, LLParserLimits, LLTokenizer
 from conch_contracts.messages.grammar import Grammar, GrammarKind
 from conch_guidance.errors import UnusableGrammar
 from conch_guidance.grammar_bounds import inspect
+from conch_guidance.text_tokenizer import text_tokenizer
 from conch_guidance.translation import translated
 
 TOKENIZER_FILE = "tokenizer.json"
@@ -57,7 +58,7 @@ class GrammarCompiler:
         """
         try:
             text = (folder / TOKENIZER_FILE).read_text(encoding="utf-8")
-            tokenizer = LLTokenizer(text, n_vocab=vocabulary)
+            tokenizer = text_tokenizer(text, vocabulary)
         except (OSError, ValueError) as exc:
             raise UnusableGrammar(f"this model's tokenizer does not allow grammars: {_reason(str(exc))}") from exc
         added = {token["content"]: token["id"] for token in json.loads(text).get("added_tokens") or ()}
