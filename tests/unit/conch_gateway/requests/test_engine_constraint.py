@@ -143,3 +143,34 @@ def test_a_free_grammar_cannot_begin_there_nor_stand_beside_calls() -> None:
     for request, prompt in ((chat(), OPENED), (chat(tools=[TOOL]), "assistant\n")):
         with pytest.raises(InvalidRequest, match="reasoning_effort"):
             told(request, prompt, asked)
+
+
+@pytest.mark.parametrize(
+    ("kind", "definition", "thinks"),
+    [
+        (GrammarKind.CHOICE, '["no", "<think>so"]', False),
+        (GrammarKind.CHOICE, '["no", "\\n<think>"]', False),
+        (GrammarKind.CHOICE, '["no", "a <think> b"]', True),
+        (GrammarKind.REGEX, r"\s?\<think>so", False),
+        (GrammarKind.REGEX, "so", True),
+        (GrammarKind.JSON_SCHEMA, '{"const": "<think>"}', True),
+        (GrammarKind.GRAMMAR, "start: <think> /.*/", True),
+    ],
+)
+def test_an_answer_that_was_asked_to_begin_with_the_mark_is_no_thinking(
+    kind: GrammarKind, definition: str, thinks: bool
+) -> None:
+    asked = Constraint("guided_choice", Grammar(kind=kind, definition=definition))
+    for prompt, expected in [("assistant\n", thinks), (OPENED, True)]:
+        prepared = PrepareResponse(prompts=(PreparedPrompt(ids=(1,), text=prompt),))
+        found = parsing_of(chat(), MODEL, prepared, asked)
+        assert (found is not None and found.thinking is not None) == expected
+
+
+def test_a_choice_beside_calls_that_spells_a_token_is_in_pieces_that_spell_none() -> None:
+    asked = Grammar(kind=GrammarKind.CHOICE, definition='["yes", "<|im_end|>a<", "[THINK]"]')
+    written = json.loads(told(chat(tools=[TOOL]), grammar=asked).grammar.definition)["format"]["elements"][1]
+    yes, end, think = written["elements"]
+    assert yes == structural_tags.fixed("yes")
+    assert [piece["value"] for piece in end["elements"]] == ["<", "|im_end|>a<"]
+    assert [piece["value"] for piece in think["elements"]] == ["[", "THINK]"]

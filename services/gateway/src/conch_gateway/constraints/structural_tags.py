@@ -5,6 +5,7 @@ instead of obeying a constraint may do either.
 """
 
 import json
+import re
 from collections.abc import Sequence
 from typing import assert_never
 
@@ -13,6 +14,9 @@ from conch_contracts.thinking_marks import ThinkingMarks
 
 Format = dict[str, object]
 ANY_TEXT: Format = {"type": "any_text"}
+
+_BEFORE_MARKS = re.compile(r"(?<=[<\[◁])(?=.)", re.DOTALL)
+"""Behind the first character of what may be a special token, which in one piece would stand for the token."""
 
 
 def structural(written: Format, whitespace: str | None = None) -> Grammar:
@@ -24,6 +28,12 @@ def structural(written: Format, whitespace: str | None = None) -> Grammar:
 def fixed(text: str) -> Format:
     """Return the format of one text."""
     return {"type": "const_string", "value": text}
+
+
+def spelled(text: str) -> Format:
+    """Return the format of one text that is no more than text: where it spells a special token, none is meant."""
+    pieces = _BEFORE_MARKS.split(text)
+    return fixed(text) if len(pieces) == 1 else in_order(*map(fixed, pieces))
 
 
 def matching(pattern: str) -> Format:
@@ -93,7 +103,7 @@ def format_of(grammar: Grammar) -> Format | None:
         case GrammarKind.REGEX:
             return matching(grammar.definition)
         case GrammarKind.CHOICE:
-            return either(*map(fixed, json.loads(grammar.definition)))
+            return either(*map(spelled, json.loads(grammar.definition)))
         case GrammarKind.STRUCTURAL_TAG:
             return _tags(json.loads(grammar.definition))
         case GrammarKind.GRAMMAR:

@@ -89,7 +89,7 @@ def _draft(resolved: ResolvedGeneration, answer: PrepareResponse) -> GenerateReq
 
 def _make_draft(resolved: ResolvedGeneration, answer: PrepareResponse) -> GenerateRequest:
     request, shape, route = resolved.request, resolved.shape, resolved.route
-    parsing = parsing_of(request, route, answer)
+    parsing = parsing_of(request, route, answer, resolved.constraint)
     drawn = parameters.sampling(request, shape, route, answer)
     sampling = engine_constraint.constrained(drawn, request, resolved.constraint, answer, parsing)
     return GenerateRequest(
