@@ -340,6 +340,15 @@ def test_a_prompt_is_cut_to_what_leaves_room_for_the_answer(request_, prepare, k
     assert prepare(request_, route()).truncate_prompt_tokens == kept
 
 
+@pytest.mark.parametrize(
+    ("asked", "kept", "given"), [(5000, 48, 16), (64, 48, 16), (24, 48, 16), (3, 61, 3), (None, 48, 16)]
+)
+def test_where_the_answers_limit_is_lowered_it_cuts_no_prompt(asked, kept, given):
+    known, request = route(profile=Profile.FASTDEPLOY), chat(truncate_prompt_tokens=-1, max_tokens=asked)
+    assert tokenizer_request.chat(request, known).truncate_prompt_tokens == kept
+    assert sampled(request, parameters.chat_shape, kept, known).max_tokens == given
+
+
 FILL_IN = route(generation=GenerationDefaults(fill_in="<P>{prefix}<S>{suffix}<M>"))
 
 

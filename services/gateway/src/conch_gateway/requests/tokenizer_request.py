@@ -9,7 +9,7 @@ from conch_contracts.messages.tokenization import ChatInput, PrepareRequest
 from conch_contracts.openai.chat import ChatCompletionRequest, ChatMessage
 from conch_contracts.openai.completions import CompletionRequest
 from conch_contracts.openai.sampling import SamplingFields
-from conch_contracts.records import ContentFormat, Dialect, Route
+from conch_contracts.records import ContentFormat, Dialect, Profile, Route
 from conch_contracts.spec.generation import PREFIX, SUFFIX
 from conch_gateway.constraints import tool_use
 from conch_gateway.requests import thinking
@@ -17,7 +17,7 @@ from conch_gateway.requests.chat_messages import as_templates_expect, part_lengt
 from conch_kit.errors import InvalidRequest
 
 ANSWER_TOKENS = 16
-"""What a prompt that is cut to the context leaves for an answer without a limit."""
+"""What a prompt that is cut to the context leaves for an answer without a limit, or with one that may be lowered."""
 
 _GAPS = re.compile(f"({PREFIX}|{SUFFIX})")
 _STOP_AT_WORDS = (Dialect.FASTERTRANSFORMER, Dialect.TENSORRTLLM)
@@ -147,10 +147,16 @@ def _chat_input(request: ChatCompletionRequest, route: Route) -> ChatInput:
 
 
 def _kept(request: SamplingFields, answer: int | None, route: Route) -> int | None:
-    """Return how many tokens of the prompt are kept; None: all."""
+    """Return how many tokens of the prompt are kept; None: all.
+
+    A FastDeploy server lowers an answer's limit to what the prompt leaves, so there no large limit cuts the prompt.
+    """
     if request.truncate_prompt_tokens != -1:
         return request.truncate_prompt_tokens
-    return max(1, route.max_model_len - (ANSWER_TOKENS if answer is None else answer))
+    room = ANSWER_TOKENS if answer is None else answer
+    if route.profile is Profile.FASTDEPLOY:
+        room = min(room, ANSWER_TOKENS)
+    return max(1, route.max_model_len - room)
 
 
 def _with_suffix(
