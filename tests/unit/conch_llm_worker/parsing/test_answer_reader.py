@@ -166,13 +166,15 @@ def test_no_call_begins_where_no_object_does(parsing: Parsing, text: str, argume
 
 
 def test_a_word_without_end_is_no_value() -> None:
-    said = '<tool_call>{"id": ' + "9" * 100 + ', "name": "now"}</tool_call>'
+    said = '<tool_call>{"id": ' + "9" * 5_000 + ', "name": "now"}</tool_call>'
     assert whole(read(HERMES, [said])) == (said, "", ())
-    assert whole(read(HERMES, [said.replace("9" * 100, "9" * 60)]))[2] == (("now", "{}"),)
+    assert whole(read(HERMES, [said.replace("9" * 5_000, "9" * 4_000)]))[2] == (("now", "{}"),)
 
 
 def test_numbers_beyond_every_float_are_values_in_other_notations_too() -> None:
     assert whole(read(PYTHONIC, ["[add(a=1e999)]"]))[2] == (("add", '{"a": 1e999}'),)
+    long = "-0." + "9" * 400
+    assert whole(read(PYTHONIC, list(f"[add(a={long})]")))[2] == (("add", f'{{"a": {long}}}'),)
     said = "<tool_call>get_weather\n<arg_key>days</arg_key>\n<arg_value>1e999</arg_value>\n</tool_call>"
     assert whole(read(GLM, [said]))[2] == (("get_weather", '{"days": 1e999}'),)
 

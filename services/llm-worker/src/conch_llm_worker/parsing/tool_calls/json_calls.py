@@ -17,7 +17,8 @@ _STRUCTURE = re.compile(r"""["{}\[\]]|[^\s\w:,.+-]""")
 """What matters between the strings of a value: a quote, a bracket, or what JSON has no place for."""
 _IN_STRING = re.compile(r'["\\]')
 _SCALAR = re.compile(r"[\w.+-]*")
-_MAX_SCALAR = 64
+_MAX_SCALAR = 4096
+"""Characters of a number; what is longer is none, so that nothing is held back for ever."""
 
 Emit = Callable[[str], object]
 
