@@ -10,7 +10,8 @@ from conch_operator.cli.errors import CommandError
 from conch_operator.manifests.legacy_model_config import Conversion, ModelConfigError, convert, place
 from conch_operator.manifests.yaml_files import Manifest, ManifestError, load
 
-_STRING_OR_SPACE = re.compile(r'"(?:[^"\\]|\\.)*"|\u00a0')
+_STRING_OR_SPACE = re.compile(r'"(?:[^"\\]|\\.)*"|(?P<space>[\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000\ufeff])')
+"""A string; or a no-break or wide space, or a byte order mark, as the gateway reads them in bodies."""
 
 
 def load_models(files: Sequence[Path], config_file: Path | None) -> tuple[tuple[Manifest, ...], tuple[str, ...]]:
@@ -42,8 +43,8 @@ def read_model_config(file: Path) -> Conversion:
 
 
 def _with_plain_spaces(text: str) -> str:
-    """Return JSON that was copied from a page: between its strings such have no-break spaces."""
-    return _STRING_OR_SPACE.sub(lambda found: " " if found[0] == "\u00a0" else found[0], text)
+    """Return JSON that was copied from a page: between its strings such have other spaces than JSON."""
+    return _STRING_OR_SPACE.sub(lambda found: " " if found["space"] else found[0], text)
 
 
 def parse_conversion(file: Path, conversion: Conversion) -> tuple[Manifest, ...]:

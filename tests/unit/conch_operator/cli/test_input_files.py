@@ -9,14 +9,17 @@ from conch_operator.cli.input_files import read_model_config
 ENTRY = {"name": "a\u00a0b", "url": "http://h:8001", "path": '/models/say \\"x\\"'}
 
 
-def test_json_that_was_copied_from_a_page_is_read(tmp_path: Path) -> None:
+@pytest.mark.parametrize("spaces", ["\u00a0\u00a0 \u00a0", "\u3000", "\u2003\u2009\u202f", "\ufeff"])
+@pytest.mark.parametrize("beginning", ["", "\ufeff"])
+def test_json_that_was_copied_from_a_page_is_read(tmp_path: Path, beginning: str, spaces: str) -> None:
     file = tmp_path / "model_config.json"
-    file.write_text(json.dumps({"llm": [ENTRY]}, indent=4, ensure_ascii=False).replace("    ", "\u00a0\u00a0 \u00a0"))
+    text = json.dumps({"llm": [ENTRY]}, indent=4, ensure_ascii=False).replace("    ", spaces)
+    file.write_text(beginning + text, encoding="utf-8")
     (model,) = read_model_config(file).objects
     assert model["spec"]["servedNames"] == ["a\u00a0b"]  # type: ignore[index]
 
 
-@pytest.mark.parametrize("text", ["{\u00a0", '{"llm\u00a0', "\u2003{}"])
+@pytest.mark.parametrize("text", ["{\u00a0", '{"llm\u00a0', "\u200b{}"])
 def test_other_broken_json_is_named_by_its_place(tmp_path: Path, text: str) -> None:
     file = tmp_path / "model_config.json"
     file.write_text(text)
