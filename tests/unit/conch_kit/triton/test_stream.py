@@ -13,6 +13,7 @@ from conch_kit.triton.errors import (
     EngineTimeout,
     EngineUnavailable,
     MalformedResponse,
+    RequestOverdue,
 )
 from conch_kit.triton.stream import Call, ClosingCalls, EngineStream, StreamTimeouts, translate
 from conch_kit.triton.stream_call import CallFailed, MessageTooLarge
@@ -255,7 +256,7 @@ def test_an_error_keeps_what_grpc_said() -> None:
 async def test_all_messages_share_one_deadline(messages: int, first: bool) -> None:
     call = FakeCall(*[_message()] * messages)
     stream = EngineStream(lambda _: call, StreamTimeouts(60, 60, total_s=0.02), ClosingCalls())
-    with pytest.raises(EngineTimeout, match="time was over") as caught:
+    with pytest.raises(RequestOverdue, match="time was over") as caught:
         async for _ in stream:
             pass
     assert (caught.value.first, call.cancelled) == (first, True)
@@ -266,7 +267,7 @@ async def test_a_reader_that_comes_behind_the_deadline_is_told() -> None:
     stream = EngineStream(lambda _: call, StreamTimeouts(60, 60, total_s=0.02), ClosingCalls())
     await anext(stream)
     await asyncio.sleep(0.05)
-    with pytest.raises(EngineTimeout, match="time was over"):
+    with pytest.raises(RequestOverdue, match="time was over"):
         await anext(stream)
     assert call.cancelled
 

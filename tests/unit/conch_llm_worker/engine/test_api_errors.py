@@ -7,6 +7,7 @@ from conch_kit.triton.errors import (
     EngineTimeout,
     EngineUnavailable,
     MalformedResponse,
+    RequestOverdue,
 )
 from conch_llm_worker.engine.api_errors import service_error
 from conch_llm_worker.engine.refusal_messages import ParameterNames
@@ -16,6 +17,7 @@ BEFORE = [
     (EngineLost("reset"), 502, "upstream_lost", True),
     (EngineTimeout("silent", first=True), 504, "timeout", False),
     (EngineTimeout("silent", first=False), 504, "timeout", False),
+    (RequestOverdue("time over", first=False), 504, "timeout", False),
     (EngineRejected("INVALID: top_k: is too large"), 400, "invalid_value", False),
     (EngineRejected("Request timeout expired"), 503, "overloaded", True),
     (EngineRejected("CUDA out of memory"), 502, "upstream_error", False),
@@ -38,6 +40,14 @@ AFTER = [(failure, {400: code, 504: "timeout"}.get(status, "upstream_lost")) for
 def test_a_fault_in_the_middle_is_never_retryable(failure: EngineError, code: str) -> None:
     error = service_error(failure, begun=True)
     assert (error.code, error.retryable) == (code, False)
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("begun", [True, False])
+def test_the_end_of_the_requests_time_is_not_told_as_a_silent_engine(begun: bool, first: bool) -> None:
+    message = service_error(RequestOverdue("time over", first=first), begun=begun).message
+    assert message == "The answer was not complete in the request's time."
+    assert "did not send" in service_error(EngineTimeout("silent", first=first), begun=begun).message
 
 
 def test_clients_read_the_engines_words_only_where_they_are_meant_for_them() -> None:

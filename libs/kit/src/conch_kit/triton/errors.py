@@ -4,6 +4,7 @@ EngineError
  ├ EngineUnavailable    nothing was run; another engine may be asked
  ├ EngineRejected       the engine answered with an error of its own
  ├ EngineTimeout        no message in time (`first`: not even one)
+ │ └ RequestOverdue     the time of the whole request was over
  ├ EngineLost           broke after the first message
  └ MalformedResponse    an answer that its own declaration contradicts
 """
@@ -47,6 +48,10 @@ class EngineTimeout(EngineError):
     def __init__(self, message: str, *, first: bool) -> None:
         super().__init__(message)
         self.first = first
+
+
+class RequestOverdue(EngineTimeout):
+    """The time of the whole request was over before the engine had finished, which need not have been silent."""
 
 
 class EngineLost(EngineError):

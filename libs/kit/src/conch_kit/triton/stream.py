@@ -23,6 +23,7 @@ from conch_kit.triton.errors import (
     EngineTimeout,
     EngineUnavailable,
     MalformedResponse,
+    RequestOverdue,
     from_message,
 )
 from conch_kit.triton.stream_call import CallFailed, MessageTooLarge
@@ -267,5 +268,5 @@ def translate(code: grpc.StatusCode, message: str, *, started: bool) -> EngineEr
             return from_message(message, started=started)
 
 
-def _out_of_time(*, started: bool) -> EngineTimeout:
-    return EngineTimeout("The request's time was over before the engine had finished.", first=not started)
+def _out_of_time(*, started: bool) -> RequestOverdue:
+    return RequestOverdue("The request's time was over before the engine had finished.", first=not started)

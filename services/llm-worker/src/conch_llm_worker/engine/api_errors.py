@@ -6,7 +6,15 @@ byte.
 
 from conch_contracts.cpu_runtime import INVALID_PREFIX
 from conch_kit.errors import InvalidRequest, ServiceError, Unavailable, UpstreamError, UpstreamTimeout
-from conch_kit.triton.errors import EngineError, EngineLost, EngineRejected, EngineTimeout, EngineUnavailable
+from conch_kit.http.request_scope import overdue
+from conch_kit.triton.errors import (
+    EngineError,
+    EngineLost,
+    EngineRejected,
+    EngineTimeout,
+    EngineUnavailable,
+    RequestOverdue,
+)
 from conch_llm_worker.engine.refusal_messages import UNNAMED, ParameterNames, refusal_of
 
 _GRAMMAR = "grammar"
@@ -18,6 +26,8 @@ def service_error(error: EngineError, *, begun: bool, names: ParameterNames = UN
 
     Then the engine did not refuse this request: a grammar that it cannot compile ends the others too.
     """
+    if isinstance(error, RequestOverdue):
+        return overdue()
     if isinstance(error, EngineTimeout):
         what = "first token" if error.first else "next token"
         return UpstreamTimeout(f"The model's engine did not send the {what} in time.")
