@@ -82,7 +82,8 @@ class VllmEngineSpec(GpuEngineSpec):
     max_num_seqs: Annotated[Integer, Field(ge=1, le=4096)] | None = None
     """Requests that one engine decodes together. Default: vLLM's."""
     gpu_memory_utilization: Fraction | None = None
-    """The part of each GPU's memory that vLLM takes, above 0 to 1, in quotes. Default: vLLM's, "0.9"."""
+    """The part of each GPU's memory that vLLM takes, above 0 to 1, in quotes. Default: vLLM's, 0.9 or in newer
+    versions 0.92."""
     compile_cache: CompileCacheSpec | None = None
     """Where the graphs are kept that vLLM compiles. Default: the claim of the source's cache; without one, and with
     source.pvc, whose claim need not be writable, each pod compiles for itself."""
