@@ -22,8 +22,8 @@ def registry_of(prefix: str) -> str | None:
     match = _PREFIX.fullmatch(prefix)
     if match is None:
         raise BuildFailed(
-            f"{prefix!r} is no registry and folder. Say it without https://, without a tag and a slash at its end, and its "
-            "folders in small letters, such as registry.example.com/conch."
+            f"{prefix!r} is no registry and folder. Say it without https://, without a tag and a slash at its end, and "
+            "its folders in small letters, such as registry.example.com/conch."
         )
     host, port = match["host"], match["port"] or ""
     return f"{host}{port}" if port or "." in host or "[" in host or host == "localhost" else None

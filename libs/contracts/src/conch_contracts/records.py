@@ -209,8 +209,8 @@ class Route(Record):
     created: int
     """Unix seconds; stable for the life of the ModelDeployment."""
     fingerprint: str | None = None
-    """Changes with the source as it is written, the folder's small files, the template, the kind of runtime and the defaults;
-    clients see it as `system_fingerprint`."""
+    """Changes with the source as it is written, the folder's small files, the template, the kind of runtime and the
+    defaults; clients see it as `system_fingerprint`."""
     profile: Profile = Profile.OPENAI
     stream_usage: StreamUsage | None = None
     """None: as the profile has it."""

@@ -139,7 +139,7 @@ def _said(by_spec: Decimal | None, by_folder: float | None) -> float | None:
 
 
 def _fingerprint(model: DesiredModel, facts: SourceFacts) -> str:
-    """Return a name for what is known to shape answers: small files, source, runtime and defaults; weights are not read."""
+    """Return a name for what is known to shape answers: files, source, runtime, defaults; no weights are read."""
     spec = model.deployment.spec
     quantization = None if spec.engine.cpu is None else spec.engine.cpu.quantization
     shaping = (

@@ -20,8 +20,8 @@ class Origin(ApiModel):
     """What an answer tells about the server."""
 
     system_fingerprint: str | None = None
-    """Changes with spec.source, the model's small files, its template, the kind of runtime and spec.generation; not with
-    weights behind the same source, nor with the engine's image."""
+    """Changes with spec.source, the model's small files, its template, the kind of runtime and spec.generation; not
+    with weights behind the same source, nor with the engine's image."""
     service_tier: str | None = None
     """Only in answers to requests that name one."""
 
