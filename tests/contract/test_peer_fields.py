@@ -1,14 +1,19 @@
 """Every field that a peer's request has is obeyed or refused by name, never ignored.
 
-The lists in `peer_fields` are of the peers' own protocol files; each says which, and at which commit.
+The lists in `peer_fields` are of the peers' own protocol files; each says which, and at which commit. That of OpenAI is
+of its SDK, which the tests have: another version of it says here what is new.
 """
 
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import openai
 import pytest
 import yaml
+from openai.types import completion_create_params, embedding_create_params
+from openai.types.chat import completion_create_params as chat_create_params
+from openai.types.responses import response_create_params
 
 from conch_contracts.openai.api_model import ApiModel
 from conch_contracts.openai.chat import ChatCompletionRequest
@@ -21,6 +26,7 @@ from conch_contracts.openai.responses.response import ResponsesRequest
 from conch_contracts.openai.tokenizing import DetokenizeRequest, TokenizeRequest
 from conch_gateway.requests.parameter_refusal import ParameterRefusal
 from conch_gateway.requests.refused_of_encoders import OF_ENCODERS
+from conch_gateway.requests.refused_of_endpoints import OF_ENDPOINTS
 from conch_gateway.requests.refused_of_generating import OF_GENERATING
 from conch_gateway.requests.unsupported_parameters import INERT, refuse
 from conch_gateway.requests.validation import typed
@@ -44,6 +50,15 @@ TYPES: dict[str, type[ApiModel]] = {
         ResponsesRequest,
     )
 }
+
+ENCODERS = (EmbeddingRequest, CohereEmbedRequest, PoolingRequest, ClassifyRequest, ScoreRequest, RerankRequest)
+OF_THE_SDK: dict[type[ApiModel], type] = {
+    ChatCompletionRequest: chat_create_params.CompletionCreateParamsNonStreaming,
+    CompletionRequest: completion_create_params.CompletionCreateParamsNonStreaming,
+    ResponsesRequest: response_create_params.ResponseCreateParamsNonStreaming,
+    EmbeddingRequest: embedding_create_params.EmbeddingCreateParams,
+}
+"""What openai's SDK calls the parameters of an endpoint."""
 
 
 def _fields() -> Iterator[tuple[str, str, str]]:
@@ -85,17 +100,50 @@ def test_a_parameter_of_another_server_is_refused_by_encoders(name: str) -> None
         _assert_refused(kind, name, OF_ENCODERS[name])
 
 
+@pytest.mark.parametrize(
+    ("kind", "name"), [(kind, name) for kind, known in OF_ENDPOINTS.items() for name in known], ids=str
+)
+def test_an_endpoint_refuses_in_words_of_its_own(kind: type[ApiModel], name: str) -> None:
+    if name not in kind.model_fields:
+        _assert_refused(kind, name, OF_ENDPOINTS[kind][name])
+
+
+@pytest.mark.parametrize("kind", ENCODERS)
+def test_a_field_of_one_encoder_endpoint_is_taken_or_refused_by_the_others(kind: type[ApiModel]) -> None:
+    for name in {name for other in ENCODERS for name in other.model_fields} - kind.model_fields.keys():
+        with pytest.raises(InvalidRequest) as refused:
+            typed(kind, {name: {"asked": "for"}})
+        assert (refused.value.param, refused.value.code) == (name, "unsupported_parameter")
+
+
+@pytest.mark.parametrize("kind", [ChatCompletionRequest, CompletionRequest])
+def test_a_field_of_responses_is_taken_or_refused_by_the_other_generating_endpoints(kind: type[ApiModel]) -> None:
+    for name in ResponsesRequest.model_fields.keys() - kind.model_fields.keys() - INERT:
+        with pytest.raises(InvalidRequest) as refused:
+            typed(kind, {name: {"asked": "for"}})
+        assert (refused.value.param, refused.value.code) == (name, "unsupported_parameter")
+
+
 def _assert_refused(kind: type[ApiModel], name: str, refusal: ParameterRefusal) -> None:
+    refusal = OF_ENDPOINTS.get(kind, {}).get(name, refusal)
     why = f": {refusal.instead}." if refusal.instead else "."
     with pytest.raises(InvalidRequest, match=re.escape(f"'{name}' is not supported{why}")) as refused:
         typed(kind, {name: {"asked": "for"}})
     assert (refused.value.param, refused.value.code) == (name, "unsupported_parameter")
     for value in (None, *refusal.harmless):
-        assert refuse({name: value}, [name]) == 0
+        assert refuse(kind, {name: value}, [name]) == 0
 
 
 @pytest.mark.parametrize("peer", [path.stem for path in sorted(LISTS.glob("*.yaml"))])
 def test_a_list_says_where_it_comes_from(peer: str) -> None:
     listed = yaml.safe_load((LISTS / f"{peer}.yaml").read_text())
     assert listed["repository"]
-    assert all(len(commit) == 40 for commit in listed["files"].values())
+    assert "version" in listed or all(len(commit) == 40 for commit in listed["files"].values())
+
+
+@pytest.mark.parametrize("kind", OF_THE_SDK)
+def test_the_list_of_openai_is_that_of_its_sdk(kind: type[ApiModel]) -> None:
+    listed = yaml.safe_load((LISTS / "openai.yaml").read_text())
+    assert listed["version"] == openai.__version__, "the SDK is another one now: write its parameters into openai.yaml"
+    parameters = {name for part in OF_THE_SDK[kind].__mro__ for name in getattr(part, "__annotations__", ())}
+    assert sorted(listed["requests"][kind.__name__]) == sorted(parameters)

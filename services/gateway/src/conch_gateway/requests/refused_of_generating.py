@@ -1,8 +1,8 @@
 """Parameters of generation that this API, or one of its two generating endpoints, does not have.
 
-They are SGLang's, text-generation-inference's, llama.cpp's, Ollama's, LM Studio's, vLLM's and FastDeploy's, those that
-OpenAI has given up, and those that need what Conch does not do. An answer that leaves one of them out is not what its
-client expects, so each is refused by name where the type of the request does not have it.
+They are SGLang's, text-generation-inference's, llama.cpp's, Ollama's, LM Studio's, vLLM's and FastDeploy's, and
+OpenAI's own: what it has given up, and what needs what Conch does not do. An answer that leaves one of them out is not
+what its client expects, so each is refused by name where the type of the request does not have it.
 """
 
 from collections.abc import Mapping
@@ -12,12 +12,14 @@ from conch_gateway.requests.parameter_refusal import ParameterRefusal
 _IN_THE_TEXT = "write what the model wants to be told into the texts themselves"
 _NO_ADAPTERS = "serve the adapter as a model of its own"
 _NO_PLACING = "Conch chooses where a request runs"
-_NO_TEMPLATE = "this endpoint takes none; conversations with one go to POST /v1/chat/completions"
+_NO_TEMPLATE = "this endpoint takes none"
 _SWITCH = "where an endpoint takes conversations, 'enable_thinking' in its 'chat_template_kwargs' says it"
 
 OF_GENERATING: Mapping[str, ParameterRefusal] = {
+    "access_programs": ParameterRefusal("", ({},)),
     "add_generation_prompt": ParameterRefusal("", (True,)),
     "audio": ParameterRefusal(),
+    "background_options": ParameterRefusal("", ({},)),
     "bootstrap_host": ParameterRefusal(_NO_PLACING),
     "bootstrap_port": ParameterRefusal(_NO_PLACING),
     "bootstrap_room": ParameterRefusal(_NO_PLACING),
@@ -25,7 +27,9 @@ OF_GENERATING: Mapping[str, ParameterRefusal] = {
     "chat_template_kwargs": ParameterRefusal(_NO_TEMPLATE, ({},)),
     "collect_metrics": ParameterRefusal("", (False,)),
     "completion_token_ids": ParameterRefusal("", ([],)),
+    "context_management": ParameterRefusal("", ([],)),
     "continue_final_message": ParameterRefusal("", (False,)),
+    "conversation": ParameterRefusal("send the whole conversation", ("",)),
     "custom_labels": ParameterRefusal("use 'metadata'", ({},)),
     "custom_logit_processor": ParameterRefusal(),
     "custom_params": ParameterRefusal("", ({},)),
@@ -54,6 +58,7 @@ OF_GENERATING: Mapping[str, ParameterRefusal] = {
     "grammar": ParameterRefusal("use 'guided_grammar'", ("",)),
     "guideline": ParameterRefusal(_IN_THE_TEXT),
     "id_slot": ParameterRefusal(_NO_PLACING, (-1,)),
+    "image": ParameterRefusal("", ({}, {"context_compression": "auto"}, {"context_compression": "disabled"})),
     "images_config": ParameterRefusal("", ({},)),
     "include_draft_logprobs": ParameterRefusal("", (False,)),
     "include_logprobs_decode_token": ParameterRefusal("", (True,)),
@@ -75,6 +80,7 @@ OF_GENERATING: Mapping[str, ParameterRefusal] = {
     "mm_hashes": ParameterRefusal("", ([],)),
     "mm_processor_kwargs": ParameterRefusal("", ({},)),
     "modalities": ParameterRefusal("", (["text"],)),
+    "moderation": ParameterRefusal("", ({},)),
     "n_discard": ParameterRefusal("", (0,)),
     "n_keep": ParameterRefusal("", (0,)),
     "n_predict": ParameterRefusal("use 'max_tokens'", (-1,)),

@@ -91,7 +91,7 @@ def completion(document: dict[str, object]) -> Validated[CompletionRequest]:
 def typed(kind: type[M], document: dict[str, object]) -> tuple[M, int]:
     """Return the document as a request of this type, and how many of its fields nobody knows; raises InvalidRequest."""
     extra = document.keys() - kind.model_fields.keys()
-    unknown = unsupported_parameters.refuse(document, extra) if extra else 0
+    unknown = unsupported_parameters.refuse(kind, document, extra) if extra else 0
     try:
         return kind.model_validate(document), unknown
     except ValidationError as exc:

@@ -33,8 +33,6 @@ HARMLESS: Mapping[str, tuple[object, ...]] = {
     "response_format": ({"type": "text"},),
 }
 """Values of chat's own parameters, beside null, that change nothing: some clients send them to either API."""
-REFUSED = ("conversation", "prompt", "context_management", "moderation")
-"""Parameters of this API that Conch does not have."""
 RENAMED: Mapping[str, str] = {
     "messages": "input",
     "max_completion_tokens": "max_output_tokens",
@@ -52,7 +50,7 @@ FLAT = re.compile(
 
 def validate(document: dict[str, object]) -> Validated[ResponsesRequest]:
     """Return the request; raises InvalidRequest for what is wrong with it and for what cannot be done."""
-    for name in (*REFUSED, *sorted(CHATS_OWN)):
+    for name in sorted(CHATS_OWN):
         if not capabilities.is_harmless(document.get(name), HARMLESS.get(name, ())):
             raise unsupported(name)
     if document.get("input") is None:
