@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
-from conch_contracts.names import TOKENIZE_PATH
+from conch_contracts.names import DETOKENIZE_PATH, TOKENIZE_PATH
 from conch_contracts.records import ChatProfile, ContentFormat
 from conch_contracts.tool_call_marks import ToolCallParser
 from testkit.gateway.fakes import answered, gateway, route, snapshot
@@ -36,6 +36,13 @@ async def test_the_tokenizer_knows_how_long_the_parts_of_a_message_are() -> None
     chat = served.upstream.sent(TOKENIZE_PATH)[0]["chat"]
     assert chat["messages"] == [{"role": "user", "content": "ab\nc"}]
     assert (chat["part_lengths"], chat["content_format"]) == ({"0": [2, 1]}, "openai")
+
+
+@pytest.mark.parametrize(("asked", "skipped"), [({}, False), ({"skip_special_tokens": True}, True)])
+async def test_the_tokenizer_is_told_to_leave_out_special_tokens(asked: dict[str, Any], skipped: bool) -> None:
+    served = gateway({DETOKENIZE_PATH: answered(b'{"prompt":"a"}')})
+    assert (await served.client.post("/detokenize", {"tokens": [1], **asked})).status == 200
+    assert served.upstream.sent(DETOKENIZE_PATH)[0]["skip_special_tokens"] is skipped
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,8 @@ async def test_a_worker_that_does_not_say_what_its_bytes_are_is_at_fault() -> No
         (ModelKind.EMBEDDING, "embed", {"normalize": False}, {"task": "embed", "normalize": False}),
         (ModelKind.CLASSIFY, None, {}, {"task": "score", "activation": "sigmoid"}),
         (ModelKind.CLASSIFY, "classify", {"use_activation": False}, {"task": "score", "activation": "none"}),
+        (ModelKind.CLASSIFY, None, {"activation": False}, {"task": "score", "activation": "none"}),
+        (ModelKind.EMBEDDING, "embed", {"activation": False}, {"task": "embed", "normalize": False}),
         (ModelKind.CLASSIFY, "token_classify", {}, {"task": "pool", "activation": "sigmoid", "normalize": False}),
     ],
 )
@@ -78,6 +80,8 @@ async def test_a_pooling_task_is_what_the_worker_is_asked_for(
         (ModelKind.CLASSIFY, {"task": "embed"}, "task"),
         (ModelKind.CLASSIFY, {"normalize": True}, "normalize"),
         (ModelKind.CLASSIFY, {"dimensions": 2}, "dimensions"),
+        (ModelKind.CLASSIFY, {"activation": False, "use_activation": True}, "use_activation"),
+        (ModelKind.EMBEDDING, {"activation": False, "normalize": True}, "activation"),
         (ModelKind.EMBEDDING, {"embed_dtype": "float16"}, "embed_dtype"),
         (ModelKind.EMBEDDING, {"encoding_format": "float", "endianness": "big"}, "endianness"),
         (ModelKind.EMBEDDING, {"encoding_format": "bytes", "input": ["a"] * 257}, "encoding_format"),
@@ -89,6 +93,8 @@ async def test_what_pooling_cannot_do_is_named(kind: ModelKind, changes: dict[st
     assert (answer.status, answer.error["param"]) == (400, param)
 
 
+TEXT_PART = {"content": [{"type": "text", "text": ""}, {"type": "text", "text": "hi"}]}
+EMPTY_PARTS = {"content": [{"type": "text", "text": ""}, {"type": "text", "text": ""}]}
 TYPED = b'{"embeddings":{"float":[[1.0,0.0]],"int8":[[127,0]]}}'
 CUTS: list[tuple[dict[str, Any], int | None, str]] = [
     ({}, 64, "right"),
@@ -136,6 +142,11 @@ async def test_texts_in_parts_are_embedded_as_one_each() -> None:
         ({"output_dimension": 2}, "output_dimension"),
         ({"truncate": "MIDDLE"}, "truncate"),
         ({"truncate": "NONE", "max_tokens": 2}, "texts.0"),
+        ({"texts": ["hi", ""]}, "texts.1"),
+        ({"texts": None, "inputs": [TEXT_PART, EMPTY_PARTS]}, "inputs.1.content"),
+        ({"truncate_prompt_tokens": 1}, "truncate_prompt_tokens"),
+        ({"dimensions": 10}, "dimensions"),
+        ({"normalize": False}, "normalize"),
     ],
 )
 async def test_a_bad_request_of_coheres_kind_names_its_parameter(changes: dict[str, Any], param: str) -> None:
@@ -143,6 +154,22 @@ async def test_a_bad_request_of_coheres_kind_names_its_parameter(changes: dict[s
     answer = await served.client.post("/v2/embed", {"texts": ["hi"], **changes})
     assert (answer.status, answer.error["param"]) == (400, param)
     assert served.upstream.sent(ENCODE_PATH) == []
+
+
+async def test_a_cut_without_room_has_the_name_that_the_client_gave_it() -> None:
+    refusal = refused(400, "expected room", param="truncate_prompt_tokens", code="invalid_value")
+    served = serving(ModelKind.EMBEDDING, answered(TYPED), tokenizer=lambda _: refusal)
+    answer = await served.client.post("/v2/embed", {"texts": ["hi"], "max_tokens": 1})
+    assert (answer.status, answer.error["param"]) == (400, "max_tokens")
+    assert answer.error["message"] == "Invalid value for 'max_tokens': expected room."
+
+
+async def test_who_sends_too_long_a_text_is_told_what_cuts_it_here() -> None:
+    served = serving(ModelKind.EMBEDDING, answered(TYPED), 65)
+    answer = await served.client.post("/v2/embed", {"texts": ["hi"], "truncate": "NONE"})
+    assert answer.error["message"].endswith("or set 'truncate' to START or END.")
+    answer = await served.client.post("/v1/embeddings", {"input": "hi"})
+    assert answer.error["message"].endswith("or set 'truncate_prompt_tokens'.")
 
 
 async def test_what_the_worker_refuses_has_the_name_that_the_client_gave_it() -> None:

@@ -73,6 +73,7 @@ MESSAGES: list[Any] = [
     [{"role": "user", "content": [{"type": "text", "text": "one"}, {"type": "text", "text": "two"}], "name": "Ann"}],
     [{"role": "assistant", "tool_calls": [CALL]}, {"role": "tool", "tool_call_id": "c1", "content": "4"}],
     [{"role": "tool", "tool_call_id": "c1", "content": "4"}],
+    [{"role": "user", "content": "x", "images": ["AA=="]}],
     [{"role": "nobody", "content": "x"}],
     [{"role": ["user"], "content": "x"}],
     [{"role": "user", "content": None}],
@@ -195,6 +196,15 @@ def remembers(
 @pytest.mark.parametrize("messages", MESSAGES[:4])
 def test_another_conversation_is_spared_the_validation(messages: object) -> None:
     assert remembers(CHAT_DOCUMENT, {**CHAT_DOCUMENT, "messages": messages})
+
+
+def test_a_message_that_asks_for_what_is_not_done_is_refused_with_known_parameters_too() -> None:
+    recurring = RecurringParameters()
+    assert isinstance(_resolve(CHAT, CHAT_DOCUMENT, MODELS[0], recurring), ResolvedGeneration)
+    unfinished = {**CHAT_DOCUMENT, "messages": [{"role": "assistant", "content": "x", "prefix": True}]}
+    found = _resolve(CHAT, unfinished, MODELS[0], recurring)
+    assert isinstance(found, tuple)
+    assert found[2:] == ("messages.0.prefix", "unsupported_parameter")
 
 
 def test_another_text_is_spared_it() -> None:

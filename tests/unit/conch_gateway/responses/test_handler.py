@@ -207,6 +207,7 @@ async def test_a_failed_answer_is_kept_too_and_counts_as_broken():
     assert (await running.client.get(f"{PATH}/{made_id(running)}")).status == 200
 
 
+ANSWER_TO_NO_CALL = {"type": "function_call_output", "call_id": "c", "output": ""}
 ODD_ITEMS = (1, "a", [1], None, True)
 
 
@@ -221,6 +222,21 @@ ODD_ITEMS = (1, "a", [1], None, True)
         ),
         ({"input": [{"role": "user", "content": [{"type": "input_image"}]}]}, "input.0.content.0.type", None),
         ({"input": [{"role": "user", "content": [{"type": "input_text"}]}]}, "input.0.content.0.text", "missing"),
+        ({"input": [{"type": "reasoning", "summary": []}]}, "input", "invalid_value"),
+        (
+            {
+                "input": [
+                    {"role": "user", "content": "x"},
+                    {"type": "function_call_output", "call_id": "c", "output": ""},
+                ]
+            },
+            "input.1.call_id",
+            "invalid_value",
+        ),
+        ({"image": {"context_compression": "enabled"}}, "image", None),
+        ({"moderation": {"model": "x"}}, "moderation", None),
+        ({"access_programs": {"x": {}}}, "access_programs", None),
+        ({"background_options": {"completion_window": "2h"}}, "background_options", None),
         ({"input": [{"type": "computer_call"}]}, "input.0.type", None),
         ({"input": [{"type": {}, "role": "user", "content": "x"}]}, "input.0", "invalid_value"),
         ({"input": [{"role": "user", "content": [{"type": {}}]}]}, "input.0.content.0", "invalid_value"),
@@ -280,6 +296,8 @@ async def test_what_cannot_be_done_is_refused_by_name(asked, param, code):
         {"n": 1, "best_of": 1, "logprobs": False, "echo": False, "response_format": {"type": "text"}, "logit_bias": {}},
         {"max_tokens": None, "messages": None, "skip_special_tokens": True, "priority": 0, "use_beam_search": False},
         {"add_generation_prompt": True, "continue_final_message": False, "include_reasoning": True},
+        {"input": [{"type": "reasoning", "summary": []}], "instructions": "Be kind."},
+        {"image": {"context_compression": "auto"}, "background_options": {}, "moderation": None},
     ],
 )
 async def test_what_asks_for_nothing_passes(asked):

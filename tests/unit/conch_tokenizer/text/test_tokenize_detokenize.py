@@ -37,6 +37,11 @@ def test_detokenize_equals_decode_and_keeps_special_tokens(tokenizer: LimitedTok
     assert answer.prompt == model.transformers.decode(list(ids)) == "<|im_start|>user\n<|im_end|>"
 
 
+def test_detokenize_leaves_out_special_tokens_where_it_is_to(tokenizer: LimitedTokenizer) -> None:
+    request = DecodeIdsRequest(digest=DIGEST, tokens=(2040, 1780, 198, 2041), skip_special_tokens=True)
+    assert detokenize(tokenizer, request).prompt == "user\n"
+
+
 def test_detokenize_refuses_ids_outside_the_vocabulary(tokenizer: LimitedTokenizer) -> None:
     with pytest.raises(InvalidRequest, match="from 0 to 2047, found 5000"):
         detokenize(tokenizer, DecodeIdsRequest(digest=DIGEST, tokens=(1, 5000)))

@@ -84,10 +84,11 @@ class DecodeIdsRequest(Message, frozen=True, kw_only=True):
 
     digest: MessageDigest
     tokens: tuple[int, ...]
+    skip_special_tokens: bool = False
 
 
 class DecodeIdsResponse(Message, frozen=True, kw_only=True):
-    """Text as Hugging Face `decode()` gives it, special tokens kept."""
+    """Text as Hugging Face `decode()` gives it."""
 
     prompt: str
 

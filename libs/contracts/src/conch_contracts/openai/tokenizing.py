@@ -46,6 +46,8 @@ class DetokenizeRequest(ApiModel):
 
     model: Annotated[str, Field(max_length=10_240)] | None = None
     tokens: Annotated[list[TokenId], Field(max_length=MAX_TOKENS, fail_fast=True)]
+    skip_special_tokens: bool | None = None
+    """True: special tokens are left out of the text."""
 
 
 class DetokenizeAnswer(ApiModel):

@@ -6,15 +6,18 @@ from conch_contracts.openai.encoders.fields import plain
 from conch_contracts.records import Route
 from conch_gateway.encoders.request_rows import EncoderWork, check_dimensions
 from conch_gateway.encoders.text_names import TextNames, text_field
-from conch_gateway.errors.bad_request import conflicting, missing
+from conch_gateway.errors.bad_request import conflicting, invalid, missing
 
 
 def check_texts(request: CohereEmbedRequest) -> None:
-    """Raise InvalidRequest unless there is exactly one of `texts` and `inputs`."""
+    """Raise InvalidRequest unless there is exactly one of `texts` and `inputs`, and no empty text in it."""
     if request.texts is None and request.inputs is None:
         raise missing("texts")
     if request.texts is not None and request.inputs is not None:
         raise conflicting("inputs", "does not go together with 'texts'; give only one")
+    for index, item in enumerate(request.inputs or ()):
+        if not any(part.text for part in item.content):
+            raise invalid(f"inputs.{index}.content", "expected a text, found empty parts")
 
 
 def texts(request: CohereEmbedRequest) -> tuple[str, ...]:
@@ -37,7 +40,11 @@ def embed(request: CohereEmbedRequest, route: Route) -> EncoderWork:
     name = "inputs" if request.texts is None else "texts"
     return EncoderWork(
         rows,
-        TextNames((text_field(name, getattr(request, name)),), renamed={"dimensions": "output_dimension"}),
+        TextNames(
+            (text_field(name, getattr(request, name)),),
+            cut="set 'truncate' to START or END",
+            renamed={"dimensions": "output_dimension", "truncate_prompt_tokens": "max_tokens"},
+        ),
         Task.EMBED,
         route.encoder.normalize,
         dimensions=request.output_dimension,

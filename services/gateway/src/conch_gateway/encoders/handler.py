@@ -211,13 +211,13 @@ def _check_lengths(job: EncodeJob) -> None:
     length = len(job.rows[longest].ids)
     if length > limit:
         param, length = names.of_first(longest, job.firsts, limit) or (names.of_row(longest), length)
-        raise too_long(limit, length, param=param)
+        raise too_long(limit, length, param=param, cut=names.cut)
     most = job.resolved.work.max_tokens
     if most is not None and length > most:
         param = names.of_row(longest)
         raise InvalidRequest(
             f"Your '{param}' has {length} tokens, and 'max_tokens' is {most}. "
-            "Please send a shorter text, or set 'truncate' to START or END.",
+            f"Please send a shorter text, or {names.cut}.",
             param=param,
             code="context_length_exceeded",
         )

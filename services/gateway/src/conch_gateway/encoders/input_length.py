@@ -20,11 +20,11 @@ def check_number(document: Mapping[str, object], snapshot: Snapshot, kinds: tupl
         raise too_long(found.route.max_model_len, found.tokens, param=name)
 
 
-def too_long(limit: int, tokens: int, *, param: str) -> InvalidRequest:
-    """Return the error for a text of so many tokens."""
+def too_long(limit: int, tokens: int, *, param: str, cut: str = "set 'truncate_prompt_tokens'") -> InvalidRequest:
+    """Return the error for a text of so many tokens; `cut` is what cuts it."""
     return InvalidRequest(
         f"This model's maximum context length is {limit} tokens. However, your '{param}' has {tokens} tokens. "
-        "Please reduce the length of the input prompt, or set 'truncate_prompt_tokens'.",
+        f"Please reduce the length of the input prompt, or {cut}.",
         param=param,
         code="context_length_exceeded",
     )

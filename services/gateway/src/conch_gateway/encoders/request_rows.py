@@ -89,7 +89,8 @@ def pooling(request: PoolingRequest, route: Route) -> EncoderWork:
         raise unsupported_by_model("task", f"a model of kind {route.kind} takes {' or '.join(tasks)}")
     if route.kind is ModelKind.CLASSIFY:
         return _pooled_classes(request, route, Task.POOL if task == "token_classify" else Task.SCORE)
-    asked = _either("normalize", request.normalize, request.use_activation)
+    name = "activation" if request.use_activation is None else "use_activation"
+    asked = _either("normalize", request.normalize, _switch(request), renamed=name)
     if task == "embed":
         normalize = route.encoder.normalize if asked is None else asked
         return _vectors(request, route, Task.EMBED, normalize=normalize, pooled=True)
@@ -99,8 +100,7 @@ def pooling(request: PoolingRequest, route: Route) -> EncoderWork:
 def _pooled_classes(request: PoolingRequest, route: Route, task: Task) -> EncoderWork:
     if request.normalize is not None:
         raise unsupported_by_model("normalize", "a classifier's numbers are no vector; use 'use_activation'")
-    activation = Activation.NONE if request.use_activation is False else route.encoder.activation
-    return _vectors(request, route, task, normalize=False, pooled=True, activation=activation)
+    return _vectors(request, route, task, normalize=False, pooled=True, activation=_activation(request, route))
 
 
 def rerank(request: RerankRequest, route: Route) -> EncoderWork:
@@ -304,16 +304,19 @@ def _cut_of_pairs(request: RerankRequest, route: Route) -> int | None:
     return route.max_model_len if cut is None and wanted else cut
 
 
-def _activation(request: Activated, route: Route) -> Activation:
-    asked = _either("activation", request.activation, request.use_activation)
-    return Activation.NONE if asked is False else route.encoder.activation
+def _activation(request: Activated | PoolingRequest, route: Route) -> Activation:
+    return Activation.NONE if _switch(request) is False else route.encoder.activation
 
 
-def _either(name: str, asked: bool | None, renamed: bool | None) -> bool | None:
+def _switch(request: Activated | PoolingRequest) -> bool | None:
+    return _either("activation", request.activation, request.use_activation)
+
+
+def _either(name: str, asked: bool | None, other: bool | None, *, renamed: str = "use_activation") -> bool | None:
     """Return what a switch says that has two names; raises InvalidRequest when they contradict each other."""
-    if None not in (asked, renamed) and asked != renamed:
-        raise conflicting("use_activation", f"is the same as '{name}'; give only one")
-    return renamed if asked is None else asked
+    if None not in (asked, other) and asked != other:
+        raise conflicting(renamed, f"is the same as '{name}'; give only one")
+    return other if asked is None else asked
 
 
 def _field(name: str, texts: object) -> TextField:

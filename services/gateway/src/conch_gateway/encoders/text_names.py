@@ -31,6 +31,8 @@ class TextNames:
     fields: tuple[TextField, ...]
     first: TextField | None = None
     """Of pairs: the field of their first texts; `fields` has the second ones."""
+    cut: str = "set 'truncate_prompt_tokens'"
+    """What a client can do about a text that is too long."""
     renamed: Mapping[str, str] = dataclass_field(default_factory=dict)
     """The client's names of parameters that the worker calls otherwise."""
 

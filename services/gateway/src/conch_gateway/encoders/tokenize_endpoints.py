@@ -83,7 +83,11 @@ def read_ids(body: bytes, snapshot: Snapshot) -> ResolvedTokenCall:
     request, unknown = typed(DetokenizeRequest, parse(body))
     route = find_route(snapshot, request.model, kinds=_KINDS)
     check_vocabulary(request.tokens, route, param="tokens")
-    message = tokenization.DecodeIdsRequest(digest=route.tokenizer_digest, tokens=tuple(request.tokens))
+    message = tokenization.DecodeIdsRequest(
+        digest=route.tokenizer_digest,
+        tokens=tuple(request.tokens),
+        skip_special_tokens=bool(request.skip_special_tokens),
+    )
     return ResolvedTokenCall(route, to_json(message), unknown)
 
 

@@ -1,6 +1,7 @@
 """From a JSON object to a typed request, or one error that names the parameter; pure.
 
-Of the parameters that the types in `conch_contracts.openai` lack, `unsupported_parameters.py` says which are refused.
+Of the parameters that the types in `conch_contracts.openai` lack, `unsupported_parameters.py` says which are refused,
+and of those of messages and tools `unsupported_members.py`.
 """
 
 import re
@@ -17,7 +18,7 @@ from conch_contracts.openai.completions import CompletionRequest
 from conch_contracts.openai.sampling import SamplingFields, is_on
 from conch_gateway.constraints import tool_use
 from conch_gateway.errors.bad_request import MAX_PARAM_CHARS, conflicting, invalid, missing, unsupported
-from conch_gateway.requests import chat_messages, unsupported_parameters
+from conch_gateway.requests import chat_messages, unsupported_members, unsupported_parameters
 from conch_gateway.requests.error_path import error_path
 from conch_gateway.requests.thinking_words import in_our_words
 from conch_kit.errors import InvalidRequest
@@ -92,6 +93,7 @@ def typed(kind: type[M], document: dict[str, object]) -> tuple[M, int]:
     """Return the document as a request of this type, and how many of its fields nobody knows; raises InvalidRequest."""
     extra = document.keys() - kind.model_fields.keys()
     unknown = unsupported_parameters.refuse(kind, document, extra) if extra else 0
+    unsupported_members.refuse(document, kind.model_fields)
     try:
         return kind.model_validate(document), unknown
     except ValidationError as exc:

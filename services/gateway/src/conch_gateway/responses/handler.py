@@ -23,7 +23,7 @@ from conch_gateway.responses.conversation import Item
 from conch_gateway.responses.response_saver import ResponseSaver
 from conch_gateway.responses.store import ResponseStore, owner_of
 from conch_gateway.responses.stored_answer import UNDER_WAY, read_answer
-from conch_gateway.responses.validation import in_our_names, validate
+from conch_gateway.responses.validation import check_conversation, in_our_names, validate
 from conch_kit.errors import InvalidRequest, RateLimited
 from conch_kit.http.asgi import Receive
 
@@ -48,7 +48,9 @@ class ResponsesHandler:
         validated = await off_loop(len(raw), _validated, raw)
         exchange.user, exchange.metadata = validated.request.user, validated.request.metadata
         owner = owner_of(exchange.key, exchange.headers)
-        items = [*await self._earlier(validated.request, owner), *_given(validated.request)]
+        earlier = await self._earlier(validated.request, owner)
+        check_conversation(validated.request, earlier)
+        items = [*earlier, *_given(validated.request)]
         wanted = validated.request.store is not False
         response_id = RESPONSES.id_prefix + urandom(16).hex()
         if is_on(validated.request.background):

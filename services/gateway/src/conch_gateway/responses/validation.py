@@ -4,18 +4,19 @@ Sampling, tools and formats are checked where chat's are. What this API names di
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from conch_contracts import capabilities
 from conch_contracts.openai.chat import ChatCompletionRequest
-from conch_contracts.openai.responses.items import CallItem
+from conch_contracts.openai.responses.items import CallItem, CallOutputItem, ReasoningItem
 from conch_contracts.openai.responses.response import AllowedTools, ResponsesRequest
 from conch_contracts.openai.sampling import is_on
 from conch_gateway.errors.bad_request import conflicting, invalid, missing, unsupported
 from conch_gateway.requests import chat_messages
 from conch_gateway.requests.unsupported_parameters import REFUSALS
 from conch_gateway.requests.validation import Validated, typed
+from conch_gateway.responses.conversation import Item
 from conch_kit.errors import InvalidRequest
 
 ITEMS = frozenset({"message", "function_call", "function_call_output", "reasoning"})
@@ -65,6 +66,23 @@ def validate(document: dict[str, object]) -> Validated[ResponsesRequest]:
         raise
     _refuse_values(request)
     return Validated(request, unknown)
+
+
+def check_conversation(request: ResponsesRequest, earlier: Iterable[Item]) -> None:
+    """Raise InvalidRequest for items that make no conversation with those that come before them."""
+    known, said = set(), request.instructions is not None
+    for item in earlier:
+        said = said or item["type"] != "reasoning"
+        if item["type"] == "function_call":
+            known.add(item["call_id"])
+    for index, given in enumerate(() if isinstance(request.input, str) else request.input):
+        said = said or not isinstance(given, ReasoningItem)
+        if isinstance(given, CallItem):
+            known.add(given.call_id)
+        if isinstance(given, CallOutputItem) and given.call_id not in known:
+            raise invalid(f"input.{index}.call_id", "no item before this one is a call with this id")
+    if not said and not isinstance(request.input, str):
+        raise invalid("input", "expected an item beside reasoning, such as a message")
 
 
 @contextmanager

@@ -98,9 +98,9 @@ class ModelTokenizer:
         types = encoded["token_type_ids"] if pairs is not None else [[]] * len(texts)
         return [EncodedRow(ids, _second(kinds)) for ids, kinds in zip(encoded["input_ids"], types, strict=True)]
 
-    def decode(self, ids: Sequence[int]) -> str:
-        """Return the text of ids, special tokens kept."""
-        return cast(str, self.transformers.decode(list(ids)))
+    def decode(self, ids: Sequence[int], *, skip_special_tokens: bool = False) -> str:
+        """Return the text of ids, special tokens kept unless they are to be skipped."""
+        return cast(str, self.transformers.decode(list(ids), skip_special_tokens=skip_special_tokens))
 
     def token_strings(self, ids: Sequence[int]) -> tuple[str, ...]:
         """Return each id as the vocabulary spells it; an id without a word is empty."""

@@ -29,4 +29,6 @@ def tokenize(tokenizer: LimitedTokenizer, request: EncodeTextRequest) -> EncodeT
 def detokenize(tokenizer: LimitedTokenizer, request: DecodeIdsRequest) -> DecodeIdsResponse:
     """Return the text of ids; raises InvalidRequest."""
     tokenizer.check_ids(request.tokens, param="tokens")
-    return DecodeIdsResponse(prompt=tokenizer.model.decode(request.tokens))
+    return DecodeIdsResponse(
+        prompt=tokenizer.model.decode(request.tokens, skip_special_tokens=request.skip_special_tokens)
+    )

@@ -18,7 +18,7 @@ class CohereEmbedRequest(EncoderCall):
 
     texts: Texts | None = None
     inputs: Annotated[list[TextContent], Field(min_length=1, max_length=MAX_INPUTS, fail_fast=True)] | None = None
-    """Texts in parts, one for each."""
+    """Texts in parts, one for each; some part of it is not empty."""
     input_type: Literal["search_document", "search_query", "classification", "clustering"] | None = None
     """What the texts are for. A model gets them as they are: one that wants a prefix finds it in the text."""
     embedding_types: Annotated[list[VectorType], Field(min_length=1, max_length=MAX_TYPES)] | None = None

@@ -40,6 +40,8 @@ class PoolingRequest(InputFields):
     """What is made of each text. Of an embedding model `token_embed`, a vector for each token, when absent, or `embed`,
     one for the text; of a classifier `classify`, the numbers of its classes, when absent, or `token_classify`, those of
     each token."""
+    activation: bool | None = None
+    """The same as `use_activation`, under vLLM's older name."""
     normalize: bool | None = None
     """Whether vectors are scaled to length 1: when absent, those of tokens are not, because what models say of it is
     about the vector of a whole text."""
