@@ -1,7 +1,10 @@
+import asyncio
+
 import pytest
 
 from conch_gateway.http.auth import MAX_HEADER_BYTES, ApiKeys, parse_keys
 from testkit.gateway.fakes import gateway
+from testkit.waiting import eventually
 
 LONG = "x" * (MAX_HEADER_BYTES - 6)
 KEYS = parse_keys("# comment\n\nsk-plain\nann:sk-a\nbob   sk-b\n  carol: sk-c  \n")
@@ -34,3 +37,26 @@ async def test_a_request_has_one_key_of_a_bounded_length_or_none(tmp_path, value
     await keys.load()
     headers = [(b"authorization", value.encode()) for value in values]
     assert (await gateway(keys=keys).client.get("/v1/models", headers)).status == status
+
+
+async def test_the_keys_stay_while_their_file_cannot_be_read_and_change_when_it_is_back(tmp_path, caplog):
+    caplog.set_level("INFO")
+    file, newer = tmp_path / "keys", tmp_path / "newer"
+    file.write_text("ann:sk-a\n")
+    newer.write_text("bob:sk-b\n")
+    keys = ApiKeys(file)
+    await keys.load()
+    client = gateway(keys=keys).client
+
+    async def statuses():
+        given = [[(b"authorization", b"Bearer " + key)] for key in (b"sk-a", b"sk-b")]
+        return [(await client.get("/v1/models", headers)).status for headers in given]
+
+    file.unlink()
+    following = asyncio.create_task(keys.follow(interval_s=0.001))
+    await eventually(lambda: "its last keys stay" in caplog.text, "a word about the file")
+    assert await statuses() == [200, 401]
+    newer.rename(file)
+    await eventually(lambda: caplog.text.count("API keys read.") == 2, "the file's return")
+    assert await statuses() == [401, 200]
+    following.cancel()
