@@ -1,6 +1,7 @@
 """Streams of calls over one HTTP/2 connection, against gRPC's own server: what it says of itself must be understood."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -188,6 +189,18 @@ async def test_a_call_that_is_cancelled_while_nobody_answers_is_not_sent_later(e
         channel.call(_request("count 1"), timeout_s=60).cancel()
         assert await _texts(channel.call(_request("count 2"), timeout_s=60)) == ["0", "1"]
         assert len(engine.sent_bytes) == 1
+
+
+async def test_a_machine_that_takes_no_connection_is_waited_for_only_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("conch_kit.triton.stream_channel._CONNECT_S", 0.2)
+    with (
+        socket.create_server(("127.0.0.1", 0), backlog=0) as listener,
+        socket.create_connection(listener.getsockname()),
+    ):
+        async with _channel(listener.getsockname()[1]) as channel:
+            with pytest.raises(CallFailed, match="nobody answers") as failed:
+                await asyncio.wait_for(_texts(channel.call(_request("count 1"), timeout_s=60)), 30)
+    assert failed.value.code is grpc.StatusCode.UNAVAILABLE
 
 
 async def _until_nobody_listens(port: int) -> None:

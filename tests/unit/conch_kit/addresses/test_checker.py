@@ -1,3 +1,4 @@
+import asyncio
 import ipaddress
 
 import pytest
@@ -37,6 +38,16 @@ async def test_an_address_of_the_release_itself_is_refused_under_any_name() -> N
 async def test_a_name_that_stands_for_nothing_is_refused() -> None:
     with pytest.raises(AddressRefused, match="cannot be resolved"):
         await AddressChecker(RULES, NameServer()).check("triton", "team")
+
+
+async def test_name_servers_that_say_nothing_are_waited_for_only_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def silent(host: str) -> Resolution:
+        await asyncio.Event().wait()
+        raise AssertionError(host)
+
+    monkeypatch.setattr(module, "_RESOLVE_S", 0.01)
+    with pytest.raises(AddressRefused, match="cannot be resolved"):
+        await asyncio.wait_for(AddressChecker(RULES, silent).check("triton", "team"), 30)
 
 
 async def test_a_name_is_asked_for_again_after_a_while_and_judged_anew(monkeypatch: pytest.MonkeyPatch) -> None:
