@@ -1,13 +1,18 @@
 """What is said about models when Conch is uninstalled."""
 
+import copy
 from collections.abc import Sequence
-from typing import Any
+from functools import partial
+from types import SimpleNamespace
+from typing import Any, Self
 
 import pytest
 
 from conch_contracts.conditions import Condition, ConditionStatus, ConditionType, Reason
+from conch_operator import retirement
 from conch_operator.kubernetes.api.client import ApiError, KubernetesApi
-from conch_operator.kubernetes.api.kinds import EVENT, MODEL_DEPLOYMENT, Kind, Object
+from conch_operator.kubernetes.api.kinds import EVENT, LEASE, MODEL_DEPLOYMENT, Kind, Object
+from conch_operator.kubernetes.api.lease import Leadership, LeaseTimes
 from conch_operator.retirement import StatusesLeft, take_statuses_back
 
 EARLIER, LATER = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
@@ -120,3 +125,47 @@ async def test_statuses_that_cannot_be_written_are_a_failure() -> None:
     server.refuses = True
     with pytest.raises(StatusesLeft, match="2 models"):
         await take_statuses_back(server, "retire-1", (None,))
+
+
+class LeasedServer(Server):
+    """One with a Lease, and an operator that holds it; notes whether that may still write when a status is written."""
+
+    def __init__(self, *items: Object, times: LeaseTimes) -> None:
+        super().__init__(*items)
+        self.lease: Object | None = None
+        self.operator = Leadership(self, ("conch", "conch-operator"), "operator-1", times)
+        self.operator_might_write: list[bool] = []
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        pass
+
+    async def get(self, kind: Kind, namespace: str, name: str) -> Object | None:
+        return copy.deepcopy(self.lease)
+
+    async def create(self, kind: Kind, made: Object) -> Object:
+        if kind is not LEASE:
+            return await super().create(kind, made)
+        self.lease = made | {"metadata": made["metadata"] | {"creationTimestamp": EARLIER}}
+        return self.lease
+
+    async def replace(self, kind: Kind, made: Object) -> Object:
+        self.lease = made
+        return made
+
+    async def patch(self, kind: Kind, namespace: str, name: str, change: Object, subresource: str) -> Object:
+        self.operator_might_write.append(self.operator.is_held())
+        return await super().patch(kind, namespace, name, change, subresource)
+
+
+async def test_nothing_is_written_before_the_operator_must_have_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = LeaseTimes(15, renew_deadline_s=1.0, retry_s=0.01)
+    server = LeasedServer(item("one", *SERVES), times=times)
+    monkeypatch.setattr(retirement, "KubernetesApi", lambda *_: server)
+    monkeypatch.setattr(retirement, "Leadership", partial(Leadership, times=times))
+    place = SimpleNamespace(release=SimpleNamespace(namespace="conch"), lease="conch-operator", watch_namespaces=())
+    assert await server.operator.take_or_renew()
+    await retirement._retire(SimpleNamespace(pod_name="retire-1"), place)  # type: ignore[arg-type]
+    assert server.operator_might_write == [False]
