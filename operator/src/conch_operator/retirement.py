@@ -41,7 +41,7 @@ def main() -> int:
         settings = load(OperatorSettings, os.environ)  # noqa: TID251
         logs.configure(settings.log_level, stream=sys.stderr)
         release = read_release(settings.settings_file)
-        asyncio.run(_retire(settings, release))
+        asyncio.run(retire(settings, release))
     except NotLeading:
         return _failed("an operator has the Lease again")
     except ApiError as error:
@@ -59,7 +59,8 @@ def _failed(why: str) -> int:
     return 1
 
 
-async def _retire(settings: OperatorSettings, release: ReleaseFile) -> None:
+async def retire(settings: OperatorSettings, release: ReleaseFile) -> None:
+    """Take the operator's place and tell of every model that nobody looks after it; raises NotLeading, StatusesLeft."""
     async with KubernetesApi() as lease_api:
         leadership = Leadership(lease_api, (release.release.namespace, release.lease), settings.pod_name)
         await leadership.take_over()

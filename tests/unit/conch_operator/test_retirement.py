@@ -167,5 +167,5 @@ async def test_nothing_is_written_before_the_operator_must_have_stopped(monkeypa
     monkeypatch.setattr(retirement, "Leadership", partial(Leadership, times=times))
     place = SimpleNamespace(release=SimpleNamespace(namespace="conch"), lease="conch-operator", watch_namespaces=())
     assert await server.operator.take_or_renew()
-    await retirement._retire(SimpleNamespace(pod_name="retire-1"), place)  # type: ignore[arg-type]
+    await retirement.retire(SimpleNamespace(pod_name="retire-1"), place)  # type: ignore[arg-type]
     assert server.operator_might_write == [False]
