@@ -349,26 +349,6 @@ def test_where_the_answers_limit_is_lowered_it_cuts_no_prompt(asked, kept, given
     assert sampled(request, parameters.chat_shape, kept, known).max_tokens == given
 
 
-FILL_IN = route(generation=GenerationDefaults(fill_in="<P>{prefix}<S>{suffix}<M>"))
-
-
-@pytest.mark.parametrize(
-    ("prompt", "expected"),
-    [("a", ("<P>a<S>z<M>",)), (["a", "{suffix}"], ("<P>a<S>z<M>", "<P>{suffix}<S>z<M>"))],
-)
-def test_a_suffix_goes_where_the_models_template_says(prompt, expected):
-    assert tokenizer_request.completion(completion(prompt=prompt, suffix="z"), FILL_IN).prompts == expected
-
-
-@pytest.mark.parametrize(
-    ("prompt", "known", "code"), [("a", route(), "unsupported_parameter"), ([1], FILL_IN, "invalid_value")]
-)
-def test_a_suffix_that_cannot_be_filled_in_is_refused(prompt, known, code):
-    with pytest.raises(InvalidRequest) as caught:
-        tokenizer_request.completion(completion(prompt=prompt, suffix="z"), known)
-    assert (caught.value.param, caught.value.code) == ("suffix", code)
-
-
 @pytest.mark.parametrize(
     ("dialect", "fields", "expected"),
     [
