@@ -86,6 +86,7 @@ def grammar(kind: GrammarKind, definition: object, whitespace: str | None = None
         (REGEX, r"^(ab|cd)$", ["ab", "cd"], ["^ab$", "abcd"]),
         (CHOICE, ["yes", "no"], ["yes", "no"], ["ye", "yesno", "maybe"]),
         (CHOICE, ['a"b', "back\\slash", "é😀", "a/b", "a\nb"], ['a"b', "back\\slash", "é😀", "a/b", "a\nb"], ["a"]),
+        (JSON_SCHEMA, {"type": "integer", "minimum": 0, "maximum": 2**64 - 1}, ["0", str(2**63 - 1)], ["-1", "9" * 20]),
         (GRAMMAR, 'start: "a" tail\ntail: "x" | "y" tail', ["ax", "ayyx"], ["a", "axx"]),
         (GRAMMAR, 'start: list\nlist: "x" | list ",x"', ["x", "x,x,x"], ["x,", ",x"]),
         (GRAMMAR, 'root ::= "a" tail\ntail ::= "x" | "y" tail', ["ax", "ayyx"], ["a", "axx"]),

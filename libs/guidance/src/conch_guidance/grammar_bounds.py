@@ -14,8 +14,10 @@ MAX_COUNT = 100_000
 MAX_VALUES = 10_000
 _COUNTS = frozenset({"minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties"})
 MAX_BOUND = 2**63
-"""llguidance holds numbers as doubles, and integers of 64 bits: a bound beyond would be kept as this one."""
+"""llguidance holds numbers as doubles, and integers of 64 bits: a bound beyond would be kept as this one. A maximum may
+be beyond, as that of an unsigned integer of 64 bits is: what is kept admits only numbers that the schema admits."""
 _BOUNDS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"})
+_MAXIMA = frozenset({"maximum", "exclusiveMaximum"})
 _REFERENCES = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
 _VALUES = frozenset({"enum", "const", "default", "examples"})
 _EMBEDDED = ("json_schema", "schema")
@@ -51,7 +53,7 @@ def _inspect_members(document: object) -> None:
             raise UnusableGrammar(f"{key} must stay within the schema and begin with '#'; found {value[:50]!r}")
         if key in _COUNTS and isinstance(value, int | float) and value > MAX_COUNT:
             raise UnusableGrammar(f"{key} must be at most {MAX_COUNT}; found {value}")
-        if key in _BOUNDS and isinstance(value, int | float) and abs(value) > MAX_BOUND:
+        if key in _BOUNDS and isinstance(value, int | float) and _is_beyond(key, value):
             raise UnusableGrammar(f"{key} must be between -{MAX_BOUND} and {MAX_BOUND}; found {value}")
         if key in ("const", "enum"):
             for integer in _integers(value):
@@ -66,6 +68,10 @@ def _inspect_members(document: object) -> None:
             values += len(value)
     if values > MAX_VALUES:
         raise UnusableGrammar(f"all enums together must have at most {MAX_VALUES} values; found {values}")
+
+
+def _is_beyond(key: str, value: float) -> bool:
+    return value < -MAX_BOUND or (value > MAX_BOUND and key not in _MAXIMA)
 
 
 def _integers(value: object) -> Iterator[int]:
