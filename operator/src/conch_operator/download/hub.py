@@ -65,7 +65,8 @@ class HubRepository:
             headers["authorization"] = f"Bearer {self._token}"
         with self._faults(), get_session().stream("GET", url, headers=headers) as answer:
             if not answer.is_success:
-                raise self._of_status(answer.status_code)
+                gated = answer.headers.get("x-error-code") == "GatedRepo"
+                raise self._gated() if gated else self._of_status(answer.status_code)
             if have and answer.status_code != _PARTIAL:
                 into.seek(0)
                 into.truncate()
@@ -77,8 +78,7 @@ class HubRepository:
         try:
             yield
         except GatedRepoError as error:
-            message = f"{self.name} is gated. Ask for access on its page, and name a token of yours in tokenSecretRef."
-            raise DownloadError(Reason.SOURCE_ACCESS_DENIED, message) from error
+            raise self._gated() from error
         except RevisionNotFoundError as error:
             raise DownloadError(Reason.SOURCE_NOT_FOUND, f"There is no {self.name}. Check the revision.") from error
         except RepositoryNotFoundError as error:
@@ -91,6 +91,10 @@ class HubRepository:
             why = next(iter(str(error).splitlines()), type(error).__name__)
             message = f"{self.name} cannot be downloaded: {why}"
             raise DownloadError(Reason.DOWNLOAD_FAILED, message) from error
+
+    def _gated(self) -> DownloadError:
+        message = f"{self.name} is gated. Ask for access on its page, and name a token of yours in tokenSecretRef."
+        return DownloadError(Reason.SOURCE_ACCESS_DENIED, message)
 
     def _unknown(self) -> DownloadError:
         hint = "or the token may not read it" if self._token else "or it is private and needs tokenSecretRef"

@@ -26,6 +26,7 @@ class Faults:
     token: str | None = None
     """Without this one in the request, the repository does not exist."""
     gated: bool = False
+    """Without that token the repository is listed, and its files are refused."""
     status: int | None = None
     """Answer everything so."""
     cut_after: int | None = None
@@ -105,7 +106,7 @@ def _handler(hub: HubServer) -> type[BaseHTTPRequestHandler]:
             path = re.sub(r"^http://[^/]+", "", path)  # what a proxy is asked for
             if found := re.fullmatch(r"/lfs/([0-9a-f]{64})", path):
                 self._lfs(found[1])
-            elif (refusal := self._refusal()) is not None:
+            elif (refusal := self._refusal(path)) is not None:
                 self._send(*refusal)
             elif path.startswith(f"/api/models/{REPO}/revision/"):
                 self._revision(path.rsplit("/", 1)[1])
@@ -116,7 +117,7 @@ def _handler(hub: HubServer) -> type[BaseHTTPRequestHandler]:
             else:
                 self._send(404, b"", {"X-Error-Code": "RepoNotFound"})
 
-        def _refusal(self) -> tuple[int, bytes, dict[str, str]] | None:
+        def _refusal(self, path: str) -> tuple[int, bytes, dict[str, str]] | None:
             faults = hub.faults
             if faults.status is not None:
                 return faults.status, b"", {}
@@ -125,7 +126,9 @@ def _handler(hub: HubServer) -> type[BaseHTTPRequestHandler]:
                 return None
             if given is not None:
                 return 401, b"", {"X-Error-Message": "Invalid credentials in Authorization header"}
-            return (403, b"", {"X-Error-Code": "GatedRepo"}) if faults.gated else (401, b"", {})
+            if not faults.gated:
+                return 401, b"", {}
+            return None if path.startswith("/api/") else (401, b"", {"X-Error-Code": "GatedRepo"})
 
         def _revision(self, revision: str) -> None:
             if revision not in ("main", hub.commit):
