@@ -48,6 +48,20 @@ async def test_the_line_names_the_user_of_an_embedding() -> None:
     ] == "u"
 
 
+@pytest.mark.parametrize(
+    ("fields", "known", "code", "error"),
+    [
+        ({}, {"known": snapshot(route(), engines=())}, "model_not_ready", "No engine of this model is ready."),
+        ({"temperature": "hot"}, {}, "invalid_value", None),
+    ],
+)
+async def test_the_line_has_the_code_of_an_error_and_its_words_unless_they_may_quote_the_request(
+    fields: dict[str, Any], known: dict[str, Any], code: str, error: str | None
+) -> None:
+    line = await line_of("/v1/chat/completions", {"messages": HI, **fields}, **known)
+    assert (line["code"], line.get("error")) == (code, error)
+
+
 async def test_much_metadata_stays_out_of_the_line() -> None:
     line = await line_of("/v1/chat/completions", {"messages": HI, "metadata": dict.fromkeys("abc", "x" * 500)})
     assert line["metadata"] is None

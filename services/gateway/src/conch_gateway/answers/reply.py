@@ -12,7 +12,7 @@ from conch_gateway.answers.sse_frames import KEEP_ALIVE, error_frame
 from conch_gateway.http.client_connection import ClientConnection
 from conch_gateway.http.exchange import Exchange
 from conch_gateway.inference.watchdog import ClientStalled
-from conch_kit.errors import BodyTooLarge, RequestTimeout, ServiceError
+from conch_kit.errors import BodyTooLarge, RateLimited, RequestTimeout, ServiceError
 from conch_kit.http.asgi import Message, Send
 
 JSON = (b"content-type", b"application/json")
@@ -103,6 +103,9 @@ class Reply:
         """Send the error as a status, or as the last frame of a stream that has begun."""
         if self.ended:
             return
+        self._exchange.error_code = error.code
+        if error.status >= 500 or isinstance(error, RateLimited):
+            self._exchange.fault = error.fields()["message"]
         if self.begun:
             await self.chunk(self.error_frame(error))
             await self.end_stream()

@@ -51,6 +51,9 @@ class Exchange:
     """Name of the API key."""
     status: int = 0
     outcome: Outcome = Outcome.OK
+    error_code: str | None = None
+    fault: str | None = None
+    """What the client is told of an error from 500 on, or of 429: fixed words, without anything of the request."""
     prompt_tokens: int = 0
     completion_tokens: int = 0
     user: str | None = None

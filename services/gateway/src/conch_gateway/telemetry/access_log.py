@@ -18,6 +18,7 @@ from conch_kit.logs import iso_time
 
 MAX_PATH_CHARS = 128
 MAX_USER_CHARS = 128
+MAX_FAULT_CHARS = 256
 MAX_METADATA_BYTES = 1024
 """Metadata above this stays out of the log."""
 
@@ -64,6 +65,10 @@ class AccessLog:
             "completion_tokens": exchange.completion_tokens,
             "request_id": exchange.request_id,
         }
+        if exchange.error_code is not None:
+            line["code"] = exchange.error_code
+        if exchange.fault is not None:
+            line["error"] = exchange.fault[:MAX_FAULT_CHARS]
         if exchange.user is not None:
             line["user"] = exchange.user[:MAX_USER_CHARS]
         if exchange.metadata:
