@@ -9,6 +9,7 @@ import yaml
 
 from conch_contracts.records import ModelKind
 from conch_contracts.spec.runtimes import Runtime
+from conch_embed_worker.settings import EmbedWorkerSettings
 from conch_gateway.settings import GatewaySettings
 from conch_kit.settings import ServiceSettings
 from conch_llm_worker.settings import LlmWorkerSettings
@@ -189,6 +190,7 @@ def test_the_set_with_everything_sets_every_value() -> None:
         ("gateway", GatewaySettings),
         ("tokenizer", TokenizerSettings),
         ("workers.llm", LlmWorkerSettings),
+        ("workers.embed", EmbedWorkerSettings),
         ("operator", OperatorSettings),
     ],
 )
@@ -205,6 +207,7 @@ def test_every_setting_is_one_of_the_process(component: str, settings: type[Serv
         ("conch-gateway/gateway", GatewaySettings),
         ("conch-tokenizer/tokenizer", TokenizerSettings),
         ("conch-llm-worker/llm-worker", LlmWorkerSettings),
+        ("conch-embed-worker/embed-worker", EmbedWorkerSettings),
         ("conch-operator/operator", OperatorSettings),
     ],
 )
