@@ -3,7 +3,6 @@
 Blocks on the disk, like `reader`, which calls it.
 """
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from conch_contracts.conditions import Reason
@@ -22,6 +21,8 @@ _POOLING_MODES = {
     "pooling_mode_lasttoken": Pooling.LAST,
 }
 _FROM_WEIGHTS = frozenset({"Transformer", "Pooling", "Normalize", "Dropout"})
+_CLASSIFIER = "ForSequenceClassification"
+_UNNAMED = ("LABEL_0", "LABEL_1")
 _PADDED_POSITIONS = ("roberta", "xlm-roberta", "camembert")
 """Model types whose positions count from behind the padding id, so that two of them are never used."""
 
@@ -30,12 +31,11 @@ def read_encoder(folder: Path, config: Json) -> EncoderFacts:
     """Return what the folder says; raises SourceError."""
     modules = read_objects(folder / "modules.json")
     kinds = [_kind(module) for module in modules]
-    labels = config.get("id2label")
     return EncoderFacts(
         pooling=_pooling(folder, modules),
         normalize="Normalize" in kinds if modules else None,
         matryoshka=bool(config.get("is_matryoshka") or config.get("matryoshka_dimensions")),
-        labels=_labels(labels) if isinstance(labels, dict) else (),
+        labels=_labels(config),
         several_labels=config.get("problem_type") == "multi_label_classification",
         max_tokens=_max_tokens(folder, config),
     )
@@ -76,7 +76,13 @@ def _pooling(folder: Path, modules: list[Json]) -> Pooling | None:
     return _POOLING_MODES[chosen[0]]
 
 
-def _labels(labels: Mapping[object, object]) -> tuple[str, ...]:
+def _labels(config: Json) -> tuple[str, ...]:
+    """Return the names of a classifier's classes; transformers writes none where there are two without names."""
+    labels = config.get("id2label")
+    if not isinstance(labels, dict):
+        heads = config.get("architectures")
+        classifies = isinstance(heads, list) and any(str(head).endswith(_CLASSIFIER) for head in heads)
+        return _UNNAMED if classifies else ()
     numbered = {int(str(number)): str(label) for number, label in labels.items() if str(number).isdecimal()}
     return tuple(numbered[number] for number in sorted(numbered))
 

@@ -93,6 +93,20 @@ def test_labels_are_in_the_order_of_their_numbers(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("config", "labels"),
+    [
+        ({"architectures": ["BertForSequenceClassification"]}, ("LABEL_0", "LABEL_1")),
+        ({"architectures": ["BertModel"]}, ()),
+        ({}, ()),
+    ],
+)
+def test_a_classifier_without_named_labels_has_the_two_of_transformers(
+    tmp_path: Path, config: dict[str, object], labels: tuple[str, ...]
+) -> None:
+    assert read_encoder(folder(tmp_path), config).labels == labels
+
+
+@pytest.mark.parametrize(
     ("kind", "spec", "facts", "expected"),
     [
         ("Embedding", {}, EncoderFacts(), {"pooling": Pooling.MEAN, "normalize": True, "matryoshka": False}),
