@@ -133,6 +133,8 @@ class EngineContract:
     dialect: Dialect
     slots: int
     """Requests that the gateway sends to it at once."""
+    max_length: int | None = None
+    """The most tokens of a sequence that it was started for; None: what the spec and the folder say."""
 
 
 @dataclass(frozen=True, slots=True)

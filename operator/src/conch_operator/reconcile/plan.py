@@ -172,7 +172,7 @@ def _routes(
                 continue
             route, engines = _kept(known, claims[model.id]), _without(facts.digest, model, observed, engines)
         elif isinstance(facts, SourceFacts) and (fitting or not engines or known is None):
-            route, engines = make_route(model, facts, claims[model.id].kept), fitting
+            route, engines = _route(model, facts, claims[model.id], observed, fitting), fitting
         elif known is not None:
             route = _kept(known, claims[model.id])
         elif facts is None and model.id in observed.routed:
@@ -223,6 +223,17 @@ def _without(
         return held if held and external_engine(model, external) not in held else engines
     started = {engine.engine.grpc for engine in observed.engines_of(model.id) if engine.tokenizer == tokenizer}
     return tuple(engine for engine in engines if engine.grpc not in started)
+
+
+def _route(
+    model: DesiredModel, facts: SourceFacts, claim: NameClaim, observed: Observed, engines: tuple[Engine, ...]
+) -> Route:
+    """Return the model's route; while engines of an older spec serve, it has the shortest length of all that do."""
+    routed = {engine.grpc for engine in engines}
+    started = [
+        engine.engine.contract.max_length for engine in observed.engines_of(model.id) if engine.engine.grpc in routed
+    ]
+    return make_route(model, facts, claim.kept, started)
 
 
 def _kept(known: Route, claim: NameClaim) -> Route:

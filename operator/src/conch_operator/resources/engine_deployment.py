@@ -34,7 +34,7 @@ from conch_operator.resources.pod_defaults import POD_SECURITY, container_defaul
 from conch_operator.resources.runtimes.runtime_server import RuntimeServer
 from conch_operator.resources.source_volume import SourceVolume, copying_container, source_hash
 from conch_operator.settings import EngineSettings
-from conch_operator.state import DesiredModel
+from conch_operator.state import DesiredModel, EngineContract
 from conch_operator.triton.server_options import KEEPALIVE
 
 Object = dict[str, Any]
@@ -52,7 +52,7 @@ def make_engine_deployment(
     engine = model.deployment.spec.engine
     annotations = {
         **(engine.annotations or {}),
-        ENGINE_ANNOTATION: json.dumps(asdict(server.contract), sort_keys=True),
+        ENGINE_ANNOTATION: json.dumps(_said(server.contract), sort_keys=True),
         SOURCE_ANNOTATION: source_hash(model),
         "conch.dev/repository-hash": digest(dict(server.repository)),
     }
@@ -73,6 +73,10 @@ def make_engine_deployment(
             "template": with_template_hash(template),
         },
     }
+
+
+def _said(contract: EngineContract) -> dict[str, object]:
+    return {name: value for name, value in asdict(contract).items() if value is not None}
 
 
 def triton_command(model: DesiredModel, server: RuntimeServer, drain_s: int) -> Object:

@@ -28,7 +28,8 @@ def contract_of(model: DesiredModel) -> EngineContract:
         return _encoder_contract(model)
     engine = model.deployment.spec.engine
     if engine.cpu is not None:
-        return EngineContract(MODEL, Dialect.TOKENS, BATCHES_IN_FLIGHT * engine.cpu.max_batch_size)
+        slots = BATCHES_IN_FLIGHT * engine.cpu.max_batch_size
+        return EngineContract(MODEL, Dialect.TOKENS, slots, model.deployment.spec.generation.max_length)
     if engine.external is not None:
         name = engine.external.model_name or model.deployment.metadata.name
         return EngineContract(name, engine.external.dialect or Dialect.TOKENS, _DEFAULT_SLOTS)
@@ -36,10 +37,11 @@ def contract_of(model: DesiredModel) -> EngineContract:
         spec = engine.fastertransformer
         return EngineContract(spec.model_name, Dialect.FASTERTRANSFORMER, spec.max_batch_size)
     if engine.vllm is not None:
-        return EngineContract(MODEL, Dialect.VLLM, engine.vllm.max_num_seqs or _VLLM_SEQUENCES)
+        vllm = engine.vllm
+        return EngineContract(MODEL, Dialect.VLLM, vllm.max_num_seqs or _VLLM_SEQUENCES, vllm.max_model_len)
     if engine.tensorrtllm is not None:
-        name = engine.tensorrtllm.model_name
-        return EngineContract(name, Dialect.TENSORRTLLM, engine.tensorrtllm.max_batch_size)
+        trt = engine.tensorrtllm
+        return EngineContract(trt.model_name, Dialect.TENSORRTLLM, trt.max_batch_size, trt.max_model_len)
     assert engine.runtime is Runtime.PYTHON
     return EngineContract(MODEL, Dialect.TOKENS, _DEFAULT_SLOTS)
 

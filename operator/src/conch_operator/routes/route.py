@@ -1,5 +1,6 @@
 """Pure: from a ModelDeployment and the facts of its folder to the route that the data plane reads, and its engines."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from decimal import Decimal
 from hashlib import sha256
@@ -28,8 +29,13 @@ DEFAULT_MAX_LENGTH = 2048
 """Context length when neither the folder nor the ModelDeployment names one."""
 
 
-def make_route(model: DesiredModel, facts: SourceFacts, names: tuple[ServedName, ...]) -> Route:
-    """Return the route of one model, which a worker can speak with, under the names that it keeps."""
+def make_route(
+    model: DesiredModel, facts: SourceFacts, names: tuple[ServedName, ...], started: Sequence[int | None] = ()
+) -> Route:
+    """Return the route of one model, which a worker can speak with, under the names that it keeps.
+
+    `started` are the lengths that its serving engines were started for, of which None is that of the spec.
+    """
     spec, contract = model.deployment.spec, contract_of(model)
     return Route(
         model_id=model.id,
@@ -40,7 +46,7 @@ def make_route(model: DesiredModel, facts: SourceFacts, names: tuple[ServedName,
         text_output=_text_output(spec),
         tokenizer_digest=facts.digest,
         chat_template=facts.chat_template,
-        max_model_len=_max_length(spec, facts),
+        max_model_len=_max_length(spec, facts, started),
         vocab_size=facts.vocab_size,
         eos_token_ids=_eos(spec.generation, facts),
         default=spec.default,
@@ -94,10 +100,13 @@ def _text_output(spec: ModelSpec) -> TextOutput | None:
     return None if named is None else named.text_output
 
 
-def _max_length(spec: ModelSpec, facts: SourceFacts) -> int:
+def _max_length(spec: ModelSpec, facts: SourceFacts, started: Sequence[int | None]) -> int:
     limits: tuple[int | None, ...]
     if spec.kind is ModelKind.LLM:
-        limits = spec.generation.max_length, facts.max_position_embeddings, _engine_length(spec.engine)
+        wanted = spec.generation.max_length if spec.engine.cpu is not None else _engine_length(spec.engine)
+        lengths = [wanted if length is None else length for length in started] or [wanted]
+        chosen = None if spec.engine.cpu is not None else spec.generation.max_length
+        limits = chosen, facts.max_position_embeddings, *lengths
     else:
         limits = spec.max_tokens, facts.encoder.max_tokens
     return min((limit for limit in limits if limit is not None), default=DEFAULT_MAX_LENGTH)

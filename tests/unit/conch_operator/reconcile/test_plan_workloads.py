@@ -130,6 +130,30 @@ def test_a_tokenizer_in_use_stays_so_when_the_registry_has_lost_it() -> None:
     assert (route.tokenizer_digest, len(records)) == (NEW, 1)
 
 
+@pytest.mark.parametrize(
+    ("wanted", "serving", "length"),
+    [
+        pytest.param(8192, [4096], 4096, id="no longer while the old engine serves"),
+        pytest.param(8192, [4096, 8192], 4096, id="nor while one of them does"),
+        pytest.param(8192, [8192], 8192, id="longer with the new one alone"),
+        pytest.param(4096, [8192], 8192, id="no shorter before a new engine serves"),
+        pytest.param(4096, [8192, 4096], 4096, id="shorter with it"),
+        pytest.param(4096, [], 4096, id="what is wanted where nothing serves"),
+        pytest.param(4096, [None], 4096, id="what is wanted where the engine had no length"),
+    ],
+)
+def test_the_context_is_that_of_the_engines_that_serve(wanted: int, serving: list[int | None], length: int) -> None:
+    model = desired_model(generation={"maxLength": wanted}, engine={"cpu": {}})
+    engines = [
+        replace(found, engine=replace(found.engine, contract=replace(found.engine.contract, max_length=started)))
+        for index, started in enumerate(serving)
+        for found in [engine(model, index)]
+    ]
+    wide = replace(FACTS, max_position_embeddings=40960)
+    route, _ = planned(model, engines, sources={model.id: wide}).routes[model.id]
+    assert route.max_model_len == length
+
+
 def named(name: str) -> DesiredModel:
     block = {"modelType": "Llama", "checkpoint": "1-gpu", "modelName": name}
     gpu = {"limits": {"nvidia.com/gpu": "1"}}

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -143,7 +143,8 @@ def one_line(text: str) -> str:
 def _contract(text: str | None) -> EngineContract | None:
     try:
         found: Mapping[str, Any] = json.loads(text or "")
-        return EngineContract(str(found["triton_model"]), Dialect(found["dialect"]), int(found["slots"]))
+        contract = EngineContract(str(found["triton_model"]), Dialect(found["dialect"]), int(found["slots"]))
+        return replace(contract, max_length=int(found["max_length"])) if "max_length" in found else contract
     except (ValueError, KeyError, TypeError):
         return None
 
