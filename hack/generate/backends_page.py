@@ -46,7 +46,7 @@ itself in `modelName`: it takes ids, which is exact and allows more parameters. 
 special tokens out, so thinking and calls of tools that are marked by one are not found in their answers.
 
 A model of text tokenizes the prompt once more, so it must have the same tokenizer as the ModelDeployment. The prompt
-is sent without a BOS, which such a model adds itself. A prompt of ids, one that was cut, and
+is sent without the BOS that its tokenizer adds by itself. A prompt of ids, one that was cut, and
 one whose `add_special_tokens` is not what it is without that parameter have no exact text: they are a 400.
 
 ## Ends and counts

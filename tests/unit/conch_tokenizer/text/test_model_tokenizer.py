@@ -10,8 +10,13 @@ from tokenizers.pre_tokenizers import Whitespace
 from tokenizers.processors import TemplateProcessing
 from transformers import AutoTokenizer
 
+from conch_contracts.messages.tokenization import ChatInput, PrepareRequest
+from conch_contracts.names import Digest
 from conch_tokenizer.errors import BundleUnreadable
+from conch_tokenizer.text.chat_template import ChatRenderer
+from conch_tokenizer.text.limited_tokenizer import LimitedTokenizer
 from conch_tokenizer.text.model_tokenizer import ModelTokenizer, load
+from conch_tokenizer.text.prompts import prepare_prompts
 
 ALPHABET = "abc XYZ 0189\n\t.,:'\"<>|{}äöüßéñ中文请重复推理服务器日本語한국어😀👩‍👩‍👧‍👦🏳️‍🌈e\u0301\u200b\ufeff\x00\u202e"
 
@@ -49,12 +54,12 @@ def test_a_template_in_a_file_of_its_own_is_found(tiny_chat: Path, tmp_path: Pat
     assert load(tmp_path).transformers.chat_template == template
 
 
-def write_tokenizer_with_bos(folder: Path) -> None:
+def write_tokenizer_with_bos(folder: Path, around: str = "<s> $A </s>") -> None:
     words = WordLevel({"<s>": 0, "</s>": 1, "a": 2, "b": 3, "?": 4}, unk_token="?")
     tokenizer = Tokenizer(words)
     tokenizer.pre_tokenizer = Whitespace()
     tokenizer.add_special_tokens(["<s>", "</s>"])
-    tokenizer.post_processor = TemplateProcessing(single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 1)])
+    tokenizer.post_processor = TemplateProcessing(single=around, special_tokens=[("<s>", 0), ("</s>", 1)])
     tokenizer.save(str(folder / "tokenizer.json"))
     config = {"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": "<s>", "eos_token": "</s>"}
     (folder / "tokenizer_config.json").write_text(json.dumps(config))
@@ -63,8 +68,22 @@ def write_tokenizer_with_bos(folder: Path) -> None:
 def test_special_tokens_around_a_text_are_known(tmp_path: Path) -> None:
     write_tokenizer_with_bos(tmp_path)
     model = load(tmp_path)
-    assert model.bos == "<s>"
     assert model.surround([3]) == model.encode("b", add_special_tokens=True) == [0, 3, 1]
+
+
+@pytest.mark.parametrize(
+    ("around", "sent"), [("<s> $A </s>", "a b"), ("<s> $A", "a b"), ("$A </s>", "<s>a b"), ("$A", "<s>a b")]
+)
+def test_a_text_for_an_engine_lacks_the_bos_only_where_its_tokenizer_adds_one(
+    tmp_path: Path, around: str, sent: str
+) -> None:
+    write_tokenizer_with_bos(tmp_path, around)
+    chat = ChatInput(messages=({"role": "user", "content": "a"},), chat_template="<s>a b")
+    request = PrepareRequest(digest=Digest("0" * 64), chat=chat, add_special_tokens=False)
+    model = load(tmp_path)
+    tokenizer = LimitedTokenizer(model, ChatRenderer(model), 1024, lambda: None)
+    (prompt,) = prepare_prompts(tokenizer, request).prompts
+    assert (prompt.ids, prompt.text) == ((0, 2, 3), sent)
 
 
 @pytest.mark.parametrize("files", [{}, {"tokenizer.json": "{"}, {"tokenizer.json": '{"model": 5}'}])

@@ -116,7 +116,7 @@ class PreparedPrompt(Message, frozen=True, kw_only=True):
 
     ids: tuple[int, ...]
     text: str
-    """The rendered prompt, without a leading BOS."""
+    """The rendered prompt, without the leading BOS that the model's tokenizer puts before a text by itself."""
     text_is_exact: bool = True
     """Whether an engine of text makes the same ids of it, with the special tokens that it adds itself.
 

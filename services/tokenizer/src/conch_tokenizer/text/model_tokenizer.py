@@ -34,12 +34,13 @@ class ModelTokenizer:
         self.transformers = tokenizer
         self.vocab_size = max(embeddings, 1 + max(tokenizer.get_vocab().values()))
         """Ids at or above it do not exist. Models often have more embeddings than their tokenizer has words."""
-        bos = tokenizer.bos_token
-        self.bos: str | None = str(bos) if bos is not None else None
         self._backend = _backend(tokenizer)
         self.reach = None if self._backend is None else reach(self._backend)
         """How much of a text one token can stand for; None where that cannot be said."""
         self._prefix, self._suffix = self._special_ids_around_a_text()
+        added = self._prefix[:1] == [tokenizer.bos_token_id]
+        self.added_bos = str(tokenizer.bos_token) if added else ""
+        """The BOS that this tokenizer puts before a text by itself; empty where it puts none."""
 
     def encode(self, text: str, *, add_special_tokens: bool) -> list[int]:
         """Return the ids of a text."""

@@ -82,4 +82,5 @@ def _truncated(model: ModelTokenizer, prompt: PreparedPrompt, keep: int | None) 
 
 
 def _without_bos(model: ModelTokenizer, text: str) -> str:
-    return text.removeprefix(model.bos) if model.bos else text
+    """Return a text for an engine that tokenizes it once more, and puts the BOS before it again if it ever does."""
+    return text.removeprefix(model.added_bos)
