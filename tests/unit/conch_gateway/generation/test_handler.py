@@ -257,9 +257,10 @@ async def test_spans_tell_waiting_from_working_and_the_services_continue_the_tra
     exporter, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     served = gateway(spans=OtlpTracer(provider))
-    await served.client.post(PATH, CHAT, [(b"traceparent", CLIENT_TRACE)])
+    await served.client.post(PATH, CHAT, [(b"traceparent", CLIENT_TRACE), (b"x-request-id", b"mine")])
     spans = {span.name: span for span in exporter.get_finished_spans()}
     assert set(spans) == {"chat", "tokenize", "wait", "work"}
+    assert spans["chat"].attributes["request_id"] == "mine"
     assert {f"{span.context.trace_id:032x}" for span in spans.values()} == {CLIENT_TRACE[3:35].decode()}
     assert {spans[name].parent.span_id for name in ("tokenize", "wait", "work")} == {spans["chat"].context.span_id}
     told = [dict(post.headers)[b"traceparent"][36:52].decode() for post in served.upstream.posts]

@@ -129,6 +129,25 @@ async def test_a_full_queue_refuses_with_a_hint():
     await asyncio.gather(*tasks)
 
 
+@pytest.mark.parametrize(("priority", "sent_away"), [(-1, "last"), (0, "newcomer"), (1, "newcomer")])
+async def test_in_a_full_queue_the_least_urgent_makes_room(priority: int, sent_away: str) -> None:
+    queues = admission(engine("a"))
+    held = await queues.slot(MODEL, POLICY)
+    first, last = (asyncio.create_task(queues.slot(MODEL, POLICY)) for _ in range(2))
+    await turns()
+    newcomer = asyncio.create_task(queues.slot(MODEL, POLICY, Claim(priority=priority)))
+    await turns()
+    refused = {"last": last, "newcomer": newcomer}.pop(sent_away)
+    with pytest.raises(RateLimited):
+        await refused
+    assert queues.waiting() == {MODEL: 2}
+    with held:
+        pass
+    for served in (newcomer, first) if refused is last else (first, last):
+        with await served:
+            pass
+
+
 async def test_waiting_too_long_is_a_503_and_leaves_no_waiter():
     queues, release = admission(engine("a")), asyncio.Event()
     task = asyncio.create_task(hold(queues, [], 0, release))

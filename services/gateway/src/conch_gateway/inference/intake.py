@@ -93,6 +93,7 @@ class RequestIntake:
     def stages(self, exchange: Exchange, span: Span) -> Stages:
         """Return the stages of the request in its span."""
         span.set("model", exchange.model)
+        span.set("request_id", exchange.request_id)
         headers = (REQUEST_ID.encode(), exchange.request_id.encode()), *self._token_header
         return Stages(self._tracer, span, self.metrics.of(exchange.model), headers)
 

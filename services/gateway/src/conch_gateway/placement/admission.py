@@ -1,8 +1,8 @@
 """Who may start now, and on which engine: one bounded queue per model, by priority and then first come, first served.
 
 An engine works on as many sequences at once as it has slots; a request takes one for each of its choices, and an engine
-as a whole when it has more of them. Whoever finds none free waits; the queue refuses when it is
-full, gives up after the model's waiting time, and forgets a waiter that is cancelled.
+as a whole when it has more of them. Whoever finds none free waits. A full queue refuses, or sends
+its last away for a more urgent one; it gives up after the model's waiting time, and forgets a waiter that is cancelled.
 
 An engine that could not take a request rests: for a moment nobody is sent to it, then one request at a time tries it,
 until it has accepted one. When the last engine of a model has vanished from the registry, requests wait for the next
@@ -165,6 +165,15 @@ class ModelQueue:
             place -= 1
         self.waiters.insert(place, waiter)
 
+    def make_room_for(self, waiter: Waiter) -> bool:
+        """Send the last of a full queue away where it is less urgent than a newcomer; return whether it was."""
+        if not self.waiters or self.waiters[-1].claim.priority <= waiter.claim.priority:
+            return False
+        last = self.waiters.pop()
+        if not last.granted.done():
+            last.granted.set_exception(queue_full())
+        return True
+
     def serve(self) -> None:
         """Hand free slots to waiters, the first in the queue first."""
         for waiter in list(self.waiters):
@@ -273,10 +282,8 @@ class Admission:
         return queue.wanted and queue.lost_at is not None and self._clock() - queue.lost_at < policy.queue_wait_s
 
     async def _wait(self, queue: ModelQueue, policy: RoutingPolicy, waiter: Waiter, wait_s: float) -> Engine:
-        if len(queue.waiters) >= policy.queue_max:
-            raise RateLimited(
-                "The queue of this model is full.", code="rate_limit_exceeded", retry_after_s=QUEUE_RETRY_S
-            )
+        if len(queue.waiters) >= policy.queue_max and not queue.make_room_for(waiter):
+            raise queue_full()
         queue.join(waiter)
         queue.serve()  # those before it may be waiting for an engine that it does not need
         try:
@@ -300,6 +307,11 @@ class Admission:
 
 def _rank(waiter: Waiter) -> tuple[int, float]:
     return waiter.claim.priority, waiter.arrived
+
+
+def queue_full() -> RateLimited:
+    """Return the error for a request that finds no room among those that wait, or has lost it to a more urgent one."""
+    return RateLimited("The queue of this model is full.", code="rate_limit_exceeded", retry_after_s=QUEUE_RETRY_S)
 
 
 def not_ready() -> Unavailable:
