@@ -15,7 +15,7 @@ PATH = "/v1/chat/completions"
 async def test_a_grammar_is_checked_and_travels_to_the_engine():
     served = gateway()
     await served.client.post(PATH, {**CHAT, "guided_choice": ["a", "b"]})
-    grammar = {"kind": "choice", "definition": '["a", "b"]', "whitespace": None}
+    grammar = {"kind": "choice", "definition": '["a", "b"]'}
     assert [post.path for post in served.upstream.posts] == [CHECK_GRAMMAR_PATH, PREPARE_PATH, GENERATE_PATH]
     (check,) = served.upstream.sent(CHECK_GRAMMAR_PATH)
     assert (check["grammar"], check["foreign"]) == (grammar, False)

@@ -20,7 +20,7 @@ from conch_contracts.names import EngineAddress
 from conch_contracts.records import Dialect, Profile, TextOutput
 
 
-class ThinkingLimit(Message, frozen=True, kw_only=True):
+class ThinkingLimit(Message, frozen=True, kw_only=True, omit_defaults=True):
     """How long a model may think: at most `tokens` stand between the marks that begin and end its thinking."""
 
     start_id: int

@@ -26,8 +26,8 @@ class GrammarKind(StrEnum):
     """Free text in which certain tags begin a part with a schema of its own, as JSON."""
 
 
-class Grammar(Message, frozen=True, kw_only=True):
-    """A constraint on the text of an answer."""
+class Grammar(Message, frozen=True, kw_only=True, omit_defaults=True):
+    """A constraint on the text of an answer; what has its default is not sent."""
 
     kind: GrammarKind
     definition: str
