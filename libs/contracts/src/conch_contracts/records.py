@@ -21,6 +21,12 @@ class ModelKind(StrEnum):
     EMBEDDING = "Embedding"
     RERANK = "Rerank"
     CLASSIFY = "Classify"
+    TRANSCRIPTION = "Transcription"
+
+    @property
+    def encodes(self) -> bool:
+        """Whether a model of this kind turns texts into numbers."""
+        return self in (ModelKind.EMBEDDING, ModelKind.RERANK, ModelKind.CLASSIFY)
 
 
 class Dialect(StrEnum):
@@ -31,6 +37,7 @@ class Dialect(StrEnum):
     TENSORRTLLM = "tensorrtllm"
     VLLM = "vllm"
     ENCODER = "encoder"
+    SPEECH = "speech"
 
 
 class TextOutput(StrEnum):
@@ -58,12 +65,19 @@ class Pool(StrEnum):
 
     LLM = "llm"
     EMBED = "embed"
+    SPEECH = "speech"
     TOKENIZER = "tokenizer"
 
 
 def needed_pools(kind: ModelKind) -> tuple[Pool, ...]:
     """Return the pools of processes that requests to a model of this kind need, beside an engine."""
-    return Pool.TOKENIZER, Pool.LLM if kind is ModelKind.LLM else Pool.EMBED
+    match kind:
+        case ModelKind.LLM:
+            return Pool.TOKENIZER, Pool.LLM
+        case ModelKind.EMBEDDING | ModelKind.RERANK | ModelKind.CLASSIFY:
+            return Pool.TOKENIZER, Pool.EMBED
+        case ModelKind.TRANSCRIPTION:
+            return Pool.TOKENIZER, Pool.SPEECH
 
 
 class Pooling(StrEnum):
@@ -94,6 +108,8 @@ class Profile(StrEnum):
     OPENAI = "openai"
     DENGLIN = "denglin"
     FASTDEPLOY = "fastdeploy"
+    VLLM = "vllm"
+    """Of transcriptions alone: vLLM's frames of a stream, its codes of languages, whole seconds of usage."""
 
 
 class StreamUsage(StrEnum):
@@ -183,6 +199,19 @@ class EncoderProfile(Record):
     """How long an answer may be given again; None: never."""
 
 
+class SpeechProfile(Record):
+    """What a model of speech can do."""
+
+    languages: tuple[str, ...] = ()
+    """ISO 639-1 codes that it knows; empty: it knows one language, and its prompts name none."""
+    translates: bool = False
+    """Whether it was made to translate into English."""
+    word_times: bool = False
+    """Whether its folder says which attention heads follow the words."""
+    max_audio_s: float = 7200.0
+    """The longest file that is taken, in seconds."""
+
+
 class Route(Record):
     """All that the data plane needs to know about one model."""
 
@@ -218,6 +247,8 @@ class Route(Record):
     chat: ChatProfile = ChatProfile()
     encoder: EncoderProfile = EncoderProfile()
     """Of the kinds Embedding, Rerank and Classify."""
+    speech: SpeechProfile = SpeechProfile()
+    """Of the kind Transcription; its `max_model_len` is what the decoder takes for one window."""
     routing: RoutingPolicy = RoutingPolicy()
     engines_wanted: bool = True
     """False: it is scaled to 0 replicas, so no request waits for an engine to come."""

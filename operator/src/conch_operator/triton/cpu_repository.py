@@ -1,16 +1,16 @@
 """Renders the Triton model repository of a cpu engine, as text; nothing is written here.
 
-Whoever runs the engine writes the files: the local cluster into its state folder, Kubernetes through a ConfigMap.
-The tensors are those of `conch_contracts.dialects.tokens` and `conch_contracts.dialects.encoder`. No queue policy is
-rendered: admission is the gateway's, and Triton's own policies stall. A language model is decoupled, so `execute` never
-blocks and the engine batches by itself.
+Whoever runs the engine writes the files: the local cluster into its state folder, Kubernetes through a ConfigMap. The
+tensors are those of `conch_contracts.dialects`. No queue policy is rendered: admission is the gateway's, and Triton's
+own policies stall. Models of language and of speech are decoupled, so `execute` never blocks and the engine batches
+by itself.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from conch_contracts import cpu_runtime
-from conch_contracts.dialects import encoder, tokens
+from conch_contracts.dialects import encoder, speech, tokens
 from conch_operator.triton.config_pbtxt import document, parameter_lines, tensor, text
 
 DEFAULT_KV_CACHE_BYTES = 4 * 1024**3
@@ -27,6 +27,21 @@ _OUTPUTS = (
     (tokens.PROMPT_TOP_LOGPROBS, "TYPE_FP32", "-1, -1"),
     (tokens.FINISH_REASON, "TYPE_STRING", "1"),
     (tokens.STOP_TOKEN_ID, "TYPE_INT32", "1"),
+)
+_SPEECH_INPUTS = (
+    (speech.PCM, "TYPE_INT16", "-1"),
+    (speech.PROMPT_IDS, "TYPE_INT32", "-1"),
+    (speech.PARAMETERS, "TYPE_STRING", "1"),
+)
+_SPEECH_OUTPUTS = (
+    (speech.LANGUAGE_ID, "TYPE_INT32", "1"),
+    (speech.NO_SPEECH_PROB, "TYPE_FP32", "1"),
+    (speech.TOKEN_IDS, "TYPE_INT32", "-1"),
+    (speech.LOGPROBS, "TYPE_FP32", "-1"),
+    (speech.AVG_LOGPROB, "TYPE_FP32", "1"),
+    (speech.TEMPERATURE, "TYPE_FP32", "1"),
+    (speech.TOKEN_TIMES, "TYPE_FP32", "-1"),
+    (speech.FINISH_REASON, "TYPE_STRING", "1"),
 )
 _MODEL_PY = '''"""The cpu runtime; everything is in its package."""
 
@@ -69,12 +84,29 @@ def render_cpu_repository(model: CpuModel) -> dict[str, str]:
 
 def tokens_config(name: str, parameters: Mapping[str, str], *, instances: int = 1, batch: int = 0) -> str:
     """Return the config.pbtxt of a Python model that speaks the `tokens` dialect."""
+    return _decoupled_config(name, _INPUTS, _OUTPUTS, parameters, instances=instances, batch=batch)
+
+
+def speech_config(name: str, parameters: Mapping[str, str], *, instances: int = 1) -> str:
+    """Return the config.pbtxt of a Python model that speaks the `speech` dialect."""
+    return _decoupled_config(name, _SPEECH_INPUTS, _SPEECH_OUTPUTS, parameters, instances=instances)
+
+
+def _decoupled_config(
+    name: str,
+    inputs: Iterable[tuple[str, str, str]],
+    outputs: Iterable[tuple[str, str, str]],
+    parameters: Mapping[str, str],
+    *,
+    instances: int,
+    batch: int = 0,
+) -> str:
     return document(
         [
             *_python_model(name, batch),
             "model_transaction_policy { decoupled: true }",
-            *(tensor("input", *row) for row in _INPUTS),
-            *(tensor("output", *row) for row in _OUTPUTS),
+            *(tensor("input", *row) for row in inputs),
+            *(tensor("output", *row) for row in outputs),
             *_instances_and_parameters(instances, parameters),
         ]
     )
