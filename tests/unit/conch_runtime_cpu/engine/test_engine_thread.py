@@ -9,7 +9,9 @@ from numpy.typing import NDArray
 
 from conch_contracts.messages.generation import SamplingParameters
 from conch_runtime_cpu.engine.engine_thread import EngineThread
-from conch_runtime_cpu.engine.response_queue import PartialResponse
+from conch_runtime_cpu.engine.grammar_compilation import TokensEngine
+from conch_runtime_cpu.engine.response_queue import ResponseQueue
+from conch_runtime_cpu.engine.response_tensors import PartialResponse
 from conch_runtime_cpu.engine.scheduler import FinishReason, Scheduler
 from conch_runtime_cpu.errors import ChannelClosed, EngineStopped
 from conch_runtime_cpu.requests import GenerationRequest
@@ -74,13 +76,13 @@ def _request(max_tokens: int, prompt: tuple[int, ...] = (1,)) -> GenerationReque
 
 
 @pytest.fixture
-def engine() -> EngineThread:
-    made = EngineThread(Scheduler(ConstantModel()))
+def engine() -> TokensEngine:
+    made = EngineThread(Scheduler(ConstantModel()), ResponseQueue(PartialResponse, PartialResponse.add))
     made.start()
     return made
 
 
-def test_an_answer_arrives_whole_and_the_channel_is_left_alone_afterwards(engine: EngineThread) -> None:
+def test_an_answer_arrives_whole_and_the_channel_is_left_alone_afterwards(engine: TokensEngine) -> None:
     channels = [RecordingChannel() for _ in range(20)]
     for count, channel in enumerate(channels, 1):
         engine.submit(_request(count), channel)
@@ -93,7 +95,7 @@ def test_an_answer_arrives_whole_and_the_channel_is_left_alone_afterwards(engine
     assert not any(channel.misused for channel in channels)
 
 
-def test_a_client_that_has_gone_ends_its_request(engine: EngineThread) -> None:
+def test_a_client_that_has_gone_ends_its_request(engine: TokensEngine) -> None:
     channel = RecordingChannel(lambda: True)
     engine.submit(_request(10**9), channel)
     _, response = channel.wait_final()
@@ -103,7 +105,7 @@ def test_a_client_that_has_gone_ends_its_request(engine: EngineThread) -> None:
     assert not channel.misused
 
 
-def test_a_closed_channel_ends_its_request_and_no_other(engine: EngineThread) -> None:
+def test_a_closed_channel_ends_its_request_and_no_other(engine: TokensEngine) -> None:
     closed, other = RecordingChannel(closed=True), RecordingChannel()
     engine.submit(_request(10**9), closed)
     closed.responses.get(timeout=WAIT_S)
@@ -113,7 +115,7 @@ def test_a_closed_channel_ends_its_request_and_no_other(engine: EngineThread) ->
     assert closed.responses.empty()
 
 
-def test_a_crash_answers_everyone_and_refuses_what_comes_later(engine: EngineThread) -> None:
+def test_a_crash_answers_everyone_and_refuses_what_comes_later(engine: TokensEngine) -> None:
     channels = [RecordingChannel(), RecordingChannel()]
     engine.submit(_request(10**9), channels[0])
     channels[0].responses.get(timeout=WAIT_S)
@@ -126,7 +128,7 @@ def test_a_crash_answers_everyone_and_refuses_what_comes_later(engine: EngineThr
     engine.stop()
 
 
-def test_stopping_answers_what_is_left(engine: EngineThread) -> None:
+def test_stopping_answers_what_is_left(engine: TokensEngine) -> None:
     channel = RecordingChannel()
     engine.submit(_request(10**9), channel)
     channel.responses.get(timeout=WAIT_S)

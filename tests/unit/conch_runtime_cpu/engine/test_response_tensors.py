@@ -1,7 +1,6 @@
 import numpy as np
 
-from conch_runtime_cpu.engine.response_queue import PartialResponse
-from conch_runtime_cpu.engine.response_tensors import pack
+from conch_runtime_cpu.engine.response_tensors import PartialResponse, pack
 from conch_runtime_cpu.engine.scheduler import FinishedRequest, FinishReason
 from conch_runtime_cpu.sampling.logprobs import LogprobRows
 from conch_runtime_cpu.sampling.sampler import TokenLogprobs

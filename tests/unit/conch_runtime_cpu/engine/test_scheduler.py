@@ -7,7 +7,8 @@ import pytest
 from numpy.typing import NDArray
 
 from conch_contracts.messages.generation import SamplingParameters
-from conch_runtime_cpu.engine.scheduler import PREFILL_CHUNK, Event, FinishReason, RequestKey, Scheduler
+from conch_runtime_cpu.engine.request_key import RequestKey
+from conch_runtime_cpu.engine.scheduler import PREFILL_CHUNK, FinishReason, Scheduler, SequenceEvent
 from conch_runtime_cpu.requests import GenerationRequest
 
 VOCABULARY = 100
@@ -71,8 +72,8 @@ class Run:
         self.model = SumModel(slots)
         self.scheduler = Scheduler(self.model)
         self.tokens: dict[int, list[int]] = defaultdict(list)
-        self.ended: dict[int, Event] = {}
-        self.prompts: dict[int, Event] = {}
+        self.ended: dict[int, SequenceEvent] = {}
+        self.prompts: dict[int, SequenceEvent] = {}
 
     def add(self, key: int, prompt: list[int], max_tokens: int, **fields: object) -> None:
         self.scheduler.add(RequestKey(key), _request(prompt, max_tokens, **fields))

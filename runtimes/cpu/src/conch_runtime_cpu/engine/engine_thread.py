@@ -6,32 +6,55 @@ nobody waits for an answer that cannot come.
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import count
 from queue import Empty, SimpleQueue
 from threading import Thread
+from typing import Generic, Protocol, TypeVar
 
-from conch_runtime_cpu.engine.response_queue import Channel, ResponseQueue
+from conch_runtime_cpu.engine.request_key import RequestKey
+from conch_runtime_cpu.engine.response_queue import Channel, E, EngineEvent, R, ResponseQueue
 from conch_runtime_cpu.engine.response_sender import ResponseSender
-from conch_runtime_cpu.engine.scheduler import RequestKey, Scheduler
 from conch_runtime_cpu.engine.token_rate import TokenRateLimit
-from conch_runtime_cpu.requests import GenerationRequest
 
 _JOIN_S = 10.0
 
 log = logging.getLogger(__name__)
 
-Command = Callable[[Scheduler], None]
+Q = TypeVar("Q")
+Q_contra = TypeVar("Q_contra", contravariant=True)
+E_co = TypeVar("E_co", bound=EngineEvent, covariant=True)
 
 
-class EngineThread:
+class Stepping(Protocol[Q_contra, E_co]):
+    """What computes, step by step: see `scheduler.Scheduler` and `speech_scheduler.SpeechScheduler`."""
+
+    @property
+    def idle(self) -> bool:
+        """Return whether a step would do nothing."""
+
+    @property
+    def has_prompts(self) -> bool:
+        """Return whether a step could do something without decoding."""
+
+    def add(self, key: RequestKey, request: Q_contra) -> None:
+        """Queue a request."""
+
+    def cancel(self, key: RequestKey) -> None:
+        """End a request at the next step; one that has ended already is no error."""
+
+    def step(self, *, decoding: bool = True) -> Sequence[E_co]:
+        """Compute once and return what came out."""
+
+
+class EngineThread(Generic[Q, E, R]):
     """Runs requests until it is stopped."""
 
-    def __init__(self, scheduler: Scheduler, *, tokens_per_second: int = 0) -> None:
+    def __init__(self, scheduler: Stepping[Q, E], queue: ResponseQueue[E, R], *, tokens_per_second: int = 0) -> None:
         self._scheduler = scheduler
         self._rate = TokenRateLimit(tokens_per_second, time.monotonic)
-        self._commands: SimpleQueue[Command | None] = SimpleQueue()
-        self._queue = ResponseQueue()
+        self._commands: SimpleQueue[Callable[[Stepping[Q, E]], None] | None] = SimpleQueue()
+        self._queue = queue
         self._sender = ResponseSender(self._queue, self.cancel)
         self._keys = count()
         self._thread = Thread(target=self._run, name="engine", daemon=True)
@@ -41,7 +64,7 @@ class EngineThread:
         self._thread.start()
         self._sender.start()
 
-    def submit(self, request: GenerationRequest, channel: Channel) -> RequestKey:
+    def submit(self, request: Q, channel: Channel[R]) -> RequestKey:
         """Queue a request and return at once; its answer goes to the channel. Raises EngineStopped."""
         key = RequestKey(next(self._keys))
         stream = self._queue.open(key, channel)

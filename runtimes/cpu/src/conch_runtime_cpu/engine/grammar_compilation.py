@@ -13,13 +13,17 @@ from conch_contracts.cpu_runtime import INVALID_PREFIX
 from conch_guidance.compiler import GrammarCompiler
 from conch_guidance.errors import UnusableGrammar
 from conch_runtime_cpu.engine.engine_thread import EngineThread
-from conch_runtime_cpu.engine.response_queue import Channel, PartialResponse
+from conch_runtime_cpu.engine.response_queue import Channel
+from conch_runtime_cpu.engine.response_tensors import PartialResponse
+from conch_runtime_cpu.engine.scheduler import SequenceEvent
 from conch_runtime_cpu.errors import ChannelClosed, EngineStopped
 from conch_runtime_cpu.masks.grammar_mask import GrammarMask
 from conch_runtime_cpu.masks.thinking_mask import thinking_mask
 from conch_runtime_cpu.requests import GenerationRequest
 
 _JOIN_S = 10.0
+TokensEngine = EngineThread[GenerationRequest, SequenceEvent, PartialResponse]
+TokensChannel = Channel[PartialResponse]
 
 log = logging.getLogger(__name__)
 
@@ -27,19 +31,19 @@ log = logging.getLogger(__name__)
 class GrammarCompilation:
     """Compiles one grammar after the other."""
 
-    def __init__(self, engine: EngineThread, compiler: Callable[[], GrammarCompiler]) -> None:
+    def __init__(self, engine: TokensEngine, compiler: Callable[[], GrammarCompiler]) -> None:
         """Get ready; `compiler` is called with the first request, and raises UnusableGrammar."""
         self._engine = engine
         self._make_compiler = compiler
         self._compiler: GrammarCompiler | None = None
-        self._waiting: SimpleQueue[tuple[GenerationRequest, Channel] | None] = SimpleQueue()
+        self._waiting: SimpleQueue[tuple[GenerationRequest, TokensChannel] | None] = SimpleQueue()
         self._thread = Thread(target=self._run, name="grammars", daemon=True)
 
     def start(self) -> None:
         """Start to compile."""
         self._thread.start()
 
-    def submit(self, request: GenerationRequest, channel: Channel) -> None:
+    def submit(self, request: GenerationRequest, channel: TokensChannel) -> None:
         """Queue a request and return at once; its answer, or why there is none, goes to the channel."""
         self._waiting.put((request, channel))
 
@@ -52,7 +56,7 @@ class GrammarCompilation:
         while (waiting := self._waiting.get()) is not None:
             self._hand_on(*waiting)
 
-    def _hand_on(self, request: GenerationRequest, channel: Channel) -> None:
+    def _hand_on(self, request: GenerationRequest, channel: TokensChannel) -> None:
         try:
             self._engine.submit(replace(request, mask=thinking_mask(request.sampling, self._mask(request))), channel)
         except UnusableGrammar as error:
@@ -76,7 +80,7 @@ class GrammarCompilation:
         return GrammarMask(self._compiler.matcher(sampling.grammar), endings=sorted(endings), silent=sorted(silent))
 
 
-def _fail(channel: Channel, message: str) -> None:
+def _fail(channel: TokensChannel, message: str) -> None:
     try:
         channel.send(PartialResponse(error=message))
     except ChannelClosed:

@@ -6,7 +6,9 @@ from functools import partial
 from conch_guidance.compiler import GrammarCompiler
 from conch_runtime_cpu.engine.decoder import OnnxDecoder, slots_within
 from conch_runtime_cpu.engine.engine_thread import EngineThread
-from conch_runtime_cpu.engine.grammar_compilation import GrammarCompilation
+from conch_runtime_cpu.engine.grammar_compilation import GrammarCompilation, TokensEngine
+from conch_runtime_cpu.engine.response_queue import ResponseQueue
+from conch_runtime_cpu.engine.response_tensors import PartialResponse
 from conch_runtime_cpu.engine.scheduler import Scheduler
 from conch_runtime_cpu.graphs.conversion import converted_decoder
 from conch_runtime_cpu.graphs.decoder_architecture import read_decoder_architecture
@@ -20,7 +22,7 @@ _COMPILED_GRAMMARS = 64
 class LoadedModel:
     """A model that is ready to be started."""
 
-    engine: EngineThread
+    engine: TokensEngine
     grammars: GrammarCompilation
     """Takes the requests that have a grammar, and hands them on to the engine."""
     limits: ModelLimits
@@ -34,7 +36,8 @@ def load(settings: RuntimeSettings) -> LoadedModel:
     model = converted_decoder(settings.model_folder, architecture, settings.quantization, settings.cache_folder)
     decoder = OnnxDecoder(model, served, slots)
     decoder.warm_up()
-    engine = EngineThread(Scheduler(decoder), tokens_per_second=settings.tokens_per_second)
+    queue = ResponseQueue(PartialResponse, PartialResponse.add)
+    engine = EngineThread(Scheduler(decoder), queue, tokens_per_second=settings.tokens_per_second)
     compiler = partial(
         GrammarCompiler.of_folder, settings.model_folder, vocabulary=architecture.vocabulary, kept=_COMPILED_GRAMMARS
     )

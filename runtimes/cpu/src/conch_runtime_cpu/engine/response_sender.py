@@ -10,9 +10,10 @@ import time
 from collections import deque
 from collections.abc import Callable
 from threading import Thread
+from typing import Generic
 
-from conch_runtime_cpu.engine.response_queue import PartialResponse, ResponseQueue, ResponseStream
-from conch_runtime_cpu.engine.scheduler import RequestKey
+from conch_runtime_cpu.engine.request_key import RequestKey
+from conch_runtime_cpu.engine.response_queue import E, R, ResponseQueue, ResponseStream
 from conch_runtime_cpu.errors import ChannelClosed
 
 _ASK_EVERY_S = 0.1
@@ -24,14 +25,14 @@ _IDLE_S = 0.1
 log = logging.getLogger(__name__)
 
 
-class ResponseSender:
+class ResponseSender(Generic[E, R]):
     """Delivers until the queue is stopped and empty."""
 
-    def __init__(self, queue: ResponseQueue, cancel: Callable[[RequestKey], None]) -> None:
+    def __init__(self, queue: ResponseQueue[E, R], cancel: Callable[[RequestKey], None]) -> None:
         self._queue = queue
         self._cancel = cancel
-        self._arrived: deque[ResponseStream] = deque()
-        self._asked: deque[tuple[float, ResponseStream]] = deque()
+        self._arrived: deque[ResponseStream[R]] = deque()
+        self._asked: deque[tuple[float, ResponseStream[R]]] = deque()
         self._thread = Thread(target=self._run, name="responses", daemon=True)
 
     def start(self) -> None:
@@ -42,7 +43,7 @@ class ResponseSender:
         """Wait until everything has been delivered."""
         self._thread.join(timeout_s)
 
-    def watch(self, stream: ResponseStream) -> None:
+    def watch(self, stream: ResponseStream[R]) -> None:
         """Begin to ask whether the client of a request is still there."""
         self._arrived.append(stream)
 
@@ -61,7 +62,7 @@ class ResponseSender:
                 self._send(*taken)
             self._ask()
 
-    def _send(self, stream: ResponseStream, response: PartialResponse) -> None:
+    def _send(self, stream: ResponseStream[R], response: R) -> None:
         stream.closed = stream.closed or response.final
         try:
             stream.channel.send(response)

@@ -1,13 +1,43 @@
-"""Packs a response into the tensors of the `tokens` dialect."""
+"""Collects what a request made in a response, and packs that into the tensors of the `tokens` dialect."""
+
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from conch_contracts.dialects import tokens as dialect
-from conch_runtime_cpu.engine.response_queue import PartialResponse
+from conch_runtime_cpu.engine.scheduler import FinishedRequest, SequenceEvent
 from conch_runtime_cpu.sampling.logprobs import LogprobRows
+from conch_runtime_cpu.sampling.sampler import TokenLogprobs
 
 Tensors = list[tuple[str, NDArray[np.generic] | NDArray[np.object_]]]
+
+
+@dataclass(slots=True)
+class PartialResponse:
+    """What one request made since its last message."""
+
+    tokens: list[int] = field(default_factory=list)
+    logprobs: list[TokenLogprobs] = field(default_factory=list)
+    """As long as `tokens`, or empty when the request did not ask."""
+    prompt: LogprobRows | None = None
+    finish: FinishedRequest | None = None
+    error: str | None = None
+
+    @property
+    def final(self) -> bool:
+        """Return whether nothing comes after this."""
+        return self.finish is not None or self.error is not None
+
+    def add(self, event: SequenceEvent) -> None:
+        """Take in what one step brought."""
+        if event.token is not None:
+            self.tokens.append(event.token)
+        if event.logprobs is not None:
+            self.logprobs.append(event.logprobs)
+        self.prompt = event.prompt or self.prompt
+        self.finish = event.finish or self.finish
+        self.error = event.error or self.error
 
 
 def pack(response: PartialResponse) -> Tensors:

@@ -11,18 +11,18 @@ There are no threads and no clock here: `engine_thread` calls `step` again and a
 from collections import deque
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NewType, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from conch_contracts.cpu_runtime import INVALID_PREFIX
 from conch_contracts.dialects import tokens as tokens_dialect
+from conch_runtime_cpu.engine.request_key import RequestKey
 from conch_runtime_cpu.requests import GenerationRequest
 from conch_runtime_cpu.sampling.logprobs import LogprobRows, log_probabilities
 from conch_runtime_cpu.sampling.sampler import NO_TOKEN, Sampler, TokenLogprobs
 
-RequestKey = NewType("RequestKey", int)
 Ids = NDArray[np.int64]
 Logits = NDArray[np.float32]
 
@@ -70,7 +70,7 @@ class FinishedRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class SequenceEvent:
     """What one step brought to one request."""
 
     key: RequestKey
@@ -113,7 +113,7 @@ class Scheduler:
         """End a request at the next step; one that has ended already is no error."""
         self._cancelled.add(key)
 
-    def step(self, *, decoding: bool = True) -> list[Event]:
+    def step(self, *, decoding: bool = True) -> list[SequenceEvent]:
         """Compute once and return what came out; without decoding only prompts make progress."""
         events = self._drop_cancelled() if self._cancelled else []
         stepped = list(self._running) if decoding else []
@@ -129,7 +129,7 @@ class Scheduler:
             self._compact()
         return events
 
-    def _prefill(self, events: list[Event]) -> "list[_Sequence]":
+    def _prefill(self, events: list[SequenceEvent]) -> "list[_Sequence]":
         """Prefill prompts up to the step's limit; return those that are complete and want a token."""
         complete: list[_Sequence] = []
         left = PREFILL_PER_STEP
@@ -144,7 +144,7 @@ class Scheduler:
                 continue
             self._prefilling = None
             if sequence.prompt_logprobs is not None:
-                events.append(Event(sequence.key, prompt=sequence.prompt_logprobs))
+                events.append(SequenceEvent(sequence.key, prompt=sequence.prompt_logprobs))
             if sequence.request.sampling.max_tokens:
                 complete.append(sequence)
             else:
@@ -159,7 +159,7 @@ class Scheduler:
         self._sampler.admit(sequence.slot, sequence.request)
         return sequence
 
-    def _choose(self, stepped: "list[_Sequence]", rows: list[int]) -> list[Event]:
+    def _choose(self, stepped: "list[_Sequence]", rows: list[int]) -> list[SequenceEvent]:
         logits = self._decoder.logits
         batch = logits[: len(rows)] if rows[-1] == len(rows) - 1 else logits[rows]
         choice = self._sampler.choose(batch, np.array([one.slot for one in stepped], np.int64))
@@ -169,24 +169,24 @@ class Scheduler:
                 events.append(sequence.give_up())
                 continue
             finish = sequence.accept(token)
-            events.append(Event(sequence.key, token, choice.logprobs.get(index), finish=finish))
+            events.append(SequenceEvent(sequence.key, token, choice.logprobs.get(index), finish=finish))
         return events
 
-    def _drop_cancelled(self) -> list[Event]:
+    def _drop_cancelled(self) -> list[SequenceEvent]:
         """End what was cancelled, wherever it is."""
         cancelled, self._cancelled = self._cancelled, set()
         finish = FinishedRequest(FinishReason.CANCELLED)
         dropped = [one for one in self._waiting if one.key in cancelled]
         if dropped:
             self._waiting = deque(one for one in self._waiting if one.key not in cancelled)
-        events = [Event(one.key, finish=finish) for one in dropped]
+        events = [SequenceEvent(one.key, finish=finish) for one in dropped]
         if self._prefilling is not None and self._prefilling.key in cancelled:
             events.append(self._end(self._prefilling, finish))
             self._prefilling = None
         for sequence in self._running:
             if sequence.key in cancelled:
                 sequence.ended = True
-                events.append(Event(sequence.key, finish=finish))
+                events.append(SequenceEvent(sequence.key, finish=finish))
         self._compact()
         return events
 
@@ -204,9 +204,9 @@ class Scheduler:
         if self._prefilling is not None and len(running) < before:
             self._decoder.move(before, len(running), self._prefilling.length)
 
-    def _end(self, sequence: "_Sequence", finish: FinishedRequest) -> Event:
+    def _end(self, sequence: "_Sequence", finish: FinishedRequest) -> SequenceEvent:
         self._release(sequence)
-        return Event(sequence.key, finish=finish)
+        return SequenceEvent(sequence.key, finish=finish)
 
     def _release(self, sequence: "_Sequence") -> None:
         self._sampler.release(sequence.slot)
@@ -285,12 +285,14 @@ class _Sequence:
             return FinishedRequest(FinishReason.LENGTH)
         return None
 
-    def give_up(self) -> Event:
+    def give_up(self) -> SequenceEvent:
         """End the request where no token is allowed: with a stop if the answer is complete, else with an error."""
         self.ended = True
         if self._mask is not None and self._mask.complete:
-            return Event(self.key, finish=FinishedRequest(FinishReason.STOP))
+            return SequenceEvent(self.key, finish=FinishedRequest(FinishReason.STOP))
         if self._mask is None:
-            return Event(self.key, error=f"{INVALID_PREFIX}allowed_token_ids: the other parameters allow none of them")
+            return SequenceEvent(
+                self.key, error=f"{INVALID_PREFIX}allowed_token_ids: the other parameters allow none of them"
+            )
         reason = self._mask.fault or "the other parameters allow no token that the grammar allows"
-        return Event(self.key, error=f"{INVALID_PREFIX}grammar: {reason}")
+        return SequenceEvent(self.key, error=f"{INVALID_PREFIX}grammar: {reason}")
