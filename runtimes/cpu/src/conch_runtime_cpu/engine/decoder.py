@@ -11,6 +11,7 @@ import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
 
+from conch_runtime_cpu.engine.onnx_session import open_session
 from conch_runtime_cpu.errors import UnusableModel
 from conch_runtime_cpu.graphs.decoder_architecture import DecoderArchitecture
 from conch_runtime_cpu.graphs.decoder_graph import kv_names
@@ -28,7 +29,7 @@ class OnnxDecoder:
         self.context = architecture.context
         self.logits: Logits = np.zeros((slots, architecture.vocabulary), np.float32)
         """What the last calls predicted, by row."""
-        self._session = _load(model)
+        self._session = open_session(model, threads=1)
         self._past = kv_names("past", architecture.layers)
         self._present = kv_names("present", architecture.layers)
         self._row_shape = (architecture.kv_heads, architecture.context, architecture.head_dim)
@@ -121,13 +122,3 @@ def slots_within(architecture: DecoderArchitecture, wanted: int, kv_cache_bytes:
             f"{kv_cache_bytes}: set generation.maxLength to at most {longest}."
         )
     return fitting
-
-
-def _load(model: Path) -> onnxruntime.InferenceSession:
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.inter_op_num_threads = 1
-    options.log_severity_level = 3
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    options.add_session_config_entry("session.inter_op.allow_spinning", "0")
-    return onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])

@@ -4,7 +4,6 @@ The model is the folder's own ONNX file where there is one, else one that is bui
 calls its tensors, this module speaks the names of `conch_contracts.dialects.encoder`.
 """
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import onnxruntime
 from numpy.typing import NDArray
 
 from conch_contracts.dialects import encoder as dialect
+from conch_runtime_cpu.engine.onnx_session import half_of_the_cores, open_session
 from conch_runtime_cpu.errors import UnservableRequest, UnusableModel
 from conch_runtime_cpu.graphs.conversion import converted_encoder
 from conch_runtime_cpu.settings import EncoderSettings
@@ -75,14 +75,8 @@ def _find_output(ranks: Mapping[str, int], wanted: str) -> str:
 
 
 def _load(model: Path) -> onnxruntime.InferenceSession:
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = max(1, len(os.sched_getaffinity(0)) // 2)
-    options.inter_op_num_threads = 1
-    options.log_severity_level = 3
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    options.add_session_config_entry("session.inter_op.allow_spinning", "0")
     try:
-        return onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+        return open_session(model, threads=half_of_the_cores())
     except (RuntimeError, onnxruntime.capi.onnxruntime_pybind11_state.InvalidProtobuf) as error:
         raise UnusableModel(f"{model} cannot be loaded: {_first_line(error)}") from error
 
