@@ -1,4 +1,4 @@
-"""Reads the `config.json` of a Hugging Face folder; what it means is up to the module of each architecture."""
+"""Reads the JSON files of a Hugging Face folder; what they mean is up to the module of each architecture."""
 
 import json
 from collections.abc import Mapping
@@ -9,7 +9,11 @@ from conch_runtime_cpu.errors import UnusableModel
 
 def read_config(folder: Path) -> Mapping[str, object]:
     """Return the fields of a folder's `config.json`; raises UnusableModel."""
-    path = folder / "config.json"
+    return read_json(folder / "config.json")
+
+
+def read_json(path: Path) -> Mapping[str, object]:
+    """Return the fields of a file that holds one JSON object; raises UnusableModel."""
     try:
         config = json.loads(path.read_bytes())
     except (OSError, ValueError) as error:

@@ -7,7 +7,8 @@ name and renamed when it is complete, so a half-written one is never used and tw
 import hashlib
 import secrets
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import onnx
@@ -18,13 +19,27 @@ from conch_runtime_cpu.graphs.decoder_graph import build_decoder_graph
 from conch_runtime_cpu.graphs.encoder_architecture import read_encoder_architecture
 from conch_runtime_cpu.graphs.encoder_graph import build_encoder_graph
 from conch_runtime_cpu.graphs.weights import Weights
+from conch_runtime_cpu.graphs.whisper_architecture import WhisperArchitecture
+from conch_runtime_cpu.graphs.whisper_decoder_graph import build_whisper_decoder_graph
+from conch_runtime_cpu.graphs.whisper_encoder_graph import build_whisper_encoder_graph
 
 GRAPH_VERSION = "1"
 """Grows with every change of the graph, so that no old file is used."""
 ENCODER_GRAPH_VERSION = "1"
 """Likewise, for the graphs of encoders."""
-_MODEL, _DATA = "model.onnx", "model.onnx.data"
+WHISPER_GRAPH_VERSION = "1"
+"""Likewise, for the two graphs of Whisper."""
+_MODEL = "model.onnx"
+_WHISPER_ENCODER, _WHISPER_DECODER = "encoder.onnx", "decoder.onnx"
 _INLINE_BYTES = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class WhisperFiles:
+    """The two ONNX files of one Whisper folder."""
+
+    encoder: Path
+    decoder: Path
 
 
 def converted_decoder(folder: Path, architecture: DecoderArchitecture, quantization: Quantization, cache: Path) -> Path:
@@ -32,7 +47,7 @@ def converted_decoder(folder: Path, architecture: DecoderArchitecture, quantizat
     weights = Weights(folder)
     entry = cache / _content_key(folder, weights, f"{GRAPH_VERSION}\n{quantization}\n")
     if not entry.is_dir():
-        _save(lambda: build_decoder_graph(architecture, weights, quantization), entry)
+        _save({_MODEL: lambda: build_decoder_graph(architecture, weights, quantization)}, entry)
     return entry / _MODEL
 
 
@@ -42,8 +57,21 @@ def converted_encoder(folder: Path, cache: Path) -> Path:
     weights = Weights(folder)
     entry = cache / _content_key(folder, weights, f"encoder {ENCODER_GRAPH_VERSION}\n")
     if not entry.is_dir():
-        _save(lambda: build_encoder_graph(architecture, weights), entry)
+        _save({_MODEL: lambda: build_encoder_graph(architecture, weights)}, entry)
     return entry / _MODEL
+
+
+def converted_whisper(folder: Path, architecture: WhisperArchitecture, cache: Path) -> WhisperFiles:
+    """Return the ONNX files of a Whisper folder, converting it first when the cache has none; raises UnusableModel."""
+    weights = Weights(folder)
+    entry = cache / _content_key(folder, weights, f"whisper {WHISPER_GRAPH_VERSION}\n")
+    if not entry.is_dir():
+        graphs = {
+            _WHISPER_ENCODER: lambda: build_whisper_encoder_graph(architecture, weights),
+            _WHISPER_DECODER: lambda: build_whisper_decoder_graph(architecture, weights),
+        }
+        _save(graphs, entry)
+    return WhisperFiles(entry / _WHISPER_ENCODER, entry / _WHISPER_DECODER)
 
 
 def _content_key(folder: Path, weights: Weights, made_as: str) -> str:
@@ -54,18 +82,19 @@ def _content_key(folder: Path, weights: Weights, made_as: str) -> str:
     return key.hexdigest()[:32]
 
 
-def _save(build: Callable[[], onnx.ModelProto], entry: Path) -> None:
+def _save(graphs: Mapping[str, Callable[[], onnx.ModelProto]], entry: Path) -> None:
     draft = entry.with_name(f"{entry.name}.{secrets.token_hex(4)}.draft")
     draft.mkdir(parents=True)
     try:
-        onnx.save_model(
-            build(),
-            str(draft / _MODEL),
-            save_as_external_data=True,
-            all_tensors_to_one_file=True,
-            location=_DATA,
-            size_threshold=_INLINE_BYTES,
-        )
+        for name, build in graphs.items():
+            onnx.save_model(
+                build(),
+                str(draft / name),
+                save_as_external_data=True,
+                all_tensors_to_one_file=True,
+                location=f"{name}.data",
+                size_threshold=_INLINE_BYTES,
+            )
         try:
             draft.rename(entry)
         except OSError:

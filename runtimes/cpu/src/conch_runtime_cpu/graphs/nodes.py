@@ -1,4 +1,4 @@
-"""Collects the nodes and constants of an ONNX graph while `decoder_graph` or `encoder_graph` builds a model."""
+"""Collects the nodes and constants of an ONNX graph while a module of graphs builds a model."""
 
 from collections.abc import Sequence
 
@@ -11,8 +11,10 @@ Attribute = int | float | list[int]
 _MICROSOFT_KINDS = (
     "Attention",
     "BiasGelu",
+    "Gelu",
     "GroupQueryAttention",
     "MatMulNBits",
+    "MultiHeadAttention",
     "SkipLayerNormalization",
     "SkipSimplifiedLayerNormalization",
 )
