@@ -1,4 +1,4 @@
-"""One real tritonserver with tiny-chat, once at full speed and once at a known slow one."""
+"""One real tritonserver with tiny-chat and tiny-whisper, each at full speed and at a known slow one."""
 
 from collections.abc import AsyncIterator, Iterator
 
@@ -6,13 +6,18 @@ import pytest
 import pytest_asyncio
 
 from conch_contracts.names import EngineAddress
+from conch_contracts.records import Dialect
 from conch_kit.triton.client import TritonClient
 from conch_operator.triton.cpu_repository import CpuModel, render_cpu_repository
+from testkit.engines.speech_client import SpeechEngineClient
 from testkit.engines.tokens_client import TokensEngine
+from testkit.models import speech_golden
 from testkit.models.golden import FOLDER, Golden, load_golden
+from testkit.models.speech_golden import SpeechGolden, SpeechTokenizer, load_speech_golden
 from testkit.servers.triton import RunningTriton, triton_server, write_repository
 
 PACED_TOKENS_PER_SECOND = 25
+PACED_SPEECH_TOKENS_PER_SECOND = 1
 
 
 @pytest.fixture(scope="session")
@@ -26,7 +31,18 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningTriton]:
     for name, pace in (("tiny", 0), ("paced", PACED_TOKENS_PER_SECOND)):
         model = CpuModel(name, str(FOLDER), str(folder / "cache"), max_batch_size=16, tokens_per_second=pace)
         write_repository(render_cpu_repository(model), folder / "models")
-    with triton_server(folder / "models", "tiny", "paced", folder=folder) as running:
+    for name, pace, batch in (("speech", 0, 4), ("paced_speech", PACED_SPEECH_TOKENS_PER_SECOND, 1)):
+        model = CpuModel(
+            name,
+            str(speech_golden.FOLDER),
+            str(folder / "cache"),
+            max_batch_size=batch,
+            tokens_per_second=pace,
+            dialect=Dialect.SPEECH,
+        )
+        write_repository(render_cpu_repository(model), folder / "models")
+    models = ("tiny", "paced", "speech", "paced_speech")
+    with triton_server(folder / "models", *models, folder=folder) as running:
         yield running
 
 
@@ -45,3 +61,23 @@ def tiny(server: RunningTriton, client: TritonClient) -> TokensEngine:
 @pytest.fixture
 def paced(server: RunningTriton, client: TritonClient) -> TokensEngine:
     return TokensEngine(client, EngineAddress(server.grpc), "paced")
+
+
+@pytest.fixture(scope="session")
+def spoken() -> SpeechGolden:
+    return load_speech_golden()
+
+
+@pytest.fixture(scope="session")
+def words() -> SpeechTokenizer:
+    return SpeechTokenizer()
+
+
+@pytest.fixture
+def speech(server: RunningTriton, client: TritonClient) -> SpeechEngineClient:
+    return SpeechEngineClient(client, EngineAddress(server.grpc), "speech")
+
+
+@pytest.fixture
+def paced_speech(server: RunningTriton, client: TritonClient) -> SpeechEngineClient:
+    return SpeechEngineClient(client, EngineAddress(server.grpc), "paced_speech")

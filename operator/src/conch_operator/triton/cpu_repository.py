@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from conch_contracts import cpu_runtime
 from conch_contracts.dialects import encoder, speech, tokens
+from conch_contracts.records import Dialect
 from conch_operator.triton.config_pbtxt import document, parameter_lines, tensor, text
 
 DEFAULT_KV_CACHE_BYTES = 4 * 1024**3
@@ -50,6 +51,7 @@ from conch_runtime_cpu.triton_model import TritonPythonModel
 __all__ = ["TritonPythonModel"]
 '''
 _ENCODER_PY = _MODEL_PY.replace("triton_model", "triton_encoder")
+_SPEECH_PY = _MODEL_PY.replace("triton_model", "triton_speech")
 _ENCODER_DIMS = {encoder.LAST_HIDDEN_STATE: "-1, -1", encoder.LOGITS: "-1"}
 
 
@@ -68,7 +70,9 @@ class CpuModel:
     max_length: int | None = None
     """The most tokens of a sequence, prompt and answer; None for what the model was made for."""
     output: str | None = None
-    """What an encoder gives, see `conch_contracts.dialects.encoder`; None for a language model."""
+    """What an encoder gives, see `conch_contracts.dialects.encoder`; None for every other model."""
+    dialect: Dialect = Dialect.TOKENS
+    """With which it is spoken to, where it is no encoder: `tokens` or `speech`."""
 
 
 def render_cpu_repository(model: CpuModel) -> dict[str, str]:
@@ -76,6 +80,9 @@ def render_cpu_repository(model: CpuModel) -> dict[str, str]:
     if model.output is not None:
         config = encoder_config(model.name, model.output, _encoder_parameters(model), batch=model.max_batch_size)
         return {f"{model.name}/config.pbtxt": config, f"{model.name}/1/model.py": _ENCODER_PY}
+    if model.dialect is Dialect.SPEECH:
+        config = speech_config(model.name, _parameters(model))
+        return {f"{model.name}/config.pbtxt": config, f"{model.name}/1/model.py": _SPEECH_PY}
     return {
         f"{model.name}/config.pbtxt": tokens_config(model.name, _parameters(model)),
         f"{model.name}/1/model.py": _MODEL_PY,

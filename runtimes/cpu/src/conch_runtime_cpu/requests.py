@@ -71,7 +71,7 @@ def _read_parameters(parameters: bytes, vocabulary: int) -> SamplingParameters:
         sampling: SamplingParameters = from_json(_ObeyedParameters, parameters)
     except InvalidMessage as error:
         raise UnservableRequest(f"{error.where or 'parameters'}: {error.reason}") from error
-    _check_numbers(sampling)
+    check_numbers(sampling)
     _check_ids(sampling, vocabulary)
     return sampling
 
@@ -90,7 +90,8 @@ def _check_prompt(prompt: NDArray[np.int32], sampling: SamplingParameters, limit
         raise UnservableRequest(f"input_ids: {len(prompt)} tokens leave no room in the context of {limits.context}")
 
 
-def _check_numbers(sampling: SamplingParameters) -> None:
+def check_numbers(sampling: SamplingParameters) -> None:
+    """Raise UnservableRequest for a number that means nothing, naming the parameter."""
     at_least_zero = {
         "max_tokens": sampling.max_tokens,
         "min_tokens": sampling.min_tokens,

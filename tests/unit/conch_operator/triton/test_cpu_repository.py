@@ -1,6 +1,10 @@
+from dataclasses import replace
+
 from google.protobuf import text_format
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
+from conch_contracts.dialects.speech import PARAMETERS, PCM, PROMPT_IDS
+from conch_contracts.records import Dialect
 from conch_operator.triton.cpu_repository import CpuModel, render_cpu_repository
 
 MODEL = CpuModel(
@@ -41,3 +45,13 @@ def test_the_model_file_only_imports_the_runtime() -> None:
     code = render_cpu_repository(MODEL)['od"d/1/model.py']
     assert "from conch_runtime_cpu.triton_model import TritonPythonModel" in code
     compile(code, "model.py", "exec")
+
+
+def test_a_model_of_speech_has_its_own_tensors_and_the_same_settings() -> None:
+    model = replace(MODEL, dialect=Dialect.SPEECH)
+    config = _config(model)
+    assert config.model_transaction_policy.decoupled
+    assert [tensor.name for tensor in config.input] == [PCM, PROMPT_IDS, PARAMETERS]
+    assert len(config.output) == 8
+    assert dict(config.parameters).keys() == dict(_config(MODEL).parameters).keys()
+    assert "from conch_runtime_cpu.triton_speech import" in render_cpu_repository(model)['od"d/1/model.py']
