@@ -9,8 +9,9 @@ thresholds accept, so that nothing that a client has seen is taken back.
 | pcm            | in        | INT16 [N]    | mono at 16 kHz, 1 to 480,000 samples (30 s); the engine pads it          |
 | prompt_ids     | in        | INT32 [P]    | what the decoder is given; -1 in the language's place: find the language |
 | parameters     | in        | STRING [1]   | `SpeechParameters` as JSON; what is left out has its default             |
-| language_id    | out       | INT32 [1]    | first response only: the language's id, found or given; -1 where none is |
-| no_speech_prob | out       | FP32 [1]     | first response only: how likely nobody speaks; NaN where nobody can say  |
+| language_id    | out       | INT32 [1]    | once, before or with the last response: the language's id, found or      |
+|                |           |              | given; -1 where none is                                                  |
+| no_speech_prob | out       | FP32 [1]     | with it: how likely nobody speaks; NaN where nobody can say              |
 | token_ids      | out       | INT32 [K]    | last response only: text and times, without the prompt and the ending id |
 | logprobs       | out       | FP32 [K]     | last response only: natural log probability of each                      |
 | avg_logprob    | out       | FP32 [1]     | last response only: their mean, the ending id's among them               |
@@ -18,10 +19,15 @@ thresholds accept, so that nothing that a client has seen is taken back.
 | token_times    | out       | FP32 [K + 1] | last response only, with `word_times`: see below                         |
 | finish_reason  | out       | STRING [1]   | last response only: `stop`, `length` or `cancelled`                      |
 
-`token_times` are the seconds in the window at which each token begins, and at which the last one ends.
-While it works the engine sends a response with `token_ids` of no ids at least once in `PROGRESS_S`, so that silence
-means that it is dead. A request that cannot be obeyed gets a Triton error whose message begins with
-`cpu_runtime.INVALID_PREFIX`, then `<name>: <reason>` with the parameter's or the tensor's name.
+Log probabilities are those among the ids that may follow: of the logits in which what the model's folder suppresses,
+and what the rules of times forbid, is minus infinity; before penalties, temperature, `top_k`, `top_p` and `min_p`.
+`token_times` are the seconds in the window at which each token begins, and at which the last one ends; an id that
+stands for a time lasts no time, and stands where the text before it ends. A request that is cancelled, or in which
+nobody speaks, has no ids.
+While it works, and while a request waits, the engine sends a response with `token_ids` of no ids at least once in
+`PROGRESS_S`, so that silence means that it is dead; such responses come before `language_id` too. A request that cannot
+be obeyed gets a Triton error whose message begins with `cpu_runtime.INVALID_PREFIX`, then `<name>: <reason>` with the
+parameter's or the tensor's name.
 """
 
 PCM = "pcm"
