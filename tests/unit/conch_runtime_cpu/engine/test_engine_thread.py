@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from queue import SimpleQueue
+from threading import Event
 
 import numpy as np
 import pytest
@@ -135,3 +136,26 @@ def test_stopping_answers_what_is_left(engine: TokensEngine) -> None:
     engine.stop()
     _, response = channel.wait_final()
     assert response.error == "The engine has stopped accepting requests: it is ending."
+
+
+def test_who_waits_for_a_long_computation_gets_signs_of_life() -> None:
+    going_on = Event()
+
+    class SlowModel(ConstantModel):
+        def prefill(self, row: int, ids: NDArray[np.int64], start: int) -> None:
+            assert going_on.wait(WAIT_S)
+
+    queue = ResponseQueue(PartialResponse, PartialResponse.add, sign_of_life_s=0.01)
+    engine = EngineThread(Scheduler(SlowModel(slots=1)), queue)
+    engine.start()
+    running, waiting = RecordingChannel(), RecordingChannel()
+    engine.submit(_request(2), running)
+    engine.submit(_request(1), waiting)
+    for channel in (running, waiting, running, waiting):
+        assert channel.responses.get(timeout=WAIT_S) == PartialResponse()
+    going_on.set()
+    assert running.wait_final()[0] == [1, 1]
+    assert waiting.wait_final()[0] == [1]
+    engine.stop()
+    assert not running.misused
+    assert not waiting.misused
