@@ -18,6 +18,7 @@ TEXT, END, START, LANGUAGES, NO_SPEECH, NO_TIMES, SIZE = 50, 50, 51, (52, 53, 54
 VOCABULARY = SpeechVocabulary(
     SIZE, START, (END,), frozenset(LANGUAGES), NO_TIMES, NO_SPEECH, alignment_heads=((0, 0), (0, 1))
 )
+CONTEXT = 110
 SILENT_SOUND = 1000
 """From here on nobody speaks."""
 
@@ -28,10 +29,11 @@ class SumModel:
     def __init__(self, slots: int) -> None:
         self.slots = slots
         self.vocabulary = SIZE
+        self.context = CONTEXT
         self.logits = np.zeros((slots, SIZE), np.float32)
         self.calls: list[str] = []
         self.batches: list[int] = []
-        self._rows = np.full((slots, 500), -1, np.int64)
+        self._rows = np.full((slots, CONTEXT), -1, np.int64)
         self._sounds = np.full(slots, -1, np.int64)
         self._prompts = np.zeros(slots, np.int64)
 
@@ -56,6 +58,7 @@ class SumModel:
         self, row: int, ids: NDArray[np.int64], heads: Sequence[tuple[int, int]], frames: int
     ) -> NDArray[np.float32]:
         self.calls.append("attention")
+        assert len(ids) <= CONTEXT
         assert self._sounds[row] >= 0
         scores = np.zeros((len(heads), len(ids), frames), np.float32)
         for place in range(len(ids)):
@@ -215,11 +218,13 @@ def test_running_windows_go_on_between_two_encodings() -> None:
 def test_without_decoding_only_waiting_windows_make_progress() -> None:
     run = Run(2)
     run.add(1, 6, PROMPT)
-    run.step(decoding=False)
-    run.step(decoding=False)
-    assert run.model.calls == ["encode"]
+    run.add(2, 13, PROMPT)
+    for _ in range(3):
+        run.step(decoding=False)
+    assert run.model.calls == ["encode", "encode"]
     run.drain()
     assert run.answer(1).tokens == expected(6, PROMPT)
+    assert run.answer(2).tokens == expected(13, PROMPT)
 
 
 @pytest.mark.parametrize("when", ["waiting", "running"])
@@ -294,6 +299,14 @@ def test_times_of_words_are_as_many_as_ids_and_one_more() -> None:
     assert times[-1] <= 0.2  # the sound's length
     assert run.answer(2).times is None
     assert run.model.calls.count("attention") == 1
+
+
+def test_an_answer_that_fills_the_context_has_times_too() -> None:
+    run = Run(1)
+    run.add(1, 36, [START, 52, 55, NO_TIMES], max_tokens=20, word_times=True)
+    run.model.context = 24
+    run.drain()
+    assert len(run.answer(1).times) == 21
 
 
 def test_an_answer_with_times_begins_with_one() -> None:

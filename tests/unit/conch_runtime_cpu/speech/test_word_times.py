@@ -48,16 +48,16 @@ def test_a_median_is_taken_of_each_neighbourhood_mirrored_at_the_ends() -> None:
 
 
 def test_ids_begin_where_the_heads_look_before_they_are_written() -> None:
-    scores = np.zeros((2, 6, 80), np.float32)
-    # Of three ids that lead the last looks where the first of the text is said, and so on.
-    for row, (begin, end) in enumerate([(0, 5), (0, 5), (0, 20), (20, 40), (40, 60), (60, 80)]):
+    scores = np.zeros((2, 7, 80), np.float32)
+    # Of three ids that lead the last looks where the first of the text is said, and so on; one follows the text.
+    for row, (begin, end) in enumerate([(0, 5), (0, 5), (0, 20), (20, 40), (40, 60), (60, 80), (0, 80)]):
         scores[:, row, begin:end] = 10
-    times = boundary_times(scores, 3, 7)
+    times = boundary_times(scores, 3, 3, 7)
     assert times == pytest.approx([0, 0.4, 0.8, 1.2], abs=0.021)
 
 
 def test_ids_that_all_look_alike_still_have_times_in_order() -> None:
-    times = boundary_times(np.zeros((1, 6, 50), np.float32), 3, 7)
+    times = boundary_times(np.zeros((1, 6, 50), np.float32), 3, 3, 7)
     assert len(times) == 4
     assert list(times) == sorted(times)
 

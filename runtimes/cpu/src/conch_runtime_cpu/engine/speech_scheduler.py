@@ -40,6 +40,7 @@ class HearingModel(Protocol):
 
     slots: int
     vocabulary: int
+    context: int
     logits: Floats
 
     def encode(self, row: int, features: Floats) -> None:
@@ -124,11 +125,7 @@ class SpeechScheduler:
     @property
     def has_prompts(self) -> bool:
         """Return whether a step could encode something."""
-        return (
-            bool(self._waiting)
-            and len(self._running) < self._model.slots
-            and (not self._running or self._decodings >= DECODINGS_BETWEEN_ENCODINGS)
-        )
+        return bool(self._waiting) and len(self._running) < self._model.slots
 
     def add(self, key: RequestKey, request: WindowRequest) -> None:
         """Queue a window."""
@@ -146,7 +143,7 @@ class SpeechScheduler:
             self._model.decode([one.made[-1] for one in stepped], [one.advance() for one in stepped])
             self._decodings += 1
         choosing = list(enumerate(stepped))
-        if self.has_prompts:
+        if self.has_prompts and (not stepped or self._decodings >= DECODINGS_BETWEEN_ENCODINGS):
             row = len(self._running)
             window = self._waiting.popleft()
             self._running.append(window)
@@ -235,10 +232,10 @@ class SpeechScheduler:
         lead = window.prompt[window.request.start :].tolist()
         if window.request.timed:
             lead.append(vocabulary.no_times_id)
-        ids = np.array([*lead, *text], np.int64)
+        ids = np.array([*lead, *text, vocabulary.ending_ids[0]][: self._model.context], np.int64)
         frames = max(1, math.ceil(len(window.request.pcm) / (2 * HOP)))
         scores = self._model.attention(row, ids, vocabulary.alignment_heads, frames)
-        boundaries = boundary_times(scores, len(lead), self._filter_width)
+        boundaries = boundary_times(scores, len(lead), len(text), self._filter_width)
         return times_of_answer(made, vocabulary.first_time_id, boundaries)
 
     def _drop_cancelled(self) -> list[WindowEvent]:

@@ -30,6 +30,7 @@ class WhisperModel:
     def __init__(self, files: WhisperFiles, architecture: WhisperArchitecture, context: int, slots: int) -> None:
         self.slots = slots
         self.vocabulary = architecture.vocabulary
+        self.context = context
         self.logits: Floats = np.zeros((slots, architecture.vocabulary), np.float32)
         """What the last calls predicted, by row."""
         self._shape = architecture

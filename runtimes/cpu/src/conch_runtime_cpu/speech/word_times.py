@@ -16,17 +16,17 @@ Integers = NDArray[np.int64]
 _DIAGONAL, _NEXT_ID, _NEXT_FRAME = 0, 1, 2
 
 
-def boundary_times(scores: Floats, lead: int, filter_width: int) -> Floats:
+def boundary_times(scores: Floats, lead: int, texts: int, filter_width: int) -> Floats:
     """Return the second at which each id of a text begins and, last, at which the text ends.
 
-    `scores` is [heads, ids, frames], before softmax; the text's ids are all behind the first `lead` and there is one
-    id before them.
+    `scores` is [heads, ids, frames], before softmax: of `lead` ids that come before the text, at least one, of those of
+    the text, and of what follows it.
     """
     weights = np.exp(scores - scores.max(axis=2, keepdims=True))
     weights /= weights.sum(axis=2, keepdims=True)
     spread = weights.std(axis=1, keepdims=True)
     weights = (weights - weights.mean(axis=1, keepdims=True)) / np.where(spread > 0, spread, np.float32(1))
-    matrix = median_filter(weights, filter_width).mean(axis=0)[lead - 1 :]
+    matrix = median_filter(weights, filter_width).mean(axis=0)[lead - 1 : lead + texts]
     ids, frames = cheapest_way(-matrix)
     begins = np.diff(ids, prepend=-1) > 0
     times: Floats = (frames[begins] * SECONDS_PER_TIME_ID).astype(np.float32)
