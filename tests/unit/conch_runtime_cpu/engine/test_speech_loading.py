@@ -5,6 +5,7 @@ import pytest
 from conch_contracts.cpu_runtime import Quantization
 from conch_runtime_cpu.engine.speech_loading import load_speech
 from conch_runtime_cpu.errors import UnusableModel
+from conch_runtime_cpu.graphs.whisper_architecture import read_whisper_architecture
 from conch_runtime_cpu.settings import RuntimeSettings
 from testkit.models.random_model import RandomModel, write_folder
 from testkit.models.speech_golden import FOLDER
@@ -21,7 +22,10 @@ def _settings(cache: Path, folder: Path = FOLDER, **fields: object) -> RuntimeSe
     return RuntimeSettings(folder, cache, **(values | fields))
 
 
-@pytest.mark.parametrize(("asked", "context"), [(0, 64), (20, 20), (1000, 64)])
+CONTEXT = read_whisper_architecture(FOLDER).context
+
+
+@pytest.mark.parametrize(("asked", "context"), [(0, CONTEXT), (20, 20), (CONTEXT + 1, CONTEXT)])
 def test_a_window_is_as_long_as_was_asked_but_no_longer_than_the_models_own(
     tmp_path: Path, asked: int, context: int
 ) -> None:

@@ -11,11 +11,16 @@ CONFIG = json.loads((FOLDER / "config.json").read_text())
 
 def test_the_shape_is_read() -> None:
     shape = read_whisper_architecture(FOLDER)
-    assert (shape.width, shape.decoder_heads, shape.head_dim) == (64, 4, 16)
-    assert (shape.mels, shape.positions, shape.context, shape.vocabulary) == (80, 1500, 64, 1937)
-    assert shape.median_filter == 7
-    assert shape.cross_bytes == 2 * 4 * 2 * 64 * 1500
-    assert shape.slot_bytes(10) == shape.cross_bytes + 2 * 4 * 2 * 64 * 10
+    assert (shape.width, shape.decoder_heads) == (CONFIG["d_model"], CONFIG["decoder_attention_heads"])
+    assert (shape.mels, shape.positions) == (CONFIG["num_mel_bins"], CONFIG["max_source_positions"])
+    assert (shape.context, shape.vocabulary) == (CONFIG["max_target_positions"], CONFIG["vocab_size"])
+    assert shape.median_filter == CONFIG["median_filter_width"]
+
+
+def test_a_window_takes_keys_and_values_of_its_sound_and_of_its_ids() -> None:
+    shape = parse_whisper_architecture(CONFIG | {"d_model": 64, "decoder_layers": 3, "max_source_positions": 100})
+    assert shape.cross_bytes == 2 * 4 * 3 * 64 * 100
+    assert shape.slot_bytes(10) == shape.cross_bytes + 2 * 4 * 3 * 64 * 10
 
 
 @pytest.mark.parametrize(
@@ -28,8 +33,8 @@ def test_the_shape_is_read() -> None:
         ({"quantization_config": {"bits": 4}}, "quantized already"),
         ({"decoder_layers": 0}, "decoder_layers"),
         ({"d_model": "wide"}, "d_model"),
-        ({"decoder_attention_heads": 3}, "decoder_attention_heads"),
-        ({"encoder_attention_heads": 16}, "encoder_attention_heads"),
+        ({"decoder_attention_heads": 1000}, "decoder_attention_heads"),
+        ({"encoder_attention_heads": 1000}, "encoder_attention_heads"),
         ({"median_filter_width": 6}, "median_filter_width"),
     ],
 )
