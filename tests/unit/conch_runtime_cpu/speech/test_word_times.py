@@ -56,6 +56,19 @@ def test_ids_begin_where_the_heads_look_before_they_are_written() -> None:
     assert times == pytest.approx([0, 0.4, 0.8, 1.2], abs=0.021)
 
 
+def test_times_are_those_of_the_reference_for_any_attention() -> None:
+    random = np.random.default_rng(0)
+    for _ in range(20):
+        lead, texts, frames = (int(random.integers(2, most)) for most in (5, 12, 90))
+        scores = random.standard_normal((3, lead + texts + 1, frames)).astype(np.float32) * 3
+        shares = np.exp(scores) / np.exp(scores).sum(axis=-1, keepdims=True)
+        normal = (shares - shares.mean(axis=-2, keepdims=True)) / shares.std(axis=-2, keepdims=True)
+        matrix = median_filter(normal, 7).mean(axis=0)[lead - 1 : -1]
+        rows, columns = plain_way(-matrix)
+        jumps = [column * 0.02 for place, column in enumerate(columns) if place == 0 or rows[place] > rows[place - 1]]
+        assert boundary_times(scores, lead, texts, 7) == pytest.approx(jumps, abs=1e-6)
+
+
 def test_ids_that_all_look_alike_still_have_times_in_order() -> None:
     times = boundary_times(np.zeros((1, 6, 50), np.float32), 3, 3, 7)
     assert len(times) == 4
