@@ -1,6 +1,7 @@
 import pytest
 
-from conch_llm_worker.text.vocabulary import Vocabulary, VocabularyError
+from conch_kit.bundles.tokenizer_cache import TokenizerUnreadable
+from conch_llm_worker.text.vocabulary import Vocabulary
 from testkit.models.vocabularies import (
     BYTE_EOS,
     PIECE_BYTE_0,
@@ -33,5 +34,5 @@ def test_a_piece_stands_for_what_it_adds_inside_a_text(token_id: int, raw: bytes
 
 @pytest.mark.parametrize("data", [b"", b"{}", b"[1]", b"not json", b'{"decoder": {"type": "ByteLevel"}}', b"\xff"])
 def test_what_is_no_tokenizer_is_refused(data: bytes) -> None:
-    with pytest.raises(VocabularyError, match="cannot be read"):
+    with pytest.raises(TokenizerUnreadable, match="cannot be read"):
         Vocabulary.from_json(data)

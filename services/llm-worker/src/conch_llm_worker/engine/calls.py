@@ -138,8 +138,8 @@ class EngineCalls:
                 return tensorrtllm.engine_call(await self._prepared(request, prompt, sampling, vocabulary))
             case Dialect.VLLM:
                 return vllm.engine_call(await self._prepared(request, prompt, sampling, vocabulary))
-            case Dialect.ENCODER:
-                raise UpstreamError("This worker does not speak the encoder dialect.")
+            case Dialect.ENCODER | Dialect.SPEECH as other:
+                raise UpstreamError(f"This worker does not speak the {other} dialect.")
 
     def responses(self, request: GenerateRequest, call: EngineCall) -> Responses:
         """Make the call and return the engine's messages; closing them cancels it."""

@@ -2,8 +2,8 @@
 
 A tokenizer.json says how it decodes. Byte-level ones (GPT-2, Llama 3, Qwen) decode token by token, so a table from id
 to bytes is all that is needed; the table is trusted only where it gives what the tokenizer itself gives. All others
-(SentencePiece with byte fallback, WordPiece) are decoded by the tokenizer, in a short window. `vocabulary_cache`
-loads these objects; `detokenizer` does the incremental work.
+(SentencePiece with byte fallback, WordPiece) are decoded by the tokenizer, in a short window.
+`conch_kit.bundles.tokenizer_cache` loads these objects; `detokenizer` does the incremental work.
 """
 
 import json
@@ -12,6 +12,7 @@ from typing import Self
 
 from tokenizers import Tokenizer
 
+from conch_kit.bundles.tokenizer_cache import TokenizerUnreadable
 from conch_llm_worker.text.detokenizer import (
     ByteLevelDetokenizer,
     Detokenizer,
@@ -22,10 +23,6 @@ from conch_llm_worker.text.detokenizer import (
 
 _SAMPLE = 512
 """Ids whose table entry is checked against the tokenizer, beside all added tokens."""
-
-
-class VocabularyError(Exception):
-    """A tokenizer.json that cannot be read."""
 
 
 class Vocabulary:
@@ -46,12 +43,12 @@ class Vocabulary:
 
     @classmethod
     def from_json(cls, data: bytes) -> Self:
-        """Read a tokenizer.json; raise `VocabularyError` when it is not one."""
+        """Read a tokenizer.json; raise `TokenizerUnreadable` when it is not one."""
         try:
             decoders = frozenset(_decoder_types(json.loads(data).get("decoder")))
             tokenizer = Tokenizer.from_str(data.decode())
         except Exception as exc:  # the library raises plain Exception for whatever it cannot read
-            raise VocabularyError(f"The bundle's tokenizer.json cannot be read: {exc}") from exc
+            raise TokenizerUnreadable(f"The bundle's tokenizer.json cannot be read: {exc}") from exc
         return cls(tokenizer, decoders)
 
     def detokenizer(

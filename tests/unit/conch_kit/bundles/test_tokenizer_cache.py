@@ -2,15 +2,15 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from prometheus_client import CollectorRegistry
 
 from conch_contracts.names import Digest
 from conch_kit.bundles.archive import pack
 from conch_kit.bundles.disk_cache import BundleCache
+from conch_kit.bundles.tokenizer_cache import TokenizerCache
 from conch_kit.errors import InternalError, Unavailable
+from conch_kit.metric_families import GaugeValue
 from conch_kit.redis.errors import RegistryUnavailable
-from conch_llm_worker.metrics import LlmWorkerMetrics
-from conch_llm_worker.text.vocabulary_cache import VocabularyCache
+from conch_llm_worker.text.vocabulary import Vocabulary
 from testkit.models.vocabularies import byte_level_tokenizer
 
 
@@ -42,8 +42,8 @@ def good(tmp_path: Path) -> tuple[Digest, Bundles]:
     return digest, Bundles({digest: data})
 
 
-def cache(bundles: Bundles, folder: Path, size: int = 8) -> VocabularyCache:
-    return VocabularyCache(BundleCache(bundles, folder), LlmWorkerMetrics.register(CollectorRegistry()), size)
+def cache(bundles: Bundles, folder: Path, size: int = 8) -> TokenizerCache[Vocabulary]:
+    return TokenizerCache(BundleCache(bundles, folder), Vocabulary.from_json, GaugeValue(), size)
 
 
 async def test_many_requests_at_once_load_a_bundle_once(good: tuple[Digest, Bundles], tmp_path: Path) -> None:
