@@ -1,0 +1,1 @@
+"""Turns speech into text by way of a Triton engine."""

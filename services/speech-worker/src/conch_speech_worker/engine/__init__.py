@@ -1,0 +1,1 @@
+"""Has engines hear windows, in the dialect of their model."""

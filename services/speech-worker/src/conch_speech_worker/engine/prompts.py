@@ -1,0 +1,49 @@
+"""Pure: what the decoder of a model of speech is given, and how it chooses."""
+
+from conch_contracts.dialects.speech import FIND_LANGUAGE
+from conch_contracts.messages.message import changed
+from conch_contracts.messages.transcription import SpeechParameters, TranscribeRequest
+from conch_kit.errors import InvalidRequest
+from conch_speech_worker.vocabulary import SpeechVocabulary
+
+
+def prompt_of(request: TranscribeRequest, language_id: int | None, vocabulary: SpeechVocabulary) -> tuple[int, ...]:
+    """Return the ids before an answer; it is always one with times.
+
+    Without a language the engine finds it. Raises InvalidRequest for what the model has no id for.
+    """
+    begin: tuple[int, ...] = (vocabulary.start_id,)
+    if request.target.multilingual:
+        task = vocabulary.task_ids[request.task.value]
+        if task is None:
+            raise InvalidRequest(
+                f"This model cannot {request.task.value}.", param="model", code="unsupported_parameter"
+            )
+        begin = (vocabulary.start_id, FIND_LANGUAGE if language_id is None else language_id, task)
+    if not request.prompt_ids or vocabulary.previous_id is None:
+        return begin
+    room = request.target.context // 2 - 1
+    return (vocabulary.previous_id, *request.prompt_ids[-room:], *begin)
+
+
+def language_id_of(request: TranscribeRequest, vocabulary: SpeechVocabulary) -> int | None:
+    """Return the id of the language that a request names; None where it names none. Raises InvalidRequest."""
+    if request.language is None or not request.target.multilingual:
+        return None
+    found = vocabulary.languages.get(request.language)
+    if found is None:
+        raise InvalidRequest(
+            f"This model does not know the language '{request.language}'.", param="language", code="invalid_value"
+        )
+    return found
+
+
+def window_parameters(request: TranscribeRequest, prompt_ids: int, vocabulary: SpeechVocabulary) -> SpeechParameters:
+    """Return the parameters of one window."""
+    given = request.parameters
+    return changed(
+        given,
+        max_tokens=max(1, min(given.max_tokens, request.target.context - prompt_ids)),
+        languages=tuple(vocabulary.languages[code] for code in request.languages if code in vocabulary.languages),
+        word_times=request.words,
+    )

@@ -1,0 +1,149 @@
+"""The transcribe endpoint: takes a file, has it decoded and heard, and ends the answer in the one right way."""
+
+import logging
+import time
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Protocol
+
+from conch_contracts.messages.message import changed
+from conch_contracts.messages.transcription import TranscribeRequest
+from conch_contracts.names import Digest
+from conch_kit.deadlines import time_limit
+from conch_kit.errors import ServiceError
+from conch_kit.http.asgi import ClientGone, Receive, Scope, Send
+from conch_kit.http.caller_connection import connection
+from conch_kit.http.request_scope import InFlightRequests, Interruption, overdue, shutting_down
+from conch_kit.triton.checked_addresses import CheckedAddresses
+from conch_kit.triton.client import TritonClient
+from conch_kit.triton.errors import EngineError, EngineUnavailable
+from conch_speech_worker.answer_writer import AnswerWriter, answer_for
+from conch_speech_worker.audio.child_messages import DecodingLimits
+from conch_speech_worker.audio.child_pool import DecodingChildren
+from conch_speech_worker.engine.api_errors import service_error
+from conch_speech_worker.engine.calls import SpeechCalls
+from conch_speech_worker.hearing import Hearing
+from conch_speech_worker.intake import IntakeLimits, TakenRequest, taken
+from conch_speech_worker.metrics import SpeechWorkerMetrics
+from conch_speech_worker.signs_of_life import SignsOfLife
+from conch_speech_worker.vocabulary import SpeechVocabulary
+
+log = logging.getLogger(__name__)
+
+_END_S = 30.0
+"""How long a reader that has fallen behind may take for the last bytes."""
+
+
+class Vocabularies(Protocol):
+    """Where vocabularies come from."""
+
+    async def get(self, digest: Digest) -> SpeechVocabulary:
+        """Return the vocabulary of a tokenizer bundle; raise `ServiceError` when it cannot be had."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ChildBounds:
+    """What decoding one file may take."""
+
+    memory_bytes: int
+    cpu_s: int
+
+
+class TranscribeHandler:
+    """Answers `POST /internal/v1/transcribe`."""
+
+    def __init__(
+        self,
+        triton: TritonClient,
+        vocabularies: Vocabularies,
+        children: DecodingChildren,
+        in_flight: InFlightRequests,
+        metrics: SpeechWorkerMetrics,
+        *,
+        intake: IntakeLimits,
+        bounds: ChildBounds,
+        addresses: CheckedAddresses,
+    ) -> None:
+        self._triton = triton
+        self._vocabularies = vocabularies
+        self._children = children
+        self._in_flight = in_flight
+        self._metrics = metrics
+        self._intake = intake
+        self._bounds = bounds
+        self._addresses = addresses
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request; raise `ServiceError` for what fails before the first byte."""
+        async with taken(receive, self._intake) as given:
+            request = await self._located(given.request)
+            vocabulary = await self._vocabularies.get(request.target.tokenizer_digest)
+            answer = answer_for(request, vocabulary, send)
+            seen = SignsOfLife()
+            calls = SpeechCalls(self._triton, request, vocabulary, seen.note)
+            until = time.monotonic() + request.timeout_s
+            hearing = Hearing(
+                request,
+                vocabulary,
+                lambda samples, prompt: calls.hear(samples, prompt, max(0.001, until - time.monotonic())),
+            )
+            async with self._in_flight.scope(connection(scope)) as work:
+                error = await self._attempt(hearing, answer, TakenRequest(request, given.file), seen)
+        await self._end(hearing, answer, error, work.interruption)
+
+    async def _attempt(
+        self, hearing: Hearing, answer: AnswerWriter, given: TakenRequest, seen: SignsOfLife
+    ) -> ServiceError | None:
+        """Hear the file and return what went wrong, in the API's words; the engine's own words go to the log."""
+        request = given.request
+        limits = DecodingLimits(
+            max_audio_s=request.max_audio_s, memory_bytes=self._bounds.memory_bytes, cpu_s=self._bounds.cpu_s
+        )
+        try:
+            with time_limit(request.timeout_s):
+                async with (
+                    self._children.decoding(given.file.fileno(), limits) as sound,
+                    seen.telling(answer),
+                    aclosing(hearing.segments(sound)) as parts,
+                ):
+                    async for segments in parts:
+                        await answer.add(segments, hearing.counts.usage())
+        except TimeoutError:
+            return overdue()
+        except ServiceError as error:
+            return error
+        except EngineError as failure:
+            place = {"engine": request.target.grpc, "engine_model": request.target.model}
+            log.warning("An engine call failed.", extra={**place, "error": repr(failure), "begun": answer.started})
+            return service_error(failure, begun=answer.started)
+        return None
+
+    async def _end(
+        self, hearing: Hearing, answer: AnswerWriter, error: ServiceError | None, interruption: Interruption | None
+    ) -> None:
+        if interruption is Interruption.SHUTTING_DOWN:
+            error = shutting_down()
+        usage = hearing.counts.usage()
+        self._metrics.windows.inc(hearing.counts.windows)
+        if interruption is Interruption.CLIENT_GONE:
+            self._metrics.finished("client_gone", usage)
+            return
+        self._metrics.finished("ok" if error is None else str(error.status), usage)
+        if error is not None and not answer.started:
+            raise error
+        try:
+            with time_limit(_END_S):
+                await (answer.finish(hearing.language, usage) if error is None else answer.fail(error, usage))
+        except TimeoutError:
+            raise ClientGone from None  # the connection is closed in the middle, which the reader cannot mistake
+
+    async def _located(self, request: TranscribeRequest) -> TranscribeRequest:
+        """Return the request with the address at which to dial its engine; raise `ServiceError` where that is none."""
+        target = request.target
+        try:
+            address = await self._addresses.dialled(target.grpc, target.named_in)
+        except EngineUnavailable as failure:
+            log.warning("An engine is not dialled.", extra={"engine": target.grpc, "error": failure.message})
+            raise service_error(failure, begun=False) from failure
+        return request if address == target.grpc else changed(request, target=changed(target, grpc=address))

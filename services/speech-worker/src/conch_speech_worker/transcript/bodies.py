@@ -1,0 +1,110 @@
+"""Whole answers, in the form that was asked for."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+
+from conch_contracts.messages.transcription import SpeechTask, SpeechUsage, TextFormat, TranscribeRequest
+from conch_speech_worker.language_names import LANGUAGE_NAMES
+from conch_speech_worker.transcript.segments import Segment
+from conch_speech_worker.transcript.subtitles import srt, vtt
+from conch_speech_worker.vocabulary import SpeechVocabulary
+
+
+def text_of(segments: Sequence[Segment]) -> str:
+    """Return the whole text."""
+    return "".join(segment.text for segment in segments).strip()
+
+
+def body(
+    request: TranscribeRequest,
+    segments: Sequence[Segment],
+    language: str | None,
+    usage: SpeechUsage,
+    vocabulary: SpeechVocabulary,
+) -> bytes:
+    """Return the answer."""
+    match request.format:
+        case TextFormat.TEXT:
+            return (text_of(segments) + "\n").encode()
+        case TextFormat.SRT:
+            return srt(segments).encode()
+        case TextFormat.VTT:
+            return vtt(segments).encode()
+        case TextFormat.JSON:
+            return orjson.dumps(_plain(request, segments, usage, vocabulary))
+        case TextFormat.VERBOSE_JSON:
+            return orjson.dumps(_verbose(request, segments, language, usage))
+
+
+def _plain(
+    request: TranscribeRequest, segments: Sequence[Segment], usage: SpeechUsage, vocabulary: SpeechVocabulary
+) -> dict[str, Any]:
+    said: dict[str, Any] = {"text": text_of(segments)}
+    if request.logprobs:
+        said["logprobs"] = [entry for segment in segments for entry in logprobs_of(segment, vocabulary)]
+    return {**said, "usage": usage_object(request, usage)}
+
+
+def _verbose(
+    request: TranscribeRequest, segments: Sequence[Segment], language: str | None, usage: SpeechUsage
+) -> dict[str, Any]:
+    named = "english" if request.task is SpeechTask.TRANSLATE else LANGUAGE_NAMES.get(language or "", language or "")
+    said: dict[str, Any] = {
+        "task": request.task.value,
+        "language": named,
+        "duration": round(usage.audio_s, 3),
+        "text": text_of(segments),
+    }
+    if request.segments:
+        said["segments"] = [_segment(number, one) for number, one in enumerate(segments)]
+    if request.words:
+        words = (word for segment in segments for word in segment.words)
+        said["words"] = [{"word": word.text, "start": word.start, "end": word.end} for word in words]
+    return {**said, "usage": _seconds(usage)}
+
+
+def _segment(number: int, segment: Segment) -> dict[str, Any]:
+    return {
+        "id": number,
+        "seek": segment.seek,
+        "start": segment.start,
+        "end": segment.end,
+        "text": segment.text,
+        "tokens": segment.ids,
+        "temperature": segment.temperature,
+        "avg_logprob": segment.avg_logprob,
+        "compression_ratio": segment.compression_ratio,
+        "no_speech_prob": segment.no_speech_prob or 0.0,
+    }
+
+
+def logprobs_of(segment: Segment, vocabulary: SpeechVocabulary) -> list[dict[str, Any]]:
+    """Return the tokens of a segment with their log probabilities."""
+    texts = (
+        (vocabulary.text([number]), logprob) for number, logprob in zip(segment.ids, segment.logprobs, strict=True)
+    )
+    return [{"token": text, "bytes": list(text.encode()), "logprob": logprob} for text, logprob in texts]
+
+
+def usage_object(request: TranscribeRequest, usage: SpeechUsage) -> dict[str, Any]:
+    """Return the usage as the answer has it."""
+    return tokens_object(usage) if request.usage_in_tokens else _seconds(usage)
+
+
+def tokens_object(usage: SpeechUsage) -> dict[str, Any]:
+    """Return the usage in tokens."""
+    given = usage.prompt_tokens + usage.audio_tokens
+    return {
+        "type": "tokens",
+        "input_tokens": given,
+        "output_tokens": usage.completion_tokens,
+        "total_tokens": given + usage.completion_tokens,
+        "input_token_details": {"text_tokens": usage.prompt_tokens, "audio_tokens": usage.audio_tokens},
+    }
+
+
+def _seconds(usage: SpeechUsage) -> dict[str, Any]:
+    return {"type": "duration", "seconds": math.ceil(usage.audio_s)}

@@ -1,0 +1,66 @@
+"""From the times of ids to words."""
+
+import string
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+_UNFINISHED = "\ufffd"
+"""What stands for bytes that are no whole character yet."""
+
+
+class TextOfIds(Protocol):
+    """What this module needs of a vocabulary."""
+
+    def text(self, ids: Sequence[int]) -> str:
+        """Return what ids of text stand for."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word, without spaces and punctuation around it; times are seconds of the file."""
+
+    text: str
+    start: float
+    end: float
+
+
+@dataclass(slots=True)
+class _Unit:
+    text: str
+    start: float
+    end: float
+
+
+def words_of(ids: Sequence[int], times: Sequence[float], start_s: float, vocabulary: TextOfIds) -> tuple[Word, ...]:
+    """Return the words of ids; `times` are their beginnings in the window, and the end of the last one."""
+    joined: list[_Unit] = []
+    for unit in _characters(ids, times, vocabulary):
+        begins = unit.text.startswith(" ") or not joined or _is_wide(unit.text) or _is_wide(joined[-1].text)
+        if begins:
+            joined.append(unit)
+        else:
+            joined[-1].text += unit.text
+            joined[-1].end = unit.end
+    named = ((unit.text.strip().strip(string.punctuation), unit) for unit in joined)
+    return tuple(
+        Word(text, round(start_s + unit.start, 3), round(start_s + unit.end, 3)) for text, unit in named if text
+    )
+
+
+def _characters(ids: Sequence[int], times: Sequence[float], vocabulary: TextOfIds) -> Iterator[_Unit]:
+    """Yield runs of ids that make whole characters."""
+    first = 0
+    for index in range(len(ids)):
+        text = vocabulary.text(ids[first : index + 1])
+        if _UNFINISHED in text and index + 1 < len(ids):
+            continue
+        yield _Unit(text, times[first], times[index + 1])
+        first = index + 1
+
+
+def _is_wide(text: str) -> bool:
+    """Tell whether a text is of a script that puts no spaces between words."""
+    last = text.strip()[-1:]
+    return bool(last) and ("\u0e00" <= last <= "\u0eff" or "\u1000" <= last <= "\u109f" or "\u3040" <= last <= "\u9fff")

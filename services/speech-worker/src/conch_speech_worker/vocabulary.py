@@ -1,0 +1,61 @@
+"""The tokenizer of a model of speech: which ids stand for texts, times and orders; no id is ever assumed."""
+
+import re
+from collections.abc import Sequence
+from typing import Self
+
+from tokenizers import Tokenizer
+
+from conch_contracts.dialects import speech as dialect
+from conch_kit.bundles.tokenizer_cache import TokenizerUnreadable
+from conch_speech_worker.language_names import LANGUAGE_NAMES
+
+_LANGUAGE = re.compile(r"<\|([a-z]{2,3})\|>")
+
+
+class SpeechVocabulary:
+    """The ids of one model; its methods are pure."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        """Raise TokenizerUnreadable for a tokenizer that is none of a Whisper model."""
+        self._tokenizer = tokenizer
+        special = {token.content: number for number, token in tokenizer.get_added_tokens_decoder().items()}
+        try:
+            self.start_id = special[dialect.START]
+            self.first_time_id = special[dialect.NO_TIMES] + 1
+        except KeyError as missing:
+            raise TokenizerUnreadable(f"The bundle's tokenizer.json has no token {missing}.") from missing
+        self.previous_id = special.get(dialect.PREVIOUS)
+        self.task_ids = {"transcribe": special.get(dialect.TRANSCRIBE), "translate": special.get(dialect.TRANSLATE)}
+        self.languages = {
+            found[1]: number
+            for content, number in special.items()
+            if (found := _LANGUAGE.fullmatch(content)) and found[1] in LANGUAGE_NAMES
+        }
+        self._codes = {number: code for code, number in self.languages.items()}
+
+    @classmethod
+    def from_json(cls, data: bytes) -> Self:
+        """Read a tokenizer.json; raises TokenizerUnreadable."""
+        try:
+            tokenizer = Tokenizer.from_str(data.decode())
+        except Exception as exc:  # the library raises plain Exception for whatever it cannot read
+            raise TokenizerUnreadable(f"The bundle's tokenizer.json cannot be read: {exc}") from exc
+        return cls(tokenizer)
+
+    def language_of(self, number: int) -> str | None:
+        """Return the code of a language's id."""
+        return self._codes.get(number)
+
+    def is_time(self, number: int) -> bool:
+        """Return whether an id stands for a time."""
+        return number >= self.first_time_id
+
+    def seconds(self, number: int) -> float:
+        """Return the time that an id stands for."""
+        return round((number - self.first_time_id) * dialect.SECONDS_PER_TIME_ID, 2)
+
+    def text(self, ids: Sequence[int]) -> str:
+        """Return what ids of text stand for."""
+        text: str = self._tokenizer.decode(list(ids), skip_special_tokens=True)
+        return text

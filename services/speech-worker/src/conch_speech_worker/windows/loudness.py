@@ -1,0 +1,35 @@
+"""How loud sound is, in frames of 10 ms."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+FRAME = 160
+"""Samples of one frame: 10 ms."""
+
+Samples = NDArray[np.int16]
+Loudness = NDArray[np.float32]
+"""The root mean square of each frame, in units of one sample's last bit."""
+
+_SILENCE = 33.0
+"""Nobody is heard below this: -60 dB of full scale."""
+_QUIET_SHARE = 0.05
+"""Of the loudness that is usual in a window; what is below is a pause between words."""
+_USUAL = 0.95
+
+
+def loudness_of(samples: Samples) -> Loudness:
+    """Return the loudness of each whole frame."""
+    whole = samples[: len(samples) // FRAME * FRAME].reshape(-1, FRAME).astype(np.float32)
+    loudness: Loudness = np.sqrt(np.mean(whole * whole, axis=1))
+    return loudness
+
+
+def is_silent(samples: Samples) -> bool:
+    """Return whether nothing is to be heard at all."""
+    loudness = loudness_of(samples)
+    return not len(loudness) or float(loudness.max()) < _SILENCE
+
+
+def pause_bound(loudness: Loudness) -> float:
+    """Return below which loudness a frame is a pause."""
+    return max(_SILENCE, _QUIET_SHARE * float(np.quantile(loudness, _USUAL)))
