@@ -114,7 +114,7 @@ def _check_sound(sound: soundfile.SoundFile, max_audio_s: float) -> None:
 def _resampled(sound: soundfile.SoundFile, file: int, max_audio_s: float) -> Iterator[NDArray[np.int16]]:
     rate, decoded = sound.samplerate, 0
     resampler = None if rate == SAMPLE_RATE else soxr.ResampleStream(rate, SAMPLE_RATE, 1, dtype="float32")
-    while len(block := sound.read(_BLOCK, dtype="float32", always_2d=True)):
+    while len(block := _read(sound, file, decoded)):
         decoded += len(block)
         if decoded > max_audio_s * rate:
             raise _too_long(max_audio_s)
@@ -128,6 +128,17 @@ def _resampled(sound: soundfile.SoundFile, file: int, max_audio_s: float) -> Ite
         _check_whole(decoded, granule_of_last_page(file), sound)
     if resampler is not None:
         yield _pcm(resampler.resample_chunk(np.zeros(0, np.float32), last=True))
+
+
+def _read(sound: soundfile.SoundFile, file: int, decoded: int) -> NDArray[np.float32]:
+    """Return the next samples; nothing where the rest of the file is missing. Raises LibsndfileError elsewhere."""
+    try:
+        block: NDArray[np.float32] = sound.read(_BLOCK, dtype="float32", always_2d=True)
+    except soundfile.LibsndfileError:
+        if not decoded or os.lseek(file, 0, os.SEEK_CUR) < os.fstat(file).st_size:
+            raise
+        return np.zeros((0, sound.channels), np.float32)
+    return block
 
 
 def _check_whole(decoded: int, last_granule: int | None, sound: soundfile.SoundFile) -> None:

@@ -12,9 +12,11 @@ Loudness = NDArray[np.float32]
 
 _SILENCE = 33.0
 """Nobody is heard below this: -60 dB of full scale."""
-_QUIET_SHARE = 0.05
-"""Of the loudness that is usual in a window; what is below is a pause between words."""
-_USUAL = 0.95
+_QUIET_SHARE, _NOISE_SHARE = 0.05, 0.3
+"""Of the loudness of speech: below the first is a pause between words, and below the second is noise in one."""
+_SPEECH, _NOISE = 0.95, 0.1
+"""Shares of the frames of a window: so many are no louder than speech, and so few no louder than its noise."""
+_ABOVE_NOISE = 2.0
 
 
 def loudness_of(samples: Samples) -> Loudness:
@@ -32,4 +34,5 @@ def is_silent(samples: Samples) -> bool:
 
 def pause_bound(loudness: Loudness) -> float:
     """Return below which loudness a frame is a pause."""
-    return max(_SILENCE, _QUIET_SHARE * float(np.quantile(loudness, _USUAL)))
+    speech, noise = (float(bound) for bound in np.quantile(loudness, (_SPEECH, _NOISE)))
+    return max(_SILENCE, _QUIET_SHARE * speech, min(_NOISE_SHARE * speech, _ABOVE_NOISE * noise))

@@ -1,0 +1,100 @@
+"""One Redis, one tritonserver with stand-ins of engines that hear tones, and one worker for all tests here."""
+
+import json
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from conch_contracts.messages.message import changed
+from conch_contracts.messages.transcription import SpeechParameters, SpeechTarget, SpeechTask, TranscribeRequest
+from conch_contracts.names import Digest, EngineAddress, bundle_key
+from conch_contracts.records import Dialect
+from conch_kit.bundles.archive import pack
+from testkit.engines.backend_stand_ins import install, parameter
+from testkit.models.tone_speech import tone_ids, tone_tokenizer
+from testkit.processes.speech_worker import SpeechWorker, Transcript
+from testkit.servers.redis import RedisServer
+from testkit.servers.triton import RunningTriton, triton_server
+
+VARIANTS = {"plain": {}, "hasty": {"most_words": "60"}, "slow": {"pace_s": "3"}}
+"""`hasty` ends before a full window does."""
+PARAMETERS = SpeechParameters(
+    max_tokens=448,
+    temperatures=(0.0, 0.2, 0.4, 0.6, 0.8, 1.0),
+    compression_ratio_threshold=2.4,
+    logprob_threshold=-1.0,
+    no_speech_threshold=0.6,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Everything that a test here needs."""
+
+    worker: SpeechWorker
+    triton: RunningTriton
+    digest: Digest
+    events: Path
+    session: aiohttp.ClientSession
+
+    def request(self, model: str = "plain", **changes: Any) -> TranscribeRequest:
+        """Return a request that names its language and wants JSON."""
+        target = SpeechTarget(
+            grpc=EngineAddress(self.triton.grpc),
+            model=model,
+            dialect=Dialect.SPEECH,
+            tokenizer_digest=self.digest,
+            context=448,
+        )
+        request = TranscribeRequest(
+            request_id="r1",
+            model="tones",
+            created=1,
+            target=target,
+            task=SpeechTask.TRANSCRIBE,
+            language="en",
+            parameters=PARAMETERS,
+            file_bytes=0,
+        )
+        return changed(request, **changes)
+
+    async def hear(self, file: bytes, model: str = "plain", **changes: Any) -> Transcript:
+        """Have a file heard."""
+        return await self.worker.ask(self.session, self.request(model, file_bytes=len(file), **changes), file)
+
+    def seen(self, what: str, request_id: str) -> list[dict[str, Any]]:
+        """Return what the stand-ins have noted about a request."""
+        notes = [json.loads(line) for line in self.events.read_text().splitlines()] if self.events.exists() else []
+        return [note for note in notes if (note["what"], note["id"]) == (what, request_id)]
+
+
+@pytest.fixture(scope="session")
+def parts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[SpeechWorker, RunningTriton, Digest, Path]]:
+    folder = tmp_path_factory.mktemp("speech")
+    (bundle := folder / "bundle").mkdir()
+    (bundle / "tokenizer.json").write_text(tone_tokenizer().to_str())
+    digest, data = pack(bundle)
+    events = folder / "events"
+    for name, variant in VARIANTS.items():
+        changes = parameter("ids", json.dumps(tone_ids()).replace('"', '\\"')) | parameter("events", events)
+        for key, value in variant.items():
+            changes |= parameter(key, value)
+        install(folder / "models", name, "speech", changes=changes | {'name: "speech"': f'name: "{name}"'})
+    with (
+        RedisServer() as redis,
+        triton_server(folder / "models", *VARIANTS, folder=folder) as triton,
+        SpeechWorker(redis.url, folder) as worker,
+    ):
+        redis.command("SET", bundle_key(digest), data)
+        yield worker, triton, digest, events
+
+
+@pytest.fixture
+async def stage(parts: tuple[SpeechWorker, RunningTriton, Digest, Path]) -> AsyncIterator[Stage]:
+    worker, triton, digest, events = parts
+    async with aiohttp.ClientSession() as session:
+        yield Stage(worker, triton, digest, events, session)
