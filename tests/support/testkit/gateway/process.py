@@ -112,7 +112,7 @@ async def gateway_process(folder: Path, *models: Route, **settings: str) -> Asyn
         client = await stack.enter_async_context(patient_redis(redis.url))
         engines = (Engine(grpc=EngineAddress("e:1")),)
         await RegistryWriter(client).publish({model.model_id: (model, engines) for model in models or (route(),)})
-        for pool in (Pool.TOKENIZER, Pool.LLM, Pool.EMBED):
+        for pool in (Pool.TOKENIZER, Pool.LLM, Pool.EMBED, Pool.SPEECH):
             beat = HeartbeatWriter(
                 client, pool, WorkerUrl(backend.url), in_flight=lambda: 0, draining=lambda: False, interval_s=0.5
             )
