@@ -16,6 +16,7 @@ from conch_contracts.names import (
     PREPARE_PATH,
     PREPARE_ROWS_PATH,
     TOKENIZE_PATH,
+    TRANSCRIBE_PATH,
     EngineAddress,
     WorkerUrl,
 )
@@ -23,6 +24,7 @@ from conch_contracts.records import Engine, Pool, Route
 from conch_kit.registry.heartbeat import HeartbeatWriter
 from conch_kit.registry.writer import RegistryWriter
 from testkit.gateway.fakes import route
+from testkit.gateway.speech_worker import transcribe
 from testkit.patient_redis import patient_redis
 from testkit.processes.tied import tied
 from testkit.servers.redis import RedisServer
@@ -94,6 +96,8 @@ async def answers(call: Call) -> None:
         await call.answer(TOKENIZED[call.path])
     elif call.path == ENCODE_PATH:
         await call.answer(VECTORS if json.loads(call.body)["task"] in ("embed", "pool") else SCORES)
+    elif call.path == TRANSCRIBE_PATH:
+        await transcribe(call)
     elif json.loads(call.body)["stream"]:
         await call.begin()
         for frame in (*FRAMES, USAGE):
