@@ -17,6 +17,7 @@ This is the document that the gateway serves under `/openapi.json`, as a page. [
 what the types cannot: defaults, bounds, streams, caches. Every parameter that is not marked as required may also be
 null, which means the same as leaving it out.
 """
+_JSON = "application/json"
 _OPERATIONS = ("get", "post", "delete")
 Part = Mapping[str, object]
 
@@ -54,7 +55,9 @@ def _endpoint(names: Sequence[str], operation: Part) -> str:
     lines = [f"## {', '.join(f'`{name}`' for name in names)}", "", str(operation["description"]), ""]
     body = operation.get("requestBody")
     if body is not None:
-        lines += [f"Takes {_type(_json_of(_part(body)))}.", ""]
+        (media_type, content), *_ = _part(_part(body)["content"]).items()
+        said = "" if media_type == _JSON else f", as {media_type}"
+        lines += [f"Takes {_type(_part(_part(content)['schema']))}{said}.", ""]
     parameters = operation.get("parameters")
     if isinstance(parameters, list):
         lines += ["| parameter | in | type |", "|---|---|---|"]
@@ -75,7 +78,8 @@ def _answers(responses: Part) -> Iterator[str]:
 
 
 def _answer(status: str, content: Part) -> Iterator[str]:
-    yield f"Answers {status} with {_type(_json_of({'content': content}))}."
+    texts = "".join(f", or {kind}" for kind in content if kind.startswith("text/") and kind != "text/event-stream")
+    yield f"Answers {status} with {_type(_json_of({'content': content}))}{texts}."
     if "text/event-stream" in content:
         yield str(_part(_part(content["text/event-stream"])["itemSchema"])["description"])
     yield ""
@@ -142,7 +146,7 @@ def _number(value: object) -> str:
 
 
 def _json_of(holder: Part) -> Part:
-    return _part(_part(_part(holder["content"])["application/json"])["schema"])
+    return _part(_part(_part(holder["content"])[_JSON])["schema"])
 
 
 def _part(value: object) -> Part:

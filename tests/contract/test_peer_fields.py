@@ -12,10 +12,12 @@ import openai
 import pytest
 import yaml
 from openai.types import completion_create_params, embedding_create_params
+from openai.types.audio import transcription_create_params, translation_create_params
 from openai.types.chat import completion_create_params as chat_create_params
 from openai.types.responses import response_create_params
 
 from conch_contracts.openai.api_model import ApiModel
+from conch_contracts.openai.audio import TranscriptionRequest, TranslationRequest
 from conch_contracts.openai.chat import ChatCompletionRequest
 from conch_contracts.openai.completions import CompletionRequest
 from conch_contracts.openai.encoders.cohere import CohereEmbedRequest
@@ -28,6 +30,7 @@ from conch_gateway.requests.parameter_refusal import ParameterRefusal
 from conch_gateway.requests.refused_of_encoders import OF_ENCODERS
 from conch_gateway.requests.refused_of_endpoints import OF_ENDPOINTS
 from conch_gateway.requests.refused_of_generating import OF_GENERATING
+from conch_gateway.requests.refused_of_speech import OF_SPEECH
 from conch_gateway.requests.unsupported_parameters import INERT, refuse
 from conch_gateway.requests.validation import typed
 from conch_gateway.responses import validation
@@ -48,6 +51,8 @@ TYPES: dict[str, type[ApiModel]] = {
         ChatCompletionRequest,
         CompletionRequest,
         ResponsesRequest,
+        TranscriptionRequest,
+        TranslationRequest,
     )
 }
 
@@ -57,6 +62,8 @@ OF_THE_SDK: dict[type[ApiModel], type] = {
     CompletionRequest: completion_create_params.CompletionCreateParamsNonStreaming,
     ResponsesRequest: response_create_params.ResponseCreateParamsNonStreaming,
     EmbeddingRequest: embedding_create_params.EmbeddingCreateParams,
+    TranscriptionRequest: transcription_create_params.TranscriptionCreateParamsNonStreaming,
+    TranslationRequest: translation_create_params.TranslationCreateParams,
 }
 """What openai's SDK calls the parameters of an endpoint."""
 
@@ -70,7 +77,7 @@ def _fields() -> Iterator[tuple[str, str, str]]:
 
 @pytest.mark.parametrize(("peer", "kind", "field"), tuple(_fields()))
 def test_a_field_of_a_peer_is_taken_or_refused(peer: str, kind: str, field: str) -> None:
-    if field in TYPES[kind].model_fields or field in INERT:
+    if field in TYPES[kind].model_fields or field in INERT or (TYPES[kind] in OF_SPEECH and field == "file"):
         return
     with pytest.raises(InvalidRequest) as refused:
         _check(TYPES[kind], {field: {"asked": "for"}})
@@ -101,11 +108,13 @@ def test_a_parameter_of_another_server_is_refused_by_encoders(name: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("kind", "name"), [(kind, name) for kind, known in OF_ENDPOINTS.items() for name in known], ids=str
+    ("kind", "name"),
+    [(kind, name) for kind, known in {**OF_ENDPOINTS, **OF_SPEECH}.items() for name in known],
+    ids=str,
 )
 def test_an_endpoint_refuses_in_words_of_its_own(kind: type[ApiModel], name: str) -> None:
     if name not in kind.model_fields:
-        _assert_refused(kind, name, OF_ENDPOINTS[kind][name])
+        _assert_refused(kind, name, {**OF_ENDPOINTS, **OF_SPEECH}[kind][name])
 
 
 @pytest.mark.parametrize("kind", ENCODERS)

@@ -18,6 +18,7 @@ from generate.openapi.encoder_paths import describe_encoders
 from generate.openapi.field_docstrings import describe_fields
 from generate.openapi.generation_paths import describe_generation, describe_invocations
 from generate.openapi.other_paths import describe_health, describe_models, describe_stored_responses
+from generate.openapi.speech_paths import FORMS, describe_speech, form_schema
 from generate.openapi.streams import STREAMS, Document, Stream
 
 _INTRODUCTION = (
@@ -49,6 +50,7 @@ def document() -> Document:
     app = FastAPI()
     describe_generation(app)
     describe_encoders(app)
+    describe_speech(app)
     describe_invocations(app)
     describe_models(app)
     describe_stored_responses(app)
@@ -67,6 +69,10 @@ def document() -> Document:
         schemas.pop(name, None)
     for stream in STREAMS:
         _add_schema(schemas, stream)
+    for form in FORMS:
+        schema = form_schema(form)
+        schemas.update(schema.pop("$defs", {}))
+        schemas[form.__name__] = schema
     for path, operations in made["paths"].items():
         for operation in operations.values():
             _put_right(operation, keyed=path not in OPEN_PATHS)
@@ -100,7 +106,8 @@ def _restore_integers(part: object) -> None:
 
 def _put_right(operation: Document, *, keyed: bool) -> None:
     responses = operation["responses"]
-    responses.pop("422", None)
+    if "HTTPValidationError" in str(responses.get("422")):
+        del responses["422"]
     if keyed:
         operation["security"] = [{"key": []}]
     else:

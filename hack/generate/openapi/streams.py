@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from conch_contracts.openai.audio import TranscriptEvent
 from conch_contracts.openai.chat import ChatCompletionChunk
 from conch_contracts.openai.completions import Completion
 from conch_contracts.openai.responses.events import ResponseStreamEvent
@@ -42,8 +43,9 @@ STREAMS = (
     Stream("ChatCompletionChunk", ChatCompletionChunk, _DONE, _LAST),
     Stream("Completion", Completion, _DONE, _LAST),
     Stream("ResponseStreamEvent", ResponseStreamEvent, "The last one holds the whole response, or an error."),
+    Stream("TranscriptEvent", TranscriptEvent, f"Of models with the profile `vllm` they are vLLM's. {_DONE}", _LAST),
 )
-CHUNKS, TEXTS, EVENTS = STREAMS
+CHUNKS, TEXTS, EVENTS, TRANSCRIPTS = STREAMS
 CHUNKS_OR_TEXTS = Stream(
     "ChatCompletionChunk",
     ChatCompletionChunk,

@@ -10,6 +10,7 @@ ServiceError
  ├ RequestTimeout 408
  ├ BodyTooLarge 413
  ├ UnsupportedMediaType 415
+ ├ UnprocessableContent 422
  ├ RateLimited 429
  ├ InternalError 500
  ├ UpstreamError 502
@@ -154,6 +155,14 @@ class UnsupportedMediaType(ServiceError):
     status = 415
     type = "invalid_request_error"
     default_code = "unsupported_media_type"
+
+
+class UnprocessableContent(ServiceError):
+    """A part of the body has another form than this path reads."""
+
+    status = 422
+    type = "invalid_request_error"
+    default_code = "invalid_value"
 
 
 class RateLimited(ServiceError):

@@ -30,6 +30,14 @@ class GatewaySettings(ServiceSettings):
     """Write one line per request to the standard output."""
     max_body_bytes: int = Field(default=10 * 1024 * 1024, ge=1024)
     """Larger request bodies are refused before they are parsed."""
+    max_upload_bytes: int = Field(default=25 * 1024 * 1024, ge=1024)
+    """Larger files are refused where a request brings one: 25 MiB, as OpenAI has it."""
+    upload_timeout_s: float = Field(default=600.0, gt=0)
+    """How long a client may take for a request with a file, as long as some of it comes within each
+    `body_timeout_s`: 25 MiB in that time are 350 kbit/s."""
+    upload_spool_bytes: int = Field(default=224 * 1024 * 1024, ge=1024)
+    """The room on disk for files that arrive or wait for their worker, all together; one that finds none is a 503. Less
+    than the 256 MiB that the chart gives a pod for temporary files."""
     max_header_bytes: int = Field(default=64 * 1024, ge=1024)
     """Larger heads of requests are refused; proxies send well under 16 KiB."""
     header_timeout_s: float = Field(default=10.0, gt=0)

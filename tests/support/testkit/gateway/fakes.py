@@ -36,6 +36,7 @@ from conch_kit.http.caller_connection import CONNECTION
 from conch_kit.json_bytes import json_bytes
 from conch_kit.registry.snapshot import Snapshot
 from conch_kit.tracing import Tracer, tracer
+from testkit.gateway.body_source import read_source
 
 DIGEST = Digest("0" * 64)
 TOKENIZER = WorkerUrl("http://127.0.0.1:7001")
@@ -75,6 +76,7 @@ def snapshot(
         workers={
             Pool.LLM: tuple(Heartbeat(url=url, sequence=1) for url in workers),
             Pool.EMBED: tuple(Heartbeat(url=url, sequence=1) for url in workers),
+            Pool.SPEECH: tuple(Heartbeat(url=url, sequence=1) for url in workers),
             Pool.TOKENIZER: tuple(Heartbeat(url=url, sequence=1) for url in tokenizers),
         },
         by_name={name: item for item in known for name in item.served_names},
@@ -126,6 +128,8 @@ class FakeUpstream:
     def __init__(self, scripts: Mapping[str, Script]) -> None:
         self._scripts = scripts
         self.posts: list[Post] = []
+        self.files: list[bytes] = []
+        """What followed the bodies of those posts that had something to follow."""
         self.open = 0
         self._asked = {path: asyncio.Event() for path in scripts}
 
@@ -140,6 +144,8 @@ class FakeUpstream:
     @asynccontextmanager
     async def post(self, request: Post) -> AsyncIterator[FakeAnswer]:
         self.posts.append(request)
+        if request.rest is not None:
+            self.files.append(await read_source(request.rest))
         answer = self._scripts[request.path](request)
         if isinstance(answer, Exception):
             raise answer
@@ -211,6 +217,8 @@ class FakeConnection:
         self.on_gone: Callable[[], None] | None = None
         self.gone = False
         self.aborted = False
+        self.allowed_s = 0.0
+        """How long a body may take."""
         self._messages = messages
         self._room = room
 
@@ -224,6 +232,9 @@ class FakeConnection:
         self.gone = True
         if self.on_gone is not None:
             self.on_gone()
+
+    def allow_body(self, seconds: float) -> None:
+        self.allowed_s = seconds
 
     def abort(self) -> None:
         self.aborted = True

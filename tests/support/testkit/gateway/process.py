@@ -16,6 +16,7 @@ from conch_contracts.names import (
     PREPARE_PATH,
     PREPARE_ROWS_PATH,
     TOKENIZE_PATH,
+    TRANSCRIBE_PATH,
     EngineAddress,
     WorkerUrl,
 )
@@ -23,6 +24,7 @@ from conch_contracts.records import Engine, Pool, Route
 from conch_kit.registry.heartbeat import HeartbeatWriter
 from conch_kit.registry.writer import RegistryWriter
 from testkit.gateway.fakes import route
+from testkit.gateway.speech_worker import transcribe
 from testkit.patient_redis import patient_redis
 from testkit.processes.tied import tied
 from testkit.servers.redis import RedisServer
@@ -94,6 +96,8 @@ async def answers(call: Call) -> None:
         await call.answer(TOKENIZED[call.path])
     elif call.path == ENCODE_PATH:
         await call.answer(VECTORS if json.loads(call.body)["task"] in ("embed", "pool") else SCORES)
+    elif call.path == TRANSCRIBE_PATH:
+        await transcribe(call)
     elif json.loads(call.body)["stream"]:
         await call.begin()
         for frame in (*FRAMES, USAGE):
@@ -112,7 +116,7 @@ async def gateway_process(folder: Path, *models: Route, **settings: str) -> Asyn
         client = await stack.enter_async_context(patient_redis(redis.url))
         engines = (Engine(grpc=EngineAddress("e:1")),)
         await RegistryWriter(client).publish({model.model_id: (model, engines) for model in models or (route(),)})
-        for pool in (Pool.TOKENIZER, Pool.LLM, Pool.EMBED):
+        for pool in (Pool.TOKENIZER, Pool.LLM, Pool.EMBED, Pool.SPEECH):
             beat = HeartbeatWriter(
                 client, pool, WorkerUrl(backend.url), in_flight=lambda: 0, draining=lambda: False, interval_s=0.5
             )

@@ -10,9 +10,18 @@ from conch_gateway.encoders.endpoints import ENCODER_PATHS
 from conch_gateway.encoders.tokenize_endpoints import DETOKENIZE_PATHS, TOKENIZE_PATHS
 from conch_gateway.generation.handler import PATHS
 from conch_gateway.http.auth import OPEN_PATHS
+from conch_gateway.speech.endpoints import SPEECH_PATHS
 from testkit.gateway.fakes import gateway, route, snapshot
 
-POSTS = {*PATHS, *ENCODER_PATHS, *TOKENIZE_PATHS, *DETOKENIZE_PATHS, "/v1/responses", "/invocations"}
+POSTS = {
+    *PATHS,
+    *ENCODER_PATHS,
+    *SPEECH_PATHS,
+    *TOKENIZE_PATHS,
+    *DETOKENIZE_PATHS,
+    "/v1/responses",
+    "/invocations",
+}
 
 
 async def described(**settings):
@@ -63,7 +72,7 @@ async def test_every_operation_of_the_openapi_document_says_how_it_fails_and_str
     for path, methods in document["paths"].items():
         for operation in methods.values():
             responses = operation["responses"]
-            assert "422" not in responses
+            assert ("422" in responses) == (path in SPEECH_PATHS)
             assert all(
                 response["headers"].keys() >= {"x-request-id", "openai-processing-ms", "openai-version"}
                 for response in responses.values()
@@ -71,7 +80,7 @@ async def test_every_operation_of_the_openapi_document_says_how_it_fails_and_str
             if path in POSTS:
                 assert responses.keys() >= {"200", "400", "404", "408", "413", "415", "429", "500", "502", "503", "504"}
             streamed = "text/event-stream" in responses.get("200", {}).get("content", {})
-            assert streamed == (path in PATHS or path in ("/v1/responses", "/invocations"))
+            assert streamed == (path in (*PATHS, *SPEECH_PATHS, "/v1/responses", "/invocations"))
 
 
 @pytest.mark.parametrize("name", ["ChatCompletionRequest", "CompletionRequest", "ResponsesRequest", "ChatMessage"])
@@ -82,7 +91,7 @@ async def test_the_openapi_document_says_what_each_field_of_a_request_means(name
 
 async def test_the_bounds_of_integers_in_the_openapi_document_are_those_that_hold():
     document = await described()
-    for name in ("ChatCompletionRequest", "CompletionRequest", "ResponsesRequest"):
+    for name in ("ChatCompletionRequest", "CompletionRequest", "ResponsesRequest", "TranscriptionRequest"):
         (seed,) = [
             kind
             for kind in document["components"]["schemas"][name]["properties"]["seed"]["anyOf"]

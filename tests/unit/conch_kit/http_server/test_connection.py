@@ -69,6 +69,42 @@ async def test_a_body_has_a_time(caller):
     assert caller.errors[0].message == "The request body did not arrive within 30 s."
 
 
+async def test_a_body_that_may_take_longer_has_its_time_as_long_as_it_comes_on(caller):
+    caller.goes_on.set()
+    caller.sends(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\na")
+    caller.connection.allow_body(100)
+    for _ in range(3):
+        caller.waits(31)
+        caller.sends(b"b")
+    await asyncio.sleep(0)
+    assert not caller.errors
+    caller.waits(31)
+    await eventually(lambda: caller.errors, "the end of patience")
+    assert isinstance(caller.errors[0], RequestTimeout)
+
+
+async def test_a_body_that_may_take_longer_and_stands_still_does_not_get_that_time(caller):
+    caller.goes_on.set()
+    caller.sends(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\nabc")
+    caller.connection.allow_body(1000)
+    caller.waits(31)
+    await asyncio.sleep(0)
+    assert not caller.errors
+    caller.waits(31)
+    await eventually(lambda: caller.errors, "the end of patience")
+
+
+async def test_the_time_that_one_body_may_take_is_not_that_of_the_next(caller):
+    caller.goes_on.set()
+    caller.sends(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\n\r\n")
+    caller.connection.allow_body(1000)
+    caller.sends(b"a")
+    await caller.answered()
+    caller.sends(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\nabc")
+    caller.waits(31)
+    await eventually(lambda: caller.errors, "the end of patience")
+
+
 async def test_the_rest_of_a_body_that_was_answered_early_has_the_same_time(caller):
     caller.sends(b"POST /early HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\nabc")
     await caller.answered()

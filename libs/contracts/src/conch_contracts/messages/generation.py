@@ -219,3 +219,5 @@ class Usage(Message, frozen=True, kw_only=True, omit_defaults=True):
     completion_tokens: int
     reasoning_tokens: int | None = None
     """How many of the answer's tokens are thinking; None where thinking is not looked for."""
+    audio_s: float = 0.0
+    """Of transcriptions: the seconds of sound in the file."""

@@ -126,6 +126,11 @@ class HttpConnection(asyncio.Protocol):
             self._answering.push(data)
         return True
 
+    def allow_body(self, seconds: float) -> None:
+        """Let the body of the request that is answered take so long, as long as each `body_s` brings some of it."""
+        if self._answering is not None:
+            self._answering.body_until = self._server.now() + seconds
+
     def detach(self) -> int:
         """Leave the connection to whoever gets the descriptor that is returned; it is open and must be closed."""
         self._transport.pause_reading()
@@ -190,7 +195,10 @@ class HttpConnection(asyncio.Protocol):
             awaited = self._awaited
             self._await(_Awaited.NOTHING)
             if awaited is _Awaited.BODY and self._parsing is not None and not self._parsing.complete:
-                self._parsing.time_out(self._limits.body_s)
+                if self._parsing.may_come_on(now):
+                    self._await(_Awaited.BODY, self._limits.body_s)
+                else:
+                    self._parsing.time_out(self._limits.body_s)
             elif awaited is not _Awaited.HEAD:
                 self._transport.close()
             elif not self._transport.is_closing():

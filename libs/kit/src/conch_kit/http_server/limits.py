@@ -19,7 +19,7 @@ class ConnectionLimits:
     """For a whole head, and how long a new connection may be silent."""
     head_bytes: int = 64 * 1024
     body_s: float = 30.0
-    """For a whole body."""
+    """For a whole body; of one that the application allows more time, for some of it."""
     idle_s: float = 75.0
     """How long a kept connection may be silent; longer than any client's pool keeps one."""
     unread_s: float = 30.0

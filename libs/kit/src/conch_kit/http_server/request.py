@@ -52,16 +52,19 @@ class Request:
     __slots__ = (
         "_bodiless",
         "_body",
+        "_came",
         "_chunked",
         "_connection",
         "_delivered",
         "_expects_continue",
         "_head",
         "_left",
+        "_seen",
         "_size",
         "_too_slow",
         "_waiter",
         "begun",
+        "body_until",
         "complete",
         "dropped",
         "keeps_alive",
@@ -83,10 +86,16 @@ class Request:
         """Whether the answer is."""
         self.dropped = False
         """Whether there is nobody left to answer."""
+        self.body_until = 0.0
+        """Until when the body may take more than the time of others, while it comes on; on the server's clock."""
         self._connection = connection
         self._expects_continue = expects_continue
         self._body: list[bytes] = []
         self._size = 0
+        self._came = 0
+        """Bytes of the body so far."""
+        self._seen = 0
+        """How many these were at the last look."""
         self._delivered = False
         """Whether the application has the end of the body."""
         self._too_slow: RequestTimeout | None = None
@@ -122,6 +131,7 @@ class Request:
         """Take a piece of the body; False when the application has to take some of it first."""
         self._body.append(piece)
         self._size += len(piece)
+        self._came += len(piece)
         self._wake()
         return self._size <= HIGH_WATER_BYTES
 
@@ -129,6 +139,11 @@ class Request:
         """Note that the body is whole."""
         self.received = True
         self._wake()
+
+    def may_come_on(self, now: float) -> bool:
+        """Tell whether a body whose time is up may have more: it is allowed to, and some of it came meanwhile."""
+        seen, self._seen = self._seen, self._came
+        return self._came > seen and now < self.body_until
 
     def time_out(self, seconds: float) -> None:
         """Note that the body did not come within so long."""

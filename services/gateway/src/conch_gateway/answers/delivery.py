@@ -6,12 +6,12 @@ from typing import Protocol
 
 from conch_contracts.headers import USAGE
 from conch_contracts.messages.generation import Usage
-from conch_gateway.answers.reply import Reply
+from conch_gateway.answers.reply import JSON, Reply
 from conch_gateway.answers.sse_frames import FrameRelay, FrameTooLong, ResponseRelay, error_event, parse_usage
 from conch_gateway.http.exchange import Exchange, Outcome
 from conch_gateway.inference.watchdog import RequestActivity
 from conch_gateway.telemetry.metrics import ModelMetrics
-from conch_gateway.upstream.port import AnswerLost, UpstreamResponse, read_all
+from conch_gateway.upstream.port import AnswerLost, Header, UpstreamResponse, read_all
 from conch_kit.errors import UpstreamError
 
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
@@ -40,6 +40,7 @@ class Delivery:
         *,
         inter_token_patience_s: float,
         saver: AnswerSaver | None = None,
+        media_type: Header = JSON,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._exchange = exchange
@@ -48,6 +49,8 @@ class Delivery:
         self._metrics = metrics
         self._patience_s = inter_token_patience_s
         self._saver = saver
+        self._media_type = media_type
+        """Of a whole answer."""
         self._clock = clock
         self._last = b""
         """The frames that went to the client last."""
@@ -57,13 +60,13 @@ class Delivery:
     async def whole(self, answer: UpstreamResponse) -> None:
         """Send a complete answer; raises UpstreamError when it is not one."""
         body = await read_all(answer, limit=MAX_ANSWER_BYTES)
-        if not body.startswith(b"{"):
+        if self._media_type is JSON and not body.startswith(b"{"):
             raise UpstreamError("The worker's answer is not a JSON object.")
         self._record(parse_usage(answer.headers.get(_USAGE, b"")), complete=True)
         if self._saver is not None:
             body = await self._saver.save(body)
         self._activity.sending = self._clock()
-        await self._reply.whole(200, body)
+        await self._reply.whole(200, body, (self._media_type,))
 
     async def stream(self, answer: UpstreamResponse) -> None:
         """Relay a stream; raises UpstreamError when it breaks, so that an error frame ends it."""
@@ -160,3 +163,4 @@ class Delivery:
         else:
             self._exchange.prompt_tokens = usage.prompt_tokens
             self._exchange.completion_tokens = usage.completion_tokens
+            self._exchange.audio_s = usage.audio_s

@@ -131,9 +131,13 @@ def parse_usage(text: bytes) -> Usage | None:
         usage = from_json(Usage, text)
     except InvalidMessage:
         return None
-    if usage.prompt_tokens >= 0 and usage.completion_tokens >= 0:
+    if usage.prompt_tokens >= 0 and usage.completion_tokens >= 0 and usage.audio_s >= 0:
         return usage
-    return Usage(prompt_tokens=max(0, usage.prompt_tokens), completion_tokens=max(0, usage.completion_tokens))
+    return Usage(
+        prompt_tokens=max(0, usage.prompt_tokens),
+        completion_tokens=max(0, usage.completion_tokens),
+        audio_s=max(0.0, usage.audio_s),
+    )
 
 
 def error_event(error: ServiceError, last: bytes) -> bytes:

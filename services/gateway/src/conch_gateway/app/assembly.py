@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from conch_contracts.names import ENCODE_PATH
+from conch_contracts.names import ENCODE_PATH, TRANSCRIBE_PATH
 from conch_contracts.records import Heartbeat, ModelKind, Pool
 from conch_gateway.app.edge import Edge, PostHandler
 from conch_gateway.app.invocations import PATH as INVOCATIONS_PATH
@@ -18,6 +18,7 @@ from conch_gateway.generation.handler import PATHS, GenerationHandler
 from conch_gateway.http.auth import ApiKeys
 from conch_gateway.http.cors import Cors
 from conch_gateway.http.paths import Endpoint, Paths
+from conch_gateway.http.upload_spool import SpoolSpace
 from conch_gateway.inference.intake import RequestIntake
 from conch_gateway.placement.admission import Admission
 from conch_gateway.placement.attempts import ServiceProcesses
@@ -30,6 +31,8 @@ from conch_gateway.responses.handler import ResponsesHandler
 from conch_gateway.responses.store import ResponseStore
 from conch_gateway.responses.stored_endpoints import stored_endpoints
 from conch_gateway.settings import GatewaySettings
+from conch_gateway.speech.endpoints import SPEECH_PATHS
+from conch_gateway.speech.handler import SpeechHandler
 from conch_gateway.telemetry.access_log import AccessLog
 from conch_gateway.telemetry.load import Load
 from conch_gateway.telemetry.metrics import GatewayMetrics
@@ -101,11 +104,14 @@ def _posts(deps: Deps, settings: GatewaySettings, intake: RequestIntake) -> Mapp
     generation = GenerationHandler(intake, tokenizers, grammars, llm, policy)
     embed = Dispatcher(_processes(deps, deps.upstream, Pool.EMBED, "worker"), deps.admission, path=ENCODE_PATH)
     encoders = EncoderHandler(intake, tokenizers, embed, SharedAnswers(deps.store))
+    speech = Dispatcher(_processes(deps, deps.upstream, Pool.SPEECH, "worker"), deps.admission, path=TRANSCRIBE_PATH)
+    speeches = SpeechHandler(intake, tokenizers, speech, SpoolSpace(settings.upload_spool_bytes))
     tokens = TokenEndpoints(intake, tokenizers, policy)
     posts: dict[str, PostHandler] = {
         **dict.fromkeys(PATHS, generation),
         RESPONSES_PATH: ResponsesHandler(intake, generation, deps.responses),
         **dict.fromkeys(ENCODER_PATHS, encoders),
+        **dict.fromkeys(SPEECH_PATHS, speeches),
         **dict.fromkeys((*TOKENIZE_PATHS, *DETOKENIZE_PATHS), tokens),
     }
     return {**posts, INVOCATIONS_PATH: Invocations(intake, posts)}

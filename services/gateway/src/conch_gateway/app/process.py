@@ -46,7 +46,7 @@ async def _serve(settings: GatewaySettings, spans: Tracer, access_log: AccessLog
     admission = Admission()
     async with (
         _redis(settings) as redis,
-        RegistryReader(redis, pools=(Pool.LLM, Pool.EMBED, Pool.TOKENIZER)) as reader,
+        RegistryReader(redis, pools=(Pool.LLM, Pool.EMBED, Pool.SPEECH, Pool.TOKENIZER)) as reader,
         GatewayBeatWriter(redis, urandom(8).hex(), revision=lambda: reader.snapshot.revision),
         ConnectionPool(connect_timeout_s=settings.connect_timeout_s) as upstream,
         TokenizerLanes(upstream, _secret(settings)) as lanes,

@@ -15,6 +15,9 @@ class ClientConnection(CallerConnection, Protocol):
     def abort(self) -> None:
         """Drop the connection with all that waits to be written."""
 
+    def allow_body(self, seconds: float) -> None:
+        """Let the body that comes take so long, as long as it does not stand still for as long as others may take."""
+
     def push(self, data: bytes) -> bool:
         """Write a piece of the answer now; False, and nothing written, while the client's buffer is full.
 

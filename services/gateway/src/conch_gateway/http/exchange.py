@@ -56,6 +56,8 @@ class Exchange:
     """What the client is told of an error from 500 on, or of 429: fixed words, without anything of the request."""
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    audio_s: float = 0.0
+    """Seconds of sound that were transcribed."""
     user: str | None = None
     """Whom the client says that it asks for."""
     metadata: Mapping[str, object] | None = None

@@ -12,6 +12,7 @@ from conch_contracts.records import Heartbeat
 from conch_gateway.placement.retry_budget import RetryBudget
 from conch_gateway.placement.worker_choice import WorkerBalancer, askable
 from conch_gateway.upstream.port import (
+    BodySource,
     ConnectFailed,
     ConnectTimedOut,
     Header,
@@ -71,7 +72,12 @@ class RequestAttempts:
         return failure or Unavailable(f"No {self._processes.name} is running.", retry_after_s=RETRY_AFTER_S)
 
     async def ask(
-        self, path: str, headers: tuple[Header, ...], body: bytes, read: Callable[[UpstreamResponse], Awaitable[T]]
+        self,
+        path: str,
+        headers: tuple[Header, ...],
+        body: bytes,
+        read: Callable[[UpstreamResponse], Awaitable[T]],
+        rest: BodySource | None = None,
     ) -> T:
         """Return what `read` makes of the answer of the least busy process that was not given up.
 
@@ -83,7 +89,7 @@ class RequestAttempts:
             raise self.take_failure()
         try:
             with processes.balancer.lease(process):
-                async with processes.upstream.post(Post(process, path, headers, body)) as answer:
+                async with processes.upstream.post(Post(process, path, headers, body, rest)) as answer:
                     return await read(answer)
         except UpstreamFailure as exc:
             if isinstance(exc, ConnectFailed):

@@ -9,7 +9,7 @@ from conch_gateway.errors.upstream_errors import as_error
 from conch_gateway.inference.stages import Stages
 from conch_gateway.placement.admission import Admission, Claim, HeldSlots
 from conch_gateway.placement.attempts import RETRY_AFTER_S, RequestAttempts, ServiceProcesses
-from conch_gateway.upstream.port import AnswerLost, ConnectFailed, UpstreamResponse, read_all
+from conch_gateway.upstream.port import AnswerLost, BodySource, ConnectFailed, UpstreamResponse, read_all
 from conch_kit.errors import ServiceError, Unavailable, UpstreamError
 
 MAX_LOST = 1
@@ -49,10 +49,12 @@ class Dispatcher:
         claim: Claim,
         message: Callable[[Engine], bytes],
         deliver: Callable[[UpstreamResponse], Awaitable[None]],
+        rest: BodySource | None = None,
     ) -> None:
         """Run a job that claims so much of an engine, and deliver the answer of the first worker that accepts it.
 
-        `message` is called when the engine is known. Raises a ServiceError; what `deliver` raises passes.
+        `message` is called when the engine is known; `rest` follows it in each attempt. Raises a ServiceError; what
+        `deliver` raises passes.
         """
 
         async def accepted(answer: UpstreamResponse) -> None:
@@ -72,7 +74,7 @@ class Dispatcher:
             with slot as engine:
                 try:
                     with stages.working() as headers:
-                        return await attempts.ask(self._path, headers, message(engine), accepted)
+                        return await attempts.ask(self._path, headers, message(engine), accepted, rest)
                 except ConnectFailed:
                     pass
                 except AnswerLost as exc:

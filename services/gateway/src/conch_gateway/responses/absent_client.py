@@ -15,6 +15,9 @@ class AbsentClient:
     def abort(self) -> None:
         """Do nothing."""
 
+    def allow_body(self, seconds: float) -> None:
+        """Do nothing."""
+
     def push(self, data: bytes) -> bool:
         """Take all."""
         return True

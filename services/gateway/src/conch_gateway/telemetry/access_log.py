@@ -65,6 +65,8 @@ class AccessLog:
             "completion_tokens": exchange.completion_tokens,
             "request_id": exchange.request_id,
         }
+        if exchange.audio_s:
+            line["audio_s"] = round(exchange.audio_s, 2)
         if exchange.error_code is not None:
             line["code"] = exchange.error_code
         if exchange.fault is not None:

@@ -34,6 +34,7 @@ class ModelMetrics:
     missing_usage: CounterValue
     prompt_tokens: CounterValue
     completion_tokens: CounterValue
+    audio_seconds: CounterValue
 
 
 class GatewayMetrics:
@@ -80,6 +81,9 @@ class GatewayMetrics:
         self._tokens = CounterFamily(
             "conch_gateway_tokens_total", "Tokens as reported by workers.", ("model", "kind"), registry
         )
+        self._audio = CounterFamily(
+            "conch_gateway_audio_seconds_total", "Seconds of sound that workers transcribed.", model, registry
+        )
         self.unknown_fields = CounterFamily(
             "conch_gateway_unknown_fields_total", "Request fields that were ignored.", (), registry
         ).labels()
@@ -109,6 +113,7 @@ class GatewayMetrics:
                 missing_usage=self._missing_usage.labels(model),
                 prompt_tokens=self._tokens.labels(model, "prompt"),
                 completion_tokens=self._tokens.labels(model, "completion"),
+                audio_seconds=self._audio.labels(model),
             )
         return bound
 
@@ -127,3 +132,5 @@ class GatewayMetrics:
             model = self.of(exchange.model)
             model.prompt_tokens.inc(exchange.prompt_tokens)
             model.completion_tokens.inc(exchange.completion_tokens)
+        if exchange.audio_s:
+            self.of(exchange.model).audio_seconds.inc(exchange.audio_s)

@@ -11,7 +11,7 @@ from typing import cast
 import httptools
 
 from conch_contracts.names import WorkerUrl
-from conch_gateway.upstream.port import AnswerLost
+from conch_gateway.upstream.port import AnswerLost, BodySource
 
 HIGH_WATER_BYTES = 64 * 1024
 MAX_HEAD_BYTES = 64 * 1024
@@ -35,8 +35,10 @@ class UpstreamConnection(asyncio.Protocol):
         "_sink",
         "_stray",
         "_transport",
+        "_unsent",
         "_until_eof",
         "_waiter",
+        "_write_paused",
         "busy",
         "given_up",
         "headers",
@@ -57,6 +59,9 @@ class UpstreamConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._lost = False
         self._paused = False
+        self._write_paused = False
+        self._unsent = False
+        """Whether some of a request was not sent."""
         self.busy = False
         self.idle_since = 0.0
         self._waiter: asyncio.Future[None] | None = None
@@ -84,6 +89,23 @@ class UpstreamConnection(asyncio.Protocol):
         self.busy = True
         if self._transport is not None:
             self._transport.write(data)
+
+    async def send_rest(self, rest: BodySource) -> None:
+        """Write what follows of a request, as fast as the other side takes it; end early when that answers or is gone.
+
+        What has an answer already, or nobody to read it, need not be sent.
+        """
+        self._unsent = True
+        sent = 0
+        while sent < rest.size:
+            piece = await rest.piece(sent)
+            while self._write_paused and not (self._head or self._lost):
+                await self._wait()
+            if self._head or self._lost or self._transport is None:
+                return
+            self._transport.write(piece)
+            sent += len(piece)
+        self._unsent = False
 
     async def wait_head(self) -> None:
         """Wait until status and headers are known; raises AnswerLost."""
@@ -116,9 +138,8 @@ class UpstreamConnection(asyncio.Protocol):
 
     def finish(self) -> bool:
         """End the exchange; return whether the connection can carry another one, and close it if not."""
-        reusable = (
-            self._complete and not (self._chunks or self._lost or self._stray or self._until_eof) and self._keeps_alive
-        )
+        spoilt = self._chunks or self._lost or self._stray or self._until_eof or self._unsent
+        reusable = self._complete and not spoilt and self._keeps_alive
         self.busy = False
         if not reusable:
             self.abort()
@@ -200,6 +221,15 @@ class UpstreamConnection(asyncio.Protocol):
         elif self._buffered > HIGH_WATER_BYTES and not self._paused and self._transport is not None:
             self._paused = True
             self._transport.pause_reading()
+
+    def pause_writing(self) -> None:
+        """Let the rest of a request wait: the other side is slower."""
+        self._write_paused = True
+
+    def resume_writing(self) -> None:
+        """Go on with it."""
+        self._write_paused = False
+        self._wake()
 
     def eof_received(self) -> None:
         """Let the transport close: a server that has said all it will say cannot answer again."""

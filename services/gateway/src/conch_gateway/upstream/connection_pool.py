@@ -128,6 +128,8 @@ class PooledResponse:
     async def _ask(self, connection: UpstreamConnection, data: bytes) -> UpstreamConnection:
         connection.send(data)
         try:
+            if self._request.rest is not None:
+                await connection.send_rest(self._request.rest)
             await connection.wait_head()
         except BaseException:  # also on cancellation: whoever computes the answer must notice
             connection.abort()
@@ -137,10 +139,13 @@ class PooledResponse:
 
 
 def encode(request: Post) -> bytes:
-    """Return the request as bytes."""
+    """Return the request as bytes, without its rest."""
+    kind, size = b"application/json", len(request.body)
+    if request.rest is not None:
+        kind, size = b"application/octet-stream", size + request.rest.size
     lines = [
-        b"POST %b HTTP/1.1\r\nhost: %b\r\ncontent-type: application/json\r\ncontent-length: %d\r\n"
-        % (request.path.encode(), request.url.partition("//")[2].encode(), len(request.body))
+        b"POST %b HTTP/1.1\r\nhost: %b\r\ncontent-type: %b\r\ncontent-length: %d\r\n"
+        % (request.path.encode(), request.url.partition("//")[2].encode(), kind, size)
     ]
     lines.extend(b"%b: %b\r\n" % header for header in request.headers)
     lines.append(b"\r\n")

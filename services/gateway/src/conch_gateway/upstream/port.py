@@ -39,6 +39,18 @@ class AnswerLost(UpstreamFailure):
         self.started = started
 
 
+class BodySource(Protocol):
+    """What follows in a body and does not stand in memory as a whole; it can be sent again."""
+
+    @property
+    def size(self) -> int:
+        """Its bytes."""
+
+    async def piece(self, start: int) -> bytes:
+        """Return some of it from there on; raises a ServiceError when it cannot be had."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Post:
     """One request; `headers` hold neither host, length nor content type."""
@@ -47,6 +59,8 @@ class Post:
     path: str
     headers: tuple[Header, ...]
     body: bytes
+    rest: BodySource | None = None
+    """What is sent behind `body`, no faster than the other side takes it; the body is no JSON then."""
 
 
 class UpstreamResponse(Protocol):
