@@ -20,6 +20,7 @@ from conch_contracts.messages.tokenization import (
     PrepareRequest,
     PrepareResponse,
 )
+from conch_contracts.messages.transcription import SpeechUsage, TranscribeRequest
 from testkit.builders.newer_messages import of_a_newer_version
 
 DIGEST = "d" * 64
@@ -39,6 +40,16 @@ GENERATE = {
     "sampling": SAMPLING,
 }
 ENCODE = {"request_id": "r", "target": {"address": "e:1", "model": "m"}, "task": "embed", "rows": [{"ids": [1]}]}
+SPEECH = TARGET | {"dialect": "speech", "context": 448}
+TRANSCRIBE = {
+    "request_id": "r",
+    "model": "m",
+    "created": 7,
+    "target": SPEECH,
+    "task": "transcribe",
+    "parameters": SAMPLING,
+    "file_bytes": 5,
+}
 CHAT = {"messages": [{"role": "user", "content": "a"}]}
 FIRST: list[tuple[type[Message], dict[str, Any]]] = [
     (GenerateRequest, GENERATE),
@@ -56,6 +67,8 @@ FIRST: list[tuple[type[Message], dict[str, Any]]] = [
     (DecodeIdsRequest, {"digest": DIGEST, "tokens": [1]}),
     (DecodeIdsResponse, {"prompt": "a"}),
     (CheckGrammarRequest, {"digest": DIGEST, "grammar": GRAMMAR}),
+    (TranscribeRequest, TRANSCRIBE),
+    (SpeechUsage, {"audio_s": 2.5}),
 ]
 """Each message with the fields that it had to have in the first version, and no others. It is added to, not changed."""
 
