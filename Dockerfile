@@ -1,4 +1,5 @@
-# One target per image: gateway, tokenizer, llm-worker, embed-worker, operator, engine-cpu, redis. `make images` builds them all.
+# One target per image: gateway, tokenizer, llm-worker, embed-worker, speech-worker, operator, engine-cpu, redis.
+# `make images` builds them all.
 # BASE is an image with Python 3.11 or 3.12, its venv module and its shared library.
 # pip's settings and the certificate authorities come as build secrets (pip_conf, ca), so that no image holds them.
 ARG BASE=docker.io/library/python:3.11-slim
@@ -16,10 +17,11 @@ COPY services/gateway/pyproject.toml services/gateway/
 COPY services/tokenizer/pyproject.toml services/tokenizer/
 COPY services/llm-worker/pyproject.toml services/llm-worker/
 COPY services/embed-worker/pyproject.toml services/embed-worker/
+COPY services/speech-worker/pyproject.toml services/speech-worker/
 COPY runtimes/cpu/pyproject.toml runtimes/cpu/
 RUN --mount=type=secret,id=pip_conf --mount=type=secret,id=ca --mount=type=cache,target=/root/.cache/pip \
     ./install download \
-    conch-gateway conch-tokenizer conch-llm-worker conch-embed-worker conch-operator conch-runtime-cpu
+    conch-gateway conch-tokenizer conch-llm-worker conch-embed-worker conch-speech-worker conch-operator conch-runtime-cpu
 
 # Our own distributions as wheels. This and what follows it runs again when code changes.
 FROM wheels AS code
@@ -93,6 +95,19 @@ USER 65532:65532
 EXPOSE 8000 9090
 ENTRYPOINT ["conch-embed-worker"]
 
+FROM wheels AS speech-worker-packages
+RUN ./install packages conch-speech-worker
+FROM code AS speech-worker-code
+RUN ./install code conch-speech-worker
+FROM runtime AS speech-worker
+LABEL org.opencontainers.image.title="conch-speech-worker"
+COPY --from=speech-worker-packages /opt /opt
+COPY --from=speech-worker-code /opt /opt
+RUN --mount=type=bind,source=hack/images/sbom.py,target=/mnt/sbom.py /opt/conch/bin/python /mnt/sbom.py conch-speech-worker
+USER 65532:65532
+EXPOSE 8000 9090
+ENTRYPOINT ["conch-speech-worker"]
+
 FROM wheels AS operator-packages
 RUN ./install packages conch-operator
 FROM code AS operator-code
@@ -117,6 +132,7 @@ COPY --from=engine-cpu-packages /opt /opt
 COPY examples/tiny-chat /models/tiny-chat
 COPY examples/tiny-classifier /models/tiny-classifier
 COPY examples/tiny-reranker /models/tiny-reranker
+COPY examples/tiny-whisper /models/tiny-whisper
 COPY --from=engine-cpu-code /opt /opt
 RUN --mount=type=bind,source=hack/images/sbom.py,target=/mnt/sbom.py /opt/conch/bin/python /mnt/sbom.py conch-runtime-cpu
 USER 65532:65532

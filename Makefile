@@ -1,7 +1,7 @@
 # Each target is one line; `make help` lists them.
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
-MODELS ?= $(addprefix examples/,tiny-chat.yaml minilm.yaml tiny-reranker.yaml tiny-classifier.yaml)
+MODELS ?= $(addprefix examples/,tiny-chat.yaml minilm.yaml tiny-reranker.yaml tiny-classifier.yaml tiny-whisper.yaml)
 ARGS ?=
 BIN := .venv/bin
 

@@ -14,6 +14,7 @@ from conch_gateway.settings import GatewaySettings
 from conch_kit.settings import ServiceSettings
 from conch_llm_worker.settings import LlmWorkerSettings
 from conch_operator.settings import OperatorSettings, ReleaseFile
+from conch_speech_worker.settings import SpeechWorkerSettings
 from conch_tokenizer.settings import TokenizerSettings
 from generate.chart_files import values_schema
 from generate.chart_renders import CASES, case_names, golden, render
@@ -191,6 +192,7 @@ def test_the_set_with_everything_sets_every_value() -> None:
         ("tokenizer", TokenizerSettings),
         ("workers.llm", LlmWorkerSettings),
         ("workers.embed", EmbedWorkerSettings),
+        ("workers.speech", SpeechWorkerSettings),
         ("operator", OperatorSettings),
     ],
 )
@@ -208,6 +210,7 @@ def test_every_setting_is_one_of_the_process(component: str, settings: type[Serv
         ("conch-tokenizer/tokenizer", TokenizerSettings),
         ("conch-llm-worker/llm-worker", LlmWorkerSettings),
         ("conch-embed-worker/embed-worker", EmbedWorkerSettings),
+        ("conch-speech-worker/speech-worker", SpeechWorkerSettings),
         ("conch-operator/operator", OperatorSettings),
     ],
 )

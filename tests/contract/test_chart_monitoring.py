@@ -10,6 +10,7 @@ from conch_kit.registry.metrics import RegistryCollector
 from conch_kit.registry.snapshot_refresh import RegistryReader
 from conch_llm_worker.metrics import LlmWorkerMetrics
 from conch_operator.metrics import OperatorMetrics
+from conch_speech_worker.metrics import SpeechWorkerMetrics
 from conch_tokenizer.children.work_board import WorkBoard, board_memory
 from conch_tokenizer.http.request_metrics import RequestMetrics
 from conch_tokenizer.metrics import TokenizerMetrics
@@ -31,6 +32,7 @@ def families() -> frozenset[str]:
     TokenizerMetrics(registry)
     LlmWorkerMetrics.register(registry)
     EmbedWorkerMetrics.register(registry)
+    SpeechWorkerMetrics.register(registry)
     OperatorMetrics.on(registry)
     with board_memory(2) as memory:
         registry.register(RequestMetrics(WorkBoard(memory)))

@@ -35,7 +35,12 @@ from testkit.waiting import eventually
 DEFAULT_USER = "user default off resetkeys resetchannels -@all"
 ONE = listing((route("chat"), (engine(1),)))
 CHAT = ModelId("local/chat")
-POOLS = {"tokenizer": Pool.TOKENIZER, "llm-worker": Pool.LLM, "embed-worker": Pool.EMBED}
+POOLS = {
+    "tokenizer": Pool.TOKENIZER,
+    "llm-worker": Pool.LLM,
+    "embed-worker": Pool.EMBED,
+    "speech-worker": Pool.SPEECH,
+}
 ROLES = ("gateway", *POOLS, "operator")
 
 

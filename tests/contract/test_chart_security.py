@@ -213,7 +213,12 @@ def test_every_pod_has_a_policy_of_its_own_beside_the_denial(plain: Rendered) ->
         ("tokenizer", names.SERVICE_PORT, {"gateway"}),
         ("llm-worker", names.SERVICE_PORT, {"gateway"}),
         ("embed-worker", names.SERVICE_PORT, {"gateway"}),
-        ("redis", names.REDIS_PORT, {"gateway", "tokenizer", "llm-worker", "embed-worker", "operator"}),
+        ("speech-worker", names.SERVICE_PORT, {"gateway"}),
+        (
+            "redis",
+            names.REDIS_PORT,
+            {"gateway", "tokenizer", "llm-worker", "embed-worker", "speech-worker", "operator"},
+        ),
     ],
 )
 def test_a_port_is_open_to_those_who_call_it(
@@ -232,7 +237,7 @@ def test_only_workers_and_the_operator_reach_engines(plain: Rendered) -> None:
         return any(peer.get("podSelector", {}).get("matchExpressions") for peer in peers)
 
     found = {policy["metadata"]["name"] for policy in plain.of("NetworkPolicy") if reaches_engines(policy)}
-    assert found == {"conch-llm-worker", "conch-embed-worker", "conch-operator"}
+    assert found == {"conch-llm-worker", "conch-embed-worker", "conch-speech-worker", "conch-operator"}
 
 
 def test_the_ingress_leads_to_the_public_port_only(rendered: Rendered) -> None:

@@ -20,7 +20,8 @@ from testkit.models.transcripts import TRANSCRIPTS
 DOCS = Path(__file__).parents[2] / "docs"
 FORMS = sorted(set(ToolCallParser) - {ToolCallParser.NONE})
 WAYS = sorted(set(ReasoningParser) - {ReasoningParser.NONE})
-GENERATING = sorted(set(Dialect) - {Dialect.ENCODER})
+GENERATING = sorted(set(Dialect) - {Dialect.ENCODER, Dialect.SPEECH})
+"""Those whose engines obey what `capabilities` knows."""
 
 
 def _rows(page: str) -> set[str]:

@@ -92,9 +92,9 @@ readinessProbe:
   failureThreshold: 2
 {{- end -}}
 
-{{/* conch.tmp: the one folder that a container may write to, unless it says otherwise. */}}
+{{/* conch.tmp: the one folder that a container may write to, unless it says otherwise. Call with its size. */}}
 {{- define "conch.tmp" -}}
 - name: tmp
   emptyDir:
-    sizeLimit: 256Mi
+    sizeLimit: {{ . }}
 {{- end -}}

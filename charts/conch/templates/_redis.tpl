@@ -108,7 +108,7 @@ claim
 
 {{/* conch.redis.roles: who connects, each with a user of its own name. */}}
 {{- define "conch.redis.roles" -}}
-gateway,tokenizer,llm-worker,embed-worker,operator
+gateway,tokenizer,llm-worker,embed-worker,speech-worker,operator
 {{- end -}}
 
 {{/*
@@ -124,7 +124,8 @@ prefixes of their own.
   "gateway" (printf "~%sgateways" $registry.prefix)
   "tokenizer" (printf "~%sworkers:tokenizer" $registry.prefix)
   "llm-worker" (printf "~%sworkers:llm" $registry.prefix)
-  "embed-worker" (printf "~%sworkers:embed" $registry.prefix) -}}
+  "embed-worker" (printf "~%sworkers:embed" $registry.prefix)
+  "speech-worker" (printf "~%sworkers:speech" $registry.prefix) -}}
 {{- $always := printf "resetchannels &%s -@all +ping +publish +subscribe +unsubscribe" $registry.changes -}}
 {{- if eq $role "operator" -}}
 {{ $always }} ~{{ $registry.prefix }}* +eval +time +type +exists +del +get +set +hget +hmget +hgetall +hvals +hlen +hset +hdel

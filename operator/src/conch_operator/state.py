@@ -93,6 +93,18 @@ class GenerationFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class SpeechFacts:
+    """What a model's folder says about a model of speech."""
+
+    languages: tuple[str, ...] = ()
+    """ISO 639-1 codes; empty where it knows one language."""
+    translates: bool = False
+    word_times: bool = False
+    prompt_ids: tuple[int, ...] = ()
+    """What its decoder is given to write down what is said, in one of its languages."""
+
+
+@dataclass(frozen=True, slots=True)
 class SourceFacts:
     """What a model's folder says."""
 
@@ -109,6 +121,7 @@ class SourceFacts:
     chat: ChatProfile = field(default_factory=ChatProfile)
     """What the folder's own chat template shows."""
     encoder: EncoderFacts = EncoderFacts()
+    speech: SpeechFacts = SpeechFacts()
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +163,9 @@ class EngineRecipe:
     max_length: int | None = None
     """The most tokens of a sequence; None for what the model was made for."""
     output: str | None = None
-    """What an encoder gives, see `conch_contracts.dialects.encoder`; None for a language model."""
+    """What an encoder gives, see `conch_contracts.dialects.encoder`; None for every other model."""
+    dialect: Dialect = Dialect.TOKENS
+    """With which it is spoken to, where it is no encoder: `tokens` or `speech`."""
 
 
 @dataclass(frozen=True, slots=True)

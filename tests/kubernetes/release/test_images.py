@@ -23,6 +23,7 @@ _SECURE = {
         ("gateway", [], "CONCH_REDIS_URL"),
         ("tokenizer", [], "CONCH_REDIS_URL"),
         ("llm-worker", [], "CONCH_REDIS_URL"),
+        ("speech-worker", [], "CONCH_REDIS_URL"),
         ("operator", ["--help"], "usage: conch"),
         ("redis", ["--version"], "Valkey server"),
     ],

@@ -43,7 +43,7 @@ def test_the_smallest_object_gets_every_default() -> None:
         ({"engine": {"cpu": {}}}, {"engine": {}}, "spec.engine: set exactly one of cpu, vllm"),
         ({"engine": EXTERNAL}, {"engine": EXTERNAL | {"cpu": {}}}, "set exactly one of cpu, vllm"),
         ({"engine": EXTERNAL}, {"engine": {"external": {"grpc": "host:8001"}}}, "needs engine.external.dialect"),
-        ({"engine": EXTERNAL}, {"engine": {"external": {"http": "host:8000"}}}, "needs engine.external.grpc"),
+        ({"engine": EXTERNAL}, {"engine": {"external": {"http": "host:8000"}}}, "need engine.external.grpc"),
         ({"engine": EXTERNAL}, {"engine": EXTERNAL, "replicas": 2}, "remove replicas"),
         ({"source": {"path": "x"}}, {"source": {}}, "spec.source: set exactly one of"),
         ({"generation": {"temperature": "0.7"}}, {"generation": {"temperature": 0.7}}, 'in quotes, such as "0.7"'),

@@ -17,7 +17,7 @@ def test_what_the_chart_writes_is_read(golden: str, tmp_path: Path) -> None:
     file = tmp_path / "settings.yaml"
     file.write_text(texts[0])
     release = read_release(file)
-    assert set(release.worker_pools) == {"llm", "embed"}
+    assert set(release.worker_pools) == {"llm", "embed", "speech"}
     owner = {"uid": "u"}
     made = make_pool("llm", release.worker_pools["llm"], PoolPlace("conch", owner, replicas=3))
     assert [one["kind"] for one in made] == ["Deployment", "PodDisruptionBudget"]

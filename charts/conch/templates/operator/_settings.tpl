@@ -35,7 +35,7 @@ engines:
   networkPolicy:
     enabled: {{ .Values.networkPolicy.enabled }}
     from:
-      {{- range $component := list "llm-worker" "embed-worker" "operator" }}
+      {{- range $component := list "llm-worker" "embed-worker" "speech-worker" "operator" }}
       - namespaceSelector:
           matchLabels:
             kubernetes.io/metadata.name: {{ $.Release.Namespace }}
@@ -56,6 +56,8 @@ workerPools:
     {{- include "conch.workers.pool" (list . "llm-worker" .Values.workers.llm (list "LLM")) | nindent 4 }}
   embed:
     {{- include "conch.workers.pool" (list . "embed-worker" .Values.workers.embed (list "Embedding" "Rerank" "Classify")) | nindent 4 }}
+  speech:
+    {{- include "conch.workers.pool" (list . "speech-worker" .Values.workers.speech (list "Transcription")) | nindent 4 }}
 {{- end -}}
 
 {{- define "conch.operator.downloadEnv" -}}

@@ -54,7 +54,7 @@ spec:
             {{- end }}
             {{- with include "conch.redis.caMount" $root }}{{ . | nindent 12 }}{{- end }}
       volumes:
-        {{- include "conch.tmp" $root | nindent 8 }}
+        {{- include "conch.tmp" ($values.tmpSize | default "256Mi") | nindent 8 }}
         {{- if $values.cacheSize }}
         - name: cache
           emptyDir:

@@ -23,8 +23,10 @@ from conch_contracts.spec.generation import GenerationSpec
 from conch_contracts.spec.routing import RoutingSpec
 from conch_contracts.spec.rule_types import Obeys, Rule, Transition, fields_set_in, matching, rule
 from conch_contracts.spec.source import SourceSpec, TokenizerSpec
+from conch_contracts.spec.speech import SpeechSpec
 
 MAX_NAME = 40
+_ENCODERS = "[" + ", ".join(f"'{kind}'" for kind in ModelKind if kind.encodes) + "]"
 NAME_PATTERN = r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$"
 ServedNameString = Annotated[
     str,
@@ -66,7 +68,7 @@ class ModelSpec(SpecPart):
     """What to serve, from where, and how."""
 
     kind: ModelKind
-    """What the model does: LLM, Embedding, Rerank or Classify. Cannot be changed later."""
+    """What the model does: LLM, Embedding, Rerank, Classify or Transcription. Cannot be changed later."""
     served_names: Annotated[tuple[ServedNameString, ...], Field(max_length=64), _NAMES, _DIFFERENT_NAMES] = ()
     """The names that clients put in `model`; the first is canonical, the others are aliases. Default: metadata.name."""
     default: Flag = False
@@ -93,9 +95,11 @@ class ModelSpec(SpecPart):
     """For kind Embedding: how a vector is made of the model's output."""
     cache: AnswerCacheSpec | None = None
     """For encoders: whether equal requests may be answered from a cache. Default: they are not."""
+    speech: SpeechSpec | None = None
+    """For kind Transcription: what the model is asked for."""
     compat_profile: Profile = Profile.OPENAI
-    """Whose habits its answers follow where servers of this API differ: openai, denglin or fastdeploy.
-    Default: openai."""
+    """Whose habits its answers follow where servers of this API differ: openai, denglin or fastdeploy; for kind
+    Transcription openai or vllm. Default: openai."""
     stream_usage: StreamUsage | None = None
     """For kind LLM: where streams of chat and text completions tell the tokens used. asked: in a last frame, for
     requests with include_usage; always: in a last frame, for every request; final-chunk: in the finishing frame of each
@@ -125,12 +129,13 @@ class ModelSpec(SpecPart):
         return self.engine.external is None or self.replicas == 1
 
     @rule(
-        cel="self.kind != 'LLM' || !has(self.engine.external) || has(self.engine.external.grpc)",
-        message="kind LLM needs engine.external.grpc: set it to the host:port of Triton's gRPC endpoint",
+        cel=f"self.kind in {_ENCODERS} || !has(self.engine.external) || has(self.engine.external.grpc)",
+        message="kinds LLM and Transcription need engine.external.grpc: set it to the host:port of Triton's gRPC "
+        "endpoint",
     )
-    def _external_llm_has_grpc(self) -> bool:
+    def _external_streams_have_grpc(self) -> bool:
         external = self.engine.external
-        return self.kind is not ModelKind.LLM or external is None or external.grpc is not None
+        return self.kind.encodes or external is None or external.grpc is not None
 
     @rule(
         cel="self.kind != 'LLM' || !has(self.engine.external) || has(self.engine.external.dialect)",
@@ -141,23 +146,22 @@ class ModelSpec(SpecPart):
         return self.kind is not ModelKind.LLM or external is None or external.dialect is not None
 
     @rule(
-        cel="self.kind == 'LLM' ? !has(self.engine.onnxruntime) : !(has(self.engine.vllm) || "
-        "has(self.engine.tensorrtllm) || has(self.engine.fastertransformer))",
+        cel=f"(self.kind in {_ENCODERS} || !has(self.engine.onnxruntime)) && (self.kind == 'LLM' || "
+        "!(has(self.engine.vllm) || has(self.engine.tensorrtllm) || has(self.engine.fastertransformer)))",
         message="engine.onnxruntime is for Embedding, Rerank and Classify; vllm, tensorrtllm and fastertransformer are "
         "for LLM: choose cpu, python, external or one that suits the kind",
     )
     def _runtime_suits_the_kind(self) -> bool:
         engine = self.engine
-        if self.kind is ModelKind.LLM:
-            return engine.onnxruntime is None
-        return engine.vllm is None and engine.tensorrtllm is None and engine.fastertransformer is None
+        of_gpus = engine.vllm or engine.tensorrtllm or engine.fastertransformer
+        return (self.kind.encodes or engine.onnxruntime is None) and (self.kind is ModelKind.LLM or of_gpus is None)
 
     @rule(
-        cel="self.kind != 'LLM' || (!has(self.maxTokens) && !has(self.tensors) && !has(self.cache))",
-        message="maxTokens, tensors and cache belong to encoders: remove them, or use generation.maxLength",
+        cel=f"self.kind in {_ENCODERS} || (!has(self.maxTokens) && !has(self.tensors) && !has(self.cache))",
+        message="maxTokens, tensors and cache belong to encoders: remove them; kind LLM has generation.maxLength",
     )
-    def _llm_has_no_encoder_fields(self) -> bool:
-        return self.kind is not ModelKind.LLM or not (set(fields_set_in(self)) & {"maxTokens", "tensors", "cache"})
+    def _encoder_fields_are_for_encoders(self) -> bool:
+        return self.kind.encodes or not (set(fields_set_in(self)) & {"maxTokens", "tensors", "cache"})
 
     @rule(
         cel="self.kind == 'Embedding' || !has(self.embedding)",
@@ -168,7 +172,7 @@ class ModelSpec(SpecPart):
 
     @rule(
         cel="self.kind == 'LLM' || !has(self.generation)",
-        message="generation belongs to kind LLM: remove it, or use maxTokens",
+        message="generation belongs to kind LLM: remove it; encoders have maxTokens",
     )
     def _generation_is_for_llms(self) -> bool:
         return self.kind is ModelKind.LLM or "generation" not in self.model_fields_set
@@ -179,6 +183,24 @@ class ModelSpec(SpecPart):
     )
     def _stream_usage_is_for_llms(self) -> bool:
         return self.kind is ModelKind.LLM or self.stream_usage is None
+
+    @rule(
+        cel="self.kind == 'Transcription' || !has(self.speech)",
+        message="speech belongs to kind Transcription: remove it",
+    )
+    def _speech_is_for_transcriptions(self) -> bool:
+        return self.kind is ModelKind.TRANSCRIPTION or self.speech is None
+
+    @rule(
+        cel="!has(self.compatProfile) || (self.kind == 'Transcription' ? self.compatProfile in ['openai', 'vllm'] : "
+        "self.compatProfile != 'vllm')",
+        message="compatProfile vllm is for Transcription, denglin and fastdeploy are for the other kinds: choose "
+        "another, or remove it",
+    )
+    def _profile_suits_the_kind(self) -> bool:
+        if self.kind is ModelKind.TRANSCRIPTION:
+            return self.compat_profile in (Profile.OPENAI, Profile.VLLM)
+        return self.compat_profile is not Profile.VLLM
 
     @rule(
         cel="!has(self.generation) || !has(self.generation.minP) || double(self.generation.minP) == 0.0 || "
@@ -194,25 +216,34 @@ class ModelSpec(SpecPart):
 
     @rule(
         cel="self.kind == 'LLM' || !has(self.engine.cpu) || ((!has(self.engine.cpu.quantization) || "
-        "self.engine.cpu.quantization == 'none') && (!has(self.engine.cpu.tokensPerSecond) || "
-        "self.engine.cpu.tokensPerSecond == 0))",
-        message="engine.cpu.quantization and tokensPerSecond belong to kind LLM: remove them",
+        "self.engine.cpu.quantization == 'none') && (self.kind == 'Transcription' || "
+        "!has(self.engine.cpu.tokensPerSecond) || self.engine.cpu.tokensPerSecond == 0))",
+        message="engine.cpu.quantization belongs to kind LLM, tokensPerSecond to LLM and Transcription: remove them",
     )
-    def _encoders_on_cpu_are_plain(self) -> bool:
+    def _others_on_cpu_are_plain(self) -> bool:
         cpu = self.engine.cpu
-        plain = cpu is None or (cpu.quantization is Quantization.NONE and cpu.tokens_per_second == 0)
-        return self.kind is ModelKind.LLM or plain
+        if self.kind is ModelKind.LLM or cpu is None:
+            return True
+        return cpu.quantization is Quantization.NONE and not (self.kind.encodes and cpu.tokens_per_second)
 
     @rule(
         cel="!has(self.engine.external) || !has(self.engine.external.dialect) || "
-        "(self.kind == 'LLM') == (self.engine.external.dialect != 'encoder')",
-        message="engine.external.dialect is encoder for Embedding, Rerank and Classify, and another one for LLM",
+        f"(self.engine.external.dialect == 'encoder' ? self.kind in {_ENCODERS} : "
+        "self.kind == (self.engine.external.dialect == 'speech' ? 'Transcription' : 'LLM'))",
+        message="engine.external.dialect is encoder for Embedding, Rerank and Classify, speech for Transcription, and "
+        "another one for LLM",
     )
     def _dialect_suits_the_kind(self) -> bool:
         external = self.engine.external
         if external is None or external.dialect is None:
             return True
-        return (self.kind is ModelKind.LLM) == (external.dialect is not Dialect.ENCODER)
+        match external.dialect:
+            case Dialect.ENCODER:
+                return self.kind.encodes
+            case Dialect.SPEECH:
+                return self.kind is ModelKind.TRANSCRIPTION
+            case _:
+                return self.kind is ModelKind.LLM
 
 
 class ModelDeployment(SpecPart):

@@ -210,6 +210,8 @@ class SpeechProfile(Record):
     """Whether its folder says which attention heads follow the words."""
     max_audio_s: float = 7200.0
     """The longest file that is taken, in seconds."""
+    prompt_ids: tuple[int, ...] = ()
+    """What the decoder is given where nothing is asked for: the operator sees with them that an engine answers."""
 
 
 class Route(Record):

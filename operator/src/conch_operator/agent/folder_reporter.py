@@ -56,6 +56,7 @@ class FolderReporter:
                 generation=facts.generation,
                 chat=facts.chat,
                 encoder=facts.encoder,
+                speech=facts.speech,
             )
         )
 

@@ -37,6 +37,7 @@ async def _serve(settings: AgentSettings) -> None:
         config=settings.needs_config,
         template=settings.needs_template,
         onnx=settings.takes_onnx,
+        speech=settings.needs_speech,
     )
     folder = FolderReporter(settings.folder, settings.shown_folder, needs, downloads=settings.downloads)
     app = make_app(folder, EngineTermination(settings.longest_hold_s), settings.token_sha256)

@@ -5,7 +5,7 @@ from pydantic import BaseModel, ConfigDict
 from conch_contracts.conditions import Reason
 from conch_contracts.names import Digest
 from conch_contracts.records import ChatProfile
-from conch_operator.state import EncoderFacts, GenerationFacts
+from conch_operator.state import EncoderFacts, GenerationFacts, SpeechFacts
 
 SOURCE_PATH = "/source"
 BUNDLE_PATH = "/bundle"
@@ -29,6 +29,7 @@ class FolderReport(BaseModel):
     generation: GenerationFacts = GenerationFacts()
     chat: ChatProfile = ChatProfile()
     encoder: EncoderFacts = EncoderFacts()
+    speech: SpeechFacts = SpeechFacts()
 
 
 class FaultReport(BaseModel):

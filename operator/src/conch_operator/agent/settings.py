@@ -23,6 +23,8 @@ class AgentSettings(BaseModel):
     """Whether a folder without *.safetensors is a fault."""
     takes_onnx: bool = False
     """Whether an ONNX file may take the place of *.safetensors."""
+    needs_speech: bool = False
+    """Whether a folder that is none of a model of speech is a fault."""
     needs_config: bool = True
     """Whether a folder without config.json is a fault."""
     needs_template: bool = False

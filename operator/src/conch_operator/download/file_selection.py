@@ -6,7 +6,6 @@ from enum import StrEnum
 from conch_contracts.conditions import Reason
 from conch_contracts.dialects.encoder import ONNX_FILES
 from conch_contracts.modeldeployment import ModelSpec
-from conch_contracts.records import ModelKind
 from conch_kit.bundles.archive import TOKENIZER_FILES
 from conch_operator.download.errors import DownloadError
 from conch_operator.download.remote_source import RemoteFile
@@ -34,7 +33,7 @@ def selection_for(spec: ModelSpec) -> Selection:
     if spec.engine.external is not None:
         return Selection.TOKENIZER
     if spec.engine.cpu is not None:
-        return Selection.SAFETENSORS if spec.kind is ModelKind.LLM else Selection.ENCODER
+        return Selection.ENCODER if spec.kind.encodes else Selection.SAFETENSORS
     return Selection.WEIGHTS if spec.engine.loads_a_hub_folder else Selection.ALL
 
 

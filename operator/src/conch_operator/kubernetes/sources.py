@@ -206,4 +206,5 @@ def _answer(report: SourceReport) -> Answer:
         generation=facts.generation,
         chat=facts.chat,
         encoder=facts.encoder,
+        speech=facts.speech,
     )

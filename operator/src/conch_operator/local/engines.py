@@ -154,6 +154,7 @@ class LocalEngines:
             output=recipe.output,
             tokens_per_second=recipe.tokens_per_second,
             max_length=recipe.max_length,
+            dialect=recipe.dialect,
         )
         try:
             for path, content in render_cpu_repository(model).items():

@@ -21,9 +21,10 @@ _MODULES = {
     "tokenizer": "conch_tokenizer.main",
     "llm-worker": "conch_llm_worker.main",
     "embed-worker": "conch_embed_worker.main",
+    "speech-worker": "conch_speech_worker.main",
     GATEWAY: "conch_gateway.main",
 }
-_CACHE_TOKENIZERS = ("tokenizer", "llm-worker")
+_CACHE_TOKENIZERS = ("tokenizer", "llm-worker", "speech-worker")
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,11 +33,15 @@ _CLASSIFY = """
 curl {url}/classify {auth}-H 'Content-Type: application/json' \\
   -d '{{"model": "{model}", "input": "What a delightful evening."}}'
 """
+_TRANSCRIPTION = """
+curl {url}/v1/audio/transcriptions {auth}-F model={model} -F file=@speech.wav
+"""
 _EXAMPLES = {
     ModelKind.LLM: _CHAT,
     ModelKind.EMBEDDING: _EMBEDDING,
     ModelKind.RERANK: _RERANK,
     ModelKind.CLASSIFY: _CLASSIFY,
+    ModelKind.TRANSCRIPTION: _TRANSCRIPTION,
 }
 
 

@@ -21,10 +21,18 @@ from conch_operator.model_folder.encoder_files import check_modules, onnx_files,
 from conch_operator.model_folder.errors import SourceError
 from conch_operator.model_folder.generation_config import read_generation
 from conch_operator.model_folder.json_files import Json, read_object
+from conch_operator.model_folder.speech_files import read_speech
 from conch_operator.routes.chat_profile import shown_by
-from conch_operator.state import DesiredModel, SourceFacts, SourceFault
+from conch_operator.state import DesiredModel, SourceFacts, SourceFault, SpeechFacts
 
-_CONTEXT_KEYS = ("max_position_embeddings", "seq_length", "n_positions", "n_ctx", "max_seq_len")
+_CONTEXT_KEYS = (
+    "max_position_embeddings",
+    "seq_length",
+    "n_positions",
+    "n_ctx",
+    "max_seq_len",
+    "max_target_positions",
+)
 _VOCABULARY_KEYS = ("vocab_size", "padded_vocab_size")
 Stamps = tuple[tuple[str, tuple[int, int] | None], ...]
 """What files looked like when they were read: their names with modification time and size."""
@@ -53,17 +61,25 @@ class FolderNeeds:
     """Whether its chat template is the one that is used, so that it must compile."""
     onnx: bool = False
     """Whether an ONNX file may take the place of the weights."""
+    speech: bool = False
+    """Whether it must be that of a model of speech."""
+
+    @property
+    def marks(self) -> tuple[bool, ...]:
+        """Return what tells these needs from others; without speech as before there was any."""
+        return (self.weights, self.config, self.template, self.onnx, *((True,) if self.speech else ()))
 
 
 def needs_of(spec: ModelSpec) -> FolderNeeds:
     """Return what the folder of a model with this spec must hold."""
-    on_cpu, is_encoder = spec.engine.cpu is not None, spec.kind is not ModelKind.LLM
-    length = spec.max_tokens if is_encoder else spec.generation.max_length
+    on_cpu, speech = spec.engine.cpu is not None, spec.kind is ModelKind.TRANSCRIPTION
+    length = spec.max_tokens if spec.kind.encodes else spec.generation.max_length
     return FolderNeeds(
         weights=on_cpu,
-        config=on_cpu or length is None,
-        template=not is_encoder and spec.tokenizer.chat_template is None,
-        onnx=is_encoder,
+        config=on_cpu or speech or length is None,
+        template=spec.kind is ModelKind.LLM and spec.tokenizer.chat_template is None,
+        onnx=spec.kind.encodes,
+        speech=speech,
     )
 
 
@@ -83,7 +99,7 @@ def read_folder(folder: Path, needs: FolderNeeds) -> SourceFacts:
     config = read_object(folder / "config.json")
     if config is None and needs.config:
         field = "spec.maxTokens" if needs.onnx else "spec.generation.maxLength"
-        hint = "" if needs.weights else f" or set {field}"
+        hint = "" if needs.weights or needs.speech else f" or set {field}"
         raise SourceError(Reason.FILES_MISSING, f"{folder} has no config.json. Put the model's there{hint}.")
     config = config or {}
     return SourceFacts(
@@ -96,6 +112,7 @@ def read_folder(folder: Path, needs: FolderNeeds) -> SourceFacts:
         generation=read_generation(folder, config, tokens),
         chat=shown_by("\n".join(templates)),
         encoder=read_encoder(folder, config),
+        speech=read_speech(folder, config) if needs.speech else SpeechFacts(),
     )
 
 

@@ -34,6 +34,8 @@ class Target:
     """The output that it names."""
     named_in: str | None = None
     """The namespace of whoever named the address; None: Conch runs the engine."""
+    prompt_ids: tuple[int, ...] = ()
+    """What the decoder of a model of speech is given."""
 
 
 class NoAnswer(Exception):

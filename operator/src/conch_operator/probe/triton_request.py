@@ -3,17 +3,18 @@
 When that fails, the model's own load error from the server's repository index is the best explanation there is.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import assert_never
 
 from tritonclient.grpc.service_pb2 import ModelInferRequest
 
 from conch_contracts.conditions import Reason
-from conch_contracts.dialects import encoder, tensorrtllm, vllm
+from conch_contracts.dialects import encoder, speech, tensorrtllm, vllm
 from conch_contracts.dialects.tokens import INPUT_IDS, PARAMETERS
 from conch_contracts.messages.generation import SamplingParameters
 from conch_contracts.messages.message import to_json
+from conch_contracts.messages.transcription import SpeechParameters
 from conch_contracts.names import EngineAddress
 from conch_contracts.records import Dialect
 from conch_kit.triton.checked_addresses import HTTP, NO_RULES, CheckedAddresses
@@ -40,6 +41,7 @@ _KILLED = (
 _REQUEST_ID = "probe"
 _TOKEN = 0
 _TEXT = b"Hello"
+_QUIET_SAMPLES = speech.SAMPLE_RATE // 10
 _STACK = "\n\nAt:\n"
 _STREAM = (*tensorrtllm.STREAMING, *vllm.STREAM)
 _IDS: Mapping[tuple[str, ...], int | bytes] = {("input_ids",): _TOKEN, ("input_lengths",): 1}
@@ -115,6 +117,8 @@ class TritonProbeClient:
         match target.dialect:
             case Dialect.TOKENS:
                 await self._stream(target, tokens_request(target.model))
+            case Dialect.SPEECH:
+                await self._stream(target, speech_request(target.model, target.prompt_ids))
             case Dialect.ENCODER:
                 await self._encode(target)
             case Dialect.FASTERTRANSFORMER | Dialect.TENSORRTLLM | Dialect.VLLM:
@@ -185,6 +189,15 @@ def tokens_request(model: str) -> ModelInferRequest:
     parameters = SamplingParameters(max_tokens=1, temperature=0.0, ignore_eos=True)
     add_input(request, INPUT_IDS, "INT32", [1], [_TOKEN])
     add_input(request, PARAMETERS, "BYTES", [1], [to_json(parameters)])
+    return request
+
+
+def speech_request(model: str, prompt_ids: Sequence[int]) -> ModelInferRequest:
+    """Return a request for one token of a moment of silence in the `speech` dialect."""
+    request = new_request(model, _REQUEST_ID)
+    add_raw(request, speech.PCM, "INT16", [_QUIET_SAMPLES], bytes(2 * _QUIET_SAMPLES))
+    add_input(request, speech.PROMPT_IDS, "INT32", [len(prompt_ids)], prompt_ids)
+    add_input(request, speech.PARAMETERS, "BYTES", [1], [to_json(SpeechParameters(max_tokens=1))])
     return request
 
 

@@ -125,15 +125,17 @@ def engine_recipe(model: DesiredModel, facts: SourceFacts) -> EngineRecipe | Non
     cpu = model.deployment.spec.engine.cpu
     if cpu is None:
         return None
+    contract = contract_of(model)
     return EngineRecipe(
         folder=facts.folder,
         weights=facts.weights,
-        triton_model=contract_of(model).triton_model,
+        triton_model=contract.triton_model,
         quantization=cpu.quantization,
         max_batch_size=cpu.max_batch_size,
         tokens_per_second=cpu.tokens_per_second,
         max_length=model.deployment.spec.generation.max_length,
         output=encoder_output(model.deployment.spec.kind),
+        dialect=contract.dialect,
     )
 
 

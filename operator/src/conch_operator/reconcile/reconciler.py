@@ -188,7 +188,9 @@ class Reconciler:
         engines = _of_todays_objects(await ports.cluster.engines(), desired)
         snapshot = ports.reader.snapshot
         replaced = _replaced(desired, snapshot)
-        ports.prober.set_targets(_targets(desired, engines) | {key: replaced[key] for key in replaced})
+        ports.prober.set_targets(
+            _targets(desired, engines, _prompts(sources, snapshot)) | {key: replaced[key] for key in replaced}
+        )
         gone = self._withdrawals.seen(await self._gateways(), ports.clock())
         return Observed(
             sources=sources,
@@ -301,17 +303,29 @@ def _reached(routes: Mapping[ModelId, RoutedModel], observed: Observed) -> froze
     return frozenset(engine.name for engine in observed.engines if engine.engine.grpc in addresses)
 
 
-def _targets(desired: Desired, engines: Sequence[ClusterEngine]) -> dict[Hashable, Target]:
+def _prompts(
+    sources: Mapping[ModelId, SourceFacts | SourceFault], snapshot: Snapshot
+) -> Mapping[ModelId, tuple[int, ...]]:
+    """Return what decoders of speech are given: what their folders say now, else what they said last."""
+    known = {model: route.speech.prompt_ids for model, route in snapshot.routes.items()}
+    return known | {model: said.speech.prompt_ids for model, said in sources.items() if isinstance(said, SourceFacts)}
+
+
+def _targets(
+    desired: Desired, engines: Sequence[ClusterEngine], prompts: Mapping[ModelId, tuple[int, ...]]
+) -> dict[Hashable, Target]:
     targets: dict[Hashable, Target] = {}
     specs = {model.id: model.deployment.spec for model in desired.models}
     for engine in engines:
         if engine.phase in (EnginePhase.RUNNING, EnginePhase.LEAVING):
-            targets[_key(engine)] = _target(engine.grpc, engine.contract, specs.get(engine.model))
+            target = _target(engine.grpc, engine.contract, specs.get(engine.model))
+            targets[_key(engine)] = replace(target, prompt_ids=prompts.get(engine.model, ()))
     for model in desired.models:
         external = model.deployment.spec.engine.external
         if external is not None:
             address, contract = external_address(external), contract_of(model)
-            targets[model.id] = _target(address, contract, specs[model.id], model.namespace)
+            target = _target(address, contract, specs[model.id], model.namespace)
+            targets[model.id] = replace(target, prompt_ids=prompts.get(model.id, ()))
     return targets
 
 
@@ -351,6 +365,7 @@ def _replaced(desired: Desired, snapshot: Snapshot) -> Mapping[_ReplacedEngine, 
                     tuple(route.encoder.inputs.items()),
                     route.encoder.output,
                     held.named_in,
+                    route.speech.prompt_ids,
                 )
                 targets[_ReplacedEngine(model.id, held.grpc)] = target
     return targets

@@ -24,6 +24,7 @@ def agent_container(model: DesiredModel, source: SourceVolume, settings: EngineS
         "CONCH_TOKEN_SHA256": token_hash,
         "CONCH_NEEDS_WEIGHTS": str(needs.weights).lower(),
         **({"CONCH_TAKES_ONNX": "true"} if needs.onnx else {}),
+        **({"CONCH_NEEDS_SPEECH": "true"} if needs.speech else {}),
         "CONCH_NEEDS_CONFIG": str(needs.config).lower(),
         "CONCH_NEEDS_TEMPLATE": str(needs.template).lower(),
         **({"CONCH_DOWNLOADS": "true"} if source.download_mounts else {}),

@@ -35,7 +35,7 @@ def reader_name(model: DesiredModel) -> str:
     """Return the name of the source reader of a model; models that can share one give the same."""
     spec = model.deployment.spec
     needs = needs_of(spec)
-    shared = [spec.source.model_dump(mode="json"), needs.weights, needs.config, needs.template, needs.onnx]
+    shared = [spec.source.model_dump(mode="json"), *needs.marks]
     return f"conch-source-{digest(shared)}"
 
 

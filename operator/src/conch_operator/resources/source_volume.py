@@ -83,7 +83,7 @@ def source_hash(model: DesiredModel) -> str:
     spec = model.deployment.spec
     needs = needs_of(spec)
     image = spec.engine.image if spec.source.path is not None else None
-    return digest([spec.source.model_dump(mode="json"), needs.weights, needs.config, needs.template, needs.onnx, image])
+    return digest([spec.source.model_dump(mode="json"), *needs.marks, image])
 
 
 def copying_container(spec: ModelSpec, image: str, settings: EngineSettings) -> Object:

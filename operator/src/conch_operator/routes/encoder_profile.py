@@ -10,8 +10,8 @@ from conch_operator.state import EncoderFacts, SourceFacts
 
 
 def encoder_profile(spec: ModelSpec, facts: SourceFacts) -> EncoderProfile:
-    """Return the profile that goes into a model's route; that of an LLM says nothing."""
-    if spec.kind is ModelKind.LLM:
+    """Return the profile that goes into a model's route; that of another kind says nothing."""
+    if not spec.kind.encodes:
         return EncoderProfile()
     said, chosen = facts.encoder, spec.embedding or EmbeddingSpec()
     tensors = spec.tensors or TensorsSpec()

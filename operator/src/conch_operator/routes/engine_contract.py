@@ -24,8 +24,10 @@ so there must be many requests for it to choose from."""
 
 def contract_of(model: DesiredModel) -> EngineContract:
     """Return the contract of a model's engines."""
-    if model.deployment.spec.kind is not ModelKind.LLM:
+    if model.deployment.spec.kind.encodes:
         return _encoder_contract(model)
+    if model.deployment.spec.kind is ModelKind.TRANSCRIPTION:
+        return _speech_contract(model)
     engine = model.deployment.spec.engine
     if engine.cpu is not None:
         slots = BATCHES_IN_FLIGHT * engine.cpu.max_batch_size
@@ -48,7 +50,7 @@ def contract_of(model: DesiredModel) -> EngineContract:
 
 def encoder_output(kind: ModelKind) -> str | None:
     """Return what the cpu runtime gives for a kind of encoder; None for kinds that are none."""
-    if kind is ModelKind.LLM:
+    if not kind.encodes:
         return None
     return LAST_HIDDEN_STATE if kind is ModelKind.EMBEDDING else LOGITS
 
@@ -59,3 +61,13 @@ def _encoder_contract(model: DesiredModel) -> EngineContract:
         name = engine.external.model_name or model.deployment.metadata.name
         return EngineContract(name, Dialect.ENCODER, ENCODER_SLOTS)
     return EngineContract(MODEL, Dialect.ENCODER, ENCODER_SLOTS)
+
+
+def _speech_contract(model: DesiredModel) -> EngineContract:
+    engine = model.deployment.spec.engine
+    if engine.cpu is not None:
+        return EngineContract(MODEL, Dialect.SPEECH, BATCHES_IN_FLIGHT * engine.cpu.max_batch_size)
+    if engine.external is not None:
+        name = engine.external.model_name or model.deployment.metadata.name
+        return EngineContract(name, Dialect.SPEECH, _DEFAULT_SLOTS)
+    return EngineContract(MODEL, Dialect.SPEECH, _DEFAULT_SLOTS)

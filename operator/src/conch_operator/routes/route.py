@@ -17,6 +17,7 @@ from conch_contracts.spec.runtimes import ExternalEngineSpec
 from conch_operator.routes.chat_profile import chat_profile
 from conch_operator.routes.encoder_profile import encoder_profile
 from conch_operator.routes.engine_contract import contract_of
+from conch_operator.routes.speech_profile import speech_profile
 from conch_operator.state import (
     ClusterEngine,
     DesiredModel,
@@ -59,6 +60,7 @@ def make_route(
         ),
         chat=chat_profile(spec, facts),
         encoder=encoder_profile(spec, facts),
+        speech=speech_profile(spec, facts),
         routing=_policy(spec.routing),
     )
 
@@ -107,6 +109,8 @@ def _max_length(spec: ModelSpec, facts: SourceFacts, started: Sequence[int | Non
         lengths = [wanted if length is None else length for length in started] or [wanted]
         chosen = None if spec.engine.cpu is not None else spec.generation.max_length
         limits = chosen, facts.max_position_embeddings, *lengths
+    elif spec.kind is ModelKind.TRANSCRIPTION:
+        limits = (facts.max_position_embeddings,)
     else:
         limits = spec.max_tokens, facts.encoder.max_tokens
     return min((limit for limit in limits if limit is not None), default=DEFAULT_MAX_LENGTH)

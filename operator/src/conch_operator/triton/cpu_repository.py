@@ -94,9 +94,9 @@ def tokens_config(name: str, parameters: Mapping[str, str], *, instances: int = 
     return _decoupled_config(name, _INPUTS, _OUTPUTS, parameters, instances=instances, batch=batch)
 
 
-def speech_config(name: str, parameters: Mapping[str, str], *, instances: int = 1) -> str:
+def speech_config(name: str, parameters: Mapping[str, str], *, instances: int = 1, batch: int = 0) -> str:
     """Return the config.pbtxt of a Python model that speaks the `speech` dialect."""
-    return _decoupled_config(name, _SPEECH_INPUTS, _SPEECH_OUTPUTS, parameters, instances=instances)
+    return _decoupled_config(name, _SPEECH_INPUTS, _SPEECH_OUTPUTS, parameters, instances=instances, batch=batch)
 
 
 def _decoupled_config(
@@ -106,7 +106,7 @@ def _decoupled_config(
     parameters: Mapping[str, str],
     *,
     instances: int,
-    batch: int = 0,
+    batch: int,
 ) -> str:
     return document(
         [

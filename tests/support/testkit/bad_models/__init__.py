@@ -17,10 +17,11 @@ from testkit.bad_models.case import Case, model
 from testkit.bad_models.forms import FORM_CASES
 from testkit.bad_models.pods import POD_CASES
 from testkit.bad_models.rules import RULE_CASES
+from testkit.bad_models.speech import SPEECH_CASES
 
 __all__ = ["CASES", "NAMES_ACCEPTED", "NAMES_REFUSED", "Case", "model"]
 
-CASES = (*ADDRESS_CASES, *FORM_CASES, *POD_CASES, *RULE_CASES)
+CASES = (*ADDRESS_CASES, *FORM_CASES, *POD_CASES, *RULE_CASES, *SPEECH_CASES)
 NAMES_REFUSED = ("a" * 41, "dots.in.it")
 """Row 8: names of children would be too long, or no names. Kubernetes itself refuses `../x` and `Upper`."""
 NAMES_ACCEPTED = ("a" * 40, "7b-chat")

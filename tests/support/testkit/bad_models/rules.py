@@ -272,7 +272,7 @@ RULE_CASES = (
         engine(external={"http": "triton:8000", "dialect": "tokens"}),
         "engine.external.grpc",
         {"kind": "Embedding", **engine(external={"http": "triton:8000"})},
-        "kind LLM needs engine.external.grpc",
+        "kinds LLM and Transcription need engine.external.grpc",
     ),
     Case(
         1,
@@ -335,7 +335,15 @@ RULE_CASES = (
         {"kind": "Classify", **engine(cpu={"quantization": "int8"})},
         "spec",
         {"kind": "Classify", **engine(cpu={"quantization": "none", "tokensPerSecond": 0})},
-        "belong to kind LLM: remove them",
+        "quantization belongs to kind LLM",
+    ),
+    Case(
+        3,
+        "an encoder with a cap on tokens",
+        {"kind": "Classify", **engine(cpu={"tokensPerSecond": 5})},
+        "spec",
+        {"kind": "Transcription", **engine(cpu={"tokensPerSecond": 5})},
+        "tokensPerSecond to LLM and Transcription: remove them",
     ),
     Case(
         3,

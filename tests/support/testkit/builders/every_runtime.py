@@ -67,6 +67,11 @@ SPECS: dict[str, dict[str, Any]] = {
         },
     },
     "cpu-encoder": {"kind": "Rerank", "source": {"path": "tiny-reranker"}, "engine": {"cpu": {"maxBatchSize": 8}}},
+    "cpu-speech": {
+        "kind": "Transcription",
+        "source": {"path": "tiny-whisper"},
+        "engine": {"cpu": {"maxBatchSize": 8}},
+    },
     "hub": {
         "source": {
             "huggingFace": {

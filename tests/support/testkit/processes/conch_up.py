@@ -22,7 +22,8 @@ from testkit.processes.tied import tied
 ROOT = Path(__file__).parents[4]
 EXAMPLE = ROOT / "examples" / "tiny-chat.yaml"
 EXAMPLES = tuple(
-    ROOT / "examples" / f"{name}.yaml" for name in ("tiny-chat", "minilm", "tiny-reranker", "tiny-classifier")
+    ROOT / "examples" / f"{name}.yaml"
+    for name in ("tiny-chat", "minilm", "tiny-reranker", "tiny-classifier", "tiny-whisper")
 )
 """One model of every kind."""
 

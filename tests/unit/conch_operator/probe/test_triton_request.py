@@ -1,5 +1,6 @@
 """The one-token request of each dialect holds what the model's config wants, and nothing else."""
 
+import struct
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from conch_kit.triton.declared_tensors import DeclaredTensors
 from conch_kit.triton.errors import EngineRejected, MalformedResponse
 from conch_kit.triton.http_client import TritonHttp
 from conch_operator.probe.prober import NoAnswer, Target
-from conch_operator.probe.triton_request import TritonProbeClient, load_cause, one_token_request
+from conch_operator.probe.triton_request import TritonProbeClient, load_cause, one_token_request, speech_request
 from testkit.engines.engine_messages import inputs
 
 IDS = {"input_ids": "INT32", "input_lengths": "INT32", "request_output_len": "UINT32"}
@@ -140,3 +141,11 @@ async def test_a_process_that_was_killed_is_told_as_what_its_memory_may_have_don
         await client.probe(Target(EngineAddress("engine:8001"), "tiny", Dialect.VLLM))
     assert caught.value.reason is told
     assert str(caught.value).endswith("see limits.memory in spec.engine.resources.")
+
+
+def test_a_moment_of_silence_is_heard() -> None:
+    request = speech_request("m", (1, 2, 3))
+    found = {tensor.name: raw for tensor, raw in zip(request.inputs, request.raw_input_contents, strict=True)}
+    assert found["pcm"] == bytes(3200)
+    assert found["prompt_ids"] == struct.pack("<3i", 1, 2, 3)
+    assert found["parameters"].endswith(b'{"max_tokens":1}')

@@ -29,7 +29,7 @@ class SpeechTask(StrEnum):
     """The same in English."""
 
 
-class TextFormat(StrEnum):
+class TranscriptFormat(StrEnum):
     """The form of a whole answer."""
 
     JSON = "json"
@@ -42,11 +42,11 @@ class TextFormat(StrEnum):
     def media_type(self) -> str:
         """Return the content type of a body in this form."""
         match self:
-            case TextFormat.JSON | TextFormat.VERBOSE_JSON:
+            case TranscriptFormat.JSON | TranscriptFormat.VERBOSE_JSON:
                 return "application/json"
-            case TextFormat.VTT:
+            case TranscriptFormat.VTT:
                 return "text/vtt; charset=utf-8"
-            case TextFormat.TEXT | TextFormat.SRT:
+            case TranscriptFormat.TEXT | TranscriptFormat.SRT:
                 return "text/plain; charset=utf-8"
 
 
@@ -114,7 +114,7 @@ class TranscribeRequest(Message, frozen=True, kw_only=True):
     """What the client says came before, as ids; its end is kept where it is too long."""
     parameters: SpeechParameters
     """Without the language and what depends on it."""
-    format: TextFormat = TextFormat.JSON
+    format: TranscriptFormat = TranscriptFormat.JSON
     segments: bool = False
     """Whether verbose JSON tells segments."""
     words: bool = False

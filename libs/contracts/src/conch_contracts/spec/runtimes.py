@@ -31,14 +31,16 @@ class Runtime(StrEnum):
 
 
 class CpuEngineSpec(SpecPart):
-    """The runtime that serves a Hugging Face folder on CPU: a causal language model or an encoder."""
+    """The runtime that serves a Hugging Face folder on CPU: a causal language model, an encoder or a Whisper."""
 
     quantization: Quantization = Quantization.NONE
     """How the weights are held: none (32-bit floats), int8 or int4; for kind LLM. Default: none."""
     max_batch_size: BatchSize = 16
-    """Requests that one engine decodes together; more wait inside it. Of encoders: texts in one batch. Default: 16."""
+    """Requests that one engine decodes together; more wait inside it. Of encoders: texts in one batch; of
+    speech: windows of 30 s. Default: 16."""
     tokens_per_second: Annotated[Integer, Field(ge=0, le=1_000_000)] = 0
-    """A cap on each request's tokens per second, for tests and demonstrations of kind LLM; 0 means none. Default: 0."""
+    """A cap on each request's tokens per second, for tests and demonstrations of kinds LLM and Transcription; 0 means
+    none. Default: 0."""
 
 
 class GpuEngineSpec(SpecPart):
@@ -189,7 +191,8 @@ class OnnxRuntimeEngineSpec(SpecPart):
 class PythonEngineSpec(SpecPart):
     """A model of Triton's Python backend: the source holds its model.py, which runs with the engine's rights.
 
-    For kind LLM it speaks Conch's tokens dialect, for the other kinds the encoder dialect.
+    For kind LLM it speaks Conch's tokens dialect, for Transcription the speech dialect, for the other kinds the encoder
+    dialect.
     """
 
     max_batch_size: Annotated[Integer, Field(ge=0, le=1024)] = 0
@@ -205,21 +208,21 @@ class ExternalEngineSpec(SpecPart):
     """A Triton server that someone else runs; `source` then gives the tokenizer only."""
 
     grpc: Address | None = None
-    """host:port of its gRPC endpoint. Needed for kind LLM."""
+    """host:port of its gRPC endpoint. Needed for kinds LLM and Transcription."""
     http: Address | None = None
     """host:port of its HTTP endpoint."""
     model_name: TritonModelName | None = None
     """The model's name inside Triton. Default: metadata.name."""
     dialect: Dialect | None = None
-    """The tensor contract that the model speaks: tokens, fastertransformer, tensorrtllm or vllm, encoder for the other
-    kinds. Needed for kind LLM."""
+    """The tensor contract that the model speaks: tokens, fastertransformer, tensorrtllm or vllm, speech for kind
+    Transcription, encoder for the other kinds. Needed for kind LLM."""
     text_output: TextOutput | None = None
     """What each message of a model that answers with text holds: Delta, only what is new, or Cumulative, the whole
     answer so far. Default: what the model's own config suggests, which docs/backends.md explains."""
 
     @rule(
         cel="has(self.grpc) || has(self.http)",
-        message="set grpc (or http, for kinds other than LLM) to the server's host:port",
+        message="set grpc (or http, for Embedding, Rerank and Classify) to the server's host:port",
     )
     def _has_an_address(self) -> bool:
         return self.grpc is not None or self.http is not None

@@ -1,4 +1,4 @@
-"""The cpu runtime: our own Python backend model, which serves a Hugging Face folder, a language model or an encoder."""
+"""The cpu runtime: our own Python backend model, which serves the Hugging Face folder of any kind of model."""
 
 from conch_contracts.spec.runtimes import CpuEngineSpec
 from conch_operator.resources.runtimes.runtime_server import RuntimeServer
@@ -21,6 +21,7 @@ def make_server(model: DesiredModel, spec: CpuEngineSpec, folder: str) -> Runtim
         tokens_per_second=spec.tokens_per_second,
         max_length=model.deployment.spec.generation.max_length,
         output=encoder_output(model.deployment.spec.kind),
+        dialect=contract.dialect,
     )
     options = {"disable-auto-complete-config": None, "grpc-infer-allocation-pool-size": 64}
     return RuntimeServer(contract, render_cpu_repository(repository), options)

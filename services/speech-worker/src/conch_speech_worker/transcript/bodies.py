@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from conch_contracts.messages.transcription import SpeechTask, SpeechUsage, TextFormat, TranscribeRequest
+from conch_contracts.messages.transcription import SpeechTask, SpeechUsage, TranscribeRequest, TranscriptFormat
 from conch_speech_worker.language_names import LANGUAGE_NAMES
 from conch_speech_worker.transcript.segments import Segment
 from conch_speech_worker.transcript.subtitles import srt, vtt
@@ -27,15 +27,15 @@ def body(
 ) -> bytes:
     """Return the answer."""
     match request.format:
-        case TextFormat.TEXT:
+        case TranscriptFormat.TEXT:
             return (text_of(segments) + "\n").encode()
-        case TextFormat.SRT:
+        case TranscriptFormat.SRT:
             return srt(segments).encode()
-        case TextFormat.VTT:
+        case TranscriptFormat.VTT:
             return vtt(segments).encode()
-        case TextFormat.JSON:
+        case TranscriptFormat.JSON:
             return orjson.dumps(_plain(request, segments, usage, vocabulary))
-        case TextFormat.VERBOSE_JSON:
+        case TranscriptFormat.VERBOSE_JSON:
             return orjson.dumps(_verbose(request, segments, language, usage))
 
 
