@@ -57,6 +57,13 @@ async def test_an_offer_of_another_protocol_is_passed_over_however_it_comes(call
     assert caller.bodies == [b"abc", b"", b"abc"]
 
 
+async def test_nothing_is_read_behind_a_connect(caller):
+    caller.sends(b"CONNECT / HTTP/1.1\r\nhost: x\r\n\r\n" + GET)
+    await caller.answered()
+    assert b"connection: close" in caller.answers
+    assert [request.method for request in caller.taken] == ["CONNECT"]
+
+
 async def test_a_head_has_a_time_and_so_has_the_next_one(caller):
     caller.sends(GET)
     caller.waits(1000)

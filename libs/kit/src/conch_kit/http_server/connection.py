@@ -295,17 +295,19 @@ class HttpConnection(asyncio.Protocol):
         if self._refused:
             return
         version = self._parser.get_http_version()
+        method = self._parser.get_method()
         fault = self._head.excess(self._limits) or self._head.fault(version)
         if fault is not None:
             self._refuse(*fault)
             return
-        self._offers_upgrade = self._parser.should_upgrade() and self._parser.get_method() != b"CONNECT"
+        self._offers_upgrade = self._parser.should_upgrade() and method != b"CONNECT"
         if self._offers_upgrade:
             return
         request = Request(
-            self._head.scope(self._parser.get_method(), version, self),
+            self._head.scope(method, version, self),
             self,
-            keeps_alive=version == "1.1" and self._parser.should_keep_alive(),
+            # The parser reads nothing behind a CONNECT.
+            keeps_alive=version == "1.1" and method != b"CONNECT" and self._parser.should_keep_alive(),
             expects_continue=self._head.expects_continue,
         )
         self._parsing = request
@@ -333,15 +335,14 @@ class HttpConnection(asyncio.Protocol):
 
     def _new_parser(self) -> httptools.HttpRequestParser:
         parser = httptools.HttpRequestParser(self)
-        # What comes behind a request that ends the connection is no error: its answer goes out first.
+        # What comes behind a last request is no error: its answer goes out first.
         parser.set_dangerous_leniencies(lenient_data_after_close=True)
         return parser
 
     def _pass_over_offer(self, rest: bytes) -> None:
         """Read a request again without its offer of another protocol: behind one the parser reads no body."""
-        head = self._head.without_upgrade(self._parser.get_method(), self._parser.get_http_version())
-        self._parser = self._new_parser()
-        self.data_received(head + rest)
+        old, self._parser = self._parser, self._new_parser()
+        self.data_received(self._head.without_upgrade(old.get_method(), old.get_http_version()) + rest)
 
     def _start(self, request: Request) -> None:
         self._answering = request
