@@ -121,11 +121,15 @@ async def _settle(caller: PlayedCaller) -> None:
 
 
 def _taken_by_another(data: bytes, count: int) -> list[TakenRequest]:
-    """Return the first requests that h11 reads; fewer than `count` where it refuses one of them."""
-    reader = h11.Connection(h11.SERVER, max_incomplete_event_size=10_000)
-    reader.receive_data(data)
+    """Return the first requests that h11 reads; fewer than `count` where it refuses one of them.
+
+    Empty lines before a request are passed over (RFC 9112, section 2.2), of which h11 knows CR LF alone.
+    """
     taken: list[TakenRequest] = []
+    left = data
     while len(taken) < count:
+        reader = h11.Connection(h11.SERVER, max_incomplete_event_size=10_000)
+        reader.receive_data(left.lstrip(b"\r\n"))
         head, body = None, b""
         try:
             while not isinstance(event := reader.next_event(), h11.EndOfMessage):
@@ -138,6 +142,7 @@ def _taken_by_another(data: bytes, count: int) -> list[TakenRequest]:
             assert head is not None
             # The body of a CONNECT is nobody's: the server reads nothing behind its head.
             taken.append(TakenRequest(head.method.decode(), head.target, b"" if head.method == b"CONNECT" else body))
+            left = reader.trailing_data[0]
             reader.send(h11.Response(status_code=400, headers=[("content-length", "0")]))
             reader.send(h11.EndOfMessage())
             reader.start_next_cycle()
