@@ -209,6 +209,15 @@ async def test_slow_heads_and_bodies_are_cut_off(tmp_path):
         assert (await gateway.post(PATH, CHAT))[0] == 200
 
 
+async def test_a_kept_connection_is_closed_after_its_time(tmp_path):
+    async with gateway_process(tmp_path, kept_connection_s="1") as gateway:
+        reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
+        writer.write(b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n")
+        answer = await asyncio.wait_for(reader.read(), NOTICED_S)  # to the end of the connection
+        writer.close()
+        assert status_of(answer) == 200
+
+
 async def test_keys_guard_everything_but_health_and_follow_their_file(tmp_path):
     keys = tmp_path / "keys"
     keys.write_text("# ours\nann:sk-1\nbob sk-2\nsk-3\n")

@@ -106,15 +106,16 @@ class LeaderLoop:
         while True:
             self._wake.clear()
             self._metrics.waiting.set(0)
-            pause_s = LEAST_PAUSE_S
             try:
                 await self._timed_round()
-                failures = 0
             except (ApiError, RegistryUnavailable, RegistryError) as error:
                 failures += 1
                 pause_s = self._backoff.pause_s(failures)
                 log.warning("A round failed; it is tried again.", extra={"error": str(error), "pause_s": pause_s})
-            await asyncio.sleep(pause_s)
+                await asyncio.sleep(pause_s)
+                continue
+            failures = 0
+            await asyncio.sleep(LEAST_PAUSE_S)
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), self._rest_s())
 

@@ -44,6 +44,9 @@ class GatewaySettings(ServiceSettings):
     """How long a client may take for the head of a request, and may keep a new connection silent."""
     body_timeout_s: float = Field(default=30.0, gt=0)
     """How long a client may take for a whole body."""
+    kept_connection_s: float = Field(default=3620.0, gt=0)
+    """How long a connection may be without a request until it is closed. Longer than any proxy before it keeps one: a
+    request that meets the close is the proxy's own 502."""
     keep_alive_s: float = Field(default=15.0, gt=0)
     """Silence after which a stream carries a comment, so that proxies do not hang up."""
     write_stall_s: float = Field(default=30.0, gt=0)

@@ -189,6 +189,7 @@ async def test_a_client_that_hangs_up_frees_worker_and_slot():
     assert served.upstream.open == 0
     labels = {"endpoint": "chat", "model": "tiny-chat", "status": "499", "outcome": "gone"}
     assert served.registry.get_sample_value("conch_gateway_requests_total", labels) == 1
+    assert served.registry.get_sample_value("conch_gateway_tokens_total", {"model": "tiny-chat", "kind": "prompt"}) == 3
 
 
 async def test_a_silent_prefill_is_bridged_with_comments_and_errors_become_frames():

@@ -45,6 +45,25 @@ async def test_requests_that_come_together_are_answered_in_order_and_read_no_fur
     assert caller.transport.reading
 
 
+@pytest.mark.parametrize("piece", [1, 7, 60, 10_000])
+async def test_an_offer_of_another_protocol_is_passed_over_however_it_comes(caller, piece):
+    offer = b"POST / HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: websocket\r\ncontent-length: 3\r\n\r\nabc"
+    caller.goes_on.set()
+    data = offer + GET + offer
+    for at in range(0, len(data), piece):
+        caller.sends(data[at : at + piece])
+        await asyncio.sleep(0)
+    await caller.answered(3)
+    assert caller.bodies == [b"abc", b"", b"abc"]
+
+
+async def test_nothing_is_read_behind_a_connect(caller):
+    caller.sends(b"CONNECT / HTTP/1.1\r\nhost: x\r\n\r\n" + GET)
+    await caller.answered()
+    assert b"connection: close" in caller.answers
+    assert [request.method for request in caller.taken] == ["CONNECT"]
+
+
 async def test_a_head_has_a_time_and_so_has_the_next_one(caller):
     caller.sends(GET)
     caller.waits(1000)

@@ -121,11 +121,15 @@ async def _settle(caller: PlayedCaller) -> None:
 
 
 def _taken_by_another(data: bytes, count: int) -> list[TakenRequest]:
-    """Return the first requests that h11 reads; fewer than `count` where it refuses one of them."""
-    reader = h11.Connection(h11.SERVER, max_incomplete_event_size=10_000)
-    reader.receive_data(data)
+    """Return the first requests that h11 reads; fewer than `count` where it refuses one of them.
+
+    Empty lines before a request are passed over (RFC 9112, section 2.2), of which h11 knows CR LF alone.
+    """
     taken: list[TakenRequest] = []
+    left = data
     while len(taken) < count:
+        reader = h11.Connection(h11.SERVER, max_incomplete_event_size=10_000)
+        reader.receive_data(left.lstrip(b"\r\n"))
         head, body = None, b""
         try:
             while not isinstance(event := reader.next_event(), h11.EndOfMessage):
@@ -136,7 +140,9 @@ def _taken_by_another(data: bytes, count: int) -> list[TakenRequest]:
                 else:
                     return taken
             assert head is not None
-            taken.append(TakenRequest(head.method.decode(), head.target, body))
+            # The body of a CONNECT is nobody's: the server reads nothing behind its head.
+            taken.append(TakenRequest(head.method.decode(), head.target, b"" if head.method == b"CONNECT" else body))
+            left = reader.trailing_data[0]
             reader.send(h11.Response(status_code=400, headers=[("content-length", "0")]))
             reader.send(h11.EndOfMessage())
             reader.start_next_cycle()
@@ -148,7 +154,9 @@ def _taken_by_another(data: bytes, count: int) -> list[TakenRequest]:
 def _read_answers(caller: PlayedCaller) -> None:
     """Read what was answered, and check that nothing follows the last whole answer unless the connection has ended."""
     left, ended = caller.answers, bool(caller.transport.ended)
-    for method in [*(request.method for request in caller.taken), "GET"]:
+    # An answer of 200 to a CONNECT has no end for a client.
+    methods = ["GET" if request.method == "CONNECT" else request.method for request in caller.taken]
+    for method in [*methods, "GET"]:
         if not left:
             return
         reader = h11.Connection(h11.CLIENT)

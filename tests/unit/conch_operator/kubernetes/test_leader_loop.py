@@ -7,6 +7,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry
 
 from conch_contracts.names import ModelId
+from conch_operator.kubernetes.api.client import ApiError
 from conch_operator.kubernetes.api.kinds import MODEL_DEPLOYMENT, Kind, Object
 from conch_operator.kubernetes.leader_loop import LeaderLoop, LeaderRound
 from conch_operator.metrics import OperatorMetrics
@@ -82,3 +83,27 @@ async def test_an_operator_that_leads_no_more_counts_no_models() -> None:
     with suppress(asyncio.CancelledError):
         await running
     assert counted() == 0
+
+
+class FailsOnce(LeaderRound):
+    """A round that the API server refuses the first time."""
+
+    def __init__(self) -> None:
+        """Need nothing."""
+        self.ran = 0
+
+    async def run(self) -> Statuses:
+        self.ran += 1
+        if self.ran == 1:
+            raise ApiError(503, "busy")
+        return {}
+
+
+async def test_a_round_that_failed_is_tried_again_though_nothing_happens() -> None:
+    one_round = FailsOnce()
+    loop = LeaderLoop(one_round, OperatorMetrics.on(CollectorRegistry()), 3600.0, asyncio.Event())
+    running = asyncio.create_task(loop.run())
+    await eventually(lambda: one_round.ran == 2, "the round to be tried again")
+    running.cancel()
+    with suppress(asyncio.CancelledError):
+        await running

@@ -20,7 +20,6 @@ import orjson
 from conch_kit.http_server.limits import LINGER_BYTES, LINGER_S, ConnectionLimits
 from conch_kit.http_server.request import Request
 from conch_kit.http_server.request_head import RequestHead
-from conch_kit.http_server.upgrade_offers import without_upgrade
 
 
 class Server(Protocol):
@@ -64,6 +63,7 @@ class HttpConnection(asyncio.Protocol):
         "_head_bytes",
         "_limits",
         "_linger_bytes",
+        "_offers_upgrade",
         "_parser",
         "_parsing",
         "_queue",
@@ -86,9 +86,8 @@ class HttpConnection(asyncio.Protocol):
         """When the time is to be looked at, on the loop's clock."""
         self._server = server
         self._limits = server.limits
-        self._parser = httptools.HttpRequestParser(self)
-        # What comes behind a request that ends the connection is no error: its answer goes out first.
-        self._parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        self._parser = self._new_parser()
+        self._offers_upgrade = False
         self._transport = cast(asyncio.Transport, None)
         self._awaited = _Awaited.NOTHING
         self._awaited_due = inf
@@ -268,13 +267,12 @@ class HttpConnection(asyncio.Protocol):
         if self._refused:
             self._discard(len(data))
             return
-        if b"pgrade:" in data and self._answering is None:
-            data = without_upgrade(data)
         was_head = self._awaited is _Awaited.HEAD
         try:
             self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            pass  # the request was refused, or is answered as if nothing had been offered
+        except httptools.HttpParserUpgrade as offer:
+            if self._offers_upgrade:
+                self._pass_over_offer(data[offer.args[0] :])
         except httptools.HttpParserError:
             self._refuse(400, "Invalid HTTP request received.")
         if was_head and self._awaited is _Awaited.HEAD:
@@ -305,14 +303,19 @@ class HttpConnection(asyncio.Protocol):
         if self._refused:
             return
         version = self._parser.get_http_version()
+        method = self._parser.get_method()
         fault = self._head.excess(self._limits) or self._head.fault(version)
         if fault is not None:
             self._refuse(*fault)
             return
+        self._offers_upgrade = self._parser.should_upgrade() and method != b"CONNECT"
+        if self._offers_upgrade:
+            return
         request = Request(
-            self._head.scope(self._parser.get_method(), version, self),
+            self._head.scope(method, version, self),
             self,
-            keeps_alive=version == "1.1" and self._parser.should_keep_alive(),
+            # The parser reads nothing behind a CONNECT.
+            keeps_alive=version == "1.1" and method != b"CONNECT" and self._parser.should_keep_alive(),
             expects_continue=self._head.expects_continue,
         )
         self._parsing = request
@@ -337,6 +340,17 @@ class HttpConnection(asyncio.Protocol):
             self.resume_reading()
 
     # --- the steps ---------------------------------------------------------------------------------------
+
+    def _new_parser(self) -> httptools.HttpRequestParser:
+        parser = httptools.HttpRequestParser(self)
+        # What comes behind a last request is no error: its answer goes out first.
+        parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        return parser
+
+    def _pass_over_offer(self, rest: bytes) -> None:
+        """Read a request again without its offer of another protocol: behind one the parser reads no body."""
+        old, self._parser = self._parser, self._new_parser()
+        self.data_received(self._head.without_upgrade(old.get_method(), old.get_http_version()) + rest)
 
     def _start(self, request: Request) -> None:
         self._answering = request

@@ -21,7 +21,7 @@ class ConnectionLimits:
     body_s: float = 30.0
     """For a whole body; of one that the application allows more time, for some of it."""
     idle_s: float = 75.0
-    """How long a kept connection may be silent; longer than any client's pool keeps one."""
+    """How long a kept connection may be silent; longer than Conch's own clients keep one."""
     unread_s: float = 30.0
     """How long the end of an answer may wait for a caller that reads nothing of it."""
 

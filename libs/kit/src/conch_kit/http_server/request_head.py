@@ -64,6 +64,12 @@ class RequestHead:
             return 501, "Expected no transfer coding but chunked."
         return None
 
+    def without_upgrade(self, method: bytes, version: str) -> bytes:
+        """Return the head as it would have been sent without an offer of another protocol."""
+        lines = [b"%b %b HTTP/%b" % (method, self._target, version.encode())]
+        lines += [b"%b: %b" % header for header in self.headers if header[0] != b"upgrade"]
+        return b"\r\n".join([*lines, b"", b""])
+
     def scope(self, method: bytes, version: str, connection: CallerConnection) -> Scope:
         """Return what ASGI calls the request's scope."""
         path, _, query = self._target.partition(b"?")

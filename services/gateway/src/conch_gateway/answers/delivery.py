@@ -57,6 +57,10 @@ class Delivery:
         self._shown = 0.0
         """When they came; a worker may send something that shows nothing."""
 
+    def asked(self, prompt_tokens: int) -> None:
+        """Note that an engine is asked about a prompt, which it works on whatever becomes of the answer."""
+        self._exchange.prompt_tokens = prompt_tokens
+
     async def whole(self, answer: UpstreamResponse) -> None:
         """Send a complete answer; raises UpstreamError when it is not one."""
         body = await read_all(answer, limit=MAX_ANSWER_BYTES)

@@ -90,6 +90,7 @@ async def _serve(settings: GatewaySettings, spans: Tracer, access_log: AccessLog
                 head_s=settings.header_timeout_s,
                 head_bytes=settings.max_header_bytes,
                 body_s=settings.body_timeout_s,
+                idle_s=settings.kept_connection_s,
                 unread_s=settings.write_stall_s,
             ),
         )

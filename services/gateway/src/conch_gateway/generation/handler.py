@@ -130,6 +130,7 @@ class GenerationHandler:
 
         def message(engine: Engine) -> bytes:
             now = time.monotonic()
+            delivery.asked(job.prompt_tokens)
             if watcher is not None:
                 watcher.asked()
             if stream:

@@ -48,6 +48,11 @@ class GenerationJob:
         """How many choices an engine works on at once."""
         return len(self.prepared.prompts) * self.draft.candidates
 
+    @property
+    def prompt_tokens(self) -> int:
+        """How many ids an engine gets, all prompts together."""
+        return sum(len(prompt.ids) for prompt in self.prepared.prompts)
+
     def message(self, engine: Engine, *, timeout_s: float) -> bytes:
         """Return the message that asks a worker to run this job on `engine`."""
         target = changed(

@@ -79,7 +79,10 @@ class GatewayMetrics:
             "conch_gateway_in_flight", "Requests that hold an engine's slot.", model, registry
         )
         self._tokens = CounterFamily(
-            "conch_gateway_tokens_total", "Tokens as reported by workers.", ("model", "kind"), registry
+            "conch_gateway_tokens_total",
+            "Tokens of prompts that engines were asked about, and of answers as workers report them.",
+            ("model", "kind"),
+            registry,
         )
         self._audio = CounterFamily(
             "conch_gateway_audio_seconds_total", "Seconds of sound that workers transcribed.", model, registry
