@@ -4,14 +4,22 @@ import asyncio
 import math
 import time
 from contextlib import aclosing
+from dataclasses import replace
 
 import pytest
 
 from conch_contracts.dialects import speech as dialect
+from conch_contracts.names import EngineAddress
+from conch_contracts.records import Dialect
+from conch_kit.triton.client import TritonClient
 from conch_kit.triton.errors import EngineRejected
+from conch_kit.triton.http_client import TritonHttp
 from conch_kit.triton.tensors import add_input, add_raw, new_request
+from conch_operator.probe.prober import NoAnswer, Target
+from conch_operator.probe.triton_request import TritonProbeClient
 from testkit.engines.speech_client import SpeechEngineClient, WindowAnswer, speech_request
 from testkit.models.speech_golden import SpeechGolden, SpeechTokenizer, SpokenItem
+from testkit.servers.triton import RunningTriton
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -227,3 +235,13 @@ async def test_a_whole_window_is_taken(speech: SpeechEngineClient, spoken: Speec
     padded = item.pcm + bytes(2 * dialect.WINDOW_SAMPLES - len(item.pcm))
     answer = await speech.transcribe(padded, item.forced_prompt)
     assert answer.tokens == item.forced[:-1]
+
+
+async def test_the_operator_sees_that_an_engine_answers(
+    server: RunningTriton, client: TritonClient, words: SpeechTokenizer
+) -> None:
+    target = Target(EngineAddress(server.grpc), "speech", Dialect.SPEECH, prompt_ids=tuple(words.prompt("en")))
+    async with TritonHttp() as http:
+        await TritonProbeClient(client, http).probe(target)
+        with pytest.raises(NoAnswer, match="prompt_ids: must hold the id"):
+            await TritonProbeClient(client, http).probe(replace(target, prompt_ids=()))
