@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from conch_contracts.dialects.speech import SAMPLE_RATE
-from conch_contracts.messages.transcription import SpeechTask, TextFormat
+from conch_contracts.messages.transcription import SpeechTask, TranscriptFormat
 from testkit.models.tone_speech import WORD_S, WORDS, file_of, said, silence, spoken, tone_tokenizer
 from testkit.waiting import eventually
 
@@ -50,7 +50,7 @@ async def test_what_is_said_is_written(stage):
 async def test_every_kind_of_file_says_the_same(stage, kind, channels):
     for rate in RATES.get(kind, (8_000, 22_050, 48_000)):
         file = file_of(spoken(FEW, rate), rate, kind=KINDS[kind][0], subtype=KINDS[kind][1], channels=channels)
-        answer = await stage.hear(file, format=TextFormat.VERBOSE_JSON)
+        answer = await stage.hear(file, format=TranscriptFormat.VERBOSE_JSON)
         assert (answer.json["text"], rate) == (said(FEW), rate)
         assert abs(answer.json["duration"] - WORD_S * len(FEW)) < 0.1
 
@@ -58,7 +58,7 @@ async def test_every_kind_of_file_says_the_same(stage, kind, channels):
 @pytest.mark.parametrize("model", ["plain", "hasty"])
 async def test_ten_minutes_lose_and_double_no_word(stage, model):
     sound, words, starts = long_speech(600, seed=len(model))
-    answer = await stage.hear(file_of(sound), model, format=TextFormat.VERBOSE_JSON, words=True, segments=True)
+    answer = await stage.hear(file_of(sound), model, format=TranscriptFormat.VERBOSE_JSON, words=True, segments=True)
     assert answer.json["text"] == said(words)
     found = [word["start"] for word in answer.json["words"]]
     assert max(abs(one - other) for one, other in zip(found, starts, strict=True)) <= 0.02
@@ -70,7 +70,7 @@ async def test_all_forms_and_the_deltas_have_the_same_text(stage):
     for seed in range(5):
         sound, words, _ = long_speech(45, seed)
         file = file_of(sound)
-        forms = [await stage.hear(file, "hasty", format=form) for form in TextFormat]
+        forms = [await stage.hear(file, "hasty", format=form) for form in TranscriptFormat]
         streams = [await stage.hear(file, "hasty", stream=whose) for whose in ("openai", "vllm")]
         texts = {
             forms[0].json["text"],
@@ -109,7 +109,7 @@ async def test_a_stream_has_the_chunks_of_vllm(stage):
 
 async def test_the_first_window_finds_the_language_for_all(stage):
     sound, words, _ = long_speech(70, seed=7)
-    request = {"language": None, "languages": ("de",), "format": TextFormat.VERBOSE_JSON, "request_id": "finds"}
+    request = {"language": None, "languages": ("de",), "format": TranscriptFormat.VERBOSE_JSON, "request_id": "finds"}
     answer = await stage.hear(file_of(sound), **request)
     assert answer.json["language"] == "german"
     assert answer.json["text"] == said(words)
@@ -129,7 +129,7 @@ async def test_what_came_before_is_told_with_its_end(stage):
 
 async def test_a_translation_says_so(stage):
     answer = await stage.hear(
-        file_of(spoken(FEW)), task=SpeechTask.TRANSLATE, request_id="translated", format=TextFormat.VERBOSE_JSON
+        file_of(spoken(FEW)), task=SpeechTask.TRANSLATE, request_id="translated", format=TranscriptFormat.VERBOSE_JSON
     )
     assert answer.json["task"] == "translate"
     (note,) = stage.seen("heard", "translated")
@@ -137,7 +137,9 @@ async def test_a_translation_says_so(stage):
 
 
 async def test_silence_is_no_text_and_asks_no_engine(stage):
-    answer = await stage.hear(file_of(silence(40)), format=TextFormat.VERBOSE_JSON, segments=True, request_id="silent")
+    answer = await stage.hear(
+        file_of(silence(40)), format=TranscriptFormat.VERBOSE_JSON, segments=True, request_id="silent"
+    )
     assert answer.status == 200
     assert (answer.json["text"], answer.json["segments"], answer.json["duration"]) == ("", [], 40.0)
     assert stage.seen("heard", "silent") == []

@@ -17,16 +17,16 @@ from conch_kit.http.request_scope import InFlightRequests, Interruption, overdue
 from conch_kit.triton.checked_addresses import CheckedAddresses
 from conch_kit.triton.client import TritonClient
 from conch_kit.triton.errors import EngineError, EngineUnavailable
-from conch_speech_worker.answer_writer import AnswerWriter, answer_for
 from conch_speech_worker.audio.child_messages import DecodingLimits
 from conch_speech_worker.audio.child_pool import DecodingChildren
 from conch_speech_worker.engine.api_errors import service_error
 from conch_speech_worker.engine.calls import SpeechCalls
-from conch_speech_worker.hearing import Hearing
+from conch_speech_worker.hearing import FileHearing
 from conch_speech_worker.intake import IntakeLimits, TakenRequest, taken
 from conch_speech_worker.metrics import SpeechWorkerMetrics
 from conch_speech_worker.signs_of_life import SignsOfLife
-from conch_speech_worker.vocabulary import SpeechVocabulary
+from conch_speech_worker.transcript_writer import TranscriptWriter, answer_for
+from conch_speech_worker.vocabulary import TranscriptVocabulary
 
 log = logging.getLogger(__name__)
 
@@ -34,10 +34,10 @@ _END_S = 30.0
 """How long a reader that has fallen behind may take for the last bytes."""
 
 
-class Vocabularies(Protocol):
+class SpeechVocabularies(Protocol):
     """Where vocabularies come from."""
 
-    async def get(self, digest: Digest) -> SpeechVocabulary:
+    async def get(self, digest: Digest) -> TranscriptVocabulary:
         """Return the vocabulary of a tokenizer bundle; raise `ServiceError` when it cannot be had."""
         ...
 
@@ -56,7 +56,7 @@ class TranscribeHandler:
     def __init__(
         self,
         triton: TritonClient,
-        vocabularies: Vocabularies,
+        vocabularies: SpeechVocabularies,
         children: DecodingChildren,
         in_flight: InFlightRequests,
         metrics: SpeechWorkerMetrics,
@@ -83,7 +83,7 @@ class TranscribeHandler:
             seen = SignsOfLife()
             calls = SpeechCalls(self._triton, request, vocabulary, seen.note)
             until = time.monotonic() + request.timeout_s
-            hearing = Hearing(
+            hearing = FileHearing(
                 request,
                 vocabulary,
                 lambda samples, prompt: calls.hear(samples, prompt, max(0.001, until - time.monotonic())),
@@ -93,7 +93,7 @@ class TranscribeHandler:
         await self._end(hearing, answer, error, work.interruption)
 
     async def _attempt(
-        self, hearing: Hearing, answer: AnswerWriter, given: TakenRequest, seen: SignsOfLife
+        self, hearing: FileHearing, answer: TranscriptWriter, given: TakenRequest, seen: SignsOfLife
     ) -> ServiceError | None:
         """Hear the file and return what went wrong, in the API's words; the engine's own words go to the log."""
         request = given.request
@@ -120,7 +120,11 @@ class TranscribeHandler:
         return None
 
     async def _end(
-        self, hearing: Hearing, answer: AnswerWriter, error: ServiceError | None, interruption: Interruption | None
+        self,
+        hearing: FileHearing,
+        answer: TranscriptWriter,
+        error: ServiceError | None,
+        interruption: Interruption | None,
     ) -> None:
         if interruption is Interruption.SHUTTING_DOWN:
             error = shutting_down()

@@ -10,7 +10,7 @@ from conch_contracts.dialects.speech import SAMPLE_RATE
 from conch_contracts.messages.transcription import SpeechUsage, TranscribeRequest
 from conch_speech_worker.engine.prompts import language_id_of, prompt_of
 from conch_speech_worker.transcript.segments import HeardWindow, Segment, segments_of
-from conch_speech_worker.vocabulary import SpeechVocabulary
+from conch_speech_worker.vocabulary import TranscriptVocabulary
 from conch_speech_worker.windows.coverage import uncovered_from
 from conch_speech_worker.windows.cutting import Window, WindowCutter
 from conch_speech_worker.windows.loudness import Samples, is_silent
@@ -62,10 +62,10 @@ class _HeardPart:
     language_id: int | None
 
 
-class Hearing:
+class FileHearing:
     """Hears one file."""
 
-    def __init__(self, request: TranscribeRequest, vocabulary: SpeechVocabulary, hear: Hear) -> None:
+    def __init__(self, request: TranscribeRequest, vocabulary: TranscriptVocabulary, hear: Hear) -> None:
         """Raise InvalidRequest for a language or a task that the model does not know."""
         self.counts = HeardCounts()
         self.language = request.language

@@ -12,7 +12,7 @@ from conch_speech_worker.handler import ChildBounds, TranscribeHandler
 from conch_speech_worker.intake import IntakeLimits
 from conch_speech_worker.metrics import SpeechWorkerMetrics
 from conch_speech_worker.settings import SpeechWorkerSettings
-from conch_speech_worker.vocabulary import SpeechVocabulary
+from conch_speech_worker.vocabulary import TranscriptVocabulary
 
 
 async def serve_worker(settings: SpeechWorkerSettings) -> None:
@@ -23,7 +23,7 @@ async def serve_worker(settings: SpeechWorkerSettings) -> None:
             bundles = BundleCache(BundleStore(parts.redis), cache_dir)
             handler = TranscribeHandler(
                 parts.triton,
-                TokenizerCache(bundles, SpeechVocabulary.from_json, own.vocabularies, settings.max_vocabularies),
+                TokenizerCache(bundles, TranscriptVocabulary.from_json, own.vocabularies, settings.max_vocabularies),
                 children,
                 parts.in_flight,
                 own,

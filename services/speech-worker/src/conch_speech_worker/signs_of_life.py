@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from conch_speech_worker.answer_writer import AnswerWriter
+from conch_speech_worker.transcript_writer import TranscriptWriter
 
 _LOOK_EVERY_S = 0.5
 
@@ -20,7 +20,7 @@ class SignsOfLife:
         self._seen = True
 
     @asynccontextmanager
-    async def telling(self, answer: AnswerWriter) -> AsyncIterator[None]:
+    async def telling(self, answer: TranscriptWriter) -> AsyncIterator[None]:
         """Have `answer` tell of what is noted while the body runs."""
         task = asyncio.create_task(self._tell(answer))
         try:
@@ -29,7 +29,7 @@ class SignsOfLife:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
-    async def _tell(self, answer: AnswerWriter) -> None:
+    async def _tell(self, answer: TranscriptWriter) -> None:
         while True:
             await asyncio.sleep(_LOOK_EVERY_S)
             if self._seen:

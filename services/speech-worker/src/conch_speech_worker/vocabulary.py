@@ -13,7 +13,7 @@ from conch_speech_worker.language_names import LANGUAGE_NAMES
 _LANGUAGE = re.compile(r"<\|([a-z]{2,3})\|>")
 
 
-class SpeechVocabulary:
+class TranscriptVocabulary:
     """The ids of one model; its methods are pure."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:

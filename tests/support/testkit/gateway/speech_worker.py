@@ -4,7 +4,7 @@ import hashlib
 import json
 
 from conch_contracts.messages.message import to_json
-from conch_contracts.messages.transcription import LENGTH_BYTES, SpeechUsage, TextFormat, TranscribeRequest
+from conch_contracts.messages.transcription import LENGTH_BYTES, SpeechUsage, TranscribeRequest, TranscriptFormat
 from testkit.gateway.speech import asked
 from testkit.servers.scripted_http import Call
 
@@ -34,16 +34,16 @@ async def transcribe(call: Call) -> None:
 
 def _body(request: TranscribeRequest, text: str) -> str:
     match request.format:
-        case TextFormat.JSON:
+        case TranscriptFormat.JSON:
             logprobs = {"logprobs": _LOGPROBS} if request.logprobs else {}
             return json.dumps({"text": text, "usage": _SECONDS, **logprobs})
-        case TextFormat.TEXT:
+        case TranscriptFormat.TEXT:
             return text + "\n"
-        case TextFormat.SRT:
+        case TranscriptFormat.SRT:
             return f"1\n00:00:00,000 --> 00:00:02,500\n{text}\n\n"
-        case TextFormat.VTT:
+        case TranscriptFormat.VTT:
             return f"WEBVTT\n\n00:00.000 --> 00:02.500\n{text}\n\n"
-        case TextFormat.VERBOSE_JSON:
+        case TranscriptFormat.VERBOSE_JSON:
             return json.dumps(_verbose(request, text))
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from conch_contracts.messages.message import from_json
 from conch_contracts.messages.tokenization import PrepareRequest
-from conch_contracts.messages.transcription import TextFormat
+from conch_contracts.messages.transcription import TranscriptFormat
 from conch_contracts.records import Profile, SpeechProfile
 from conch_gateway.http.form_parser import FormField
 from conch_gateway.speech.endpoints import TRANSCRIPTIONS, TRANSLATIONS
@@ -26,7 +26,7 @@ def refused(*pairs, **rest):
 
 def test_a_form_with_a_model_alone_asks_for_json_from_that_model():
     found = resolved(("model", "whisper-1"))
-    assert (found.name, found.format, found.language, found.stream) == ("whisper-1", TextFormat.JSON, None, False)
+    assert (found.name, found.format, found.language, found.stream) == ("whisper-1", TranscriptFormat.JSON, None, False)
     assert (found.segments, found.words, found.logprobs, found.preparation) == (False, False, False, None)
     assert (found.file_bytes, found.unknown_fields) == (1000, 0)
 

@@ -5,7 +5,7 @@ import asyncio
 import orjson
 import pytest
 
-from conch_contracts.messages.transcription import SpeechTask, TextFormat
+from conch_contracts.messages.transcription import SpeechTask, TranscriptFormat
 from conch_contracts.names import PREPARE_PATH, TRANSCRIBE_PATH, EngineAddress, WorkerUrl
 from conch_contracts.records import Engine, Profile
 from testkit.gateway.fakes import ENGINE, WORKER, FakeAnswer, answered, lost, refused, streamed
@@ -33,7 +33,7 @@ async def test_a_file_goes_to_a_worker_behind_what_is_asked_for():
     assert (sent.path, served.upstream.files) == (TRANSCRIBE_PATH, [AUDIO])
     message = asked(sent.body)
     assert (message.model, message.task, message.language) == ("whisper-1", SpeechTask.TRANSCRIBE, "de")
-    assert (message.file_bytes, message.format, message.stream) == (len(AUDIO), TextFormat.JSON, None)
+    assert (message.file_bytes, message.format, message.stream) == (len(AUDIO), TranscriptFormat.JSON, None)
     assert (message.target.grpc, message.target.model, message.target.context) == (ENGINE, "ear", 64)
     assert message.request_id == answer.headers[b"x-request-id"].decode()
     assert message.parameters.temperatures == (0, 0.2, 0.4, 0.6, 0.8, 1)

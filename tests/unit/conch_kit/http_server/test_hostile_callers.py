@@ -135,13 +135,14 @@ def _taken_by_another(data: bytes, count: int) -> list[TakenRequest]:
             while not isinstance(event := reader.next_event(), h11.EndOfMessage):
                 if isinstance(event, h11.Request):
                     head = event
+                    if head.method == b"CONNECT":  # the server reads nothing behind one
+                        return [*taken, TakenRequest("CONNECT", head.target, b"")]
                 elif isinstance(event, h11.Data):
                     body += event.data
                 else:
                     return taken
             assert head is not None
-            # The body of a CONNECT is nobody's: the server reads nothing behind its head.
-            taken.append(TakenRequest(head.method.decode(), head.target, b"" if head.method == b"CONNECT" else body))
+            taken.append(TakenRequest(head.method.decode(), head.target, body))
             left = reader.trailing_data[0]
             reader.send(h11.Response(status_code=400, headers=[("content-length", "0")]))
             reader.send(h11.EndOfMessage())

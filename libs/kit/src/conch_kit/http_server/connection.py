@@ -9,15 +9,13 @@ import os
 from collections import deque
 from collections.abc import Callable
 from enum import Enum, auto
-from http import HTTPStatus
 from math import inf
-from os import urandom
 from typing import Protocol, cast
 
 import httptools
-import orjson
 
 from conch_kit.http_server.limits import LINGER_BYTES, LINGER_S, ConnectionLimits
+from conch_kit.http_server.refusal import refusal
 from conch_kit.http_server.request import Request
 from conch_kit.http_server.request_head import RequestHead
 
@@ -377,13 +375,7 @@ class HttpConnection(asyncio.Protocol):
             if current.begun:
                 self._transport.close()
                 return
-        kind = {"message": message, "type": "invalid_request_error", "param": None, "code": None}
-        body = orjson.dumps({"error": kind})
-        head = (
-            f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\ncontent-type: application/json\r\n"
-            f"x-request-id: {urandom(16).hex()}\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
-        )
-        self._transport.write(head.encode() + body)
+        self._transport.write(refusal(status, message))
         self._end(whole=False)
 
     def _end(self, *, whole: bool) -> None:

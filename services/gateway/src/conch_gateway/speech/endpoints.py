@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from conch_contracts.messages.message import to_json
 from conch_contracts.messages.tokenization import PrepareRequest
-from conch_contracts.messages.transcription import SpeechTask, TextFormat
+from conch_contracts.messages.transcription import SpeechTask, TranscriptFormat
 from conch_contracts.openai.audio import SpeechFields, TranscriptionRequest, TranslationRequest, VoiceDetection
 from conch_contracts.records import ModelKind, Profile, Route
 from conch_gateway.errors.bad_request import conflicting, invalid, unsupported, unsupported_by_model
@@ -17,7 +17,7 @@ from conch_gateway.speech.form_document import document_of
 from conch_kit.errors import InvalidRequest
 from conch_kit.registry.snapshot import Snapshot
 
-STREAMED_FORMATS = (TextFormat.JSON, TextFormat.TEXT)
+STREAMED_FORMATS = (TranscriptFormat.JSON, TranscriptFormat.TEXT)
 ONLY_LANGUAGE = "en"
 """That of models which know one: their prompts name none."""
 
@@ -36,7 +36,7 @@ class ResolvedSpeech:
     task: SpeechTask
     request: SpeechFields
     file_bytes: int
-    format: TextFormat
+    format: TranscriptFormat
     languages: tuple[str, ...]
     """Among which the spoken one is looked for."""
     segments: bool
@@ -71,7 +71,7 @@ class SpeechEndpoint:
         if document.get("response_format") == "diarized_json":
             raise unsupported_by_model("response_format", "no model here tells speakers apart; use 'verbose_json'")
         request, unknown = typed(self.request, document)
-        text_format = TextFormat(request.response_format or TextFormat.JSON)
+        text_format = TranscriptFormat(request.response_format or TranscriptFormat.JSON)
         _check_stream(request, text_format)
         segments, words, logprobs = _details(request, text_format)
         if not file_bytes:
@@ -119,7 +119,7 @@ SPEECH_PATHS: Mapping[str, SpeechEndpoint] = {
 """What `SpeechHandler` serves, by POST."""
 
 
-def _check_stream(request: SpeechFields, text_format: TextFormat) -> None:
+def _check_stream(request: SpeechFields, text_format: TranscriptFormat) -> None:
     if request.stream and text_format not in STREAMED_FORMATS:
         raise conflicting("stream", f"does not go together with 'response_format': '{text_format}'")
     for name, asked in (
@@ -130,14 +130,14 @@ def _check_stream(request: SpeechFields, text_format: TextFormat) -> None:
             raise conflicting(name, "needs 'stream': true")
 
 
-def _details(request: SpeechFields, text_format: TextFormat) -> tuple[bool, bool, bool]:
+def _details(request: SpeechFields, text_format: TranscriptFormat) -> tuple[bool, bool, bool]:
     """Return whether segments, words and log probabilities are told; raises InvalidRequest where they cannot be."""
-    verbose = text_format is TextFormat.VERBOSE_JSON
+    verbose = text_format is TranscriptFormat.VERBOSE_JSON
     if not isinstance(request, TranscriptionRequest):
         return verbose, False, False
     if request.timestamp_granularities and not verbose:
         raise conflicting("timestamp_granularities", "needs 'response_format': 'verbose_json'")
-    if request.include and text_format is not TextFormat.JSON:
+    if request.include and text_format is not TranscriptFormat.JSON:
         raise conflicting("include", "'logprobs' needs 'response_format': 'json'")
     _check_chunking(request.chunking_strategy)
     told = request.timestamp_granularities or ("segment",)

@@ -13,10 +13,10 @@ class ChildFrame(IntEnum):
     END = 2
     """Nothing: the file is decoded."""
     REFUSAL = 3
-    """A `Refusal` as JSON, instead of all that would follow."""
+    """A `FileRefusal` as JSON, instead of all that would follow."""
 
 
-class Refusal(Message, frozen=True, kw_only=True):
+class FileRefusal(Message, frozen=True, kw_only=True):
     """Why a file is not taken, in the client's words."""
 
     code: str

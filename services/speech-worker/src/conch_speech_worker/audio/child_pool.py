@@ -20,7 +20,7 @@ from typing import Any, Self
 from conch_contracts.messages.message import from_json
 from conch_kit.errors import InvalidRequest
 from conch_kit.frames import HEADER_BYTES, Frame, FrameReader
-from conch_speech_worker.audio.child_messages import ChildFrame, DecodingLimits, Refusal
+from conch_speech_worker.audio.child_messages import ChildFrame, DecodingLimits, FileRefusal
 
 _MOST_FRAME_BYTES = 4 * 1024 * 1024
 _READ_BYTES = 64 * 1024
@@ -134,7 +134,7 @@ class DecodedSound:
                     case ChildFrame.END:
                         self._ended = True
                     case _:
-                        refusal = from_json(Refusal, frame.payload)
+                        refusal = from_json(FileRefusal, frame.payload)
                         raise InvalidRequest(refusal.message, param="file", code=refusal.code)
             if self._ended:
                 break

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from conch_contracts.dialects.speech import SAMPLE_RATE
 from conch_contracts.messages.message import to_json
 from conch_kit import frames
-from conch_speech_worker.audio.child_messages import ChildFrame, DecodingLimits, Refusal
+from conch_speech_worker.audio.child_messages import ChildFrame, DecodingLimits, FileRefusal
 from conch_speech_worker.audio.file_format import HEAD_BYTES, READ_BY_ALL, FileFormat, format_of
 from conch_speech_worker.audio.ogg_length import granule_of_last_page
 
@@ -34,12 +34,12 @@ _MISSING_S, _MISSING_SHARE = 0.5, 0.1
 """So much less than an Ogg file says may come out of it before it counts as broken."""
 
 
-class Refused(Exception):
+class FileRefused(Exception):
     """The file is not taken."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
-        self.refusal = Refusal(code=code, message=message)
+        self.refusal = FileRefusal(code=code, message=message)
 
 
 def decode_in_child(file: int, wire: socket.socket, limits: DecodingLimits) -> None:
@@ -51,7 +51,7 @@ def decode_in_child(file: int, wire: socket.socket, limits: DecodingLimits) -> N
             for samples in _samples(file, limits.max_audio_s):
                 wire.sendall(frames.pack(ChildFrame.SAMPLES, samples.tobytes()))
             wire.sendall(frames.pack(ChildFrame.END))
-        except Refused as refused:
+        except FileRefused as refused:
             wire.sendall(frames.pack(ChildFrame.REFUSAL, to_json(refused.refusal)))
         except MemoryError:
             wire.sendall(frames.pack(ChildFrame.REFUSAL, to_json(_broken("it takes too much memory").refusal)))
@@ -71,7 +71,7 @@ def _limit(limits: DecodingLimits) -> None:
 
 
 def _samples(file: int, max_audio_s: float) -> Iterator[NDArray[np.int16]]:
-    """Yield what is to be heard; raises Refused."""
+    """Yield what is to be heard; raises FileRefused."""
     _check_format(os.pread(file, HEAD_BYTES, 0))
     os.lseek(file, 0, os.SEEK_SET)
     try:
@@ -84,16 +84,16 @@ def _samples(file: int, max_audio_s: float) -> Iterator[NDArray[np.int16]]:
 
 def _check_format(head: bytes) -> None:
     if not head:
-        raise Refused("audio_too_short", _TOO_SHORT)
+        raise FileRefused("audio_too_short", _TOO_SHORT)
     found = format_of(head)
     if found is None:
-        raise Refused(
+        raise FileRefused(
             "unsupported_format",
             "Unrecognized file format. Supported formats: ['flac', 'mp3', 'mpeg', 'mpga', 'oga', 'ogg', 'wav'].",
         )
     if found not in READ_BY_ALL:
         holder = "mp4 and m4a" if found is FileFormat.MP4 else "webm"
-        raise Refused(
+        raise FileRefused(
             "unsupported_format", f"Files of {holder} are not read here. Convert it to flac, mp3, ogg or wav."
         )
 
@@ -104,9 +104,9 @@ _TOO_SHORT = f"Audio file is too short. Minimum audio length is {LEAST_S} second
 def _check_sound(sound: soundfile.SoundFile, max_audio_s: float) -> None:
     rate, channels = sound.samplerate, sound.channels
     if not LEAST_RATE <= rate <= MOST_RATE:
-        raise Refused("invalid_audio", f"Expected from {LEAST_RATE} to {MOST_RATE} samples a second, found {rate}.")
+        raise FileRefused("invalid_audio", f"Expected from {LEAST_RATE} to {MOST_RATE} samples a second, found {rate}.")
     if not 1 <= channels <= MOST_CHANNELS:
-        raise Refused("invalid_audio", f"Expected at most {MOST_CHANNELS} channels, found {channels}.")
+        raise FileRefused("invalid_audio", f"Expected at most {MOST_CHANNELS} channels, found {channels}.")
     if sound.frames > max_audio_s * rate and sound.format != "OGG":  # that of an Ogg file is told by what follows it
         raise _too_long(max_audio_s)
 
@@ -123,7 +123,7 @@ def _resampled(sound: soundfile.SoundFile, file: int, max_audio_s: float) -> Ite
             raise _broken("its samples are not finite")
         yield _pcm(mono if resampler is None else resampler.resample_chunk(mono))
     if decoded < LEAST_S * rate:
-        raise Refused("audio_too_short", _TOO_SHORT)
+        raise FileRefused("audio_too_short", _TOO_SHORT)
     if sound.format == "OGG":
         _check_whole(decoded, granule_of_last_page(file), sound)
     if resampler is not None:
@@ -157,9 +157,9 @@ def _pcm(mono: NDArray[np.float32]) -> NDArray[np.int16]:
     return samples
 
 
-def _broken(why: str) -> Refused:
-    return Refused("invalid_audio", f"The audio file cannot be decoded: {why}.")
+def _broken(why: str) -> FileRefused:
+    return FileRefused("invalid_audio", f"The audio file cannot be decoded: {why}.")
 
 
-def _too_long(max_audio_s: float) -> Refused:
-    return Refused("audio_too_long", f"Expected at most {max_audio_s:g} seconds of audio.")
+def _too_long(max_audio_s: float) -> FileRefused:
+    return FileRefused("audio_too_long", f"Expected at most {max_audio_s:g} seconds of audio.")

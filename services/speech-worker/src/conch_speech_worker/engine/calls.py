@@ -12,7 +12,7 @@ from conch_kit.triton.errors import EngineLost, MalformedResponse
 from conch_kit.triton.tensors import Outputs, add_input, add_raw, new_request
 from conch_speech_worker.engine.prompts import window_parameters
 from conch_speech_worker.transcript.segments import HeardWindow
-from conch_speech_worker.vocabulary import SpeechVocabulary
+from conch_speech_worker.vocabulary import TranscriptVocabulary
 from conch_speech_worker.windows.loudness import Samples
 
 
@@ -23,7 +23,7 @@ class SpeechCalls:
         self,
         triton: TritonClient,
         request: TranscribeRequest,
-        vocabulary: SpeechVocabulary,
+        vocabulary: TranscriptVocabulary,
         alive: Callable[[], None],
     ) -> None:
         """`alive` hears of each message of an engine."""
@@ -74,7 +74,7 @@ def _heard(
     parameters: SpeechParameters,
     language: int | None,
     no_speech: float | None,
-    vocabulary: SpeechVocabulary,
+    vocabulary: TranscriptVocabulary,
 ) -> HeardWindow:
     if outputs.texts(dialect.FINISH_REASON) == [dialect.FINISH_CANCELLED.encode()]:
         raise EngineLost("The engine cancelled the window.")

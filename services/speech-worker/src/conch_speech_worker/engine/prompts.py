@@ -4,10 +4,10 @@ from conch_contracts.dialects.speech import FIND_LANGUAGE
 from conch_contracts.messages.message import changed
 from conch_contracts.messages.transcription import SpeechParameters, TranscribeRequest
 from conch_kit.errors import InvalidRequest
-from conch_speech_worker.vocabulary import SpeechVocabulary
+from conch_speech_worker.vocabulary import TranscriptVocabulary
 
 
-def prompt_of(request: TranscribeRequest, language_id: int | None, vocabulary: SpeechVocabulary) -> tuple[int, ...]:
+def prompt_of(request: TranscribeRequest, language_id: int | None, vocabulary: TranscriptVocabulary) -> tuple[int, ...]:
     """Return the ids before an answer; it is always one with times.
 
     Without a language the engine finds it. Raises InvalidRequest for what the model has no id for.
@@ -26,7 +26,7 @@ def prompt_of(request: TranscribeRequest, language_id: int | None, vocabulary: S
     return (vocabulary.previous_id, *request.prompt_ids[-room:], *begin)
 
 
-def language_id_of(request: TranscribeRequest, vocabulary: SpeechVocabulary) -> int | None:
+def language_id_of(request: TranscribeRequest, vocabulary: TranscriptVocabulary) -> int | None:
     """Return the id of the language that a request names; None where it names none. Raises InvalidRequest."""
     if request.language is None or not request.target.multilingual:
         return None
@@ -38,7 +38,9 @@ def language_id_of(request: TranscribeRequest, vocabulary: SpeechVocabulary) -> 
     return found
 
 
-def window_parameters(request: TranscribeRequest, prompt_ids: int, vocabulary: SpeechVocabulary) -> SpeechParameters:
+def window_parameters(
+    request: TranscribeRequest, prompt_ids: int, vocabulary: TranscriptVocabulary
+) -> SpeechParameters:
     """Return the parameters of one window."""
     given = request.parameters
     return changed(

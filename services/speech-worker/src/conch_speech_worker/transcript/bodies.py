@@ -10,7 +10,7 @@ from conch_contracts.messages.transcription import SpeechTask, SpeechUsage, Tran
 from conch_speech_worker.language_names import LANGUAGE_NAMES
 from conch_speech_worker.transcript.segments import Segment
 from conch_speech_worker.transcript.subtitles import srt, vtt
-from conch_speech_worker.vocabulary import SpeechVocabulary
+from conch_speech_worker.vocabulary import TranscriptVocabulary
 
 
 def text_of(segments: Sequence[Segment]) -> str:
@@ -23,7 +23,7 @@ def body(
     segments: Sequence[Segment],
     language: str | None,
     usage: SpeechUsage,
-    vocabulary: SpeechVocabulary,
+    vocabulary: TranscriptVocabulary,
 ) -> bytes:
     """Return the answer."""
     match request.format:
@@ -40,7 +40,7 @@ def body(
 
 
 def _plain(
-    request: TranscribeRequest, segments: Sequence[Segment], usage: SpeechUsage, vocabulary: SpeechVocabulary
+    request: TranscribeRequest, segments: Sequence[Segment], usage: SpeechUsage, vocabulary: TranscriptVocabulary
 ) -> dict[str, Any]:
     said: dict[str, Any] = {"text": text_of(segments)}
     if request.logprobs:
@@ -81,7 +81,7 @@ def _segment(number: int, segment: Segment) -> dict[str, Any]:
     }
 
 
-def logprobs_of(segment: Segment, vocabulary: SpeechVocabulary) -> list[dict[str, Any]]:
+def logprobs_of(segment: Segment, vocabulary: TranscriptVocabulary) -> list[dict[str, Any]]:
     """Return the tokens of a segment with their log probabilities."""
     texts = (
         (vocabulary.text([number]), logprob) for number, logprob in zip(segment.ids, segment.logprobs, strict=True)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from conch_speech_worker.transcript.words import Word, words_of
-from conch_speech_worker.vocabulary import SpeechVocabulary
+from conch_speech_worker.vocabulary import TranscriptVocabulary
 
 _SEEK_S = 0.01
 """A segment's `seek` counts these."""
@@ -59,7 +59,7 @@ class _Piece:
 
 
 def segments_of(
-    heard: HeardWindow, vocabulary: SpeechVocabulary, *, start_s: float, length_s: float
+    heard: HeardWindow, vocabulary: TranscriptVocabulary, *, start_s: float, length_s: float
 ) -> tuple[Segment, ...]:
     """Return the segments of a window that begins at `start_s` and is `length_s` long; empty ones are left out."""
     text = vocabulary.text([number for number in heard.ids if not vocabulary.is_time(number)])
@@ -89,7 +89,7 @@ def segments_of(
     return tuple(found)
 
 
-def _pieces(ids: Sequence[int], vocabulary: SpeechVocabulary, length_s: float) -> list[_Piece]:
+def _pieces(ids: Sequence[int], vocabulary: TranscriptVocabulary, length_s: float) -> list[_Piece]:
     pieces: list[_Piece] = []
     start, first = 0.0, 0
     for index, number in enumerate(ids):

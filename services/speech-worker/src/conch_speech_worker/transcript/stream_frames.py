@@ -9,7 +9,7 @@ from conch_contracts.messages.transcription import SpeechTask, SpeechUsage, Tran
 from conch_kit.errors import ServiceError
 from conch_speech_worker.transcript.bodies import logprobs_of, tokens_object
 from conch_speech_worker.transcript.segments import Segment
-from conch_speech_worker.vocabulary import SpeechVocabulary
+from conch_speech_worker.vocabulary import TranscriptVocabulary
 
 DONE = b"data: [DONE]\n\n"
 
@@ -26,7 +26,7 @@ class StreamFrames(Protocol):
         ...
 
 
-def frames_for(request: TranscribeRequest, vocabulary: SpeechVocabulary) -> StreamFrames:
+def frames_for(request: TranscribeRequest, vocabulary: TranscriptVocabulary) -> StreamFrames:
     """Return what writes the stream that was asked for."""
     return ChunkFrames(request) if request.stream == "vllm" else EventFrames(request, vocabulary)
 
@@ -36,7 +36,7 @@ def failure(error: ServiceError) -> bytes:
     return b"data: " + error.body() + b"\n\n"
 
 
-class DeltaTexts:
+class SegmentDeltas:
     """Makes deltas whose join is the whole text: no space at either end."""
 
     def __init__(self) -> None:
@@ -56,10 +56,10 @@ class DeltaTexts:
 class EventFrames:
     """OpenAI's events, a delta for each segment."""
 
-    def __init__(self, request: TranscribeRequest, vocabulary: SpeechVocabulary) -> None:
+    def __init__(self, request: TranscribeRequest, vocabulary: TranscriptVocabulary) -> None:
         self._shows_logprobs = request.logprobs
         self._vocabulary = vocabulary
-        self._texts = DeltaTexts()
+        self._texts = SegmentDeltas()
         self._logprobs: list[dict[str, Any]] = []
 
     def add(self, segments: Sequence[Segment], usage: SpeechUsage) -> bytes:
@@ -86,7 +86,7 @@ class ChunkFrames:
 
     def __init__(self, request: TranscribeRequest) -> None:
         self._request = request
-        self._texts = DeltaTexts()
+        self._texts = SegmentDeltas()
         kind = "transcription" if request.task is SpeechTask.TRANSCRIBE else "translation"
         self._head = {
             "id": f"{'trsc' if kind == 'transcription' else 'trsl'}-{request.request_id}",

@@ -16,14 +16,14 @@ from conch_kit.http.asgi import Send, respond
 from conch_speech_worker.transcript.bodies import body
 from conch_speech_worker.transcript.segments import Segment
 from conch_speech_worker.transcript.stream_frames import failure, frames_for
-from conch_speech_worker.vocabulary import SpeechVocabulary
+from conch_speech_worker.vocabulary import TranscriptVocabulary
 
 _WORKING = WORK_COMMENT.encode() + b"\n\n"
 _LONGEST_QUIET_S = 1.0
 """How long an engine may work without a segment before the gateway gets a comment; well below its patience."""
 
 
-class AnswerWriter(Protocol):
+class TranscriptWriter(Protocol):
     """One answer on its way to the client."""
 
     @property
@@ -48,19 +48,19 @@ class AnswerWriter(Protocol):
         ...
 
 
-def answer_for(request: TranscribeRequest, vocabulary: SpeechVocabulary, send: Send) -> AnswerWriter:
+def answer_for(request: TranscribeRequest, vocabulary: TranscriptVocabulary, send: Send) -> TranscriptWriter:
     """Return what sends the answer to a request."""
-    kind = WholeAnswerWriter if request.stream is None else StreamedAnswerWriter
+    kind = WholeTranscript if request.stream is None else StreamedTranscript
     return kind(request, vocabulary, send)
 
 
-class StreamedAnswerWriter:
+class StreamedTranscript:
     """Server-sent events."""
 
     def __init__(
         self,
         request: TranscribeRequest,
-        vocabulary: SpeechVocabulary,
+        vocabulary: TranscriptVocabulary,
         send: Send,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -101,10 +101,10 @@ class StreamedAnswerWriter:
             await self._send({"type": "http.response.body", "body": data, "more_body": more})
 
 
-class WholeAnswerWriter:
+class WholeTranscript:
     """One body; nothing is sent before the end, so any failure is a status."""
 
-    def __init__(self, request: TranscribeRequest, vocabulary: SpeechVocabulary, send: Send) -> None:
+    def __init__(self, request: TranscribeRequest, vocabulary: TranscriptVocabulary, send: Send) -> None:
         self.started = False
         self._request = request
         self._vocabulary = vocabulary
