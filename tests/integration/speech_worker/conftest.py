@@ -87,7 +87,7 @@ def parts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[SpeechWork
     with (
         RedisServer() as redis,
         triton_server(folder / "models", *VARIANTS, folder=folder) as triton,
-        SpeechWorker(redis.url, folder) as worker,
+        SpeechWorker(redis.url, folder, child_silence_s=4) as worker,
     ):
         redis.command("SET", bundle_key(digest), data)
         yield worker, triton, digest, events

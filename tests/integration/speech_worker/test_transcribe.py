@@ -2,8 +2,11 @@
 
 import asyncio
 import random
+import signal
+from contextlib import suppress
 
 import numpy as np
+import psutil
 import pytest
 
 from conch_contracts.dialects.speech import SAMPLE_RATE
@@ -53,6 +56,14 @@ async def test_every_kind_of_file_says_the_same(stage, kind, channels):
         answer = await stage.hear(file, format=TranscriptFormat.VERBOSE_JSON)
         assert (answer.json["text"], rate) == (said(FEW), rate)
         assert abs(answer.json["duration"] - WORD_S * len(FEW)) < 0.1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_minute_of_every_kind_of_file_loses_no_word(stage, kind):
+    words = [number % WORDS for number in range(300)]
+    rate = 48_000 if kind == "opus" else 44_100
+    file = file_of(spoken(words, rate), rate, kind=KINDS[kind][0], subtype=KINDS[kind][1])
+    assert (await stage.hear(file)).json["text"] == said(words)
 
 
 @pytest.mark.parametrize("model", ["plain", "hasty"])
@@ -191,6 +202,30 @@ async def test_whoever_hangs_up_frees_engine_and_child(stage):
     asking.cancel()
     await eventually(lambda: stage.seen("cancelled", "gone"), "the engine to hear of it")
     assert stage.seen("answered", "gone") == []
+
+
+@pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGSTOP])
+async def test_a_decoder_that_ends_or_hangs_ends_its_request_alone(stage, sign):
+    file = file_of(spoken([1] * 1500))
+    request = stage.request("slow", file_bytes=len(file), request_id=f"decoder-{sign.name}")
+    asking = asyncio.create_task(stage.worker.ask(stage.session, request, file))
+    await eventually(lambda: stage.seen("heard", request.request_id), "an engine to hear")
+    (child,) = decoding_children(stage.worker.pid)
+    child.send_signal(sign)
+    answer = await asking
+    assert (answer.status, answer.json["error"]["code"]) == (400, "invalid_audio")
+    assert (await stage.hear(file_of(spoken(FEW)))).json["text"] == said(FEW)
+    await eventually(lambda: not decoding_children(stage.worker.pid), "the decoder to be gone")
+
+
+def decoding_children(worker: int) -> list[psutil.Process]:
+    """Return the processes that decode: children of the one that forks them, which holds files open."""
+    found = []
+    for process in psutil.Process(worker).children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            if process.status() != psutil.STATUS_ZOMBIE and process.parent() not in (None, psutil.Process(worker)):
+                found.append(process)
+    return found
 
 
 async def test_mutated_files_break_nothing(stage):

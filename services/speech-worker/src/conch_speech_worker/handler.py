@@ -48,6 +48,7 @@ class ChildBounds:
 
     memory_bytes: int
     cpu_s: int
+    silence_s: float
 
 
 class TranscribeHandler:
@@ -98,7 +99,10 @@ class TranscribeHandler:
         """Hear the file and return what went wrong, in the API's words; the engine's own words go to the log."""
         request = given.request
         limits = DecodingLimits(
-            max_audio_s=request.max_audio_s, memory_bytes=self._bounds.memory_bytes, cpu_s=self._bounds.cpu_s
+            max_audio_s=request.max_audio_s,
+            memory_bytes=self._bounds.memory_bytes,
+            cpu_s=self._bounds.cpu_s,
+            silence_s=self._bounds.silence_s,
         )
         try:
             with time_limit(request.timeout_s):

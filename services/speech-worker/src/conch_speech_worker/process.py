@@ -28,7 +28,7 @@ async def serve_worker(settings: SpeechWorkerSettings) -> None:
                 parts.in_flight,
                 own,
                 intake=IntakeLimits(settings.max_message_bytes, settings.max_file_bytes),
-                bounds=ChildBounds(settings.child_memory_bytes, settings.child_cpu_s),
+                bounds=ChildBounds(settings.child_memory_bytes, settings.child_cpu_s, settings.child_silence_s),
                 addresses=parts.addresses,
             )
             await parts.serve(Pool.SPEECH, TRANSCRIBE_PATH, handler)

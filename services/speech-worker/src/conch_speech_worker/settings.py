@@ -24,3 +24,5 @@ class SpeechWorkerSettings(WorkerSettings):
     """Address space that decoding one file may take, on top of what a child has when it begins."""
     child_cpu_s: int = Field(default=60, ge=1)
     """Processor time that decoding one file may take; an hour of mp3 takes about two seconds."""
+    child_silence_s: float = Field(default=20.0, gt=0)
+    """How long decoding may bring nothing before the file counts as broken."""

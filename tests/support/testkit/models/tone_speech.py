@@ -15,6 +15,8 @@ WORD_S, TONE_S = 0.2, 0.16
 _LOWEST_HZ, _STEP_HZ = 300, 40
 _FADE_S = 0.004
 _VOLUME = 0.3
+_WRITTEN_TOGETHER = 65_536
+"""Samples; more of Vorbis at once overflow the stack of its encoder."""
 
 Sound = NDArray[np.float32]
 
@@ -64,7 +66,10 @@ def file_of(
 ) -> bytes:
     """Return sound as a file that libsndfile knows."""
     buffer = io.BytesIO()
-    soundfile.write(buffer, np.stack([sound] * channels, axis=1), rate, format=kind, subtype=subtype)
+    samples = np.stack([sound] * channels, axis=1)
+    with soundfile.SoundFile(buffer, "w", rate, channels, subtype, format=kind) as file:
+        for at in range(0, len(samples), _WRITTEN_TOGETHER):
+            file.write(samples[at : at + _WRITTEN_TOGETHER])
     return buffer.getvalue()
 
 

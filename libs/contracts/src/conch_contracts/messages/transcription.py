@@ -14,7 +14,7 @@ import msgspec
 
 from conch_contracts.messages.message import Message, MessageDigest
 from conch_contracts.names import EngineAddress
-from conch_contracts.records import Dialect
+from conch_contracts.records import Dialect, Profile
 
 LENGTH_BYTES = 4
 """Of the number that a request's body begins with."""
@@ -131,6 +131,8 @@ class TranscribeRequest(Message, frozen=True, kw_only=True):
     """Whether a whole answer tells tokens instead of seconds."""
     max_audio_s: float = 7200.0
     """The longest audio that is taken."""
+    profile: Profile = Profile.OPENAI
+    """With vLLM's, verbose JSON tells the code of the language instead of its name."""
     file_bytes: int
     """How many bytes of the file follow."""
     timeout_s: float = 600.0

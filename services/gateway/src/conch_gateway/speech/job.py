@@ -62,6 +62,7 @@ class SpeechJob:
             include_usage=request.stream_include_usage is True,
             continuous_usage=request.stream_continuous_usage_stats is True,
             max_audio_s=route.speech.max_audio_s,
+            profile=route.profile,
             file_bytes=resolved.file_bytes,
             timeout_s=timeout_s,
             first_token_timeout_s=route.routing.first_token_timeout_s,

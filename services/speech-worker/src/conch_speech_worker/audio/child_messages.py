@@ -29,3 +29,5 @@ class DecodingLimits(Message, frozen=True, kw_only=True):
     max_audio_s: float
     memory_bytes: int
     cpu_s: int
+    silence_s: float
+    """How long a child may write nothing while it is waited for."""

@@ -11,13 +11,14 @@ import os
 import signal
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from multiprocessing import reduction
 from multiprocessing.context import ForkServerContext, ForkServerProcess
 from types import TracebackType
 from typing import Any, Self
 
 from conch_contracts.messages.message import from_json
+from conch_kit.deadlines import time_limit
 from conch_kit.errors import InvalidRequest
 from conch_kit.frames import HEADER_BYTES, Frame, FrameReader
 from conch_speech_worker.audio.child_messages import ChildFrame, DecodingLimits, FileRefusal
@@ -81,7 +82,7 @@ class DecodingChildren:
             process = await asyncio.to_thread(self._start, file, theirs.fileno(), limits)
         reader, writer = await asyncio.open_unix_connection(sock=ours, limit=_READ_BYTES)
         try:
-            yield DecodedSound(reader)
+            yield DecodedSound(reader, limits.silence_s)
         finally:
             process.kill()
             writer.transport.abort()
@@ -116,8 +117,9 @@ def _bury(process: ForkServerProcess) -> None:
 class DecodedSound:
     """The samples of one file as they are decoded."""
 
-    def __init__(self, reader: asyncio.StreamReader) -> None:
+    def __init__(self, reader: asyncio.StreamReader, silence_s: float) -> None:
         self._reader = reader
+        self._silence_s = silence_s
         self._frames = FrameReader(_MOST_FRAME_BYTES)
         self._ready: list[Frame] = []
         self._ended = False
@@ -138,12 +140,19 @@ class DecodedSound:
                         raise InvalidRequest(refusal.message, param="file", code=refusal.code)
             if self._ended:
                 break
-            data = await self._reader.read(_READ_BYTES + HEADER_BYTES)
-            if not data:
-                raise InvalidRequest(
-                    "The audio file cannot be decoded: it takes too much memory or time, or breaks the decoder.",
-                    param="file",
-                    code="invalid_audio",
-                )
+            data = await self._next()
             self._ready = self._frames.feed(data)
         return b""
+
+    async def _next(self) -> bytes:
+        """Return what the child writes next; raises InvalidRequest where it ends or falls silent."""
+        data = b""
+        with suppress(TimeoutError), time_limit(self._silence_s):
+            data = await self._reader.read(_READ_BYTES + HEADER_BYTES)
+        if not data:
+            raise InvalidRequest(
+                "The audio file cannot be decoded: it takes too much memory or time, or breaks the decoder.",
+                param="file",
+                code="invalid_audio",
+            )
+        return data

@@ -34,6 +34,17 @@ _MISSING_S, _MISSING_SHARE = 0.5, 0.1
 """So much less than an Ogg file says may come out of it before it counts as broken."""
 
 
+class ForwardFile(soundfile.SoundFile):  # type: ignore[misc]  # the library has no types
+    """A file that is read from its beginning to its end.
+
+    The library seeks behind each read where it can, and in an MP3 that leads elsewhere.
+    """
+
+    def seekable(self) -> bool:
+        """Return that it is not."""
+        return False
+
+
 class FileRefused(Exception):
     """The file is not taken."""
 
@@ -75,7 +86,7 @@ def _samples(file: int, max_audio_s: float) -> Iterator[NDArray[np.int16]]:
     _check_format(os.pread(file, HEAD_BYTES, 0))
     os.lseek(file, 0, os.SEEK_SET)
     try:
-        with soundfile.SoundFile(file, closefd=False) as sound:
+        with ForwardFile(file, closefd=False) as sound:
             _check_sound(sound, max_audio_s)
             yield from _resampled(sound, file, max_audio_s)
     except soundfile.LibsndfileError as error:
@@ -101,7 +112,7 @@ def _check_format(head: bytes) -> None:
 _TOO_SHORT = f"Audio file is too short. Minimum audio length is {LEAST_S} seconds."
 
 
-def _check_sound(sound: soundfile.SoundFile, max_audio_s: float) -> None:
+def _check_sound(sound: ForwardFile, max_audio_s: float) -> None:
     rate, channels = sound.samplerate, sound.channels
     if not LEAST_RATE <= rate <= MOST_RATE:
         raise FileRefused("invalid_audio", f"Expected from {LEAST_RATE} to {MOST_RATE} samples a second, found {rate}.")
@@ -111,7 +122,7 @@ def _check_sound(sound: soundfile.SoundFile, max_audio_s: float) -> None:
         raise _too_long(max_audio_s)
 
 
-def _resampled(sound: soundfile.SoundFile, file: int, max_audio_s: float) -> Iterator[NDArray[np.int16]]:
+def _resampled(sound: ForwardFile, file: int, max_audio_s: float) -> Iterator[NDArray[np.int16]]:
     rate, decoded = sound.samplerate, 0
     resampler = None if rate == SAMPLE_RATE else soxr.ResampleStream(rate, SAMPLE_RATE, 1, dtype="float32")
     while len(block := _read(sound, file, decoded)):
@@ -130,7 +141,7 @@ def _resampled(sound: soundfile.SoundFile, file: int, max_audio_s: float) -> Ite
         yield _pcm(resampler.resample_chunk(np.zeros(0, np.float32), last=True))
 
 
-def _read(sound: soundfile.SoundFile, file: int, decoded: int) -> NDArray[np.float32]:
+def _read(sound: ForwardFile, file: int, decoded: int) -> NDArray[np.float32]:
     """Return the next samples; nothing where the rest of the file is missing. Raises LibsndfileError elsewhere."""
     try:
         block: NDArray[np.float32] = sound.read(_BLOCK, dtype="float32", always_2d=True)
@@ -141,7 +152,7 @@ def _read(sound: soundfile.SoundFile, file: int, decoded: int) -> NDArray[np.flo
     return block
 
 
-def _check_whole(decoded: int, last_granule: int | None, sound: soundfile.SoundFile) -> None:
+def _check_whole(decoded: int, last_granule: int | None, sound: ForwardFile) -> None:
     """Raise for an Ogg file of which less came out than it says: libsndfile passes over what it cannot read."""
     rate = 48_000 if sound.subtype == "OPUS" else sound.samplerate
     if last_granule is None:

@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 
 from conch_contracts.messages.transcription import SpeechTask, SpeechUsage, TranscribeRequest, TranscriptFormat
+from conch_contracts.records import Profile
 from conch_speech_worker.language_names import LANGUAGE_NAMES
 from conch_speech_worker.transcript.segments import Segment
 from conch_speech_worker.transcript.subtitles import srt, vtt
@@ -51,10 +52,10 @@ def _plain(
 def _verbose(
     request: TranscribeRequest, segments: Sequence[Segment], language: str | None, usage: SpeechUsage
 ) -> dict[str, Any]:
-    named = "english" if request.task is SpeechTask.TRANSLATE else LANGUAGE_NAMES.get(language or "", language or "")
+    code = "en" if request.task is SpeechTask.TRANSLATE else language or ""
     said: dict[str, Any] = {
         "task": request.task.value,
-        "language": named,
+        "language": code if request.profile is Profile.VLLM else LANGUAGE_NAMES.get(code, code),
         "duration": round(usage.audio_s, 3),
         "text": text_of(segments),
     }

@@ -1,0 +1,30 @@
+from conch_speech_worker.transcript.words import words_of
+
+
+class Texts:
+    """A vocabulary whose ids are places in a list of pieces; some are halves of a character."""
+
+    def __init__(self, *pieces: bytes) -> None:
+        self._pieces = pieces
+
+    def text(self, ids):
+        return b"".join(self._pieces[number] for number in ids).decode("utf-8", "replace")
+
+
+def words(*pieces: bytes):
+    times = [0.5 * index for index in range(len(pieces) + 1)]
+    found = words_of(range(len(pieces)), times, 10.0, Texts(*pieces))
+    return [(word.text, word.start, word.end) for word in found]
+
+
+def test_a_space_begins_a_word_and_punctuation_is_none():
+    assert words(b" Hel", b"lo", b",", b" you", b"!") == [("Hello", 10.0, 11.5), ("you", 11.5, 12.5)]
+
+
+def test_a_script_without_spaces_has_a_word_for_each_character():
+    ni = "你".encode()
+    assert words(b" ", ni[:2], ni[2:], "好".encode()) == [("你", 10.5, 11.5), ("好", 11.5, 12.0)]
+
+
+def test_what_breaks_off_in_a_character_is_kept():
+    assert words(b" a", b"\xe4") == [("a\ufffd", 10.0, 11.0)]
