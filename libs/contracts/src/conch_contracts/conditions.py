@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
 
@@ -140,6 +140,15 @@ _ASKED = (ConditionType.SOURCE_READY, ConditionType.TOKENIZER_READY)
 SERVING = (ConditionType.ENGINE_READY, ConditionType.ROUTE_PUBLISHED, ConditionType.WORKERS_READY)
 """The conditions that a request needs; the others are about what the spec asks for."""
 
+MAX_MESSAGE_CHARS = 32_768
+"""Of a condition. The API server refuses a status with a longer message, and the one before would stay."""
+_CUT = " …"
+
+
+def _shortened(message: str) -> str:
+    return message if len(message) <= MAX_MESSAGE_CHARS else message[: MAX_MESSAGE_CHARS - len(_CUT)] + _CUT
+
+
 _OPEN = WithJsonSchema({"type": "string", "pattern": "^[A-Za-z]+$", "maxLength": 64})
 """The schema knows no list of these words, so that a newer operator can add one."""
 
@@ -157,7 +166,9 @@ class Condition(BaseModel):
     """Whether it holds: True, False or Unknown."""
     reason: Annotated[Reason, _OPEN]
     """Why, in one word that can be selected and alerted on."""
-    message: Annotated[str, WithJsonSchema({"type": "string", "maxLength": 32_768})] = ""
+    message: Annotated[
+        str, BeforeValidator(_shortened), WithJsonSchema({"type": "string", "maxLength": MAX_MESSAGE_CHARS})
+    ] = ""
     """Why, and what to do next."""
     last_transition_time: Annotated[str, WithJsonSchema({"type": "string", "format": "date-time"})]
     """RFC 3339; moves only when the status changes."""

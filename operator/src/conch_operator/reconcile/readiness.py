@@ -95,7 +95,9 @@ def engine_answers(given: PolicyInput) -> Fault | None:
         return _of_external(given.observed.external.get(given.model.id, Probe()))
     if (obstacle := _obstacle(given)) is not None:
         return obstacle
-    staying = [engine for engine in given.observed.engines_of(given.model.id) if engine.stays]
+    staying: Sequence[ObservedEngine] = given.observed.updated_engines_of(given.model.id)
+    if given.model.id not in given.observed.specs:  # nobody can tell which of them are of this spec
+        staying = [engine for engine in given.observed.engines_of(given.model.id) if engine.stays]
     starting = Fault(Reason.ENGINE_STARTING, "The engine is being started.")
     return _first_that_fails(staying, given) or next((_of_engine(engine) for engine in staying), starting)
 

@@ -118,7 +118,7 @@ def _unread(model: ModelId, why: Unreadable, observed: Observed, old: ModelStatu
     asked = [engine for engine in engines if engine.probe.verdict is not ProbeVerdict.PENDING]
     ready = sum(engine.ready for engine in asked) if asked or old is None else old.ready_replicas
     serves = route is not None and (ready > 0 if asked else old is not None and old.ready)
-    fault = Fault(Reason.SPEC_INVALID, f"{why.message}. What serves it goes on as it is."[:32_768])
+    fault = Fault(Reason.SPEC_INVALID, f"{why.message}. What serves it goes on as it is.")
     applied = _condition(ConditionType.APPLIED, fault, now, why.generation)
     status = ConditionStatus.TRUE if serves else ConditionStatus.FALSE
     conditions = set_condition(old.conditions if old else (), applied)

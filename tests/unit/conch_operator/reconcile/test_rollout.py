@@ -127,6 +127,26 @@ def test_an_edit_that_fails_is_told_at_once_and_is_stuck_at_its_deadline_while_t
     assert (stuck.ready, kstatus(stuck)) == (True, "Failed")
 
 
+def test_what_failed_of_the_spec_before_is_not_said_of_this_one() -> None:
+    blocked = engine(MODEL)
+    blocked = replace(blocked, engine=replace(blocked.engine, phase=EnginePhase.BLOCKED, fault=PULL))
+    exited = engine(MODEL, 2)
+    exited = replace(exited, engine=replace(exited.engine, phase=EnginePhase.EXITED, detail="ended with status 1."))
+    for old in (blocked, exited):
+        for new in ((), (new_engine(probe=Probe()),)):
+            status = told(seen(old, *new), served())
+            assert condition(status, "Ready").reason is Reason.ENGINE_STARTING
+            messages = " ".join(one.message for one in status.conditions)
+            assert "none:1" not in messages
+            assert "ended with" not in messages
+
+
+def test_a_message_without_end_leaves_a_status_that_can_be_written() -> None:
+    status = told(seen(new_engine(fault=Fault(Reason.ENGINE_LOAD_FAILED, "x" * 100_000))))
+    assert max(len(one.message) for one in status.conditions) == 32_768
+    assert condition(status, "Ready").message.endswith("x …")
+
+
 def test_a_mended_edit_begins_anew_and_comes_to_its_end() -> None:
     stuck = told(seen(engine(MODEL), new_engine(fault=PULL)), told(seen(engine(MODEL)), served()), LATER)
     stuck = told(seen(engine(MODEL), new_engine(fault=PULL)), stuck, "2026-01-01T00:30:00Z")
