@@ -51,8 +51,8 @@ class CreationFailures:
             live = await self._api.get(DEPLOYMENT, *key)
             complete = live is not None and is_complete(live)
             fault = await self._creation_failure(live) if live is not None else None
-        except ApiError:
-            return answer.fault if answer is not None else None  # what its pods say does not depend on it
+        except ApiError:  # what its pods say does not depend on it
+            return answer.fault if answer is not None and answer.spec_hash == spec_hash else None
         self._answers[key] = _Answer(spec_hash, complete, fault, now)
         return fault
 

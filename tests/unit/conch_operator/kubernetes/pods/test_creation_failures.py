@@ -110,6 +110,7 @@ async def test_a_deployment_that_cannot_be_read_is_told_of_as_before() -> None:
     clock.advance(ASK_AGAIN_S)
     server.error = ApiError(403, "no")
     assert await failures.fault(made(), 1) is not None
+    assert await failures.fault(made("edited"), 1) is None
 
 
 async def test_what_is_refused_is_what_the_last_change_asks_for() -> None:
