@@ -27,6 +27,7 @@ from conch_kit.settings import StartupError, load, redacted
 from conch_kit.triton.checked_addresses import CheckedAddresses
 from conch_kit.triton.client import TritonClient
 from conch_kit.triton.http_client import TritonHttp
+from conch_kit.triton.message_limits import MAX_PROBE_BYTES
 from conch_operator.agent.tokens import AgentTokens
 from conch_operator.kubernetes.api.backoff import Attempts
 from conch_operator.kubernetes.api.client import KubernetesApi, NotLeading
@@ -130,7 +131,7 @@ class Operator:
             agents = await enter(Agents(AgentTokens(settings.internal_token)))
             redis = await enter(RedisClient(settings.redis_url))
             reader = await enter(RegistryReader(redis, pools=tuple(Pool)))
-            triton = await enter(TritonClient())
+            triton = await enter(TritonClient(most_bytes=MAX_PROBE_BYTES))
             changed = asyncio.Event()
             background = Background((await enter(asyncio.TaskGroup())).create_task, changed.set, PATIENCE_S)
             addresses = CheckedAddresses(release.engines.addresses)

@@ -15,7 +15,8 @@ from tritonclient.grpc.service_pb2_grpc import (
 )
 
 from conch_contracts.names import EngineAddress
-from conch_kit.triton.stream_call import MAX_MESSAGE_BYTES, CallFailed, MessageTooLarge, StreamCall
+from conch_kit.triton.message_limits import MAX_MESSAGE_BYTES
+from conch_kit.triton.stream_call import CallFailed, MessageTooLarge, StreamCall
 from conch_kit.triton.stream_channel import StreamChannel
 
 Context = grpc.aio.ServicerContext[pb.ModelInferRequest, pb.ModelStreamInferResponse]

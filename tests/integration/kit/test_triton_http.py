@@ -7,13 +7,14 @@ from conch_kit.addresses.rules import AddressRules
 from conch_kit.triton.checked_addresses import CheckedAddresses
 from conch_kit.triton.errors import EngineError, MalformedResponse
 from conch_kit.triton.http_client import TritonHttp
-from conch_kit.triton.stream_call import MAX_MESSAGE_BYTES
+from conch_kit.triton.message_limits import MAX_CONTROL_BYTES, MAX_MESSAGE_BYTES
 from testkit.servers.scripted_http import Call, ScriptedHttp
 
 PIECE = b" " * (1 << 20)
 
 
-async def test_a_body_without_end_is_given_up_before_it_fills_the_memory() -> None:
+@pytest.mark.parametrize(("asks_for_numbers", "most"), [(False, MAX_CONTROL_BYTES), (True, MAX_MESSAGE_BYTES)])
+async def test_a_body_without_end_is_given_up_before_it_fills_the_memory(asks_for_numbers: bool, most: int) -> None:
     sent = 0
 
     async def endless(call: Call) -> None:
@@ -24,9 +25,25 @@ async def test_a_body_without_end_is_given_up_before_it_fills_the_memory() -> No
             sent += len(PIECE)
 
     async with ScriptedHttp(endless) as server, TritonHttp() as triton:
-        with pytest.raises(MalformedResponse, match="larger than 64 MiB"):
-            await triton.model_config(EngineAddress(server.url), "m")
-    assert sent < 2 * MAX_MESSAGE_BYTES
+        address = EngineAddress(server.url)
+        asking = (
+            triton.infer(address, "m", [], "out", timeout_s=60)
+            if asks_for_numbers
+            else triton.model_config(address, "m")
+        )
+        with pytest.raises(MalformedResponse, match=f"larger than {most >> 20} MiB"):
+            await asking
+    assert sent < 2 * most + 8 * len(PIECE)
+
+
+@pytest.mark.parametrize("status", [200, 500])
+async def test_json_that_would_take_many_times_its_bytes_is_not_parsed(status: int) -> None:
+    async def huge(call: Call) -> None:
+        await call.answer(b"[" + b"[]," * (1 << 20) + b"[]]", status=status)
+
+    async with ScriptedHttp(huge) as server, TritonHttp() as triton:
+        with pytest.raises(EngineError, match="larger than 1 MiB"):
+            await triton.infer(EngineAddress(server.url), "m", [], "out", timeout_s=5)
 
 
 @pytest.mark.parametrize("length", ["-1", "1000"])

@@ -20,6 +20,7 @@ from conch_kit.registry.snapshot_refresh import RegistryReader
 from conch_kit.registry.writer import RegistryWriter
 from conch_kit.triton.client import TritonClient
 from conch_kit.triton.http_client import TritonHttp
+from conch_kit.triton.message_limits import MAX_PROBE_BYTES
 from conch_operator.local.console import Console
 from conch_operator.local.downloads import DownloadedSources, Downloads
 from conch_operator.local.engines import EngineServer, LocalEngines
@@ -88,7 +89,7 @@ class UpSession:
             redis = await stack.enter_async_context(RedisClient(redis_url))
             reader = await stack.enter_async_context(RegistryReader(redis, pools=tuple(Pool)))
             reader.subscribe(lambda _: self._wake.set())
-            triton = await stack.enter_async_context(TritonClient())
+            triton = await stack.enter_async_context(TritonClient(most_bytes=MAX_PROBE_BYTES))
             http = await stack.enter_async_context(TritonHttp())
             prober = await stack.enter_async_context(Prober(TritonProbeClient(triton, http), self._wake.set))
             downloads = Downloads(supervisor, self._state, self._options.server.environment, self._wake.set)

@@ -12,7 +12,8 @@ from conch_kit.http2.connection import STREAM_WINDOW_BYTES
 from conch_kit.http2.errors import StreamFailed
 from conch_kit.http2.frames import ErrorCode
 from conch_kit.http2.header_blocks import Headers
-from conch_kit.triton.stream_call import MAX_MESSAGE_BYTES, CallFailed, MessageTooLarge, StreamCall
+from conch_kit.triton.message_limits import MAX_MESSAGE_BYTES
+from conch_kit.triton.stream_call import CallFailed, MessageTooLarge, StreamCall
 
 HEAD = {":status": "200", "content-type": "application/grpc"}
 OK = {"grpc-status": "0", "grpc-message": ""}

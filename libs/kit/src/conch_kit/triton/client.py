@@ -23,8 +23,8 @@ from tritonclient.grpc.service_pb2_grpc import GRPCInferenceServiceStub
 from conch_contracts.names import EngineAddress
 from conch_kit.triton.checked_addresses import without_name
 from conch_kit.triton.errors import EngineRejected, MalformedResponse
+from conch_kit.triton.message_limits import MAX_CONTROL_BYTES, MAX_MESSAGE_BYTES
 from conch_kit.triton.stream import Call, ClosingCalls, EngineStream, StreamTimeouts, translate
-from conch_kit.triton.stream_call import MAX_MESSAGE_BYTES
 from conch_kit.triton.stream_channel import StreamChannel
 from conch_kit.triton.tensors import EMPTY_FINAL_RESPONSE
 
@@ -34,7 +34,6 @@ _TOO_LARGE = "CLIENT: Received message larger than max"
 """What gRPC itself says of a response above our own limit; any engine would give one as large."""
 _OPTIONS = (
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
-    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
     ("grpc.enable_retries", 0),
     ("grpc.enable_http_proxy", 0),
     ("grpc.initial_reconnect_backoff_ms", 100),
@@ -55,8 +54,10 @@ class RepositoryEntry:
 
 @dataclass(slots=True)
 class _Peer:
-    channel: grpc.aio.Channel
-    stub: GRPCInferenceServiceStub
+    channels: tuple[grpc.aio.Channel, ...]
+    infer: GRPCInferenceServiceStub
+    control: GRPCInferenceServiceStub
+    """For what is about models: no server has reason to say much there."""
     calls: StreamChannel
     used_at: float
     streams: WeakSet[EngineStream] = field(default_factory=WeakSet)
@@ -64,13 +65,22 @@ class _Peer:
     async def close(self) -> None:
         """Close both kinds of connections."""
         await self.calls.close()
-        await self.channel.close()
+        for channel in self.channels:
+            await channel.close()
 
 
 class TritonClient:
     """All gRPC connections of this process to engines. A channel that nobody used for a while is closed."""
 
-    def __init__(self, *, idle_close_s: float = 300.0, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        *,
+        idle_close_s: float = 300.0,
+        most_bytes: int = MAX_MESSAGE_BYTES,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`most_bytes` is how long a message of an answer may be."""
+        self._most_bytes = most_bytes
         self._idle_close_s = idle_close_s
         self._clock = clock
         self._peers: dict[EngineAddress, _Peer] = {}
@@ -115,12 +125,12 @@ class TritonClient:
         self, address: EngineAddress, request: pb.ModelInferRequest, *, timeout_s: float
     ) -> pb.ModelInferResponse:
         """Return the one response of a model that is not decoupled."""
-        return await _unary(self._peer(address).stub.ModelInfer(request, timeout=timeout_s))
+        return await _unary(self._peer(address).infer.ModelInfer(request, timeout=timeout_s))
 
     async def model_config(self, address: EngineAddress, model: str, *, timeout_s: float = 5.0) -> ModelConfig:
         """Return a model's configuration as the server completed it."""
         request = pb.ModelConfigRequest(name=model)
-        answer = await _unary(self._peer(address).stub.ModelConfig(request, timeout=timeout_s))
+        answer = await _unary(self._peer(address).control.ModelConfig(request, timeout=timeout_s))
         config: ModelConfig = answer.config
         return config
 
@@ -128,7 +138,7 @@ class TritonClient:
         """Return whether the server says that it can serve the model."""
         request = pb.ModelReadyRequest(name=model)
         try:
-            answer = await _unary(self._peer(address).stub.ModelReady(request, timeout=timeout_s))
+            answer = await _unary(self._peer(address).control.ModelReady(request, timeout=timeout_s))
         except EngineRejected:
             return False
         return bool(answer.ready)
@@ -136,7 +146,7 @@ class TritonClient:
     async def repository_index(self, address: EngineAddress, *, timeout_s: float = 5.0) -> list[RepositoryEntry]:
         """Return every model that the server knows, with its state and why it is so."""
         request = pb.RepositoryIndexRequest()
-        answer = await _unary(self._peer(address).stub.RepositoryIndex(request, timeout=timeout_s))
+        answer = await _unary(self._peer(address).control.RepositoryIndex(request, timeout=timeout_s))
         return [RepositoryEntry(row.name, row.version, row.state, row.reason) for row in answer.models]
 
     def _peer(self, address: EngineAddress) -> _Peer:
@@ -144,9 +154,13 @@ class TritonClient:
         if peer is None:
             target, name = without_name(address)
             options = _OPTIONS if name is None else (*_OPTIONS, ("grpc.default_authority", name))
-            channel = grpc.aio.insecure_channel(target, options=options)
-            stub = GRPCInferenceServiceStub(channel)
-            peer = self._peers[address] = _Peer(channel, stub, StreamChannel(address), self._clock())
+            channels = tuple(
+                grpc.aio.insecure_channel(target, options=(*options, ("grpc.max_receive_message_length", most)))
+                for most in (self._most_bytes, MAX_CONTROL_BYTES)
+            )
+            infer, control = map(GRPCInferenceServiceStub, channels)
+            calls = StreamChannel(address, self._most_bytes)
+            peer = self._peers[address] = _Peer(channels, infer, control, calls, self._clock())
         peer.used_at = self._clock()
         return peer
 

@@ -13,7 +13,7 @@ from tritonclient.grpc.model_config_pb2 import ModelConfig
 from conch_contracts.names import EngineAddress
 from conch_kit.triton.checked_addresses import without_name
 from conch_kit.triton.errors import EngineTimeout, EngineUnavailable, MalformedResponse, from_message
-from conch_kit.triton.stream_call import MAX_MESSAGE_BYTES
+from conch_kit.triton.message_limits import MAX_CONTROL_BYTES, MAX_MESSAGE_BYTES
 
 _HEADER_LENGTH = "Inference-Header-Content-Length"
 _CONFIG_TIMEOUT_S = 5.0
@@ -28,7 +28,9 @@ class TritonHttp:
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
-        self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0), trust_env=False)
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0), trust_env=False, auto_decompress=False
+        )
         return self
 
     async def __aexit__(
@@ -93,12 +95,14 @@ class TritonHttp:
         url = f"{target}{path}"
         if name is not None:
             headers = {**headers, "host": name}
+        headers = {**headers, "accept-encoding": "identity"}  # nothing may grow when it is unpacked
         timeout = aiohttp.ClientTimeout(total=timeout_s, connect=2.0)
         try:
             async with self._session.request(
                 method, url, timeout=timeout, allow_redirects=False, headers=headers, data=data
             ) as answer:
-                body = await _read(answer)
+                packed = answer.status == 200 and method == "POST"
+                body = await _read(answer, MAX_MESSAGE_BYTES if packed else MAX_CONTROL_BYTES)
                 length = int(answer.headers.get(_HEADER_LENGTH, len(body)))
         except aiohttp.ConnectionTimeoutError as error:
             raise EngineUnavailable(f"Nothing answers at {url}.") from error
@@ -113,17 +117,19 @@ class TritonHttp:
         return length, body
 
 
-async def _read(answer: aiohttp.ClientResponse) -> bytes:
+async def _read(answer: aiohttp.ClientResponse, most: int) -> bytes:
     """Return the body; raises MalformedResponse for one that no engine sends, before it fills the memory."""
     body = bytearray()
     async for piece in answer.content.iter_any():
         body += piece
-        if len(body) > MAX_MESSAGE_BYTES:
-            raise MalformedResponse(f"The engine's answer is larger than {MAX_MESSAGE_BYTES >> 20} MiB.")
+        if len(body) > most:
+            raise MalformedResponse(f"The engine's answer is larger than {most >> 20} MiB.")
     return bytes(body)
 
 
 def _object(body: bytes) -> dict[str, Any]:
+    if len(body) > MAX_CONTROL_BYTES:
+        raise MalformedResponse(f"The JSON of the engine's answer is larger than {MAX_CONTROL_BYTES >> 20} MiB.")
     try:
         found = orjson.loads(body)
     except orjson.JSONDecodeError as error:

@@ -17,8 +17,8 @@ from conch_kit.http2.connection import STREAM_WINDOW_BYTES, Http2Connection
 from conch_kit.http2.errors import StreamFailed
 from conch_kit.http2.frames import ErrorCode
 from conch_kit.http2.header_blocks import Headers
+from conch_kit.triton.message_limits import MAX_MESSAGE_BYTES
 
-MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 _PREFIX_BYTES = 5
 _STATUS = {str(code.value[0]): code for code in grpc.StatusCode}
 _OF_HTTP = {
@@ -48,7 +48,7 @@ class CallFailed(Exception):
 
 
 class MessageTooLarge(Exception):
-    """The server sends a message above `MAX_MESSAGE_BYTES`."""
+    """The server sends a message that is longer than a call takes."""
 
 
 class StreamCall:
@@ -62,6 +62,7 @@ class StreamCall:
         "_given_back",
         "_head",
         "_messages",
+        "_most_bytes",
         "_partial",
         "_received",
         "_stream",
@@ -70,7 +71,8 @@ class StreamCall:
         "_waiter",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, most_bytes: int = MAX_MESSAGE_BYTES) -> None:
+        self._most_bytes = most_bytes
         self._connection: Http2Connection | None = None
         self._stream: int | None = None
         self._messages: deque[bytes] = deque()
@@ -190,8 +192,8 @@ class StreamCall:
                 self._refuse(CallFailed(grpc.StatusCode.INTERNAL, "The server sends a compressed message."))
                 return
             size = int.from_bytes(partial[1:_PREFIX_BYTES], "big")
-            if size > MAX_MESSAGE_BYTES:
-                text = f"The engine sends a message of {size} bytes; {MAX_MESSAGE_BYTES} are allowed."
+            if size > self._most_bytes:
+                text = f"The engine sends a message of {size} bytes; {self._most_bytes} are allowed."
                 self._refuse(MessageTooLarge(text))
                 return
             if len(partial) < _PREFIX_BYTES + size:

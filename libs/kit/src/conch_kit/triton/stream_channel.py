@@ -12,6 +12,7 @@ from conch_contracts.names import EngineAddress
 from conch_kit.http2.connection import Http2Connection
 from conch_kit.http2.header_blocks import literal, write_block
 from conch_kit.triton.checked_addresses import without_name
+from conch_kit.triton.message_limits import MAX_MESSAGE_BYTES
 from conch_kit.triton.stream_call import StreamCall
 
 _PATH = f"/{pb.DESCRIPTOR.services_by_name['GRPCInferenceService'].full_name}/ModelStreamInfer"
@@ -23,7 +24,8 @@ _UNANSWERED_MS = 20_000
 class StreamChannel:
     """The connection to one address, and the calls that wait for it."""
 
-    def __init__(self, address: EngineAddress) -> None:
+    def __init__(self, address: EngineAddress, most_bytes: int = MAX_MESSAGE_BYTES) -> None:
+        self._most_bytes = most_bytes
         self._target, name = without_name(address)
         self._authority = name or self._target
         self._connection: Http2Connection | None = None
@@ -33,7 +35,7 @@ class StreamChannel:
 
     def call(self, request: pb.ModelInferRequest, *, timeout_s: float) -> StreamCall:
         """Begin a call; the server gives up after `timeout_s` by itself."""
-        call = StreamCall()
+        call = StreamCall(self._most_bytes)
         message = request.SerializeToString()
         body = b"\0" + len(message).to_bytes(4, "big") + message
         head = _head(self._authority) + literal(b"grpc-timeout", b"%dm" % max(1, min(timeout_s * 1000, 99_999_999)))
