@@ -42,7 +42,14 @@ class NoAnswer(Exception):
     """An engine that did not answer a small request as it should."""
 
     def __init__(
-        self, reason: Reason, message: str, *, silent: bool = False, dead: bool = False, detail: str = ""
+        self,
+        reason: Reason,
+        message: str,
+        *,
+        silent: bool = False,
+        dead: bool = False,
+        busy: bool = False,
+        detail: str = "",
     ) -> None:
         super().__init__(message)
         self.reason = reason
@@ -50,6 +57,8 @@ class NoAnswer(Exception):
         """It took the request and then said nothing in time."""
         self.dead = dead
         """It says itself that it cannot answer any more."""
+        self.busy = busy
+        """It has too much to do to take one more request."""
         self.detail = detail
         """What only the log is to tell."""
 
@@ -144,6 +153,8 @@ class Prober:
         return Probe(verdict, error.reason, str(error))
 
     def _judge(self, error: NoAnswer, *, answered: bool, silences: int) -> Probe:
+        if answered and error.busy:
+            return Probe(ProbeVerdict.READY, Reason.READY)  # who is full works
         if answered and error.silent:
             if silences < self._cadence.patience:
                 return Probe(ProbeVerdict.READY, Reason.READY)  # One late answer under load is no verdict.

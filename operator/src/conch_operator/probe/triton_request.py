@@ -21,7 +21,7 @@ from conch_kit.triton.checked_addresses import HTTP, NO_RULES, CheckedAddresses
 from conch_kit.triton.client import TritonClient
 from conch_kit.triton.declared_tensors import DeclaredTensors, Inputs, read_declared_tensors
 from conch_kit.triton.encoder_tensors import UnknownTensors, read_encoder_tensors
-from conch_kit.triton.errors import EngineError, EngineRejected, EngineTimeout, EngineUnavailable
+from conch_kit.triton.errors import EngineError, EngineFull, EngineRejected, EngineTimeout, EngineUnavailable
 from conch_kit.triton.http_client import TritonHttp
 from conch_kit.triton.tensors import add_input, add_raw, new_request, pack
 from conch_operator.probe.prober import NoAnswer, Target
@@ -86,7 +86,10 @@ class TritonProbeClient:
             if dialled is None or not await self._is_server(dialled.address):
                 message = f"No server of models that may be used answers at {target.address}."
                 silent = isinstance(cause, NoAnswer) and cause.silent
-                raise NoAnswer(Reason.ENGINE_UNREACHABLE, message, silent=silent, detail=str(cause)) from cause
+                busy = isinstance(cause, NoAnswer) and cause.busy
+                raise NoAnswer(
+                    Reason.ENGINE_UNREACHABLE, message, silent=silent, busy=busy, detail=str(cause)
+                ) from cause
             raise
 
     async def _is_server(self, address: EngineAddress) -> bool:
@@ -106,6 +109,9 @@ class TritonProbeClient:
         except EngineTimeout as error:
             message = f"No token within {self._timeout_s:g} s of a one-token request."
             raise NoAnswer(Reason.ENGINE_PROBE_FAILED, message, silent=True) from error
+        except EngineFull as error:
+            message = f"The engine takes no request, since too much waits inside it: {error}"
+            raise NoAnswer(Reason.ENGINE_PROBE_FAILED, message, busy=True) from error
         except (EngineUnavailable, EngineRejected) as error:
             raise await self._load_error(target, error) from error
         except UnknownTensors as error:

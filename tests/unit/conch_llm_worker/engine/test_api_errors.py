@@ -2,6 +2,7 @@ import pytest
 
 from conch_kit.triton.errors import (
     EngineError,
+    EngineFull,
     EngineLost,
     EngineRejected,
     EngineTimeout,
@@ -19,7 +20,7 @@ BEFORE = [
     (EngineTimeout("silent", first=False), 504, "timeout", False),
     (RequestOverdue("time over", first=False), 504, "timeout", False),
     (EngineRejected("INVALID: top_k: is too large"), 400, "invalid_value", False),
-    (EngineRejected("Request timeout expired"), 503, "overloaded", True),
+    (EngineFull("Request timeout expired"), 503, "overloaded", True),
     (EngineRejected("CUDA out of memory"), 502, "upstream_error", False),
     (MalformedResponse("no output"), 502, "upstream_error", False),
 ]

@@ -13,6 +13,7 @@ TARGET = Target(EngineAddress("h:1"), "model", Dialect.TOKENS)
 REFUSED = NoAnswer(Reason.ENGINE_LOAD_FAILED, "no such layer")
 SILENT = NoAnswer(Reason.ENGINE_PROBE_FAILED, "silent", silent=True)
 GONE = NoAnswer(Reason.ENGINE_PROBE_FAILED, "not healthy", dead=True)
+BUSY = NoAnswer(Reason.ENGINE_PROBE_FAILED, "Exceeds maximum queue size", busy=True)
 AT_ONCE = Cadence(starting_s=0, serving_s=0)
 
 
@@ -44,6 +45,8 @@ class ScriptedEngine:
         ([None, SILENT], ProbeVerdict.READY),
         ([None, SILENT, SILENT], ProbeVerdict.DEAD),
         ([GONE], ProbeVerdict.DEAD),
+        ([BUSY], ProbeVerdict.FAILING),
+        ([None, BUSY, BUSY, BUSY], ProbeVerdict.READY),
         ([None, SILENT, None, SILENT], ProbeVerdict.READY),
     ],
 )

@@ -2,6 +2,7 @@
 
 EngineError
  ├ EngineUnavailable    nothing was run; another engine may be asked
+ │ └ EngineFull         because too much waits inside it
  ├ EngineRejected       the engine answered with an error of its own
  ├ EngineTimeout        no message in time (`first`: not even one)
  │ └ RequestOverdue     the time of the whole request was over
@@ -11,10 +12,10 @@ EngineError
 
 from typing import ClassVar
 
+_FULL = ("Exceeds maximum queue size", "Maximum queue size of", "Request timeout expired")
+"""Of Triton's own queue, of TensorRT-LLM's, and of what waited in Triton's for too long."""
 _NOT_RUN = (
     "Request for unknown model",
-    "Exceeds maximum queue size",
-    "Maximum queue size of",
     "is not ready",
     "Server is stopping",
     "has stopped accepting",
@@ -36,6 +37,10 @@ class EngineUnavailable(EngineError):
     """The engine cannot be reached or does not have the model at this moment; nothing was run."""
 
     retryable = True
+
+
+class EngineFull(EngineUnavailable):
+    """Too much waits inside the engine; nothing was run."""
 
 
 class EngineRejected(EngineError):
@@ -64,6 +69,8 @@ class MalformedResponse(EngineError):
 
 def from_message(message: str, *, started: bool) -> EngineError:
     """Return the error that an in-band message of Triton stands for; `started`: a message had come before."""
+    if any(sign in message for sign in _FULL):
+        return EngineLost(message) if started else EngineFull(message)
     if any(sign in message for sign in _NOT_RUN):
         return EngineLost(message) if started else EngineUnavailable(message)
     return EngineRejected(message)

@@ -9,6 +9,7 @@ from conch_kit.errors import InvalidRequest, ServiceError, Unavailable, Upstream
 from conch_kit.http.request_scope import overdue
 from conch_kit.triton.errors import (
     EngineError,
+    EngineFull,
     EngineLost,
     EngineRejected,
     EngineTimeout,
@@ -18,7 +19,6 @@ from conch_kit.triton.errors import (
 from conch_llm_worker.engine.refusal_messages import UNNAMED, ParameterNames, refusal_of
 
 _GRAMMAR = "grammar"
-_QUEUE_TIMEOUT = "Request timeout expired"
 
 
 def service_error(error: EngineError, *, begun: bool, names: ParameterNames = UNNAMED) -> ServiceError:
@@ -37,7 +37,10 @@ def service_error(error: EngineError, *, begun: bool, names: ParameterNames = UN
         return UpstreamError("The model's engine was lost in the middle of the answer.", code="upstream_lost")
     match error:
         case EngineRejected():
-            return refusal_of(error.message, names) or _rejection(error.message)
+            failed = "The model's engine failed to answer the request; its log tells why."
+            return refusal_of(error.message, names) or UpstreamError(failed)
+        case EngineFull():
+            return Unavailable("The model's engine is full.", retryable=True)
         case EngineUnavailable():
             return Unavailable("The model's engine cannot take the request.", retryable=True)
         case EngineLost():
@@ -51,9 +54,3 @@ def _refusal(message: str, grammar_param: str | None) -> ServiceError:
     name, _, reason = message.partition(": ")
     param = grammar_param or name if name == _GRAMMAR else name
     return InvalidRequest(f"Invalid value for '{param}': {reason}.", param=param, code="invalid_value")
-
-
-def _rejection(message: str) -> ServiceError:
-    if _QUEUE_TIMEOUT in message:
-        return Unavailable("The model's engine is full.", retryable=True)
-    return UpstreamError("The model's engine failed to answer the request; its log tells why.")

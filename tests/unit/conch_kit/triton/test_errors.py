@@ -1,0 +1,19 @@
+import pytest
+
+from conch_kit.triton.errors import EngineFull, EngineLost, EngineRejected, EngineUnavailable, from_message
+
+
+@pytest.mark.parametrize(
+    ("message", "kind"),
+    [
+        ("[StatusCode.UNAVAILABLE] Exceeds maximum queue size", EngineFull),
+        ("Maximum queue size of 64 reached, please try again later.", EngineFull),
+        ("Request timeout expired", EngineFull),
+        ("Request for unknown model: 'm' is not found", EngineUnavailable),
+        ("Server is stopping, scheduler for model has stopped accepting new inference requests", EngineUnavailable),
+        ("CUDA out of memory", EngineRejected),
+    ],
+)
+def test_a_message_says_whether_anything_was_run(message: str, kind: type[Exception]) -> None:
+    assert type(from_message(message, started=False)) is kind
+    assert type(from_message(message, started=True)) is (EngineRejected if kind is EngineRejected else EngineLost)
