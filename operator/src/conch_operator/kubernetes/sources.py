@@ -1,6 +1,5 @@
 """The `Sources` port on Kubernetes: the agent beside an engine reads the folder, and is asked once for each pod."""
 
-import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +12,7 @@ from conch_contracts.names import SOURCE_ANNOTATION, Digest, ModelId
 from conch_operator.agent.messages import SourceReport
 from conch_operator.kubernetes.api.client import KubernetesApi
 from conch_operator.kubernetes.api.kinds import Object
-from conch_operator.kubernetes.chat_templates import ChatTemplates
+from conch_operator.kubernetes.chat_templates import ChatTemplates, Template
 from conch_operator.kubernetes.pods.agent_client import AT_ONCE, Agents, AgentUnavailable
 from conch_operator.kubernetes.pods.pod_status import AgentAddress, agent_address, pod_name
 from conch_operator.reconcile.calls_in_flight import AWAITED, Background, CallsInFlight
@@ -53,7 +52,7 @@ class AgentSources:
         clock: Callable[[], float] = time.monotonic,
         background: Background = AWAITED,
     ) -> None:
-        self._templates = ChatTemplates(api)
+        self._templates = ChatTemplates(api, background)
         self._questions: CallsInFlight[str, SourceReport | AgentUnavailable] = CallsInFlight(background, AT_ONCE)
         self._agents = agents
         self._clock = clock
@@ -96,8 +95,9 @@ class AgentSources:
             elif answers and _is_on_its_way(before[1]):
                 self._last[model.id] = (source, answers[0])
             known.append(model)
-        with_templates = await asyncio.gather(*(self._with_template(model, self._last[model.id][1]) for model in known))
-        found = {model.id: answer for model, answer in zip(known, with_templates, strict=True)}
+        read = [model for model in known if isinstance(self._last[model.id][1], SourceFacts)]
+        templates = await self._templates.read_all(read)
+        found = {model.id: _with_template(model, self._last[model.id][1], templates) for model in known}
         self._last = {model: last for model, last in self._last.items() if model in found}
         self._templates.keep_only({model.id for model in models})
         return found
@@ -164,12 +164,13 @@ class AgentSources:
         pause_s = ASK_FOR_PROGRESS_S if _is_on_its_way(asked.answer) else ASK_AGAIN_S
         return isinstance(asked.answer, SourceFault) and self._clock() - asked.at_s >= pause_s
 
-    async def _with_template(self, model: DesiredModel, answer: Answer) -> Answer:
-        """Add the chat template that the ModelDeployment sets instead of the folder's."""
-        if isinstance(answer, SourceFault):
-            return _explained(model, answer)
-        template = await self._templates.of(model)
-        return template if isinstance(template, SourceFault) else replace(answer, chat_template=template)
+
+def _with_template(model: DesiredModel, answer: Answer, templates: Mapping[ModelId, Template]) -> Answer:
+    """Add the chat template that the ModelDeployment sets instead of the folder's."""
+    if isinstance(answer, SourceFault):
+        return _explained(model, answer)
+    template = templates[model.id]
+    return template if isinstance(template, SourceFault) else replace(answer, chat_template=template)
 
 
 def _has_another_source(pod: Object, model: DesiredModel) -> bool:

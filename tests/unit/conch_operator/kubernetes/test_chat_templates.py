@@ -5,8 +5,8 @@ import pytest
 from conch_contracts.conditions import Reason
 from conch_operator.kubernetes.api.client import ApiError
 from conch_operator.kubernetes.api.kinds import Kind, Object
-from conch_operator.kubernetes.chat_templates import ChatTemplates
-from conch_operator.state import SourceFault
+from conch_operator.kubernetes.chat_templates import ChatTemplates, Template
+from conch_operator.state import DesiredModel, SourceFault
 from testkit.builders.model_deployments import desired_model
 
 REF = {"configMapKeyRef": {"name": "templates", "key": "tiny.jinja"}}
@@ -26,6 +26,11 @@ class ConfigMaps:
         return None if self.data is None else {"data": self.data}
 
 
+async def of(templates: ChatTemplates, model: DesiredModel) -> Template:
+    """Read one model's template."""
+    return (await templates.read_all([model]))[model.id]
+
+
 def model(**template: Any) -> Any:
     return desired_model(tokenizer={"chatTemplate": template} if template else {})
 
@@ -41,7 +46,7 @@ def model(**template: Any) -> Any:
 async def test_a_template_is_read_from_where_it_is_kept(
     template: dict[str, Any], data: dict[str, str] | None, found: str | None
 ) -> None:
-    assert await ChatTemplates(ConfigMaps(data)).of(model(**template)) == found
+    assert await of(ChatTemplates(ConfigMaps(data)), model(**template)) == found
 
 
 @pytest.mark.parametrize(
@@ -59,7 +64,7 @@ async def test_a_template_is_read_from_where_it_is_kept(
 async def test_row_29_what_is_wrong_with_a_template_is_named(
     template: dict[str, Any], data: dict[str, str] | None, reason: Reason, says: str
 ) -> None:
-    found = await ChatTemplates(ConfigMaps(data)).of(model(**template))
+    found = await of(ChatTemplates(ConfigMaps(data)), model(**template))
     assert isinstance(found, SourceFault)
     assert found.reason is reason
     assert says in found.message
@@ -68,12 +73,12 @@ async def test_row_29_what_is_wrong_with_a_template_is_named(
 async def test_a_change_is_taken_up_and_an_absent_server_changes_nothing() -> None:
     maps = ConfigMaps({"tiny.jinja": "one"})
     templates, wanted = ChatTemplates(maps), model(**REF)
-    assert await templates.of(wanted) == "one"
+    assert await of(templates, wanted) == "one"
     maps.data = {"tiny.jinja": "two"}
-    assert await templates.of(wanted) == "two"
+    assert await of(templates, wanted) == "two"
     maps.away = True
-    assert await templates.of(wanted) == "two"
-    unknown = await ChatTemplates(maps).of(wanted)
+    assert await of(templates, wanted) == "two"
+    unknown = await of(ChatTemplates(maps), wanted)
     assert isinstance(unknown, SourceFault)
     assert "cannot be read: it is away" in unknown.message
 
@@ -81,9 +86,9 @@ async def test_a_change_is_taken_up_and_an_absent_server_changes_nothing() -> No
 async def test_what_a_model_that_has_gone_had_is_forgotten() -> None:
     maps = ConfigMaps({"tiny.jinja": "one"})
     templates, wanted = ChatTemplates(maps), model(**REF)
-    assert await templates.of(wanted) == "one"
+    assert await of(templates, wanted) == "one"
     maps.away = True
     templates.keep_only({wanted.id})
-    assert await templates.of(wanted) == "one"
+    assert await of(templates, wanted) == "one"
     templates.keep_only(())
-    assert isinstance(await templates.of(wanted), SourceFault)
+    assert isinstance(await of(templates, wanted), SourceFault)

@@ -1,4 +1,5 @@
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Coroutine, Sequence
 from typing import Any
 
 import pytest
@@ -7,10 +8,11 @@ from conch_contracts.conditions import Reason
 from conch_contracts.names import Digest
 from conch_operator.agent.messages import FaultReport, FolderReport, SourceReport
 from conch_operator.kubernetes.api.client import KubernetesApi
-from conch_operator.kubernetes.api.kinds import Object
+from conch_operator.kubernetes.api.kinds import Kind, Object
 from conch_operator.kubernetes.pods.agent_client import Agents, AgentUnavailable
 from conch_operator.kubernetes.pods.pod_status import AgentAddress
 from conch_operator.kubernetes.sources import ASK_AGAIN_S, SILENCE_S, AgentSources
+from conch_operator.reconcile.calls_in_flight import Background
 from conch_operator.resources.source_volume import source_hash
 from conch_operator.state import DesiredModel, EngineName, SourceFacts, SourceFault
 from testkit.builders.every_runtime import TOKENS
@@ -169,3 +171,38 @@ async def test_an_agent_that_never_answers_is_named_after_a_while() -> None:
     folders.digests["a"] = NEW
     await sources.ask([model], pods)
     assert isinstance((await sources.read_all([model]))[model.id], SourceFacts)
+
+
+class Hanging(KubernetesApi):
+    """Never says what the ConfigMap `hung` holds."""
+
+    async def get(self, kind: Kind, namespace: str, name: str) -> Object | None:
+        if name == "hung":
+            await asyncio.Event().wait()
+        return {"data": {"template": name}}
+
+
+async def test_a_template_that_cannot_be_read_keeps_no_other_model_waiting() -> None:
+    models, pods = [], []
+    for name in ("hung", "well"):
+        ref = {"name": name, "key": "template"}
+        models.append(desired_model(name, tokenizer={"chatTemplate": {"configMapKeyRef": ref}}))
+        pods.append(pod(name, 1))
+        pods[-1]["metadata"]["labels"]["conch.dev/model-deployment"] = name
+    tasks: list[asyncio.Task[None]] = []
+
+    def start(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        tasks.append(asyncio.create_task(work))
+        return tasks[-1]
+
+    background = Background(start, patience_s=0.5)
+    sources = AgentSources(Hanging(), Folders(hung=OLD, well=NEW), background=background)
+    await sources.ask(models, pods)
+    hung, well = (await sources.read_all(models)).values()
+    assert isinstance(hung, SourceFault)
+    assert hung.reason is Reason.TEMPLATE_UNCHECKED
+    assert isinstance(well, SourceFacts)
+    assert well.chat_template == "well"
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
