@@ -1,5 +1,7 @@
 """Triton over HTTP against servers that send what no engine does."""
 
+from contextlib import nullcontext
+
 import pytest
 
 from conch_contracts.names import EngineAddress
@@ -77,3 +79,15 @@ async def test_a_checked_engine_is_asked_under_the_name_that_its_author_gave() -
         assert address == f"http://127.0.0.1:{port}#localhost:{port}"
         await triton.model_config(address, "m")
     assert [call.headers["host"] for call in server.calls] == [f"localhost:{port}"]
+
+
+@pytest.mark.parametrize(
+    ("said", "is_one"), [(b'{"name": "triton", "extensions": []}', True), (b"{}", False), (b'{"name": "nginx"}', False)]
+)
+async def test_only_a_server_of_models_speaks_the_protocol(said: bytes, is_one: bool) -> None:
+    async def server(call: Call) -> None:
+        await call.answer(said)
+
+    async with ScriptedHttp(server) as scripted, TritonHttp() as triton:
+        with nullcontext() if is_one else pytest.raises(MalformedResponse):
+            await triton.check_protocol(EngineAddress(scripted.url))

@@ -7,6 +7,7 @@ import pytest
 from conch_contracts.names import GENERATE_PATH, PREPARE_PATH, EngineAddress, WorkerUrl
 from conch_contracts.records import Engine, RoutingPolicy
 from conch_gateway.placement.admission import REST_S
+from conch_gateway.placement.dispatch import MAX_ERROR_BYTES
 from testkit.gateway.fakes import ENGINE, FakeAnswer, gateway, lost, refused, route, snapshot
 
 PATH = "/v1/chat/completions"
@@ -106,3 +107,17 @@ async def test_another_tokenizer_is_asked_only_when_the_first_says_that_it_may_b
     )
     assert (await served.client.post(PATH, CHAT)).error["message"] == "no"
     assert len(served.upstream.sent(PREPARE_PATH)) == asked
+
+
+async def test_an_error_without_end_is_not_read_to_its_end():
+    read = 0
+
+    class Endless(FakeAnswer):
+        async def read(self) -> bytes:
+            nonlocal read
+            read += 65_536
+            return b"x" * 65_536
+
+    answer = await gateway({GENERATE_PATH: lambda _: Endless(503)}).client.post(PATH, CHAT)
+    assert answer.status == 502
+    assert read < 2 * MAX_ERROR_BYTES

@@ -30,7 +30,8 @@ def test_the_prompts_log_probabilities_are_told_by_id() -> None:
         "98": {"logprob": -2.0, "rank": 2, "decoded_token": "b"},
     }
     updates = (ChoiceUpdate("", prompt=PROMPT), *UPDATES)
-    assert body(*updates, prompt_logprobs=2)["prompt_logprobs"] == [None, last]
+    chat = body(*updates, prompt_logprobs=2)
+    assert chat["prompt_logprobs"] == chat["choices"][0]["prompt_logprobs"] == [None, last]
     completion = body(*updates, api=Api.COMPLETION, prompt_logprobs=2)
     assert completion["choices"][0]["prompt_logprobs"] == [None, last]
 
