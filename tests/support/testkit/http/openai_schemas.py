@@ -28,6 +28,7 @@ _ANSWERS = {
     "embeddings": _Answers("CreateEmbeddingResponse"),
     "models": _Answers("ListModelsResponse"),
 }
+_OF_SPEECH = ("audio/transcriptions", "audio/translations")
 
 
 def check(name: str, body: object) -> None:
@@ -43,6 +44,10 @@ def check_event(event: dict[str, Any]) -> None:
 
 def check_answer(path: str, status: int, content_type: str, body: bytes) -> None:
     """Check a whole answer of an endpoint that OpenAI has too; others are left alone."""
+    if path.endswith(_OF_SPEECH):
+        if content_type == "application/json":
+            check(_transcript(status, body), json.loads(body))
+        return
     endpoint = next((name for name in _ANSWERS if path.endswith(f"/v1/{name}")), None)
     if endpoint is None:
         return
@@ -52,6 +57,13 @@ def check_answer(path: str, status: int, content_type: str, body: bytes) -> None
         check(_ANSWERS[endpoint].whole, _with_numbers(json.loads(body)))
     else:
         check("ErrorResponse", json.loads(body))
+
+
+def _transcript(status: int, body: bytes) -> str:
+    """Return the schema of a transcript in JSON, which names its duration where it is verbose."""
+    if status != 200:
+        return "ErrorResponse"
+    return "CreateTranscriptionResponseVerboseJson" if b'"duration":' in body else "CreateTranscriptionResponseJson"
 
 
 def _check_stream(endpoint: str, body: bytes) -> None:
