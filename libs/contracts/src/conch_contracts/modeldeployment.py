@@ -15,7 +15,7 @@ from pydantic_core import ErrorDetails
 
 from conch_contracts.cpu_runtime import Quantization
 from conch_contracts.names import API_VERSION, KIND, LOCAL_NAMESPACE, ModelId, ServedName
-from conch_contracts.records import Dialect, ModelKind, Profile, StreamUsage
+from conch_contracts.records import ContentFormat, Dialect, ModelKind, Profile, StreamUsage
 from conch_contracts.spec.encoder import AnswerCacheSpec, EmbeddingSpec, TensorsSpec
 from conch_contracts.spec.engine import EngineSpec
 from conch_contracts.spec.fields import Duration, Flag, Integer, SpecPart
@@ -176,6 +176,16 @@ class ModelSpec(SpecPart):
     )
     def _generation_is_for_llms(self) -> bool:
         return self.kind is ModelKind.LLM or "generation" not in self.model_fields_set
+
+    @rule(
+        cel="self.kind != 'Transcription' || !has(self.tokenizer) || (!has(self.tokenizer.chatTemplate) && "
+        "(!has(self.tokenizer.contentFormat) || self.tokenizer.contentFormat == 'auto'))",
+        message="tokenizer.chatTemplate and contentFormat are not for kind Transcription: remove them",
+    )
+    def _templates_are_not_for_speech(self) -> bool:
+        told = self.tokenizer
+        plain = told.chat_template is None and told.content_format is ContentFormat.AUTO
+        return plain or self.kind is not ModelKind.TRANSCRIPTION
 
     @rule(
         cel="self.kind == 'LLM' || !has(self.streamUsage)",

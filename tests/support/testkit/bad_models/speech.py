@@ -1,6 +1,6 @@
 """Specs of kind Transcription, and of others that ask for what is its alone."""
 
-from testkit.bad_models.case import EXTERNAL, GPU, Case, cpu, engine, generation, vllm
+from testkit.bad_models.case import EXTERNAL, GPU, Case, cpu, engine, generation, template, vllm
 
 SPEECH_CASES = (
     Case(
@@ -26,6 +26,13 @@ SPEECH_CASES = (
             ("maxTokens", {"maxTokens": 448}, "Rerank", "maxTokens, tensors and cache belong to encoders"),
             ("tensors", {"tensors": {}}, "Rerank", "maxTokens, tensors and cache belong to encoders"),
             ("embedding", {"embedding": {}}, "Embedding", "embedding belongs to kind Embedding"),
+            ("a chat template", template(inline="x"), "LLM", "contentFormat are not for kind Transcription"),
+            (
+                "a form of content",
+                {"tokenizer": {"contentFormat": "openai"}},
+                "Rerank",
+                "contentFormat are not for kind Transcription",
+            ),
             ("streamUsage", {"streamUsage": "always"}, "LLM", "streamUsage belongs to kind LLM"),
             ("the habits of denglin", {"compatProfile": "denglin"}, "LLM", "compatProfile vllm is for Transcription"),
             ("those of fastdeploy", {"compatProfile": "fastdeploy"}, "LLM", "compatProfile vllm is for Transcription"),
