@@ -7,6 +7,7 @@ from typing import Self
 from tokenizers import Tokenizer
 
 from conch_contracts.dialects import speech as dialect
+from conch_kit.bundles.token_bytes import TokenBytes
 from conch_kit.bundles.tokenizer_cache import TokenizerUnreadable
 from conch_speech_worker.language_names import LANGUAGE_NAMES
 
@@ -19,7 +20,10 @@ class TranscriptVocabulary:
     def __init__(self, tokenizer: Tokenizer) -> None:
         """Raise TokenizerUnreadable for a tokenizer that is none of a Whisper model."""
         self._tokenizer = tokenizer
-        special = {token.content: number for number, token in tokenizer.get_added_tokens_decoder().items()}
+        added = tokenizer.get_added_tokens_decoder()
+        special = {token.content: number for number, token in added.items()}
+        skipped = frozenset(number for number, token in added.items() if token.special)
+        self._bytes = TokenBytes(tokenizer.id_to_token, skipped)
         try:
             self.start_id = special[dialect.START]
             self.first_time_id = special[dialect.NO_TIMES] + 1
@@ -59,3 +63,7 @@ class TranscriptVocabulary:
         """Return what ids of text stand for."""
         text: str = self._tokenizer.decode(list(ids), skip_special_tokens=True)
         return text
+
+    def token_bytes(self, number: int) -> bytes:
+        """Return the bytes that an id of text stands for: part of a character for some, none for special ones."""
+        return self._bytes[number]

@@ -8,6 +8,8 @@ import codecs
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
+from conch_kit.bundles.token_bytes import TokenBytes
+
 _REPLACEMENT = "\ufffd"
 _LONGEST_CHARACTER = 8
 """Tokens after which an unfinished character of an unusual byte-level tokenizer is given up."""
@@ -23,28 +25,6 @@ class Detokenizer(Protocol):
     def finish(self) -> str:
         """Return what was still held back; invalid bytes as U+FFFD."""
         ...
-
-
-class TokenBytes(dict[int, bytes]):
-    """The bytes of each id of a byte-level tokenizer, worked out when first asked for."""
-
-    def __init__(self, id_to_token: Callable[[int], str | None], skipped: frozenset[int]) -> None:
-        super().__init__()
-        self._id_to_token = id_to_token
-        self._skipped_ids = skipped
-        self._alphabet = _byte_alphabet()
-
-    def __missing__(self, token_id: int) -> bytes:
-        """Work out the bytes of one id; an id that does not exist has none."""
-        token = None if token_id in self._skipped_ids else self._id_to_token(token_id)
-        if token is None:
-            return b""
-        try:
-            piece = bytes([self._alphabet[character] for character in token])
-        except KeyError:  # an added token that is plain text
-            piece = token.encode()
-        self[token_id] = piece
-        return piece
 
 
 class ByteLevelDetokenizer:
@@ -140,10 +120,3 @@ class TightDetokenizer:
         tight = content is not None and self._follows and piece.strip() == content.strip()
         self._follows = content is not None
         return content if tight and content is not None else piece
-
-
-def _byte_alphabet() -> dict[str, int]:
-    """Return the byte of each character of the GPT-2 byte alphabet, which all byte-level tokenizers share."""
-    printable = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
-    others = [byte for byte in range(256) if byte not in printable]
-    return {chr(byte): byte for byte in printable} | {chr(256 + at): byte for at, byte in enumerate(others)}

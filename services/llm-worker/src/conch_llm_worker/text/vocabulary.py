@@ -12,12 +12,12 @@ from typing import Self
 
 from tokenizers import Tokenizer
 
+from conch_kit.bundles.token_bytes import TokenBytes
 from conch_kit.bundles.tokenizer_cache import TokenizerUnreadable
 from conch_llm_worker.text.detokenizer import (
     ByteLevelDetokenizer,
     Detokenizer,
     TightDetokenizer,
-    TokenBytes,
     WindowDetokenizer,
 )
 

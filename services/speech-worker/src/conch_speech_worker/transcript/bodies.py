@@ -84,10 +84,15 @@ def _segment(number: int, segment: Segment) -> dict[str, Any]:
 
 def logprobs_of(segment: Segment, vocabulary: TranscriptVocabulary) -> list[dict[str, Any]]:
     """Return the tokens of a segment with their log probabilities."""
-    texts = (
-        (vocabulary.text([number]), logprob) for number, logprob in zip(segment.ids, segment.logprobs, strict=True)
+    tokens = (
+        (vocabulary.token_bytes(number), said) for number, said in zip(segment.ids, segment.logprobs, strict=True)
     )
-    return [{"token": text, "bytes": list(text.encode()), "logprob": logprob} for text, logprob in texts]
+    return [{"token": _token(raw), "bytes": list(raw), "logprob": said} for raw, said in tokens]
+
+
+def _token(raw: bytes) -> str:
+    """Return a token as text, where a byte of a character of several tokens is a backslash, x and two hex digits."""
+    return raw.decode(errors="backslashreplace")
 
 
 def usage_object(request: TranscribeRequest, usage: SpeechUsage) -> dict[str, Any]:
