@@ -165,13 +165,24 @@ def test_an_example_is_valid_as_it_is(tmp_path: Path, file: Path) -> None:
 
 def test_validate_warns_of_a_name_that_two_models_want(tmp_path: Path) -> None:
     first, second = Path(example(tmp_path)), tmp_path / "second.yaml"
-    second.write_text(first.read_text().replace("name: tiny-chat", "name: other", 1))
+    text = first.read_text().replace("name: tiny-chat", "name: other", 1)
+    second.write_text(text.replace("default: true", "default: false"))
     result = conch("validate", str(first), str(second), cwd=tmp_path)
     assert result.returncode == 0
     (warning,) = result.stderr.splitlines()
     assert "second.yaml:7: warning: local/other and local/tiny-chat" in warning
     assert "models.yaml:7) want the name tiny-chat" in warning
     assert warning.endswith("who is served under it keeps it, else the older one gets it")
+
+
+def test_validate_warns_of_two_defaults_of_one_kind(tmp_path: Path) -> None:
+    first, second = Path(example(tmp_path)), tmp_path / "second.yaml"
+    second.write_text(first.read_text().replace("name: tiny-chat", "name: other", 1))
+    result = conch("validate", str(first), str(second), cwd=tmp_path)
+    assert result.returncode == 0
+    warning = result.stderr.splitlines()[-1]
+    assert "second.yaml:7: warning: local/other and local/tiny-chat (" in warning
+    assert warning.endswith("the default for kind LLM; the older one will be: set spec.default to false in one of them")
 
 
 def test_validate_leaves_a_clusters_folders_alone(tmp_path: Path) -> None:

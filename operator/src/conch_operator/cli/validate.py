@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from conch_contracts.names import ServedName
+from conch_contracts.records import ModelKind
 from conch_contracts.spec.source import CLIMBS
 from conch_operator.manifests.yaml_files import Manifest, read
 from conch_operator.model_folder.chat_template import read_chat_template
@@ -24,13 +25,14 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print ok per valid object, and one line per fault and per name that two objects want.
+    """Print ok per valid object, and one line per fault, per name and per place of a default that two objects want.
 
     The exit status is 1 when there are faults. Names may be shared for a while: who is served under one keeps it.
     """
     files: list[Path] = arguments.files
     reading = read(files)
-    faults, shared = [*reading.faults], [*_shared_names(reading.manifests)]
+    faults = [*reading.faults]
+    shared = [*_shared_names(reading.manifests), *_other_defaults(reading.manifests)]
     for manifest in reading.manifests:
         found = list(_faults(manifest, on_cluster=arguments.cluster))
         faults += found
@@ -51,6 +53,17 @@ def _shared_names(manifests: Sequence[Manifest]) -> Iterator[str]:
                 both = f"{manifest.deployment.model_id} and {other.deployment.model_id} ({other.file}:{other.line})"
                 who = "who is served under it keeps it, else the older one gets it"
                 yield f"{manifest.file}:{manifest.line}: warning: {both} want the name {name}; {who}"
+
+
+def _other_defaults(manifests: Sequence[Manifest]) -> Iterator[str]:
+    """Yield a warning for each model that would be the default beside another one of its kind."""
+    first: dict[ModelKind, Manifest] = {}
+    for manifest in manifests:
+        model = manifest.deployment
+        if model.spec.default and (other := first.setdefault(model.spec.kind, manifest)) is not manifest:
+            both = f"{model.model_id} and {other.deployment.model_id} ({other.file}:{other.line})"
+            what = f"are the default for kind {model.spec.kind}; the older one will be"
+            yield f"{manifest.file}:{manifest.line}: warning: {both} {what}: set spec.default to false in one of them"
 
 
 def _faults(manifest: Manifest, *, on_cluster: bool) -> Iterator[str]:
