@@ -1,7 +1,9 @@
 """Every version of one object that the API server ever showed: what a test must not miss because it looked too late."""
 
 import json
+import re
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,6 +14,10 @@ from testkit.kubernetes.cluster import Namespace
 from testkit.processes.tied import tied
 
 Object = dict[str, Any]
+
+_WATCHES = re.compile(r"watch=true\S* .*200 OK")
+"""What kubectl says at level 6 when the API server has begun a watch."""
+_BEGINS_WITHIN_S = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +51,20 @@ class History:
 
 @contextmanager
 def history(namespace: Namespace, name: str, file: Path) -> Iterator[History]:
-    """Give the history of a ModelDeployment from now on; it need not be there yet."""
+    """Give the history of a ModelDeployment from now on, when the watch has begun; it need not be there yet."""
     cluster = namespace.cluster
     chosen = ("--field-selector", f"metadata.name={name}")
     command = [cluster.tool("kubectl"), f"--kubeconfig={cluster.kubeconfig}", "--namespace", namespace.name]
-    with file.open("wb") as output:
-        watch = subprocess.Popen(tied([*command, "get", "mdep", *chosen, "--watch", "-o", "json"]), stdout=output)
+    command += ["get", "mdep", *chosen, "--watch", "-o", "json", "-v=6"]
+    log = file.with_suffix(".log")
+    with file.open("wb") as output, log.open("wb") as errors:
+        watch = subprocess.Popen(tied(command), stdout=output, stderr=errors)
     try:
+        waits_until = time.monotonic() + _BEGINS_WITHIN_S
+        while not _WATCHES.search(log.read_text()):
+            assert watch.poll() is None, log.read_text()
+            assert time.monotonic() < waits_until, log.read_text()
+            time.sleep(0.05)
         yield History(file)
     finally:
         watch.terminate()
