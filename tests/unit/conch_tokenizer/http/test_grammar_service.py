@@ -4,16 +4,15 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from prometheus_client import CollectorRegistry
 
 from conch_contracts.messages.tokenizer_frames import Operation
 from conch_contracts.names import Digest
-from conch_kit.errors import InternalError, InvalidRequest, ServiceError, Unavailable
+from conch_kit.errors import BodyTooLarge, InternalError, InvalidRequest, ServiceError, Unavailable
 from conch_tokenizer.children.pool import Bundle
+from conch_tokenizer.children.work_board import WorkBoard, board_memory
 from conch_tokenizer.errors import BundleMissing, BundleUnreadable, ChildFailed, ChildHung, ChildLost, WorkStage
-from conch_tokenizer.http.grammar_service import GrammarService
+from conch_tokenizer.http.grammar_service import MAX_BODY_BYTES, GrammarService
 from conch_tokenizer.http.request_count import RequestCount
-from conch_tokenizer.metrics import TokenizerMetrics
 
 DIGEST = Digest("0" * 64)
 
@@ -42,7 +41,8 @@ class Bundles:
 
 
 def service_on(pool: Pool) -> GrammarService:
-    return GrammarService(pool, Bundles(), RequestCount(TokenizerMetrics(CollectorRegistry())))
+    with board_memory(1) as memory:
+        return GrammarService(pool, Bundles(), RequestCount(WorkBoard(memory).row(0)))
 
 
 @pytest.mark.parametrize(
@@ -83,3 +83,23 @@ async def test_what_is_no_fault_of_the_grammar_is_tried_again(
             await service.check(b"x")
         assert (refused.value.code, refused.value.retryable) == (code, retryable)
     assert pool.checks == 2
+
+
+@pytest.mark.parametrize(("more", "refused"), [(0, False), (1, True)])
+async def test_a_grammar_that_is_too_long_is_refused_unchecked(more: int, refused: bool) -> None:
+    pool = Pool(None)
+    answers: list[dict[str, object]] = []
+
+    async def receive() -> dict[str, object]:
+        return {"type": "http.request", "body": b"a" * (MAX_BODY_BYTES + more), "more_body": False}
+
+    async def send(message: dict[str, object]) -> None:
+        answers.append(message)
+
+    served = service_on(pool)({"type": "http", "headers": []}, receive, send)
+    if refused:
+        with pytest.raises(BodyTooLarge):
+            await served
+    else:
+        await served
+    assert (pool.checks, bool(answers)) == ((0, False) if refused else (1, True))

@@ -1,0 +1,30 @@
+"""What becomes of header blocks that a server sends."""
+
+import pytest
+
+from conch_kit.http2.errors import ProtocolViolation
+from conch_kit.http2.header_blocks import MAX_BLOCK_BYTES, BlockReader, write_block
+
+NO_TABLE = b"\x20"
+"""The dynamic table shrinks to nothing (RFC 7541, section 6.3)."""
+METHOD_GET = b"\x82"
+METHOD_GET_BYTES = len(":method") + len("GET") + 32
+"""What one such field counts for (RFC 7541, section 4.1)."""
+
+
+def test_a_block_that_was_written_is_read_again():
+    block = NO_TABLE + write_block([("grpc-status", "0"), ("grpc-message", "fine")])
+    reader = BlockReader()
+    assert reader.read(block) == reader.read(block) == {"grpc-status": "0", "grpc-message": "fine"}
+
+
+def test_fields_that_count_for_more_than_a_block_may_are_refused():
+    most = MAX_BLOCK_BYTES // METHOD_GET_BYTES
+    assert BlockReader().read(NO_TABLE + METHOD_GET * most) == {":method": "GET"}
+    with pytest.raises(ProtocolViolation, match="header list larger than 65536"):
+        BlockReader().read(NO_TABLE + METHOD_GET * (most + 1))
+
+
+def test_a_field_of_a_dynamic_table_is_refused():
+    with pytest.raises(ProtocolViolation, match="broken"):
+        BlockReader().read(NO_TABLE + b"\xbe")
