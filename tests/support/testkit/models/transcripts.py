@@ -228,6 +228,13 @@ TRANSCRIPTS = (
         "<｜tool▁call▁begin｜>now<｜tool▁sep｜>please",
     ),
     Transcript(
+        "deepseek: no name",
+        DEEPSEEK,
+        "<｜tool▁call▁begin｜> <｜tool▁sep｜>{}<｜tool▁call▁end｜>",
+        (),
+        "<｜tool▁call▁begin｜> <｜tool▁sep｜>{}",
+    ),
+    Transcript(
         "qwen3 coder: text, a number and a line break",
         CODER,
         'Sure.\n<tool_call>\n<function=get_weather>\n<parameter=city>\nNew\n"York"\n</parameter>\n<parameter=days>\n3\n'

@@ -6,11 +6,14 @@ import orjson
 import pytest
 
 from conch_contracts.records import ModelKind
+from conch_gateway.app.models_and_health import model_endpoints
 from conch_gateway.encoders.endpoints import ENCODER_PATHS
 from conch_gateway.encoders.tokenize_endpoints import DETOKENIZE_PATHS, TOKENIZE_PATHS
 from conch_gateway.generation.handler import PATHS
 from conch_gateway.http.auth import OPEN_PATHS
+from conch_gateway.http.paths import PathRequest
 from conch_gateway.speech.endpoints import SPEECH_PATHS
+from conch_kit.errors import Unavailable
 from testkit.gateway.fakes import gateway, route, snapshot
 
 POSTS = {
@@ -156,3 +159,11 @@ async def test_models_whose_services_have_never_been_there_are_not_listed():
     assert (await client.get("/v1/models/tiny-chat")).status == 200
     refused = await client.get("/v1/models/enc")
     assert (refused.status, refused.error["code"], refused.headers[b"retry-after"]) == (503, "model_not_ready", b"1")
+
+
+@pytest.mark.parametrize("method_path", [("GET", "/v1/models"), ("GET", "/v1/models/{name:path}")])
+async def test_models_are_not_told_before_they_are_known(method_path):
+    endpoint = model_endpoints(lambda: None, lambda kind: True, owned_by="conch")[method_path]
+    with pytest.raises(Unavailable) as refused:
+        await endpoint(PathRequest(exchange=None, parts={"name": "tiny-chat"}, query=""))
+    assert (refused.value.code, refused.value.retry_after_s) == ("model_not_ready", 1)

@@ -1,9 +1,11 @@
 """What a body may be before anybody looks at its meaning."""
 
+from contextlib import nullcontext
+
 import pytest
 
 from conch_gateway.errors.nesting import MAX_DEPTH
-from conch_gateway.http.body import check_media_type, parse, read
+from conch_gateway.http.body import MAX_PASTED_BYTES, check_media_type, parse, read
 from conch_kit.errors import BodyTooLarge, InvalidRequest, UnsupportedMediaType
 from conch_kit.http.asgi import ClientGone
 
@@ -73,6 +75,14 @@ def test_an_unusual_but_plain_body_is_read(body):
 def test_the_spaces_of_a_web_page_between_tokens_are_spaces_and_in_texts_they_stay(space):
     text = f'{space} {{{space}"a\\"{space}":{space}[1{space},"{space}{{"]{space}}}{space}'
     assert parse(text.encode()) == {f'a"{space}': [1, space + "{"]}
+
+
+@pytest.mark.parametrize(("more", "read"), [(0, True), (1, False)])
+def test_a_long_body_was_not_copied_from_a_page(more, read):
+    body = b'{"a":\xc2\xa0"%b"}' % (b"x" * (MAX_PASTED_BYTES + more - 10))
+    assert len(body) == MAX_PASTED_BYTES + more
+    with nullcontext() if read else pytest.raises(InvalidRequest, match="not valid JSON"):
+        parse(body)
 
 
 @pytest.mark.parametrize(
