@@ -58,6 +58,8 @@ NUMBERED = {"begin": "<n>", "content": {"type": "json_schema", "json_schema": {"
 SEPARATED = tags({"type": "tags_with_separator", "separator": ",", "at_least_one": True, "tags": [NUMBERED]})
 ONCE = tags({"type": "triggered_tags", "triggers": ["<n>"], "tags": [NUMBERED], "stop_after_first": True})
 THOUGHT = tags({"type": "tag", "begin": "<think>", "content": {"type": "any_text"}, "end": "</think>"})
+THOUGHTS_END = {"type": "tag", "begin": "", "content": {"type": "any_text"}, "end": "</think>"}
+BEHIND = tags({"type": "sequence", "elements": [THOUGHTS_END, {"type": "json_schema", "json_schema": PAIR}]})
 
 
 @pytest.fixture(scope="module")
@@ -96,6 +98,8 @@ def grammar(kind: GrammarKind, definition: object, whitespace: str | None = None
         (TAGS, SEPARATED, ["<n>1</n>", "<n>1</n>,<n>23</n>"], ["", "<n>1</n><n>2</n>", "x<n>1</n>"]),
         (TAGS, ONCE, ["hi", "hi <n>1</n>"], ["hi <n>1</n> bye"]),
         (TAGS, THOUGHT, ["<think>so so</think>"], ["so", "<think>so"]),
+        (TAGS, BEHIND, ['so</think>{"a":"x","b":[]}', '</think>{"a":"x","b":[]}'],
+         ['so</think>Sure: {"a":"x","b":[]}', '{"a":"x","b":[]}', 'a</think>b</think>{"a":"x","b":[]}']),
     ],
 )  # fmt: skip
 def test_only_answers_of_the_right_form_are_complete(

@@ -59,7 +59,7 @@ class Tag(Part):
     """Something between a begin and an end."""
 
     type: Literal["tag"] = "tag"
-    begin: Text
+    begin: str
     content: "Format"
     end: str
 

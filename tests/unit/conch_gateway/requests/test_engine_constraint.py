@@ -131,9 +131,9 @@ def test_a_constraint_begins_where_the_thinking_ends(kind: GrammarKind, definiti
     asked = Grammar(kind=kind, definition=definition, whitespace=" ?")
     grammar = told(chat(), OPENED, asked).grammar
     elements = json.loads(grammar.definition)["format"]["elements"]
-    assert [element["type"] for element in elements[:3]] == ["any_text", "const_string", "regex"]
-    assert elements[1]["value"] == "</think>"
-    assert elements[3] == last
+    assert elements[0] == {"type": "tag", "begin": "", "content": {"type": "any_text"}, "end": "</think>"}
+    assert [element["type"] for element in elements[1:]] == ["regex", last["type"]]
+    assert elements[2] == last
     assert grammar.whitespace == " ?"
     assert told(chat(), grammar=asked).grammar == asked
 

@@ -83,8 +83,11 @@ def either(*formats: Format) -> Format:
 
 
 def behind_thinking(written: Format, marks: ThinkingMarks) -> Format:
-    """Return the format of any thinking, its end, and then what the given one wants."""
-    return in_order(ANY_TEXT, fixed(marks.end), matching(r"\n{0,2}"), written)
+    """Return the format of any thinking, its end, and then what the given one wants.
+
+    The thinking is a tag without a begin: xgrammar takes any text only at the end of a sequence, or in a tag.
+    """
+    return in_order(tag("", ANY_TEXT, marks.end), matching(r"\n{0,2}"), written)
 
 
 def perhaps_behind_thinking(written: Format, marks: ThinkingMarks) -> Format:
