@@ -143,6 +143,20 @@ async def test_encoders_answer_through_the_ingress_as_the_reference(conch: Relea
     await encodes_as_the_reference(conch)
 
 
+async def test_speech_is_written_through_the_ingress_as_by_the_reference(conch: Release) -> None:
+    model = conch.apply_example(EXAMPLES / "tiny-whisper.yaml")
+    conch.wait_ready(model)
+    async with conch.client() as client:
+        for item in golden(model):
+            file = EXAMPLES / model / item["file"]
+            asked = {"model": model, "language": item["language"]}
+            answer = await client.audio.transcriptions.create(**asked, file=file)
+            assert answer.text == "".join(segment["text"] for segment in item["segments"])
+            stream = await client.audio.transcriptions.create(**asked, file=file, stream=True)
+            deltas = [event.delta async for event in stream if event.type == "transcript.text.delta"]
+            assert "".join(deltas) == answer.text
+
+
 async def test_a_backup_brings_the_same_models_to_a_fresh_release(
     conch: Release, tiny: str, encoders: tuple[str, ...]
 ) -> None:
