@@ -10,9 +10,7 @@ it is a status; while nothing can be shown yet a stream has the comment `: worki
 from enum import StrEnum
 from typing import Literal
 
-import msgspec
-
-from conch_contracts.messages.message import Message, MessageDigest
+from conch_contracts.messages.message import Message, MessageDigest, to_json
 from conch_contracts.names import EngineAddress
 from conch_contracts.records import Dialect, Profile
 
@@ -157,5 +155,5 @@ class SpeechUsage(Message, frozen=True, kw_only=True):
 
 def head_of(request: TranscribeRequest) -> bytes:
     """Return what goes before the file."""
-    message = msgspec.json.encode(request)
+    message = to_json(request)
     return len(message).to_bytes(LENGTH_BYTES, "big") + message
