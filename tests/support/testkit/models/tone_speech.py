@@ -45,10 +45,13 @@ def tone_tokenizer() -> Tokenizer:
 
 def tone_ids() -> dict[str, int]:
     """Return the ids that the stand-in must know."""
-    tokenizer = tone_tokenizer()
-    names = {"start": dialect.START, "previous": dialect.PREVIOUS, "language": "<|en|>"}
-    found = {name: tokenizer.token_to_id(token) for name, token in names.items()}
-    return {**found, "first_time": tokenizer.token_to_id(dialect.NO_TIMES) + 1}
+    vocabulary = tone_tokenizer().get_vocab(with_added_tokens=True)
+    return {
+        "start": vocabulary[dialect.START],
+        "previous": vocabulary[dialect.PREVIOUS],
+        "language": vocabulary["<|en|>"],
+        "first_time": vocabulary[dialect.NO_TIMES] + 1,
+    }
 
 
 def spoken(words: Sequence[int], rate: int = dialect.SAMPLE_RATE) -> Sound:
