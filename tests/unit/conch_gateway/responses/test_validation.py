@@ -2,7 +2,7 @@
 
 import pytest
 
-from conch_gateway.responses.validation import in_our_names
+from conch_gateway.responses.validation import NAMES
 from conch_kit.errors import InvalidRequest
 
 
@@ -17,6 +17,6 @@ from conch_kit.errors import InvalidRequest
     ],
 )
 def test_paths_of_chat_become_those_of_this_api(chats, ours):
-    with pytest.raises(InvalidRequest) as refusal, in_our_names():
+    with pytest.raises(InvalidRequest) as refusal, NAMES.used():
         raise InvalidRequest(f"Invalid value for '{chats}': no.", param=chats)
     assert (refusal.value.param, refusal.value.message) == (ours, f"Invalid value for '{ours}': no.")

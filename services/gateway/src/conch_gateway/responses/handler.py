@@ -23,7 +23,7 @@ from conch_gateway.responses.conversation import Item
 from conch_gateway.responses.response_saver import ResponseSaver
 from conch_gateway.responses.store import ResponseStore, owner_of
 from conch_gateway.responses.stored_answer import UNDER_WAY, read_answer
-from conch_gateway.responses.validation import check_conversation, in_our_names, validate
+from conch_gateway.responses.validation import NAMES, check_conversation, validate
 from conch_kit.errors import InvalidRequest, RateLimited
 from conch_kit.http.asgi import Receive
 
@@ -59,7 +59,7 @@ class ResponsesHandler:
         saver = ResponseSaver(
             self._store, owner, response_id, items, wanted=wanted, lost=self._intake.metrics.responses_lost
         )
-        with in_our_names():
+        with NAMES.used():
             resolved = await self._intake.resolve(exchange, len(raw), partial(resolve, validated, items))
             await self._generation.answer(resolved, response_id, exchange, reply, saver)
 
@@ -78,7 +78,7 @@ class ResponsesHandler:
             raise RateLimited("This gateway makes as many responses in the background as it may.", retry_after_s=5)
         self._runs += 1
         try:
-            with in_our_names():
+            with NAMES.used():
                 resolved = await self._intake.resolve(exchange, size, partial(resolve, validated, items))
                 run = BackgroundRun(self._store, owner, response_id, items, reply, self._intake.metrics.responses_lost)
                 unheard = Reply(send_nowhere, exchange, AbsentClient(), stall_s=self._intake.settings.write_stall_s)

@@ -4,8 +4,7 @@ Sampling, tools and formats are checked where chat's are. What this API names di
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 
 from conch_contracts import capabilities
 from conch_contracts.openai.chat import ChatCompletionRequest
@@ -14,6 +13,7 @@ from conch_contracts.openai.responses.response import AllowedTools, ResponsesReq
 from conch_contracts.openai.sampling import is_on
 from conch_gateway.errors.bad_request import conflicting, invalid, missing, unsupported
 from conch_gateway.requests import chat_messages
+from conch_gateway.requests.parameter_names import ParameterNames
 from conch_gateway.requests.unsupported_parameters import REFUSALS
 from conch_gateway.requests.validation import Validated, typed
 from conch_gateway.responses.conversation import Item
@@ -34,19 +34,16 @@ HARMLESS: Mapping[str, tuple[object, ...]] = {
     "response_format": ({"type": "text"},),
 }
 """Values of chat's own parameters, beside null, that change nothing: some clients send them to either API."""
-RENAMED: Mapping[str, str] = {
-    "messages": "input",
-    "max_completion_tokens": "max_output_tokens",
-    "response_format": "text.format",
-    "reasoning_effort": "reasoning.effort",
-}
-"""What chat calls the parameters of this API."""
-_OPTION_OF_CHAT = re.compile(r"'((?:response_format|reasoning_effort)[\w.]*)'")
-"""A parameter of chat that errors of other parameters may name."""
-FLAT = re.compile(
-    r"(?P<parent>tools\.\d+|tool_choice)\.(?:function|allowed_tools)|(?P<format>response_format)\.json_schema"
+NAMES = ParameterNames(
+    (
+        (re.compile(r"^(tools\.\d+|tool_choice)\.(?:function|allowed_tools)\b"), r"\1"),
+        (re.compile(r"^response_format(?:\.json_schema)?\b"), "text.format"),
+        (re.compile(r"^messages\b.*"), "input"),  # a message's number is not that of an item: earlier turns come first
+        (re.compile(r"^max_completion_tokens\b"), "max_output_tokens"),
+        (re.compile(r"^reasoning_effort\b"), "reasoning.effort"),
+    )
 )
-"""Paths of chat that have a member which this API leaves out."""
+"""What this API calls the parameters of chat; it leaves out some members."""
 
 
 def validate(document: dict[str, object]) -> Validated[ResponsesRequest]:
@@ -61,8 +58,8 @@ def validate(document: dict[str, object]) -> Validated[ResponsesRequest]:
     try:
         request, unknown = typed(ResponsesRequest, document)
     except InvalidRequest as error:  # the name of a type may stand in the path, as `function` does in chat's
-        flat = _flat(error.param or "")
-        error.message, error.param = error.message.replace(f"'{error.param}'", f"'{flat}'"), flat
+        ours = NAMES.of(error.param or "")
+        error.message, error.param = error.message.replace(f"'{error.param}'", f"'{ours}'"), ours
         raise
     _refuse_values(request)
     return Validated(request, unknown)
@@ -83,35 +80,6 @@ def check_conversation(request: ResponsesRequest, earlier: Iterable[Item]) -> No
             raise invalid(f"input.{index}.call_id", "no item before this one is a call with this id")
     if not said and not isinstance(request.input, str):
         raise invalid("input", "expected an item beside reasoning, such as a message")
-
-
-@contextmanager
-def in_our_names() -> Iterator[None]:
-    """Name the parameters of an InvalidRequest as this API does."""
-    try:
-        yield
-    except InvalidRequest as error:
-        chats = error.param or ""
-        ours = _renamed(chats)
-        if ours != chats:
-            first = chats.partition(".")[0]
-            error.message = error.message.replace(f"'{chats}'", f"'{ours}'")
-            error.message = error.message.replace(f"'{first}", f"'{RENAMED.get(first, first)}")
-            error.param = ours
-        error.message = _OPTION_OF_CHAT.sub(lambda found: f"'{_renamed(found[1])}'", error.message)
-        raise
-
-
-def _renamed(path: str) -> str:
-    """Return what this API calls a parameter of chat."""
-    first, _, rest = _flat(path).partition(".")
-    name = RENAMED.get(first, first)
-    # A message's number is not that of an item: instructions and earlier turns come first.
-    return f"{name}.{rest}" if rest and name != "input" else name
-
-
-def _flat(path: str) -> str:
-    return FLAT.sub(lambda found: found["parent"] or found["format"], path)
 
 
 def _refuse_types(items: object) -> None:

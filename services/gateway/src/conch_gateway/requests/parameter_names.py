@@ -1,0 +1,35 @@
+"""What an API that is served by way of chat calls chat's parameters: errors name those that the client sent; pure."""
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from conch_kit.errors import InvalidRequest
+
+_QUOTED_PATH = re.compile(r"(?<!the name )'([a-z_]+(?:\.[\w.-]+)?)'")
+"""A parameter that a message names; the name of a tool may look the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterNames:
+    """The names of one API."""
+
+    replacements: Sequence[tuple[re.Pattern[str], str]]
+    """Applied to a path of chat one after the other."""
+
+    def of(self, path: str) -> str:
+        """Return what a parameter of chat is called."""
+        for pattern, replacement in self.replacements:
+            path = pattern.sub(replacement, path)
+        return path
+
+    @contextmanager
+    def used(self) -> Iterator[None]:
+        """Name the parameters of an InvalidRequest as this API does."""
+        try:
+            yield
+        except InvalidRequest as error:
+            error.param = error.param and self.of(error.param)
+            error.message = _QUOTED_PATH.sub(lambda found: f"'{self.of(found[1])}'", error.message)
+            raise
