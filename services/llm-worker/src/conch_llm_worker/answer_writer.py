@@ -13,6 +13,7 @@ from conch_contracts.messages.generation import Api, GenerateRequest, Usage
 from conch_contracts.messages.message import to_json
 from conch_kit.errors import ServiceError
 from conch_kit.http.asgi import Send, json_response
+from conch_llm_worker.anthropic.complete_message import CompleteMessage
 from conch_llm_worker.bodies.best_of import best
 from conch_llm_worker.bodies.complete_body import ChoiceBody, complete_body
 from conch_llm_worker.frames.answer_frames import frames_for
@@ -56,7 +57,9 @@ def answer_for(request: GenerateRequest, vocabulary: Vocabulary, send: Send) -> 
     if request.stream:
         return StreamedAnswerWriter(request, vocabulary, send)
     if request.api is Api.RESPONSES:
-        return CompleteResponseWriter(request, vocabulary, send)
+        return CompleteObjectWriter(CompleteResponse(request, vocabulary), send)
+    if request.api is Api.MESSAGES:
+        return CompleteObjectWriter(CompleteMessage(request), send)
     return CompleteAnswerWriter(request, vocabulary, send)
 
 
@@ -148,17 +151,29 @@ class CompleteAnswerWriter:
         raise error
 
 
-class CompleteResponseWriter:
-    """One response object; nothing is sent before the end, so any failure is a status."""
+class AnswerObject(Protocol):
+    """One answer of an API that makes a single one."""
 
-    def __init__(self, request: GenerateRequest, vocabulary: Vocabulary, send: Send) -> None:
+    def add(self, update: ChoiceUpdate) -> None:
+        """Take one update."""
+        ...
+
+    def body(self, usage: Usage) -> bytes:
+        """Return the complete answer."""
+        ...
+
+
+class CompleteObjectWriter:
+    """One object; nothing is sent before the end, so any failure is a status."""
+
+    def __init__(self, answer: AnswerObject, send: Send) -> None:
         self.started = False
-        self._response = CompleteResponse(request, vocabulary)
+        self._answer = answer
         self._send = send
 
     async def add(self, index: int, update: ChoiceUpdate) -> None:
         """Collect one update."""
-        self._response.add(update)
+        self._answer.add(update)
 
     async def working(self) -> None:
         """Do nothing: whoever waits for a whole body expects nothing before it."""
@@ -166,7 +181,7 @@ class CompleteResponseWriter:
     async def finish(self, usage: Usage) -> None:
         """Send the object, and the usage in its header."""
         self.started = True
-        await json_response(self._send, 200, self._response.body(usage), [_usage_header(usage)])
+        await json_response(self._send, 200, self._answer.body(usage), [_usage_header(usage)])
 
     async def fail(self, error: ServiceError, usage: Usage) -> None:
         """Raise: nothing has been sent."""

@@ -43,7 +43,7 @@ def model(parser: ToolCallParser = ToolCallParser.HERMES, *, takes_tools: bool =
         ({"tools": [{"type": "function"}]}, "tools.0.function"),
         ({"tools": [{"type": "custom", "custom": {"name": "f"}}]}, "tools.0.type"),
         ({"tools": [tool("../x")]}, "tools.0.function.name"),
-        ({"tools": [tool("a" * 65)]}, "tools.0.function.name"),
+        ({"tools": [tool("a" * 129)]}, "tools.0.function.name"),
         ({"tools": [tool(parameters=[1])]}, "tools.0.function.parameters"),
         ({"tools": [tool(parameters="{}")]}, "tools.0.function.parameters"),
         ({"tools": [tool(parameters={"type": "strin"})]}, "tools.0.function.parameters.type"),

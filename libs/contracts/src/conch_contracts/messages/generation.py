@@ -1,7 +1,7 @@
 """Messages between gateway and llm-worker, and the sampling parameters that reach an engine.
 
 The gateway validates and fills in every default, so nothing here is optional by accident: a worker never guesses.
-The answer of `POST /internal/v1/generate` is what the client gets, ready-made: an OpenAI JSON body with the usage in
+The answer of `POST /internal/v1/generate` is what the client gets, ready-made: its API's JSON body with the usage in
 the `x-conch-usage` header, or SSE frames that end with one comment `: usage {...}`. A stream of the Responses API has
 the comment `: response {...}` before its last event: the gateway keeps the object, and lets the event go then. While
 an engine makes tokens that show nothing, hidden thinking for instance, the comment `: working` says now and then that
@@ -125,16 +125,18 @@ class PreparedPrompt(Message, frozen=True, kw_only=True):
 
 
 class Api(StrEnum):
-    """Which OpenAI shape the answer has."""
+    """Which API the answer is of."""
 
     CHAT = "chat"
     COMPLETION = "completion"
     RESPONSES = "responses"
+    MESSAGES = "messages"
+    """Anthropic's."""
 
     @property
     def prompt_param(self) -> str:
         """Return the name of the parameter that holds the prompt."""
-        return {Api.CHAT: "messages", Api.COMPLETION: "prompt", Api.RESPONSES: "input"}[self]
+        return {Api.COMPLETION: "prompt", Api.RESPONSES: "input"}.get(self, "messages")
 
 
 class Details(Message, frozen=True, kw_only=True):
@@ -167,7 +169,7 @@ class GenerateRequest(Message, frozen=True, kw_only=True):
 
     request_id: str
     response_id: str
-    """`chatcmpl-...`, `cmpl-...` or `resp_...`."""
+    """`chatcmpl-...`, `cmpl-...`, `resp_...` or `msg_...`."""
     api: Api
     model: str
     """The name that the answer carries."""
@@ -199,6 +201,8 @@ class GenerateRequest(Message, frozen=True, kw_only=True):
     include_usage: bool = False
     response_fields: str = "{}"
     """Of `Api.RESPONSES`: what the answer says of its request, as a JSON object; workers pass it on unread."""
+    cut_to_context: bool = False
+    """Of `Api.MESSAGES`: whether `sampling.max_tokens` is what the context leaves, less than the client asked for."""
     fingerprint: str | None = None
     details: Details | None = None
     timeout_s: float = 600.0

@@ -8,12 +8,14 @@ from pydantic import BeforeValidator, Field
 from conch_contracts.openai.api_model import ApiModel
 from conch_contracts.openai.json_schema import ObjectSchema
 
-MAX_TOOLS = 128
+MAX_TOOLS = 512
+"""Agents bring the tools of many servers: more than the 128 that OpenAI takes."""
 MAX_CALLS = 128
 MAX_ID_CHARS = 256
 MAX_DESCRIPTION_CHARS = 65_536
 
-ToolName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+ToolName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,128}$")]
+"""OpenAI takes 64 characters, Anthropic 128."""
 
 
 class FunctionDefinition(ApiModel):

@@ -8,7 +8,7 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 
-from conch_gateway.answers.sse_frames import KEEP_ALIVE, error_frame
+from conch_gateway.answers.protocols import OPENAI, AnswerProtocol
 from conch_gateway.http.client_connection import ClientConnection
 from conch_gateway.http.exchange import Exchange
 from conch_gateway.inference.watchdog import ClientStalled
@@ -32,6 +32,7 @@ class Reply:
         "_begin_lock",
         "_clock",
         "_exchange",
+        "_protocol",
         "_send_on",
         "_stall_s",
         "_stalled",
@@ -48,9 +49,11 @@ class Reply:
         client: ClientConnection,
         *,
         stall_s: float,
+        protocol: AnswerProtocol = OPENAI,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`stall_s` is how long one message may wait for the client to read."""
+        self._protocol = protocol
         self._send_on = send
         self._stall_s = stall_s
         self._stalled = False
@@ -58,7 +61,7 @@ class Reply:
         self._exchange = exchange
         self.client = client
         """Its `push` is the fast way for `chunk`, after `begin_stream`."""
-        self.error_frame: Callable[[ServiceError], bytes] = error_frame
+        self.error_frame: Callable[[ServiceError], bytes] = self._error_frame
         """What an error is once the stream has begun."""
         self._begin_lock: asyncio.Lock | None = None
         self.begun = False
@@ -90,9 +93,9 @@ class Reply:
         await self._send({"type": "http.response.body", "body": data, "more_body": True})
 
     async def keep_alive(self) -> None:
-        """Commit to a stream, and send a comment that clients skip."""
+        """Commit to a stream, and send what clients skip."""
         await self.begin_stream()
-        await self.chunk(KEEP_ALIVE)
+        await self.chunk(self._protocol.keep_alive)
 
     async def end_stream(self) -> None:
         """End the stream."""
@@ -113,7 +116,11 @@ class Reply:
         headers = [header for header in error.headers() if header[0] not in _INTERNAL_HEADERS]
         if isinstance(error, BodyTooLarge | RequestTimeout):
             headers.append((b"connection", b"close"))  # the rest of the body will not be read
-        await self.whole(error.status, error.body(), headers)
+        status, body = self._protocol.error(error, self._exchange.request_id)
+        await self.whole(status, body, headers)
+
+    def _error_frame(self, error: ServiceError) -> bytes:
+        return self._protocol.error_frame(error, self._exchange.request_id)
 
     async def _send(self, message: Message) -> None:
         if self._stalled:

@@ -18,6 +18,7 @@ from conch_kit.errors import ServiceError
 
 FRAME_END = b"\n\n"
 DONE = b"data: [DONE]\n\n"
+MESSAGE_STOP = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
 KEEP_ALIVE = b": keep-alive\n\n"
 MAX_FRAME_BYTES = 4 * 1024 * 1024
 
@@ -36,10 +37,11 @@ class FrameTooLong(Exception):
 class FrameRelay:
     """The state of one relayed stream."""
 
-    __slots__ = ("_carry", "_comment", "_later", "_limit", "_marker", "done")
+    __slots__ = ("_carry", "_comment", "_last", "_later", "_limit", "_marker", "done")
 
-    def __init__(self, marker: bytes = _COMMENT, limit: int = MAX_FRAME_BYTES) -> None:
-        """`marker` is what the end begins with; `limit` bounds it, and every frame."""
+    def __init__(self, marker: bytes = _COMMENT, limit: int = MAX_FRAME_BYTES, last: bytes = DONE) -> None:
+        """`marker` is what the end begins with; `limit` bounds it, and every frame; `last` ends a complete stream."""
+        self._last = last
         self._marker = marker
         self._later = FRAME_END + marker
         self._limit = limit
@@ -60,7 +62,7 @@ class FrameRelay:
             chunk = self._without_comments(chunk)
         elif not chunk.endswith(FRAME_END):
             chunk = self._hold_back(chunk)
-        if chunk.endswith(DONE):
+        if chunk.endswith(self._last):
             self.done = True
         return chunk
 

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 
 from conch_contracts.names import ENCODE_PATH, TRANSCRIBE_PATH
 from conch_contracts.records import Heartbeat, ModelKind, Pool
+from conch_gateway.anthropic.handler import COUNT_PATH, CountTokensHandler, MessagesHandler
+from conch_gateway.anthropic.handler import PATH as MESSAGES_PATH
 from conch_gateway.app.edge import Edge, PostHandler
 from conch_gateway.app.invocations import PATH as INVOCATIONS_PATH
 from conch_gateway.app.invocations import Invocations
@@ -110,6 +112,8 @@ def _posts(deps: Deps, settings: GatewaySettings, intake: RequestIntake) -> Mapp
     posts: dict[str, PostHandler] = {
         **dict.fromkeys(PATHS, generation),
         RESPONSES_PATH: ResponsesHandler(intake, generation, deps.responses),
+        MESSAGES_PATH: MessagesHandler(intake, generation),
+        COUNT_PATH: CountTokensHandler(intake, tokenizers),
         **dict.fromkeys(ENCODER_PATHS, encoders),
         **dict.fromkeys(SPEECH_PATHS, speeches),
         **dict.fromkeys((*TOKENIZE_PATHS, *DETOKENIZE_PATHS), tokens),

@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from conch_contracts.names import SERVER_SHUTTING_DOWN
+from conch_gateway.answers.protocols import protocol_of
 from conch_gateway.answers.reply import Reply
-from conch_gateway.http.auth import ApiKeys
+from conch_gateway.http.auth import KEY_HEADERS, ApiKeys
 from conch_gateway.http.client_connection import ClientConnection, client_connection
 from conch_gateway.http.cors import Cors
 from conch_gateway.http.exchange import Exchange, Outcome
@@ -70,8 +71,11 @@ class Edge:
         exchange = Exchange.begin(scope, now=self._clock())
         request_id_var.set(exchange.request_id)
         exchange.reply_headers.extend(self._cors.headers(exchange.headers))
+        protocol = protocol_of(exchange.path)
+        if protocol.id_header is not None:
+            exchange.reply_headers.append((protocol.id_header, exchange.request_id.encode()))
         client = client_connection(scope)
-        reply = Reply(send, exchange, client, stall_s=self._write_stall_s, clock=self._clock)
+        reply = Reply(send, exchange, client, stall_s=self._write_stall_s, protocol=protocol, clock=self._clock)
         try:
             await self._answered_or_failed(exchange, reply, scope, receive)
         except (ClientGone, ClientStalled) as exc:
@@ -105,7 +109,9 @@ class Edge:
         if exchange.method == "OPTIONS":
             await reply.whole(204, b"", self._cors.preflight(exchange.headers))
             return
-        repeated = len(exchange.headers) != len(scope["headers"]) and _says_twice(scope, b"authorization")
+        repeated = len(exchange.headers) != len(scope["headers"]) and any(
+            _says_twice(scope, name) for name in KEY_HEADERS
+        )
         exchange.key = self._keys.check(exchange.path, exchange.headers, repeated=repeated)
         if exchange.method == "POST" and exchange.path in self._posts:
             with self._load:

@@ -61,6 +61,7 @@ def health_endpoints(not_ready: Callable[[], str | None], load: Load) -> Mapping
         return Answer(json_bytes({"server_load": load.requests}))
 
     return {
+        ("GET", "/"): health,
         ("GET", "/health"): health,
         ("GET", "/ping"): health,
         ("GET", "/health/ready"): ready,

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from conch_contracts.messages.generation import EngineTarget, GenerateRequest, SamplingParameters
+from conch_contracts.messages.generation import Api, EngineTarget, GenerateRequest, SamplingParameters
 from conch_contracts.messages.message import changed, from_json, to_json
 from conch_contracts.messages.tokenization import PrepareResponse
 from conch_contracts.names import EngineAddress
@@ -13,6 +13,7 @@ from conch_gateway.requests import engine_constraint, parameters, thinking, toke
 from conch_gateway.requests.answer_parsing import parsing_of
 from conch_kit.json_bytes import json_bytes
 
+_WITH_DETAILS = (Api.CHAT, Api.COMPLETION)
 _DRAWING = ("temperature", "top_p", "presence_penalty", "frequency_penalty")
 """What an answer of the Responses API tells of how its tokens were drawn."""
 
@@ -71,6 +72,7 @@ class GenerationJob:
                 target=target,
                 prompts=self.prepared.prompts,
                 sampling=self.sampling,
+                cut_to_context=self.sampling.max_tokens < (self.resolved.shape.max_tokens or 0),
                 timeout_s=timeout_s,
             )
         )
@@ -129,7 +131,7 @@ def _make_draft(resolved: ResolvedGeneration, answer: PrepareResponse) -> Genera
         include_usage=parameters.includes_usage(request, route),
         response_fields=json_bytes(_response_fields(resolved, sampling)).decode(),
         fingerprint=route.fingerprint,
-        details=None if resolved.answer_fields is not None else parameters.details(request, shape, route),
+        details=parameters.details(request, shape, route) if shape.api in _WITH_DETAILS else None,
         first_token_timeout_s=route.routing.first_token_timeout_s,
         inter_token_timeout_s=route.routing.inter_token_timeout_s,
     )

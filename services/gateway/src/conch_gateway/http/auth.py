@@ -16,7 +16,9 @@ from conch_kit.settings import SettingsError
 
 log = logging.getLogger(__name__)
 
-OPEN_PATHS = frozenset({"/health", "/health/ready", "/ping"})
+OPEN_PATHS = frozenset({"/", "/health", "/health/ready", "/ping"})
+KEY_HEADERS = (b"authorization", b"x-api-key")
+"""Where a key may stand: as OpenAI's clients send it, and as some of Anthropic's do."""
 MAX_HEADER_BYTES = 4096
 
 
@@ -88,9 +90,8 @@ class ApiKeys:
         """
         if self._path is None or path in OPEN_PATHS:
             return None
-        value = headers.get(b"authorization", b"")
-        scheme, _, key = value.partition(b" ")
-        if scheme.lower() == b"bearer" and key and len(value) <= MAX_HEADER_BYTES and not repeated:
+        key = _key(headers)
+        if key and not repeated:
             name = self._table.name_of(key)
             if name is not None:
                 return name
@@ -105,6 +106,15 @@ class ApiKeys:
         finally:
             self._version = version
         log.info("API keys read.", extra={"keys": len(self._table.names)})
+
+
+def _key(headers: Mapping[bytes, bytes]) -> bytes:
+    """Return the key, or nothing; the header that most clients send counts where there are both."""
+    bearer, plain = map(headers.get, KEY_HEADERS)
+    if bearer is None:
+        return plain if plain is not None and len(plain) <= MAX_HEADER_BYTES else b""
+    scheme, _, key = bearer.partition(b" ")
+    return key if scheme.lower() == b"bearer" and len(bearer) <= MAX_HEADER_BYTES else b""
 
 
 def _read_if_changed(path: Path | None, known: tuple[int, int] | None) -> tuple[tuple[int, int] | None, str | None]:

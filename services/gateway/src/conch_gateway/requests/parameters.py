@@ -64,6 +64,8 @@ class Shape:
     role: str = "assistant"
     prefix: str = ""
     """Text that each choice begins with."""
+    limit_gives_way: bool = False
+    """Whether a limit above what the context leaves is lowered to that."""
 
 
 def chat_shape(request: ChatCompletionRequest, profile: Profile = Profile.OPENAI) -> Shape:
@@ -249,7 +251,7 @@ def _ranks(request: SamplingFields) -> bool:
 def output_limit(shape: Shape, route: Route, prompt_tokens: int) -> int:
     """Return how many tokens may come out; raises InvalidRequest when prompt and answer exceed the context.
 
-    Where the prompt alone would fit, the answer's limit is what is wrong; a FastDeploy server lowers it instead.
+    Where the prompt alone would fit, the answer's limit is what is wrong; FastDeploy and the Messages API lower it.
     """
     context, asked, prompt = route.max_model_len, shape.max_tokens, shape.prompt_param
     rest = context - prompt_tokens
@@ -257,7 +259,7 @@ def output_limit(shape: Shape, route: Route, prompt_tokens: int) -> int:
         return min(rest, _first(route.generation.max_tokens, shape.default_max_tokens, rest))
     if asked is not None and asked <= rest:
         return asked
-    if asked is not None and rest >= 1 and route.profile is Profile.FASTDEPLOY:
+    if asked is not None and rest >= 1 and (shape.limit_gives_way or route.profile is Profile.FASTDEPLOY):
         return rest
     if rest < 1:
         raise prompt_too_long(context, prompt_tokens, param=prompt)

@@ -18,6 +18,7 @@ from conch_gateway.requests.parameter_refusal import ParameterRefusal
 from conch_gateway.requests.refused_of_encoders import OF_ENCODERS
 from conch_gateway.requests.refused_of_endpoints import OF_ENDPOINTS
 from conch_gateway.requests.refused_of_generating import OF_GENERATING
+from conch_gateway.requests.refused_of_messages import OF_ANTHROPIC
 from conch_gateway.requests.refused_of_speech import OF_SPEECH
 
 INERT = frozenset(
@@ -56,8 +57,11 @@ def _others_of(kind: type[ApiModel]) -> set[str]:
 
 
 _REFUSED_BY: Mapping[type[ApiModel], Mapping[str, ParameterRefusal]] = {
-    kind: {**dict.fromkeys(_others_of(kind), ParameterRefusal()), **REFUSALS, **known}
-    for kind, known in {**OF_ENDPOINTS, **OF_SPEECH}.items()
+    **{
+        kind: {**dict.fromkeys(_others_of(kind), ParameterRefusal()), **REFUSALS, **known}
+        for kind, known in {**OF_ENDPOINTS, **OF_SPEECH}.items()
+    },
+    **OF_ANTHROPIC,
 }
 
 

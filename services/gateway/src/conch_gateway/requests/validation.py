@@ -12,6 +12,7 @@ from typing import Generic, TypeVar
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from conch_contracts.anthropic.request import PromptFields
 from conch_contracts.openai.api_model import ApiModel
 from conch_contracts.openai.chat import ChatCompletionRequest
 from conch_contracts.openai.completions import CompletionRequest
@@ -93,7 +94,8 @@ def typed(kind: type[M], document: dict[str, object]) -> tuple[M, int]:
     """Return the document as a request of this type, and how many of its fields nobody knows; raises InvalidRequest."""
     extra = document.keys() - kind.model_fields.keys()
     unknown = unsupported_parameters.refuse(kind, document, extra) if extra else 0
-    unsupported_members.refuse(document, kind.model_fields)
+    if not issubclass(kind, PromptFields):  # those have turns and tools of their own
+        unsupported_members.refuse(document, kind.model_fields)
     try:
         return kind.model_validate(document), unknown
     except ValidationError as exc:

@@ -5,6 +5,7 @@ from typing import Protocol, assert_never
 
 from conch_contracts.messages.generation import Api, GenerateRequest, Usage
 from conch_kit.errors import ServiceError
+from conch_llm_worker.anthropic.stream_frames import MessageFrames
 from conch_llm_worker.frames.detailed_chunks import DetailedFrames
 from conch_llm_worker.frames.plain_chunks import ChatFrames, CompletionFrames
 from conch_llm_worker.generation.choice_update import ChoiceUpdate
@@ -43,5 +44,7 @@ def frames_for(request: GenerateRequest, vocabulary: Vocabulary) -> Frames:
             return CompletionFrames(request, vocabulary)
         case Api.RESPONSES:
             return ResponseFrames(request, vocabulary)
+        case Api.MESSAGES:
+            return MessageFrames(request)
         case _:
             assert_never(request.api)

@@ -14,11 +14,9 @@ from conch_contracts.openai.json_schema import ObjectSchema
 from conch_contracts.openai.responses.items import InputItem, OutputItem, StoredItem
 from conch_contracts.openai.sampling import INT32_MAX, MAX_ALTERNATIVES, MAX_USER_CHARS, DrawingFields, Switch
 from conch_contracts.openai.structured_output import StructuredOutputs
+from conch_contracts.openai.tools import MAX_TOOLS, ToolName
 
 MAX_ITEMS = 4096
-MAX_TOOLS = 128
-NAME = r"^[a-zA-Z0-9_-]{1,64}$"
-Name = Annotated[str, Field(pattern=NAME)]
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 ServiceTier = Literal["auto", "default", "flex", "scale", "priority", "fast", "ultrafast"]
 Includable = Literal["message.output_text.logprobs", "reasoning.encrypted_content"]
@@ -28,7 +26,7 @@ class FunctionTool(ApiModel):
     """A function that the model may call."""
 
     type: Literal["function"]
-    name: Name
+    name: ToolName
     description: str | None = None
     parameters: ObjectSchema | None = None
     """A JSON Schema of the arguments."""
@@ -40,7 +38,7 @@ class ChosenFunction(ApiModel):
     """The one function that must be called."""
 
     type: Literal["function"]
-    name: Name
+    name: ToolName
 
 
 class AllowedTools(ApiModel):
@@ -61,7 +59,7 @@ class SchemaFormat(Options):
     """JSON that follows a schema."""
 
     type: Literal["json_schema"]
-    name: Name
+    name: ToolName
     schema_: dict[str, object] = Field(alias="schema")
     description: str | None = None
     strict: bool | None = None

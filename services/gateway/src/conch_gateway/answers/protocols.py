@@ -1,0 +1,40 @@
+"""What differs between the protocols that answers speak, whichever API they are of: errors, and how a stream rests."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from conch_gateway.answers.sse_frames import FRAME_END, KEEP_ALIVE, error_frame
+from conch_kit import messages_errors
+from conch_kit.errors import ServiceError
+
+MESSAGES_PREFIX = "/v1/messages"
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerProtocol:
+    """How one protocol says what is no answer."""
+
+    error: Callable[[ServiceError, str], tuple[int, bytes]]
+    """From an error and the request's id to a status and a body."""
+    error_frame: Callable[[ServiceError, str], bytes]
+    """The same as the last frame of a stream."""
+    keep_alive: bytes
+    """What a stream carries while there is nothing to send."""
+    id_header: bytes | None = None
+    """A header beside `x-request-id` in which clients look for the request's id."""
+
+
+OPENAI = AnswerProtocol(lambda error, _: (error.status, error.body()), lambda error, _: error_frame(error), KEEP_ALIVE)
+MESSAGES = AnswerProtocol(
+    lambda error, request_id: (messages_errors.status_of(error), messages_errors.body_of(error, request_id)),
+    messages_errors.event_of,
+    b'event: ping\ndata: {"type":"ping"}' + FRAME_END,
+    b"request-id",
+)
+
+
+def protocol_of(path: str) -> AnswerProtocol:
+    """Return the protocol that a path speaks, be anything served there or not."""
+    if path.startswith(MESSAGES_PREFIX) and path[len(MESSAGES_PREFIX) :][:1] in ("", "/"):
+        return MESSAGES
+    return OPENAI

@@ -1,0 +1,118 @@
+"""From a JSON object to a typed request of the Messages API; pure.
+
+Sampling, tools and formats are checked where chat's are; `chat_request.NAMES` is what errors from there call them here.
+"""
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+from conch_contracts.anthropic.content_blocks import (
+    Block,
+    RedactedThinkingBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+)
+from conch_contracts.anthropic.request import MessagesRequest, PromptFields, ThinkingBudget, ToolChoice, Turn
+from conch_gateway.anthropic.conversation import blocks_of
+from conch_gateway.errors.bad_request import conflicting, invalid, unsupported
+from conch_gateway.requests.validation import Validated, typed
+
+P = TypeVar("P", bound=PromptFields)
+
+_TEXT_ALONE = "models here take text alone"
+_NO_SERVER_TOOLS = "the client runs all tools, so no other results can be read"
+_TEXT_DOCUMENTS = "only documents of text can be read: send the text with a source of the type 'text'"
+_CLIENT_TOOLS = "the client runs all tools: send 'name', 'description' and 'input_schema'"
+
+_READABLE = frozenset({"text", "document", "search_result"})
+_BLOCKS = _READABLE | {"tool_use", "tool_result", "thinking", "redacted_thinking"}
+_TEXT_SOURCES = frozenset({"text", "content"})
+_WHY: Mapping[str, str] = {"image": _TEXT_ALONE, "container_upload": _TEXT_ALONE}
+
+
+def validate(kind: type[P], document: dict[str, object]) -> Validated[P]:
+    """Return the request; raises InvalidRequest for what is wrong with it and for what cannot be done."""
+    _refuse_blocks(document)
+    _refuse_tools(document.get("tools"))
+    request, unknown = typed(kind, document)
+    _check_turns(request)
+    _check_tool_choice(request)
+    thinking = request.thinking
+    if (
+        isinstance(request, MessagesRequest)
+        and isinstance(thinking, ThinkingBudget)
+        and thinking.budget_tokens >= request.max_tokens
+    ):
+        raise conflicting("thinking.budget_tokens", "must be below 'max_tokens'")
+    return Validated(request, unknown)
+
+
+def _refuse_blocks(document: Mapping[str, object]) -> None:
+    """Raise for blocks of types that no model here can read."""
+    _refuse_within(document.get("system"), "system", frozenset({"text"}))
+    turns = document.get("messages")
+    for index, turn in enumerate(turns if isinstance(turns, list) else ()):
+        content = turn.get("content") if isinstance(turn, dict) else None
+        where = f"messages.{index}.content"
+        _refuse_within(content, where, _BLOCKS)
+        for at, block in enumerate(content if isinstance(content, list) else ()):
+            if isinstance(block, dict) and block.get("type") == "tool_result":
+                _refuse_within(block.get("content"), f"{where}.{at}.content", _READABLE)
+
+
+def _refuse_within(blocks: object, where: str, known: frozenset[str]) -> None:
+    for index, block in enumerate(blocks if isinstance(blocks, list) else ()):
+        if not isinstance(block, dict):
+            continue
+        kind, source = block.get("type"), block.get("source")
+        if isinstance(kind, str) and kind not in known:
+            raise unsupported(f"{where}.{index}.type", _WHY.get(kind, "" if kind in _BLOCKS else _NO_SERVER_TOOLS))
+        if kind == "document" and isinstance(source, dict):
+            form = source.get("type")
+            if isinstance(form, str) and form not in _TEXT_SOURCES:
+                raise unsupported(f"{where}.{index}.source.type", _TEXT_DOCUMENTS)
+
+
+def _refuse_tools(tools: object) -> None:
+    for index, tool in enumerate(tools if isinstance(tools, list) else ()):
+        if isinstance(tool, dict) and isinstance(tool.get("type"), str) and tool["type"] != "custom":
+            raise unsupported(f"tools.{index}.type", _CLIENT_TOOLS)
+
+
+def _check_turns(request: PromptFields) -> None:
+    """Raise for turns that make no conversation."""
+    known: set[str] = set()
+    for index, turn in enumerate(request.messages):
+        blocks = blocks_of(turn)
+        if not blocks and turn.role != "assistant":
+            raise invalid(f"messages.{index}.content", "expected a text or a block, found nothing")
+        for at, block in enumerate(blocks if isinstance(turn.content, list) else ()):
+            _check_place(turn, block, f"messages.{index}.content.{at}", known)
+    last = request.messages[-1]
+    if last.role == "assistant" and any(isinstance(block, ToolUseBlock) for block in blocks_of(last)):
+        param = f"messages.{len(request.messages) - 1}.content"
+        raise invalid(param, "the results of its calls must follow, in a message with the role 'user'")
+
+
+def _check_place(turn: Turn, block: Block, where: str, known: set[str]) -> None:
+    """Raise for a block that stands in the wrong role's turn, or a result without a call; notes calls as `known`."""
+    if isinstance(block, ToolUseBlock | ThinkingBlock | RedactedThinkingBlock) and turn.role != "assistant":
+        raise invalid(f"{where}.type", f"only the assistant has it, found the role '{turn.role}'")
+    if isinstance(block, ToolResultBlock) and turn.role != "user":
+        raise invalid(f"{where}.type", f"only the user has it, found the role '{turn.role}'")
+    if turn.role == "system" and block.type != "text":
+        raise invalid(f"{where}.type", "a system message consists of text")
+    if isinstance(block, ToolUseBlock):
+        known.add(block.id)
+    if isinstance(block, ToolResultBlock) and block.tool_use_id not in known:
+        raise invalid(f"{where}.tool_use_id", "no message before this one has a call with this id")
+
+
+def _check_tool_choice(request: PromptFields) -> None:
+    choice = request.tool_choice
+    names = {tool.name for tool in request.tools or ()}
+    if choice is not None and choice.type in ("any", "tool") and not names:
+        raise conflicting("tool_choice", "needs 'tools'")
+    if isinstance(choice, ToolChoice) and choice.name not in names:
+        raise invalid("tool_choice.name", f"no tool has the name '{choice.name}'")

@@ -1,0 +1,43 @@
+"""Parameters that Anthropic's Messages API does not have, or that nothing here can obey: a 400 that says what instead.
+
+What only asks a provider for its own service (`service_tier`, `speed`, `inference_geo`, `diagnostics`,
+`context_management`, `cache_control`) stands in no table: it is left alone like everything that nobody knows.
+"""
+
+from collections.abc import Mapping
+
+from conch_contracts.anthropic.request import CountTokensRequest, MessagesRequest
+from conch_contracts.capabilities import HARMLESS
+from conch_contracts.openai.api_model import ApiModel
+from conch_contracts.openai.chat import ChatCompletionRequest
+from conch_gateway.requests.parameter_refusal import ParameterRefusal
+
+_INSTEAD = {
+    "max_completion_tokens": "use 'max_tokens'",
+    "parallel_tool_calls": "use 'disable_parallel_tool_use' in 'tool_choice'",
+    "reasoning": "use 'thinking'",
+    "reasoning_effort": "use 'effort' in 'output_config'",
+    "response_format": "use 'format' in 'output_config'",
+    "stop": "use 'stop_sequences'",
+    "user": "use 'user_id' in 'metadata'",
+}
+_CHANGES_NOTHING: Mapping[str, tuple[object, ...]] = {
+    **HARMLESS,
+    "n": (1,),
+    "parallel_tool_calls": (True,),
+    "stop": ([], ""),
+    "stream_options": ({},),
+}
+_OF_CHAT = ChatCompletionRequest.model_fields.keys() - MessagesRequest.model_fields.keys() - {"service_tier"}
+_OF_SERVERS = {
+    "container": ParameterRefusal("nothing here runs code for the model"),
+    "mcp_servers": ParameterRefusal("the client calls MCP servers, and offers what they have as 'tools'", ([],)),
+}
+
+OF_ANTHROPIC: Mapping[type[ApiModel], Mapping[str, ParameterRefusal]] = {
+    MessagesRequest: {
+        **{name: ParameterRefusal(_INSTEAD.get(name, ""), _CHANGES_NOTHING.get(name, ())) for name in _OF_CHAT},
+        **_OF_SERVERS,
+    },
+    CountTokensRequest: _OF_SERVERS,
+}

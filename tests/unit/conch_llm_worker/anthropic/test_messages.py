@@ -1,0 +1,200 @@
+"""The events of a streamed message, and the same message in one piece."""
+
+import json
+from typing import Any
+
+import pytest
+from anthropic.types import Message, RawMessageStreamEvent
+from pydantic import TypeAdapter
+
+from conch_contracts.anthropic.answer import Message as OurMessage
+from conch_contracts.messages.generation import Api, GenerateRequest, Usage
+from conch_kit.errors import RateLimited, ServiceError, Unavailable, UpstreamError
+from conch_llm_worker.anthropic.complete_message import CompleteMessage
+from conch_llm_worker.frames.answer_frames import frames_for
+from conch_llm_worker.generation.choice_update import ChoiceFinish, ChoiceUpdate
+from conch_llm_worker.parsing.answer_events import CallArguments, CallBegin, CallBroken, CallEnd, Content, Reasoning
+from testkit.builders.generate_requests import generate_request
+from testkit.models.vocabularies import byte_level
+
+EVENTS: TypeAdapter[Any] = TypeAdapter(RawMessageStreamEvent)
+USAGE = Usage(prompt_tokens=3, completion_tokens=2, reasoning_tokens=1)
+STOP = ChoiceFinish("stop")
+SIGNED = {"type": "thinking", "thinking": "hm", "signature": "msg_ab"}
+
+TEXT = [ChoiceUpdate('a"\n'), ChoiceUpdate(""), ChoiceUpdate("é", (), STOP)]
+THINKS = [
+    ChoiceUpdate("", events=[Reasoning("h")]),
+    ChoiceUpdate("", events=[Reasoning("m"), Content("a")]),
+    ChoiceUpdate("b", (), STOP),
+]
+CALLS = [
+    ChoiceUpdate("", events=[Reasoning("hm"), Content("so"), CallBegin(0, "call_1", "f"), CallArguments(0, '{"a"')]),
+    ChoiceUpdate("", events=[CallArguments(0, ":1}"), CallEnd(0), CallBegin(1, "call_2", "g")]),
+    ChoiceUpdate("", (), ChoiceFinish("tool_calls"), [CallArguments(1, "{}"), CallEnd(1)]),
+]
+BREAKS = [
+    ChoiceUpdate("", events=[Content("so "), CallBegin(0, "call_1", "f"), CallArguments(0, '{"a"')]),
+    ChoiceUpdate("", (), STOP, [CallBroken(0, '<call>{"a"')]),
+]
+CUT = [
+    ChoiceUpdate("", events=[CallBegin(0, "call_1", "f"), CallArguments(0, '{"a"')]),
+    ChoiceUpdate("", (), ChoiceFinish("length")),
+]
+
+CASES = {
+    "text": (TEXT, [{"type": "text", "text": 'a"\né'}], "end_turn"),
+    "thinking": (THINKS, [SIGNED, {"type": "text", "text": "ab"}], "end_turn"),
+    "calls": (
+        CALLS,
+        [
+            SIGNED,
+            {"type": "text", "text": "so"},
+            {"type": "tool_use", "id": "call_1", "name": "f", "input": {"a": 1}},
+            {"type": "tool_use", "id": "call_2", "name": "g", "input": {}},
+        ],
+        "tool_use",
+    ),
+    "what only looked like a call": (BREAKS, [{"type": "text", "text": 'so <call>{"a"'}], "end_turn"),
+    "a call that was cut": (CUT, [{"type": "text", "text": ""}], "max_tokens"),
+    "nothing": ([ChoiceUpdate("", (), STOP)], [{"type": "text", "text": ""}], "end_turn"),
+}
+
+
+def asked(**changes: Any) -> GenerateRequest:
+    return generate_request(**{"api": Api.MESSAGES, "response_id": "msg_ab", "request_id": "r1"} | changes)
+
+
+def streamed(request: GenerateRequest, updates: list[ChoiceUpdate]) -> list[dict[str, Any]]:
+    frames = frames_for(request, byte_level())
+    pieces = [frames.opening(0), *(frames.update(0, update) for update in updates), frames.ending(USAGE)]
+    return events(b"".join(pieces))
+
+
+def events(raw: bytes) -> list[dict[str, Any]]:
+    """Return the events, each of which must have the name that its data has."""
+    found = []
+    for frame in raw.removesuffix(b"\n\n").split(b"\n\n"):
+        name, data = frame.split(b"\n")
+        found.append(json.loads(data.removeprefix(b"data: ")))
+        assert name == b"event: " + found[-1]["type"].encode()
+    return found
+
+
+def complete(request: GenerateRequest, updates: list[ChoiceUpdate]) -> dict[str, Any]:
+    message = CompleteMessage(request)
+    for update in updates:
+        message.add(update)
+    found: dict[str, Any] = json.loads(message.body(USAGE))
+    return found
+
+
+def collected(told: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the blocks as a client collects them; one is open at a time, and their numbers have no gaps."""
+    blocks: list[dict[str, Any]] = []
+    is_open = False
+    arguments = ""
+    for event in told[1:-2]:
+        match event:
+            case {"type": "content_block_start", "index": index, "content_block": block}:
+                assert (is_open, index) == (False, len(blocks))
+                blocks.append(dict(block))
+                is_open, arguments = True, ""
+            case {"type": "content_block_delta", "index": index, "delta": {"type": kind, **piece}}:
+                assert is_open
+                assert index == len(blocks) - 1
+                if kind == "input_json_delta":
+                    arguments += piece["partial_json"]
+                else:
+                    ((name, text),) = piece.items()
+                    assert kind == f"{name}_delta"
+                    blocks[-1][name] += text
+            case {"type": "content_block_stop", "index": index}:
+                assert (is_open, index) == (True, len(blocks) - 1)
+                is_open = False
+                if blocks[-1]["type"] == "tool_use":
+                    blocks[-1]["input"] = json.loads(arguments)
+            case _:
+                raise AssertionError(event)
+    assert not is_open
+    return blocks
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_stream_and_a_whole_answer_say_the_same(case: str) -> None:
+    updates, blocks, reason = CASES[case]
+    whole, told = complete(asked(), updates), streamed(asked(stream=True), updates)
+    assert [whole["content"], collected(told)] == [blocks, blocks]
+    begun, delta, last = told[0]["message"], told[-2], told[-1]
+    assert (delta["type"], last) == ("message_delta", {"type": "message_stop"})
+    assert whole["stop_reason"] == delta["delta"]["stop_reason"] == reason
+    assert whole["usage"] == delta["usage"] | {}
+    assert begun | {"content": [], "usage": None} == whole | {
+        "content": [],
+        "usage": None,
+        "stop_reason": None,
+        "stop_sequence": None,
+    }
+    assert begun["usage"]["output_tokens"] == 0
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_sdk_reads_every_answer(case: str) -> None:
+    updates = CASES[case][0]
+    whole = complete(asked(), updates)
+    assert Message.model_validate(whole).id == "msg_ab"
+    assert OurMessage.model_validate(whole).model_dump(exclude_none=False) == whole | {
+        "usage": {"output_tokens_details": None} | whole["usage"]
+    }
+    for event in streamed(asked(stream=True), updates):
+        assert EVENTS.validate_python(event).type == event["type"]
+
+
+def test_a_call_is_shown_when_it_is_complete_and_not_before() -> None:
+    frames = frames_for(asked(stream=True), byte_level())
+    frames.opening(0)
+    assert b"tool_use" not in frames.update(0, CALLS[0])
+    assert frames.update(0, CALLS[1]).count(b"tool_use") == 1
+
+
+@pytest.mark.parametrize(
+    ("finish", "cut", "expected"),
+    [
+        (ChoiceFinish("stop", "END"), False, ("stop_sequence", "END")),
+        (ChoiceFinish("stop", 7), False, ("end_turn", None)),
+        (ChoiceFinish("length"), False, ("max_tokens", None)),
+        (ChoiceFinish("length"), True, ("model_context_window_exceeded", None)),
+        (ChoiceFinish("stop"), True, ("end_turn", None)),
+    ],
+)
+def test_why_an_answer_ended(finish: ChoiceFinish, cut: bool, expected: tuple[str, str | None]) -> None:
+    whole = complete(asked(cut_to_context=cut), [ChoiceUpdate("a", (), finish)])
+    assert (whole["stop_reason"], whole["stop_sequence"]) == expected
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (UpstreamError("It broke."), "api_error"),
+        (RateLimited("Too many."), "rate_limit_error"),
+        (Unavailable("Away."), "overloaded_error"),
+    ],
+)
+def test_a_stream_that_breaks_ends_with_an_error(error: ServiceError, kind: str) -> None:
+    frames = frames_for(asked(stream=True), byte_level())
+    frames.opening(0)
+    frames.update(0, TEXT[0])
+    (told,) = events(frames.failure(error, USAGE))
+    assert told == {"type": "error", "error": {"type": kind, "message": error.message}, "request_id": "r1"}
+
+
+def test_without_thinking_the_usage_tells_none() -> None:
+    message = CompleteMessage(asked())
+    message.add(ChoiceUpdate("a", (), STOP))
+    usage = json.loads(message.body(Usage(prompt_tokens=3, completion_tokens=2)))["usage"]
+    assert usage == {
+        "input_tokens": 3,
+        "cache_creation_input_tokens": 0,
+        "cache_read_input_tokens": 0,
+        "output_tokens": 2,
+    }
