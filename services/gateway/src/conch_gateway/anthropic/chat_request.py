@@ -18,17 +18,17 @@ from conch_contracts.openai.chat import ChatCompletionRequest
 from conch_contracts.records import ModelKind, Profile, Route
 from conch_contracts.thinking_marks import ReasoningParser
 from conch_gateway.anthropic import conversation
+from conch_gateway.errors.chat_names import ChatNames
 from conch_gateway.generation.endpoints import GenerationEndpoint
 from conch_gateway.generation.recurring_parameters import CHAT_PROMPT
 from conch_gateway.generation.resolved import ResolvedGeneration
 from conch_gateway.requests import parameters, tokenizer_request, validation
 from conch_gateway.requests.model_lookup import find_route
-from conch_gateway.requests.parameter_names import ParameterNames
 from conch_gateway.requests.parameters import Shape
 from conch_gateway.requests.validation import Validated
 from conch_kit.registry.snapshot import Snapshot
 
-NAMES = ParameterNames(
+NAMES = ChatNames(
     (
         (re.compile(r"^messages\b.*"), "messages"),  # neighbours are joined, so the numbers are others
         (re.compile(r"^(tools\.\d+)\.function\.parameters\b"), r"\1.input_schema"),

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 
 from conch_contracts.capabilities import is_harmless
 from conch_gateway.errors.bad_request import unsupported
-from conch_gateway.requests.parameter_refusal import ParameterRefusal
+from conch_gateway.requests.refusals.parameter_refusal import ParameterRefusal
 
 _GOES_ON = "use 'continue_final_message': true with 'add_generation_prompt': false, beside the messages"
 _TEXT_ALONE = "models here take text alone"

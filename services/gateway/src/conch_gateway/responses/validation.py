@@ -12,8 +12,8 @@ from conch_contracts.openai.responses.items import CallItem, CallOutputItem, Rea
 from conch_contracts.openai.responses.response import AllowedTools, ResponsesRequest
 from conch_contracts.openai.sampling import is_on
 from conch_gateway.errors.bad_request import conflicting, invalid, missing, unsupported
+from conch_gateway.errors.chat_names import ChatNames
 from conch_gateway.requests import chat_messages
-from conch_gateway.requests.parameter_names import ParameterNames
 from conch_gateway.requests.unsupported_parameters import REFUSALS
 from conch_gateway.requests.validation import Validated, typed
 from conch_gateway.responses.conversation import Item
@@ -34,7 +34,7 @@ HARMLESS: Mapping[str, tuple[object, ...]] = {
     "response_format": ({"type": "text"},),
 }
 """Values of chat's own parameters, beside null, that change nothing: some clients send them to either API."""
-NAMES = ParameterNames(
+NAMES = ChatNames(
     (
         (re.compile(r"^(tools\.\d+|tool_choice)\.(?:function|allowed_tools)\b"), r"\1"),
         (re.compile(r"^response_format(?:\.json_schema)?\b"), "text.format"),

@@ -5,7 +5,7 @@ They are text-embeddings-inference's, Jina's, Voyage's, Cohere's, vLLM's and Fas
 
 from collections.abc import Mapping
 
-from conch_gateway.requests.parameter_refusal import ParameterRefusal
+from conch_gateway.requests.refusals.parameter_refusal import ParameterRefusal
 
 _IN_THE_TEXT = "write what the model wants to be told into the texts themselves"
 _CUT = "use 'truncate_prompt_tokens', with -1 for the longest text that the model takes"

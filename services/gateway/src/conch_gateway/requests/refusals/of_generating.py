@@ -7,7 +7,7 @@ what its client expects, so each is refused by name where the type of the reques
 
 from collections.abc import Mapping
 
-from conch_gateway.requests.parameter_refusal import ParameterRefusal
+from conch_gateway.requests.refusals.parameter_refusal import ParameterRefusal
 
 _IN_THE_TEXT = "write what the model wants to be told into the texts themselves"
 _NO_ADAPTERS = "serve the adapter as a model of its own"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from conch_contracts.openai.api_model import ApiModel
 from conch_contracts.openai.audio import TranscriptionRequest, TranslationRequest
-from conch_gateway.requests.parameter_refusal import ParameterRefusal
+from conch_gateway.requests.refusals.parameter_refusal import ParameterRefusal
 
 _HINTS = "write names and rare words into 'prompt'"
 _SPEAKERS = "no model here tells speakers apart"

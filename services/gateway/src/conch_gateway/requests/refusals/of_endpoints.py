@@ -14,7 +14,7 @@ from conch_contracts.openai.encoders.embeddings import EmbeddingRequest, Pooling
 from conch_contracts.openai.encoders.rerank import RerankRequest
 from conch_contracts.openai.encoders.scores import ClassifyRequest, ScoreRequest
 from conch_contracts.openai.tokenizing import TokenizeRequest
-from conch_gateway.requests.parameter_refusal import ParameterRefusal
+from conch_gateway.requests.refusals.parameter_refusal import ParameterRefusal
 
 _CONVERSATIONS = "this endpoint takes none; conversations with one go to POST /v1/chat/completions"
 _NO_VECTOR = "this endpoint's answer holds numbers, not vectors"

@@ -12,7 +12,7 @@ _QUOTED_PATH = re.compile(r"(?<!the name )'([a-z_]+(?:\.[\w.-]+)?)'")
 
 
 @dataclass(frozen=True, slots=True)
-class ParameterNames:
+class ChatNames:
     """The names of one API."""
 
     replacements: Sequence[tuple[re.Pattern[str], str]]

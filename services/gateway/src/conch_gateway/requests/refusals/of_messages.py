@@ -10,7 +10,7 @@ from conch_contracts.anthropic.request import CountTokensRequest, MessagesReques
 from conch_contracts.capabilities import HARMLESS
 from conch_contracts.openai.api_model import ApiModel
 from conch_contracts.openai.chat import ChatCompletionRequest
-from conch_gateway.requests.parameter_refusal import ParameterRefusal
+from conch_gateway.requests.refusals.parameter_refusal import ParameterRefusal
 
 _INSTEAD = {
     "max_completion_tokens": "use 'max_tokens'",
