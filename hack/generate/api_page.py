@@ -11,7 +11,7 @@ _INTRODUCTION = """# Every endpoint of the API
 [All pages](README.md) · [using the API](using-the-api.md) · [tools and thinking](tools.md) ·
 [structured output](structured-output.md) · [Responses](responses.md)
 
-<!-- Made by `make generate` from the gateway's OpenAPI document; edit the types in conch_contracts.openai. -->
+<!-- Made by `make generate` from the gateway's OpenAPI document; edit the types in conch_contracts. -->
 
 This is the document that the gateway serves under `/openapi.json`, as a page. [Using the API](using-the-api.md) says
 what the types cannot: defaults, bounds, streams, caches. Every parameter that is not marked as required may also be
@@ -74,7 +74,8 @@ def _answers(responses: Part) -> Iterator[str]:
         if status not in failures:
             yield from _answer(status, _part(_part(response)["content"]))
     if failures:
-        yield f"Errors: {', '.join(sorted(failures))}, each an [ErrorResponse](#errorresponse)."
+        kind = _type(_json_of(_part(responses[failures[0]])))
+        yield f"Errors: {', '.join(sorted(failures))}, each of the type {kind}."
 
 
 def _answer(status: str, content: Part) -> Iterator[str]:
@@ -86,7 +87,7 @@ def _answer(status: str, content: Part) -> Iterator[str]:
 
 
 def _fails(response: Part) -> bool:
-    return "ErrorResponse" in str(_json_of(response).get("$ref"))
+    return str(_json_of(response).get("$ref")).rpartition("/")[2] in ("ErrorResponse", "ErrorAnswer")
 
 
 def _type_section(name: str, schema: Part) -> str:

@@ -26,11 +26,11 @@ from conch_contracts.openai.encoders.rerank import RerankRequest
 from conch_contracts.openai.encoders.scores import ClassifyRequest, ScoreRequest
 from conch_contracts.openai.responses.response import ResponsesRequest
 from conch_contracts.openai.tokenizing import DetokenizeRequest, TokenizeRequest
-from conch_gateway.requests.parameter_refusal import ParameterRefusal
-from conch_gateway.requests.refused_of_encoders import OF_ENCODERS
-from conch_gateway.requests.refused_of_endpoints import OF_ENDPOINTS
-from conch_gateway.requests.refused_of_generating import OF_GENERATING
-from conch_gateway.requests.refused_of_speech import OF_SPEECH
+from conch_gateway.requests.refusals.of_encoders import OF_ENCODERS
+from conch_gateway.requests.refusals.of_endpoints import OF_ENDPOINTS
+from conch_gateway.requests.refusals.of_generating import OF_GENERATING
+from conch_gateway.requests.refusals.of_speech import OF_SPEECH
+from conch_gateway.requests.refusals.parameter_refusal import ParameterRefusal
 from conch_gateway.requests.unsupported_parameters import INERT, refuse
 from conch_gateway.requests.validation import typed
 from conch_gateway.responses import validation

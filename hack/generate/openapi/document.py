@@ -17,6 +17,7 @@ from conch_gateway.http.auth import OPEN_PATHS
 from generate.openapi.encoder_paths import describe_encoders
 from generate.openapi.field_docstrings import describe_fields
 from generate.openapi.generation_paths import describe_generation, describe_invocations
+from generate.openapi.messages_paths import describe_messages
 from generate.openapi.other_paths import describe_health, describe_models, describe_stored_responses
 from generate.openapi.speech_paths import FORMS, describe_speech, form_schema
 from generate.openapi.streams import STREAMS, Document, Stream
@@ -51,6 +52,7 @@ def document() -> Document:
     describe_generation(app)
     describe_encoders(app)
     describe_speech(app)
+    describe_messages(app)
     describe_invocations(app)
     describe_models(app)
     describe_stored_responses(app)
@@ -113,7 +115,7 @@ def _put_right(operation: Document, *, keyed: bool) -> None:
     else:
         responses.pop("401", None)
     for status, response in responses.items():
-        names = [name for name in _HEADERS if name != "Retry-After" or status in ("429", "503")]
+        names = [name for name in _HEADERS if name != "Retry-After" or status in ("429", "503", "529")]
         response["headers"] = {name: {"$ref": f"#/components/headers/{name}"} for name in names}
         if status == "200":
             response["description"] = "The answer."

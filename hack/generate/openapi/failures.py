@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from conch_contracts.anthropic.answer import ErrorAnswer
 from conch_contracts.openai.errors import ErrorResponse
 
 Responses = dict[int | str, dict[str, Any]]
@@ -27,3 +28,10 @@ INFERENCE = tuple(status for status in STATUSES if status != 422)
 def errors(statuses: Sequence[int] = INFERENCE) -> Responses:
     """Return these errors as a path's description has them."""
     return {status: {"model": ErrorResponse, "description": STATUSES[status]} for status in statuses}
+
+
+def messages_errors() -> Responses:
+    """Return the errors of the Messages API, which has a form and a status of its own."""
+    said = {529 if status == 503 else status: STATUSES[status] for status in INFERENCE}
+    said[400] = "The request is wrong, or asks for what this model cannot do; `message` names the parameter."
+    return {status: {"model": ErrorAnswer, "description": description} for status, description in said.items()}

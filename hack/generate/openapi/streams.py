@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from conch_contracts.anthropic.events import MessageStreamEvent
 from conch_contracts.openai.audio import TranscriptEvent
 from conch_contracts.openai.chat import ChatCompletionChunk
 from conch_contracts.openai.completions import Completion
@@ -44,8 +45,9 @@ STREAMS = (
     Stream("Completion", Completion, _DONE, _LAST),
     Stream("ResponseStreamEvent", ResponseStreamEvent, "The last one holds the whole response, or an error."),
     Stream("TranscriptEvent", TranscriptEvent, f"Of models with the profile `vllm` they are vLLM's. {_DONE}", _LAST),
+    Stream("MessageStreamEvent", MessageStreamEvent, "The last one is `message_stop`, or `error` where it broke."),
 )
-CHUNKS, TEXTS, EVENTS, TRANSCRIPTS = STREAMS
+CHUNKS, TEXTS, EVENTS, TRANSCRIPTS, MESSAGE_EVENTS = STREAMS
 CHUNKS_OR_TEXTS = Stream(
     "ChatCompletionChunk",
     ChatCompletionChunk,

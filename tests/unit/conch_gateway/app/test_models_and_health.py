@@ -16,6 +16,7 @@ from conch_gateway.speech.endpoints import SPEECH_PATHS
 from conch_kit.errors import Unavailable
 from testkit.gateway.fakes import gateway, route, snapshot
 
+MESSAGES = ("/v1/messages", "/v1/messages/count_tokens")
 POSTS = {
     *PATHS,
     *ENCODER_PATHS,
@@ -23,6 +24,7 @@ POSTS = {
     *TOKENIZE_PATHS,
     *DETOKENIZE_PATHS,
     "/v1/responses",
+    *MESSAGES,
     "/invocations",
 }
 
@@ -81,12 +83,15 @@ async def test_every_operation_of_the_openapi_document_says_how_it_fails_and_str
                 for response in responses.values()
             )
             if path in POSTS:
-                assert responses.keys() >= {"200", "400", "404", "408", "413", "415", "429", "500", "502", "503", "504"}
+                away = "529" if path in MESSAGES else "503"
+                assert responses.keys() >= {"200", "400", "404", "408", "413", "415", "429", "500", "502", away, "504"}
             streamed = "text/event-stream" in responses.get("200", {}).get("content", {})
-            assert streamed == (path in (*PATHS, *SPEECH_PATHS, "/v1/responses", "/invocations"))
+            assert streamed == (path in (*PATHS, *SPEECH_PATHS, "/v1/messages", "/v1/responses", "/invocations"))
 
 
-@pytest.mark.parametrize("name", ["ChatCompletionRequest", "CompletionRequest", "ResponsesRequest", "ChatMessage"])
+@pytest.mark.parametrize(
+    "name", ["ChatCompletionRequest", "CompletionRequest", "ResponsesRequest", "MessagesRequest", "ChatMessage"]
+)
 async def test_the_openapi_document_says_what_each_field_of_a_request_means(name):
     fields = (await described())["components"]["schemas"][name]["properties"]
     assert [field for field, told in fields.items() if not told.get("description")] == []

@@ -7,7 +7,8 @@ import pytest
 from anthropic.types import Message, RawMessageStreamEvent
 from pydantic import TypeAdapter
 
-from conch_contracts.anthropic.answer import Message as OurMessage
+from conch_contracts.anthropic.answer import AnswerMessage
+from conch_contracts.anthropic.events import MessageStreamEvent
 from conch_contracts.messages.generation import Api, GenerateRequest, Usage
 from conch_kit.errors import RateLimited, ServiceError, Unavailable, UpstreamError
 from conch_llm_worker.anthropic.complete_message import CompleteMessage
@@ -18,6 +19,7 @@ from testkit.builders.generate_requests import generate_request
 from testkit.models.vocabularies import byte_level
 
 EVENTS: TypeAdapter[Any] = TypeAdapter(RawMessageStreamEvent)
+OUR_EVENTS: TypeAdapter[Any] = TypeAdapter(MessageStreamEvent)
 USAGE = Usage(prompt_tokens=3, completion_tokens=2, reasoning_tokens=1)
 STOP = ChoiceFinish("stop")
 SIGNED = {"type": "thinking", "thinking": "hm", "signature": "msg_ab"}
@@ -143,11 +145,12 @@ def test_the_sdk_reads_every_answer(case: str) -> None:
     updates = CASES[case][0]
     whole = complete(asked(), updates)
     assert Message.model_validate(whole).id == "msg_ab"
-    assert OurMessage.model_validate(whole).model_dump(exclude_none=False) == whole | {
+    assert AnswerMessage.model_validate(whole).model_dump(exclude_none=False) == whole | {
         "usage": {"output_tokens_details": None} | whole["usage"]
     }
     for event in streamed(asked(stream=True), updates):
         assert EVENTS.validate_python(event).type == event["type"]
+        assert OUR_EVENTS.validate_python(event).model_dump(exclude_unset=True) == event
 
 
 def test_a_call_is_shown_when_it_is_complete_and_not_before() -> None:

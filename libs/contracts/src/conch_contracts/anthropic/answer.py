@@ -9,7 +9,7 @@ from conch_contracts.openai.api_model import ApiModel
 StopReason = Literal["end_turn", "max_tokens", "stop_sequence", "tool_use", "model_context_window_exceeded"]
 
 
-class AnswerText(ApiModel):
+class WrittenText(ApiModel):
     """A piece of the answer's text."""
 
     type: Literal["text"]
@@ -34,7 +34,7 @@ class AnswerToolUse(ApiModel):
     input: dict[str, Any]
 
 
-AnswerBlock = Annotated[AnswerText | AnswerThinking | AnswerToolUse, Field(discriminator="type")]
+AnswerBlock = Annotated[WrittenText | AnswerThinking | AnswerToolUse, Field(discriminator="type")]
 
 
 class ThinkingDetails(ApiModel):
@@ -54,7 +54,7 @@ class MessageUsage(ApiModel):
     """Where thinking is looked for, at the end of an answer."""
 
 
-class Message(ApiModel):
+class AnswerMessage(ApiModel):
     """One answer; in `message_start` without content, and with null for its end."""
 
     id: str
@@ -67,7 +67,7 @@ class Message(ApiModel):
     usage: MessageUsage
 
 
-class TokenCount(ApiModel):
+class PromptTokens(ApiModel):
     """The length of a prompt."""
 
     input_tokens: int
@@ -86,7 +86,7 @@ ErrorType = Literal[
 ]
 
 
-class ErrorDetail(ApiModel):
+class ErrorSaid(ApiModel):
     """What went wrong."""
 
     type: ErrorType
@@ -97,5 +97,5 @@ class ErrorAnswer(ApiModel):
     """Every error on these paths, as a status or as the last event of a stream."""
 
     type: Literal["error"]
-    error: ErrorDetail
+    error: ErrorSaid
     request_id: str

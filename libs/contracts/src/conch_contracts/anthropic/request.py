@@ -79,7 +79,7 @@ class NoThinking(ApiModel):
     type: Literal["disabled"]
 
 
-class SchemaFormat(ApiModel):
+class AnswerFormat(ApiModel):
     """An answer that is JSON of a certain form."""
 
     type: Literal["json_schema"]
@@ -90,10 +90,10 @@ class OutputConfig(ApiModel):
     """How much the model does for its answer, and what that looks like."""
 
     effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None
-    format: SchemaFormat | None = None
+    format: AnswerFormat | None = None
 
 
-class Metadata(ApiModel):
+class RequestNotes(ApiModel):
     """What the client says about its request."""
 
     user_id: Annotated[str, Field(max_length=MAX_USER_CHARS)] | None = None
@@ -108,11 +108,15 @@ class PromptFields(ApiModel):
     messages: Annotated[list[Turn], Field(min_length=1, max_length=MAX_MESSAGES, fail_fast=True)]
     """The conversation; the answer goes on in the last turn, if that is the assistant's."""
     system: str | Annotated[list[TextBlock], Field(max_length=MAX_BLOCKS, fail_fast=True)] | None = None
+    """What the model is told before the conversation."""
     tools: Annotated[list[CustomTool], Field(max_length=MAX_TOOLS, fail_fast=True)] | None = None
+    """What the model may call; the client runs them all."""
     tool_choice: Annotated[FreeChoice | ToolChoice, Field(discriminator="type")] | None = None
+    """Whether it may call them, must, must not, or must call a certain one; `auto` when there are tools."""
     thinking: Annotated[ThinkingBudget | FreeThinking | NoThinking, Field(discriminator="type")] | None = None
     """None: as the model does by itself."""
     output_config: OutputConfig | None = None
+    """How much the model does for its answer, and the schema that it obeys."""
 
 
 class MessagesRequest(PromptFields):
@@ -129,12 +133,15 @@ class MessagesRequest(PromptFields):
     ) = None
     """The answer ends before the first of these texts."""
     stream: bool | None = None
+    """Send the answer piece by piece, as server-sent events."""
     temperature: float | None = Field(default=None, ge=0, le=2)
     """0 is greedy."""
     top_p: float | None = Field(default=None, ge=0, le=1)
+    """Draw among the likeliest tokens that have this much of the probability together."""
     top_k: int | None = Field(default=None, ge=0, le=INT32_MAX)
-    """0 switches it off."""
-    metadata: Metadata | None = None
+    """Draw among so many of the likeliest tokens; 0 switches it off."""
+    metadata: RequestNotes | None = None
+    """What the client says about its request."""
 
 
 class CountTokensRequest(PromptFields):

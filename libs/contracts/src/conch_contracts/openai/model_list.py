@@ -1,4 +1,4 @@
-"""The list of models: `GET /v1/models` and `GET /v1/models/{id}`."""
+"""The list of models: `GET /v1/models` and `GET /v1/models/{id}`, as OpenAI's and Anthropic's clients read it."""
 
 from typing import Literal
 
@@ -33,6 +33,15 @@ class Model(ApiModel):
     parent: str | None = None
     max_model_len: int | None
     permission: list[ModelPermission]
+    type: Literal["model"] = "model"
+    """Here begins what Anthropic's clients read."""
+    display_name: str
+    created_at: str
+    """`created`, as RFC 3339 writes it."""
+    lifecycle: Literal["active"] = "active"
+    max_input_tokens: int | None
+    max_tokens: int | None
+    """Of an answer; null where it gives no texts."""
 
 
 class ModelList(ApiModel):
@@ -40,3 +49,7 @@ class ModelList(ApiModel):
 
     object: Literal["list"] = "list"
     data: list[Model]
+    has_more: Literal[False] = False
+    """All models are on one page."""
+    first_id: str | None
+    last_id: str | None

@@ -1,6 +1,7 @@
 """What the gateway serves beside inference and stored answers: models, health, version, load."""
 
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from importlib.metadata import version
 
 from conch_contracts.openai.model_list import Model, ModelList, ModelPermission
@@ -13,6 +14,7 @@ from conch_kit.json_bytes import json_bytes
 from conch_kit.registry.snapshot import Snapshot
 
 VERSION = version("conch-gateway")
+_WRITERS = (ModelKind.LLM, ModelKind.TRANSCRIPTION)
 DENGLIN_OWNER = "openai_api"
 
 
@@ -30,7 +32,9 @@ def model_endpoints(
     async def list_models(request: PathRequest) -> Answer:
         names = {name: route for name, route in current().by_name.items() if reachable(route.kind)}
         ordered = sorted(names.items(), key=_order)
-        return _typed(ModelList(data=[model_of(name, route, owned_by) for name, route in ordered]))
+        models = [model_of(name, route, owned_by) for name, route in ordered]
+        first, last = (models[0].id, models[-1].id) if models else (None, None)
+        return _typed(ModelList(data=models, first_id=first, last_id=last))
 
     async def get_model(request: PathRequest) -> Answer:
         name = request.parts["name"]
@@ -80,6 +84,10 @@ def model_of(name: str, route: Route, owned_by: str) -> Model:
         root=route.served_names[0],
         max_model_len=route.max_model_len,
         permission=[permission],
+        display_name=name,
+        created_at=datetime.fromtimestamp(route.created, UTC).isoformat(),
+        max_input_tokens=route.max_model_len,
+        max_tokens=route.max_model_len if route.kind in _WRITERS else None,
     )
 
 

@@ -1,0 +1,88 @@
+"""What is wrong with a request of the Messages API, and how it is named."""
+
+import re
+from typing import Any
+
+import pytest
+
+from conch_contracts.anthropic.request import MessagesRequest
+from conch_contracts.records import ChatProfile
+from conch_contracts.tool_call_marks import ToolCallParser
+from conch_gateway.anthropic.chat_request import resolve
+from conch_gateway.anthropic.validation import validate
+from conch_kit.errors import InvalidRequest
+from testkit.gateway.fakes import route, snapshot
+
+SAID = [{"role": "user", "content": "hi"}]
+ASKED: dict[str, Any] = {"model": "tiny-chat", "max_tokens": 7, "messages": SAID}
+TOOL = {"name": "f", "description": "d", "input_schema": {"type": "object", "properties": {}}}
+TOOLS = {"tools": [TOOL]}
+CALL = {"type": "tool_use", "id": "t1", "name": "f", "input": {}}
+RESULT = {"type": "tool_result", "tool_use_id": "t1", "content": "7"}
+CALLER = ChatProfile(tool_calls=ToolCallParser.HERMES, takes_tools=True)
+
+
+def turn(*blocks: Any, role: str = "user") -> dict[str, Any]:
+    return {"messages": [{"role": role, "content": list(blocks)}]}
+
+
+PICTURE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aa"}}
+PDF = {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "aa"}}
+CALLED = {"role": "assistant", "content": [CALL]}
+BAD: list[tuple[dict[str, Any], str]] = [
+    ({"max_tokens": 0}, "max_tokens"),
+    ({"max_tokens": None}, "max_tokens"),
+    ({"model": ""}, "model"),
+    ({"messages": []}, "messages"),
+    ({"messages": [{"role": "tool", "content": "a"}]}, "messages.0.role"),
+    ({"messages": [{"role": "user", "content": ""}]}, "messages.0.content"),
+    (turn(), "messages.0.content"),
+    (turn({"type": "text"}), "messages.0.content.0.text"),
+    (turn(PICTURE), "messages.0.content.0.type"),
+    (turn(PDF), "messages.0.content.0.source.type"),
+    (turn({"type": "server_tool_use", "id": "a", "name": "b", "input": {}}), "messages.0.content.0.type"),
+    (turn({"type": "container_upload", "file_id": "a"}), "messages.0.content.0.type"),
+    (turn(CALL), "messages.0.content.0.type"),
+    (turn({"type": "thinking", "thinking": "a", "signature": ""}), "messages.0.content.0.type"),
+    (turn(RESULT), "messages.0.content.0.tool_use_id"),
+    (turn(RESULT, role="assistant"), "messages.0.content.0.type"),
+    (turn({**RESULT, "content": [PICTURE]}), "messages.0.content.0.content.0.type"),
+    (turn({**RESULT, "content": [CALL]}), "messages.0.content.0.content.0.type"),
+    ({"messages": [*SAID, CALLED]}, "messages.1.content"),
+    ({"messages": [{"role": "system", "content": [RESULT]}, *SAID]}, "messages.0.content.0.type"),
+    ({"system": [PICTURE]}, "system.0.type"),
+    ({"system": 7}, "system"),
+    ({"tools": [{"type": "bash_20250124", "name": "bash"}]}, "tools.0.type"),
+    ({"tools": [{"name": "f"}]}, "tools.0.input_schema"),
+    ({"tools": [{**TOOL, "name": "a b"}]}, "tools.0.name"),
+    ({"tools": [{**TOOL, "input_schema": {"type": "object", "properties": 7}}]}, "tools.0.input_schema.properties"),
+    ({"tools": [TOOL, TOOL]}, "tools.1.name"),
+    ({"tool_choice": {"type": "any"}}, "tool_choice"),
+    ({**TOOLS, "tool_choice": {"type": "tool", "name": "g"}}, "tool_choice.name"),
+    ({**TOOLS, "tool_choice": {"type": "some"}}, "tool_choice"),
+    ({"thinking": {"type": "enabled", "budget_tokens": 1024}}, "thinking.budget_tokens"),
+    ({"thinking": {"type": "enabled", "budget_tokens": 7}, "max_tokens": 2000}, "thinking.budget_tokens"),
+    ({"thinking": {"type": "always"}}, "thinking"),
+    ({"output_config": {"effort": "none"}}, "output_config.effort"),
+    ({"output_config": {"format": {"type": "json_schema"}}}, "output_config.format.schema"),
+    ({"temperature": 3}, "temperature"),
+    ({"top_k": -1}, "top_k"),
+    ({"stop_sequences": [""]}, "stop_sequences.0"),
+    ({"stop_sequences": ["a"] * 17}, "stop_sequences"),
+    ({"stream": "yes"}, "stream"),
+    ({"container": "c"}, "container"),
+    ({"mcp_servers": [{"name": "m"}]}, "mcp_servers"),
+    ({"stop": ["a"]}, "stop"),
+    ({"n": 2}, "n"),
+    ({"response_format": {"type": "json_object"}}, "response_format"),
+    ({"logprobs": True}, "logprobs"),
+]
+
+
+@pytest.mark.parametrize(("change", "param"), BAD, ids=lambda value: value if isinstance(value, str) else "")
+def test_what_is_wrong_is_named(change: dict[str, Any], param: str) -> None:
+    known = snapshot(route(max_model_len=4096, chat=CALLER))
+    with pytest.raises(InvalidRequest) as refusal:
+        resolve(validate(MessagesRequest, {**ASKED, **change}), known)
+    assert refusal.value.param == param
+    assert re.search(rf"'{re.escape(param)}'", refusal.value.message)
