@@ -10,7 +10,7 @@ import pytest
 
 from testkit.processes.conch_up import ROOT
 
-HERE = "http://localhost:8000/v1"
+HERE = "http://localhost:8000"
 """What a program in a page asks; one that asks anything else is not for `make up`."""
 _PROGRAM = re.compile(r"^```python\n(.*?)^```\n(?:\n(?:[^\n]+\n\n)?```text\n(.*?)^```)?", re.MULTILINE | re.DOTALL)
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -43,7 +43,7 @@ def test_the_example_embeds_reranks_and_asks_the_language_model(base_url: str) -
 
 @pytest.mark.parametrize(("program", "printed"), PROGRAMS)
 def test_a_program_in_a_page_prints_what_stands_below_it(program: str, printed: str | None, base_url: str) -> None:
-    found = _run("-c", program.replace(HERE, base_url), base_url=base_url)
+    found = _run("-c", program.replace(HERE, base_url.removesuffix("/v1")), base_url=base_url)
     assert found.strip()
     if printed is not None:
         assert found.rstrip("\n") == printed.rstrip("\n")

@@ -1,0 +1,12 @@
+"""Anthropic's SDK for the running Conch."""
+
+from collections.abc import Iterator
+
+import pytest
+from anthropic import Anthropic
+
+
+@pytest.fixture
+def client(base_url: str) -> Iterator[Anthropic]:
+    with Anthropic(base_url=base_url.removesuffix("/v1"), api_key="x", max_retries=0) as sdk:
+        yield sdk
