@@ -20,7 +20,7 @@ from conch_kit.triton.errors import EngineError, EngineUnavailable
 from conch_speech_worker.audio.child_messages import DecodingLimits
 from conch_speech_worker.audio.child_pool import DecodingChildren
 from conch_speech_worker.engine.api_errors import service_error
-from conch_speech_worker.engine.calls import SpeechCalls
+from conch_speech_worker.engine.speech import SpeechCalls
 from conch_speech_worker.hearing import FileHearing
 from conch_speech_worker.intake import IntakeLimits, TakenRequest, taken
 from conch_speech_worker.metrics import SpeechWorkerMetrics
