@@ -1,4 +1,4 @@
-"""Calls an engine of speech: one gRPC stream for each window."""
+"""Calls an engine that speaks the `speech` dialect: one gRPC stream for each window."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -58,7 +58,7 @@ class SpeechCalls:
                 if outputs.has(dialect.LANGUAGE_ID):
                     language, no_speech = _told(outputs)
                 if outputs.has(dialect.FINISH_REASON):
-                    return _heard(outputs, parameters, language, no_speech, self._vocabulary)
+                    return _heard(outputs, parameters, language, no_speech, prompt)
         raise EngineLost("The engine ended its answer without saying why.")
 
 
@@ -74,7 +74,7 @@ def _heard(
     parameters: SpeechParameters,
     language: int | None,
     no_speech: float | None,
-    vocabulary: TranscriptVocabulary,
+    prompt: Sequence[int],
 ) -> HeardWindow:
     if outputs.texts(dialect.FINISH_REASON) == [dialect.FINISH_CANCELLED.encode()]:
         raise EngineLost("The engine cancelled the window.")
@@ -98,4 +98,6 @@ def _heard(
         no_speech_prob=None if no_speech is None or not math.isfinite(no_speech) else no_speech,
         language_id=language,
         times=times,
+        prompt_tokens=len(prompt),
+        completion_tokens=len(ids),
     )
