@@ -1,5 +1,7 @@
 """Windows to texts and back to ids with times, with an engine that says what the test has it say."""
 
+import asyncio
+
 import numpy as np
 import pytest
 from google.protobuf import text_format
@@ -68,6 +70,19 @@ async def test_a_text_stands_between_the_times_of_its_part():
     (asked,) = triton.asked
     assert asked["TEXT_PREFIX"] == [b"<|startoftranscript|><|en|><|transcribe|><|notimestamps|>"]
     assert asked["WAV_LENS"][2] == [SAMPLE_RATE]
+
+
+async def test_it_tells_of_a_call_that_goes_on():
+    told = asyncio.Event()
+
+    class Slow(Saying):
+        async def infer(self, address, message, *, timeout_s):
+            await told.wait()
+            return await super().infer(address, message, timeout_s=timeout_s)
+
+    calls = calls_for(Slow(b"w03"), request(), VOCABULARY, told.set)
+    async with asyncio.timeout(30):
+        assert (await calls.hear(pcm(spoken([3])), PROMPT, 60.0)).completion_tokens == 1
 
 
 async def test_parts_have_their_own_times_and_the_silent_ones_are_not_asked_for():

@@ -1,14 +1,16 @@
 """Calls an engine that speaks the `whisper_bls` dialect: a part of a window in each call, a text in each answer.
 
 Its texts hold no times and end after so many tokens without a word about it. So a window goes there in parts that are
-short enough for most speech, and a part whose text may have been cut is heard again in halves.
+short enough for most speech, and a part whose text may have been cut is heard again in halves. It says nothing while it
+works either; how long it may, each call has a limit for.
 """
 
+import asyncio
 import re
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -60,7 +62,7 @@ class WhisperCalls:
         vocabulary: TranscriptVocabulary,
         alive: Callable[[], None],
     ) -> None:
-        """`alive` hears of each message of an engine. Raises InvalidRequest for what the dialect cannot express."""
+        """`alive` hears now and then that a call goes on. Raises InvalidRequest for what the dialect cannot express."""
         _check(request)
         self._triton = triton
         self._request = request
@@ -81,7 +83,8 @@ class WhisperCalls:
             part = waiting.popleft()
             if is_silent(part.samples):
                 continue
-            text = await self._text_of(part.samples, prefix, until - time.monotonic())
+            async with self._telling_of_work():
+                text = await self._text_of(part.samples, prefix, until - time.monotonic())
             ids = self._vocabulary.ids(self._space + text) if text else ()
             if self._may_be_cut(ids, text) and len(part.samples) >= _HALVED_S * speech.SAMPLE_RATE:
                 waiting.extendleft(reversed(halves_of(part)))
@@ -117,9 +120,7 @@ class WhisperCalls:
         if tensors.decoupled:
             return _plain(await self._last_of(message, max(0.001, left_s)))
         timeout_s = max(0.001, min(request.first_token_timeout_s, left_s))
-        response = await self._triton.infer(request.target.grpc, message, timeout_s=timeout_s)
-        self._alive()
-        return _plain(_text(response))
+        return _plain(_text(await self._triton.infer(request.target.grpc, message, timeout_s=timeout_s)))
 
     async def _last_of(self, message: ModelInferRequest, left_s: float) -> str:
         """Return the last text of a stream, which is the whole one; no message at all means that nothing is said."""
@@ -133,10 +134,24 @@ class WhisperCalls:
         )
         async with aclosing(stream):
             async for response in stream:
-                self._alive()
                 if response.outputs:
                     text = _text(response)
         return text
+
+    @asynccontextmanager
+    async def _telling_of_work(self) -> AsyncIterator[None]:
+        """Say that a call goes on while the body runs."""
+        task = asyncio.create_task(self._tell())
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def _tell(self) -> None:
+        while True:
+            await asyncio.sleep(speech.PROGRESS_S)
+            self._alive()
 
     async def _read_tensors(self) -> WhisperTensors:
         """Return what the model declares; it is read once for each request."""
