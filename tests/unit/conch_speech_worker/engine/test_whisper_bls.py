@@ -157,9 +157,12 @@ async def test_a_moment_of_sound_is_made_long_enough_for_a_spectrogram():
     assert triton.asked[0]["WAV"][1] == [1, 201]
 
 
-@pytest.mark.parametrize("text", [b"\xff", b"\xed\xa0\x80"])
-async def test_a_text_that_is_none_is_the_engines_fault(text):
-    with pytest.raises(MalformedResponse, match="is not UTF-8"):
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [(b"\xff", "is not UTF-8"), (b"\xed\xa0\x80", "is not UTF-8"), (b"w01 " * 20_000, "has 80000 bytes, too many")],
+)
+async def test_a_text_that_is_none_is_the_engines_fault(text, why):
+    with pytest.raises(MalformedResponse, match=why):
         await heard(Saying(text), pcm(spoken([3])))
 
 

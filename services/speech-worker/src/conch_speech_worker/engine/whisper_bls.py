@@ -39,6 +39,8 @@ count as the model wrote them, such as the ending one."""
 _HALVED_S = 4
 """Parts that are shorter are not halved: a text that fills them is no speech."""
 _FULL_SCALE = 32_768
+_MOST_BYTES = 65_536
+"""Of a text, many more than the tokens of a window hold: what is longer would keep the tokenizer busy."""
 _MARK = re.compile(r"<\|.*?\|>")
 _UNFINISHED = "\ufffd"
 """What stands for bytes that are no whole character."""
@@ -181,6 +183,8 @@ def _text(response: ModelInferResponse) -> str:
     texts = Outputs(response).texts(dialect.TRANSCRIPTS)
     if len(texts) != 1:
         raise MalformedResponse(f"Expected one text in {dialect.TRANSCRIPTS}, found {len(texts)}.")
+    if len(texts[0]) > _MOST_BYTES:
+        raise MalformedResponse(f"The text in {dialect.TRANSCRIPTS} has {len(texts[0])} bytes, too many for a window.")
     try:
         return texts[0].decode()
     except UnicodeDecodeError:
