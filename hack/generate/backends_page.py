@@ -1,17 +1,21 @@
 """Makes the page that says what each backend can obey, from the table by which requests are refused."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from conch_contracts.capabilities import CAPABILITIES, Feature, Level, Support
+from conch_contracts.records import Dialect
+from conch_contracts.speech_capabilities import SPEECH_CAPABILITIES, SpeechFeature
 
 _INTRODUCTION = """# What each backend can do
 
 [All pages](README.md) · [runtimes](runtimes.md) · [using the API](using-the-api.md)
 
-<!-- Made by `make generate` from conch_contracts.capabilities and hack/generate/backends_page.py; edit them there. -->
+<!-- Made by `make generate` from conch_contracts.capabilities, conch_contracts.speech_capabilities and
+hack/generate/backends_page.py; edit them there. -->
 
-A model's engines speak one of four dialects. What a dialect cannot obey is answered with a 400 that names the parameter
-and the reason below, before an engine is asked: `code` is `unsupported_parameter`. Nothing is accepted and ignored.
+A language model's engines speak one of four dialects, those of a model of speech [one of two](#speech). What a dialect
+cannot obey is answered with a 400 that names the parameter and the reason below, before an engine is asked: `code` is
+`unsupported_parameter`. Nothing is accepted and ignored.
 
 | dialect | spoken by | prompts and answers |
 |---|---|---|
@@ -86,11 +90,32 @@ runtime and FasterTransformer keep no cache of prefixes, and the others do not t
 out of theirs.
 """
 
+_SPEECH = """## Speech
+
+Models of kind Transcription speak one of two dialects; [transcribing speech](speech.md) says which engines do. A
+`language` must be named with `whisper_bls`, unless the model knows one alone.
+"""
+
 
 def backends_text() -> str:
     """Return the page as Markdown."""
-    parameters = [("parameter", *(f"`{dialect}`" for dialect in CAPABILITIES)), *_rows()]
-    return "\n".join([_INTRODUCTION, _CELLS, *_table(parameters), "", _NOTES, *_table(_ENDS), _COUNTS])
+    texts, sounds = CAPABILITIES, SPEECH_CAPABILITIES
+    parameters = _rows(texts, ((one.params, [table[one] for table in texts.values()]) for one in Feature))
+    of_speech = _rows(sounds, ((one.params, [table[one] for table in sounds.values()]) for one in SpeechFeature))
+    return "\n".join(
+        [
+            _INTRODUCTION,
+            _CELLS,
+            *_table(list(parameters)),
+            "",
+            _NOTES,
+            *_table(_ENDS),
+            _COUNTS,
+            _SPEECH,
+            *_table(list(of_speech)),
+            "",
+        ]
+    )
 
 
 def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -98,10 +123,12 @@ def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     yield from (head, "|" + "---|" * len(rows[0]), *rest)
 
 
-def _rows() -> Iterator[tuple[str, ...]]:
-    for feature in Feature:
-        cells = (_cell(table[feature]) for table in CAPABILITIES.values())
-        yield ", ".join(f"`{name}`" for name in feature.params), *cells
+def _rows(
+    dialects: Iterable[Dialect], features: Iterable[tuple[tuple[str, ...], Sequence[Support]]]
+) -> Iterator[tuple[str, ...]]:
+    yield "parameter", *(f"`{dialect}`" for dialect in dialects)
+    for params, support in features:
+        yield ", ".join(f"`{name}`" for name in params), *map(_cell, support)
 
 
 def _cell(support: Support) -> str:

@@ -10,6 +10,7 @@ import pytest
 from conch_contracts.capabilities import CAPABILITIES
 from conch_contracts.records import Dialect
 from conch_contracts.spec.runtimes import Runtime
+from conch_contracts.speech_capabilities import SPEECH_CAPABILITIES, SpeechFeature
 from conch_contracts.thinking_marks import THINKING_MARKS, ReasoningParser
 from conch_contracts.tool_call_marks import ToolCallParser
 from conch_llm_worker.parsing.tool_calls.parsers import PARSERS
@@ -20,8 +21,9 @@ from testkit.models.transcripts import TRANSCRIPTS
 DOCS = Path(__file__).parents[2] / "docs"
 FORMS = sorted(set(ToolCallParser) - {ToolCallParser.NONE})
 WAYS = sorted(set(ReasoningParser) - {ReasoningParser.NONE})
-GENERATING = sorted(set(Dialect) - {Dialect.ENCODER, Dialect.SPEECH})
+GENERATING = sorted(dialect for dialect in Dialect if not dialect.transcribes and dialect is not Dialect.ENCODER)
 """Those whose engines obey what `capabilities` knows."""
+TRANSCRIBING = sorted(dialect for dialect in Dialect if dialect.transcribes)
 
 
 def _rows(page: str) -> set[str]:
@@ -57,3 +59,9 @@ def test_a_dialect_has_capabilities_a_stand_in_and_a_row(dialect: Dialect) -> No
 def test_a_runtime_is_rendered_and_has_a_row(runtime: Runtime) -> None:
     assert any(runtime in spec["engine"] for spec in SPECS.values())
     assert runtime in _rows("runtimes.md")
+
+
+@pytest.mark.parametrize("dialect", TRANSCRIBING)
+def test_a_dialect_of_speech_has_capabilities_and_a_row(dialect: Dialect) -> None:
+    assert set(SPEECH_CAPABILITIES[dialect]) == set(SpeechFeature)
+    assert dialect in _rows("architecture.md")

@@ -1,7 +1,7 @@
 """One Redis, one tritonserver with stand-ins of engines that hear tones, and one worker for all tests here."""
 
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,6 +9,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from conch_contracts.dialects.whisper_bls import WINDOW_TOKENS
 from conch_contracts.messages.message import changed
 from conch_contracts.messages.transcription import SpeechParameters, SpeechTarget, SpeechTask, TranscribeRequest
 from conch_contracts.names import Digest, EngineAddress, bundle_key
@@ -22,6 +23,18 @@ from testkit.servers.triton import RunningTriton, triton_server
 
 VARIANTS = {"plain": {}, "hasty": {"most_words": "60"}, "slow": {"pace_s": "3"}}
 """`hasty` ends before a full window does."""
+_STREAMED = {"decoupled: false": "decoupled: true"}
+WHISPERS: Mapping[str, Mapping[str, str]] = {
+    "whisper": {},
+    "whisper-96": parameter("most_tokens", 96),
+    "whisper-old": {r'[^\n]*"WAV_LENS"[^\n]*\n': ""},
+    "whisper-streamed": _STREAMED,
+    "whisper-slow": parameter("pace_s", 3),
+    "whisper-slow-streamed": _STREAMED | parameter("pace_s", 3),
+    "whisper-broken": parameter("fail_at", 3),
+    "whisper-broken-streamed": _STREAMED | parameter("fail_at", 3),
+}
+"""Models of the dialect `whisper_bls`; `whisper-old` declares no length."""
 PARAMETERS = SpeechParameters(
     max_tokens=448,
     temperatures=(0.0, 0.2, 0.4, 0.6, 0.8, 1.0),
@@ -46,9 +59,10 @@ class Stage:
         target = SpeechTarget(
             grpc=EngineAddress(self.triton.grpc),
             model=model,
-            dialect=Dialect.SPEECH,
+            dialect=Dialect.WHISPER_BLS if model in WHISPERS else Dialect.SPEECH,
             tokenizer_digest=self.digest,
             context=448,
+            window_tokens=WINDOW_TOKENS if model in WHISPERS else None,
         )
         request = TranscribeRequest(
             request_id="r1",
@@ -84,9 +98,12 @@ def parts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[SpeechWork
         for key, value in variant.items():
             changes |= parameter(key, value)
         install(folder / "models", name, "speech", changes=changes | {'name: "speech"': f'name: "{name}"'})
+    for name, changes in WHISPERS.items():
+        named = {'name: "whisper_bls"': f'name: "{name}"'} | parameter("events", events)
+        install(folder / "models", name, "whisper_bls", changes=named | dict(changes))
     with (
         RedisServer() as redis,
-        triton_server(folder / "models", *VARIANTS, folder=folder) as triton,
+        triton_server(folder / "models", *VARIANTS, *WHISPERS, folder=folder) as triton,
         SpeechWorker(redis.url, folder, child_silence_s=4) as worker,
     ):
         redis.command("SET", bundle_key(digest), data)

@@ -239,9 +239,9 @@ class ModelSpec(SpecPart):
     @rule(
         cel="!has(self.engine.external) || !has(self.engine.external.dialect) || "
         f"(self.engine.external.dialect == 'encoder' ? self.kind in {_ENCODERS} : "
-        "self.kind == (self.engine.external.dialect == 'speech' ? 'Transcription' : 'LLM'))",
-        message="engine.external.dialect is encoder for Embedding, Rerank and Classify, speech for Transcription, and "
-        "another one for LLM",
+        "self.kind == (self.engine.external.dialect in ['speech', 'whisper_bls'] ? 'Transcription' : 'LLM'))",
+        message="engine.external.dialect is encoder for Embedding, Rerank and Classify, speech or whisper_bls for "
+        "Transcription, and another one for LLM",
     )
     def _dialect_suits_the_kind(self) -> bool:
         external = self.engine.external
@@ -250,7 +250,7 @@ class ModelSpec(SpecPart):
         match external.dialect:
             case Dialect.ENCODER:
                 return self.kind.encodes
-            case Dialect.SPEECH:
+            case Dialect.SPEECH | Dialect.WHISPER_BLS:
                 return self.kind is ModelKind.TRANSCRIPTION
             case _:
                 return self.kind is ModelKind.LLM

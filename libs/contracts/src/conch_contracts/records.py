@@ -38,6 +38,12 @@ class Dialect(StrEnum):
     VLLM = "vllm"
     ENCODER = "encoder"
     SPEECH = "speech"
+    WHISPER_BLS = "whisper_bls"
+
+    @property
+    def transcribes(self) -> bool:
+        """Whether models of speech speak it."""
+        return self in (Dialect.SPEECH, Dialect.WHISPER_BLS)
 
 
 class TextOutput(StrEnum):
@@ -212,6 +218,8 @@ class SpeechProfile(Record):
     """The longest file that is taken, in seconds."""
     prompt_ids: tuple[int, ...] = ()
     """What the decoder is given where nothing is asked for: the operator sees with them that an engine answers."""
+    window_tokens: int | None = None
+    """Tokens after which the text of a window ends, for engines that do not say so then; None: they do."""
 
 
 class Route(Record):

@@ -24,6 +24,7 @@ from conch_kit.triton.encoder_tensors import UnknownTensors, read_encoder_tensor
 from conch_kit.triton.errors import EngineError, EngineFull, EngineRejected, EngineTimeout, EngineUnavailable
 from conch_kit.triton.http_client import TritonHttp
 from conch_kit.triton.tensors import add_input, add_raw, new_request, pack
+from conch_kit.triton.whisper_tensors import read_whisper_tensors, whisper_request
 from conch_operator.probe.prober import NoAnswer, Target
 
 ANSWER_TIMEOUT_S = 20.0
@@ -129,13 +130,19 @@ class TritonProbeClient:
                 await self._encode(target)
             case Dialect.FASTERTRANSFORMER | Dialect.TENSORRTLLM | Dialect.VLLM:
                 layout = read_declared_tensors(await self._client.model_config(target.address, target.model))
-                await self._answer(target, one_token_request(target.dialect, target.model, layout), layout)
+                request = one_token_request(target.dialect, target.model, layout)
+                await self._answer(target, request, decoupled=layout.decoupled)
+            case Dialect.WHISPER_BLS:
+                tensors = read_whisper_tensors(await self._client.model_config(target.address, target.model))
+                # An empty prefix is the model's own: English, or what it was made for.
+                request = whisper_request(target.model, _REQUEST_ID, tensors, b"", bytes(4 * _QUIET_SAMPLES))
+                await self._answer(target, request, decoupled=tensors.decoupled)
             case _:
                 assert_never(target.dialect)
 
-    async def _answer(self, target: Target, request: ModelInferRequest, layout: DeclaredTensors) -> None:
-        """Ask for one token, in the way in which the model answers."""
-        if layout.decoupled:
+    async def _answer(self, target: Target, request: ModelInferRequest, *, decoupled: bool) -> None:
+        """Ask for one token, or for one window, in the way in which the model answers."""
+        if decoupled:
             await self._stream(target, request)
         else:
             await self._client.infer(target.address, request, timeout_s=self._timeout_s)

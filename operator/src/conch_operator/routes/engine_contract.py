@@ -69,5 +69,5 @@ def _speech_contract(model: DesiredModel) -> EngineContract:
         return EngineContract(MODEL, Dialect.SPEECH, BATCHES_IN_FLIGHT * engine.cpu.max_batch_size)
     if engine.external is not None:
         name = engine.external.model_name or model.deployment.metadata.name
-        return EngineContract(name, Dialect.SPEECH, _DEFAULT_SLOTS)
+        return EngineContract(name, engine.external.dialect or Dialect.SPEECH, _DEFAULT_SLOTS)
     return EngineContract(MODEL, Dialect.SPEECH, _DEFAULT_SLOTS)

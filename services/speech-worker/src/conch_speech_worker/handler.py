@@ -20,7 +20,7 @@ from conch_kit.triton.errors import EngineError, EngineUnavailable
 from conch_speech_worker.audio.child_messages import DecodingLimits
 from conch_speech_worker.audio.child_pool import DecodingChildren
 from conch_speech_worker.engine.api_errors import service_error
-from conch_speech_worker.engine.calls import SpeechCalls
+from conch_speech_worker.engine.calls import calls_for
 from conch_speech_worker.hearing import FileHearing
 from conch_speech_worker.intake import IntakeLimits, TakenRequest, taken
 from conch_speech_worker.metrics import SpeechWorkerMetrics
@@ -82,7 +82,7 @@ class TranscribeHandler:
             vocabulary = await self._vocabularies.get(request.target.tokenizer_digest)
             answer = answer_for(request, vocabulary, send)
             seen = SignsOfLife()
-            calls = SpeechCalls(self._triton, request, vocabulary, seen.note)
+            calls = calls_for(self._triton, request, vocabulary, seen.note)
             until = time.monotonic() + request.timeout_s
             hearing = FileHearing(
                 request,

@@ -128,9 +128,9 @@ class FileHearing:
     async def _heard(self, part: Window, language_id: int | None) -> HeardWindow:
         prompt = prompt_of(self._request, language_id, self._vocabulary)
         self.counts.windows += 1
-        self.counts.prompt_tokens += len(prompt)
         heard = await self._hear(part.samples, prompt)
-        self.counts.completion_tokens += len(heard.ids)
+        self.counts.prompt_tokens += heard.prompt_tokens
+        self.counts.completion_tokens += heard.completion_tokens
         return heard
 
     def _learned(self, part: _HeardPart) -> tuple[Segment, ...]:

@@ -64,6 +64,14 @@ class TranscriptVocabulary:
         text: str = self._tokenizer.decode(list(ids), skip_special_tokens=True)
         return text
 
+    def ids(self, text: str) -> tuple[int, ...]:
+        """Return the ids of a text, as the model itself would write it."""
+        return tuple(self._tokenizer.encode(text, add_special_tokens=False).ids)
+
+    def marks(self, ids: Sequence[int]) -> str:
+        """Return how special tokens are written."""
+        return "".join(self._tokenizer.id_to_token(number) or "" for number in ids)
+
     def token_bytes(self, number: int) -> bytes:
         """Return the bytes that an id of text stands for: part of a character for some, none for special ones."""
         return self._bytes[number]

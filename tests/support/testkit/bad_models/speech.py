@@ -69,8 +69,32 @@ SPEECH_CASES = (
             {"kind": kind, **engine(external={**EXTERNAL, "dialect": dialect})},
             "spec",
             {"kind": "Transcription", **engine(external={**EXTERNAL, "dialect": "speech"})},
-            "speech for Transcription",
+            "speech or whisper_bls for Transcription",
         )
-        for kind, dialect in (("Transcription", "tokens"), ("Transcription", "encoder"), ("LLM", "speech"))
+        for kind, dialect in (
+            ("Transcription", "tokens"),
+            ("Transcription", "encoder"),
+            ("LLM", "speech"),
+            ("LLM", "whisper_bls"),
+            ("Rerank", "whisper_bls"),
+        )
+    ),
+    Case(
+        3,
+        "tokens of a window for an engine that says when a text is cut",
+        {"kind": "Transcription", **engine(external={**EXTERNAL, "dialect": "speech", "windowTokens": 96})},
+        "engine.external",
+        {"kind": "Transcription", **engine(external={**EXTERNAL, "dialect": "whisper_bls", "windowTokens": 96})},
+        "windowTokens belongs to the dialect whisper_bls",
+    ),
+    *(
+        Case(
+            2,
+            f"{count} tokens of a window",
+            {"kind": "Transcription", **engine(external={**EXTERNAL, "dialect": "whisper_bls", "windowTokens": count})},
+            "engine.external.windowTokens",
+            {"kind": "Transcription", **engine(external={**EXTERNAL, "dialect": "whisper_bls", "windowTokens": good})},
+        )
+        for count, good in ((39, 40), (449, 448))
     ),
 )

@@ -18,7 +18,7 @@ def install(
     """Put a stand-in into a repository under a name; `changes` are replacements in the text of its config."""
     version = repository / name / "1"
     version.mkdir(parents=True)
-    for source in (FOLDER / model / "1" / "model.py", FOLDER / "script.py"):
+    for source in (FOLDER / model / "1" / "model.py", FOLDER / "script.py", FOLDER / "tones.py"):
         shutil.copy(source, version)
     text = (FOLDER / model / config).read_text()
     for found, wanted in (changes or {}).items():

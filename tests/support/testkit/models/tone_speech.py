@@ -1,12 +1,14 @@
-"""Speech of tones, for the stand-in `triton_models/speech`: sound made of words, and the tokenizer of its ids."""
+"""Speech of tones, for the stand-ins `speech` and `whisper_bls` of `triton_models`: sound of words, its tokenizer."""
 
 import io
+import json
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import soundfile
 from numpy.typing import NDArray
-from tokenizers import AddedToken, Tokenizer, decoders, models
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
 
 from conch_contracts.dialects import speech as dialect
 
@@ -35,6 +37,7 @@ def tone_tokenizer() -> Tokenizer:
     """Return a tokenizer whose first ids are the words, each with its space."""
     vocabulary = {f" {word_text(word)}": word for word in range(WORDS)}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token=" w00"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(r" w\d\d"), "isolated")
     tokenizer.decoder = decoders.Fuse()
     special = [dialect.END, dialect.START, "<|en|>", "<|de|>", dialect.TRANSLATE, dialect.TRANSCRIBE]
     special += [dialect.PREVIOUS, dialect.NO_SPEECH[0], dialect.NO_TIMES]
@@ -52,6 +55,25 @@ def tone_ids() -> dict[str, int]:
         "language": vocabulary["<|en|>"],
         "first_time": vocabulary[dialect.NO_TIMES] + 1,
     }
+
+
+def write_tone_folder(folder: Path) -> Path:
+    """Write the files of a model of tones that an engine elsewhere serves: all but the weights."""
+    folder.mkdir()
+    vocabulary = tone_tokenizer().get_vocab(with_added_tokens=True)
+    said = {
+        "decoder_start_token_id": vocabulary[dialect.START],
+        "eos_token_id": vocabulary[dialect.END],
+        "is_multilingual": True,
+        "lang_to_id": {token: vocabulary[token] for token in ("<|en|>", "<|de|>")},
+        "task_to_id": {task: vocabulary[f"<|{task}|>"] for task in ("transcribe", "translate")},
+        "alignment_heads": [[1, 0]],
+    }
+    (folder / "config.json").write_text(json.dumps({"model_type": "whisper", "max_target_positions": 448}))
+    (folder / "generation_config.json").write_text(json.dumps(said))
+    (folder / "preprocessor_config.json").write_text("{}")
+    (folder / "tokenizer.json").write_text(tone_tokenizer().to_str())
+    return folder
 
 
 def spoken(words: Sequence[int], rate: int = dialect.SAMPLE_RATE) -> Sound:

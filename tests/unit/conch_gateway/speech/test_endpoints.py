@@ -5,7 +5,7 @@ import pytest
 from conch_contracts.messages.message import from_json
 from conch_contracts.messages.tokenization import PrepareRequest
 from conch_contracts.messages.transcription import TranscriptFormat
-from conch_contracts.records import Profile, SpeechProfile
+from conch_contracts.records import Dialect, Profile, SpeechProfile
 from conch_gateway.http.form_parser import FormField
 from conch_gateway.speech.endpoints import TRANSCRIPTIONS, TRANSLATIONS
 from conch_kit.errors import InvalidRequest, ModelNotFound
@@ -231,3 +231,12 @@ def test_a_prompt_that_says_nothing_is_none():
 
 def test_of_a_prompt_in_many_pieces_only_those_are_encoded_that_may_fit():
     assert len(prompts("<|" * 10_000).prompts) == 64
+
+
+def test_what_the_backend_of_a_model_cannot_obey_is_refused_before_the_tokenizer_is_asked():
+    known = snapshot(speech_route(dialect=Dialect.WHISPER_BLS))
+    assert refused(known=known) == ("language", "missing_required_parameter")
+    english = ("language", "en")
+    assert refused(english, ("prompt", "Conch"), known=known) == ("prompt", "unsupported_parameter")
+    assert refused(english, ("temperature", "0.2"), endpoint=TRANSLATIONS, known=known)[0] == "temperature"
+    assert resolved(english, ("temperature", "0"), known=known).language == "en"

@@ -11,9 +11,13 @@ def test_speech_is_spoken_with_in_its_own_dialect() -> None:
     own = contract_of(desired_model(kind="Transcription", engine={"cpu": {"maxBatchSize": 8}}))
     external = contract_of(desired_model(kind="Transcription", engine={"external": {"grpc": "h:1"}}))
     python = contract_of(desired_model(kind="Transcription", engine={"python": {}}))
+    bls = contract_of(
+        desired_model(kind="Transcription", engine={"external": {"grpc": "h:1", "dialect": "whisper_bls"}})
+    )
     assert (own.triton_model, own.dialect, own.slots) == ("model", Dialect.SPEECH, 32)
     assert (external.triton_model, external.dialect, external.slots) == ("tiny", Dialect.SPEECH, 64)
     assert (python.triton_model, python.dialect) == ("model", Dialect.SPEECH)
+    assert (bls.triton_model, bls.dialect, bls.slots) == ("tiny", Dialect.WHISPER_BLS, 64)
 
 
 def test_only_encoders_have_an_output() -> None:

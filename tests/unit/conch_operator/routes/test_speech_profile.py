@@ -42,3 +42,20 @@ def test_other_kinds_say_nothing_of_speech() -> None:
 def test_a_route_of_speech_says_what_its_decoder_takes() -> None:
     route = make_route(desired_model(kind="Transcription"), HEARD, (ServedName("tiny"),))
     assert (route.dialect, route.max_model_len, route.speech.languages) == (Dialect.SPEECH, 448, ("en", "zh"))
+
+
+@pytest.mark.parametrize(
+    ("external", "word_times", "window_tokens"),
+    [
+        ({"dialect": "speech"}, True, None),
+        ({}, True, None),
+        ({"dialect": "whisper_bls"}, False, 50),
+        ({"dialect": "whisper_bls", "windowTokens": 96}, False, 96),
+    ],
+)
+def test_what_an_engine_elsewhere_cannot_tell_its_route_says(
+    external: dict[str, Any], word_times: bool, window_tokens: int | None
+) -> None:
+    spec = model_deployment(kind="Transcription", engine={"external": {"grpc": "h:1", **external}}).spec
+    found = speech_profile(spec, HEARD)
+    assert (found.word_times, found.window_tokens) == (word_times, window_tokens)

@@ -92,6 +92,8 @@ class SpeechTarget(Message, frozen=True, kw_only=True):
     """The most ids that the decoder takes: prompt and answer of a window."""
     multilingual: bool = True
     """Whether a prompt names language and task."""
+    window_tokens: int | None = None
+    """Tokens after which the text of a window ends, for engines that do not say so then; None: they do."""
 
 
 class TranscribeRequest(Message, frozen=True, kw_only=True):

@@ -6,6 +6,7 @@ from typing import Annotated
 from pydantic import Field
 
 from conch_contracts.cpu_runtime import Quantization
+from conch_contracts.dialects.whisper_bls import LEAST_WINDOW_TOKENS, MOST_WINDOW_TOKENS
 from conch_contracts.records import Dialect, TextOutput
 from conch_contracts.spec.addresses import Address
 from conch_contracts.spec.fields import DecimalString, Flag, Integer, ObjectName, RelativePath, SpecPart, within
@@ -214,11 +215,14 @@ class ExternalEngineSpec(SpecPart):
     model_name: TritonModelName | None = None
     """The model's name inside Triton. Default: metadata.name."""
     dialect: Dialect | None = None
-    """The tensor contract that the model speaks: tokens, fastertransformer, tensorrtllm or vllm, speech for kind
-    Transcription, encoder for the other kinds. Needed for kind LLM."""
+    """The tensor contract that the model speaks: tokens, fastertransformer, tensorrtllm or vllm; for kind
+    Transcription speech or whisper_bls, by default speech; encoder for the other kinds. Needed for kind LLM."""
     text_output: TextOutput | None = None
     """What each message of a model that answers with text holds: Delta, only what is new, or Cumulative, the whole
     answer so far. Default: what the model's own config suggests, which docs/backends.md explains."""
+    window_tokens: Annotated[Integer, Field(ge=LEAST_WINDOW_TOKENS, le=MOST_WINDOW_TOKENS)] | None = None
+    """For dialect whisper_bls: tokens after which its model ends the text of a window, 50 for TensorRT-LLM's
+    whisper_bls, 96 for sherpa's infer_bls. What may have been cut there is heard again in halves. Default: 50."""
 
     @rule(
         cel="has(self.grpc) || has(self.http)",
@@ -233,3 +237,10 @@ class ExternalEngineSpec(SpecPart):
     )
     def _text_output_is_for_text(self) -> bool:
         return self.text_output is None or self.dialect in (Dialect.TENSORRTLLM, Dialect.VLLM)
+
+    @rule(
+        cel="!has(self.windowTokens) || (has(self.dialect) && self.dialect == 'whisper_bls')",
+        message="windowTokens belongs to the dialect whisper_bls: remove it",
+    )
+    def _window_tokens_are_for_whisper(self) -> bool:
+        return self.window_tokens is None or self.dialect is Dialect.WHISPER_BLS

@@ -13,6 +13,7 @@ from conch_gateway.errors.bad_request import conflicting, invalid, unsupported, 
 from conch_gateway.http.form_parser import FormField
 from conch_gateway.requests.model_lookup import canonical_name, find_route
 from conch_gateway.requests.validation import typed
+from conch_gateway.speech import capability_check
 from conch_gateway.speech.form_document import document_of
 from conch_kit.errors import InvalidRequest
 from conch_kit.registry.snapshot import Snapshot
@@ -103,6 +104,7 @@ class SpeechEndpoint:
             _check_language("language", request.language, route)
         if words and not route.speech.word_times:
             raise unsupported_by_model("timestamp_granularities", "this model does not tell the times of words")
+        capability_check.check(request, route)
         if request.stream_continuous_usage_stats and route.profile is not Profile.VLLM:
             raise unsupported_by_model(
                 "stream_continuous_usage_stats", "the events of this model's streams tell the usage at the end"

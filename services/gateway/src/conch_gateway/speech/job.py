@@ -48,6 +48,7 @@ class SpeechJob:
                 tokenizer_digest=route.tokenizer_digest,
                 context=route.max_model_len,
                 multilingual=bool(route.speech.languages),
+                window_tokens=route.speech.window_tokens,
             ),
             task=resolved.task,
             language=resolved.language,

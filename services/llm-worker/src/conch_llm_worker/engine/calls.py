@@ -138,7 +138,7 @@ class EngineCalls:
                 return tensorrtllm.engine_call(await self._prepared(request, prompt, sampling, vocabulary))
             case Dialect.VLLM:
                 return vllm.engine_call(await self._prepared(request, prompt, sampling, vocabulary))
-            case Dialect.ENCODER | Dialect.SPEECH as other:
+            case Dialect.ENCODER | Dialect.SPEECH | Dialect.WHISPER_BLS as other:
                 raise UpstreamError(f"This worker does not speak the {other} dialect.")
 
     def responses(self, request: GenerateRequest, call: EngineCall) -> Responses:

@@ -23,6 +23,10 @@ class HeardWindow:
     language_id: int | None
     times: tuple[float, ...] | None = None
     """Where each id begins, and the last one ends, in seconds of the window; None where nobody asked."""
+    prompt_tokens: int = 0
+    """Tokens that the engine was given."""
+    completion_tokens: int = 0
+    """Tokens that it has made."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,22 +1,23 @@
 """A stand-in for engines of speech: each word is a tone, so that what is heard of long sound is known exactly.
 
-A word lasts 200 ms: a tone of 160 ms, whose frequency says which word it is, and 40 ms of silence. As strict as the cpu
-runtime about what it is given. It may end before the speech does (`most_words`), work slowly (`pace_s`) and find
-nobody's voice in nothing but tones.
+As strict as the cpu runtime about what it is given. It may end before the speech does (`most_words`), work slowly
+(`pace_s`) and find nobody's voice in nothing but tones.
 """
 
 import json
 import math
+import sys
 import threading
 import time
+from pathlib import Path
 
 import numpy
 import triton_python_backend_utils as pb
 
-RATE, LONGEST = 16_000, 480_000
-FRAME = 80
-LOUD, SHORTEST = 150.0, 0.08
-LOWEST_HZ, STEP_HZ, WORDS = 300, 40, 64
+sys.path.insert(0, str(Path(__file__).parent))
+from tones import heard
+
+LONGEST = 480_000
 PAUSE_S, SEGMENT_WORDS = 0.3, 10
 KNOWN = {
     "max_tokens",
@@ -164,22 +165,3 @@ def tensor(request, name):
 def response(**tensors):
     """Return a response with these tensors."""
     return pb.InferenceResponse([pb.Tensor(name, value) for name, value in tensors.items()])
-
-
-def heard(pcm):
-    """Return each word with the seconds at which it begins and ends."""
-    frames = pcm[: len(pcm) // FRAME * FRAME].reshape(-1, FRAME).astype(numpy.float64)
-    loud = numpy.sqrt((frames**2).mean(axis=1)) > LOUD
-    edges = numpy.flatnonzero(numpy.diff(numpy.concatenate([[0], loud.astype(numpy.int8), [0]])))
-    words = []
-    for first, after in zip(edges[::2], edges[1::2], strict=True):
-        start, end = first * FRAME, after * FRAME
-        if (end - start) / RATE < SHORTEST:
-            continue
-        run = pcm[start:end].astype(numpy.float64) * numpy.hanning(end - start)
-        spectrum = numpy.abs(numpy.fft.rfft(run, 32_768))
-        hertz = float(spectrum.argmax()) * RATE / 32_768
-        word = round((hertz - LOWEST_HZ) / STEP_HZ)
-        if 0 <= word < WORDS:
-            words.append((word, start / RATE, end / RATE))
-    return words

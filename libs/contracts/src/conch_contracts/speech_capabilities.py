@@ -1,0 +1,99 @@
+"""What each dialect of speech can obey, as one table: the gateway refuses by it, and docs/backends.md shows it.
+
+A feature that a dialect lacks is a 400 that names the parameter and gives the reason that stands here.
+"""
+
+from collections.abc import Mapping
+from enum import Enum
+
+from conch_contracts.capabilities import Level, Support, is_harmless
+from conch_contracts.records import Dialect
+
+
+class SpeechFeature(Enum):
+    """Something that a request can ask for; the value is the parameters that ask for it, in the API's words."""
+
+    LANGUAGE_DETECTION = ("languages",)
+    """A request that names no `language` asks for it too."""
+    PROMPT = ("prompt",)
+    TEMPERATURE = ("temperature",)
+    SAMPLING = ("top_p", "top_k", "min_p", "seed")
+    PENALTIES = ("repetition_penalty", "frequency_penalty", "presence_penalty")
+    MAX_TOKENS = ("max_completion_tokens",)
+    LOGPROBS = ("include",)
+    WORD_TIMES = ("timestamp_granularities",)
+    """Of words; the route of a model says whether it has them."""
+
+    @property
+    def params(self) -> tuple[str, ...]:
+        """Return the parameters that ask for it."""
+        params: tuple[str, ...] = self.value
+        return params
+
+
+HARMLESS: Mapping[str, tuple[object, ...]] = {
+    "languages": ([],),
+    "prompt": ("",),
+    "temperature": (0,),
+    "top_p": (1,),
+    "top_k": (-1, 0),
+    "min_p": (0,),
+    "repetition_penalty": (1,),
+    "frequency_penalty": (0,),
+    "presence_penalty": (0,),
+    "include": ([],),
+}
+"""The values of a parameter, beside null, that ask for nothing."""
+
+_GREEDY = "it always takes the likeliest token"
+
+
+def _no(reason: str) -> Support:
+    return Support(Level.NO, reason)
+
+
+SPEECH_CAPABILITIES: Mapping[Dialect, Mapping[SpeechFeature, Support]] = {
+    Dialect.SPEECH: {
+        **dict.fromkeys(SpeechFeature, Support(Level.ENGINE)),
+        SpeechFeature.WORD_TIMES: Support(Level.ENGINE, "where the folder has `alignment_heads`"),
+    },
+    Dialect.WHISPER_BLS: {
+        SpeechFeature.LANGUAGE_DETECTION: _no("it does not find the language: name it in 'language'"),
+        SpeechFeature.PROMPT: _no("its decoder has no room for what came before"),
+        SpeechFeature.TEMPERATURE: _no(_GREEDY),
+        SpeechFeature.SAMPLING: _no(_GREEDY),
+        SpeechFeature.PENALTIES: _no("its engine has no such parameter"),
+        SpeechFeature.MAX_TOKENS: _no("its model has a fixed number of tokens for each window"),
+        SpeechFeature.LOGPROBS: _no("it gives text alone"),
+        SpeechFeature.WORD_TIMES: _no("it gives text alone"),
+    },
+}
+"""Every dialect of speech, with every feature."""
+
+_BY_THE_ROUTE = (SpeechFeature.WORD_TIMES,)
+
+
+def lacks(dialect: Dialect) -> Mapping[str, str]:
+    """Return the parameters that a dialect can never obey, each with the reason; those of the route are not there."""
+    table = SPEECH_CAPABILITIES[dialect]
+    return {
+        param: support.note
+        for feature, support in table.items()
+        if support.level is Level.NO and feature not in _BY_THE_ROUTE
+        for param in feature.params
+    }
+
+
+def reason_of(feature: SpeechFeature, dialect: Dialect) -> str:
+    """Return why a dialect lacks a feature."""
+    return SPEECH_CAPABILITIES[dialect][feature].note
+
+
+def has(feature: SpeechFeature, dialect: Dialect) -> bool:
+    """Return whether a dialect can obey a feature."""
+    return SPEECH_CAPABILITIES[dialect][feature].level is not Level.NO
+
+
+def asks_for_nothing(param: str, value: object) -> bool:
+    """Return whether a parameter's value leaves everything as it is."""
+    return is_harmless(value, HARMLESS.get(param, ()))

@@ -1,0 +1,195 @@
+"""Calls an engine that speaks the `whisper_bls` dialect: a part of a window in each call, a text in each answer.
+
+Its texts hold no times and end after so many tokens without a word about it. So a window goes there in parts that are
+short enough for most speech, and a part whose text may have been cut is heard again in halves. It says nothing while it
+works either; how long it may, each call has a limit for.
+"""
+
+import asyncio
+import re
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass
+
+import numpy as np
+from tritonclient.grpc.service_pb2 import ModelInferRequest, ModelInferResponse
+
+from conch_contracts.capabilities import refusal
+from conch_contracts.dialects import speech
+from conch_contracts.dialects import whisper_bls as dialect
+from conch_contracts.messages.transcription import SpeechTask, TranscribeRequest
+from conch_contracts.speech_capabilities import SpeechFeature, reason_of
+from conch_kit.errors import InvalidRequest
+from conch_kit.triton.client import TritonClient
+from conch_kit.triton.errors import MalformedResponse
+from conch_kit.triton.tensors import Outputs
+from conch_kit.triton.whisper_tensors import WhisperTensors, read_whisper_tensors, whisper_request
+from conch_speech_worker.transcript.segments import HeardWindow
+from conch_speech_worker.vocabulary import TranscriptVocabulary
+from conch_speech_worker.windows.loudness import Samples, is_silent
+from conch_speech_worker.windows.parts import SAMPLES_OF_STEP, WindowPart, halves_of, parts_of
+
+_TOKENS_OF_S = 4
+"""Tokens of a second of fast speech."""
+_CUT_SHARE = 0.9
+"""Of the tokens of a window: a text of so many may have been cut. The rest is for tokens that the tokenizer does not
+count as the model wrote them, such as the ending one."""
+_HALVED_S = 4
+"""Parts that are shorter are not halved: a text that fills them is no speech."""
+_FULL_SCALE = 32_768
+_MOST_BYTES = 65_536
+"""Of a text, many more than the tokens of a window hold: what is longer would keep the tokenizer busy."""
+_MARK = re.compile(r"<\|.*?\|>")
+_UNFINISHED = "\ufffd"
+"""What stands for bytes that are no whole character."""
+_WITHOUT_SPACES = frozenset({"zh", "ja", "th", "lo", "my", "yue"})
+"""Languages that are written without spaces between words, as openai/whisper has them (tokenizer.py)."""
+
+
+@dataclass(frozen=True, slots=True)
+class _HeardPart:
+    part: WindowPart
+    ids: tuple[int, ...]
+
+
+class WhisperCalls:
+    """Makes the engine calls of one request."""
+
+    def __init__(
+        self,
+        triton: TritonClient,
+        request: TranscribeRequest,
+        vocabulary: TranscriptVocabulary,
+        alive: Callable[[], None],
+    ) -> None:
+        """`alive` hears now and then that a call goes on. Raises InvalidRequest for what the dialect cannot express."""
+        _check(request)
+        self._triton = triton
+        self._request = request
+        self._vocabulary = vocabulary
+        self._alive = alive
+        self._tensors: WhisperTensors | None = None
+        self._window_tokens = request.target.window_tokens or dialect.WINDOW_TOKENS
+        language = "en" if request.task is SpeechTask.TRANSLATE else request.language
+        self._space = "" if language in _WITHOUT_SPACES else " "
+
+    async def hear(self, samples: Samples, prompt: Sequence[int], timeout_s: float) -> HeardWindow:
+        """Return what one window holds, each part between the times of its ends; raises EngineError."""
+        until = time.monotonic() + timeout_s
+        prefix = self._vocabulary.marks(prompt) + speech.NO_TIMES
+        longest = min(dialect.LONGEST_SAMPLES, self._window_tokens // _TOKENS_OF_S * speech.SAMPLE_RATE)
+        waiting, heard = deque(parts_of(samples, longest)), list[_HeardPart]()
+        while waiting:
+            part = waiting.popleft()
+            if is_silent(part.samples):
+                continue
+            async with self._telling_of_work():
+                text = await self._text_of(part.samples, prefix, until - time.monotonic())
+            ids = self._vocabulary.ids(self._space + text) if text else ()
+            if self._may_be_cut(ids, text) and len(part.samples) >= _HALVED_S * speech.SAMPLE_RATE:
+                waiting.extendleft(reversed(halves_of(part)))
+            elif ids:
+                heard.append(_HeardPart(part, ids))
+        return self._window(heard, len(prompt) + 1)
+
+    def _may_be_cut(self, ids: Sequence[int], text: str) -> bool:
+        return len(ids) >= _CUT_SHARE * self._window_tokens or text.endswith(_UNFINISHED)
+
+    def _window(self, heard: Sequence[_HeardPart], prompt_tokens: int) -> HeardWindow:
+        ids: list[int] = []
+        for one in heard:
+            start, end = (self._vocabulary.first_time_id + at // SAMPLES_OF_STEP for at in one.part.bounds)
+            ids += [start, *one.ids, end]
+        return HeardWindow(
+            ids=tuple(ids),
+            logprobs=(),
+            avg_logprob=0.0,
+            temperature=0.0,
+            no_speech_prob=None,
+            language_id=None,
+            prompt_tokens=prompt_tokens * len(heard),
+            completion_tokens=sum(len(one.ids) for one in heard),
+        )
+
+    async def _text_of(self, samples: Samples, prefix: str, left_s: float) -> str:
+        """Have the engine hear one part."""
+        request, tensors = self._request, await self._read_tensors()
+        lacking = max(0, dialect.SHORTEST_SAMPLES - len(samples))
+        sound = np.pad(samples, (0, lacking)).astype("<f4") / np.float32(_FULL_SCALE)
+        message = whisper_request(request.target.model, request.request_id, tensors, prefix.encode(), sound.tobytes())
+        if tensors.decoupled:
+            return _plain(await self._last_of(message, max(0.001, left_s)))
+        timeout_s = max(0.001, min(request.first_token_timeout_s, left_s))
+        return _plain(_text(await self._triton.infer(request.target.grpc, message, timeout_s=timeout_s)))
+
+    async def _last_of(self, message: ModelInferRequest, left_s: float) -> str:
+        """Return the last text of a stream, which is the whole one; no message at all means that nothing is said."""
+        request, text = self._request, ""
+        stream = self._triton.stream(
+            request.target.grpc,
+            message,
+            first_timeout_s=min(request.first_token_timeout_s, left_s),
+            inter_timeout_s=request.inter_token_timeout_s,
+            timeout_s=left_s,
+        )
+        async with aclosing(stream):
+            async for response in stream:
+                if response.outputs:
+                    text = _text(response)
+        return text
+
+    @asynccontextmanager
+    async def _telling_of_work(self) -> AsyncIterator[None]:
+        """Say that a call goes on while the body runs."""
+        task = asyncio.create_task(self._tell())
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def _tell(self) -> None:
+        while True:
+            await asyncio.sleep(speech.PROGRESS_S)
+            self._alive()
+
+    async def _read_tensors(self) -> WhisperTensors:
+        """Return what the model declares; it is read once for each request."""
+        if self._tensors is None:
+            target = self._request.target
+            self._tensors = read_whisper_tensors(await self._triton.model_config(target.grpc, target.model))
+        return self._tensors
+
+
+def _check(request: TranscribeRequest) -> None:
+    """Raise InvalidRequest for what the message can ask for and the dialect cannot express."""
+    finds_language = request.target.multilingual and request.language is None
+    for param, asked, feature in (
+        ("language", finds_language, SpeechFeature.LANGUAGE_DETECTION),
+        ("prompt", bool(request.prompt_ids), SpeechFeature.PROMPT),
+        ("include", request.logprobs, SpeechFeature.LOGPROBS),
+        ("timestamp_granularities", request.words, SpeechFeature.WORD_TIMES),
+    ):
+        if asked:
+            name = request.target.dialect
+            raise InvalidRequest(
+                refusal(param, name, reason_of(feature, name)), param=param, code="unsupported_parameter"
+            )
+
+
+def _text(response: ModelInferResponse) -> str:
+    texts = Outputs(response).texts(dialect.TRANSCRIPTS)
+    if len(texts) != 1:
+        raise MalformedResponse(f"Expected one text in {dialect.TRANSCRIPTS}, found {len(texts)}.")
+    if len(texts[0]) > _MOST_BYTES:
+        raise MalformedResponse(f"The text in {dialect.TRANSCRIPTS} has {len(texts[0])} bytes, too many for a window.")
+    try:
+        return texts[0].decode()
+    except UnicodeDecodeError:
+        raise MalformedResponse(f"The text in {dialect.TRANSCRIPTS} is not UTF-8.") from None
+
+
+def _plain(text: str) -> str:
+    return _MARK.sub("", text).strip()

@@ -1,0 +1,191 @@
+"""Windows to texts and back to ids with times, with an engine that says what the test has it say."""
+
+import asyncio
+
+import numpy as np
+import pytest
+from google.protobuf import text_format
+from tritonclient.grpc.model_config_pb2 import ModelConfig
+from tritonclient.grpc.service_pb2 import ModelInferResponse
+
+from conch_contracts.dialects.speech import SAMPLE_RATE
+from conch_contracts.messages.message import changed
+from conch_contracts.messages.transcription import SpeechTask
+from conch_contracts.records import Dialect
+from conch_kit.errors import InvalidRequest, UpstreamError
+from conch_kit.triton.client import TritonClient
+from conch_kit.triton.errors import MalformedResponse
+from conch_kit.triton.tensors import pack
+from conch_speech_worker.engine.calls import calls_for
+from conch_speech_worker.engine.speech import SpeechCalls
+from conch_speech_worker.transcript.segments import segments_of
+from testkit.builders.transcriptions import VOCABULARY, transcribe_request
+from testkit.engines.backend_stand_ins import FOLDER
+from testkit.engines.engine_messages import inputs, text_inputs
+from testkit.models.tone_speech import said, silence, spoken
+
+CONFIG = (FOLDER / "whisper_bls" / "config.pbtxt").read_text()
+TARGET = changed(transcribe_request().target, dialect=Dialect.WHISPER_BLS, window_tokens=50)
+PROMPT = (VOCABULARY.start_id, VOCABULARY.languages["en"], VOCABULARY.task_ids["transcribe"])
+
+
+def request(**changes):
+    return transcribe_request(**{"target": TARGET, **changes})
+
+
+def pcm(*parts):
+    return (np.concatenate(parts) * 32_767).astype(np.int16)
+
+
+class Saying(TritonClient):
+    """An engine that answers each call with the next text."""
+
+    def __init__(self, *texts):
+        super().__init__()
+        self.texts = list(texts)
+        self.asked = []
+
+    async def model_config(self, address, model, *, timeout_s=5.0):
+        return text_format.Parse(CONFIG, ModelConfig())
+
+    async def infer(self, address, message, *, timeout_s):
+        self.asked.append({**inputs(message), **text_inputs(message)})
+        answer = ModelInferResponse()
+        answer.outputs.add(name="TRANSCRIPTS", datatype="BYTES", shape=[1])
+        answer.raw_output_contents.append(pack("BYTES", [self.texts.pop(0)]))
+        return answer
+
+
+async def heard(triton, samples, **changes):
+    calls = calls_for(triton, request(**changes), VOCABULARY, lambda: None)
+    return await calls.hear(samples, PROMPT, 10.0)
+
+
+async def test_a_text_stands_between_the_times_of_its_part():
+    triton = Saying(b"w03 w01")
+    window = await heard(triton, pcm(spoken([3, 1]), silence(0.6)))
+    (segment,) = segments_of(window, VOCABULARY, start_s=10.0, length_s=1.0)
+    assert (segment.text, segment.start, segment.end) == (" w03 w01", 10.0, 11.0)
+    assert (window.prompt_tokens, window.completion_tokens) == (4, 2)
+    (asked,) = triton.asked
+    assert asked["TEXT_PREFIX"] == [b"<|startoftranscript|><|en|><|transcribe|><|notimestamps|>"]
+    assert asked["WAV_LENS"][2] == [SAMPLE_RATE]
+
+
+async def test_it_tells_of_a_call_that_goes_on():
+    told = asyncio.Event()
+
+    class Slow(Saying):
+        async def infer(self, address, message, *, timeout_s):
+            await told.wait()
+            return await super().infer(address, message, timeout_s=timeout_s)
+
+    calls = calls_for(Slow(b"w03"), request(), VOCABULARY, told.set)
+    async with asyncio.timeout(30):
+        assert (await calls.hear(pcm(spoken([3])), PROMPT, 60.0)).completion_tokens == 1
+
+
+async def test_parts_have_their_own_times_and_the_silent_ones_are_not_asked_for():
+    triton = Saying(b"w01", b"w02")
+    sound = pcm(spoken([1] * 40), silence(16), spoken([2] * 20))
+    window = await heard(triton, sound)
+    one, two = segments_of(window, VOCABULARY, start_s=0.0, length_s=len(sound) / SAMPLE_RATE)
+    assert (one.text, two.text) == (" w01", " w02")
+    assert one.end <= two.start
+    assert one.end <= 12.0
+    assert two.end == 28.0
+    assert len(triton.asked) == 2
+    assert (window.prompt_tokens, window.completion_tokens) == (8, 2)
+
+
+@pytest.mark.parametrize("full", [said([1] * 45).encode(), "w01 \ufffd".encode()])
+async def test_what_may_have_been_cut_is_heard_again_in_halves(full):
+    triton = Saying(full, b"w01 w01", b"w02")
+    window = await heard(triton, pcm(spoken([1] * 40)))
+    found = segments_of(window, VOCABULARY, start_s=0.0, length_s=8.0)
+    assert "".join(one.text for one in found) == " w01 w01 w02"
+    assert (found[0].start, found[0].end, found[1].end) == (0.0, found[1].start, 8.0)
+    lengths = [asked["WAV"][1][1] / SAMPLE_RATE for asked in triton.asked]
+    assert lengths == [8.0, pytest.approx(4, abs=0.1), pytest.approx(4, abs=0.1)]
+    assert window.completion_tokens == 3
+
+
+async def test_a_text_that_never_ends_is_taken_where_its_part_gets_short():
+    triton = Saying(*[said([1] * 50).encode()] * 3)
+    window = await heard(triton, pcm(spoken([1] * 30)))
+    assert (len(triton.asked), window.completion_tokens) == (3, 100)
+
+
+async def test_more_tokens_of_a_window_make_longer_parts():
+    triton = Saying(b"w01", b"w01")
+    await heard(triton, pcm(spoken([1] * 150)), target=changed(TARGET, window_tokens=96))
+    assert [asked["WAV"][1][1] > 14 * SAMPLE_RATE for asked in triton.asked] == [True, False]
+
+
+async def test_marks_are_no_text_and_an_empty_text_is_none():
+    window = await heard(Saying(b"<|en|> w03<|2.00|> "), pcm(spoken([3])))
+    assert VOCABULARY.text(window.ids[1:-1]) == " w03"
+    assert (await heard(Saying(b" <|endoftext|>"), pcm(spoken([3])))).ids == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "begins"),
+    [
+        ({"language": "en"}, " w03"),
+        ({"language": "zh"}, "w03"),
+        ({"language": "zh", "task": SpeechTask.TRANSLATE}, " w03"),
+    ],
+)
+async def test_texts_are_joined_as_their_language_is_written(changes, begins):
+    encoded = []
+
+    class Noting(type(VOCABULARY)):
+        def ids(self, text):
+            encoded.append(text)
+            return ()
+
+    noting = object.__new__(Noting)
+    noting.__dict__.update(VOCABULARY.__dict__)
+    calls = calls_for(Saying(b"w03"), request(**changes), noting, lambda: None)
+    await calls.hear(pcm(spoken([3])), PROMPT, 10.0)
+    assert encoded == [begins]
+
+
+async def test_a_moment_of_sound_is_made_long_enough_for_a_spectrogram():
+    triton = Saying(b"w01")
+    await heard(triton, np.full(170, 9000, np.int16))
+    assert triton.asked[0]["WAV"][1] == [1, 201]
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [(b"\xff", "is not UTF-8"), (b"\xed\xa0\x80", "is not UTF-8"), (b"w01 " * 20_000, "has 80000 bytes, too many")],
+)
+async def test_a_text_that_is_none_is_the_engines_fault(text, why):
+    with pytest.raises(MalformedResponse, match=why):
+        await heard(Saying(text), pcm(spoken([3])))
+
+
+@pytest.mark.parametrize(
+    ("changes", "param"),
+    [
+        ({"language": None}, "language"),
+        ({"prompt_ids": (1, 2)}, "prompt"),
+        ({"logprobs": True}, "include"),
+        ({"words": True}, "timestamp_granularities"),
+    ],
+)
+def test_what_the_dialect_cannot_express_is_refused(changes, param):
+    with pytest.raises(InvalidRequest, match=r"\(whisper_bls\) cannot obey") as refusal:
+        calls_for(Saying(), request(**changes), VOCABULARY, lambda: None)
+    assert (refusal.value.param, refusal.value.code) == (param, "unsupported_parameter")
+
+
+def test_a_model_of_one_language_needs_none():
+    calls_for(Saying(), request(language=None, target=changed(TARGET, multilingual=False)), VOCABULARY, lambda: None)
+
+
+def test_each_dialect_has_its_own_calls():
+    assert isinstance(calls_for(Saying(), transcribe_request(), VOCABULARY, lambda: None), SpeechCalls)
+    with pytest.raises(UpstreamError, match="does not speak the vllm dialect"):
+        calls_for(Saying(), request(target=changed(TARGET, dialect=Dialect.VLLM)), VOCABULARY, lambda: None)

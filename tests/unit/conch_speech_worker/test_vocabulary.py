@@ -1,0 +1,25 @@
+"""A real Whisper tokenizer: texts to ids and back."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from conch_contracts.dialects.speech import START, TRANSCRIBE
+from conch_speech_worker.vocabulary import TranscriptVocabulary
+
+FOLDER = Path(__file__).parents[3] / "examples" / "tiny-whisper"
+WHISPER = TranscriptVocabulary.from_json((FOLDER / "tokenizer.json").read_bytes())
+
+
+@pytest.mark.parametrize("text", [" turn on the light", "打开灯", " naïve  café\n", " one, two; three!", " 🎧"])
+def test_the_ids_of_a_text_are_that_text(text):
+    ids = WHISPER.ids(text)
+    assert WHISPER.text(ids) == text
+    assert not any(WHISPER.is_time(number) for number in ids)
+
+
+def test_special_tokens_are_written_as_the_model_knows_them():
+    said = json.loads((FOLDER / "generation_config.json").read_text())
+    ids = (said["decoder_start_token_id"], said["lang_to_id"]["<|zh|>"], said["task_to_id"]["transcribe"])
+    assert WHISPER.marks(ids) == f"{START}<|zh|>{TRANSCRIBE}"
