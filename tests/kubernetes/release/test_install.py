@@ -6,8 +6,10 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import anthropic
 import openai
 import pytest
+from anthropic import AsyncAnthropic
 from openai import AsyncOpenAI
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -155,6 +157,27 @@ async def test_speech_is_written_through_the_ingress_as_by_the_reference(conch: 
             stream = await client.audio.transcriptions.create(**asked, file=file, stream=True)
             deltas = [event.delta async for event in stream if event.type == "transcript.text.delta"]
             assert "".join(deltas) == answer.text
+
+
+async def test_anthropics_sdk_is_answered_through_the_ingress_as_the_reference(conch: Release, tiny: str) -> None:
+    item = load_golden().named("think")
+    async with AsyncAnthropic(
+        base_url=conch.url,
+        api_key=conch.keys()[0],
+        default_headers={"Host": conch.host},
+        max_retries=0,
+        http_client=anthropic.DefaultAsyncHttpxClient(trust_env=False),
+    ) as client:
+        asked: Any = {"model": tiny, "messages": item.messages, "extra_body": {"temperature": 0}}
+        thinking: Any = {"type": "enabled", "budget_tokens": 1024}
+        async with client.messages.stream(**asked, max_tokens=1025, thinking=thinking) as stream:
+            message = await stream.get_final_message()
+        assert [block.type for block in message.content] == ["thinking", "text"]
+        assert message.usage.output_tokens == len(item.output_ids)
+        prompt = {"model": tiny, "messages": item.messages, "thinking": thinking}
+        assert (await client.messages.count_tokens(**prompt)).input_tokens == len(item.prompt_ids)
+        with pytest.raises(anthropic.NotFoundError):
+            await client.messages.create(model="nope", max_tokens=5, messages=item.messages)  # type: ignore[arg-type]
 
 
 async def test_a_backup_brings_the_same_models_to_a_fresh_release(
