@@ -1,6 +1,6 @@
 """A form of tool calls, a way of thinking, a dialect or a runtime is in every table that must know it.
 
-Types cannot tell: these tables are mappings, pages and the tests' own scripts. docs/developing.md says how to add one.
+Types cannot tell: these tables are mappings, pages and the tests' own scripts. docs/adding.md says how to add one.
 """
 
 from pathlib import Path
