@@ -70,7 +70,7 @@ async def test_a_minute_without_the_api_server_changes_nothing(world: Plane) -> 
 async def _ask(client: AsyncOpenAI) -> None:
     try:
         answer = await client.chat.completions.create(
-            model="tiny-chat", messages=[{"role": "user", "content": "Hello"}], max_tokens=8
+            model="tiny-chat", messages=[{"role": "user", "content": "Hello"}], max_tokens=8, temperature=0
         )
     except APIError as error:
         raise AssertionError(f"A request failed: {error}") from error
