@@ -5,7 +5,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,6 +56,8 @@ class Process:
     redis: RedisServer
     backend: ScriptedHttp
     log: Path
+    beats: Mapping[Pool, HeartbeatWriter]
+    """Announce the backend in each pool: `__aexit__` and `__aenter__` let it go and come back."""
 
     async def raw(self, data: bytes, *, wait_s: float = 60.0, half_close: bool = False) -> bytes:
         """Send bytes as they are; return all that comes back until the gateway closes or `wait_s` has passed."""
@@ -116,24 +118,31 @@ async def gateway_process(folder: Path, *models: Route, **settings: str) -> Asyn
         client = await stack.enter_async_context(patient_redis(redis.url))
         engines = (Engine(grpc=EngineAddress("e:1")),)
         await RegistryWriter(client).publish({model.model_id: (model, engines) for model in models or (route(),)})
-        for pool in (Pool.TOKENIZER, Pool.LLM, Pool.EMBED, Pool.SPEECH):
-            beat = HeartbeatWriter(
+        beats = {
+            pool: HeartbeatWriter(
                 client, pool, WorkerUrl(backend.url), in_flight=lambda: 0, draining=lambda: False, interval_s=0.5
             )
+            for pool in (Pool.TOKENIZER, Pool.LLM, Pool.EMBED, Pool.SPEECH)
+        }
+        for beat in beats.values():
             await stack.enter_async_context(beat)
-        yield await stack.enter_async_context(_started(folder, redis, backend, settings))
+        yield await stack.enter_async_context(_started(folder, redis, backend, beats, settings))
 
 
 @asynccontextmanager
 async def gateway_beside(gateway: Process, folder: Path, **settings: str) -> AsyncIterator[Process]:
     """Run another gateway on the same Redis, with the same tokenizer and workers."""
-    async with _started(folder, gateway.redis, gateway.backend, settings) as process:
+    async with _started(folder, gateway.redis, gateway.backend, gateway.beats, settings) as process:
         yield process
 
 
 @asynccontextmanager
 async def _started(
-    folder: Path, redis: RedisServer, backend: ScriptedHttp, settings: dict[str, str]
+    folder: Path,
+    redis: RedisServer,
+    backend: ScriptedHttp,
+    beats: Mapping[Pool, HeartbeatWriter],
+    settings: dict[str, str],
 ) -> AsyncIterator[Process]:
     ready = folder / "ready.json"
     environ = {
@@ -159,7 +168,7 @@ async def _started(
                 await asyncio.sleep(0.02)
             bound = json.loads(ready.read_text())
             port, admin_port = (int(bound[key].rpartition(":")[2]) for key in ("url", "admin_url"))
-            running = Process(process, port, admin_port, redis, backend, log)
+            running = Process(process, port, admin_port, redis, backend, log, beats)
             while b" 200 " not in await running.raw(b"GET /health/ready HTTP/1.0\r\n\r\n"):  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
         yield running
