@@ -302,6 +302,13 @@ def test_defaults_and_inert_fields_are_accepted(fields):
     assert validation.completion({**TEXT, **fields}).unknown_fields == 0
 
 
+def test_variables_of_a_chat_template_are_refused_for_a_text_that_has_none():
+    with pytest.raises(InvalidRequest) as caught:
+        validation.completion({**TEXT, "chat_template_kwargs": {"enable_thinking": True}})
+    assert (caught.value.param, caught.value.code) == ("chat_template_kwargs", "unsupported_parameter")
+    assert "/v1/chat/completions" in caught.value.message
+
+
 def test_unknown_fields_are_counted():
     assert validation.chat({**CHAT, "foo": 1, "bar": None}).unknown_fields == 2
 
