@@ -268,7 +268,6 @@ UNSUPPORTED = [
     {"lora_adapter": "x"},
     {"prompt_embeds": "x"},
     {"logits_processors": ["conch.Everything"]},
-    {"truncation_side": "right"},
     {"include_logprobs_decode_token": False},
 ]
 
