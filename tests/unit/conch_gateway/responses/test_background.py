@@ -122,12 +122,25 @@ async def test_a_deleted_one_ends_its_work_and_does_not_come_back() -> None:
 
 
 async def test_one_that_fails_says_so() -> None:
-    one = Running(worker=lost())
+    one = Running(worker=lambda _: lost())
     one.request = asyncio.create_task(one.gateway.client.post(PATH, ASKED))
     assert (await one.end())["status"] == "queued"
     shown = await one.shown()
     assert (shown["status"], shown["output"], shown["error"]["code"]) == ("failed", [], "server_error")
-    assert shown["error"]["message"]
+    assert shown["error"]["message"] == "The worker broke down."
+
+
+async def test_one_that_meets_a_fault_of_ours_has_failed_and_leaves_it_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    one = Running(worker=lambda _: 1 // 0)
+    one.request = asyncio.create_task(one.gateway.client.post(PATH, ASKED))
+    assert (await one.end())["status"] == "queued"
+    shown = await one.shown()
+    assert (shown["status"], shown["error"]["code"]) == ("failed", "server_error")
+    assert shown["error"]["message"] == "The server had an error while processing the request."
+    faults = [record.exc_info[0] for record in caplog.records if record.exc_info]
+    assert faults == [ZeroDivisionError]
 
 
 async def test_one_that_is_cut_when_the_server_ends_has_failed() -> None:
