@@ -10,7 +10,7 @@ import pytest
 
 from conch_contracts.names import GENERATE_PATH, PREPARE_PATH
 from conch_gateway.responses import background
-from conch_gateway.responses.store import MAX_RECORD_BYTES, ResponseNote
+from conch_gateway.responses.store import MAX_RECORD_BYTES, ResponseNote, StopOrder
 from conch_kit.errors import UpstreamError
 from testkit.gateway.fakes import Answered, FakeAnswer, Gateway, MemoryResponses, answered, gateway, lost
 from testkit.waiting import eventually
@@ -282,3 +282,33 @@ async def test_a_word_to_stop_that_comes_with_the_end_still_forgets() -> None:
         one.store.notes[owner, response_id, ResponseNote.STOP] = "delete"
         await one.end()
         assert one.store.records == {}
+
+
+class StopsTooLate(MemoryResponses):
+    """A store that gives a word to stop when the work has ended meanwhile."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.looked_at = False
+
+    async def note(self, owner: str, response_id: str, note: ResponseNote) -> str | None:
+        if note is not ResponseNote.STOP:
+            return await super().note(owner, response_id, note)
+        self.looked_at = True
+        work = [task for task in asyncio.all_tasks() if _is_work(task)]
+        if work:
+            await asyncio.wait(work)
+        return StopOrder.CANCEL
+
+
+def _is_work(task: asyncio.Task[Any]) -> bool:
+    return getattr(task.get_coro(), "__qualname__", "") == "GenerationHandler.answer"
+
+
+async def test_an_answer_that_was_complete_when_it_was_to_stop_is_kept() -> None:
+    store = StopsTooLate()
+    async with running(store=store) as one:
+        await eventually(lambda: store.looked_at, "a look for a word to stop")
+        one.go_on.set()
+        await one.end()
+        assert (one.record["status"], one.record["output"]) == ("completed", OUTPUT)
