@@ -189,6 +189,14 @@ def test_a_prompt_is_cut_to_what_the_context_holds(base_url: str) -> None:
     assert complete(base_url, prompt=long, truncate_prompt_tokens=7).body["usage"]["prompt_tokens"] == 7
 
 
+def test_a_prompt_is_cut_at_the_end_that_is_asked_for(base_url: str) -> None:
+    ids = list(range(100, 120))
+    for side, kept in ({}, ids[-5:]), ({"truncation_side": "left"}, ids[-5:]), ({"truncation_side": "right"}, ids[:5]):
+        cut = {"truncate_prompt_tokens": 5, "return_token_ids": True, **side}
+        assert chosen(complete(base_url, prompt=ids, **cut))["prompt_token_ids"] == kept
+        assert chat(base_url, messages=ids, **cut).body["prompt_token_ids"] == kept
+
+
 def test_frames_hold_as_few_tokens_as_asked_for_and_tell_the_usage_so_far(base_url: str) -> None:
     options = {"include_usage": True, "continuous_usage_stats": True}
     seen = streamed(base_url, max_streaming_response_tokens=1, return_token_ids=True, stream_options=options)

@@ -169,7 +169,7 @@ async def test_an_engine_that_dies_ends_its_streams_with_an_error_frame_and_come
     await _answers_again(conch, session, "single")
 
 
-async def test_a_worker_that_dies_ends_its_streams_with_an_error_frame_and_comes_back(
+async def test_a_worker_that_dies_ends_its_streams_with_an_error_frame_and_requests_wait_for_the_next(
     conch: ConchUp, session: aiohttp.ClientSession
 ) -> None:
     first = asyncio.Event()
@@ -178,12 +178,21 @@ async def test_a_worker_that_dies_ends_its_streams_with_an_error_frame_and_comes
     await asyncio.wait_for(first.wait(), HANGS_S)
     conch.process("conch_llm_worker").kill()
     _assert_lost(await asyncio.wait_for(stream, NOTICED_S))
-    await _answers_again(conch, session, "tiny-chat")
+    await _answers(conch, session)
 
 
-async def test_a_tokenizer_that_dies_comes_back(conch: ConchUp, session: aiohttp.ClientSession) -> None:
+async def test_requests_wait_for_a_tokenizer_that_dies_and_comes_back(
+    conch: ConchUp, session: aiohttp.ClientSession
+) -> None:
     conch.process("conch_tokenizer").kill()
-    await _answers_again(conch, session, "tiny-chat")
+    await _answers(conch, session)
+
+
+async def _answers(conch: ConchUp, session: aiohttp.ClientSession) -> None:
+    """Ask three times at once, and once only."""
+    asked = (stream_chat(session, conch.base_url, chat_body("tiny-chat", "What is 2+2?")) for _ in range(3))
+    results = await asyncio.wait_for(asyncio.gather(*asked), HANGS_S)
+    assert [(result.text, result.error) for result in results] == [("2 + 2 = 4", None)] * 3
 
 
 def _assert_lost(result: StreamResult) -> None:

@@ -40,6 +40,19 @@ async def test_requests_share_a_connection_and_arrive_whole(pool):
         assert server.calls[0].headers["content-type"] == "application/json"
 
 
+async def test_an_interim_answer_is_not_the_answer(pool):
+    async def hinting(call):
+        await call.raw(b"HTTP/1.1 103 Early Hints\r\nx-a: hint\r\n\r\n")
+        await call.answer(b"said", headers={"x-b": "c"})
+
+    async with ScriptedHttp(hinting) as server:
+        for _ in range(2):
+            async with pool.post(post(server)) as answer:
+                assert (answer.status, await read_all(answer, limit=100)) == (200, b"said")
+                assert (answer.headers.get(b"x-a"), answer.headers[b"x-b"]) == (None, b"c")
+        assert server.connections == 1
+
+
 async def test_pieces_arrive_as_they_are_sent(pool):
     go = asyncio.Event()
 

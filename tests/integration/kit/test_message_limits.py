@@ -23,7 +23,11 @@ class Hostile(GRPCInferenceServiceServicer):  # type: ignore[misc]  # the librar
         return answer
 
     async def ModelInfer(self, request, context):  # noqa: N802
-        """Answer one row with five million bytes."""
+        """Answer one row with five million bytes, or as many outputs without a name."""
+        if request.model_name == "names":
+            answer = pb.ModelInferResponse()
+            answer.ParseFromString(b"\x2a\x00" * 5_000_000)
+            return answer
         return pb.ModelInferResponse(raw_output_contents=[bytes(MAX_PROBE_BYTES + 1)])
 
 
@@ -51,3 +55,10 @@ async def test_an_answer_to_the_operator_is_bounded(hostile):
     async with TritonClient() as client:
         answer = await client.infer(hostile, request, timeout_s=30)
     assert len(answer.raw_output_contents[0]) == MAX_PROBE_BYTES + 1
+
+
+async def test_an_answer_of_empty_outputs_is_not_parsed(hostile):
+    request = pb.ModelInferRequest(model_name="names")
+    async with TritonClient() as client:
+        with pytest.raises(MalformedResponse, match="more than its tensors"):
+            await client.infer(hostile, request, timeout_s=60)

@@ -16,7 +16,8 @@ from tritonclient.grpc.service_pb2_grpc import (
 
 from conch_contracts.names import EngineAddress
 from conch_kit.triton.message_limits import MAX_MESSAGE_BYTES
-from conch_kit.triton.stream_call import CallFailed, MessageTooLarge, StreamCall
+from conch_kit.triton.message_parsing import MessageTooLarge
+from conch_kit.triton.stream_call import CallFailed, StreamCall
 from conch_kit.triton.stream_channel import StreamChannel
 
 Context = grpc.aio.ServicerContext[pb.ModelInferRequest, pb.ModelStreamInferResponse]
@@ -50,7 +51,8 @@ class Engine(GRPCInferenceServiceServicer):  # type: ignore[misc]
                     for number in range(int(argument)):
                         yield _message(str(number))
                 case "size":
-                    yield _message("x" * int(argument))
+                    tensors = pb.ModelInferResponse(raw_output_contents=[b"x" * int(argument)])
+                    yield pb.ModelStreamInferResponse(infer_response=tensors)
                 case "abort":
                     await context.abort(grpc.StatusCode[argument], "Über 100 % voll\n")
                 case "wait":
@@ -74,7 +76,8 @@ def _request(part: str, payload: bytes = b"") -> pb.ModelInferRequest:
 async def _texts(call: StreamCall) -> list[str]:
     found = []
     while (message := await call.read()) is not None:
-        found.append(message.error_message)
+        tensors = message.infer_response.raw_output_contents
+        found.append(tensors[0].decode() if tensors else message.error_message)
     return found
 
 

@@ -91,3 +91,16 @@ async def test_only_a_server_of_models_speaks_the_protocol(said: bytes, is_one: 
     async with ScriptedHttp(server) as scripted, TritonHttp() as triton:
         with nullcontext() if is_one else pytest.raises(MalformedResponse):
             await triton.check_protocol(EngineAddress(scripted.url))
+
+
+@pytest.mark.parametrize("said", [b"<html>", b"", b"[]", b"1"])
+async def test_what_is_no_json_object_is_no_answer(said: bytes) -> None:
+    async def proxy(call: Call) -> None:
+        await call.answer(said)
+
+    async with ScriptedHttp(proxy) as server, TritonHttp() as triton:
+        address = EngineAddress(server.url)
+        with pytest.raises(MalformedResponse, match="no JSON"):
+            await triton.model_config(address, "m")
+        with pytest.raises(MalformedResponse, match="no JSON"):
+            await triton.infer(address, "m", [], "out", timeout_s=60)

@@ -1,5 +1,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -169,6 +170,33 @@ async def test_of_more_lanes_than_are_kept_the_oldest_goes_unless_it_is_at_work(
     await queues.run(targets[2], rows, Pooling.MEAN, 60.0)
     await queues.run(targets[1], rows, Pooling.MEAN, 60.0)
     assert engines.configs == 4, "the idle one that was used least recently has gone"
+
+
+async def test_one_that_is_at_work_for_long_keeps_no_idle_ones(
+    queues: BatchQueues, engines: FakeEngines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("conch_embed_worker.batch_queues.MAX_QUEUES", 1)
+    compute, released = engines.compute, asyncio.Event()
+
+    async def slow(address: EngineAddress, model: str, *batch: Any, **limits: Any) -> Numbers:
+        if model == "slow":
+            await released.wait()
+        return await compute(address, model, *batch, **limits)
+
+    async def ask(model: str) -> None:
+        await queues.run(changed(TARGET, model=model), [Row(ids=(1,))], Pooling.MEAN, 60.0)
+
+    monkeypatch.setattr(engines, "compute", slow)
+    working = asyncio.create_task(ask("slow"))
+    await eventually(lambda: engines.configs == 1, "the first to be asked")
+    for model in ("second", "third", "second"):
+        await ask(model)
+    assert engines.configs == 4, "the idle one goes, though an older one is at work"
+    released.set()
+    await working
+    for model in ("third", "slow"):
+        await ask(model)
+    assert engines.configs == 6, "all that are idle go, until there is room"
 
 
 async def test_requests_that_come_while_a_config_is_read_share_its_queue(

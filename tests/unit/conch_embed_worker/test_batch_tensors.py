@@ -3,7 +3,7 @@ import pytest
 
 from conch_contracts.dialects.encoder import ATTENTION_MASK, INPUT_IDS, TOKEN_TYPE_IDS
 from conch_contracts.messages.encoding import Row
-from conch_embed_worker.batch_tensors import pack, unpack
+from conch_embed_worker.batch_tensors import MAX_VECTOR, pack, unpack
 from conch_kit.triton.encoder_tensors import EncoderTensors
 from conch_kit.triton.errors import MalformedResponse
 
@@ -60,6 +60,9 @@ def test_numbers_are_those_of_each_row(
         ("FP32", (3, 4), 48),
         ("FP32", (2, 1, 4), 32),
         ("FP32", (2, 0, 4), 0),
+        ("FP32", (2, 0), 0),
+        ("FP32", (2, 3, 0), 0),
+        ("FP32", (2, MAX_VECTOR + 1), 8 * (MAX_VECTOR + 1)),
     ],
 )
 def test_numbers_that_are_not_those_of_the_rows_are_refused(datatype: str, shape: tuple[int, ...], size: int) -> None:

@@ -10,6 +10,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from types import TracebackType
 from typing import Any, Self
 
@@ -28,7 +29,7 @@ from conch_kit.triton.errors import EngineError, EngineRejected
 log = logging.getLogger(__name__)
 
 MAX_QUEUES = 512
-"""Beyond this the least recently used one goes, when it has nothing to do."""
+"""Beyond this the least recently used ones go that have nothing to do: what is more has requests of its own."""
 
 MAX_OUTPUT_BYTES = 48 * 1024 * 1024
 """Of one batch; well below what a gRPC message may hold."""
@@ -265,12 +266,18 @@ class BatchQueues:
         if key in self._queues:
             return self._queues[key]
         encoder = read_encoder_tensors(config, target.inputs, target.output)
+        self._make_room()
         queue = BatchQueue(target, encoder, pooling, self._max_batch_tokens, self._compute, self._spawn)
         self._queues[key] = queue
-        oldest = next(iter(self._queues))
-        if len(self._queues) > MAX_QUEUES and self._queues[oldest].idle:
-            del self._queues[oldest]
         return queue
+
+    def _make_room(self) -> None:
+        """Forget idle queues, those that were used longest ago first, until one more may come."""
+        excess = len(self._queues) + 1 - MAX_QUEUES
+        if excess > 0:
+            idle = (key for key, queue in self._queues.items() if queue.idle)
+            for key in list(islice(idle, excess)):
+                del self._queues[key]
 
     def _spawn(self, batch: Coroutine[object, object, None]) -> asyncio.Task[None]:
         task = self._group.create_task(batch)

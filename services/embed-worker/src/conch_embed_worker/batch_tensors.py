@@ -13,6 +13,9 @@ from conch_kit.triton.errors import MalformedResponse
 
 Numbers = NDArray[np.float32]
 
+MAX_VECTOR = 512 * 1024
+"""Numbers in one vector; a number for each word of a vocabulary is the longest that models give."""
+
 _ONES = {datatype: tensors.pack(datatype, (1,)) for datatype in ("INT64", "INT32", "UINT32", "UINT64")}
 _FLOATS = {"FP32": "<f4", "FP16": "<f2", "FP64": "<f8"}
 
@@ -60,6 +63,8 @@ def unpack(datatype: str, shape: Sequence[int], raw: bytes, lengths: Sequence[in
         numbers = numbers[np.newaxis]
     if numbers.ndim not in (2, 3) or len(numbers) != len(lengths):
         raise MalformedResponse(f"The engine's output has the shape {list(shape)} for {len(lengths)} rows.")
+    if not 0 < numbers.shape[-1] <= MAX_VECTOR:
+        raise MalformedResponse(f"The engine's output has vectors of {numbers.shape[-1]} numbers.")
     if numbers.ndim == 3 and numbers.shape[1] < max(lengths):
         raise MalformedResponse(f"The engine's output has the shape {list(shape)} for {max(lengths)} tokens.")
     return numbers

@@ -371,6 +371,7 @@ def gateway(
     responses: ResponseStore | None = None,
     access_log: AccessLog | None = None,
     reachable: Callable[[ModelKind], bool] = lambda _: True,
+    once_there: Callable[[Pool], bool] = lambda _: False,
     **settings: Any,
 ) -> Gateway:
     """Return a gateway whose tokenizer makes three ids of everything, unless `scripts` say otherwise."""
@@ -383,6 +384,7 @@ def gateway(
     deps = Deps(
         snapshot=lambda: state,
         not_ready=lambda: None,
+        known=once_there,
         reachable=reachable,
         upstream=upstream,
         tokenizers=upstream,

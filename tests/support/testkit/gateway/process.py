@@ -5,7 +5,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +30,7 @@ from testkit.processes.tied import tied
 from testkit.servers.redis import RedisServer
 from testkit.servers.scripted_http import Call, ScriptedHttp
 
+POOLS = (Pool.TOKENIZER, Pool.LLM, Pool.EMBED, Pool.SPEECH)
 FRAMES = (b'data: {"a":1}\n\n', b'data: {"a":2}\n\n', b"data: [DONE]\n\n")
 USAGE = b': usage {"prompt_tokens":3,"completion_tokens":2}\n\n'
 PREPARED = b'{"prompts":[{"ids":[1,2,3],"text":"abc"}]}'
@@ -56,6 +57,8 @@ class Process:
     redis: RedisServer
     backend: ScriptedHttp
     log: Path
+    beats: Mapping[Pool, HeartbeatWriter]
+    """Announce the backend in each pool: `__aexit__` and `__aenter__` let it go and come back."""
 
     async def raw(self, data: bytes, *, wait_s: float = 60.0, half_close: bool = False) -> bytes:
         """Send bytes as they are; return all that comes back until the gateway closes or `wait_s` has passed."""
@@ -108,34 +111,49 @@ async def answers(call: Call) -> None:
 
 
 @asynccontextmanager
-async def gateway_process(folder: Path, *models: Route, **settings: str) -> AsyncIterator[Process]:
-    """Run a gateway that knows these models, tiny-chat when none is given, until the context ends."""
+async def gateway_process(
+    folder: Path, *models: Route, pools: Collection[Pool] = POOLS, ready: bool = True, **settings: str
+) -> AsyncIterator[Process]:
+    """Run a gateway that knows these models, tiny-chat when none is given, until the context ends.
+
+    The backend is announced in these `pools`. Not to wait until the gateway is `ready` is for those that are not.
+    """
     async with AsyncExitStack() as stack:
         redis = await stack.enter_async_context(RedisServer())
         backend = await stack.enter_async_context(ScriptedHttp(answers))
         client = await stack.enter_async_context(patient_redis(redis.url))
         engines = (Engine(grpc=EngineAddress("e:1")),)
         await RegistryWriter(client).publish({model.model_id: (model, engines) for model in models or (route(),)})
-        for pool in (Pool.TOKENIZER, Pool.LLM, Pool.EMBED, Pool.SPEECH):
-            beat = HeartbeatWriter(
+        beats = {
+            pool: HeartbeatWriter(
                 client, pool, WorkerUrl(backend.url), in_flight=lambda: 0, draining=lambda: False, interval_s=0.5
             )
-            await stack.enter_async_context(beat)
-        yield await stack.enter_async_context(_started(folder, redis, backend, settings))
+            for pool in POOLS
+        }
+        for pool in pools:
+            await stack.enter_async_context(beats[pool])
+        yield await stack.enter_async_context(_started(folder, redis, backend, beats, settings, ready=ready))
 
 
 @asynccontextmanager
 async def gateway_beside(gateway: Process, folder: Path, **settings: str) -> AsyncIterator[Process]:
     """Run another gateway on the same Redis, with the same tokenizer and workers."""
-    async with _started(folder, gateway.redis, gateway.backend, settings) as process:
+    parts = gateway.redis, gateway.backend, gateway.beats
+    async with _started(folder, *parts, settings, ready=True) as process:
         yield process
 
 
 @asynccontextmanager
 async def _started(
-    folder: Path, redis: RedisServer, backend: ScriptedHttp, settings: dict[str, str]
+    folder: Path,
+    redis: RedisServer,
+    backend: ScriptedHttp,
+    beats: Mapping[Pool, HeartbeatWriter],
+    settings: dict[str, str],
+    *,
+    ready: bool,
 ) -> AsyncIterator[Process]:
-    ready = folder / "ready.json"
+    ready_file = folder / "ready.json"
     environ = {
         "PATH": os.environ["PATH"],  # noqa: TID251
         "CONCH_REDIS_URL": redis.url,
@@ -143,7 +161,7 @@ async def _started(
         "CONCH_ADMIN_HOST": "127.0.0.1",
         "CONCH_PORT": "0",
         "CONCH_ADMIN_PORT": "0",
-        "CONCH_READY_FILE": str(ready),
+        "CONCH_READY_FILE": str(ready_file),
         **PATIENT,
         **{f"CONCH_{name.upper()}": value for name, value in settings.items()},
     }
@@ -154,13 +172,13 @@ async def _started(
         )
     try:
         async with asyncio.timeout(120):
-            while not ready.exists():
+            while not ready_file.exists():
                 assert process.returncode is None, log.read_text()
                 await asyncio.sleep(0.02)
-            bound = json.loads(ready.read_text())
+            bound = json.loads(ready_file.read_text())
             port, admin_port = (int(bound[key].rpartition(":")[2]) for key in ("url", "admin_url"))
-            running = Process(process, port, admin_port, redis, backend, log)
-            while b" 200 " not in await running.raw(b"GET /health/ready HTTP/1.0\r\n\r\n"):  # noqa: ASYNC110
+            running = Process(process, port, admin_port, redis, backend, log, beats)
+            while ready and b" 200 " not in await running.raw(b"GET /health/ready HTTP/1.0\r\n\r\n"):  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
         yield running
     finally:

@@ -1,5 +1,6 @@
 """Tools in chat requests: what is refused, what the template sees, and how calls are read or enforced."""
 
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -242,3 +243,25 @@ def test_only_allowed_tools_are_shown_and_called(mode: str, demanded: list[str])
     calls = tool_use.calls(request, model())
     assert calls is not None
     assert (calls.names, calls.demanded) == (("now",), bool(demanded))
+
+
+@pytest.mark.parametrize("parser", [ToolCallParser.QWEN3_CODER, ToolCallParser.GLM])
+@pytest.mark.parametrize(
+    ("parameters", "held"),
+    [
+        ({**WEATHER, "required": ["city"]}, True),
+        ({**WEATHER, "required": ["town"]}, False),
+        ({"type": "object", "properties": {"a b": {}}}, False),
+        ({"type": "object", "properties": {"a>b": {}}}, False),
+        ({**WEATHER, "minProperties": 1}, False),
+        ({"type": "object", "properties": {"a": {"$ref": "#/properties/b"}, "b": {}}}, False),
+    ],
+)
+def test_arguments_in_tags_are_held_to_lists_of_properties_alone(
+    parser: ToolCallParser, parameters: dict[str, Any], held: bool
+) -> None:
+    request, known = chat(tools=[tool(parameters=parameters, strict=True)]), model(parser)
+    with nullcontext() if held else pytest.raises(InvalidRequest, match="more than a list of properties") as caught:
+        assert tool_use.optional_calls_form(request, known) is not None
+    if not held:
+        assert caught.value.code == "unsupported_parameter"

@@ -86,9 +86,8 @@ async def test_the_worker_is_told_everything_that_its_contract_holds() -> None:
     body = {"model": "enc", "input": "hi", "dimensions": 8, "encoding_format": "base64"}
     assert (await served.client.post("/v1/embeddings", body)).status == 200
     prepared, encoded = served.upstream.posts
-    rows = from_json(PrepareRowsRequest, prepared.body)
+    rows, message = from_json(PrepareRowsRequest, prepared.body), from_json(EncodeRequest, encoded.body)
     assert (rows.texts, rows.longest) == (("hi",), 64)
-    message = from_json(EncodeRequest, encoded.body)
     assert msgspec.structs.asdict(message.target) == {
         "address": ENGINE,
         "named_in": "team",
@@ -98,6 +97,7 @@ async def test_the_worker_is_told_everything_that_its_contract_holds() -> None:
         "patience_s": RoutingPolicy().first_token_timeout_s,
     }
     assert (message.pooling, message.normalize, message.dimensions, message.base64) == (Pooling.CLS, False, 8, True)
+    assert RoutingPolicy().timeout_s - 60 < message.timeout_s < RoutingPolicy().timeout_s
 
 
 RANKED: dict[str, Any] = {"query": "q", "documents": ["a", {"text": "b"}, {"content": [{"type": "text", "text": "c"}]}]}

@@ -60,6 +60,7 @@ VALUES: dict[str, list[Any]] = {
     "disable_chat_template": [True],
     "prompt_token_ids": [[1, 2]],
     "truncate_prompt_tokens": [-1, 4],
+    "truncation_side": ["left", "right"],
     "suffix": ["behind"],
     "user": ["somebody"],
     "metadata": [{"a": "b"}, {"min_tokens": "3"}, {"enable_thinking": True}],

@@ -1,19 +1,39 @@
 """Processes that take no connection: which other one is asked, and when the same one again; on fakes."""
 
+import asyncio
 from itertools import count
 
 import pytest
 
-from conch_contracts.names import CHECK_GRAMMAR_PATH, GENERATE_PATH, PREPARE_PATH, WorkerUrl
-from conch_contracts.records import Pool
-from conch_gateway.placement.attempts import RequestAttempts, ServiceProcesses
+from conch_contracts.names import (
+    CHECK_GRAMMAR_PATH,
+    GENERATE_PATH,
+    PREPARE_PATH,
+    SERVER_SHUTTING_DOWN,
+    TOKENIZER_NOT_READY,
+    WorkerUrl,
+)
+from conch_contracts.records import Pool, RoutingPolicy
+from conch_gateway.placement.attempts import ATTEMPTS, RequestAttempts, ServiceProcesses
+from conch_gateway.placement.pool_return import TURN_S, PoolReturn
 from conch_gateway.placement.retry_budget import RESERVE, RetryBudget
 from conch_gateway.upstream.port import ConnectFailed, ConnectTimedOut
 from conch_kit.errors import Unavailable
-from testkit.gateway.fakes import FakeAnswer, FakeUpstream, answered, gateway, prepared, refused, snapshot
+from testkit.gateway.fakes import (
+    FakeAnswer,
+    FakeUpstream,
+    answered,
+    gateway,
+    lost,
+    prepared,
+    refused,
+    route,
+    snapshot,
+)
 
 CHAT = {"model": "tiny-chat", "messages": [{"role": "user", "content": "hi"}]}
 DEAD, LIVING = WorkerUrl("http://w1:1"), WorkerUrl("http://w2:1")
+NEVER_THERE = PoolReturn(lambda: False, lambda: False)
 
 
 @pytest.mark.parametrize(
@@ -57,9 +77,68 @@ async def test_the_only_process_gets_another_chance_when_it_is_slow_to_take_a_co
     assert len([post for post in served.upstream.posts if post.path == path]) == len(failures) + (status == 200)
 
 
+def shutting_down() -> FakeAnswer:
+    return refused(503, "bye", code=SERVER_SHUTTING_DOWN, retryable=True)
+
+
+@pytest.mark.parametrize("path", [PREPARE_PATH, GENERATE_PATH])
+@pytest.mark.parametrize(
+    "failures",
+    [
+        (ConnectFailed("gone"),) * ATTEMPTS,
+        (ConnectTimedOut("slow"),) * (ATTEMPTS + 1),
+        (lost(),),
+        (shutting_down(), ConnectFailed("gone")),
+    ],
+    ids=["refuses connections", "takes none", "breaks off", "shuts down"],
+)
+async def test_a_request_waits_for_the_only_process_that_is_away(path, failures):
+    last = prepared(3) if path == PREPARE_PATH else answered(b"{}")
+    left = iter(failures)
+    served = gateway({path: lambda post: next(left, None) or last(post)}, once_there=lambda _: True)
+    assert (await served.client.post("/v1/chat/completions", CHAT)).status == 200
+    assert len([post for post in served.upstream.posts if post.path == path]) == len(failures) + 1
+
+
+@pytest.mark.parametrize(("path", "name"), [(PREPARE_PATH, "tokenizer"), (GENERATE_PATH, "worker")])
+@pytest.mark.parametrize("wait_s", [0.01, 1.5 * TURN_S], ids=["before it may ask", "after it has asked"])
+async def test_a_process_that_is_away_for_too_long_is_what_the_client_is_told(path, name, wait_s):
+    known = snapshot(route(routing=RoutingPolicy(queue_wait_s=wait_s)))
+    served = gateway({path: lambda _: ConnectFailed("gone")}, known=known, once_there=lambda _: True)
+    answer = await asyncio.wait_for(served.client.post("/v1/chat/completions", CHAT), 30)
+    assert (answer.status, answer.error["message"]) == (503, f"No {name} answered.")
+
+
+@pytest.mark.parametrize("path", [PREPARE_PATH, GENERATE_PATH])
+async def test_nobody_waits_for_a_process_that_is_there_and_refuses(path):
+    code = "overloaded" if path == PREPARE_PATH else TOKENIZER_NOT_READY
+    served = gateway({path: lambda _: refused(503, "busy", code=code, retryable=True)}, once_there=lambda _: True)
+    answer = await asyncio.wait_for(served.client.post("/v1/chat/completions", CHAT), 10)
+    assert (answer.status, answer.error["message"]) == (503, "busy")
+    assert len([post for post in served.upstream.posts if post.path == path]) == 1
+
+
+async def test_a_request_that_breaks_the_only_worker_each_time_it_comes_back_is_given_to_it_twice():
+    served = gateway({GENERATE_PATH: lambda _: lost()}, once_there=lambda _: True)
+    answer = await served.client.post("/v1/chat/completions", CHAT)
+    assert (answer.status, len(served.upstream.sent(GENERATE_PATH))) == (502, 2)
+
+
+async def test_the_wait_for_a_tokenizer_is_not_counted_as_its_own_time():
+    left = iter([ConnectFailed("gone")])
+    served = gateway(
+        {PREPARE_PATH: lambda post: next(left, None) or prepared(3)(post)},
+        once_there=lambda _: True,
+        tokenizer_timeout_s=TURN_S / 2,
+    )
+    assert (await served.client.post("/v1/chat/completions", CHAT)).status == 200
+
+
 def test_a_failure_is_kept_no_longer_than_until_it_is_told():
     """Its traceback holds whoever keeps it, and that would keep all of a request until garbage is collected."""
-    attempts = RequestAttempts(ServiceProcesses("worker", FakeUpstream({}), tuple, RetryBudget(count().__next__)))
+    attempts = RequestAttempts(
+        ServiceProcesses("worker", FakeUpstream({}), tuple, RetryBudget(count().__next__), NEVER_THERE)
+    )
     failure = Unavailable("The worker broke down.")
     attempts.note(failure)
     assert attempts.take_failure() is failure
@@ -69,7 +148,7 @@ def test_a_failure_is_kept_no_longer_than_until_it_is_told():
 def test_who_is_left_is_asked_without_a_turn():
     """Else of two equal processes a retry would always meet the same one."""
     beats = snapshot(tokenizers=(DEAD, LIVING)).workers[Pool.TOKENIZER]
-    processes = ServiceProcesses("tokenizer", FakeUpstream({}), lambda: beats, RetryBudget(lambda: None))
+    processes = ServiceProcesses("tokenizer", FakeUpstream({}), lambda: beats, RetryBudget(lambda: None), NEVER_THERE)
     assert RequestAttempts(processes).anyone_left()
     assert processes.balancer.turn == 0
 

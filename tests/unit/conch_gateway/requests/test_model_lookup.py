@@ -10,6 +10,7 @@ CHAT, OTHER = route(served_names=("chat", "alias")), route(model_id="local/b", s
 EMBED = route(model_id="local/e", served_names=("embed",), kind=ModelKind.EMBEDDING)
 FASTDEPLOY = route(model_id="local/f", served_names=("f",), profile=Profile.FASTDEPLOY)
 DEFAULT = route(model_id="local/d", served_names=("d",), default=True)
+LATER = route(model_id="local/a", served_names=("a",), default=True, created=DEFAULT.created + 1)
 
 
 @pytest.mark.parametrize(
@@ -19,6 +20,8 @@ DEFAULT = route(model_id="local/d", served_names=("d",), default=True)
         (snapshot(CHAT, EMBED), None, CHAT),
         (snapshot(CHAT, EMBED), "default", CHAT),
         (snapshot(CHAT, DEFAULT), "", DEFAULT),
+        (snapshot(DEFAULT, LATER), None, DEFAULT),
+        (snapshot(LATER, DEFAULT), None, DEFAULT),
         (snapshot(FASTDEPLOY, EMBED), "null", FASTDEPLOY),
     ],
 )

@@ -341,6 +341,14 @@ def test_a_prompt_is_cut_to_what_leaves_room_for_the_answer(request_, prepare, k
 
 
 @pytest.mark.parametrize(
+    ("asked", "side"), [({}, "left"), ({"truncation_side": None}, "left"), ({"truncation_side": "right"}, "right")]
+)
+def test_the_request_says_at_which_end_its_prompt_is_cut(asked, side):
+    assert tokenizer_request.chat(chat(truncate_prompt_tokens=5, **asked), route()).truncation_side == side
+    assert tokenizer_request.completion(completion(truncate_prompt_tokens=5, **asked), route()).truncation_side == side
+
+
+@pytest.mark.parametrize(
     ("asked", "kept", "given"), [(5000, 48, 16), (64, 48, 16), (24, 48, 16), (3, 61, 3), (None, 48, 16)]
 )
 def test_where_the_answers_limit_is_lowered_it_cuts_no_prompt(asked, kept, given):

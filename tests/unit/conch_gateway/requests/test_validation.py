@@ -268,7 +268,6 @@ UNSUPPORTED = [
     {"lora_adapter": "x"},
     {"prompt_embeds": "x"},
     {"logits_processors": ["conch.Everything"]},
-    {"truncation_side": "right"},
     {"include_logprobs_decode_token": False},
 ]
 
@@ -300,6 +299,13 @@ def test_what_this_endpoint_does_not_have_is_named(fields):
 def test_defaults_and_inert_fields_are_accepted(fields):
     assert validation.chat({**CHAT, **fields}).unknown_fields == 0
     assert validation.completion({**TEXT, **fields}).unknown_fields == 0
+
+
+def test_variables_of_a_chat_template_are_refused_for_a_text_that_has_none():
+    with pytest.raises(InvalidRequest) as caught:
+        validation.completion({**TEXT, "chat_template_kwargs": {"enable_thinking": True}})
+    assert (caught.value.param, caught.value.code) == ("chat_template_kwargs", "unsupported_parameter")
+    assert "/v1/chat/completions" in caught.value.message
 
 
 def test_unknown_fields_are_counted():

@@ -10,7 +10,7 @@ import pytest
 
 from conch_contracts.names import GENERATE_PATH, PREPARE_PATH
 from conch_gateway.responses import background
-from conch_gateway.responses.store import MAX_RECORD_BYTES, ResponseNote
+from conch_gateway.responses.store import MAX_RECORD_BYTES, ResponseNote, StopOrder
 from conch_kit.errors import UpstreamError
 from testkit.gateway.fakes import Answered, FakeAnswer, Gateway, MemoryResponses, answered, gateway, lost
 from testkit.waiting import eventually
@@ -122,12 +122,25 @@ async def test_a_deleted_one_ends_its_work_and_does_not_come_back() -> None:
 
 
 async def test_one_that_fails_says_so() -> None:
-    one = Running(worker=lost())
+    one = Running(worker=lambda _: lost())
     one.request = asyncio.create_task(one.gateway.client.post(PATH, ASKED))
     assert (await one.end())["status"] == "queued"
     shown = await one.shown()
     assert (shown["status"], shown["output"], shown["error"]["code"]) == ("failed", [], "server_error")
-    assert shown["error"]["message"]
+    assert shown["error"]["message"] == "The worker broke down."
+
+
+async def test_one_that_meets_a_fault_of_ours_has_failed_and_leaves_it_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    one = Running(worker=lambda _: 1 // 0)
+    one.request = asyncio.create_task(one.gateway.client.post(PATH, ASKED))
+    assert (await one.end())["status"] == "queued"
+    shown = await one.shown()
+    assert (shown["status"], shown["error"]["code"]) == ("failed", "server_error")
+    assert shown["error"]["message"] == "The server had an error while processing the request."
+    faults = [record.exc_info[0] for record in caplog.records if record.exc_info]
+    assert faults == [ZeroDivisionError]
 
 
 async def test_one_that_is_cut_when_the_server_ends_has_failed() -> None:
@@ -269,3 +282,33 @@ async def test_a_word_to_stop_that_comes_with_the_end_still_forgets() -> None:
         one.store.notes[owner, response_id, ResponseNote.STOP] = "delete"
         await one.end()
         assert one.store.records == {}
+
+
+class StopsTooLate(MemoryResponses):
+    """A store that gives a word to stop when the work has ended meanwhile."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.looked_at = False
+
+    async def note(self, owner: str, response_id: str, note: ResponseNote) -> str | None:
+        if note is not ResponseNote.STOP:
+            return await super().note(owner, response_id, note)
+        self.looked_at = True
+        work = [task for task in asyncio.all_tasks() if _is_work(task)]
+        if work:
+            await asyncio.wait(work)
+        return StopOrder.CANCEL
+
+
+def _is_work(task: asyncio.Task[Any]) -> bool:
+    return getattr(task.get_coro(), "__qualname__", "") == "GenerationHandler.answer"
+
+
+async def test_an_answer_that_was_complete_when_it_was_to_stop_is_kept() -> None:
+    store = StopsTooLate()
+    async with running(store=store) as one:
+        await eventually(lambda: store.looked_at, "a look for a word to stop")
+        one.go_on.set()
+        await one.end()
+        assert (one.record["status"], one.record["output"]) == ("completed", OUTPUT)

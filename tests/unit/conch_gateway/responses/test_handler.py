@@ -18,6 +18,7 @@ from testkit.gateway.fakes import FakeAnswer, MemoryResponses, answered, gateway
 PATH = "/v1/responses"
 ASKED = {"model": "tiny-chat", "input": "hi"}
 STREAM = {**ASKED, "stream": True}
+FORMAT = {"type": "json_schema", "name": "n", "schema": {"type": "object"}}
 OUTPUT = [
     {
         "id": "msg_1",
@@ -313,4 +314,23 @@ async def test_a_format_reaches_the_engine_as_a_grammar():
     assert (await running.client.post(PATH, asked)).status == 200
     (generate,) = running.upstream.sent(GENERATE_PATH)
     assert generate["sampling"]["grammar"]["kind"] == "json_schema"
-    assert orjson.loads(generate["response_fields"])["text"] == asked["text"]
+    assert orjson.loads(generate["response_fields"])["text"]["format"]["schema"] == schema
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ({}, {"format": {"type": "text"}}),
+        ({"text": {"verbosity": "low"}}, {"format": {"type": "text"}, "verbosity": "low"}),
+        ({"text": {"format": FORMAT}}, {"format": {**FORMAT, "description": "", "strict": False}}),
+        (
+            {"text": {"format": {**FORMAT, "description": "d", "strict": True}}},
+            {"format": {**FORMAT, "description": "d", "strict": True}},
+        ),
+    ],
+)
+async def test_the_answer_tells_all_of_its_form(asked, told):
+    running = served()
+    assert (await running.client.post(PATH, {**ASKED, **asked})).status == 200
+    (generate,) = running.upstream.sent(GENERATE_PATH)
+    assert orjson.loads(generate["response_fields"])["text"] == told

@@ -74,6 +74,7 @@ def test_whatever_a_tokenizer_says_every_request_ends_once(head: bytes, said: li
                 lane.data_received(data[at : at + cut])
         wire.abort()
         await asyncio.sleep(0)
+        assert all(answer.done() for answer in (lane.opened, *asked.values()))
         outcomes = await asyncio.gather(*asked.values(), return_exceptions=True)
         opened = await asyncio.gather(lane.opened, return_exceptions=True)
         assert opened == [None] or isinstance(opened[0], (LaneRefused, LaneLost))

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
-from conch_kit.triton.encoder_tensors import UnknownTensors, read_encoder_tensors
+from conch_kit.triton.encoder_tensors import MAX_PARALLEL, UnknownTensors, read_encoder_tensors
 
 INT32, INT64, FP32, FP64 = 8, 9, 11, 12
 USUAL = (("input_ids", INT64), ("attention_mask", INT64), ("token_type_ids", INT64))
@@ -74,6 +74,7 @@ def test_the_size_of_a_tokens_output_is_known_where_the_config_says_it(
 
 def test_each_instance_has_a_call_and_one_more_waits() -> None:
     assert read_encoder_tensors(config(instances=(2, 1)), {}, None).parallel == 4
+    assert read_encoder_tensors(config(instances=(2**31 - 1,)), {}, None).parallel == MAX_PARALLEL
 
 
 def test_an_optional_input_that_nobody_knows_is_not_sent() -> None:

@@ -11,7 +11,8 @@ from tritonclient.grpc.service_pb2 import ModelStreamInferResponse
 from conch_kit.http2 import frames
 from conch_kit.http2.frames import FrameKind
 from conch_kit.http2.header_blocks import write_block
-from conch_kit.triton.stream_call import CallFailed, MessageTooLarge, StreamCall
+from conch_kit.triton.message_parsing import MessageTooLarge
+from conch_kit.triton.stream_call import CallFailed, StreamCall
 from testkit.http.http2_client import ANSWER_HEAD, GREETING, HEAD, NO_TABLE, PlayedClient
 
 _MESSAGE = ModelStreamInferResponse(error_message="x").SerializeToString()

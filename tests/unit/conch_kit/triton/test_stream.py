@@ -15,8 +15,9 @@ from conch_kit.triton.errors import (
     MalformedResponse,
     RequestOverdue,
 )
+from conch_kit.triton.message_parsing import MessageTooLarge
 from conch_kit.triton.stream import Call, ClosingCalls, EngineStream, StreamTimeouts, translate
-from conch_kit.triton.stream_call import CallFailed, MessageTooLarge
+from conch_kit.triton.stream_call import CallFailed
 from conch_kit.triton.tensors import is_final
 
 

@@ -5,7 +5,7 @@ import struct
 
 import grpc
 import pytest
-from tritonclient.grpc.service_pb2 import ModelStreamInferResponse
+from tritonclient.grpc.service_pb2 import ModelInferResponse, ModelStreamInferResponse
 
 from conch_kit.http2 import frames
 from conch_kit.http2.connection import STREAM_WINDOW_BYTES
@@ -13,7 +13,8 @@ from conch_kit.http2.errors import StreamFailed
 from conch_kit.http2.frames import ErrorCode
 from conch_kit.http2.header_blocks import Headers
 from conch_kit.triton.message_limits import MAX_MESSAGE_BYTES
-from conch_kit.triton.stream_call import CallFailed, MessageTooLarge, StreamCall
+from conch_kit.triton.message_parsing import MessageTooLarge
+from conch_kit.triton.stream_call import CallFailed, StreamCall
 
 HEAD = {":status": "200", "content-type": "application/grpc"}
 OK = {"grpc-status": "0", "grpc-message": ""}
@@ -190,6 +191,15 @@ async def test_a_message_that_cannot_be_read_ends_the_call(
     assert connection.asked == ([] if ended else [("cancel", 7)])
 
 
+async def test_a_message_that_would_grow_too_much_ends_the_call(call: StreamCall, connection: Connection) -> None:
+    call.headers(HEAD)
+    call.data(_prefixed(b"\x12\x80\x80\x40" + b"\x2a\x00" * (1 << 19)) + _message("behind it"))
+    with pytest.raises(MessageTooLarge):
+        await call.read()
+    assert call.done()
+    assert connection.asked[-1] == ("cancel", 7)
+
+
 async def test_a_window_comes_back_when_messages_are_read(call: StreamCall, connection: Connection) -> None:
     call.headers(HEAD)
     for _ in range(8):
@@ -204,7 +214,8 @@ async def test_a_window_comes_back_when_messages_are_read(call: StreamCall, conn
 
 async def test_a_message_larger_than_the_window_gets_its_room(call: StreamCall, connection: Connection) -> None:
     call.headers(HEAD)
-    message = _message("x" * (3 * STREAM_WINDOW_BYTES))
+    tensors = ModelInferResponse(raw_output_contents=[bytes(3 * STREAM_WINDOW_BYTES)])
+    message = _prefixed(ModelStreamInferResponse(infer_response=tensors).SerializeToString())
     may_send = STREAM_WINDOW_BYTES
     while message:
         size = min(frames.FRAME_BYTES, may_send)

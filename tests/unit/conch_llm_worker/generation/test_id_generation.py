@@ -51,6 +51,8 @@ def groupings(ids: list[int]) -> list[list[list[int]]]:
 EOS = [BYTE_EOS]
 REQUEST = {"eos_token_ids": (BYTE_EOS,)}
 IGNORED = {**REQUEST, "ignore_eos": True}
+BROKEN = "h\ufffd"
+BAD = ChoiceFinish("stop", BROKEN)
 L, LO = ChoiceFinish("stop", "l"), ChoiceFinish("stop", "lo")
 
 ENDINGS = [
@@ -76,6 +78,8 @@ ENDINGS = [
     ("an end id beyond the limit", {}, {**REQUEST, "max_tokens": 2}, [*b"hi", *EOS], "hi", LENGTH, 2),
     ("a half stop string, then the end", {"stop": ("o!",)}, REQUEST, [*b"hello", *EOS], "hello", STOP, 6),
     ("half a character, then the end", {}, REQUEST, [*b"h\xe4\xbd", *EOS], "h\ufffd", STOP, 4),
+    ("half a character that ends a stop string", {"stop": (BROKEN,)}, REQUEST, [*b"ah\xe4\xbd", *EOS], "a", BAD, 5),
+    ("a stop string with half a character behind it", {"stop": (BROKEN,)}, REQUEST, [*b"h\xe4\xe5", *EOS], "", BAD, 3),
     ("an end id that is ignored", {}, {**IGNORED, "max_tokens": 4}, [*b"hi", *EOS, *b"!"], "hi!", LENGTH, 4),
     ("an end id after min_tokens", {}, {**REQUEST, "min_tokens": 3}, [104, *EOS, 105, *EOS], "hi", STOP, 4),
     ("a stop string after min_tokens", {"stop": ("l",)}, {"min_tokens": 3}, list(b"hello"), "hel", L, 4),

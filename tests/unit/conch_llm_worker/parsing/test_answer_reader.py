@@ -19,6 +19,7 @@ from conch_llm_worker.parsing.answer_events import (
     Reasoning,
 )
 from conch_llm_worker.parsing.answer_reader import AnswerReader
+from conch_llm_worker.parsing.text_buffer import MAX_NAME_CHARS
 from testkit.models.transcripts import GLM, HERMES, KIMI, LLAMA3, PYTHONIC, TRANSCRIPTS, Transcript, tools
 
 
@@ -177,6 +178,19 @@ def test_numbers_beyond_every_float_are_values_in_other_notations_too() -> None:
     assert whole(read(PYTHONIC, list(f"[add(a={long})]")))[2] == (("add", f'{{"a": {long}}}'),)
     said = "<tool_call>get_weather\n<arg_key>days</arg_key>\n<arg_value>1e999</arg_value>\n</tool_call>"
     assert whole(read(GLM, [said]))[2] == (("get_weather", '{"days": 1e999}'),)
+
+
+@pytest.mark.parametrize("value", ["1e5x", "Nothing", "--1", "nan"])
+def test_a_word_that_is_no_value_makes_no_call(value: str) -> None:
+    said = f"[add(a={value})]"
+    assert whole(read(PYTHONIC, [said])) == (said, "", ())
+
+
+def test_a_name_that_does_not_end_is_shown_before_the_answer_ends() -> None:
+    reader = AnswerReader(KIMI, lambda: "call_1")
+    said = "<|tool_call_begin|>" + "x" * (MAX_NAME_CHARS - 1)
+    assert reader.feed(said) == []
+    assert "".join(event.text for event in reader.feed("x" * 100) if isinstance(event, Content)) == said + "x" * 100
 
 
 def test_arguments_in_another_notation_come_as_they_are_written_too() -> None:

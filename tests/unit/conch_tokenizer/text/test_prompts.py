@@ -38,10 +38,16 @@ def test_only_text_that_ids_were_made_of_is_exact(tokenizer: LimitedTokenizer) -
     assert [prompt.text_is_exact for prompt in prompts] == [True, False, True, False, False, False]
 
 
-def test_truncation_keeps_the_last_ids_and_their_text(tokenizer: LimitedTokenizer, model: ModelTokenizer) -> None:
-    (prompt,) = prepare_prompts(tokenizer, prepare(chat=CHAT, truncate_prompt_tokens=3)).prompts
+@pytest.mark.parametrize(
+    ("side", "kept"),
+    [({}, slice(-3, None)), ({"truncation_side": "left"}, slice(-3, None)), ({"truncation_side": "right"}, slice(3))],
+)
+def test_truncation_keeps_ids_of_one_end_and_their_text(
+    tokenizer: LimitedTokenizer, model: ModelTokenizer, side: dict[str, str], kept: slice
+) -> None:
+    (prompt,) = prepare_prompts(tokenizer, prepare(chat=CHAT, truncate_prompt_tokens=3, **side)).prompts
     (whole,) = prepare_prompts(tokenizer, prepare(chat=CHAT)).prompts
-    assert prompt.ids == whole.ids[-3:]
+    assert prompt.ids == whole.ids[kept]
     assert prompt.text == model.decode(prompt.ids)
 
 

@@ -1,6 +1,6 @@
 """Messages between gateway and tokenizer."""
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -42,7 +42,9 @@ class PrepareRequest(Message, frozen=True, kw_only=True):
     """Texts are encoded; ids are decoded, so that `text` is known too."""
     add_special_tokens: bool = True
     truncate_prompt_tokens: int | None = None
-    """Keep only the last so many tokens."""
+    """Keep only so many tokens."""
+    truncation_side: Literal["left", "right"] = "left"
+    """Where a prompt that has more is cut."""
     context: int | None = None
     """The model's context: a text that is not cut and longer for certain is refused without being encoded."""
     bad_words: tuple[str, ...] = ()

@@ -146,7 +146,9 @@ class SamplingFields(StructuredFields, DrawingFields):
     """Whether the tokenizer adds special tokens to the prompt, such as that of the beginning: false for chat, whose
     template writes them, else true."""
     truncate_prompt_tokens: Literal[-1] | Annotated[int, Field(ge=1, le=INT32_MAX)] | None = None
-    """Keep only the last so many tokens of the prompt; -1: as many as leave room for the answer."""
+    """Keep only so many tokens of the prompt, the last ones; -1: as many as leave room for the answer."""
+    truncation_side: Literal["left", "right"] | None = None
+    """Where `truncate_prompt_tokens` cuts the prompt: `left` drops the first tokens, as if absent, `right` the last."""
     prompt_token_ids: TokenIds | None = None
     """The prompt as token ids; takes the place of text."""
     request_id: RequestName | None = None

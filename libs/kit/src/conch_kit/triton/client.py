@@ -16,6 +16,7 @@ from typing import Self, TypeVar
 from weakref import WeakSet
 
 import grpc
+from google.protobuf.message import DecodeError
 from tritonclient.grpc import service_pb2 as pb
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 from tritonclient.grpc.service_pb2_grpc import GRPCInferenceServiceStub
@@ -24,6 +25,7 @@ from conch_contracts.names import EngineAddress
 from conch_kit.triton.checked_addresses import without_name
 from conch_kit.triton.errors import EngineRejected, MalformedResponse
 from conch_kit.triton.message_limits import MAX_CONTROL_BYTES, MAX_MESSAGE_BYTES
+from conch_kit.triton.message_parsing import MessageTooLarge, infer_response
 from conch_kit.triton.stream import Call, ClosingCalls, EngineStream, StreamTimeouts, translate
 from conch_kit.triton.stream_channel import StreamChannel
 from conch_kit.triton.tensors import EMPTY_FINAL_RESPONSE
@@ -32,6 +34,7 @@ T = TypeVar("T")
 
 _TOO_LARGE = "CLIENT: Received message larger than max"
 """What gRPC itself says of a response above our own limit; any engine would give one as large."""
+_INFER = "/inference.GRPCInferenceService/ModelInfer"
 _OPTIONS = (
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
     ("grpc.enable_retries", 0),
@@ -55,7 +58,8 @@ class RepositoryEntry:
 @dataclass(slots=True)
 class _Peer:
     channels: tuple[grpc.aio.Channel, ...]
-    infer: GRPCInferenceServiceStub
+    infer: Callable[..., Awaitable[bytes]]
+    """Gives answers as they came: they are measured before they are parsed."""
     control: GRPCInferenceServiceStub
     """For what is about models: no server has reason to say much there."""
     calls: StreamChannel
@@ -125,7 +129,11 @@ class TritonClient:
         self, address: EngineAddress, request: pb.ModelInferRequest, *, timeout_s: float
     ) -> pb.ModelInferResponse:
         """Return the one response of a model that is not decoupled."""
-        return await _unary(self._peer(address).infer.ModelInfer(request, timeout=timeout_s))
+        message = await _unary(self._peer(address).infer(request, timeout=timeout_s))
+        try:
+            return infer_response(message)
+        except (MessageTooLarge, DecodeError) as error:
+            raise MalformedResponse(str(error)) from error
 
     async def model_config(self, address: EngineAddress, model: str, *, timeout_s: float = 5.0) -> ModelConfig:
         """Return a model's configuration as the server completed it."""
@@ -158,7 +166,8 @@ class TritonClient:
                 grpc.aio.insecure_channel(target, options=(*options, ("grpc.max_receive_message_length", most)))
                 for most in (self._most_bytes, MAX_CONTROL_BYTES)
             )
-            infer, control = map(GRPCInferenceServiceStub, channels)
+            infer = channels[0].unary_unary(_INFER, request_serializer=pb.ModelInferRequest.SerializeToString)
+            control = GRPCInferenceServiceStub(channels[1])
             calls = StreamChannel(address, self._most_bytes)
             peer = self._peers[address] = _Peer(channels, infer, control, calls, self._clock())
         peer.used_at = self._clock()

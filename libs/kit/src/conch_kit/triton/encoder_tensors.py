@@ -8,6 +8,8 @@ from tritonclient.grpc.model_config_pb2 import DataType, ModelConfig, ModelInput
 from conch_contracts.dialects import encoder as dialect
 
 MAX_ROWS = 256
+MAX_PARALLEL = 64
+"""Calls at once, whatever the config says: it may be somebody else's, and each answer may be as long as a message."""
 ROWS_WITHOUT_A_LIMIT = 32
 """Rows for a model whose config holds the batch as a dimension of its own and so names no limit."""
 
@@ -52,7 +54,7 @@ def read_encoder_tensors(config: ModelConfig, inputs: Mapping[str, str], output:
         output=chosen,
         max_rows=min(MAX_ROWS, limit),
         batched=batched,
-        parallel=1 + max(1, sum(group.count for group in config.instance_group)),
+        parallel=min(MAX_PARALLEL, 1 + max(1, sum(group.count for group in config.instance_group))),
         token_numbers=_token_numbers(config, chosen),
         number_bytes=8 if _output_of(config, chosen).data_type == DataType.TYPE_FP64 else 4,
     )

@@ -26,7 +26,8 @@ from conch_kit.triton.errors import (
     RequestOverdue,
     from_message,
 )
-from conch_kit.triton.stream_call import CallFailed, MessageTooLarge
+from conch_kit.triton.message_parsing import MessageTooLarge
+from conch_kit.triton.stream_call import CallFailed
 from conch_kit.triton.tensors import is_final
 
 _CLOSING_S = 5.0

@@ -18,6 +18,7 @@ from conch_kit.http2.errors import StreamFailed
 from conch_kit.http2.frames import ErrorCode
 from conch_kit.http2.header_blocks import Headers
 from conch_kit.triton.message_limits import MAX_MESSAGE_BYTES
+from conch_kit.triton.message_parsing import MessageTooLarge, stream_response
 
 _PREFIX_BYTES = 5
 _STATUS = {str(code.value[0]): code for code in grpc.StatusCode}
@@ -45,10 +46,6 @@ class CallFailed(Exception):
         super().__init__(message)
         self.code = code
         self.message = message
-
-
-class MessageTooLarge(Exception):
-    """The server sends a message that is longer than a call takes."""
 
 
 class StreamCall:
@@ -176,13 +173,20 @@ class StreamCall:
 
     def _decoded(self, message: bytes) -> ModelStreamInferResponse:
         try:
-            return ModelStreamInferResponse.FromString(message)
+            return stream_response(message)
+        except MessageTooLarge as error:
+            self._refuse_rest(error)
+            raise
         except DecodeError as error:
             failed = CallFailed(grpc.StatusCode.INTERNAL, "The server sends a message that cannot be read.")
-            self._messages.clear()
-            if not self._done:
-                self._refuse(failed)
+            self._refuse_rest(failed)
             raise failed from error
+
+    def _refuse_rest(self, error: Exception) -> None:
+        """End the call with a message that was taken and cannot be given, and all behind it."""
+        self._messages.clear()
+        if not self._done:
+            self._refuse(error)
 
     def _split(self) -> None:
         """Move the whole messages out of the bytes that are there."""

@@ -63,7 +63,7 @@ class CountTokensHandler:
             stages = self._intake.stages(exchange, span)
             async with self._intake.watchdog(reply.client, deadline) as watchdog:
                 with stages.tokenizing() as headers:
-                    prepared = await self._tokenizers.post(PREPARE_PATH, asked.message, headers)
+                    prepared = await self._tokenizers.post(PREPARE_PATH, asked.message, headers, asked.route)
                 tokens = await off_loop(len(prepared), _length, prepared)
                 watchdog.activity.sending = time.monotonic()
                 await reply.whole(200, json_bytes({"input_tokens": tokens}))

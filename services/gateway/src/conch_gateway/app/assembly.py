@@ -25,6 +25,7 @@ from conch_gateway.inference.intake import RequestIntake
 from conch_gateway.placement.admission import Admission
 from conch_gateway.placement.attempts import ServiceProcesses
 from conch_gateway.placement.dispatch import Dispatcher
+from conch_gateway.placement.pool_return import PoolReturn
 from conch_gateway.placement.retry_budget import RetryBudget
 from conch_gateway.placement.tokenizer_client import TokenizerClient
 from conch_gateway.requests.template_policy import TemplatePolicy
@@ -52,6 +53,8 @@ class Deps:
     """The registry as last seen; None until it was read once."""
     not_ready: Callable[[], str | None]
     """Why no requests should come; None when they may."""
+    known: Callable[[Pool], bool]
+    """Whether a process of a pool has once been there."""
     reachable: Callable[[ModelKind], bool]
     """Whether all that models of a kind need beside an engine has once been there."""
     upstream: Upstream
@@ -133,4 +136,8 @@ def _processes(deps: Deps, upstream: Upstream, pool: Pool, name: str) -> Service
         snapshot = deps.snapshot()
         return () if snapshot is None else snapshot.workers.get(pool, ())
 
-    return ServiceProcesses(name, upstream, alive, RetryBudget(deps.metrics.retries.labels(name).inc))
+    def running() -> bool:
+        return any(not beat.draining for beat in alive())
+
+    retries = RetryBudget(deps.metrics.retries.labels(name).inc)
+    return ServiceProcesses(name, upstream, alive, retries, PoolReturn(lambda: deps.known(pool), running))

@@ -63,6 +63,7 @@ async def _serve(settings: GatewaySettings, spans: Tracer, access_log: AccessLog
         deps = Deps(
             snapshot=readiness.snapshot,
             not_ready=readiness.not_ready,
+            known=readiness.known,
             reachable=readiness.reachable,
             upstream=upstream,
             tokenizers=lanes,

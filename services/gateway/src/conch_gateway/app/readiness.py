@@ -40,6 +40,10 @@ class Readiness:
         """Return the registry as last seen; None until it was read once."""
         return self._snapshot
 
+    def known(self, pool: Pool) -> bool:
+        """Tell whether a process of this pool has once been there."""
+        return pool in self._known
+
     def reachable(self, kind: ModelKind) -> bool:
         """Tell whether all that requests to models of this kind need beside an engine has once been there."""
         return self._known.issuperset(needed_pools(kind))

@@ -150,7 +150,7 @@ class EncoderHandler:
         work = resolved.work
         try:
             with stages.tokenizing() as headers:
-                prepared = await self._tokenizers.post(PREPARE_ROWS_PATH, resolved.preparation, headers)
+                prepared = await self._tokenizers.post(PREPARE_ROWS_PATH, resolved.preparation, headers, resolved.route)
         except InvalidRequest as error:
             raise _in_clients_words(error, work.names) from None
         job = await off_loop(len(prepared), EncodeJob.of, resolved, prepared, exchange.request_id)

@@ -120,7 +120,7 @@ class TokenEndpoints:
             stages = self._intake.stages(exchange, span)
             async with self._intake.watchdog(reply.client, deadline) as watchdog:
                 with stages.tokenizing() as headers:
-                    answer = await self._tokenizers.post(path, resolved.message, headers)
+                    answer = await self._tokenizers.post(path, resolved.message, headers, route)
                 body = await off_loop(len(answer), _tokens, answer, route) if wants_ids else answer
                 watchdog.activity.sending = time.monotonic()
                 await reply.whole(200, body)

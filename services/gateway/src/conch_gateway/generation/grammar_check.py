@@ -38,7 +38,7 @@ async def check_grammar(
     async def check(grammar: Grammar) -> None:
         foreign = route.dialect is not Dialect.TOKENS
         request = CheckGrammarRequest(digest=route.tokenizer_digest, grammar=grammar, foreign=foreign)
-        await tokenizers.post(CHECK_GRAMMAR_PATH, to_json(request), headers)
+        await tokenizers.post(CHECK_GRAMMAR_PATH, to_json(request), headers, route)
 
     try:
         await check(constraint.grammar)

@@ -113,7 +113,7 @@ class GenerationHandler:
             if resolved.constraint is not None and not resolved.findings.grammar_holds:
                 await check_grammar(self._grammars, resolved.constraint, resolved.route, headers, resolved.tools)
                 resolved.findings.grammar_holds = True
-            prepared = await self._tokenizers.post(PREPARE_PATH, resolved.preparation, headers)
+            prepared = await self._tokenizers.post(PREPARE_PATH, resolved.preparation, headers, resolved.route)
         ids = (exchange.request_id, response_id)
         return await off_loop(
             len(prepared), partial(GenerationJob.of, ids=ids, created=int(time.time())), resolved, prepared

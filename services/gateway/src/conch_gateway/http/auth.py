@@ -101,10 +101,7 @@ class ApiKeys:
         version, text = await asyncio.to_thread(_read_if_changed, self._path, self._version)
         if text is None:
             return
-        try:
-            self._table = parse_keys(text)
-        finally:
-            self._version = version
+        self._table, self._version = parse_keys(text), version
         log.info("API keys read.", extra={"keys": len(self._table.names)})
 
 

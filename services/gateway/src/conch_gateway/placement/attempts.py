@@ -7,8 +7,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from conch_contracts.names import WorkerUrl
-from conch_contracts.records import Heartbeat
+from conch_contracts.names import SERVER_SHUTTING_DOWN, WorkerUrl
+from conch_contracts.records import Heartbeat, Route
+from conch_gateway.placement.pool_return import PoolReturn
 from conch_gateway.placement.retry_budget import RetryBudget
 from conch_gateway.placement.worker_choice import WorkerBalancer, askable
 from conch_gateway.upstream.port import (
@@ -39,13 +40,15 @@ class ServiceProcesses:
     upstream: Upstream
     alive: Callable[[], Sequence[Heartbeat]]
     retries: RetryBudget
+    returning: PoolReturn
+    """Where requests wait when all of them are away."""
     balancer: WorkerBalancer = field(default_factory=WorkerBalancer)
 
 
 class RequestAttempts:
     """Which processes one request has asked in vain, and what failed last."""
 
-    __slots__ = ("_asked", "_failure", "_gave_up", "_processes", "_slow", "failed")
+    __slots__ = ("_asked", "_failure", "_gave_up", "_processes", "_refused", "_slow", "failed")
 
     def __init__(self, processes: ServiceProcesses) -> None:
         processes.retries.earn()
@@ -56,6 +59,8 @@ class RequestAttempts:
         self._asked: WorkerUrl | None = None
         """The process of this attempt."""
         self._gave_up: frozenset[WorkerUrl] = frozenset()
+        self._refused: frozenset[WorkerUrl] = frozenset()
+        """Those of them that are there, and have said no."""
         self._slow: frozenset[WorkerUrl] = frozenset()
         """Those that took no connection in time: one of them is asked again when nobody else is left."""
 
@@ -90,24 +95,45 @@ class RequestAttempts:
         try:
             with processes.balancer.lease(process):
                 async with processes.upstream.post(Post(process, path, headers, body, rest)) as answer:
+                    processes.returning.answered()
                     return await read(answer)
         except UpstreamFailure as exc:
             if isinstance(exc, ConnectFailed):
                 processes.balancer.pass_over(process)
-                timed_out = isinstance(exc, ConnectTimedOut)
-                self._slow = self._slow | {process} if timed_out else self._slow - {process}
-            self.give_up(Unavailable(f"No {processes.name} answered.", retry_after_s=RETRY_AFTER_S))
+                slow = isinstance(exc, ConnectTimedOut) and self.failed < ATTEMPTS - 1
+                self._slow = self._slow | {process} if slow else self._slow - {process}
+            self._gave_up |= {process}
+            self.note(Unavailable(f"No {processes.name} answered.", retry_after_s=RETRY_AFTER_S))
             raise
 
     def give_up(self, failure: ServiceError) -> None:
-        """Ask the process that was asked last no more; `failure` is what came of it."""
+        """Ask the process that was asked last no more; `failure` is what it has said."""
         if self._asked is not None:
             self._gave_up |= {self._asked}
+            if failure.code != SERVER_SHUTTING_DOWN:
+                self._refused |= {self._asked}
         self.note(failure)
 
     def anyone_left(self) -> bool:
         """Tell whether there is a process for another attempt."""
         return bool(askable(self._processes.alive(), without=self._gave_up, at_last=self._slow))
+
+    def refused(self) -> bool:
+        """Tell whether nobody is left because of a process that is there and has said no."""
+        alive = self._processes.alive()
+        there = askable(alive, without=self._gave_up - self._refused, at_last=frozenset())
+        return bool(there) and not self.anyone_left()
+
+    async def until_someone_is_there(self, route: Route, wait_s: float) -> None:
+        """Wait for a process to come back, where all are away.
+
+        Raises what `take_failure` gives when there is none to wait for, too many requests wait, or none came in time.
+        """
+        if self.anyone_left():
+            return
+        if self.refused() or not await self._processes.returning.turn(route, wait_s):
+            raise self.take_failure()
+        self._gave_up = self._refused
 
     def may_retry(self) -> bool:
         """Count an attempt that failed; tell whether there may be another one, and take it from the retry budget."""

@@ -69,14 +69,17 @@ class Dispatcher:
         while True:
             asked_at = self._clock()
             with stages.waiting():
-                slot = await self._slot(route, claim, tried, attempts, arrived, wait_s)
+                await attempts.until_someone_is_there(route, wait_s)
+                left_s = wait_s - (self._clock() - asked_at)
+                slot = await self._slot(route, claim, tried, attempts, arrived, left_s)
             wait_s -= self._clock() - asked_at
             with slot as engine:
                 try:
                     with stages.working() as headers:
                         return await attempts.ask(self._path, headers, message(engine), accepted, rest)
                 except ConnectFailed:
-                    pass
+                    if not attempts.anyone_left():  # it has not begun, so it may be asked again when one is back
+                        continue
                 except AnswerLost as exc:
                     if exc.started:
                         raise UpstreamError("The worker broke down.", code="upstream_lost") from exc

@@ -1,8 +1,12 @@
 """The client of the tokenizer service: one message, one answer; asked again elsewhere when a process is gone."""
 
+import time
+from collections.abc import Callable
+
+from conch_contracts.records import Route
 from conch_gateway.errors.upstream_errors import as_error
 from conch_gateway.placement.attempts import RETRY_AFTER_S, RequestAttempts, ServiceProcesses
-from conch_gateway.upstream.port import Header, UpstreamFailure, UpstreamResponse, read_all
+from conch_gateway.upstream.port import ConnectFailed, Header, UpstreamFailure, UpstreamResponse, read_all
 from conch_kit.deadlines import time_limit
 from conch_kit.errors import ServiceError, Unavailable
 
@@ -12,36 +16,43 @@ MAX_ANSWER_BYTES = 64 * 1024 * 1024
 class TokenizerClient:
     """All tokenizer processes, seen as one."""
 
-    def __init__(self, processes: ServiceProcesses, *, timeout_s: float) -> None:
+    def __init__(
+        self, processes: ServiceProcesses, *, timeout_s: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._processes = processes
         self._timeout_s = timeout_s
+        self._clock = clock
 
-    async def post(self, path: str, message: bytes, headers: tuple[Header, ...]) -> bytes:
+    async def post(self, path: str, message: bytes, headers: tuple[Header, ...], route: Route) -> bytes:
         """Return the service's answer to a message; the path says what is to be done with it. Raises a ServiceError.
 
-        To ask twice does no harm: another process is asked when one is gone or says that another may do better.
+        To ask twice does no harm: another process is asked when one is gone or says that another may do better. When
+        all are away the request waits for one, no longer than the route lets it wait for an engine.
         """
-        try:
-            with time_limit(self._timeout_s):
-                return await self._first_answer(path, message, headers)
-        except TimeoutError:
-            raise Unavailable(
-                f"The prompt was not tokenized within {self._timeout_s:g} s.", retry_after_s=RETRY_AFTER_S
-            ) from None
-
-    async def _first_answer(self, path: str, message: bytes, headers: tuple[Header, ...]) -> bytes:
         attempts = RequestAttempts(self._processes)
+        wait_s, limit_s = route.routing.queue_wait_s, self._timeout_s
         while True:
+            began = self._clock()
+            await attempts.until_someone_is_there(route, wait_s)
+            asked_at = self._clock()
             try:
-                return await attempts.ask(path, headers, message, _body)
-            except UpstreamFailure:
-                pass
+                with time_limit(limit_s):
+                    return await attempts.ask(path, headers, message, _body)
+            except TimeoutError:
+                raise Unavailable(
+                    f"The prompt was not tokenized within {self._timeout_s:g} s.", retry_after_s=RETRY_AFTER_S
+                ) from None
+            except UpstreamFailure as exc:
+                counts = not isinstance(exc, ConnectFailed) or attempts.anyone_left()
             except ServiceError as exc:
                 if not exc.retryable:
                     raise
                 attempts.give_up(exc)
-            if not (attempts.anyone_left() and attempts.may_retry()):
+                counts = True
+            if counts and (attempts.refused() or not attempts.may_retry()):
                 raise attempts.take_failure()
+            wait_s -= asked_at - began
+            limit_s = max(0.0, limit_s - (self._clock() - asked_at))
 
 
 async def _body(answer: UpstreamResponse) -> bytes:

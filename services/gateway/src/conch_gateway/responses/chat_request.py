@@ -13,6 +13,8 @@ from conch_contracts.openai.responses.response import (
     FunctionTool,
     PlainFormat,
     ResponsesRequest,
+    SchemaFormat,
+    TextOptions,
 )
 from conch_contracts.openai.sampling import DrawingFields, is_on
 from conch_contracts.records import Profile
@@ -82,7 +84,6 @@ def shows_logprobs(request: ResponsesRequest) -> bool:
 
 def answer_fields(request: ResponsesRequest) -> dict[str, object]:
     """Return what the answer repeats of its request; how tokens are chosen is added when it is known."""
-    text = request.text.model_dump(mode="json", by_alias=True, exclude_none=True) if request.text else {}
     reasoning = request.reasoning
     choice = request.tool_choice
     fields: dict[str, object] = {
@@ -102,13 +103,27 @@ def answer_fields(request: ResponsesRequest) -> dict[str, object]:
         "safety_identifier": request.safety_identifier,
         "service_tier": "default",
         "store": request.store is not False,
-        "text": {"format": {"type": "text"}, **text},
+        "text": _text(request.text),
         "tool_choice": choice if isinstance(choice, str) else choice.model_dump(mode="json") if choice else "auto",
         "tools": [tool.model_dump(mode="json") for tool in request.tools or ()],
         "top_logprobs": request.top_logprobs or 0,
         "truncation": "disabled",
     }
     return fields if request.user is None else {**fields, "user": request.user}
+
+
+def _text(options: TextOptions | None) -> dict[str, object]:
+    """Return the form of the answer as an answer tells it.
+
+    Open Responses requires two fields of a schema's form that a request may leave out, and OpenAI's schema has no null
+    for them.
+    """
+    if options is None:
+        return {"format": {"type": "text"}}
+    told = options.model_dump(mode="json", by_alias=True, exclude_none=True)
+    if isinstance(options.format, SchemaFormat):
+        told["format"] = {"description": "", "strict": False, **told["format"]}
+    return {"format": {"type": "text"}, **told}
 
 
 def _response_format(request: ResponsesRequest) -> dict[str, object] | None:

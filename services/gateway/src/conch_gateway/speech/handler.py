@@ -81,7 +81,7 @@ class SpeechHandler:
         prepared = None
         if resolved.preparation is not None:
             with stages.tokenizing() as headers:
-                prepared = await self._tokenizers.post(PREPARE_PATH, resolved.preparation, headers)
+                prepared = await self._tokenizers.post(PREPARE_PATH, resolved.preparation, headers, resolved.route)
         return SpeechJob.of(resolved, prepared, exchange.request_id, int(time.time()))
 
     async def _run(

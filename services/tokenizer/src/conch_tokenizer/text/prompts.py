@@ -1,5 +1,7 @@
 """Prompts for an engine: messages or texts become ids and text, and bad words and stop words become ids."""
 
+from typing import Literal
+
 from conch_contracts.messages.generation import PreparedPrompt
 from conch_contracts.messages.tokenization import ChatInput, PrepareRequest, PrepareResponse
 from conch_kit.errors import InvalidRequest
@@ -23,7 +25,7 @@ def prepare_prompts(tokenizer: LimitedTokenizer, request: PrepareRequest) -> Pre
     else:
         prompts = _from_prompts(tokenizer, request, context)
     return PrepareResponse(
-        prompts=tuple(_truncated(tokenizer.model, prompt, keep) for prompt in prompts),
+        prompts=tuple(_truncated(tokenizer.model, prompt, keep, request.truncation_side) for prompt in prompts),
         bad_words=bad_and_stop_words.bad_words(tokenizer.model, request.bad_words),
         stop_words=bad_and_stop_words.stop_words(tokenizer.model, request.stop_words),
         marks=tuple(tuple(tokenizer.model.encode(mark, add_special_tokens=False)) for mark in request.marks),
@@ -74,10 +76,12 @@ def _from_prompt(
     )
 
 
-def _truncated(model: ModelTokenizer, prompt: PreparedPrompt, keep: int | None) -> PreparedPrompt:
+def _truncated(
+    model: ModelTokenizer, prompt: PreparedPrompt, keep: int | None, side: Literal["left", "right"]
+) -> PreparedPrompt:
     if keep is None or len(prompt.ids) <= keep:
         return prompt
-    ids = prompt.ids[-keep:]
+    ids = prompt.ids[-keep:] if side == "left" else prompt.ids[:keep]
     return PreparedPrompt(ids=ids, text=_without_bos(model, model.decode(ids)), text_is_exact=False)
 
 

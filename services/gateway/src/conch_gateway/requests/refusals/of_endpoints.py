@@ -89,7 +89,10 @@ OF_ENDPOINTS: Mapping[type[ApiModel], Mapping[str, ParameterRefusal]] = {
         "input": ParameterRefusal("use 'prompt'", ("", [])),
         "instructions": ParameterRefusal("write them into the 'prompt'", ("",)),
     },
-    TokenizeRequest: {"truncate_prompt_tokens": ParameterRefusal("cut the list of tokens yourself")},
+    TokenizeRequest: {
+        "truncate_prompt_tokens": ParameterRefusal("cut the list of tokens yourself"),
+        "truncation_side": ParameterRefusal("cut the list of tokens yourself"),
+    },
     EmbeddingRequest: {**_OF_ENCODERS, **_OF_INPUT},
     CohereEmbedRequest: _OF_COHERE,
     PoolingRequest: {**_OF_ENCODERS, **_OF_INPUT},

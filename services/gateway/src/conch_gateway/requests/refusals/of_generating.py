@@ -145,7 +145,6 @@ OF_GENERATING: Mapping[str, ParameterRefusal] = {
     "top_n_sigma": ParameterRefusal("", (-1,)),
     "top_n_tokens": ParameterRefusal("use 'top_logprobs'", (0,)),
     "trace_context": ParameterRefusal(),
-    "truncation_side": ParameterRefusal("long prompts lose their beginning, which is 'left'", ("left",)),
     "typical_p": ParameterRefusal("use 'top_p'", (1,)),
     "use_audio_in_video": ParameterRefusal("", (False,)),
     "watermarking": ParameterRefusal("", (False,)),
