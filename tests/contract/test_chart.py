@@ -277,7 +277,9 @@ def test_a_file_holds_objects_of_one_kind(helm: Helm) -> None:
 def test_every_template_renders_in_some_golden_file() -> None:
     shown = "".join(golden(case).read_text(encoding="utf-8") for case in case_names())
     files = {str(path.relative_to(CHART)) for path in (CHART / "templates").rglob("*.yaml")}
-    assert {name for name in files if f"conch/{name}\n" not in shown} == {"templates/crds/modeldeployments.yaml"}
+    before_some_upgrades = {"templates/operator/configmap-departure.yaml", "templates/operator/departure.yaml"}
+    elsewhere = {"templates/crds/modeldeployments.yaml", *before_some_upgrades}  # test_crd.py, test_chart_departure.py
+    assert {name for name in files if f"conch/{name}\n" not in shown} == elsewhere
 
 
 def _parts(schema: Schema, path: str = "") -> Iterator[tuple[str, Schema]]:

@@ -8,23 +8,19 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import Sequence
 from contextlib import AsyncExitStack
 
 from conch_contracts.records import Pool
 from conch_kit import logs
 from conch_kit import metrics as kit_metrics
-from conch_kit.bundles.store import BundleStore
 from conch_kit.http.admin import Health
 from conch_kit.http.asgi import Receive, Scope, Send, respond
 from conch_kit.redis.client import RedisClient
-from conch_kit.registry.name_reservations import NameReservations
 from conch_kit.registry.snapshot_refresh import RegistryReader
-from conch_kit.registry.writer import Fenced, RegistryWriter
+from conch_kit.registry.writer import Fenced
 from conch_kit.service.entry import run
 from conch_kit.service.serve import serve
 from conch_kit.settings import StartupError, load, redacted
-from conch_kit.triton.checked_addresses import CheckedAddresses
 from conch_kit.triton.client import TritonClient
 from conch_kit.triton.http_client import TritonHttp
 from conch_kit.triton.message_limits import MAX_PROBE_BYTES
@@ -33,19 +29,14 @@ from conch_operator.kubernetes.api.backoff import Attempts
 from conch_operator.kubernetes.api.client import KubernetesApi, NotLeading
 from conch_operator.kubernetes.api.kinds import owned_kinds
 from conch_operator.kubernetes.api.lease import Leadership
-from conch_operator.kubernetes.engines import KubernetesEngines
-from conch_operator.kubernetes.leader_loop import LeaderLoop, LeaderRound
+from conch_operator.kubernetes.assembly import Opened, leader_round, probe_client
+from conch_operator.kubernetes.leader_loop import LeaderLoop
 from conch_operator.kubernetes.pods.agent_client import Agents
-from conch_operator.kubernetes.sources import AgentSources
 from conch_operator.kubernetes.status_writer import StatusWriter
 from conch_operator.kubernetes.watches import watching
-from conch_operator.kubernetes.worker_pools import WorkerPools
 from conch_operator.metrics import OperatorMetrics
 from conch_operator.probe.prober import ON_CLUSTER, Prober
-from conch_operator.probe.triton_request import TritonProbeClient
 from conch_operator.reconcile.calls_in_flight import Background
-from conch_operator.reconcile.plan import plan_workloads
-from conch_operator.reconcile.reconciler import Ports, Reconciler
 from conch_operator.settings import OperatorSettings, ReleaseFile, read_release
 
 log = logging.getLogger(__name__)
@@ -54,8 +45,6 @@ REGISTRY_S = 5.0
 """How long the first round waits for what the last operator left in the registry, so that its word stands meanwhile."""
 PATIENCE_S = 0.5
 """How long a round waits for what one pod or object takes; then it goes on, and a later round takes the result."""
-WITHDRAWAL_S = 8.0
-"""How long to wait for gateways that do not report what they have applied; they do every 2 s."""
 
 
 def main() -> int:
@@ -124,7 +113,6 @@ class Operator:
 
     async def _work(self, leadership: Leadership) -> None:
         settings, release = self._settings, self._release
-        namespaces: Sequence[str | None] = release.watch_namespaces or (None,)
         async with AsyncExitStack() as stack:
             enter = stack.enter_async_context
             api = await enter(KubernetesApi(leadership.is_held, Attempts()))
@@ -134,36 +122,11 @@ class Operator:
             triton = await enter(TritonClient(most_bytes=MAX_PROBE_BYTES))
             changed = asyncio.Event()
             background = Background((await enter(asyncio.TaskGroup())).create_task, changed.set, PATIENCE_S)
-            addresses = CheckedAddresses(release.engines.addresses)
-            asker = TritonProbeClient(triton, await enter(TritonHttp()), addresses=addresses)
+            asker = probe_client(release, triton, await enter(TritonHttp()))
             prober = await enter(Prober(asker, changed.set, ON_CLUSTER))
-            engines = KubernetesEngines(api, agents, release.engines, namespaces, background=background)
-            sources = AgentSources(api, agents, background=background)
-            writer = RegistryWriter(redis, fence=leadership.fence)
-            bundles = BundleStore(redis)
-            ports = Ports(
-                sources=sources,
-                cluster=engines,
-                plan=plan_workloads,
-                publisher=writer,
-                reader=reader,
-                bundles=bundles,
-                prober=prober,
-                tokenizer_of=sources.tokenizer_of,
-                reservations=NameReservations(redis),
-            )
+            opened = Opened(api, agents, redis, reader, prober, background)
             status_writer = StatusWriter(api, settings.pod_name, background)
-            one_round = LeaderRound(
-                api=api,
-                engines=engines,
-                sources=sources,
-                pools=WorkerPools(api, release),
-                reconciler=Reconciler(ports, longest_withdrawal_s=WITHDRAWAL_S, background=background),
-                status_writer=status_writer,
-                registry=reader,
-                namespaces=namespaces,
-                namespaced_names=release.namespaced_names,
-            )
+            one_round = leader_round(release, opened, leadership.fence, status_writer)
             leader_loop = LeaderLoop(one_round, self._metrics, settings.round_s, changed)
             reader.subscribe(lambda _: leader_loop.changed())
             owned = owned_kinds(network_policies=release.engines.network_policy.enabled)

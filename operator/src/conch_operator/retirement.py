@@ -3,6 +3,9 @@
 Engines belong to their models and stay, but nobody serves them any more, and no operator is left to say so. So it takes
 the Lease from the operators, which stop at that, and says in every status that nothing is known. Helm removes the
 operators while the Lease is still held; where it does not, they take it back after 15 s and say what is true.
+
+The same is true of models in a namespace that an upgrade takes out of `watchNamespaces`: the operator's rights there go
+with it, so their statuses are taken back before.
 """
 
 import asyncio
@@ -10,6 +13,7 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from conch_contracts.conditions import Condition, ConditionStatus, Reason, set_condition
 from conch_contracts.names import ModelId
@@ -25,23 +29,50 @@ from conch_operator.settings import OperatorSettings, ReleaseFile, read_release
 
 log = logging.getLogger(__name__)
 
-_MESSAGE = (
+_UNINSTALLED = (
     "Conch was uninstalled, so nobody serves this model. Its engines run until the model is deleted. Install the chart "
     "again to have it served."
 )
+_LEFT = (
+    "This namespace was taken out of the chart's operator.watchNamespaces, so nobody serves this model. Its engines "
+    "run until the model is deleted. Put the namespace back to have it served."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Departure:
+    """Whose statuses are to be taken back, and what is said."""
+
+    namespaces: tuple[str | None, ...]
+    """Where models are looked for; None is everywhere."""
+    staying: frozenset[str] = frozenset()
+    """The namespaces among them whose models go on being served."""
+    message: str = _UNINSTALLED
+
+
+def departure(release: ReleaseFile, left: Sequence[str], staying: Sequence[str]) -> Departure:
+    """Return whose statuses to take back: those of some namespaces, of all but some, or of the whole release."""
+    if left:
+        return Departure(tuple(left), message=_LEFT)
+    if staying:
+        return Departure((None,), frozenset(staying), _LEFT)
+    return Departure(release.watch_namespaces or (None,))
 
 
 class StatusesLeft(Exception):
     """Some statuses could not be written."""
 
 
-def main() -> int:
-    """Take the statuses back and return the exit status: 0 when all were written."""
+def main(left: Sequence[str] = (), staying: Sequence[str] = ()) -> int:
+    """Take the statuses back and return the exit status: 0 when all were written.
+
+    `left`: only those of these namespaces; `staying`: those of all but these.
+    """
     try:
         settings = load(OperatorSettings, os.environ)  # noqa: TID251
         logs.configure(settings.log_level, stream=sys.stderr)
         release = read_release(settings.settings_file)
-        asyncio.run(retire(settings, release))
+        asyncio.run(retire(settings, release, departure(release, left, staying)))
     except NotLeading:
         return _failed("an operator has the Lease again")
     except ApiError as error:
@@ -59,7 +90,7 @@ def _failed(why: str) -> int:
     return 1
 
 
-async def retire(settings: OperatorSettings, release: ReleaseFile) -> None:
+async def retire(settings: OperatorSettings, release: ReleaseFile, departing: Departure) -> None:
     """Take the operator's place and tell of every model that nobody looks after it; raises NotLeading, StatusesLeft."""
     async with KubernetesApi() as lease_api:
         leadership = Leadership(lease_api, (release.release.namespace, release.lease), settings.pod_name)
@@ -67,26 +98,41 @@ async def retire(settings: OperatorSettings, release: ReleaseFile) -> None:
         async with KubernetesApi(leadership.is_held) as api:
             holding = asyncio.create_task(leadership.hold())
             try:
-                await take_statuses_back(api, settings.pod_name, release.watch_namespaces or (None,))
+                await take_statuses_back(api, settings.pod_name, departing)
             finally:
                 holding.cancel()
                 await asyncio.wait([holding])
 
 
-async def take_statuses_back(api: KubernetesApi, instance: str, namespaces: Sequence[str | None]) -> None:
-    """Say in the status of every model that nothing is known any more; raises ApiError and StatusesLeft."""
-    wanted = read_wanted(await _models(api, namespaces))
-    statuses = {model: removed_status(model, item) for model, item in wanted.objects.items()}
+async def take_statuses_back(api: KubernetesApi, instance: str, departing: Departure) -> None:
+    """Say in the status of each of these models that nothing is known any more; raises ApiError and StatusesLeft."""
+    wanted = read_wanted(await _models(api, departing))
+    statuses = {model: removed_status(model, item, departing.message) for model, item in wanted.objects.items()}
     await StatusWriter(api, instance).write(wanted, statuses)
-    left = [item["metadata"]["name"] for item in await _models(api, namespaces) if not _is_taken_back(item)]
+    left = [item["metadata"]["name"] for item in await _models(api, departing) if not _is_taken_back(item)]
     if left:
         raise StatusesLeft(f"The statuses of {len(left)} models could not be written, that of {left[0]} for one.")
     log.info("The statuses were taken back.", extra={"models": len(statuses)})
 
 
-async def _models(api: KubernetesApi, namespaces: Sequence[str | None]) -> list[Object]:
-    found = [item for namespace in namespaces for item in await api.list_all(MODEL_DEPLOYMENT, namespace)]
-    return [item for item in found if "deletionTimestamp" not in item["metadata"]]
+async def _models(api: KubernetesApi, departing: Departure) -> list[Object]:
+    found = [item for namespace in departing.namespaces for item in await _of_namespace(api, namespace)]
+    return [
+        item
+        for item in found
+        if "deletionTimestamp" not in item["metadata"] and item["metadata"]["namespace"] not in departing.staying
+    ]
+
+
+async def _of_namespace(api: KubernetesApi, namespace: str | None) -> list[Object]:
+    """Return the models of a namespace; one that may not be read, since it was deleted, holds up no other."""
+    try:
+        return await api.list_all(MODEL_DEPLOYMENT, namespace)
+    except ApiError as error:
+        if namespace is None or error.status != 403:
+            raise
+        log.warning("A namespace may not be read.", extra={"namespace": namespace, "error": str(error)})
+        return []
 
 
 def _is_taken_back(item: Object) -> bool:
@@ -94,13 +140,13 @@ def _is_taken_back(item: Object) -> bool:
     return any(each["reason"] == Reason.OPERATOR_REMOVED for each in conditions)
 
 
-def removed_status(model: ModelId, item: Object) -> ModelStatus:
+def removed_status(model: ModelId, item: Object, message: str) -> ModelStatus:
     """Return what is true of a model that no operator sees any more."""
     first = first_status(model, item)
     old = read_status(model, item)
     conditions: tuple[Condition, ...] = old.conditions if old else ()
     for condition in first.conditions:
-        unknown = {"status": ConditionStatus.UNKNOWN, "reason": Reason.OPERATOR_REMOVED, "message": _MESSAGE}
+        unknown = {"status": ConditionStatus.UNKNOWN, "reason": Reason.OPERATOR_REMOVED, "message": message}
         conditions = set_condition(conditions, condition.model_copy(update=unknown))
     return ModelStatus(
         model_id=model,

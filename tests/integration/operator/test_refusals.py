@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from conch_contracts.spec.addresses import LEADS_BACK
+from testkit.bad_models import model, naming
 from testkit.processes.conch_up import EXAMPLE, example_text, free_port
 
 
@@ -195,6 +197,18 @@ def test_validate_refuses_a_path_that_leads_out_of_a_clusters_models(tmp_path: P
     result = conch("validate", "--cluster", example(tmp_path, str(EXAMPLE.parent), folder), cwd=tmp_path)
     assert result.returncode == 1
     assert "spec.source.path must stay below /models" in result.stderr
+
+
+def test_validate_refuses_an_address_that_leads_back_on_a_cluster(tmp_path: Path) -> None:
+    specs = naming("localhost")
+    given = tmp_path / "models.yaml"
+    given.write_text(
+        "---\n".join(f"{json.dumps(model(spec, f'model-{at}'))}\n" for at, spec in enumerate(specs.values()))
+    )
+    on_cluster = conch("validate", "--cluster", given.name, cwd=tmp_path)
+    said = [f"models.yaml:{1 + 2 * at}: local/model-{at}: {field}: {LEADS_BACK}" for at, field in enumerate(specs)]
+    assert (on_cluster.returncode, on_cluster.stdout, on_cluster.stderr.splitlines()) == (1, "", said)
+    assert LEADS_BACK not in conch("validate", given.name, cwd=tmp_path).stderr
 
 
 def test_an_older_file_is_converted_to_what_validates(tmp_path: Path) -> None:

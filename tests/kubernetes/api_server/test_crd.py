@@ -11,8 +11,18 @@ from typing import Any
 
 import pytest
 
+from conch_contracts.spec.addresses import LEADS_BACK
 from conch_contracts.spec.source import CLIMBS
-from testkit.bad_models import CASES, NAMES_ACCEPTED, NAMES_REFUSED, Case, model
+from testkit.bad_models import (
+    CASES,
+    LOOPBACK_HOSTS,
+    NAMES_ACCEPTED,
+    NAMES_REFUSED,
+    OTHER_HOSTS,
+    Case,
+    model,
+    naming,
+)
 from testkit.kubernetes.cluster import Cluster, Namespace, definition, fresh_namespace
 
 EXTERNAL = {"engine": {"external": {"grpc": "triton.example.com:8001", "dialect": "tokens"}}}
@@ -95,6 +105,22 @@ def test_a_path_on_a_cluster_does_not_lead_up(api: Api, accepted: str, refused: 
     answer = api.dry_run(model({"source": {"path": refused}}))
     assert answer.status == 422
     assert CLIMBS in answer.message
+
+
+@pytest.mark.parametrize("host", LOOPBACK_HOSTS)
+def test_an_address_on_a_cluster_does_not_lead_back(api: Api, host: str) -> None:
+    for field, spec in naming(host).items():
+        answer = api.dry_run(model(spec))
+        assert answer.status == 422, answer.body
+        assert field in answer.message
+        assert LEADS_BACK in answer.message
+
+
+@pytest.mark.parametrize("host", OTHER_HOSTS)
+def test_what_looks_like_a_loopback_address_may_be_named(api: Api, host: str) -> None:
+    for spec in naming(host).values():
+        answer = api.dry_run(model(spec))
+        assert answer.status == 201, answer.message
 
 
 @pytest.fixture(scope="module")

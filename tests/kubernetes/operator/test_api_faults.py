@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from testkit.engines.external_engine import external_engine
+from testkit.engines.external_engine import external_engine, own_address
 from testkit.kubernetes.api_proxy import ApiProxy, api_proxy
 from testkit.kubernetes.cluster import Cluster, Images, definition, fresh_namespace
 from testkit.kubernetes.operator_process import Plane, bare_plane
@@ -22,7 +22,7 @@ SECRET = "canary-5f1d0b"
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningTriton]:
-    with external_engine(tmp_path_factory.mktemp("engine")) as found:
+    with external_engine(tmp_path_factory.mktemp("engine"), own_address()) as found:
         yield found
 
 

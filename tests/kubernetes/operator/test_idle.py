@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from testkit.engines.external_engine import external_engine
+from testkit.engines.external_engine import external_engine, own_address
 from testkit.kubernetes.api_proxy import api_proxy
 from testkit.kubernetes.cluster import Cluster, Images, definition, fresh_namespace
 from testkit.kubernetes.operator_process import Plane, bare_plane
@@ -19,7 +19,7 @@ KINDS = "mdep,deployment,replicaset,service,configmap,poddisruptionbudget,pod,ev
 
 @pytest.fixture
 def engine(tmp_path: Path) -> Iterator[RunningTriton]:
-    with external_engine(tmp_path) as found:
+    with external_engine(tmp_path, own_address()) as found:
         yield found
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from testkit.engines.external_engine import external_engine
+from testkit.engines.external_engine import external_engine, own_address
 from testkit.kubernetes.cluster import Cluster, Images, definition, fresh_namespace
 from testkit.kubernetes.operator_process import Plane, Process, bare_plane
 from testkit.servers.triton import RunningTriton
@@ -40,7 +40,7 @@ class End:
 
 @pytest.fixture
 def engine(tmp_path: Path) -> Iterator[RunningTriton]:
-    with external_engine(tmp_path) as found:
+    with external_engine(tmp_path, own_address()) as found:
         yield found
 
 

@@ -10,6 +10,7 @@ import aiohttp
 import pytest
 
 from testkit.kubernetes.cluster import Cluster, Images, definition, fresh_namespace
+from testkit.kubernetes.object_history import history
 from testkit.kubernetes.operator_process import Plane, Process, plane
 from testkit.waiting import eventually
 
@@ -169,6 +170,21 @@ async def test_no_request_fails_while_pods_come_and_go(world: Plane, tiny: str) 
         await asking
     assert [answer for answer in answers if answer[0] != 200] == []
     assert len(answers) > 20
+
+
+async def test_a_model_whose_only_engine_is_evicted_is_ready_all_the_time(world: Plane, tiny: str) -> None:
+    world.wait_ready(tiny)
+    (evicted,) = _pods(world, tiny)
+    with history(world.namespace, tiny, world.folder / "evicted.json") as found:
+        await eventually(lambda: world.namespace.evict(evicted), "the pod to be let go", timeout_s=60)
+        await eventually(
+            lambda: len(now := _pods(world, tiny)) == 1 and now != [evicted], "another pod in its place", timeout_s=90
+        )
+        world.wait_ready(tiny)
+        ready = found.conditions("Ready")
+        said = [one.get("message", "") for status in found.statuses() for one in status["conditions"]]
+    assert {one["status"] for one in ready} == {"True"}
+    assert [message for message in said if evicted in message] == []
 
 
 @pytest.mark.parametrize(

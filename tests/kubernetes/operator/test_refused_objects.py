@@ -72,9 +72,11 @@ async def test_a_model_serves_under_a_quota_on_everything(world: Plane, operator
         assert pod["spec"]["serviceAccountName"] == "engines"
         assert [one["topologyKey"] for one in pod["spec"]["topologySpreadConstraints"]] == ["kubernetes.io/hostname"]
         assert {one["resources"]["limits"]["cpu"] for one in pod["spec"]["initContainers"]} == {"500m"}
+        world.namespace.apply(world.external("read"))  # a reader of its folder must get in, too
+        await eventually(lambda: world.condition("read").get("reason") == "EngineUnreachable", "the folder", 60)
     finally:
         world.namespace.kubectl("delete", "quota", "everything")
-        world.namespace.kubectl("delete", "mdep", "bounded")
+        world.namespace.kubectl("delete", "mdep", "bounded", "read", "--ignore-not-found")
 
 
 @pytest.mark.parametrize(

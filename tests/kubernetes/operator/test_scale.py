@@ -7,7 +7,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from testkit.engines.external_engine import external_engine
+from testkit.engines.external_engine import external_engine, own_address
 from testkit.kubernetes.api_proxy import api_proxy
 from testkit.kubernetes.cluster import Cluster, Images, definition, fresh_namespace
 from testkit.kubernetes.operator_process import Plane, plane
@@ -23,7 +23,7 @@ MEMORY_BYTES = 300 * 1024 * 1024
 
 @pytest.fixture
 def engine(tmp_path: Path) -> Iterator[RunningTriton]:
-    with external_engine(tmp_path) as found:
+    with external_engine(tmp_path, own_address()) as found:
         yield found
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from conch_contracts.conditions import ConditionType
-from testkit.engines.external_engine import external_engine
+from testkit.engines.external_engine import external_engine, own_address
 from testkit.kubernetes.object_history import History, history
-from testkit.kubernetes.operator_process import Plane, Process
+from testkit.kubernetes.operator_process import Plane, Process, nobody
 from testkit.servers.triton import RunningTriton
 from testkit.waiting import eventually
 
@@ -22,7 +22,7 @@ CHILDREN = ("configmap", "deployment", "poddisruptionbudget", "service")
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningTriton]:
-    with external_engine(tmp_path_factory.mktemp("engine")) as found:
+    with external_engine(tmp_path_factory.mktemp("engine"), own_address()) as found:
         yield found
 
 
@@ -35,7 +35,7 @@ def story(world: Plane, operator: Process, engine: RunningTriton) -> Iterator[Hi
         for change in (
             {"servedNames": ["another"]},
             {"routing": {"timeout": "5m"}},
-            {"engine": {"external": {"grpc": "127.0.0.1:9"}}},
+            {"engine": {"external": {"grpc": nobody()}}},
         ):
             _patch(world, "story", change)
         reason = "jsonpath={.status.conditions[?(@.type=='Ready')].reason}=EngineUnreachable"

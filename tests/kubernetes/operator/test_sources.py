@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from testkit.kubernetes.cluster import Cluster, Images, Namespace, definition, fresh_namespace
-from testkit.kubernetes.operator_process import Plane, Process, plane
+from testkit.kubernetes.operator_process import Plane, Process, nobody, plane
 from testkit.servers import hub as hub_server
 from testkit.waiting import eventually
 
@@ -63,9 +63,9 @@ async def test_row_26_a_missing_secret_is_named_and_the_model_recovers(world: Pl
         ("private", {"source": {"huggingFace": {"repo": hub_server.REPO}}}, "SourceNotFound", "tokenSecretRef"),
         (
             "away",
-            {"source": {"s3": {"uri": "s3://models/tiny", "endpoint": "http://127.0.0.1:9"}}},
+            {"source": {"s3": {"uri": "s3://models/tiny", "endpoint": f"http://{nobody()}"}}},
             "SourceUnreachable",
-            "http://127.0.0.1:9 does not answer",
+            f"http://{nobody()} does not answer",
         ),
         (
             "row-24",

@@ -12,11 +12,11 @@ import pytest
 from conch_contracts.names import workers_key
 from conch_contracts.records import Pool
 from testkit.kubernetes.cluster import Cluster, Images, definition, fresh_namespace
-from testkit.kubernetes.operator_process import Plane, plane
+from testkit.kubernetes.operator_process import Plane, nobody, plane
 from testkit.waiting import eventually
 
 IDLE_S = 3
-EXTERNAL = {"external": {"grpc": "127.0.0.1:9", "dialect": "tokens"}}
+EXTERNAL = {"external": {"grpc": nobody(), "dialect": "tokens"}}
 
 
 @pytest.fixture

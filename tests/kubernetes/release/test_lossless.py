@@ -126,15 +126,7 @@ class Part:
 
     async def evict(self, pod: str) -> None:
         """Have a pod evicted, as a drain of its node would; a disruption budget may make that wait."""
-        name = {"name": pod, "namespace": self.namespace.name}
-        eviction = json.dumps({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": name})
-        path = f"/api/v1/namespaces/{self.namespace.name}/pods/{pod}/eviction"
-        create = ("create", "--raw", path, "-f", "-")
-
-        def let_go() -> bool:
-            return self.namespace.cluster.try_kubectl(*create, stdin=eviction).returncode == 0
-
-        await eventually_in_thread(let_go, f"{pod} to be let go", DONE_S)
+        await eventually_in_thread(lambda: self.namespace.evict(pod), f"{pod} to be let go", DONE_S)
 
     async def without(self, pods: Mapping[str, str]) -> None:
         """Wait until these pods have gone and as many others as usual are ready."""

@@ -13,7 +13,7 @@ from conch_operator import retirement
 from conch_operator.kubernetes.api.client import ApiError, KubernetesApi
 from conch_operator.kubernetes.api.kinds import EVENT, LEASE, MODEL_DEPLOYMENT, Kind, Object
 from conch_operator.kubernetes.api.lease import Leadership, LeaseTimes
-from conch_operator.retirement import StatusesLeft, take_statuses_back
+from conch_operator.retirement import Departure, StatusesLeft, departure, take_statuses_back
 
 EARLIER, LATER = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
 
@@ -27,9 +27,12 @@ class Server(KubernetesApi):
         self.statuses: dict[str, Any] = {}
         self.events: list[Object] = []
         self.refuses = False
+        self.closed: tuple[str, ...] = ()
 
     async def list_all(self, kind: Kind, namespace: str | None, **_: Any) -> list[Object]:
         assert kind is MODEL_DEPLOYMENT
+        if namespace in self.closed:
+            raise ApiError(403, "forbidden")
         return [item for item in self.items if namespace in (None, item["metadata"]["namespace"])]
 
     async def patch(self, kind: Kind, namespace: str, name: str, change: Object, subresource: str) -> Object:
@@ -76,10 +79,15 @@ def condition(kind: ConditionType, status: ConditionStatus) -> Condition:
 SERVES = tuple(condition(kind, ConditionStatus.TRUE) for kind in ConditionType)
 
 
-async def taken_back(*items: Object, namespaces: Sequence[str | None] = (None,)) -> Server:
+async def taken_back(*items: Object, namespaces: Sequence[str] = (), **told: Sequence[str]) -> Server:
     server = Server(*items)
-    await take_statuses_back(server, "retire-1", namespaces)
+    await take_statuses_back(server, "retire-1", departing(*namespaces, **told))
     return server
+
+
+def departing(*namespaces: str, left: Sequence[str] = (), staying: Sequence[str] = ()) -> Departure:
+    """Return whose statuses go in a release that serves these namespaces, none for all."""
+    return departure(SimpleNamespace(watch_namespaces=namespaces), left, staying)  # type: ignore[arg-type]
 
 
 async def test_of_a_model_that_served_nothing_is_claimed_any_more() -> None:
@@ -124,7 +132,25 @@ async def test_statuses_that_cannot_be_written_are_a_failure() -> None:
     server = Server(item("one", *SERVES), item("two", *SERVES))
     server.refuses = True
     with pytest.raises(StatusesLeft, match="2 models"):
-        await take_statuses_back(server, "retire-1", (None,))
+        await take_statuses_back(server, "retire-1", departing())
+
+
+@pytest.mark.parametrize("told", [{"left": ("gone", "mine")}, {"staying": ("kept",)}])
+async def test_of_namespaces_that_are_left_it_is_said_before_the_rights_go(told: dict[str, Sequence[str]]) -> None:
+    models = [item(f"in-{namespace}", *SERVES, namespace=namespace) for namespace in ("gone", "kept", "mine")]
+    server = await taken_back(*models, namespaces=("kept",), **told)
+    assert set(server.statuses) == {"gone/in-gone", "mine/in-mine"}
+    assert {one["reason"] for status in server.statuses.values() for one in status["conditions"]} == {"OperatorRemoved"}
+    for one in server.statuses["gone/in-gone"]["conditions"]:
+        assert one["message"].startswith("This namespace was taken out of the chart's operator.watchNamespaces")
+        assert one["message"].endswith("Put the namespace back to have it served.")
+
+
+async def test_a_namespace_that_was_deleted_before_it_is_left_holds_up_no_other() -> None:
+    server = Server(item("one", *SERVES))
+    server.closed = ("deleted",)
+    await take_statuses_back(server, "retire-1", departing("deleted", "ns", left=("deleted", "ns")))
+    assert set(server.statuses) == {"ns/one"}
 
 
 class LeasedServer(Server):
@@ -167,5 +193,5 @@ async def test_nothing_is_written_before_the_operator_must_have_stopped(monkeypa
     monkeypatch.setattr(retirement, "Leadership", partial(Leadership, times=times))
     place = SimpleNamespace(release=SimpleNamespace(namespace="conch"), lease="conch-operator", watch_namespaces=())
     assert await server.operator.take_or_renew()
-    await retirement.retire(SimpleNamespace(pod_name="retire-1"), place)  # type: ignore[arg-type]
+    await retirement.retire(SimpleNamespace(pod_name="retire-1"), place, departing())  # type: ignore[arg-type]
     assert server.operator_might_write == [False]

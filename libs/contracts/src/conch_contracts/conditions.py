@@ -121,7 +121,7 @@ class Reason(StrEnum):
     PROGRESS_DEADLINE_EXCEEDED = "ProgressDeadlineExceeded"
     """What the spec asks for has not got on for `progressDeadline`; the message has the cause."""
     OPERATOR_REMOVED = "OperatorRemoved"
-    """Conch was uninstalled: nobody serves the model, or looks whether its engines run."""
+    """Conch was uninstalled, or serves this namespace no more: nobody serves the model, or looks at its engines."""
 
 
 ON_THE_WAY = frozenset(

@@ -37,7 +37,12 @@ def _run() -> int:
     status.add(commands)
     operator = commands.add_parser("operator", help="run the operator of a cluster (settings: CONCH_* variables)")
     operator.set_defaults(run=_run_operator)
-    retire = commands.add_parser("retire", help="take every status back, which is the chart's hook before an uninstall")
+    retire = commands.add_parser("retire", help="take statuses back, which is the chart's hook before an uninstall")
+    some = retire.add_mutually_exclusive_group()
+    some.add_argument("--left", metavar="NAMESPACE", nargs="+", default=(),
+                      help="only those of these namespaces, which are to be served no more")  # fmt: skip
+    some.add_argument("--staying", metavar="NAMESPACE", nargs="+", default=(),
+                      help="those of all namespaces but these")  # fmt: skip
     retire.set_defaults(run=_run_retirement)
     arguments = parser.parse_args()
     try:
@@ -55,10 +60,10 @@ def _run_operator(_arguments: argparse.Namespace) -> int:
     return run_operator()
 
 
-def _run_retirement(_arguments: argparse.Namespace) -> int:
+def _run_retirement(arguments: argparse.Namespace) -> int:
     from conch_operator.retirement import main as run_retirement  # as above
 
-    return run_retirement()
+    return run_retirement(arguments.left, arguments.staying)
 
 
 @contextmanager

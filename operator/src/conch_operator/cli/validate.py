@@ -5,8 +5,10 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from conch_contracts.modeldeployment import ModelSpec
 from conch_contracts.names import ServedName
 from conch_contracts.records import ModelKind
+from conch_contracts.spec.addresses import LEADS_BACK, leads_back
 from conch_contracts.spec.source import CLIMBS
 from conch_operator.manifests.yaml_files import Manifest, read
 from conch_operator.model_folder.chat_template import read_chat_template
@@ -74,6 +76,9 @@ def _faults(manifest: Manifest, *, on_cluster: bool) -> Iterator[str]:
     model = DesiredModel(manifest.deployment, manifest.file.resolve().parent, created=0)
     if on_cluster and spec.source.climbs:
         yield f"{place}: spec.source.{CLIMBS}"
+    for field, address in _addresses(spec).items() if on_cluster else ():
+        if address is not None and leads_back(address):
+            yield f"{place}: {field}: {LEADS_BACK}"
     if not on_cluster and spec.source.path is not None:
         if isinstance(found := read_source(model), SourceFault):
             yield f"{place}: {found.message}"
@@ -82,3 +87,13 @@ def _faults(manifest: Manifest, *, on_cluster: bool) -> Iterator[str]:
             read_chat_template(model)
         except SourceError as error:
             yield f"{place}: {error}"
+
+
+def _addresses(spec: ModelSpec) -> dict[str, str | None]:
+    """Return what a model has Conch connect to, by its field."""
+    external, bucket = spec.engine.external, spec.source.s3
+    return {
+        "spec.engine.external.grpc": external.grpc if external else None,
+        "spec.engine.external.http": external.http if external else None,
+        "spec.source.s3.endpoint": bucket.endpoint if bucket else None,
+    }

@@ -14,10 +14,12 @@ from conch_operator.download.file_selection import selection_for
 from conch_operator.download.folder_name import folder_name
 from conch_operator.download.resumable_download import progress_of
 from conch_operator.local.exit_cause import exit_cause
+from conch_operator.local.model_folders import ModelFolders
 from conch_operator.local.state_folder import StateFolder
 from conch_operator.local.supervisor import Command, RestartPolicy, SupervisedProcess, Supervisor
 from conch_operator.model_folder.caching_reader import CachingFolderReader
 from conch_operator.model_folder.reader import folder_of
+from conch_operator.reconcile.calls_in_flight import Background
 from conch_operator.state import DesiredModel, EnginePhase, SourceFacts, SourceFault
 
 LONGEST_PAUSE_S = 60.0
@@ -89,17 +91,17 @@ class Downloads:
 class DownloadedSources:
     """The `Sources` port on this machine: folders that are here, and folders that are on their way."""
 
-    def __init__(self, downloads: Downloads) -> None:
+    def __init__(self, downloads: Downloads, background: Background) -> None:
         self._downloads = downloads
-        self._reader = CachingFolderReader(downloads.folder)
+        self._folders = ModelFolders(CachingFolderReader(downloads.folder), background)
 
     async def read_all(self, models: Sequence[DesiredModel]) -> Mapping[ModelId, SourceFacts | SourceFault]:
         """Return what the folders of these models say now, and how far those are that are to come."""
         self._downloads.ensure(models)
         lacking = [model for model in models if self._downloads.lacks(model)]
-        found = await self._reader.read_all([model for model in models if model not in lacking])
+        found = await self._folders.read_all([model for model in models if model not in lacking])
         return {**found, **{model.id: self._downloads.fault(model) for model in lacking}}
 
     async def bundle(self, facts: SourceFacts) -> tuple[Digest, bytes]:
         """Return the tokenizer bundle of a folder."""
-        return await self._reader.bundle(facts)
+        return await self._folders.bundle(facts)

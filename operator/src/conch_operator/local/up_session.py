@@ -31,12 +31,15 @@ from conch_operator.local.supervisor import Supervisor
 from conch_operator.local.watched_model_files import DesiredModels
 from conch_operator.probe.prober import Prober
 from conch_operator.probe.triton_request import TritonProbeClient
+from conch_operator.reconcile.calls_in_flight import Background
 from conch_operator.reconcile.plan import plan_processes
 from conch_operator.reconcile.reconciler import Ports, Reconciler
 from conch_operator.reconcile.status import Statuses
 
 _STARTING_ROUND_S = 0.1
 _ROUND_S = 1.0
+_PATIENCE_S = 2.0
+"""How long a round waits for a folder; then it goes on for all other models, and a later round takes what it says."""
 _REDIS_POLL_S = 0.02
 _REDIS_PATIENCE_S = 1.0
 
@@ -93,14 +96,15 @@ class UpSession:
             http = await stack.enter_async_context(TritonHttp())
             prober = await stack.enter_async_context(Prober(TritonProbeClient(triton, http), self._wake.set))
             downloads = Downloads(supervisor, self._state, self._options.server.environment, self._wake.set)
-            sources, writer = DownloadedSources(downloads), RegistryWriter(redis)
+            background = Background(changed=self._wake.set, patience_s=_PATIENCE_S)
+            sources, writer = DownloadedSources(downloads, background), RegistryWriter(redis)
             bundles = BundleStore(redis)
             ports = Ports(
                 sources, engines, plan_processes, writer, reader, bundles, prober, tokenizer_of=engines.tokenizer_of
             )
             watching = asyncio.create_task(self._models.follow(self._options.files, self._files_read), name="files")
             try:
-                await self._rounds(Reconciler(ports))
+                await self._rounds(Reconciler(ports, background=background))
             finally:
                 watching.cancel()
                 with suppress(asyncio.CancelledError):

@@ -1,13 +1,13 @@
 """Reads the folders of models, and reads one again only when its files have changed."""
 
-import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from conch_contracts.conditions import Reason
-from conch_contracts.names import Digest, ModelId
-from conch_kit.bundles.archive import TOKENIZER_FILES, pack
+from conch_contracts.modeldeployment import ModelSpec
+from conch_contracts.names import ModelId
+from conch_kit.bundles.archive import TOKENIZER_FILES
 from conch_operator.model_folder.encoder_files import SENTENCE_FILES
 from conch_operator.model_folder.reader import folder_of, read_source, stamps_of, weight_files
 from conch_operator.state import DesiredModel, SourceFacts, SourceFault
@@ -18,6 +18,7 @@ FolderOf = Callable[[DesiredModel], Path]
 
 @dataclass(frozen=True, slots=True)
 class _Read:
+    spec: ModelSpec
     fingerprint: Fingerprint
     result: SourceFacts | SourceFault
     next: Fingerprint | None = None
@@ -32,30 +33,22 @@ class CachingFolderReader:
         self._folder = folder or folder_of
         self._known: dict[ModelId, _Read] = {}
 
-    async def read_all(self, models: Sequence[DesiredModel]) -> dict[ModelId, SourceFacts | SourceFault]:
-        """Return what the folders of these models say now."""
-        return await asyncio.to_thread(lambda: {model.id: self.read(model) for model in models})
-
-    async def bundle(self, facts: SourceFacts) -> tuple[Digest, bytes]:
-        """Return the tokenizer bundle of a folder; of one that has changed meanwhile, the new one."""
-        return await asyncio.to_thread(pack, facts.folder)
-
     def read(self, model: DesiredModel) -> SourceFacts | SourceFault:
         """Return what a model's folder says now; while files are being copied, what it said before."""
         folder = self._folder(model)
-        fingerprint = (model.deployment.spec, *_fingerprint(model, folder))
+        fingerprint = _fingerprint(model, folder)
         known = self._known.get(model.id)
-        if (
-            known is None
-            or _may_pass(known.result)
-            or fingerprint == known.next
-            or model.deployment.spec != known.fingerprint[0]
-        ):
-            known = _Read(fingerprint, read_source(model, folder))
+        if known is None or _may_pass(known.result) or fingerprint == known.next or model.deployment.spec != known.spec:
+            known = _Read(model.deployment.spec, fingerprint, read_source(model, folder))
         elif fingerprint != known.fingerprint:
             known = replace(known, next=fingerprint)
         self._known[model.id] = known
         return known.result
+
+    def last(self, model: DesiredModel) -> SourceFacts | SourceFault | None:
+        """Return what was last read for a model as its spec is now; None where that was not read yet."""
+        known = self._known.get(model.id)
+        return known.result if known is not None and known.spec == model.deployment.spec else None
 
 
 def _may_pass(result: SourceFacts | SourceFault) -> bool:

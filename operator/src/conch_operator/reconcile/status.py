@@ -148,15 +148,18 @@ def _replicas(model: DesiredModel, observed: Observed) -> int:
 
 
 def _ready_replicas(model: DesiredModel, observed: Observed) -> int:
-    someone_elses = (observed.external.get(model.id), observed.replaced.get(model.id))
-    ready = any(probe is not None and probe.verdict is ProbeVerdict.READY for probe in someone_elses)
-    return ready + sum(engine.ready for engine in observed.engines_of(model.id)) + len(stand_ins(model, observed))
+    foreign = _answers(observed.external.get(model.id)) or _answers(observed.replaced.get(model.id))
+    return foreign + sum(engine.ready for engine in observed.engines_of(model.id)) + len(stand_ins(model, observed))
 
 
 def _updated_replicas(model: DesiredModel, observed: Observed) -> int:
     if model.deployment.spec.engine.external is not None:
-        return 1
+        return int(_answers(observed.external.get(model.id)))
     return len(observed.updated_engines_of(model.id))
+
+
+def _answers(probe: Probe | None) -> bool:
+    return probe is not None and probe.verdict is ProbeVerdict.READY
 
 
 def _is_unseen(model: DesiredModel, observed: Observed) -> bool:

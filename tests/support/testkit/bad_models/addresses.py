@@ -1,6 +1,6 @@
 """Specs that name an address that must not be reached, or that is none."""
 
-from testkit.bad_models.case import EXTERNAL, Case, engine, s3
+from testkit.bad_models.case import EXTERNAL, Case, Spec, engine, s3
 
 ADDRESS_CASES = (
     *(
@@ -42,7 +42,7 @@ ADDRESS_CASES = (
         "an engine at an IPv6 address that stands for an IPv4 one",
         engine(external={**EXTERNAL, "grpc": "[::7f00:1]:8001"}),
         "spec.engine.external.grpc",
-        engine(external={**EXTERNAL, "grpc": "[::1]:8001"}),
+        engine(external={**EXTERNAL, "grpc": "[2001:db8::1]:8001"}),
         "a whole IPv6 address",
     ),
     Case(
@@ -54,3 +54,45 @@ ADDRESS_CASES = (
         "link-local",
     ),
 )
+
+LOOPBACK_HOSTS = (
+    "127.0.0.1",
+    "127.1.2.3",
+    "127.255.255.254",
+    "0.0.0.0",
+    "0.1.2.3",
+    "[::1]",
+    "[::]",
+    "localhost",
+    "LocalHost",
+    "a.b.localhost",
+    "localhost.localdomain",
+    "localhost6",
+    "localhost4.localdomain4",
+    "ip6-localhost",
+    "IP6-loopback",
+)
+"""What is refused on a cluster, and means this machine on a laptop."""
+OTHER_HOSTS = (
+    "10.0.0.127",
+    "128.0.0.1",
+    "12.7.0.0",
+    "127.example.com",
+    "0.example.com",
+    "[2001:db8::1]",
+    "[1::1]",
+    "localhost.example.com",
+    "mylocalhost",
+    "localhosts",
+    "localhost-1",
+)
+"""What looks like it and may be named."""
+
+
+def naming(host: str) -> dict[str, Spec]:
+    """Return specs that name a host, by the field."""
+    return {
+        "spec.engine.external.grpc": engine(external={**EXTERNAL, "grpc": f"{host}:8001"}),
+        "spec.engine.external.http": engine(external={**EXTERNAL, "http": f"{host}:8000"}),
+        "spec.source.s3.endpoint": s3(endpoint=f"http://{host}"),
+    }

@@ -80,9 +80,9 @@ FORM_CASES = (
     Case(
         6,
         "a port above all",
-        engine(external={**EXTERNAL, "grpc": "127.0.0.1:65536"}),
+        engine(external={**EXTERNAL, "grpc": "10.0.0.1:65536"}),
         "spec.engine.external.grpc",
-        engine(external={**EXTERNAL, "grpc": "127.0.0.1:65535"}),
+        engine(external={**EXTERNAL, "grpc": "10.0.0.1:65535"}),
         "the port is 1 to 65535",
     ),
     Case(

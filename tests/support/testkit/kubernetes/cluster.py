@@ -113,6 +113,13 @@ class Namespace:
         """Wait until a condition of the objects holds, as `kubectl wait --for` has it."""
         self.kubectl("wait", f"--for={condition}", *objects, f"--timeout={timeout_s:g}s", timeout_s=timeout_s + 10)
 
+    def evict(self, pod: str) -> bool:
+        """Ask for a pod's eviction, as a drain of its node does; return whether it goes: a budget may not allow it."""
+        name = {"name": pod, "namespace": self.name}
+        eviction = json.dumps({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": name})
+        path = f"/api/v1/namespaces/{self.name}/pods/{pod}/eviction"
+        return self.cluster.try_kubectl("create", "--raw", path, "-f", "-", stdin=eviction).returncode == 0
+
 
 @contextmanager
 def running_cluster() -> Iterator[Cluster]:

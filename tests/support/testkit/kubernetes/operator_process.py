@@ -24,7 +24,7 @@ import psutil
 
 from conch_contracts.records import Pool
 from conch_kit.registry.heartbeat import HeartbeatWriter
-from testkit.engines.external_engine import MODEL
+from testkit.engines.external_engine import MODEL, own_address
 from testkit.kubernetes.cluster import Images, Namespace
 from testkit.patient_redis import patient_redis
 from testkit.processes.conch_up import free_port, wait_until
@@ -42,6 +42,11 @@ INTERNAL_TOKEN = "of-these-tests-0123456789"
 _POD_NETWORK = "127.0.0.1,172.30.0.0/16,10.0.0.0/8"
 
 
+def nobody() -> str:
+    """Return an address of this machine at which nobody listens."""
+    return f"{own_address()}:9"
+
+
 class Process:
     """One of our processes; a context manager that always ends it."""
 
@@ -51,7 +56,8 @@ class Process:
         self.ready = folder / "ready.json"
         self._module = module
         self._environ = {name: value for name, value in os.environ.items() if not name.startswith("CONCH_")}  # noqa: TID251
-        self._environ |= {"NO_PROXY": _POD_NETWORK, "no_proxy": _POD_NETWORK, **environ}
+        directly = f"{_POD_NETWORK},{own_address()}"
+        self._environ |= {"NO_PROXY": directly, "no_proxy": directly, **environ}
         self._environ |= {f"CONCH_{name.upper()}": str(value) for name, value in settings.items()}
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -197,9 +203,9 @@ class Plane:
             "spec": given,
         }
 
-    def external(self, name: str, grpc: str = "127.0.0.1:9", **spec: Any) -> dict[str, Any]:
+    def external(self, name: str, grpc: str | None = None, **spec: Any) -> dict[str, Any]:
         """Return a model whose engine someone else runs; by default there is nobody, which is quick."""
-        engine = {"external": {"grpc": grpc, "dialect": MODEL, "modelName": MODEL}}
+        engine = {"external": {"grpc": grpc or nobody(), "dialect": MODEL, "modelName": MODEL}}
         return self.model(name, engine=engine, **spec)
 
     def unschedulable(self, name: str, **spec: Any) -> dict[str, Any]:

@@ -25,6 +25,8 @@ from testkit.processes.conch_up import free_port
 from testkit.processes.tied import tied
 
 _AS_WRITTEN = "--disable-auto-complete-config"
+_LISTENS = ("--grpc-address=", "--http-address=")
+LOOPBACK = "127.0.0.1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,18 +58,21 @@ def triton_server(
     folder: Path,
     must_load: bool = True,
     timeout_s: float = 240.0,
+    host: str = LOOPBACK,
     completes_configs: bool = False,
 ) -> Iterator[RunningTriton]:
     """Run a server with these models loaded; its log goes to `folder`.
 
-    `completes_configs` lets models add to their configs, as some of the runtimes on clusters do, but none on a laptop.
+    `host` is the address of this machine that it listens on, metrics apart. `completes_configs` lets models add to
+    their configs, as some of the runtimes on clusters do, but none on a laptop.
     Waits until it is ready; with `must_load=False` only until it answers, so that failed loads can be looked at.
     """
     triton = find_triton()
     ports = TritonPorts(free_port(), free_port(), free_port())
     launch = TritonLaunch(repository, models, ports, new_shm_prefix())
     log = folder / f"triton-{ports.grpc}.log"
-    command = [word for word in triton_arguments(triton, launch) if not (completes_configs and word == _AS_WRITTEN)]
+    words = [word for word in triton_arguments(triton, launch) if not (completes_configs and word == _AS_WRITTEN)]
+    command = [f"{word.split('=')[0]}={host}" if word.startswith(_LISTENS) else word for word in words]
     environ = {name: value for name, value in os.environ.items() if not name.startswith("CONCH_")}  # noqa: TID251
     with log.open("wb") as output:
         process = subprocess.Popen(
@@ -78,9 +83,9 @@ def triton_server(
             start_new_session=True,
         )
     running = RunningTriton(
-        grpc=f"127.0.0.1:{ports.grpc}",
-        http=f"127.0.0.1:{ports.http}",
-        metrics=f"127.0.0.1:{ports.metrics}",
+        grpc=f"{host}:{ports.grpc}",
+        http=f"{host}:{ports.http}",
+        metrics=f"{LOOPBACK}:{ports.metrics}",
         pid=process.pid,
         shm_prefix=launch.shm_prefix,
         log=log,

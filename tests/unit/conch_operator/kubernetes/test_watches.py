@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from conch_operator.kubernetes import watches
 from conch_operator.kubernetes.api.kinds import MODEL_DEPLOYMENT, POD, Kind
 from conch_operator.kubernetes.watches import watching
 from testkit.servers.catch_all_http import every_path
@@ -26,6 +27,8 @@ class ApiServer:
         self.selectors: dict[str, str] = {}
         self.queues: dict[str, asyncio.Queue[dict[str, Any]]] = {}
         self.seen: list[dict[str, Any]] = []
+        self.hung = 0
+        """How many lists are to hang."""
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         for kind in (MODEL_DEPLOYMENT, POD):
@@ -42,6 +45,9 @@ class ApiServer:
     async def _objects(self, request: web.Request, kind: Kind) -> web.StreamResponse:
         self.selectors[kind.plural] = request.query.get("labelSelector", "")
         if "watch" not in request.query:
+            if self.hung:
+                self.hung -= 1
+                await asyncio.Event().wait()
             return web.json_response({"metadata": {"resourceVersion": "1"}, "items": []})
         queue = self.queues[kind.plural] = asyncio.Queue()
         self.opened.append(kind.plural)
@@ -107,6 +113,16 @@ async def test_a_watch_that_says_nothing_is_opened_again(tmp_path: Path, monkeyp
             return len(changes) > before
 
         await eventually(is_told, "a change that another watch tells")
+
+
+async def test_a_list_that_hangs_is_asked_for_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = ApiServer()
+    server.hung = 2
+    monkeypatch.setattr(watches, "LIST_S", 0.5)
+    async with watched(server, tmp_path, monkeypatch, stale_s=60) as changes:
+        server.say("ADDED", POD, "2")
+        await eventually(lambda: len(changes) == 1, "a change that a watch tells")
+    assert server.hung == 0
 
 
 async def test_bookmarks_keep_a_watch_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,6 +47,10 @@ def test_time_is_counted_by_the_processor_so_no_load_makes_a_template_bad() -> N
     assert fault_in("{{ 7**30000000 }}") == "it needs more time to compile than it may have"
 
 
+def test_a_text_that_needs_more_memory_than_a_compiler_may_have_is_not_made() -> None:
+    assert fault_in("{{ 'a' * 600000000 }}") is None, "Making it takes longer than a compiler may run."
+
+
 @pytest.mark.parametrize(
     ("interpreter", "says"),
     [

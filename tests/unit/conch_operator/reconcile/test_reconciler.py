@@ -15,6 +15,7 @@ from conch_contracts.records import GatewayBeat, Heartbeat, Pool
 from conch_kit.bundles.archive import BundleError
 from conch_kit.redis.errors import RegistryUnavailable
 from conch_kit.registry.snapshot import Snapshot
+from conch_operator.local.model_folders import ModelFolders
 from conch_operator.model_folder.caching_reader import CachingFolderReader
 from conch_operator.probe.prober import Cadence, NoAnswer, Prober, Target
 from conch_operator.reconcile.plan import Plan, plan_processes, plan_workloads
@@ -133,7 +134,7 @@ class World:
         self.cluster = FakeCluster()
         self.registry = FakeRegistry()
         self.folder = folder
-        registry, sources = self.registry, CachingFolderReader()
+        registry, sources = self.registry, ModelFolders(CachingFolderReader())
         tokenizer_of = self.cluster.tokenizers.get
         self.ports = Ports(
             sources, self.cluster, plan_processes, registry, registry, registry, prober, tokenizer_of, lambda: 0.0
@@ -379,8 +380,7 @@ class KeptNames:
 
 @pytest.mark.parametrize("down", [False, True])
 async def test_a_deleted_models_names_wait_for_it_and_no_other_inherits_them(world: World, *, down: bool) -> None:
-    kept = KeptNames()
-    ports = replace(world.ports, reservations=kept)
+    ports = replace(world.ports, reservations=(kept := KeptNames()))
     world.reconciler = Reconciler(ports, retry_s=0)
     owner = DesiredModel(model_deployment("tiny", servedNames=["chat"]), world.folder, 1)
     waiting = DesiredModel(model_deployment("waiting", source={"path": "tiny"}, servedNames=["chat"]), world.folder, 2)

@@ -250,3 +250,24 @@ def test_argo_cd_tells_done_from_stuck() -> None:
     assert argo(told(seen(new_engine()), began, LATER)) == ("Healthy", "")
     idle = replace(desired_model(replicas=0), generation=2)
     assert argo(told(seen(), began, LATER, idle))[0] == "Suspended"
+
+
+ELSEWHERE = {"external": {"grpc": "10.0.0.1:8001", "dialect": "fastertransformer"}}
+
+
+@pytest.mark.parametrize(
+    ("probe", "updated", "health"),
+    [
+        (READY, 1, "Healthy"),
+        (Probe(), 0, "Progressing"),
+        (Probe(ProbeVerdict.FAILING, Reason.ENGINE_UNREACHABLE, "Nothing answers"), 0, "Progressing"),
+        (Probe(ProbeVerdict.DEAD, Reason.ENGINE_PROBE_FAILED, "It is silent."), 0, "Progressing"),
+    ],
+)
+def test_an_engine_of_someone_else_is_of_the_new_spec_once_it_answers(probe: Probe, updated: int, health: str) -> None:
+    model = replace(desired_model(engine=ELSEWHERE), generation=2)
+    before = told(seen(external={MODEL.id: READY}), model=replace(model, generation=1))
+    now = told(seen(external={MODEL.id: probe}, replaced={MODEL.id: READY}), before, model=model)
+    assert (now.ready, now.replicas, now.ready_replicas, now.updated_replicas) == (True, 1, 1, updated)
+    assert (now.rolled_out, argo(now)[0]) == (updated == 1, health)
+    assert kstatus(now) == ("Current" if updated else "InProgress")

@@ -1,8 +1,9 @@
 """Addresses that a user names and Conch then connects to.
 
 Whoever may write a ModelDeployment must not reach, through Conch, what only the node or the cloud account should: the
-metadata services that answer at link-local addresses are refused wherever an address can be written. What else an
-author may name is the cluster's to say (`conch_kit.addresses`): a laptop's own addresses are good on a laptop.
+metadata services that answer at link-local addresses are refused wherever an address can be written. On a cluster so
+are loopback addresses, which are good on a laptop. What else an author may name is the cluster's to say
+(`conch_kit.addresses`).
 """
 
 import re
@@ -32,6 +33,21 @@ _NO_METADATA = Obeys(
         holds=lambda address: re.search(_METADATA, address) is None,
     )
 )
+LEADS_BACK = (
+    "must not be localhost, a loopback address or 0.0.0.0 on a cluster, where they are the pod that connects: name the "
+    "server's Service or its own address"
+)
+_LOOPBACK = (
+    r"^(https?://)?((127|0)(\.[0-9]{1,3}){3}|\[::1?\]"
+    r"|(?i:([^:/]*\.)?localhost([46]?\.localdomain[46]?|[46])?|ip6-(localhost|loopback)))(:|/|$)"
+)
+_NOT_THE_SAME_POD = Obeys(
+    Rule(
+        cel=f"!self.matches(r'{_LOOPBACK}')",
+        message=LEADS_BACK,
+        holds=lambda _: True,  # On a laptop it is the laptop; `conch validate --cluster` asks `leads_back`.
+    )
+)
 _GROUP = "[0-9A-Fa-f]{1,4}"
 _MIDDLES = "|".join(f"({_GROUP}:){{1,{before}}}(:{_GROUP}){{1,{7 - before}}}" for before in range(1, 7))
 _IPV6 = rf"\[(({_GROUP}:){{7}}{_GROUP}|({_GROUP}:){{1,7}}:|{_MIDDLES}|:((:{_GROUP}){{1,7}}|:))\]"
@@ -58,6 +74,7 @@ Address = Annotated[
     ),
     _NO_METADATA,
     _PLAIN_IPV6,
+    _NOT_THE_SAME_POD,
 ]
 """host:port."""
 
@@ -71,5 +88,11 @@ HttpUrl = Annotated[
     ),
     _NO_METADATA,
     _PLAIN_IPV6,
+    _NOT_THE_SAME_POD,
 ]
 """A URL of scheme http or https without user, query or fragment."""
+
+
+def leads_back(address: str) -> bool:
+    """Return whether an address or a URL names whoever connects to it, as localhost does."""
+    return re.search(_LOOPBACK, address) is not None

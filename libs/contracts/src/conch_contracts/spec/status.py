@@ -23,7 +23,7 @@ class ModelDeploymentStatus(BaseModel):
     ready_replicas: Annotated[int, Field(ge=0)] = 0
     """Engines that answered their last probe and get requests."""
     updated_replicas: Annotated[int, Field(ge=0)] = 0
-    """Engines that are of the spec as it is now, whether they answer or not."""
+    """Engines that are of the spec as it is now, whether they answer or not; one of someone else, once it answers."""
     last_progress_time: Annotated[str, WithJsonSchema({"type": "string", "format": "date-time"})] | None = None
     """When what the spec asks for last got on; `progressDeadline` counts from here. RFC 3339."""
     selector: Annotated[str, Field(max_length=1024)] = ""

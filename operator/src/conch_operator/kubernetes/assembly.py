@@ -1,0 +1,86 @@
+"""Puts together what the holder of the Lease works with, by what the chart tells it about its release."""
+
+from dataclasses import dataclass
+
+from conch_kit.bundles.store import BundleStore
+from conch_kit.redis.client import RedisClient
+from conch_kit.registry.name_reservations import NameReservations
+from conch_kit.registry.writer import RegistryWriter
+from conch_kit.triton.checked_addresses import CheckedAddresses
+from conch_kit.triton.client import TritonClient
+from conch_kit.triton.http_client import TritonHttp
+from conch_operator.kubernetes.api.client import KubernetesApi
+from conch_operator.kubernetes.engines import KubernetesEngines
+from conch_operator.kubernetes.leader_loop import LeaderRound
+from conch_operator.kubernetes.pods.agent_client import Agents
+from conch_operator.kubernetes.sources import AgentSources
+from conch_operator.kubernetes.status_writer import StatusWriter
+from conch_operator.kubernetes.worker_pools import WorkerPools
+from conch_operator.probe.prober import Prober
+from conch_operator.probe.triton_request import TritonProbeClient
+from conch_operator.reconcile.calls_in_flight import Background
+from conch_operator.reconcile.plan import plan_workloads
+from conch_operator.reconcile.reconciler import Ports, Reconciler, RegistryView
+from conch_operator.settings import ReleaseFile
+
+WITHDRAWAL_S = 8.0
+"""How long to wait for gateways that do not report what they have applied; they do every 2 s."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What a leader has open, and gives back when it stops."""
+
+    api: KubernetesApi
+    agents: Agents
+    redis: RedisClient
+    registry: RegistryView
+    prober: Prober
+    background: Background
+
+
+def probe_client(release: ReleaseFile, triton: TritonClient, http: TritonHttp) -> TritonProbeClient:
+    """Return what asks engines; it dials no address of a model's author that the release does not allow."""
+    return TritonProbeClient(triton, http, addresses=CheckedAddresses(release.engines.addresses))
+
+
+def namespaces_of(release: ReleaseFile) -> tuple[str | None, ...]:
+    """Return where models are looked for; None is everywhere."""
+    return release.watch_namespaces or (None,)
+
+
+def ports_of(release: ReleaseFile, opened: Opened, fence: int) -> tuple[Ports, KubernetesEngines, AgentSources]:
+    """Return what a round reads from and acts on, and its engines and sources; `fence` goes with all that it writes."""
+    background = opened.background
+    engines = KubernetesEngines(
+        opened.api, opened.agents, release.engines, namespaces_of(release), background=background
+    )
+    sources = AgentSources(opened.api, opened.agents, background=background)
+    ports = Ports(
+        sources=sources,
+        cluster=engines,
+        plan=plan_workloads,
+        publisher=RegistryWriter(opened.redis, fence=fence),
+        reader=opened.registry,
+        bundles=BundleStore(opened.redis),
+        prober=opened.prober,
+        tokenizer_of=sources.tokenizer_of,
+        reservations=NameReservations(opened.redis),
+    )
+    return ports, engines, sources
+
+
+def leader_round(release: ReleaseFile, opened: Opened, fence: int, status_writer: StatusWriter) -> LeaderRound:
+    """Return a leader's round."""
+    ports, engines, sources = ports_of(release, opened, fence)
+    return LeaderRound(
+        api=opened.api,
+        engines=engines,
+        sources=sources,
+        pools=WorkerPools(opened.api, release),
+        reconciler=Reconciler(ports, longest_withdrawal_s=WITHDRAWAL_S, background=opened.background),
+        status_writer=status_writer,
+        registry=opened.registry,
+        namespaces=namespaces_of(release),
+        namespaced_names=release.namespaced_names,
+    )
