@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
-from conch_contracts.capabilities import CAPABILITIES, Feature, Level, Support
+from conch_contracts.capabilities import CAPABILITIES, SPEECH, Feature, Level, Support
+from conch_contracts.openai.audio import TranscriptionRequest, TranslationRequest
+from conch_gateway.requests.refused_of_speech import OF_SPEECH
 
 _INTRODUCTION = """# What each backend can do
 
@@ -10,8 +12,9 @@ _INTRODUCTION = """# What each backend can do
 
 <!-- Made by `make generate` from conch_contracts.capabilities and hack/generate/backends_page.py; edit them there. -->
 
-A model's engines speak one of four dialects. What a dialect cannot obey is answered with a 400 that names the parameter
-and the reason below, before an engine is asked: `code` is `unsupported_parameter`. Nothing is accepted and ignored.
+The engines of a model that generates speak one of four dialects, those of [speech](#speech) a fifth. What a dialect
+cannot obey is answered with a 400 that names the parameter and the reason below, before an engine is asked: `code` is
+`unsupported_parameter`. Nothing is accepted and ignored.
 
 | dialect | spoken by | prompts and answers |
 |---|---|---|
@@ -86,11 +89,20 @@ runtime and FasterTransformer keep no cache of prefixes, and the others do not t
 out of theirs.
 """
 
+_SPEECH = """
+## Speech
+
+Models of speech have a dialect of their own, `speech`: a window of sound in, ids out ([speech](speech.md)). The `cpu`
+runtime speaks it, and so may models of yours. What is asked of `/v1/audio/transcriptions` and `/v1/audio/translations`:
+"""
+
 
 def backends_text() -> str:
     """Return the page as Markdown."""
     parameters = [("parameter", *(f"`{dialect}`" for dialect in CAPABILITIES)), *_rows()]
-    return "\n".join([_INTRODUCTION, _CELLS, *_table(parameters), "", _NOTES, *_table(_ENDS), _COUNTS])
+    speech = _table([("parameter", "`speech`"), *_speech_rows()])
+    generating = [_INTRODUCTION, _CELLS, *_table(parameters), "", _NOTES, *_table(_ENDS), _COUNTS.rstrip("\n")]
+    return "\n".join([*generating, _SPEECH, *speech, ""])
 
 
 def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -102,6 +114,18 @@ def _rows() -> Iterator[tuple[str, ...]]:
     for feature in Feature:
         cells = (_cell(table[feature]) for table in CAPABILITIES.values())
         yield ", ".join(f"`{name}`" for name in feature.params), *cells
+
+
+def _speech_rows() -> Iterator[tuple[str, str]]:
+    for params, support in SPEECH.items():
+        yield ", ".join(f"`{name}`" for name in params), _cell(support)
+    transcriptions, translations = OF_SPEECH[TranscriptionRequest], OF_SPEECH[TranslationRequest]
+    for name, refused in sorted(transcriptions.items()):
+        if refused == translations.get(name):
+            yield f"`{name}`", f"no: {refused.instead}" if refused.instead else "no"
+    for name, refused in sorted(translations.items()):
+        if refused != transcriptions.get(name):
+            yield f"`{name}` of a translation", f"no: {refused.instead}"
 
 
 def _cell(support: Support) -> str:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from conch_contracts.capabilities import CAPABILITIES
+from conch_contracts.capabilities import CAPABILITIES, SPEECH
+from conch_contracts.openai.audio import TranscriptionRequest, TranslationRequest
 from conch_contracts.records import Dialect
 from conch_contracts.spec.runtimes import Runtime
 from conch_contracts.thinking_marks import THINKING_MARKS, ReasoningParser
@@ -57,3 +58,12 @@ def test_a_dialect_has_capabilities_a_stand_in_and_a_row(dialect: Dialect) -> No
 def test_a_runtime_is_rendered_and_has_a_row(runtime: Runtime) -> None:
     assert any(runtime in spec["engine"] for spec in SPECS.values())
     assert runtime in _rows("runtimes.md")
+
+
+def test_every_field_of_a_form_with_a_file_is_in_the_table_of_speech() -> None:
+    """Those but that every endpoint has, which no engine is told."""
+    fields = set(TranscriptionRequest.model_fields) | set(TranslationRequest.model_fields)
+    known = {param for params in SPEECH for param in params}
+    assert fields - known == {"model", "priority", "request_id", "user"}
+    assert known <= fields
+    assert {f"`{name}`" for name in known} <= set((DOCS / "backends.md").read_text().replace("`, ", "` ").split())

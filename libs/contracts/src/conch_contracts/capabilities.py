@@ -246,6 +246,23 @@ CAPABILITIES: Mapping[Dialect, Mapping[Feature, Support]] = {
 }
 """Every dialect that generates, with every feature."""
 
+SPEECH: Mapping[tuple[str, ...], Support] = {
+    ("temperature", "top_p", "top_k", "min_p", "seed"): _YES,
+    ("repetition_penalty", "frequency_penalty", "presence_penalty"): _YES,
+    ("max_completion_tokens",): Support(Level.ENGINE, "for each window of 30 s"),
+    ("prompt",): Support(Level.ENGINE, "its last tokens, half of the model's context"),
+    ("language", "languages"): Support(Level.ENGINE, "of those that the model knows"),
+    ("include",): Support(Level.ENGINE, "`logprobs`, with the format `json`"),
+    ("timestamp_granularities",): Support(
+        Level.DECLARED, "`alignment_heads` in generation_config.json, for `word`; `segment` always"
+    ),
+    ("response_format", "stream", "chunking_strategy"): _WORKER,
+    ("stream_include_usage", "stream_continuous_usage_stats"): Support(
+        Level.WORKER, "for models of the profile `vllm`"
+    ),
+}
+"""What is obeyed of a form with a file, with the dialect `speech`; what is not stands beside the forms' types."""
+
 
 def _lacks(table: Mapping[Feature, Support]) -> dict[str, str]:
     lacking = {
