@@ -77,9 +77,9 @@ async def test_a_minute_of_every_kind_of_file_loses_no_word(stage, kind):
     assert (await stage.hear(file)).json["text"] == said(words)
 
 
-@pytest.mark.parametrize("model", ["plain", "hasty"])
-async def test_ten_minutes_lose_and_double_no_word(stage, model):
-    sound, words, starts = long_speech(600, seed=len(model))
+@pytest.mark.parametrize(("model", "minutes"), [("plain", 10), ("hasty", 10), ("hasty", 60)])
+async def test_long_files_lose_and_double_no_word(stage, model, minutes):
+    sound, words, starts = long_speech(60 * minutes, seed=len(model))
     answer = await stage.hear(file_of(sound), model, format=TranscriptFormat.VERBOSE_JSON, words=True, segments=True)
     assert answer.json["text"] == said(words)
     found = [word["start"] for word in answer.json["words"]]
