@@ -3,9 +3,12 @@
 # BASE is an image with Python 3.11 or 3.12, its venv module and its shared library.
 # pip's settings and the certificate authorities come as build secrets (pip_conf, ca), so that no image holds them.
 ARG BASE=docker.io/library/python:3.11-slim
+# Extras of the speech-worker: `containers` has it read m4a, mp4, webm and aac, and brings libraries under the GPL.
+ARG SPEECH_EXTRAS=
 
 # Every third-party wheel, downloaded once for all images. Only a changed dependency runs this again.
 FROM ${BASE} AS wheels
+ARG SPEECH_EXTRAS
 WORKDIR /build
 COPY constraints.txt ./
 COPY hack/images/requirements.py hack/images/install ./
@@ -21,7 +24,8 @@ COPY services/speech-worker/pyproject.toml services/speech-worker/
 COPY runtimes/cpu/pyproject.toml runtimes/cpu/
 RUN --mount=type=secret,id=pip_conf --mount=type=secret,id=ca --mount=type=cache,target=/root/.cache/pip \
     ./install download \
-    conch-gateway conch-tokenizer conch-llm-worker conch-embed-worker conch-speech-worker conch-operator conch-runtime-cpu
+    conch-gateway conch-tokenizer conch-llm-worker conch-embed-worker "conch-speech-worker[${SPEECH_EXTRAS}]" conch-operator \
+    conch-runtime-cpu
 
 # Our own distributions as wheels. This and what follows it runs again when code changes.
 FROM wheels AS code
@@ -96,7 +100,8 @@ EXPOSE 8000 9090
 ENTRYPOINT ["conch-embed-worker"]
 
 FROM wheels AS speech-worker-packages
-RUN ./install packages conch-speech-worker
+ARG SPEECH_EXTRAS
+RUN ./install packages "conch-speech-worker[${SPEECH_EXTRAS}]"
 FROM code AS speech-worker-code
 RUN ./install code conch-speech-worker
 FROM runtime AS speech-worker

@@ -18,6 +18,7 @@ from bench.peers.table import PEERS
 from bench.processes import CannotMeasure
 from bench.relay import run as relay
 from bench.report import Report, Section, render
+from bench.speech import run as speech
 
 
 async def _sections(part: Part, folder: Path, effort: Effort, *, peers: bool) -> tuple[Section, ...]:
@@ -28,6 +29,8 @@ async def _sections(part: Part, folder: Path, effort: Effort, *, peers: bool) ->
             return await relay.sections(folder, effort, PEERS if peers else ())
         case Part.ENCODERS:
             return await encoders.sections(folder, effort)
+        case Part.SPEECH:
+            return await speech.sections(folder, effort)
         case Part.PARSING:
             return parsing.sections(effort)
 

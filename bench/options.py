@@ -13,6 +13,7 @@ class Part(StrEnum):
     CHAIN = "chain"
     RELAY = "relay"
     ENCODERS = "encoders"
+    SPEECH = "speech"
     PARSING = "parsing"
 
     @property
@@ -22,6 +23,7 @@ class Part(StrEnum):
             Part.CHAIN: "Whole path",
             Part.RELAY: "Gateway's relay",
             Part.ENCODERS: "Embeddings",
+            Part.SPEECH: "Speech",
             Part.PARSING: "Answers taken apart",
         }[self]
 

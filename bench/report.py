@@ -17,6 +17,7 @@ class Unit(StrEnum):
     REQUESTS = "req/s"
     KIBIBYTES = "KiB"
     MEBIBYTES = "MiB"
+    AUDIO = "s/s"
     COUNT = ""
 
 

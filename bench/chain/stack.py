@@ -31,11 +31,12 @@ spec:
 """
 _READY_TIMEOUT_S = 120.0
 
-SERVER, STUB, WORKER, EMBED_WORKER, TOKENIZER, GATEWAY, REDIS, OPERATOR, CLIENT = (
+SERVER, STUB, WORKER, EMBED_WORKER, SPEECH_WORKER, TOKENIZER, GATEWAY, REDIS, OPERATOR, CLIENT = (
     "tritonserver",
     "stub",
     "llm-worker",
     "embed-worker",
+    "speech-worker",
     "tokenizer",
     "gateway",
     "redis",
@@ -46,6 +47,7 @@ _MARKERS = {
     "triton_python_backend_stub": STUB,
     "tritonserver": SERVER,
     "conch_embed_worker": EMBED_WORKER,
+    "conch_speech_worker": SPEECH_WORKER,
     "conch_llm_worker": WORKER,
     "conch-llm-worker": WORKER,
     "conch_tokenizer": TOKENIZER,

@@ -3,18 +3,16 @@
 import asyncio
 from types import TracebackType
 from typing import Self
-from urllib.parse import urlsplit
 
 import grpc
 import numpy as np
 import orjson
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
-from bench.clients.connection import Connection, EventTally
+from bench.clients.posting import PostingClient
 from conch_contracts.dialects.encoder import INPUTS, LAST_HIDDEN_STATE
 from conch_contracts.names import ENCODE_PATH
 
-_TIMEOUT_S = 120.0
 _OPTIONS = (("grpc.max_receive_message_length", 256 * 1024 * 1024),)
 
 
@@ -46,43 +44,7 @@ class DirectClient:
         await self._stub.ModelInfer(request, timeout=60)
 
 
-class _Http:
-    """Posts JSON on kept connections that cost as little as those of the other measurements."""
-
-    def __init__(self, url: str) -> None:
-        self._address = urlsplit(url)
-        self._idle: list[Connection] = []
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        for connection in self._idle:
-            connection.close()
-
-    async def _post(self, path: str, body: object) -> None:
-        content = orjson.dumps(body)
-        head = f"POST {path} HTTP/1.1\r\nHost: {self._address.netloc}\r\nContent-Type: application/json\r\n"
-        request = f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content
-        connection = self._idle.pop() if self._idle else await self._connect()
-        connection.begin(request)
-        answer = await connection.finished(_TIMEOUT_S)
-        if answer.status != 200:
-            connection.close()
-            raise RuntimeError(f"{path} answered {answer.status}: {answer.tail[:300]!r}")
-        self._idle.append(connection)
-
-    async def _connect(self) -> Connection:
-        host, port = self._address.hostname, self._address.port
-        assert host is not None
-        assert port is not None
-        _, connection = await asyncio.get_running_loop().create_connection(lambda: Connection(EventTally()), host, port)
-        return connection
-
-
-class WorkerClient(_Http):
+class WorkerClient(PostingClient):
     """Asks an embed-worker as the gateway does."""
 
     def __init__(self, url: str, engine: str, model: str) -> None:
@@ -93,15 +55,16 @@ class WorkerClient(_Http):
         """Send one request."""
         rows = [{"ids": row} for row in ids]
         body = {"request_id": "bench", "target": self._target, "task": "embed", "rows": rows, "base64": True}
-        await self._post(ENCODE_PATH, body)
+        await self.post(ENCODE_PATH, orjson.dumps(body))
 
 
-class GatewayClient(_Http):
+class GatewayClient(PostingClient):
     """Asks the gateway, as a client does."""
 
     async def embed(self, texts: list[str], *, encoding: str = "base64") -> None:
         """Send one request."""
-        await self._post("/v1/embeddings", {"model": "minilm", "input": texts, "encoding_format": encoding})
+        body = {"model": "minilm", "input": texts, "encoding_format": encoding}
+        await self.post("/v1/embeddings", orjson.dumps(body))
 
     async def throughput(self, batches: list[list[list[str]]]) -> float:
         """Return how many inputs a second clients get that each send their own batches one after the other."""

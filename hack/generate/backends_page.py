@@ -3,8 +3,10 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from conch_contracts.capabilities import CAPABILITIES, Feature, Level, Support
+from conch_contracts.openai.audio import TranscriptionRequest, TranslationRequest
 from conch_contracts.records import Dialect
 from conch_contracts.speech_capabilities import SPEECH_CAPABILITIES, SpeechFeature
+from conch_gateway.requests.refusals.of_speech import OF_SPEECH
 
 _INTRODUCTION = """# What each backend can do
 
@@ -97,6 +99,9 @@ Models of kind Transcription speak one of two dialects; [transcribing speech](sp
 """
 
 
+_REFUSED_SPEECH = "Refused with either dialect, each with a 400 that says so:\n"
+
+
 def backends_text() -> str:
     """Return the page as Markdown."""
     texts, sounds = CAPABILITIES, SPEECH_CAPABILITIES
@@ -114,6 +119,9 @@ def backends_text() -> str:
             _SPEECH,
             *_table(list(of_speech)),
             "",
+            _REFUSED_SPEECH,
+            *_table([("parameter", "why"), *_refused_of_speech()]),
+            "",
         ]
     )
 
@@ -129,6 +137,16 @@ def _rows(
     yield "parameter", *(f"`{dialect}`" for dialect in dialects)
     for params, support in features:
         yield ", ".join(f"`{name}`" for name in params), *map(_cell, support)
+
+
+def _refused_of_speech() -> Iterator[tuple[str, str]]:
+    transcriptions, translations = OF_SPEECH[TranscriptionRequest], OF_SPEECH[TranslationRequest]
+    for name, refused in sorted(transcriptions.items()):
+        if refused == translations.get(name):
+            yield f"`{name}`", refused.instead or "there is nothing like it here"
+    for name, refused in sorted(translations.items()):
+        if refused != transcriptions.get(name):
+            yield f"`{name}` of a translation", refused.instead
 
 
 def _cell(support: Support) -> str:

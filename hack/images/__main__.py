@@ -2,7 +2,8 @@
 
 Variables: CONCH_IMAGE_PREFIX (default conch.test), CONCH_IMAGE_VERSION (default `dev-` and a digest of what the images
 are made of), CONCH_IMAGE_TOOL (docker, podman or buildah), CONCH_IMAGE_BASE (the Dockerfile's BASE),
-CONCH_DEBIAN_MIRROR (for a base that is made, not pulled).
+CONCH_DEBIAN_MIRROR (for a base that is made, not pulled), CONCH_IMAGE_SPEECH_EXTRAS (of the speech-worker's
+distribution, such as containers).
 """
 
 import argparse
@@ -48,6 +49,7 @@ def main() -> int:
                 version=naming.version,
                 revision=source_version.revision(_ROOT),
                 secrets=pip_settings.write(Path(folder), environ),
+                speech_extras=naming.speech_extras,
             )
             images = [naming.image(name) for name in arguments.names or NAMES]
             with _alone_in(arguments.archives):

@@ -36,6 +36,7 @@ class Recipe:
     version: str
     revision: str
     secrets: Mapping[str, Path]
+    speech_extras: str = ""
 
 
 class Tool(ABC):
@@ -98,7 +99,9 @@ class Tool(ABC):
 
     def _build_target(self, recipe: Recipe, target: str, *words: str) -> None:
         secrets = [word for name, path in recipe.secrets.items() for word in ("--secret", f"id={name},src={path}")]
-        self._build(f"--target={target}", *secrets, f"--build-arg=BASE={recipe.base}", *words, str(recipe.context))
+        given = {"BASE": recipe.base, "SPEECH_EXTRAS": recipe.speech_extras}
+        arguments = [f"--build-arg={name}={value}" for name, value in given.items() if value]
+        self._build(f"--target={target}", *secrets, *arguments, *words, str(recipe.context))
 
     def _build(self, *words: str) -> None:
         self._run("build", *self.options, *words)

@@ -28,12 +28,17 @@ class Naming:
 
     prefix: str
     version: str
+    speech_extras: str = ""
+    """Extras of the speech-worker's distribution that are in its image."""
 
     @classmethod
     def from_environ(cls, environ: Mapping[str, str], root: Path) -> "Naming":
-        """Read CONCH_IMAGE_PREFIX and CONCH_IMAGE_VERSION; without a version the tag says what the images hold."""
-        version = environ.get("CONCH_IMAGE_VERSION") or f"dev-{source_version.digest(root)}"
-        return cls(environ.get("CONCH_IMAGE_PREFIX") or "conch.test", version)
+        """Read CONCH_IMAGE_PREFIX, _VERSION and _SPEECH_EXTRAS; without a version the tag says what the images hold."""
+        extras = environ.get("CONCH_IMAGE_SPEECH_EXTRAS", "")
+        made_of = "-".join(filter(None, ("dev", source_version.digest(root), extras.replace(",", "-"))))
+        return cls(
+            environ.get("CONCH_IMAGE_PREFIX") or "conch.test", environ.get("CONCH_IMAGE_VERSION") or made_of, extras
+        )
 
     def image(self, target: str) -> Image:
         """Return the image of one target."""

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from conch_contracts.capabilities import CAPABILITIES
+from conch_contracts.openai.audio import TranscriptionRequest, TranslationRequest
 from conch_contracts.records import Dialect
 from conch_contracts.spec.runtimes import Runtime
 from conch_contracts.speech_capabilities import SPEECH_CAPABILITIES, SpeechFeature
@@ -65,3 +66,12 @@ def test_a_runtime_is_rendered_and_has_a_row(runtime: Runtime) -> None:
 def test_a_dialect_of_speech_has_capabilities_and_a_row(dialect: Dialect) -> None:
     assert set(SPEECH_CAPABILITIES[dialect]) == set(SpeechFeature)
     assert dialect in _rows("architecture.md")
+
+
+def test_every_field_of_a_form_with_a_file_is_in_the_table_of_speech() -> None:
+    """Those but that every endpoint has, which no engine is told."""
+    fields = set(TranscriptionRequest.model_fields) | set(TranslationRequest.model_fields)
+    known = {param for feature in SpeechFeature for param in feature.params}
+    assert fields - known == {"model", "priority", "request_id", "user"}
+    assert known <= fields
+    assert {f"`{name}`" for name in known} <= set((DOCS / "backends.md").read_text().replace("`, ", "` ").split())

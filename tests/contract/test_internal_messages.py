@@ -99,7 +99,8 @@ def test_every_message_is_in_the_table() -> None:
     checked: set[type[Message]] = set()
     for kind, first in FIRST:
         checked |= _kinds(msgspec.convert(type=kind, obj=first))
-    assert {kind.__name__ for kind in _all_kinds(Message)} == {kind.__name__ for kind in checked}
+    known = {kind.__name__ for kind in _all_kinds(Message) if kind.__module__.startswith("conch_contracts.")}
+    assert known == {kind.__name__ for kind in checked}
 
 
 def _kinds(part: Any) -> set[type[Message]]:

@@ -8,8 +8,12 @@ import os
 from pathlib import Path
 
 import cohere
+import imageio_ffmpeg
 import litellm
+import pydub
 import pytest
+from langchain_community.document_loaders.parsers.audio import OpenAIWhisperParser
+from langchain_core.documents.base import Blob
 from langchain_openai import OpenAIEmbeddings
 from llama_index.embeddings.openai import OpenAIEmbedding
 from openai import OpenAI
@@ -134,6 +138,17 @@ def test_litellm_transcribes(form: str | None) -> None:
             model="openai/tiny-whisper", file=file, api_base=BASE_URL, api_key="x", response_format=form
         )
     assert "one two three" in answer.text
+
+
+@pytest.mark.parametrize("form", [None, "text", "verbose_json", "vtt"])
+def test_langchain_writes_down_speech(monkeypatch: pytest.MonkeyPatch, form: str | None) -> None:
+    monkeypatch.setattr(pydub.AudioSegment, "converter", imageio_ffmpeg.get_ffmpeg_exe())
+    parser = OpenAIWhisperParser(
+        api_key="x", base_url=BASE_URL, model="tiny-whisper", language="en", response_format=form, temperature=0
+    )
+    (document,) = parser.parse(Blob.from_path(SPOKEN / "one_two_three.wav"))
+    assert "one two three" in document.page_content
+    assert document.metadata["chunk"] == 0
 
 
 @pytest.mark.parametrize("at_once", [True, False])

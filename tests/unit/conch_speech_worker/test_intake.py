@@ -1,7 +1,10 @@
+import tempfile
+from functools import partial
+
 import pytest
 
 from conch_contracts.messages.transcription import head_of
-from conch_kit.errors import BodyTooLarge, InvalidRequest
+from conch_kit.errors import BodyTooLarge, InvalidRequest, Unavailable
 from conch_kit.http.asgi import ClientGone
 from conch_speech_worker.intake import IntakeLimits, taken
 from testkit.builders.transcriptions import transcribe_request
@@ -47,6 +50,14 @@ async def test_any_other_body_is_refused(data, error):
     with pytest.raises(error):
         async with taken(receiving(data, 64), LIMITS):
             pass
+
+
+async def test_a_full_disk_is_told_as_a_fault_of_this_worker_alone(monkeypatch):
+    monkeypatch.setattr(tempfile, "TemporaryFile", partial(open, "/dev/full", "r+b"))
+    with pytest.raises(Unavailable) as refused:
+        async with taken(receiving(BODY, 64), LIMITS):
+            pass
+    assert (refused.value.code, refused.value.retryable) == ("worker_storage_full", True)
 
 
 async def test_a_caller_who_goes_in_the_middle_is_noticed():

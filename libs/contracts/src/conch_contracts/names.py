@@ -112,6 +112,8 @@ SERVER_SHUTTING_DOWN = "server_shutting_down"
 """The process that says so ends; whatever it would have used is well."""
 TOKENIZER_NOT_READY = "tokenizer_not_ready"
 """The process that says so cannot get the tokenizer bundle; another one may have it."""
+WORKER_STORAGE_FULL = "worker_storage_full"
+"""The process that says so has no room for a file on its disk; another one may have it."""
 
 # --- internal HTTP -------------------------------------------------------------------------------
 

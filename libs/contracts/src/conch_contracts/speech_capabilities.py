@@ -23,6 +23,9 @@ class SpeechFeature(Enum):
     LOGPROBS = ("include",)
     WORD_TIMES = ("timestamp_granularities",)
     """Of words; the route of a model says whether it has them."""
+    LANGUAGE = ("language",)
+    FORM = ("response_format", "stream", "chunking_strategy")
+    STREAM_USAGE = ("stream_include_usage", "stream_continuous_usage_stats")
 
     @property
     def params(self) -> tuple[str, ...]:
@@ -52,12 +55,26 @@ def _no(reason: str) -> Support:
     return Support(Level.NO, reason)
 
 
+_FOR_ALL: Mapping[SpeechFeature, Support] = {
+    SpeechFeature.LANGUAGE: Support(Level.ENGINE, "of those that the model knows"),
+    SpeechFeature.FORM: Support(Level.WORKER),
+    SpeechFeature.STREAM_USAGE: Support(Level.WORKER, "for models of the profile `vllm`"),
+}
+
 SPEECH_CAPABILITIES: Mapping[Dialect, Mapping[SpeechFeature, Support]] = {
     Dialect.SPEECH: {
         **dict.fromkeys(SpeechFeature, Support(Level.ENGINE)),
-        SpeechFeature.WORD_TIMES: Support(Level.ENGINE, "where the folder has `alignment_heads`"),
+        **_FOR_ALL,
+        SpeechFeature.LANGUAGE_DETECTION: Support(Level.ENGINE, "of those that the model knows"),
+        SpeechFeature.PROMPT: Support(Level.ENGINE, "its last tokens, half of the model's context"),
+        SpeechFeature.MAX_TOKENS: Support(Level.ENGINE, "for each window of 30 s"),
+        SpeechFeature.LOGPROBS: Support(Level.ENGINE, "`logprobs`, with the format `json`"),
+        SpeechFeature.WORD_TIMES: Support(
+            Level.DECLARED, "`alignment_heads` in generation_config.json, for `word`; `segment` always"
+        ),
     },
     Dialect.WHISPER_BLS: {
+        **_FOR_ALL,
         SpeechFeature.LANGUAGE_DETECTION: _no("it does not find the language: name it in 'language'"),
         SpeechFeature.PROMPT: _no("its decoder has no room for what came before"),
         SpeechFeature.TEMPERATURE: _no(_GREEDY),

@@ -9,6 +9,7 @@ from typing import IO
 
 from conch_contracts.messages.message import InvalidMessage, from_json
 from conch_contracts.messages.transcription import LENGTH_BYTES, TranscribeRequest
+from conch_contracts.names import WORKER_STORAGE_FULL
 from conch_kit.errors import BodyTooLarge, InvalidRequest, Unavailable
 from conch_kit.http.asgi import ClientGone, Receive
 
@@ -62,7 +63,9 @@ async def _save(body: "_Body", file: IO[bytes], size: int) -> None:
             await asyncio.to_thread(file.write, piece)
             left -= len(piece)
     except OSError as exc:
-        raise Unavailable("The worker has no room for the file.", retry_after_s=1, retryable=True) from exc
+        raise Unavailable(
+            "The worker has no room for the file.", code=WORKER_STORAGE_FULL, retry_after_s=1, retryable=True
+        ) from exc
     await body.end()
 
 

@@ -1,6 +1,7 @@
 """Sends an answer to the gateway over ASGI, as a stream of events or as one body.
 
-The status goes out with the first thing that is sent: until then whatever fails is a status of its own.
+The status goes out with the first thing that is sent: until then whatever fails is a status of its own, and another
+engine may be asked. A stream whose first window takes long gives that up, before the gateway takes it for lost.
 """
 
 import asyncio
@@ -69,6 +70,8 @@ class StreamedTranscript:
         self._send = send
         self._clock = clock
         self._quiet_s = min(_LONGEST_QUIET_S, request.inter_token_timeout_s / 4)
+        self._status_s = request.first_token_timeout_s / 2
+        """How long the status waits for the first segment; the gateway waits longer than the whole time-out."""
         self._last_sent = clock()
         self._writing = asyncio.Lock()
 
@@ -80,7 +83,7 @@ class StreamedTranscript:
 
     async def working(self) -> None:
         """Tell the gateway in a comment that an engine works, unless it has just heard of something."""
-        if self.started and self._clock() - self._last_sent >= self._quiet_s:
+        if self._clock() - self._last_sent >= (self._quiet_s if self.started else self._status_s):
             await self._write(_WORKING, more=True)
 
     async def finish(self, language: str | None, usage: SpeechUsage) -> None:

@@ -46,13 +46,23 @@ async def test_an_engine_is_asked_for_the_model_by_its_own_name_for_it(said, ask
     assert message["target"]["model"] == asked
 
 
-@pytest.mark.parametrize("code", ["server_shutting_down", "tokenizer_not_ready"])
+@pytest.mark.parametrize("code", ["server_shutting_down", "tokenizer_not_ready", "worker_storage_full"])
 async def test_another_worker_is_tried_with_the_same_engine_when_one_cannot_serve_by_its_own_fault(code):
     answers = iter([refused(503, "no", code=code, retryable=True), FakeAnswer(pieces=(b"{}",))])
     served = gateway({GENERATE_PATH: lambda _: next(answers)}, known=snapshot(workers=WORKERS))
     assert (await served.client.post(PATH, CHAT)).status == 200
     assert len({post.url for post in served.upstream.posts[1:]}) == 2
     assert {message["target"]["grpc"] for message in served.upstream.sent(GENERATE_PATH)} == {ENGINE}
+
+
+@pytest.mark.parametrize("code", ["server_shutting_down", "tokenizer_not_ready", "worker_storage_full"])
+async def test_each_worker_is_asked_once_when_all_cannot_serve_by_their_own_fault(code):
+    served = gateway(
+        {GENERATE_PATH: lambda _: refused(503, "no", code=code, retryable=True)}, known=snapshot(workers=WORKERS)
+    )
+    answer = await served.client.post(PATH, CHAT)
+    assert (answer.status, answer.error["code"]) == (503, code)
+    assert len(served.upstream.sent(GENERATE_PATH)) == len(WORKERS)
 
 
 async def test_a_refusal_without_the_mark_is_not_tried_again():

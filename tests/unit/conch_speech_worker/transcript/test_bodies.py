@@ -35,6 +35,15 @@ def test_verbose_json_tells_the_language(changes, language):
     assert answer["usage"] == {"type": "duration", "seconds": 2}
 
 
+@pytest.mark.parametrize(
+    ("changes", "language"),
+    [({}, "english"), ({"profile": Profile.VLLM}, "en"), ({"languages": ("de", "fr")}, "german")],
+)
+def test_a_file_in_which_nothing_is_said_is_in_a_language_all_the_same(changes, language):
+    request = transcribe_request(format=TranscriptFormat.VERBOSE_JSON, language=None, **changes)
+    assert json.loads(body(request, (), None, USAGE, VOCABULARY))["language"] == language
+
+
 def test_what_was_not_asked_for_is_left_out():
     request = transcribe_request(format=TranscriptFormat.VERBOSE_JSON, words=True)
     assert "segments" not in json.loads(body(request, SAID, "de", USAGE, VOCABULARY))

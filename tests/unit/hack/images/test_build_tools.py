@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from images.build_tools import BuildFailed, find_tool
+from images.build_tools import BuildFailed, Recipe, find_tool
 from images.image_names import Image
 
 BUSY = "echo 'Close_Fd sealing memfd copy: Device or resource busy'"
@@ -56,3 +56,16 @@ def test_a_step_that_the_kernel_could_not_start_is_started_again_and_no_other(
         with pytest.raises(BuildFailed):
             tool.build_folder(tmp_path, "conch.test/any:1")
     assert int((tmp_path / "runs").read_text()) == runs
+
+
+@pytest.mark.parametrize(("extras", "said"), [("containers", True), ("", False)])
+def test_a_build_is_told_of_extras_where_there_are_any(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, extras: str, said: bool
+) -> None:
+    _buildah(tmp_path, monkeypatch, f'echo "$@" >>{tmp_path}/said')
+    recipe = Recipe(tmp_path, "debian:12", "1", "", {}, speech_extras=extras)
+    find_tool("buildah").build_stage(recipe, "code")
+    words = (tmp_path / "said").read_text().split()
+    assert "--build-arg=BASE=debian:12" in words
+    assert ("--build-arg=SPEECH_EXTRAS=containers" in words) == said
+    assert len([word for word in words if word.startswith("--build-arg")]) == 1 + said

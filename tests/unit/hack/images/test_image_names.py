@@ -14,6 +14,15 @@ def test_prefix_and_version_name_the_images() -> None:
     assert image.archive == "gateway.tar"
 
 
+def test_the_tag_says_which_extras_are_in_the_speech_worker() -> None:
+    plain = Naming.from_environ({}, _ROOT)
+    named = Naming.from_environ({"CONCH_IMAGE_SPEECH_EXTRAS": "containers"}, _ROOT)
+    assert (plain.speech_extras, named.speech_extras) == ("", "containers")
+    assert named.version == f"{plain.version}-containers"
+    given = {"CONCH_IMAGE_SPEECH_EXTRAS": "containers", "CONCH_IMAGE_VERSION": "1.2.0"}
+    assert Naming.from_environ(given, _ROOT).version == "1.2.0"
+
+
 @pytest.mark.parametrize(
     ("path", "counts"),
     [

@@ -4,7 +4,8 @@ The body of `POST /internal/v1/transcribe` is the length of a `TranscribeRequest
 first, that JSON, and the file as the client sent it. The answer is what the client gets, ready-made: a body in the form
 that was asked for, with its media type and the usage in the `x-conch-usage` header, or SSE frames that end with one
 comment `: usage {...}`. The HTTP status is held back until the first window's text is known, so whatever fails before
-it is a status; while nothing can be shown yet a stream has the comment `: working` now and then.
+it is a status; but that of a stream goes out after half of `first_token_timeout_s` where its engine gives signs of
+life. From then on a stream has the comment `: working` now and then while nothing can be shown.
 """
 
 from enum import StrEnum

@@ -3,7 +3,13 @@
 import time
 from collections.abc import Awaitable, Callable
 
-from conch_contracts.names import GENERATE_PATH, SERVER_SHUTTING_DOWN, TOKENIZER_NOT_READY, EngineAddress
+from conch_contracts.names import (
+    GENERATE_PATH,
+    SERVER_SHUTTING_DOWN,
+    TOKENIZER_NOT_READY,
+    WORKER_STORAGE_FULL,
+    EngineAddress,
+)
 from conch_contracts.records import Engine, Route
 from conch_gateway.errors.upstream_errors import as_error
 from conch_gateway.inference.stages import Stages
@@ -15,7 +21,7 @@ from conch_kit.errors import ServiceError, Unavailable, UpstreamError
 MAX_LOST = 1
 """Workers that may break down while they have a job, and engines too: it may be the job that breaks them."""
 MAX_ERROR_BYTES = 1024 * 1024
-WORKERS_OWN = frozenset({SERVER_SHUTTING_DOWN, TOKENIZER_NOT_READY})
+WORKERS_OWN = frozenset({SERVER_SHUTTING_DOWN, TOKENIZER_NOT_READY, WORKER_STORAGE_FULL})
 """Codes of a worker that cannot serve by its own fault: another one may, with the same engine."""
 
 

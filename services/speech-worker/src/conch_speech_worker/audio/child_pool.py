@@ -26,7 +26,7 @@ from conch_speech_worker.audio.child_messages import ChildFrame, DecodingLimits,
 _MOST_FRAME_BYTES = 4 * 1024 * 1024
 _READ_BYTES = 64 * 1024
 _PR_SET_PDEATHSIG = 1
-_PRELOADED = "conch_speech_worker.audio.decoding"
+_PRELOADED = ("conch_speech_worker.audio.decoding", "conch_speech_worker.audio.child_pool")
 
 
 class _Descriptor:
@@ -64,7 +64,7 @@ class DecodingChildren:
         self._context: ForkServerContext = multiprocessing.get_context("forkserver")
 
     async def __aenter__(self) -> Self:
-        self._context.set_forkserver_preload([_PRELOADED])
+        self._context.set_forkserver_preload(list(_PRELOADED))
         await asyncio.to_thread(self._warm_up)
         return self
 

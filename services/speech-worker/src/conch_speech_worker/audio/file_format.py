@@ -1,6 +1,9 @@
 """Pure: what kind of file this is, by its first bytes; names and media types that clients give are not believed."""
 
+from collections.abc import Collection
 from enum import StrEnum
+
+from conch_speech_worker.audio.file_bounds import FileRefused, too_short
 
 HEAD_BYTES = 16
 _MP4_BRANDS_AT = 4
@@ -15,10 +18,38 @@ class FileFormat(StrEnum):
     MP3 = "mp3"
     MP4 = "mp4"
     WEBM = "webm"
+    AAC = "aac"
 
 
 READ_BY_ALL = (FileFormat.WAV, FileFormat.FLAC, FileFormat.OGG, FileFormat.MP3)
 """Those that need nothing beside libsndfile."""
+_NAMES = {
+    FileFormat.WAV: ("wav",),
+    FileFormat.FLAC: ("flac",),
+    FileFormat.OGG: ("oga", "ogg"),
+    FileFormat.MP3: ("mp3", "mpeg", "mpga"),
+    FileFormat.MP4: ("m4a", "mp4"),
+    FileFormat.WEBM: ("webm",),
+    FileFormat.AAC: ("aac",),
+}
+"""What clients call them."""
+
+
+def readable_format(head: bytes, readable: Collection[FileFormat]) -> FileFormat:
+    """Return the format of a file that begins so; raises FileRefused where it is none of the readable ones."""
+    if not head:
+        raise too_short()
+    found = format_of(head)
+    if found is None:
+        names = sorted(name for one in readable for name in _NAMES[one])
+        raise FileRefused("unsupported_format", f"Unrecognized file format. Supported formats: {names}.")
+    if found not in readable:
+        raise FileRefused(
+            "unsupported_format",
+            f"Files of {' and '.join(_NAMES[found])} are not read here. Convert them to flac, mp3, ogg or wav; whoever "
+            "runs this can install the speech-worker with its extra `containers`, which reads them.",
+        )
+    return found
 
 
 def format_of(head: bytes) -> FileFormat | None:
@@ -35,7 +66,7 @@ def format_of(head: bytes) -> FileFormat | None:
         return FileFormat.WEBM
     if head[:3] == b"ID3" or _is_mpeg_frame(head):
         return FileFormat.MP3
-    return None
+    return FileFormat.AAC if _is_aac_frame(head) else None
 
 
 def _is_mpeg_frame(head: bytes) -> bool:
@@ -45,3 +76,8 @@ def _is_mpeg_frame(head: bytes) -> bool:
     version, layer = head[1] >> 3 & 3, head[1] >> 1 & 3
     rate, sampling = head[2] >> 4, head[2] >> 2 & 3
     return version != 1 and layer != 0 and rate != 15 and sampling != 3
+
+
+def _is_aac_frame(head: bytes) -> bool:
+    """Tell whether this is the header of a frame of AAC (ADTS)."""
+    return len(head) > 2 and head[0] == 0xFF and head[1] & 0xF6 == 0xF0 and head[2] >> 2 & 15 < 13

@@ -52,7 +52,7 @@ def _plain(
 def _verbose(
     request: TranscribeRequest, segments: Sequence[Segment], language: str | None, usage: SpeechUsage
 ) -> dict[str, Any]:
-    code = "en" if request.task is SpeechTask.TRANSLATE else language or ""
+    code = "en" if request.task is SpeechTask.TRANSLATE else language or _unheard(request)
     said: dict[str, Any] = {
         "task": request.task.value,
         "language": code if request.profile is Profile.VLLM else LANGUAGE_NAMES.get(code, code),
@@ -65,6 +65,11 @@ def _verbose(
         words = (word for segment in segments for word in segment.words)
         said["words"] = [{"word": word.text, "start": word.start, "end": word.end} for word in words]
     return {**said, "usage": _seconds(usage)}
+
+
+def _unheard(request: TranscribeRequest) -> str:
+    """Return the language of a file in which nothing was said: clients read one of the known names there."""
+    return request.languages[0] if request.languages else "en"
 
 
 def _segment(number: int, segment: Segment) -> dict[str, Any]:

@@ -1,0 +1,153 @@
+"""Parts that die or hang while speech is heard: a status or an error frame tells it, and they come back."""
+
+import asyncio
+import io
+import json
+import signal
+import time
+import wave
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import aiohttp
+import pytest
+
+from testkit.models.speech_golden import FOLDER
+from testkit.processes.conch_up import ConchUp
+
+PACED = f"""\
+apiVersion: conch.dev/v1alpha1
+kind: ModelDeployment
+metadata: {{name: ear}}
+spec:
+  kind: Transcription
+  servedNames: [ear]
+  source: {{path: {FOLDER}}}
+  engine:
+    cpu: {{maxBatchSize: 1, tokensPerSecond: 3}}
+  routing: {{firstTokenTimeout: 10s, interTokenTimeout: 4s}}
+"""
+STUB, WORKER = "triton_python_backend_stub", "conch_speech_worker"
+WINDOWS, WINDOW_S = 5, 25
+NOTICED_S = 60
+"""Far less than the time-out of the request."""
+RETURNS_S = 120
+
+
+@dataclass(slots=True)
+class Outcome:
+    """How a request ended."""
+
+    status: int = 0
+    headers: dict[str, str] = field(default_factory=dict)
+    events: list[dict[str, Any]] = field(default_factory=list)
+    done: bool = False
+    broken: bool = False
+    """The connection broke in the middle."""
+
+
+@pytest.fixture(scope="module")
+def conch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConchUp]:
+    folder = tmp_path_factory.mktemp("speech-faults")
+    (file := folder / "ear.yaml").write_text(PACED)
+    with ConchUp(folder / "state", file) as running:
+        yield running
+
+
+@pytest.fixture
+async def session() -> AsyncIterator[aiohttp.ClientSession]:
+    async with aiohttp.ClientSession() as opened:
+        yield opened
+
+
+def sound(windows: int) -> bytes:
+    """Return a few words at the beginning of each of so many windows."""
+    with wave.open(str(FOLDER / "wavs" / "one_two_three.wav")) as said:
+        words, rate = said.readframes(said.getnframes()), said.getframerate()
+    buffer = io.BytesIO()
+    with wave.open(buffer, "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(rate)
+        file.writeframes((words + bytes(2 * rate * WINDOW_S - len(words))) * windows)
+    return buffer.getvalue()
+
+
+async def ask(
+    conch: ConchUp,
+    session: aiohttp.ClientSession,
+    *,
+    stream: bool,
+    windows: int = WINDOWS,
+    begun: asyncio.Event | None = None,
+) -> Outcome:
+    """Ask for a transcript; `begun` is set by the first event of a stream."""
+    form = aiohttp.FormData({"model": "ear", "language": "en", "stream": str(stream).lower()})
+    form.add_field("file", io.BytesIO(sound(windows)), filename="words.wav", content_type="audio/wav")
+    outcome = Outcome()
+    try:
+        async with session.post(f"{conch.base_url}/audio/transcriptions", data=form) as answer:
+            outcome.status = answer.status
+            outcome.headers = {name.lower(): value for name, value in answer.headers.items()}
+            if "json" in answer.content_type:
+                outcome.events.append(await answer.json())
+                return outcome
+            async for line in answer.content:
+                if line.startswith(b"data: {"):
+                    outcome.events.append(json.loads(line[6:]))
+                    if begun is not None:
+                        begun.set()
+                outcome.done |= line.startswith(b"data: [DONE]")
+    except aiohttp.ClientPayloadError:
+        outcome.broken = True
+    return outcome
+
+
+async def answers_again(conch: ConchUp, session: aiohttp.ClientSession) -> None:
+    deadline = time.monotonic() + RETURNS_S
+    while (outcome := await ask(conch, session, stream=False, windows=1)).status != 200:
+        assert outcome.status in (502, 503, 504), outcome
+        assert time.monotonic() < deadline, outcome
+        await asyncio.sleep(0.2)
+    assert outcome.events[0]["text"] == "one two three"
+
+
+@pytest.mark.parametrize("marker", [WORKER, STUB])
+@pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGSTOP])
+async def test_a_part_that_dies_or_hangs_is_a_status_before_the_first_byte_and_an_error_frame_behind_it(
+    conch: ConchUp, session: aiohttp.ClientSession, marker: str, sign: signal.Signals
+) -> None:
+    await answers_again(conch, session)
+    begun = asyncio.Event()
+    asked = [
+        asyncio.create_task(ask(conch, session, stream=True, begun=begun)),
+        asyncio.create_task(ask(conch, session, stream=False)),
+    ]
+    await asyncio.wait_for(begun.wait(), NOTICED_S)  # both are at work: an engine takes windows in turn
+    process = conch.process(marker)
+    process.send_signal(sign)
+    try:
+        stream, whole = await asyncio.wait_for(asyncio.gather(*asked), NOTICED_S)
+    finally:
+        if sign is signal.SIGSTOP and process.is_running():
+            process.send_signal(signal.SIGCONT)
+    check_broken_off(stream, at_once=marker == WORKER and sign is signal.SIGKILL)
+    check_refused(whole)
+    await answers_again(conch, session)
+
+
+def check_broken_off(stream: Outcome, *, at_once: bool) -> None:
+    """Tritonserver keeps the streams of a stub that has died open, so that is a time-out as well."""
+    assert (stream.status, stream.broken, stream.done) == (200, False, False)
+    *heard, error = stream.events
+    assert 0 < len(heard) < WINDOWS
+    assert {event["type"] for event in heard} == {"transcript.text.delta"}
+    assert error["error"]["code"] in ({"upstream_lost"} if at_once else {"upstream_lost", "timeout"}), error
+
+
+def check_refused(whole: Outcome) -> None:
+    assert whole.status in (502, 503, 504), whole
+    (body,) = whole.events
+    assert set(body["error"]) == {"message", "type", "param", "code"}
+    assert ("retry-after" in whole.headers) == (whole.status == 503)

@@ -1,0 +1,146 @@
+"""Files that are damaged at random, in the real decoding child: each is heard or refused, and the next one is heard."""
+
+import asyncio
+import tempfile
+from collections.abc import Iterator
+
+import psutil
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from conch_contracts.dialects.speech import SAMPLE_RATE
+from conch_contracts.messages.message import changed as changed_message
+from conch_kit.errors import InvalidRequest
+from conch_speech_worker.audio.child_messages import DecodingLimits
+from conch_speech_worker.audio.child_pool import DecodingChildren
+from testkit.models.container_files import FORMS, container_of
+from testkit.models.tone_speech import file_of, silence, spoken
+
+WORDS = [3, 1, 4, 1, 5]
+PLAIN = {
+    "wav": ("WAV", "PCM_16"),
+    "wav-float": ("WAV", "FLOAT"),
+    "flac": ("FLAC", "PCM_16"),
+    "mp3": ("MP3", "MPEG_LAYER_III"),
+    "vorbis": ("OGG", "VORBIS"),
+    "opus": ("OGG", "OPUS"),
+}
+SEEDS = {name: file_of(spoken(WORDS), kind=kind, subtype=subtype) for name, (kind, subtype) in PLAIN.items()} | {
+    form: container_of(spoken(WORDS), form, SAMPLE_RATE) for form in FORMS
+}
+HEAD_BYTES = 600
+"""Where most of what a file says of itself stands."""
+MOST_S = 30.0
+LIMITS = DecodingLimits(max_audio_s=MOST_S, memory_bytes=512 * 1024 * 1024, cpu_s=20, silence_s=60)
+REFUSALS = {f"file: {code}" for code in ("audio_too_short", "audio_too_long", "invalid_audio", "unsupported_format")}
+
+PLACES = st.one_of(st.integers(0, HEAD_BYTES), st.integers(0, 2**31))
+CHANGES = st.lists(st.tuples(PLACES, st.one_of(st.integers(0, 255), st.sampled_from([0, 127, 128, 255]))), max_size=40)
+CUTS = st.one_of(st.none(), st.integers(1, 2**31))
+
+
+class Decoder:
+    """The children that decode, on a loop that lives as long as the tests of this module."""
+
+    def __init__(self) -> None:
+        self._runner = asyncio.Runner()
+        self._children = self._runner.run(DecodingChildren().__aenter__())
+
+    def close(self) -> None:
+        """End the loop; the fork server ends with the process."""
+        self._runner.close()
+
+    def outcome(self, data: bytes, limits: DecodingLimits = LIMITS) -> float | str:
+        """Return how many seconds are heard, or what is refused and why."""
+        return self._runner.run(self._outcome(data, limits))
+
+    async def _outcome(self, data: bytes, limits: DecodingLimits) -> float | str:
+        with tempfile.TemporaryFile(buffering=0) as file:
+            file.write(data)
+            heard = 0
+            try:
+                async with self._children.decoding(file.fileno(), limits) as sound:
+                    while samples := await sound.read():
+                        heard += len(samples) // 2
+            except InvalidRequest as refused:
+                return f"{refused.param}: {refused.code}"
+        return heard / SAMPLE_RATE
+
+
+@pytest.fixture(scope="module")
+def decoder() -> Iterator[Decoder]:
+    made = Decoder()
+    yield made
+    made.close()
+
+
+def changed_limits(**changes: float) -> DecodingLimits:
+    return changed_message(LIMITS, **changes)
+
+
+def changed(data: bytes, changes: list[tuple[int, int]], cut: int | None) -> bytes:
+    """Return a file with some other bytes, and maybe without its end."""
+    mutant = bytearray(data)
+    for place, value in changes:
+        mutant[place % len(mutant)] = value
+    return bytes(mutant if cut is None else mutant[: 1 + cut % len(mutant)])
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_file_that_is_not_damaged_is_heard(decoder: Decoder, seed: str) -> None:
+    assert decoder.outcome(SEEDS[seed]) == pytest.approx(1.0, abs=0.15)
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.sampled_from(sorted(SEEDS)), CHANGES, CUTS)
+def test_a_damaged_file_is_heard_or_refused(
+    decoder: Decoder, seed: str, changes: list[tuple[int, int]], cut: int | None
+) -> None:
+    outcome = decoder.outcome(changed(SEEDS[seed], changes, cut))
+    assert outcome in REFUSALS or (isinstance(outcome, float) and 0 < outcome <= MOST_S + 0.1)
+
+
+def of_unknown_length(flac: bytes) -> bytes:
+    """Return a FLAC file that does not say how long it is: its number of samples is 0, in the last bits of 8 bytes."""
+    at = 8 + 10  # behind the marker and the block's header, where rate, channels and samples stand
+    bits = int.from_bytes(flac[at : at + 8], "big") >> 36 << 36
+    return flac[:at] + bits.to_bytes(8, "big") + flac[at + 8 :]
+
+
+BOMB_S = 600
+BOMBS = {
+    "flac": lambda: file_of(silence(BOMB_S), kind="FLAC", subtype="PCM_16"),
+    "flac of unknown length": lambda: of_unknown_length(file_of(silence(BOMB_S), kind="FLAC", subtype="PCM_16")),
+    "opus": lambda: file_of(silence(BOMB_S), kind="OGG", subtype="OPUS"),
+    "m4a": lambda: container_of(silence(BOMB_S), "m4a", SAMPLE_RATE),
+    "aac": lambda: container_of(silence(BOMB_S), "aac", SAMPLE_RATE),
+}
+"""Silence, which is hundreds of times as long as its file is large."""
+
+
+@pytest.mark.parametrize("bomb", BOMBS)
+def test_a_bomb_is_refused_as_soon_as_it_is_too_long(decoder: Decoder, bomb: str) -> None:
+    data = BOMBS[bomb]()
+    assert len(data) < BOMB_S * SAMPLE_RATE * 2 / 20
+    assert decoder.outcome(data) == "file: audio_too_long"
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_file_that_takes_too_much_memory_is_refused(decoder: Decoder, seed: str) -> None:
+    assert decoder.outcome(SEEDS[seed], changed_limits(memory_bytes=1)) == "file: invalid_audio"
+
+
+def test_a_file_that_takes_too_much_time_is_refused(decoder: Decoder) -> None:
+    limits = changed_limits(cpu_s=1, max_audio_s=2.0 * BOMB_S)
+    assert decoder.outcome(BOMBS["opus"](), limits) == "file: invalid_audio"
+
+
+def test_many_damaged_files_leave_nothing_behind(decoder: Decoder) -> None:
+    server = psutil.Process().children()
+    before = [process.memory_info().rss for process in server]
+    for number in range(20):
+        for seed in SEEDS.values():
+            decoder.outcome(changed(seed, [(number * 7, 255), (number * 131, number)], None))
+    assert [process for process in psutil.Process().children(recursive=True) if process not in server] == []
+    assert all(process.memory_info().rss < was + 8 * 1024 * 1024 for process, was in zip(server, before, strict=True))
