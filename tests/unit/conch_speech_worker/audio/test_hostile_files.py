@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from conch_contracts.dialects.speech import SAMPLE_RATE
+from conch_contracts.messages.message import changed as changed_message
 from conch_kit.errors import InvalidRequest
 from conch_speech_worker.audio.child_messages import DecodingLimits
 from conch_speech_worker.audio.child_pool import DecodingChildren
@@ -50,16 +51,16 @@ class Decoder:
         """End the loop; the fork server ends with the process."""
         self._runner.close()
 
-    def outcome(self, data: bytes) -> float | str:
+    def outcome(self, data: bytes, limits: DecodingLimits = LIMITS) -> float | str:
         """Return how many seconds are heard, or what is refused and why."""
-        return self._runner.run(self._outcome(data))
+        return self._runner.run(self._outcome(data, limits))
 
-    async def _outcome(self, data: bytes) -> float | str:
+    async def _outcome(self, data: bytes, limits: DecodingLimits) -> float | str:
         with tempfile.TemporaryFile(buffering=0) as file:
             file.write(data)
             heard = 0
             try:
-                async with self._children.decoding(file.fileno(), LIMITS) as sound:
+                async with self._children.decoding(file.fileno(), limits) as sound:
                     while samples := await sound.read():
                         heard += len(samples) // 2
             except InvalidRequest as refused:
@@ -72,6 +73,10 @@ def decoder() -> Iterator[Decoder]:
     made = Decoder()
     yield made
     made.close()
+
+
+def changed_limits(**changes: float) -> DecodingLimits:
+    return changed_message(LIMITS, **changes)
 
 
 def changed(data: bytes, changes: list[tuple[int, int]], cut: int | None) -> bytes:
@@ -119,6 +124,17 @@ def test_a_bomb_is_refused_as_soon_as_it_is_too_long(decoder: Decoder, bomb: str
     data = BOMBS[bomb]()
     assert len(data) < BOMB_S * SAMPLE_RATE * 2 / 20
     assert decoder.outcome(data) == "file: audio_too_long"
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_file_that_takes_too_much_memory_is_refused(decoder: Decoder, seed: str) -> None:
+    assert decoder.outcome(SEEDS[seed], changed_limits(memory_bytes=1)) == "file: invalid_audio"
+
+
+def test_a_file_that_takes_too_much_time_is_refused(decoder: Decoder) -> None:
+    hours = SEEDS["aac"] * 5000  # frames alone: however often it is repeated it is one file
+    limits = changed_limits(cpu_s=1, max_audio_s=100_000.0)
+    assert decoder.outcome(hours, limits) == "file: invalid_audio"
 
 
 def test_many_damaged_files_leave_nothing_behind(decoder: Decoder) -> None:
