@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 
 import aiohttp
-from aiohttp import web
+from aiohttp import ClientConnectionResetError, web
 from yarl import URL
 
 from testkit.servers.catch_all_http import every_path
@@ -36,29 +36,35 @@ class RecordingProxy:
 
     server: URL
     base_url: str = ""
+    rewrite: Callable[[bytes], bytes] = bytes
+    """What becomes of a request's body on its way."""
     answers: list[Answer] = field(default_factory=list)
 
     async def relay(self, request: web.Request, upstream: aiohttp.ClientSession) -> web.StreamResponse:
         """Answer one call."""
         headers = {name: value for name, value in request.headers.items() if name.lower() not in _HOP}
         url = URL(str(self.server.origin()) + request.raw_path, encoded=True)
-        async with upstream.request(request.method, url, headers=headers, data=await request.read() or None) as answer:
+        body = self.rewrite(await request.read())
+        async with upstream.request(request.method, url, headers=headers, data=body or None) as answer:
             kept = {name: value for name, value in answer.headers.items() if name.lower() not in _HOP}
             response = web.StreamResponse(status=answer.status, headers=kept)
             await response.prepare(request)
             parts = []
-            async for part in answer.content.iter_any():
-                parts.append(part)
-                await response.write(part)
-            await response.write_eof()
+            try:
+                async for part in answer.content.iter_any():
+                    parts.append(part)
+                    await response.write(part)
+                await response.write_eof()
+            except ClientConnectionResetError:
+                return response
         self.answers.append(Answer(request.method, request.path, answer.status, answer.content_type, b"".join(parts)))
         return response
 
 
 @contextmanager
-def recording_proxy(base_url: str) -> Iterator[RecordingProxy]:
+def recording_proxy(base_url: str, rewrite: Callable[[bytes], bytes] = bytes) -> Iterator[RecordingProxy]:
     """Give a proxy on a free port of 127.0.0.1 to the Conch of this URL."""
-    api = RecordingProxy(URL(base_url))
+    api = RecordingProxy(URL(base_url), rewrite=rewrite)
 
     async def serve(started: Callable[[], None], stop: asyncio.Event) -> None:
         async with _serving(api) as port:
