@@ -1,4 +1,3 @@
-import os
 import signal
 import subprocess
 import sys
@@ -38,12 +37,12 @@ def test_an_end_that_comes_while_a_program_is_started_waits_until_that_is_known(
     before = signal.signal(signal.SIGTERM, lambda *_: came.append("end"))
     try:
         with ends_held() as let_in:
-            os.kill(os.getpid(), signal.SIGTERM)
+            signal.raise_signal(signal.SIGTERM)
             came.append("started")
             let_in()
         assert came == ["started", "end"]
         with ends_held():
-            os.kill(os.getpid(), signal.SIGTERM)
+            signal.raise_signal(signal.SIGTERM)
             came.append("failed")
         assert came[2:] == ["failed", "end"]
     finally:
