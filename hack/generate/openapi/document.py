@@ -14,10 +14,10 @@ from pydantic.warnings import UnsupportedFieldAttributeWarning
 from conch_contracts.openai.sampling import INT64_MAX
 from conch_gateway.app.models_and_health import VERSION
 from conch_gateway.http.auth import OPEN_PATHS
+from generate.openapi.anthropic_paths import describe_messages
 from generate.openapi.encoder_paths import describe_encoders
 from generate.openapi.field_docstrings import describe_fields
 from generate.openapi.generation_paths import describe_generation, describe_invocations
-from generate.openapi.messages_paths import describe_messages
 from generate.openapi.other_paths import describe_health, describe_models, describe_stored_responses
 from generate.openapi.speech_paths import FORMS, describe_speech, form_schema
 from generate.openapi.streams import STREAMS, Document, Stream

@@ -30,7 +30,7 @@ def errors(statuses: Sequence[int] = INFERENCE) -> Responses:
     return {status: {"model": ErrorResponse, "description": STATUSES[status]} for status in statuses}
 
 
-def messages_errors() -> Responses:
+def anthropic_errors() -> Responses:
     """Return the errors of the Messages API, which has a form and a status of its own."""
     said = {529 if status == 503 else status: STATUSES[status] for status in INFERENCE}
     said[400] = "The request is wrong, or asks for what this model cannot do; `message` names the parameter."

@@ -8,6 +8,7 @@ from contextlib import closing
 import pytest
 import pytest_asyncio
 
+from conch_contracts.records import Pool
 from testkit.gateway.process import FRAMES, USAGE, gateway_process
 from testkit.http import raw_http
 from testkit.http.raw_http import chunked, first_answer, status_of
@@ -36,7 +37,7 @@ RAW = {
     "absolute form": (b"GET http://evil/health HTTP/1.1\r\nhost: x\r\n\r\n", 400),
     "5000 headers": (request(CHAT, *(f"x-{n}: 1" for n in range(5000))), 431),
     "1 MB header": (request(CHAT, "x-a: " + "b" * 1_000_000), 431),
-    "TRACE": (b"TRACE / HTTP/1.1\r\nhost: x\r\n\r\n", 404),
+    "TRACE": (b"TRACE /nothing HTTP/1.1\r\nhost: x\r\n\r\n", 404),
     "CONNECT": (b"CONNECT evil:443 HTTP/1.1\r\nhost: x\r\n\r\n", 400),
     "HTTP/0.9": (b"GET /\r\n\r\n", 400),
     "h2c": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400),
@@ -216,6 +217,15 @@ async def test_a_kept_connection_is_closed_after_its_time(tmp_path):
         answer = await asyncio.wait_for(reader.read(), NOTICED_S)  # to the end of the connection
         writer.close()
         assert status_of(answer) == 200
+
+
+async def test_what_is_away_has_the_status_that_anthropics_clients_know(tmp_path):
+    asked = b'{"model": "tiny-chat", "max_tokens": 5, "messages": [{"role": "user", "content": "hi"}]}'
+    async with gateway_process(tmp_path, pools=(Pool.TOKENIZER,), ready=False) as gateway:
+        status, headers, body = await gateway.post("/v1/messages", asked)
+        assert (status, json.loads(body)["error"]["type"]) == (529, "overloaded_error")
+        assert headers["retry-after"]
+        assert json.loads(body)["request_id"] == headers["request-id"]
 
 
 async def test_keys_guard_everything_but_health_and_follow_their_file(tmp_path):

@@ -284,7 +284,7 @@ async def test_every_error_on_these_paths_has_this_apis_form(
     [
         (refused(400, "No.", param="messages"), 400, "invalid_request_error"),
         (refused(429, "Full."), 429, "rate_limit_error"),
-        (refused(502, "Broken."), 500, "api_error"),
+        (refused(502, "Broken."), 502, "api_error"),
         (refused(503, "Away."), 529, "overloaded_error"),
         (refused(504, "Late."), 504, "timeout_error"),
     ],
@@ -295,7 +295,7 @@ async def test_faults_before_the_first_byte_are_statuses_of_this_api(
     answer = await gateway({GENERATE_PATH: lambda _: refusal}).client.post(PATH, STREAM)
     error = error_of(answer)
     assert error["type"] == kind
-    assert answer.status == (502 if status == 500 else status)
+    assert answer.status == status
     if status in (429, 529):
         assert answer.headers[b"retry-after"]
 
@@ -349,3 +349,20 @@ async def test_a_form_that_cannot_be_kept_is_told_in_this_apis_names() -> None:
         400,
         "Invalid value for 'output_config.format.schema': odd.",
     )
+
+
+@pytest.mark.parametrize("parameter", [{"response_format": {"type": "json_object"}}, {"stop": ["a"]}, {"n": 2}])
+async def test_a_count_refuses_what_an_answer_does(parameter: dict[str, Any]) -> None:
+    answer = await served().client.post(COUNT, {"model": "tiny-chat", "messages": SAID, **parameter})
+    assert (answer.status, *parameter) == (400, *(name for name in parameter if name in error_of(answer)["message"]))
+
+
+async def test_what_belongs_to_an_answer_may_stand_beside_a_prompt_that_is_counted() -> None:
+    answer = await served().client.post(COUNT, {**STREAM, "temperature": 0, "stop_sequences": ["a"]})
+    assert answer.status == 200
+
+
+async def test_the_sdk_is_told_that_there_are_no_threads() -> None:
+    answer = await served().client.post(PATH, {**ASKED, "thread": {"type": "create"}})
+    assert answer.status == 400
+    assert orjson.loads(answer.body)["error"]["details"] == {"error_code": "thread_unsupported_request"}

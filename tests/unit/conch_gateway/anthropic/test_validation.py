@@ -1,5 +1,6 @@
 """What is wrong with a request of the Messages API, and how it is named."""
 
+import json
 import re
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 from conch_contracts.anthropic.request import MessagesRequest
 from conch_contracts.records import ChatProfile
 from conch_contracts.tool_call_marks import ToolCallParser
-from conch_gateway.anthropic.chat_request import resolve
+from conch_gateway.anthropic.chat_request import NAMES, resolve
 from conch_gateway.anthropic.validation import validate
 from conch_kit.errors import InvalidRequest
 from testkit.gateway.fakes import route, snapshot
@@ -71,6 +72,26 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"stop_sequences": ["a"] * 17}, "stop_sequences"),
     ({"stream": "yes"}, "stream"),
     ({"container": "c"}, "container"),
+    ({"thread": {"type": "create"}}, "thread"),
+    ({"compaction": {}}, "compaction"),
+    ({"fallbacks": ["m"]}, "fallbacks"),
+    ({"output_format": {"type": "json_schema"}}, "output_format"),
+    ({"functions": [{}]}, "functions"),
+    ({"prompt": "a"}, "prompt"),
+    ({"tools": [{**TOOL, "allowed_callers": ["code_execution_20250825"]}]}, "tools.0.allowed_callers"),
+    ({"messages": [{"role": "assistant", "content": ""}]}, "messages"),
+    (
+        {
+            "messages": [
+                *SAID,
+                {"role": "assistant", "content": [CALL] * 100},
+                {"role": "assistant", "content": [CALL] * 29},
+                *SAID,
+            ]
+        },
+        "messages.2.content",
+    ),
+    (turn({"type": "foo"}), "messages.0.content.0.type"),
     ({"mcp_servers": [{"name": "m"}]}, "mcp_servers"),
     ({"stop": ["a"]}, "stop"),
     ({"n": 2}, "n"),
@@ -86,3 +107,35 @@ def test_what_is_wrong_is_named(change: dict[str, Any], param: str) -> None:
         resolve(validate(MessagesRequest, {**ASKED, **change}), known)
     assert refusal.value.param == param
     assert re.search(rf"'{re.escape(param)}'", refusal.value.message)
+
+
+@pytest.mark.parametrize("name", ["functions.get_weather:0", "a b", "é", "x" * 200])
+def test_a_call_comes_back_under_any_name_that_a_model_wrote(name: str) -> None:
+    turns = [*SAID, {"role": "assistant", "content": [{**CALL, "name": name}]}, {"role": "user", "content": [RESULT]}]
+    assert validate(MessagesRequest, {**ASKED, "messages": turns}).request.messages[1].content
+
+
+@pytest.mark.parametrize(
+    "turns",
+    [
+        [{"role": "user", "content": [{"type": "text", "text": str(number)} for number in range(300)]}],
+        [{"role": "user", "content": str(number)} for number in range(300)],
+    ],
+)
+def test_a_turn_may_have_more_parts_than_a_message_of_chat(turns: list[Any]) -> None:
+    known = snapshot(route(max_model_len=4096, chat=CALLER))
+    resolved = resolve(validate(MessagesRequest, {**ASKED, "messages": turns}), known)
+    (message,) = json.loads(resolved.preparation)["chat"]["messages"]
+    assert message["content"].split("\n") == [str(number) for number in range(300)]
+
+
+def test_a_clients_own_words_keep_their_names_in_errors() -> None:
+    why = "expected one that begins with '#'; found 'user', beside 'response_format' and the name 'stop_it'"
+    error = InvalidRequest(f"Invalid value for 'stop': {why}.", param="stop")
+    with pytest.raises(InvalidRequest) as refusal, NAMES.used():
+        raise error
+    assert refusal.value.param == "stop_sequences"
+    assert refusal.value.message == (
+        "Invalid value for 'stop_sequences': expected one that begins with '#'; found 'user', beside "
+        "'output_config.format' and the name 'stop_it'."
+    )

@@ -10,6 +10,7 @@ from pydantic import TypeAdapter
 from conch_contracts.anthropic.answer import AnswerMessage
 from conch_contracts.anthropic.events import MessageStreamEvent
 from conch_contracts.messages.generation import Api, GenerateRequest, Usage
+from conch_gateway.answers.protocols import MESSAGES
 from conch_kit.errors import RateLimited, ServiceError, Unavailable, UpstreamError
 from conch_llm_worker.anthropic.complete_message import CompleteMessage
 from conch_llm_worker.frames.answer_frames import frames_for
@@ -201,3 +202,26 @@ def test_without_thinking_the_usage_tells_none() -> None:
         "cache_read_input_tokens": 0,
         "output_tokens": 2,
     }
+
+
+@pytest.mark.parametrize(
+    "written",
+    ['{"n":1e999}', '{"n":-1E+400}', '{"n":12345678901234567890123}', '{"t":"\\ud800"}', '{"\\udc00x":[1]}', "{}"],
+)
+def test_a_call_is_shown_as_the_model_wrote_it(written: str) -> None:
+    updates = [
+        ChoiceUpdate("", events=[CallBegin(0, "call_1", "f"), CallArguments(0, written), CallEnd(0)]),
+        ChoiceUpdate("", (), ChoiceFinish("tool_calls")),
+    ]
+    message = CompleteMessage(asked())
+    for update in updates:
+        message.add(update)
+    assert b'"input":' + written.encode() in message.body(USAGE)
+    (delta,) = [event["delta"] for event in streamed(asked(stream=True), updates) if event["type"].endswith("k_delta")]
+    assert delta["partial_json"] == written
+
+
+def test_a_complete_stream_ends_as_the_gateway_has_it() -> None:
+    frames = frames_for(asked(stream=True), byte_level())
+    frames.opening(0)
+    assert frames.ending(USAGE).endswith(MESSAGES.last_frame)

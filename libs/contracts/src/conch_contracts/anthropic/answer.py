@@ -86,11 +86,19 @@ ErrorType = Literal[
 ]
 
 
+class ErrorDetails(ApiModel):
+    """What a client can act on."""
+
+    error_code: Literal["thread_unsupported_request"]
+
+
 class ErrorSaid(ApiModel):
     """What went wrong."""
 
     type: ErrorType
     message: str
+    details: ErrorDetails | None = None
+    """Where a request asks for a `thread`, which the SDK can do without."""
 
 
 class ErrorAnswer(ApiModel):

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from conch_contracts.openai.api_model import ApiModel
-from conch_contracts.openai.tools import MAX_ID_CHARS, ToolName
+from conch_contracts.openai.tools import MAX_ID_CHARS
 
 MAX_BLOCKS = 4096
 """In one turn; an agent's turn may hold the results of many calls."""
@@ -65,7 +65,8 @@ class ToolUseBlock(ApiModel):
 
     type: Literal["tool_use"]
     id: BlockId
-    name: ToolName
+    name: BlockId
+    """As the model wrote it, whatever tools there are."""
     input: dict[str, Any]
 
 

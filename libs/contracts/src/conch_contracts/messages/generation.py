@@ -8,6 +8,7 @@ an engine makes tokens that show nothing, hidden thinking for instance, the comm
 it goes on. The HTTP status is held back until the engine's first message, so whatever fails before it is a status.
 """
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
@@ -136,7 +137,15 @@ class Api(StrEnum):
     @property
     def prompt_param(self) -> str:
         """Return the name of the parameter that holds the prompt."""
-        return {Api.COMPLETION: "prompt", Api.RESPONSES: "input"}.get(self, "messages")
+        return _PROMPT_PARAMS[self]
+
+
+_PROMPT_PARAMS: Mapping[Api, str] = {
+    Api.CHAT: "messages",
+    Api.COMPLETION: "prompt",
+    Api.RESPONSES: "input",
+    Api.MESSAGES: "messages",
+}
 
 
 class Details(Message, frozen=True, kw_only=True):

@@ -8,13 +8,15 @@ from email.utils import formatdate
 from http import HTTPStatus
 from typing import Protocol
 
+from conch_kit import anthropic_errors
 from conch_kit.errors import RequestTimeout
 from conch_kit.http.asgi import ASGIApp, Headers, Message, Scope
 from conch_kit.http_server.limits import HIGH_WATER_BYTES
 
 log = logging.getLogger(__name__)
 
-_STATUS_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus}
+_PHRASES = {status.value: status.phrase for status in HTTPStatus} | {anthropic_errors.OVERLOADED: "Overloaded"}
+_STATUS_LINES = {status: f"HTTP/1.1 {status} {phrase}\r\n".encode() for status, phrase in _PHRASES.items()}
 _NO_LINE = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 """What no header may hold: whoever read it on would take it for the end of a line, or worse."""
 _WITHOUT_BODY = (204, 304)

@@ -1,6 +1,5 @@
 """From a worker's answer to the client: a whole body, or a stream relayed frame by frame."""
 
-import re
 import time
 from collections.abc import Callable
 from typing import Protocol
@@ -8,7 +7,7 @@ from typing import Protocol
 from conch_contracts.headers import USAGE
 from conch_contracts.messages.generation import Usage
 from conch_gateway.answers.reply import JSON, Reply
-from conch_gateway.answers.sse_frames import DONE, FrameRelay, FrameTooLong, ResponseRelay, error_event, parse_usage
+from conch_gateway.answers.sse_frames import FrameRelay, FrameTooLong, ResponseRelay, error_event, parse_usage
 from conch_gateway.http.exchange import Exchange, Outcome
 from conch_gateway.inference.watchdog import RequestActivity
 from conch_gateway.telemetry.metrics import ModelMetrics
@@ -17,8 +16,6 @@ from conch_kit.errors import UpstreamError
 
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 _USAGE = USAGE.encode()
-_ERROR_FRAMES = re.compile(rb'data: {"error"|event: error\n')
-"""Of the completion APIs, and of the Messages API."""
 _FAILED_EVENT = b"event: response.failed\n"
 
 
@@ -43,7 +40,6 @@ class Delivery:
         inter_token_patience_s: float,
         saver: AnswerSaver | None = None,
         media_type: Header = JSON,
-        last_frame: bytes = DONE,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._exchange = exchange
@@ -54,8 +50,6 @@ class Delivery:
         self._saver = saver
         self._media_type = media_type
         """Of a whole answer."""
-        self._last_frame = last_frame
-        """Of a complete stream."""
         self._clock = clock
         self._last = b""
         """The frames that went to the client last."""
@@ -79,7 +73,9 @@ class Delivery:
 
     async def stream(self, answer: UpstreamResponse) -> None:
         """Relay a stream; raises UpstreamError when it breaks, so that an error frame ends it."""
-        relay = FrameRelay(last=self._last_frame) if self._saver is None else ResponseRelay(MAX_ANSWER_BYTES)
+        relay = (
+            FrameRelay(last=self._reply.protocol.last_frame) if self._saver is None else ResponseRelay(MAX_ANSWER_BYTES)
+        )
         if self._saver is not None:
             self._reply.error_frame = lambda error: error_event(error, self._last)
         # The status comes with the engine's first message, though that may show nothing yet.
@@ -97,7 +93,7 @@ class Delivery:
         self._activity.sending = self._clock()  # the worker owes nothing any more; the client may still have to read
         if relay.done:
             await self._reply.end_stream()
-        elif _ERROR_FRAMES.search(self._last):
+        elif self._reply.protocol.error_mark in self._last:
             self._exchange.outcome = Outcome.BROKEN
             await self._reply.end_stream()
         else:

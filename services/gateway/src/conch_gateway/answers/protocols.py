@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from conch_gateway.answers.sse_frames import FRAME_END, KEEP_ALIVE, error_frame
-from conch_kit import messages_errors
+from conch_gateway.answers.sse_frames import DONE, FRAME_END, KEEP_ALIVE, error_frame
+from conch_kit import anthropic_errors
 from conch_kit.errors import ServiceError
 
 MESSAGES_PREFIX = "/v1/messages"
@@ -20,16 +20,28 @@ class AnswerProtocol:
     """The same as the last frame of a stream."""
     keep_alive: bytes
     """What a stream carries while there is nothing to send."""
+    last_frame: bytes
+    """Of a complete stream."""
+    error_mark: bytes
+    """What no frame holds but one that says that the answer broke."""
     id_header: bytes | None = None
     """A header beside `x-request-id` in which clients look for the request's id."""
 
 
-OPENAI = AnswerProtocol(lambda error, _: (error.status, error.body()), lambda error, _: error_frame(error), KEEP_ALIVE)
+OPENAI = AnswerProtocol(
+    error=lambda error, _: (error.status, error.body()),
+    error_frame=lambda error, _: error_frame(error),
+    keep_alive=KEEP_ALIVE,
+    last_frame=DONE,
+    error_mark=b'data: {"error"',
+)
 MESSAGES = AnswerProtocol(
-    lambda error, request_id: (messages_errors.status_of(error), messages_errors.body_of(error, request_id)),
-    messages_errors.event_of,
-    b'event: ping\ndata: {"type":"ping"}' + FRAME_END,
-    b"request-id",
+    error=lambda error, request_id: (anthropic_errors.status_of(error), anthropic_errors.body_of(error, request_id)),
+    error_frame=anthropic_errors.event_of,
+    keep_alive=b'event: ping\ndata: {"type":"ping"}' + FRAME_END,
+    last_frame=b'event: message_stop\ndata: {"type":"message_stop"}' + FRAME_END,
+    error_mark=b"event: error\n",
+    id_header=b"request-id",
 )
 
 

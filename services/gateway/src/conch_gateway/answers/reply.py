@@ -32,7 +32,6 @@ class Reply:
         "_begin_lock",
         "_clock",
         "_exchange",
-        "_protocol",
         "_send_on",
         "_stall_s",
         "_stalled",
@@ -40,6 +39,7 @@ class Reply:
         "client",
         "ended",
         "error_frame",
+        "protocol",
     )
 
     def __init__(
@@ -53,7 +53,7 @@ class Reply:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`stall_s` is how long one message may wait for the client to read."""
-        self._protocol = protocol
+        self.protocol = protocol
         self._send_on = send
         self._stall_s = stall_s
         self._stalled = False
@@ -95,7 +95,7 @@ class Reply:
     async def keep_alive(self) -> None:
         """Commit to a stream, and send what clients skip."""
         await self.begin_stream()
-        await self.chunk(self._protocol.keep_alive)
+        await self.chunk(self.protocol.keep_alive)
 
     async def end_stream(self) -> None:
         """End the stream."""
@@ -116,11 +116,11 @@ class Reply:
         headers = [header for header in error.headers() if header[0] not in _INTERNAL_HEADERS]
         if isinstance(error, BodyTooLarge | RequestTimeout):
             headers.append((b"connection", b"close"))  # the rest of the body will not be read
-        status, body = self._protocol.error(error, self._exchange.request_id)
+        status, body = self.protocol.error(error, self._exchange.request_id)
         await self.whole(status, body, headers)
 
     def _error_frame(self, error: ServiceError) -> bytes:
-        return self._protocol.error_frame(error, self._exchange.request_id)
+        return self.protocol.error_frame(error, self._exchange.request_id)
 
     async def _send(self, message: Message) -> None:
         if self._stalled:

@@ -18,7 +18,6 @@ from conch_kit.errors import ServiceError
 
 FRAME_END = b"\n\n"
 DONE = b"data: [DONE]\n\n"
-MESSAGE_STOP = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
 KEEP_ALIVE = b": keep-alive\n\n"
 MAX_FRAME_BYTES = 4 * 1024 * 1024
 

@@ -20,6 +20,7 @@ from conch_contracts.anthropic.content_blocks import (
     ToolUseBlock,
 )
 from conch_contracts.anthropic.request import Turn
+from conch_contracts.openai.chat import MAX_PARTS
 
 ChatMessage = dict[str, Any]
 
@@ -81,6 +82,8 @@ def _result(block: ToolResultBlock) -> ChatMessage:
 
 def _content(blocks: Iterable[Block]) -> str | list[dict[str, str]]:
     texts = _texts(blocks)
+    if len(texts) > MAX_PARTS:  # more than a message of chat may have, and nothing that a model could tell apart
+        texts = ["\n".join(texts)]
     return texts[0] if len(texts) == 1 else [{"type": "text", "text": text} for text in texts] or ""
 
 

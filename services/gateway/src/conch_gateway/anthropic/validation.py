@@ -14,9 +14,12 @@ from conch_contracts.anthropic.content_blocks import (
     ToolUseBlock,
 )
 from conch_contracts.anthropic.request import MessagesRequest, PromptFields, ThinkingBudget, ToolChoice, Turn
+from conch_contracts.openai.tools import MAX_CALLS
 from conch_gateway.anthropic.conversation import blocks_of
 from conch_gateway.errors.bad_request import conflicting, invalid, unsupported
 from conch_gateway.requests.validation import Validated, typed
+from conch_kit.anthropic_errors import UNSUPPORTED_THREAD
+from conch_kit.errors import InvalidRequest
 
 P = TypeVar("P", bound=PromptFields)
 
@@ -33,6 +36,9 @@ _WHY: Mapping[str, str] = {"image": _TEXT_ALONE, "container_upload": _TEXT_ALONE
 
 def validate(kind: type[P], document: dict[str, object]) -> Validated[P]:
     """Return the request; raises InvalidRequest for what is wrong with it and for what cannot be done."""
+    if document.get("thread") is not None:
+        why = "The parameter 'thread' is not supported: send the whole conversation as 'messages'."
+        raise InvalidRequest(why, param="thread", code=UNSUPPORTED_THREAD)
     _refuse_blocks(document)
     _refuse_tools(document.get("tools"))
     request, unknown = typed(kind, document)
@@ -67,28 +73,44 @@ def _refuse_within(blocks: object, where: str, known: frozenset[str]) -> None:
             continue
         kind, source = block.get("type"), block.get("source")
         if isinstance(kind, str) and kind not in known:
-            raise unsupported(f"{where}.{index}.type", _WHY.get(kind, "" if kind in _BLOCKS else _NO_SERVER_TOOLS))
+            raise unsupported(f"{where}.{index}.type", _why(kind))
         if kind == "document" and isinstance(source, dict):
             form = source.get("type")
             if isinstance(form, str) and form not in _TEXT_SOURCES:
                 raise unsupported(f"{where}.{index}.source.type", _TEXT_DOCUMENTS)
 
 
+def _why(kind: str) -> str:
+    """Return why a block of this type cannot be read."""
+    return _NO_SERVER_TOOLS if kind.endswith(("_tool_use", "_tool_result")) else _WHY.get(kind, "")
+
+
 def _refuse_tools(tools: object) -> None:
     for index, tool in enumerate(tools if isinstance(tools, list) else ()):
-        if isinstance(tool, dict) and isinstance(tool.get("type"), str) and tool["type"] != "custom":
+        if not isinstance(tool, dict):
+            continue
+        if isinstance(tool.get("type"), str) and tool["type"] != "custom":
             raise unsupported(f"tools.{index}.type", _CLIENT_TOOLS)
+        if tool.get("allowed_callers") not in (None, [], ["direct"]):
+            raise unsupported(f"tools.{index}.allowed_callers", "the model alone calls tools")
 
 
 def _check_turns(request: PromptFields) -> None:
     """Raise for turns that make no conversation."""
     known: set[str] = set()
+    calls, before = 0, ""
     for index, turn in enumerate(request.messages):
         blocks = blocks_of(turn)
+        calls = sum(block.type == "tool_use" for block in blocks) + (calls if turn.role == before else 0)
+        before = turn.role
+        if calls > MAX_CALLS:
+            raise invalid(f"messages.{index}.content", f"expected at most {MAX_CALLS} calls in one turn")
         if not blocks and turn.role != "assistant":
             raise invalid(f"messages.{index}.content", "expected a text or a block, found nothing")
         for at, block in enumerate(blocks if isinstance(turn.content, list) else ()):
             _check_place(turn, block, f"messages.{index}.content.{at}", known)
+    if not any(map(blocks_of, request.messages)):
+        raise invalid("messages", "expected a turn that says something")
     last = request.messages[-1]
     if last.role == "assistant" and any(isinstance(block, ToolUseBlock) for block in blocks_of(last)):
         param = f"messages.{len(request.messages) - 1}.content"

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from conch_kit.errors import InvalidRequest
 
-_QUOTED_PATH = re.compile(r"(?<!the name )'([a-z_]+(?:\.[\w.-]+)?)'")
-"""A parameter that a message names; the name of a tool may look the same."""
+_OTHER_PARAMETER = re.compile(r"(?<!found )(?<!the name )'([a-z]+_[a-z_]+(?:\.[\w.-]+)?)'")
+"""A parameter that a message names beside the one that is at fault. Short names may be words of the client's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,8 @@ class ChatNames:
         try:
             yield
         except InvalidRequest as error:
-            error.param = error.param and self.of(error.param)
-            error.message = _QUOTED_PATH.sub(lambda found: f"'{self.of(found[1])}'", error.message)
+            chats = error.param or ""
+            error.param = error.param and self.of(chats)
+            said = error.message.replace(f"'{chats}'", f"'{error.param}'")
+            error.message = _OTHER_PARAMETER.sub(lambda found: f"'{self.of(found[1])}'", said)
             raise

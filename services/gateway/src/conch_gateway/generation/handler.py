@@ -10,12 +10,10 @@ from functools import partial
 from os import urandom
 from typing import Any, Protocol
 
-from conch_contracts.messages.generation import Api
 from conch_contracts.names import PREPARE_PATH
 from conch_contracts.records import Engine
 from conch_gateway.answers.delivery import AnswerSaver, Delivery
 from conch_gateway.answers.reply import Reply
-from conch_gateway.answers.sse_frames import DONE, MESSAGE_STOP
 from conch_gateway.generation.endpoints import CHAT, COMPLETIONS, GenerationEndpoint
 from conch_gateway.generation.grammar_check import check_grammar
 from conch_gateway.generation.job import GenerationJob
@@ -102,7 +100,6 @@ class GenerationHandler:
                     self._intake.metrics.of(exchange.model),
                     inter_token_patience_s=routing.inter_token_timeout_s + self._intake.settings.worker_grace_s,
                     saver=saver,
-                    last_frame=MESSAGE_STOP if resolved.shape.api is Api.MESSAGES else DONE,
                 )
                 await self._run(job, stages, delivery, watchdog.activity, deadline, watcher)
 

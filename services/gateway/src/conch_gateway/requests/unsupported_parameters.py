@@ -14,10 +14,10 @@ from conch_contracts.openai.completions import CompletionRequest
 from conch_contracts.openai.responses.response import ResponsesRequest
 from conch_contracts.openai.tokenizing import TokenizeRequest
 from conch_gateway.errors.bad_request import unsupported
+from conch_gateway.requests.refusals.of_anthropic import OF_ANTHROPIC
 from conch_gateway.requests.refusals.of_encoders import OF_ENCODERS
 from conch_gateway.requests.refusals.of_endpoints import OF_ENDPOINTS
 from conch_gateway.requests.refusals.of_generating import OF_GENERATING
-from conch_gateway.requests.refusals.of_messages import OF_ANTHROPIC
 from conch_gateway.requests.refusals.of_speech import OF_SPEECH
 from conch_gateway.requests.refusals.parameter_refusal import ParameterRefusal
 

@@ -1,7 +1,8 @@
 """The JSON body of a message that is not streamed: what `bodies.complete_body` is to the completion APIs."""
 
+import orjson
+
 from conch_contracts.messages.generation import GenerateRequest, Usage
-from conch_kit.json_bytes import json_bytes
 from conch_llm_worker.anthropic.message_content import MessageContent
 from conch_llm_worker.anthropic.message_object import MessageObject
 from conch_llm_worker.generation.choice_update import ChoiceFinish, ChoiceUpdate
@@ -24,4 +25,4 @@ class CompleteMessage:
     def body(self, usage: Usage) -> bytes:
         """Return the complete answer."""
         self._content.end()
-        return json_bytes(self._message.ended(self._finish, self._content.blocks, usage))
+        return orjson.dumps(self._message.ended(self._finish, self._content.blocks, usage))

@@ -5,11 +5,10 @@ seen a block of it could not take that back. One that the answer's limit cut is 
 """
 
 from collections.abc import Callable
-from typing import assert_never
+from typing import Any, assert_never
 
 import orjson
 
-from conch_llm_worker.bodies.logprobs import Json
 from conch_llm_worker.generation.choice_update import ChoiceUpdate
 from conch_llm_worker.parsing.answer_events import (
     CallArguments,
@@ -21,11 +20,13 @@ from conch_llm_worker.parsing.answer_events import (
     Reasoning,
 )
 
-EventWriter = Callable[[str, dict[str, Json]], bytes]
+Block = dict[str, Any]
+"""A block as JSON; the input of a call stands in it as the model wrote it."""
+EventWriter = Callable[[str, Block], bytes]
 """Returns an event with this name and these fields."""
 
 
-def event(kind: str, fields: dict[str, Json]) -> bytes:
+def event(kind: str, fields: Block) -> bytes:
     """Return one event of a stream."""
     return b"event: %b\ndata: %b\n\n" % (kind.encode(), orjson.dumps({"type": kind, **fields}))
 
@@ -34,7 +35,7 @@ class MessageContent:
     """Collects blocks; every change is also the events of it."""
 
     def __init__(self, signature: str, write: EventWriter = event) -> None:
-        self.blocks: list[dict[str, Json]] = []
+        self.blocks: list[Block] = []
         """The last of them may still grow."""
         self._signature = signature
         self._write = write
@@ -75,7 +76,7 @@ class MessageContent:
     def _text(self, text: str) -> bytes:
         return self._grow("text", text, {"type": "text", "text": ""})
 
-    def _grow(self, kind: str, text: str, empty: dict[str, Json]) -> bytes:
+    def _grow(self, kind: str, text: str, empty: Block) -> bytes:
         """Add to the open block, or to a new one."""
         body = b"" if self._open == kind else self._begin(kind, empty)
         self._parts.append(text)
@@ -87,18 +88,18 @@ class MessageContent:
         call_id, name, parts = self._call
         self._call = None
         text = "".join(parts)
-        block: dict[str, Json] = {"type": "tool_use", "id": call_id, "name": name, "input": {}}
+        block: Block = {"type": "tool_use", "id": call_id, "name": name, "input": {}}
         body = self._begin("tool_use", block) + self._delta({"type": "input_json_delta", "partial_json": text})
-        block["input"] = orjson.loads(text)
+        block["input"] = orjson.Fragment(text)  # as it was written: JSON's numbers are larger than any parser's
         return body + self._close()
 
-    def _begin(self, kind: str, empty: dict[str, Json]) -> bytes:
+    def _begin(self, kind: str, empty: Block) -> bytes:
         body = self._close()
         self._open = kind
         self.blocks.append(empty)
         return body + self._write("content_block_start", {"index": len(self.blocks) - 1, "content_block": empty})
 
-    def _delta(self, delta: dict[str, Json]) -> bytes:
+    def _delta(self, delta: Block) -> bytes:
         return self._write("content_block_delta", {"index": len(self.blocks) - 1, "delta": delta})
 
     def _close(self) -> bytes:

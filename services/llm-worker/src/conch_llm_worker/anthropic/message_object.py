@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from conch_contracts.messages.generation import GenerateRequest, Usage
+from conch_llm_worker.anthropic.message_content import Block
 from conch_llm_worker.bodies.logprobs import Json
 from conch_llm_worker.generation.choice_update import ChoiceFinish
 
@@ -23,12 +24,12 @@ class MessageObject:
         """What stands where Anthropic signs a model's thinking: which answer it belongs to."""
         return self._id
 
-    def begun(self) -> dict[str, Json]:
+    def begun(self) -> Block:
         """Return the message before its first block."""
         so_far = Usage(prompt_tokens=self._prompt_tokens, completion_tokens=0)
         return self._message([], {"stop_reason": None, "stop_sequence": None}, so_far)
 
-    def ended(self, finish: ChoiceFinish, blocks: Sequence[Json], usage: Usage) -> dict[str, Json]:
+    def ended(self, finish: ChoiceFinish, blocks: Sequence[Block], usage: Usage) -> Block:
         """Return the complete message."""
         return self._message(blocks, self.stop(finish), usage)
 
@@ -40,7 +41,7 @@ class MessageObject:
             reason = "model_context_window_exceeded"
         return {"stop_reason": reason, "stop_sequence": stop}
 
-    def _message(self, blocks: Sequence[Json], stop: dict[str, Json], usage: Usage) -> dict[str, Json]:
+    def _message(self, blocks: Sequence[Block], stop: dict[str, Json], usage: Usage) -> Block:
         return {
             "id": self._id,
             "type": "message",

@@ -1,8 +1,8 @@
 """The frames of a streamed message: what `frames` is to the completion APIs."""
 
 from conch_contracts.messages.generation import GenerateRequest, Usage
+from conch_kit.anthropic_errors import event_of
 from conch_kit.errors import ServiceError
-from conch_kit.messages_errors import event_of
 from conch_llm_worker.anthropic.message_content import MessageContent, event
 from conch_llm_worker.anthropic.message_object import MessageObject, usage_object
 from conch_llm_worker.generation.choice_update import ChoiceFinish, ChoiceUpdate

@@ -29,15 +29,27 @@ _CHANGES_NOTHING: Mapping[str, tuple[object, ...]] = {
     "stream_options": ({},),
 }
 _OF_CHAT = ChatCompletionRequest.model_fields.keys() - MessagesRequest.model_fields.keys() - {"service_tier"}
+_OF_OTHER_APIS = {
+    "function_call": ParameterRefusal("use 'tool_choice'", ("auto", "none")),
+    "functions": ParameterRefusal("use 'tools'", ([],)),
+    "input": ParameterRefusal("use 'messages'", ("", [])),
+    "output_format": ParameterRefusal("use 'format' in 'output_config'"),
+    "prompt": ParameterRefusal("use 'messages'", ("", [])),
+}
 _OF_SERVERS = {
+    "compaction": ParameterRefusal("the client shortens its conversation"),
     "container": ParameterRefusal("nothing here runs code for the model"),
+    "fallbacks": ParameterRefusal("the client asks another model", ([],)),
     "mcp_servers": ParameterRefusal("the client calls MCP servers, and offers what they have as 'tools'", ([],)),
 }
 
-OF_ANTHROPIC: Mapping[type[ApiModel], Mapping[str, ParameterRefusal]] = {
-    MessagesRequest: {
-        **{name: ParameterRefusal(_INSTEAD.get(name, ""), _CHANGES_NOTHING.get(name, ())) for name in _OF_CHAT},
-        **_OF_SERVERS,
-    },
-    CountTokensRequest: _OF_SERVERS,
+_REFUSALS: Mapping[str, ParameterRefusal] = {
+    **{name: ParameterRefusal(_INSTEAD.get(name, ""), _CHANGES_NOTHING.get(name, ())) for name in _OF_CHAT},
+    **_OF_OTHER_APIS,
+    **_OF_SERVERS,
 }
+
+OF_ANTHROPIC: Mapping[type[ApiModel], Mapping[str, ParameterRefusal]] = dict.fromkeys(
+    (MessagesRequest, CountTokensRequest), _REFUSALS
+)
+"""The parameters of an answer may stand beside a prompt that is counted: they change no count."""

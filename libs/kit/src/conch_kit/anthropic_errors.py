@@ -13,23 +13,27 @@ _TYPES = {
     504: "timeout_error",
     529: "overloaded_error",
 }
-_OVERLOADED = 529
+UNSUPPORTED_THREAD = "thread_unsupported_request"
+"""The one code that clients read: the SDK sends the whole conversation then, as it does without threads."""
+OVERLOADED = 529
 """That API's own status for what HTTP calls 503."""
 
 
 def status_of(error: ServiceError) -> int:
     """Return the status."""
-    return _OVERLOADED if isinstance(error, Unavailable) else error.status
+    return OVERLOADED if isinstance(error, Unavailable) else error.status
 
 
 def body_of(error: ServiceError, request_id: str) -> bytes:
     """Return the body, whose message names the parameter that is at fault."""
     status, fields = status_of(error), error.fields()
     said, param = fields["message"] or "", fields["param"]
-    detail = {
+    detail: dict[str, object] = {
         "type": _TYPES.get(status, "invalid_request_error" if status < 500 else "api_error"),
         "message": said if param is None or param in said else f"{param}: {said}",
     }
+    if fields["code"] == UNSUPPORTED_THREAD:
+        detail["details"] = {"error_code": UNSUPPORTED_THREAD}
     return orjson.dumps({"type": "error", "error": detail, "request_id": request_id})
 
 
