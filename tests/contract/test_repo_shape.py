@@ -33,6 +33,12 @@ def test_no_module_is_longer_than_400_lines() -> None:
     assert long == {}
 
 
+def test_no_file_holds_two_versions_of_itself() -> None:
+    marks = ("<<<<<<< ", ">>>>>>> ")
+    texts = {path: path.read_text(errors="replace") for path in _tracked("*.md", "*.py", "*.yaml", "*.toml", "*.txt")}
+    assert [str(path) for path, text in texts.items() if any(line.startswith(marks) for line in text.splitlines())] == []
+
+
 def test_the_operator_folder_does_not_shadow_the_standard_library() -> None:
     assert not (ROOT / "operator" / "__init__.py").exists()
 

@@ -1,4 +1,4 @@
-"""The last act of a release: `conch retire`, a hook that Helm runs before it uninstalls the chart.
+"""The last act of a release, or its last one in a namespace: `conch retire`, a hook that Helm runs before.
 
 Engines belong to their models and stay, but nobody serves them any more, and no operator is left to say so. So it takes
 the Lease from the operators, which stop at that, and says in every status that nothing is known. Helm removes the

@@ -232,3 +232,34 @@ def test_models_are_listed_for_this_sdk_too(client: Anthropic) -> None:
 def test_betas_that_nobody_knows_are_no_reason_to_refuse(client: Anthropic) -> None:
     message = client.beta.messages.create(model="tiny-chat", max_tokens=5, messages=HELLO, betas=["anything-2031"])
     assert message.content
+
+
+def test_the_sdks_runner_of_tools_gets_to_its_end(client: Anthropic, golden: Golden) -> None:
+    asked_for: list[str] = []
+
+    @anthropic.beta_tool
+    def get_weather(city: str) -> str:
+        """Get the current weather in a city."""
+        asked_for.append(city)
+        return '{"temp": 7}'
+
+    item = golden.named("tool")
+    runner = client.beta.messages.tool_runner(
+        model="tiny-chat", max_tokens=100, max_iterations=3, tools=[get_weather], messages=asked(item)["messages"]
+    )
+    answers = list(runner)
+    assert answers[0].stop_reason == "tool_use"
+    assert asked_for
+    assert len(answers) > 1
+
+
+def test_a_number_beyond_every_float_stays_what_the_model_wrote(client: Anthropic) -> None:
+    schema = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 10**15}}, "required": ["n"]}
+    tools: Any = [{"name": "t", "input_schema": {**schema, "additionalProperties": False}}]
+    said: dict[str, Any] = {"model": "tiny-chat", "max_tokens": 700, "messages": HELLO, "extra_body": GREEDY}
+    demanded: dict[str, Any] = {**said, "tools": tools, "tool_choice": {"type": "any"}}
+    whole = client.messages.with_raw_response.create(**demanded).text()
+    events = client.messages.with_raw_response.create(**demanded, stream=True).text()
+    for found in (whole, events):
+        assert '"stop_reason":"' in found
+        assert "error" not in found

@@ -1,4 +1,7 @@
-"""The folders of all models on this machine: several are read at a time, and none waits for another."""
+"""The folders of all models on this machine: several are read at a time, so one on a slow disk holds up no other.
+
+As many as `AT_ONCE` that hang for good hold up the rest.
+"""
 
 import asyncio
 from collections.abc import Mapping, Sequence

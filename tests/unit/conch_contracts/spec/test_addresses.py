@@ -17,9 +17,8 @@ from testkit.bad_models import LOOPBACK_HOSTS, OTHER_HOSTS, model, naming
 def test_what_leads_back_is_known_in_every_form_and_taken_on_a_laptop(host: str, back: bool) -> None:
     for written in (f"{host}:8001", f"http://{host}", f"https://{host}:9000", f"http://{host}/folder"):
         assert leads_back(written) is back, written
-    for field, spec in naming(host).items():
+    for spec in naming(host).values():
         parse(model(spec))
-        assert field
 
 
 @pytest.mark.parametrize(
