@@ -35,8 +35,9 @@ def test_no_module_is_longer_than_400_lines() -> None:
 
 def test_no_file_holds_two_versions_of_itself() -> None:
     marks = ("<<<<<<< ", ">>>>>>> ")
-    texts = {path: path.read_text(errors="replace") for path in _tracked("*.md", "*.py", "*.yaml", "*.toml", "*.txt")}
-    assert [str(path) for path, text in texts.items() if any(line.startswith(marks) for line in text.splitlines())] == []
+    files = _tracked("*.md", "*.py", "*.yaml", "*.toml", "*.txt")
+    lines = ((path, line) for path in files for line in path.read_text(errors="replace").splitlines())
+    assert [str(path) for path, line in lines if line.startswith(marks)] == []
 
 
 def test_the_operator_folder_does_not_shadow_the_standard_library() -> None:
