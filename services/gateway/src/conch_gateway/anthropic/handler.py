@@ -3,8 +3,6 @@
 An answer goes the way of every generating request; a count ends where the prompt is encoded.
 """
 
-import time
-from dataclasses import dataclass
 from os import urandom
 
 from conch_contracts.anthropic.request import CountTokensRequest, MessagesRequest
@@ -18,9 +16,10 @@ from conch_gateway.anthropic.chat_request import MESSAGES, NAMES, counting, reso
 from conch_gateway.anthropic.validation import validate
 from conch_gateway.generation.handler import GenerationHandler
 from conch_gateway.generation.resolved import ResolvedGeneration
+from conch_gateway.generation.tokenizer_call import TokenizerCall, answer
 from conch_gateway.http.body import parse
 from conch_gateway.http.exchange import Exchange
-from conch_gateway.inference.intake import RequestIntake, off_loop
+from conch_gateway.inference.intake import RequestIntake
 from conch_gateway.placement.tokenizer_client import TokenizerClient
 from conch_gateway.requests.parameters import longest
 from conch_kit.http.asgi import Receive
@@ -57,36 +56,19 @@ class CountTokensHandler:
     async def serve(self, exchange: Exchange, receive: Receive, reply: Reply) -> None:
         """Answer one request; raises a ServiceError, ClientGone or ClientStalled."""
         exchange.endpoint = "count_tokens"
-        asked = await self._intake.read_and_resolve(exchange, receive, _counting)
-        deadline = time.monotonic() + asked.route.routing.timeout_s
-        with NAMES.used(), self._intake.span(exchange) as span:
-            stages = self._intake.stages(exchange, span)
-            async with self._intake.watchdog(reply.client, deadline) as watchdog:
-                with stages.tokenizing() as headers:
-                    prepared = await self._tokenizers.post(PREPARE_PATH, asked.message, headers, asked.route)
-                tokens = await off_loop(len(prepared), _length, prepared)
-                watchdog.activity.sending = time.monotonic()
-                await reply.whole(200, json_bytes({"input_tokens": tokens}))
-
-
-@dataclass(frozen=True, slots=True)
-class _Counting:
-    """A valid request for a count, and where it goes."""
-
-    route: Route
-    message: bytes
-    """What the tokenizer is asked."""
-    unknown_fields: int
+        call = await self._intake.read_and_resolve(exchange, receive, _counting)
+        with NAMES.used():
+            await answer(call, PREPARE_PATH, _count, self._intake, self._tokenizers, exchange, reply)
 
 
 def _resolved(body: bytes, snapshot: Snapshot) -> ResolvedGeneration:
     return resolve(validate(MessagesRequest, parse(body)), snapshot)
 
 
-def _counting(body: bytes, snapshot: Snapshot) -> _Counting:
+def _counting(body: bytes, snapshot: Snapshot) -> TokenizerCall:
     validated = validate(CountTokensRequest, parse(body))
-    return _Counting(*counting(validated.request, snapshot), validated.unknown_fields)
+    return TokenizerCall(*counting(validated.request, snapshot), validated.unknown_fields)
 
 
-def _length(prepared: bytes) -> int:
-    return longest(from_json(PrepareResponse, prepared))
+def _count(prepared: bytes, _: Route) -> bytes:
+    return json_bytes({"input_tokens": longest(from_json(PrepareResponse, prepared))})

@@ -1,8 +1,6 @@
 """`/tokenize` and `/detokenize`: what the tokenizer says, for models of every kind."""
 
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import orjson
@@ -16,9 +14,10 @@ from conch_contracts.records import ModelKind, Route
 from conch_gateway.answers.reply import Reply
 from conch_gateway.constraints import tool_use
 from conch_gateway.errors.bad_request import conflicting, missing, unsupported
+from conch_gateway.generation.tokenizer_call import TokenizerCall, answer
 from conch_gateway.http.body import parse
 from conch_gateway.http.exchange import Exchange
-from conch_gateway.inference.intake import RequestIntake, off_loop
+from conch_gateway.inference.intake import RequestIntake
 from conch_gateway.placement.tokenizer_client import TokenizerClient
 from conch_gateway.requests import chat_messages
 from conch_gateway.requests.model_lookup import find_route
@@ -34,17 +33,7 @@ DETOKENIZE_PATHS = ("/detokenize", "/v1/detokenize")
 _KINDS = tuple(ModelKind)
 
 
-@dataclass(frozen=True, slots=True)
-class ResolvedTokenCall:
-    """A valid request, and where it goes."""
-
-    route: Route
-    message: bytes
-    """What the tokenizer is asked."""
-    unknown_fields: int
-
-
-def read_texts(body: bytes, snapshot: Snapshot, policy: TemplatePolicy) -> ResolvedTokenCall:
+def read_texts(body: bytes, snapshot: Snapshot, policy: TemplatePolicy) -> TokenizerCall:
     """Return what a tokenize request asks for; raises a ServiceError."""
     document = parse(body)
     if document.get("messages") is not None and document.get("reasoning_effort") is not None:
@@ -75,10 +64,10 @@ def read_texts(body: bytes, snapshot: Snapshot, policy: TemplatePolicy) -> Resol
         ),
         return_token_strs=bool(request.return_token_strs),
     )
-    return ResolvedTokenCall(route, to_json(message), unknown)
+    return TokenizerCall(route, to_json(message), unknown)
 
 
-def read_ids(body: bytes, snapshot: Snapshot) -> ResolvedTokenCall:
+def read_ids(body: bytes, snapshot: Snapshot) -> TokenizerCall:
     """Return what a detokenize request asks for; raises a ServiceError."""
     request, unknown = typed(DetokenizeRequest, parse(body))
     route = find_route(snapshot, request.model, kinds=_KINDS)
@@ -88,7 +77,7 @@ def read_ids(body: bytes, snapshot: Snapshot) -> ResolvedTokenCall:
         tokens=tuple(request.tokens),
         skip_special_tokens=bool(request.skip_special_tokens),
     )
-    return ResolvedTokenCall(route, to_json(message), unknown)
+    return TokenizerCall(route, to_json(message), unknown)
 
 
 def _chat_input(request: TokenizeRequest, messages: Sequence[ChatMessage], route: Route) -> tokenization.ChatInput:
@@ -113,21 +102,19 @@ class TokenEndpoints:
         """Answer one request; raises a ServiceError, ClientGone or ClientStalled."""
         wants_ids = exchange.path in TOKENIZE_PATHS
         exchange.endpoint = "tokenize" if wants_ids else "detokenize"
-        resolved = await self._intake.read_and_resolve(exchange, receive, self._read_texts if wants_ids else read_ids)
-        route, path = resolved.route, TOKENIZE_PATH if wants_ids else DETOKENIZE_PATH
-        deadline = time.monotonic() + route.routing.timeout_s
-        with self._intake.span(exchange) as span:
-            stages = self._intake.stages(exchange, span)
-            async with self._intake.watchdog(reply.client, deadline) as watchdog:
-                with stages.tokenizing() as headers:
-                    answer = await self._tokenizers.post(path, resolved.message, headers, route)
-                body = await off_loop(len(answer), _tokens, answer, route) if wants_ids else answer
-                watchdog.activity.sending = time.monotonic()
-                await reply.whole(200, body)
+        read, path, body = (
+            (self._read_texts, TOKENIZE_PATH, _tokens) if wants_ids else (read_ids, DETOKENIZE_PATH, _text)
+        )
+        call = await self._intake.read_and_resolve(exchange, receive, read)
+        await answer(call, path, body, self._intake, self._tokenizers, exchange, reply)
 
 
-def _tokens(answer: bytes, route: Route) -> bytes:
-    found: Mapping[str, list[object] | None] = orjson.loads(answer)
+def _text(told: bytes, _: Route) -> bytes:
+    return told
+
+
+def _tokens(told: bytes, route: Route) -> bytes:
+    found: Mapping[str, list[object] | None] = orjson.loads(told)
     tokens = found["tokens"] or []
     body = {"count": len(tokens), "max_model_len": route.max_model_len, "tokens": tokens}
     return orjson.dumps({**body, "token_strs": found.get("token_strs")})
