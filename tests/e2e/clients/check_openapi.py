@@ -18,14 +18,23 @@ MODELS = {
     "score": "tiny-reranker",
     "classify": "tiny-classifier",
 }
-LIMITS = {"/v1/chat/completions": "max_completion_tokens", "/v1/completions": "max_tokens"}
+LIMITS = {
+    "/v1/chat/completions": "max_completion_tokens",
+    "/v1/completions": "max_tokens",
+    "/v1/messages": "max_tokens",
+}
 LIMIT = 4
 LONGEST_NAME = 10_240
+REFUSALS = ["400", "404", "405", "413", "415"]
+"""What a request that breaks the schema may get: a list that is too long makes too large a body first."""
 CONFIG = schemathesis.Config.from_dict(
     {
         "generation": {"deterministic": True, "max-examples": 5, "mode": "all", "no-shrink": True},
         "suppress-health-check": ["all"],
-        "checks": {"positive_data_acceptance": {"enabled": False}},
+        "checks": {
+            "positive_data_acceptance": {"enabled": False},
+            "negative_data_rejection": {"expected-statuses": REFUSALS},
+        },
     }
 )
 
