@@ -17,6 +17,7 @@ from conch_contracts.records import Pool, RoutingPolicy
 from conch_gateway.placement.attempts import ATTEMPTS, RequestAttempts, ServiceProcesses
 from conch_gateway.placement.pool_return import TURN_S, PoolReturn
 from conch_gateway.placement.retry_budget import RESERVE, RetryBudget
+from conch_gateway.placement.time_left import TimeLeft
 from conch_gateway.upstream.port import ConnectFailed, ConnectTimedOut
 from conch_kit.errors import Unavailable
 from testkit.gateway.fakes import (
@@ -136,9 +137,8 @@ async def test_the_wait_for_a_tokenizer_is_not_counted_as_its_own_time():
 
 def test_a_failure_is_kept_no_longer_than_until_it_is_told():
     """Its traceback holds whoever keeps it, and that would keep all of a request until garbage is collected."""
-    attempts = RequestAttempts(
-        ServiceProcesses("worker", FakeUpstream({}), tuple, RetryBudget(count().__next__), NEVER_THERE)
-    )
+    processes = ServiceProcesses("worker", FakeUpstream({}), tuple, RetryBudget(count().__next__), NEVER_THERE)
+    attempts = RequestAttempts(processes, route(), TimeLeft(1.0))
     failure = Unavailable("The worker broke down.")
     attempts.note(failure)
     assert attempts.take_failure() is failure
@@ -149,7 +149,7 @@ def test_who_is_left_is_asked_without_a_turn():
     """Else of two equal processes a retry would always meet the same one."""
     beats = snapshot(tokenizers=(DEAD, LIVING)).workers[Pool.TOKENIZER]
     processes = ServiceProcesses("tokenizer", FakeUpstream({}), lambda: beats, RetryBudget(lambda: None), NEVER_THERE)
-    assert RequestAttempts(processes).anyone_left()
+    assert RequestAttempts(processes, route(), TimeLeft(1.0)).anyone_left()
     assert processes.balancer.turn == 0
 
 

@@ -11,6 +11,7 @@ from conch_contracts.names import SERVER_SHUTTING_DOWN, WorkerUrl
 from conch_contracts.records import Heartbeat, Route
 from conch_gateway.placement.pool_return import PoolReturn
 from conch_gateway.placement.retry_budget import RetryBudget
+from conch_gateway.placement.time_left import TimeLeft
 from conch_gateway.placement.worker_choice import WorkerBalancer, askable
 from conch_gateway.upstream.port import (
     BodySource,
@@ -46,12 +47,15 @@ class ServiceProcesses:
 
 
 class RequestAttempts:
-    """Which processes one request has asked in vain, and what failed last."""
+    """Which processes one request has asked in vain, what failed last, and how long it may still wait."""
 
-    __slots__ = ("_asked", "_failure", "_gave_up", "_processes", "_refused", "_slow", "failed")
+    __slots__ = ("_asked", "_failure", "_gave_up", "_processes", "_refused", "_route", "_slow", "failed", "wait")
 
-    def __init__(self, processes: ServiceProcesses) -> None:
+    def __init__(self, processes: ServiceProcesses, route: Route, wait: TimeLeft) -> None:
         processes.retries.earn()
+        self.wait = wait
+        """What is left of the route's `queue.wait`; it passes inside of this context."""
+        self._route = route
         self._failure: ServiceError | None = None
         self.failed = 0
         """Attempts that failed."""
@@ -124,14 +128,14 @@ class RequestAttempts:
         there = askable(alive, without=self._gave_up - self._refused, at_last=frozenset())
         return bool(there) and not self.anyone_left()
 
-    async def until_someone_is_there(self, route: Route, wait_s: float) -> None:
+    async def until_someone_is_there(self) -> None:
         """Wait for a process to come back, where all are away.
 
         Raises what `take_failure` gives when there is none to wait for, too many requests wait, or none came in time.
         """
         if self.anyone_left():
             return
-        if self.refused() or not await self._processes.returning.turn(route, wait_s):
+        if self.refused() or not await self._processes.returning.turn(self._route, self.wait.seconds()):
             raise self.take_failure()
         self._gave_up = self._refused
 

@@ -15,6 +15,7 @@ from conch_gateway.errors.upstream_errors import as_error
 from conch_gateway.inference.stages import Stages
 from conch_gateway.placement.admission import Admission, Claim, HeldSlots
 from conch_gateway.placement.attempts import RETRY_AFTER_S, RequestAttempts, ServiceProcesses
+from conch_gateway.placement.time_left import TimeLeft
 from conch_gateway.upstream.port import AnswerLost, BodySource, ConnectFailed, UpstreamResponse, read_all
 from conch_kit.errors import ServiceError, Unavailable, UpstreamError
 
@@ -68,17 +69,14 @@ class Dispatcher:
             slot.accepted()
             await deliver(answer)
 
-        arrived, wait_s = self._clock(), route.routing.queue_wait_s
-        attempts = RequestAttempts(self._workers)
+        arrived = self._clock()
+        attempts = RequestAttempts(self._workers, route, TimeLeft(route.routing.queue_wait_s, self._clock))
         tried: frozenset[EngineAddress] = frozenset()
         lost = engines_lost = 0
         while True:
-            asked_at = self._clock()
-            with stages.waiting():
-                await attempts.until_someone_is_there(route, wait_s)
-                left_s = wait_s - (self._clock() - asked_at)
-                slot = await self._slot(route, claim, tried, attempts, arrived, left_s)
-            wait_s -= self._clock() - asked_at
+            with stages.waiting(), attempts.wait:
+                await attempts.until_someone_is_there()
+                slot = await self._slot(route, claim, tried, attempts, arrived)
             with slot as engine:
                 try:
                     with stages.working() as headers:
@@ -111,10 +109,10 @@ class Dispatcher:
         tried: frozenset[EngineAddress],
         attempts: RequestAttempts,
         arrived: float,
-        wait_s: float,
     ) -> HeldSlots:
         """Return an engine's slots; when no engine is left, what failed before says more than that."""
         try:
+            wait_s = attempts.wait.seconds()
             return await self._admission.slot(
                 route.model_id, route.routing, claim, without=tried, arrived=arrived, wait_s=wait_s
             )

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from conch_contracts.records import Route
 from conch_gateway.errors.upstream_errors import as_error
 from conch_gateway.placement.attempts import RETRY_AFTER_S, RequestAttempts, ServiceProcesses
+from conch_gateway.placement.time_left import TimeLeft
 from conch_gateway.upstream.port import ConnectFailed, Header, UpstreamFailure, UpstreamResponse, read_all
 from conch_kit.deadlines import time_limit
 from conch_kit.errors import ServiceError, Unavailable
@@ -29,14 +30,13 @@ class TokenizerClient:
         To ask twice does no harm: another process is asked when one is gone or says that another may do better. When
         all are away the request waits for one, no longer than the route lets it wait for an engine.
         """
-        attempts = RequestAttempts(self._processes)
-        wait_s, limit_s = route.routing.queue_wait_s, self._timeout_s
+        wait, limit = TimeLeft(route.routing.queue_wait_s, self._clock), TimeLeft(self._timeout_s, self._clock)
+        attempts = RequestAttempts(self._processes, route, wait)
         while True:
-            began = self._clock()
-            await attempts.until_someone_is_there(route, wait_s)
-            asked_at = self._clock()
+            with attempts.wait:
+                await attempts.until_someone_is_there()
             try:
-                with time_limit(limit_s):
+                with limit, time_limit(limit.seconds()):
                     return await attempts.ask(path, headers, message, _body)
             except TimeoutError:
                 raise Unavailable(
@@ -51,8 +51,6 @@ class TokenizerClient:
                 counts = True
             if counts and (attempts.refused() or not attempts.may_retry()):
                 raise attempts.take_failure()
-            wait_s -= asked_at - began
-            limit_s = max(0.0, limit_s - (self._clock() - asked_at))
 
 
 async def _body(answer: UpstreamResponse) -> bytes:
