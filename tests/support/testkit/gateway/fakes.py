@@ -315,6 +315,8 @@ class Gateway:
     upstream: FakeUpstream
     registry: CollectorRegistry
     admission: Admission
+    learn: Callable[[Snapshot], None]
+    """Give it another view of the registry."""
 
 
 def gateway(
@@ -335,8 +337,14 @@ def gateway(
     upstream = FakeUpstream({**usual, **(scripts or {})})
     registry = CollectorRegistry()
     admission = Admission()
-    state = known or snapshot()
-    admission.apply(state)
+    state = Snapshot.EMPTY
+
+    def learn(seen: Snapshot) -> None:
+        nonlocal state
+        state = seen
+        admission.apply(seen)
+
+    learn(known or snapshot())
     deps = Deps(
         snapshot=lambda: state,
         not_ready=lambda: None,
@@ -353,4 +361,4 @@ def gateway(
         store=store or NoStore(),
     )
     app = create_app(deps, GatewaySettings(redis_url="redis://unused", **settings))
-    return Gateway(Client(app), upstream, registry, admission)
+    return Gateway(Client(app), upstream, registry, admission, learn)

@@ -13,7 +13,7 @@ from conch_contracts.names import (
     TOKENIZER_NOT_READY,
     WorkerUrl,
 )
-from conch_contracts.records import Pool, RoutingPolicy
+from conch_contracts.records import Engine, Pool, RoutingPolicy
 from conch_gateway.placement.attempts import ATTEMPTS, RequestAttempts, ServiceProcesses
 from conch_gateway.placement.pool_return import TURN_S, PoolReturn
 from conch_gateway.placement.retry_budget import RESERVE, RetryBudget
@@ -21,6 +21,7 @@ from conch_gateway.placement.time_left import TimeLeft
 from conch_gateway.upstream.port import ConnectFailed, ConnectTimedOut
 from conch_kit.errors import Unavailable
 from testkit.gateway.fakes import (
+    ENGINE,
     FakeAnswer,
     FakeUpstream,
     answered,
@@ -34,7 +35,7 @@ from testkit.gateway.fakes import (
 
 CHAT = {"model": "tiny-chat", "messages": [{"role": "user", "content": "hi"}]}
 DEAD, LIVING = WorkerUrl("http://w1:1"), WorkerUrl("http://w2:1")
-NEVER_THERE = PoolReturn(lambda: False, lambda: False)
+NEVER_THERE = PoolReturn(lambda: False, tuple)
 
 
 @pytest.mark.parametrize(
@@ -117,6 +118,54 @@ async def test_nobody_waits_for_a_process_that_is_there_and_refuses(path):
     answer = await asyncio.wait_for(served.client.post("/v1/chat/completions", CHAT), 10)
     assert (answer.status, answer.error["message"]) == (503, "busy")
     assert len([post for post in served.upstream.posts if post.path == path]) == 1
+
+
+async def steps() -> None:
+    """Let everything that need not wait take its next steps."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+async def test_who_has_a_turn_waits_on_when_the_process_has_gone_in_the_same_moment():
+    alive = here = snapshot(workers=(LIVING,)).workers[Pool.LLM]
+    line = PoolReturn(lambda: True, lambda: alive)
+    processes = ServiceProcesses("worker", FakeUpstream({}), lambda: alive, RetryBudget(lambda: None), line)
+    alive = ()
+    waiting = asyncio.create_task(RequestAttempts(processes, route(), TimeLeft(60.0)).until_someone_is_there())
+    await steps()
+    alive = here
+    line.answered(LIVING)
+    alive = ()
+    await steps()
+    assert not waiting.done()
+    alive = here
+    line.answered(LIVING)
+    await asyncio.wait_for(waiting, 30)
+
+
+async def test_a_request_waits_for_a_worker_that_goes_while_it_waits_for_an_engine():
+    done = asyncio.Event()
+    held = iter([FakeAnswer(pieces=(done, b"{}"))])
+    known, engines = snapshot().workers[Pool.LLM], (Engine(grpc=ENGINE, slots=1),)
+    workers = tuple(beat.url for beat in known)
+    served = gateway(
+        {GENERATE_PATH: lambda post: next(held, None) or answered(b"{}")(post)},
+        known=snapshot(engines=engines),
+        once_there=lambda _: True,
+    )
+    async with asyncio.timeout(60):
+        first = asyncio.create_task(served.client.post("/v1/chat/completions", CHAT))
+        await served.upstream.asked(GENERATE_PATH).wait()
+        second = asyncio.create_task(served.client.post("/v1/chat/completions", CHAT))
+        await steps()
+        assert list(served.admission.waiting().values()) == [1]
+        served.learn(snapshot(engines=engines, workers=()))
+        done.set()
+        assert (await first).status == 200
+        await steps()
+        assert not second.done()
+        served.learn(snapshot(engines=engines, workers=workers))
+        assert (await second).status == 200
 
 
 async def test_a_request_that_breaks_the_only_worker_each_time_it_comes_back_is_given_to_it_twice():

@@ -136,8 +136,5 @@ def _processes(deps: Deps, upstream: Upstream, pool: Pool, name: str) -> Service
         snapshot = deps.snapshot()
         return () if snapshot is None else snapshot.workers.get(pool, ())
 
-    def running() -> bool:
-        return any(not beat.draining for beat in alive())
-
     retries = RetryBudget(deps.metrics.retries.labels(name).inc)
-    return ServiceProcesses(name, upstream, alive, retries, PoolReturn(lambda: deps.known(pool), running))
+    return ServiceProcesses(name, upstream, alive, retries, PoolReturn(lambda: deps.known(pool), alive))

@@ -90,16 +90,17 @@ class RequestAttempts:
     ) -> T:
         """Return what `read` makes of the answer of the least busy process that was not given up.
 
-        Raises UpstreamFailure when that one gave no answer, and gives it up; a ServiceError when nobody is left.
+        Raises UpstreamFailure when that one gave no answer, and gives it up; ConnectFailed when nobody is left, as
+        when the last one went while the request waited for an engine.
         """
         processes = self._processes
         process = self._asked = processes.balancer.pick(processes.alive(), without=self._gave_up, at_last=self._slow)
         if process is None:
-            raise self.take_failure()
+            raise ConnectFailed("There is nobody to ask.")
         try:
             with processes.balancer.lease(process):
                 async with processes.upstream.post(Post(process, path, headers, body, rest)) as answer:
-                    processes.returning.answered()
+                    processes.returning.answered(process)
                     return await read(answer)
         except UpstreamFailure as exc:
             if isinstance(exc, ConnectFailed):
@@ -133,11 +134,10 @@ class RequestAttempts:
 
         Raises what `take_failure` gives when there is none to wait for, too many requests wait, or none came in time.
         """
-        if self.anyone_left():
-            return
-        if self.refused() or not await self._processes.returning.turn(self._route, self.wait.seconds()):
-            raise self.take_failure()
-        self._gave_up = self._refused
+        while not self.anyone_left():
+            if self.refused() or not await self._processes.returning.turn(self._route, self.wait.seconds()):
+                raise self.take_failure()
+            self._gave_up = self._refused
 
     def may_retry(self) -> bool:
         """Count an attempt that failed; tell whether there may be another one, and take it from the retry budget."""
