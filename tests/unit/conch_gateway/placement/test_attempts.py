@@ -194,6 +194,25 @@ def test_a_failure_is_kept_no_longer_than_until_it_is_told():
     assert attempts.take_failure().message == "No worker is running."
 
 
+@pytest.mark.parametrize(
+    ("failure", "workers", "counted"),
+    [
+        (ConnectFailed("gone"), (), 0),
+        (ConnectFailed("gone"), (LIVING,), 1),
+        (lost(), (), 1),
+        (Unavailable("busy"), (), 1),
+    ],
+)
+def test_an_attempt_costs_nothing_when_there_was_nobody_to_make_it_with(failure, workers, counted):
+    alive = snapshot(workers=workers).workers[Pool.LLM]
+    spent = count()
+    budget = RetryBudget(spent.__next__)
+    processes = ServiceProcesses("worker", FakeUpstream({}), lambda: alive, budget, NEVER_THERE)
+    attempts = RequestAttempts(processes, route(), TimeLeft(1.0))
+    assert attempts.may_follow(failure)
+    assert (attempts.failed, next(spent)) == (counted, counted)
+
+
 def test_who_is_left_is_asked_without_a_turn():
     """Else of two equal processes a retry would always meet the same one."""
     beats = snapshot(tokenizers=(DEAD, LIVING)).workers[Pool.TOKENIZER]

@@ -139,7 +139,12 @@ class RequestAttempts:
                 raise self.take_failure()
             self._gave_up = self._refused
 
-    def may_retry(self) -> bool:
-        """Count an attempt that failed; tell whether there may be another one, and take it from the retry budget."""
+    def may_follow(self, failure: Exception) -> bool:
+        """Count an attempt that ended so; tell whether there may be another one, and take it from the retry budget.
+
+        One that got no connection, where nobody is left to ask, costs nothing: it is made again when one is back.
+        """
+        if isinstance(failure, ConnectFailed) and not self.anyone_left():
+            return True
         self.failed += 1
-        return self.failed < ATTEMPTS and self._processes.retries.spend()
+        return not self.refused() and self.failed < ATTEMPTS and self._processes.retries.spend()

@@ -7,7 +7,7 @@ from conch_contracts.records import Route
 from conch_gateway.errors.upstream_errors import as_error
 from conch_gateway.placement.attempts import RETRY_AFTER_S, RequestAttempts, ServiceProcesses
 from conch_gateway.placement.time_left import TimeLeft
-from conch_gateway.upstream.port import ConnectFailed, Header, UpstreamFailure, UpstreamResponse, read_all
+from conch_gateway.upstream.port import Header, UpstreamFailure, UpstreamResponse, read_all
 from conch_kit.deadlines import time_limit
 from conch_kit.errors import ServiceError, Unavailable
 
@@ -43,13 +43,13 @@ class TokenizerClient:
                     f"The prompt was not tokenized within {self._timeout_s:g} s.", retry_after_s=RETRY_AFTER_S
                 ) from None
             except UpstreamFailure as exc:
-                counts = not isinstance(exc, ConnectFailed) or attempts.anyone_left()
+                again = attempts.may_follow(exc)
             except ServiceError as exc:
                 if not exc.retryable:
                     raise
                 attempts.give_up(exc)
-                counts = True
-            if counts and (attempts.refused() or not attempts.may_retry()):
+                again = attempts.may_follow(exc)
+            if not again:
                 raise attempts.take_failure()
 
 
