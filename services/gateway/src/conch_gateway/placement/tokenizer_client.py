@@ -24,14 +24,26 @@ class TokenizerClient:
         self._timeout_s = timeout_s
         self._clock = clock
 
-    async def post(self, path: str, message: bytes, headers: tuple[Header, ...], route: Route) -> bytes:
+    def wait(self, route: Route) -> TimeLeft:
+        """Return how long a request may wait for tokenizers, in all that it asks them."""
+        return TimeLeft(route.routing.queue_wait_s, self._clock)
+
+    async def post(
+        self,
+        path: str,
+        message: bytes,
+        headers: tuple[Header, ...],
+        route: Route,
+        wait: TimeLeft | None = None,
+    ) -> bytes:
         """Return the service's answer to a message; the path says what is to be done with it. Raises a ServiceError.
 
         To ask twice does no harm: another process is asked when one is gone or says that another may do better. When
-        all are away the request waits for one, no longer than the route lets it wait for an engine.
+        all are away the request waits for one, no longer than the route lets it wait for an engine; one that asks
+        several things hands on what is left of its `wait`.
         """
-        wait, limit = TimeLeft(route.routing.queue_wait_s, self._clock), TimeLeft(self._timeout_s, self._clock)
-        attempts = RequestAttempts(self._processes, route, wait)
+        limit = TimeLeft(self._timeout_s, self._clock)
+        attempts = RequestAttempts(self._processes, route, wait or self.wait(route))
         while True:
             with attempts.wait:
                 await attempts.until_someone_is_there()
