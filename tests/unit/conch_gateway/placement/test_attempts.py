@@ -174,16 +174,6 @@ async def test_a_request_that_breaks_the_only_worker_each_time_it_comes_back_is_
     assert (answer.status, len(served.upstream.sent(GENERATE_PATH))) == (502, 2)
 
 
-async def test_the_wait_for_a_tokenizer_is_not_counted_as_its_own_time():
-    left = iter([ConnectFailed("gone")])
-    served = gateway(
-        {PREPARE_PATH: lambda post: next(left, None) or prepared(3)(post)},
-        once_there=lambda _: True,
-        tokenizer_timeout_s=TURN_S / 2,
-    )
-    assert (await served.client.post("/v1/chat/completions", CHAT)).status == 200
-
-
 def test_a_failure_is_kept_no_longer_than_until_it_is_told():
     """Its traceback holds whoever keeps it, and that would keep all of a request until garbage is collected."""
     processes = ServiceProcesses("worker", FakeUpstream({}), tuple, RetryBudget(count().__next__), NEVER_THERE)
