@@ -1,7 +1,6 @@
 """Fakes for the gateway's ports: an upstream that plays a script, an ASGI client, and ready-made records."""
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -25,18 +24,18 @@ from conch_gateway.app.assembly import Deps, create_app
 from conch_gateway.encoders.answer_cache import NoStore, Store
 from conch_gateway.http.auth import ApiKeys
 from conch_gateway.placement.admission import Admission
-from conch_gateway.responses.store import Record, ResponseNote, ResponseStore
+from conch_gateway.responses.store import ResponseStore
 from conch_gateway.settings import GatewaySettings
 from conch_gateway.telemetry.access_log import AccessLog
 from conch_gateway.telemetry.metrics import GatewayMetrics
 from conch_gateway.upstream.port import AnswerLost, Post
-from conch_kit.errors import Unavailable
 from conch_kit.http.asgi import ASGIApp, Message
 from conch_kit.http.caller_connection import CONNECTION
 from conch_kit.json_bytes import json_bytes
 from conch_kit.registry.snapshot import Snapshot
 from conch_kit.tracing import Tracer, tracer
 from testkit.gateway.body_source import read_source
+from testkit.gateway.memory_responses import MemoryResponses
 
 DIGEST = Digest("0" * 64)
 TOKENIZER = WorkerUrl("http://127.0.0.1:7001")
@@ -308,49 +307,6 @@ class Client:
         return Answered(start["status"], dict(start["headers"]), b"".join(connection.pieces), connection.pieces)
 
 
-class MemoryResponses:
-    """Keeps answers in memory, unless it is `away`."""
-
-    def __init__(self) -> None:
-        self.records: dict[tuple[str, str], bytes] = {}
-        self.notes: dict[tuple[str, str, ResponseNote], str] = {}
-        self.away = False
-        self.refused = 0
-        """How often an answer could not be kept."""
-        self.told = 0
-        """How many notes were left."""
-
-    async def get(self, owner: str, response_id: str) -> Record | None:
-        self._answer()
-        found = self.records.get((owner, response_id))
-        record: Record | None = None if found is None else json.loads(found)
-        return record
-
-    async def put(self, owner: str, response_id: str, record: bytes) -> bool:
-        if self.away:
-            self.refused += 1
-        else:
-            self.records[owner, response_id] = record
-        return not self.away
-
-    async def delete(self, owner: str, response_id: str) -> bool:
-        self._answer()
-        return self.records.pop((owner, response_id), None) is not None
-
-    async def note(self, owner: str, response_id: str, note: ResponseNote) -> str | None:
-        self._answer()
-        return self.notes.get((owner, response_id, note))
-
-    async def leave_note(self, owner: str, response_id: str, note: ResponseNote, text: str, ttl_s: float) -> None:
-        self._answer()
-        self.told += 1
-        self.notes[owner, response_id, note] = text
-
-    def _answer(self) -> None:
-        if self.away:
-            raise Unavailable("The store of responses does not answer.", code="store_unavailable")
-
-
 @dataclass(slots=True)
 class Gateway:
     """A gateway application on fakes."""
@@ -359,6 +315,8 @@ class Gateway:
     upstream: FakeUpstream
     registry: CollectorRegistry
     admission: Admission
+    learn: Callable[[Snapshot], None]
+    """Give it another view of the registry."""
 
 
 def gateway(
@@ -379,8 +337,14 @@ def gateway(
     upstream = FakeUpstream({**usual, **(scripts or {})})
     registry = CollectorRegistry()
     admission = Admission()
-    state = known or snapshot()
-    admission.apply(state)
+    state = Snapshot.EMPTY
+
+    def learn(seen: Snapshot) -> None:
+        nonlocal state
+        state = seen
+        admission.apply(seen)
+
+    learn(known or snapshot())
     deps = Deps(
         snapshot=lambda: state,
         not_ready=lambda: None,
@@ -397,4 +361,4 @@ def gateway(
         store=store or NoStore(),
     )
     app = create_app(deps, GatewaySettings(redis_url="redis://unused", **settings))
-    return Gateway(Client(app), upstream, registry, admission)
+    return Gateway(Client(app), upstream, registry, admission, learn)

@@ -12,7 +12,8 @@ from conch_contracts.names import CHECK_GRAMMAR_PATH, GENERATE_PATH, TOKENIZE_PA
 from conch_contracts.records import ChatProfile
 from conch_contracts.tool_call_marks import ToolCallParser
 from conch_gateway.errors.nesting import MAX_DEPTH
-from testkit.gateway.fakes import MemoryResponses, answered, gateway, route, snapshot
+from testkit.gateway.fakes import answered, gateway, route, snapshot
+from testkit.gateway.memory_responses import MemoryResponses
 
 CHAT = "/v1/chat/completions"
 RESPONSES = "/v1/responses"

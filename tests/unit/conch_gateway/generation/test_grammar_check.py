@@ -1,12 +1,16 @@
 """The way of a grammar through the ASGI application, on fakes."""
 
+import asyncio
+
 import msgspec
 
 from conch_contracts.messages.generation import GenerateRequest
 from conch_contracts.messages.grammar import Grammar
 from conch_contracts.names import CHECK_GRAMMAR_PATH, GENERATE_PATH, PREPARE_PATH
-from conch_contracts.records import ChatProfile
-from testkit.gateway.fakes import FakeAnswer, gateway, refused, route, snapshot
+from conch_contracts.records import ChatProfile, RoutingPolicy
+from conch_gateway.placement.pool_return import TURN_S
+from conch_gateway.upstream.port import ConnectFailed
+from testkit.gateway.fakes import FakeAnswer, answered, gateway, prepared, refused, route, snapshot
 
 CHAT = {"model": "tiny-chat", "messages": [{"role": "user", "content": "hi"}]}
 PATH = "/v1/chat/completions"
@@ -39,6 +43,42 @@ async def test_a_grammar_that_could_not_be_checked_is_checked_again():
     served = gateway({CHECK_GRAMMAR_PATH: lambda _: next(answers)})
     statuses = [(await served.client.post(PATH, {**CHAT, "guided_choice": ["a"]})).status for _ in range(2)]
     assert statuses == [400, 200]
+
+
+async def test_a_request_waits_for_a_tokenizer_no_longer_because_it_has_a_grammar():
+    """It has time for one turn, which the check uses."""
+    left = iter([ConnectFailed("gone")])
+    served = gateway(
+        {
+            CHECK_GRAMMAR_PATH: lambda post: next(left, None) or answered(b"{}")(post),
+            PREPARE_PATH: lambda _: ConnectFailed("gone"),
+        },
+        known=snapshot(route(routing=RoutingPolicy(queue_wait_s=1.5 * TURN_S))),
+        once_there=lambda _: True,
+    )
+    answer = await asyncio.wait_for(served.client.post(PATH, {**CHAT, "guided_choice": ["a"]}), 30)
+    assert (answer.status, answer.error["message"]) == (503, "No tokenizer answered.")
+    assert len(served.upstream.sent(PREPARE_PATH)) <= 1
+
+
+async def test_requests_with_a_grammar_wait_in_the_same_line_as_those_without():
+    """It has room for one."""
+    left = {path: iter([ConnectFailed("gone")]) for path in (PREPARE_PATH, CHECK_GRAMMAR_PATH)}
+    served = gateway(
+        {
+            PREPARE_PATH: lambda post: next(left[PREPARE_PATH], None) or prepared(3)(post),
+            CHECK_GRAMMAR_PATH: lambda post: next(left[CHECK_GRAMMAR_PATH], None) or answered(b"{}")(post),
+        },
+        known=snapshot(route(routing=RoutingPolicy(queue_max=1))),
+        once_there=lambda _: True,
+    )
+    async with asyncio.timeout(30):
+        first = asyncio.create_task(served.client.post(PATH, CHAT))
+        while not served.upstream.posts:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        second = await served.client.post(PATH, {**CHAT, "guided_choice": ["a"]})
+        assert (second.status, second.error["message"]) == (503, "No tokenizer answered.")
+        assert (await first).status == 200
 
 
 async def test_a_bad_grammar_names_its_parameter_and_goes_no_further():

@@ -13,13 +13,15 @@ from conch_contracts.names import (
     TOKENIZER_NOT_READY,
     WorkerUrl,
 )
-from conch_contracts.records import Pool, RoutingPolicy
+from conch_contracts.records import Engine, Pool, RoutingPolicy
 from conch_gateway.placement.attempts import ATTEMPTS, RequestAttempts, ServiceProcesses
 from conch_gateway.placement.pool_return import TURN_S, PoolReturn
 from conch_gateway.placement.retry_budget import RESERVE, RetryBudget
+from conch_gateway.placement.time_left import TimeLeft
 from conch_gateway.upstream.port import ConnectFailed, ConnectTimedOut
 from conch_kit.errors import Unavailable
 from testkit.gateway.fakes import (
+    ENGINE,
     FakeAnswer,
     FakeUpstream,
     answered,
@@ -33,7 +35,7 @@ from testkit.gateway.fakes import (
 
 CHAT = {"model": "tiny-chat", "messages": [{"role": "user", "content": "hi"}]}
 DEAD, LIVING = WorkerUrl("http://w1:1"), WorkerUrl("http://w2:1")
-NEVER_THERE = PoolReturn(lambda: False, lambda: False)
+NEVER_THERE = PoolReturn(lambda: False, tuple)
 
 
 @pytest.mark.parametrize(
@@ -118,38 +120,94 @@ async def test_nobody_waits_for_a_process_that_is_there_and_refuses(path):
     assert len([post for post in served.upstream.posts if post.path == path]) == 1
 
 
+async def steps() -> None:
+    """Let everything that need not wait take its next steps."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+async def test_who_has_a_turn_waits_on_when_the_process_has_gone_in_the_same_moment():
+    alive = here = snapshot(workers=(LIVING,)).workers[Pool.LLM]
+    line = PoolReturn(lambda: True, lambda: alive)
+    processes = ServiceProcesses("worker", FakeUpstream({}), lambda: alive, RetryBudget(lambda: None), line)
+    alive = ()
+    waiting = asyncio.create_task(RequestAttempts(processes, route(), TimeLeft(60.0)).until_someone_is_there())
+    await steps()
+    alive = here
+    line.answered(LIVING)
+    alive = ()
+    await steps()
+    assert not waiting.done()
+    alive = here
+    line.answered(LIVING)
+    await asyncio.wait_for(waiting, 30)
+
+
+async def test_a_request_waits_for_a_worker_that_goes_while_it_waits_for_an_engine():
+    done = asyncio.Event()
+    held = iter([FakeAnswer(pieces=(done, b"{}"))])
+    known, engines = snapshot().workers[Pool.LLM], (Engine(grpc=ENGINE, slots=1),)
+    workers = tuple(beat.url for beat in known)
+    served = gateway(
+        {GENERATE_PATH: lambda post: next(held, None) or answered(b"{}")(post)},
+        known=snapshot(engines=engines),
+        once_there=lambda _: True,
+    )
+    async with asyncio.timeout(60):
+        first = asyncio.create_task(served.client.post("/v1/chat/completions", CHAT))
+        await served.upstream.asked(GENERATE_PATH).wait()
+        second = asyncio.create_task(served.client.post("/v1/chat/completions", CHAT))
+        await steps()
+        assert list(served.admission.waiting().values()) == [1]
+        served.learn(snapshot(engines=engines, workers=()))
+        done.set()
+        assert (await first).status == 200
+        await steps()
+        assert not second.done()
+        served.learn(snapshot(engines=engines, workers=workers))
+        assert (await second).status == 200
+
+
 async def test_a_request_that_breaks_the_only_worker_each_time_it_comes_back_is_given_to_it_twice():
     served = gateway({GENERATE_PATH: lambda _: lost()}, once_there=lambda _: True)
     answer = await served.client.post("/v1/chat/completions", CHAT)
     assert (answer.status, len(served.upstream.sent(GENERATE_PATH))) == (502, 2)
 
 
-async def test_the_wait_for_a_tokenizer_is_not_counted_as_its_own_time():
-    left = iter([ConnectFailed("gone")])
-    served = gateway(
-        {PREPARE_PATH: lambda post: next(left, None) or prepared(3)(post)},
-        once_there=lambda _: True,
-        tokenizer_timeout_s=TURN_S / 2,
-    )
-    assert (await served.client.post("/v1/chat/completions", CHAT)).status == 200
-
-
 def test_a_failure_is_kept_no_longer_than_until_it_is_told():
     """Its traceback holds whoever keeps it, and that would keep all of a request until garbage is collected."""
-    attempts = RequestAttempts(
-        ServiceProcesses("worker", FakeUpstream({}), tuple, RetryBudget(count().__next__), NEVER_THERE)
-    )
+    processes = ServiceProcesses("worker", FakeUpstream({}), tuple, RetryBudget(count().__next__), NEVER_THERE)
+    attempts = RequestAttempts(processes, route(), TimeLeft(1.0))
     failure = Unavailable("The worker broke down.")
     attempts.note(failure)
     assert attempts.take_failure() is failure
     assert attempts.take_failure().message == "No worker is running."
 
 
+@pytest.mark.parametrize(
+    ("failure", "workers", "counted"),
+    [
+        (ConnectFailed("gone"), (), 0),
+        (ConnectFailed("gone"), (LIVING,), 1),
+        (lost(), (), 1),
+        (Unavailable("busy"), (), 1),
+    ],
+)
+def test_an_attempt_costs_nothing_when_there_was_nobody_to_make_it_with(failure, workers, counted):
+    alive = snapshot(workers=workers).workers[Pool.LLM]
+    spent = count()
+    budget = RetryBudget(spent.__next__)
+    processes = ServiceProcesses("worker", FakeUpstream({}), lambda: alive, budget, NEVER_THERE)
+    attempts = RequestAttempts(processes, route(), TimeLeft(1.0))
+    assert attempts.may_follow(failure)
+    assert (attempts.failed, next(spent)) == (counted, counted)
+
+
 def test_who_is_left_is_asked_without_a_turn():
     """Else of two equal processes a retry would always meet the same one."""
     beats = snapshot(tokenizers=(DEAD, LIVING)).workers[Pool.TOKENIZER]
     processes = ServiceProcesses("tokenizer", FakeUpstream({}), lambda: beats, RetryBudget(lambda: None), NEVER_THERE)
-    assert RequestAttempts(processes).anyone_left()
+    assert RequestAttempts(processes, route(), TimeLeft(1.0)).anyone_left()
     assert processes.balancer.turn == 0
 
 

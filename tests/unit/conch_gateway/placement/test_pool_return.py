@@ -4,12 +4,15 @@ import asyncio
 
 import pytest
 
-from conch_contracts.names import ModelId
-from conch_contracts.records import RoutingPolicy
+from conch_contracts.names import ModelId, WorkerUrl
+from conch_contracts.records import Heartbeat, RoutingPolicy
 from conch_gateway.placement.pool_return import PoolReturn
 from testkit.gateway.fakes import route
 
 LONG_S = 60.0
+RUNNING = Heartbeat(url=WorkerUrl("http://w1:1"), sequence=1)
+DRAINING = Heartbeat(url=WorkerUrl("http://w2:1"), sequence=1, draining=True)
+GONE = WorkerUrl("http://w3:1")
 
 
 def limited(most: int, model: str = "a"):
@@ -18,11 +21,11 @@ def limited(most: int, model: str = "a"):
 
 
 class Service:
-    """A service that was once known; `running` says whether a process of it is announced."""
+    """A service that was once known, and who of it is announced."""
 
-    def __init__(self) -> None:
-        self.running = False
-        self.line = PoolReturn(lambda: True, lambda: self.running)
+    def __init__(self, *alive: Heartbeat) -> None:
+        self.alive = alive
+        self.line = PoolReturn(lambda: True, lambda: self.alive)
         self.order: list[int] = []
 
     async def request(self, number: int, most: int = 10) -> bool:
@@ -35,12 +38,12 @@ class Service:
 
 @pytest.mark.parametrize(("known", "wait_s", "most"), [(False, LONG_S, 10), (True, 0.0, 10), (True, LONG_S, 0)])
 async def test_nobody_waits_for_what_was_never_there_or_without_time_or_room(known, wait_s, most):
-    line = PoolReturn(lambda: known, lambda: True)
+    line = PoolReturn(lambda: known, lambda: (RUNNING,))
     assert not await asyncio.wait_for(line.turn(limited(most), wait_s), 10)
 
 
 async def test_who_waits_for_too_long_is_told():
-    line = PoolReturn(lambda: True, lambda: False)
+    line = PoolReturn(lambda: True, tuple)
     assert not await asyncio.wait_for(line.turn(limited(1), 0.01), 10)
 
 
@@ -54,7 +57,7 @@ async def test_each_model_has_room_for_as_many_as_its_queue_holds():
         waiting[0].cancel()
         await asyncio.gather(waiting[0], return_exceptions=True)
         third = asyncio.create_task(service.request(3, most=2))  # there is room again
-        service.running = True
+        service.alive = (RUNNING,)
         assert await asyncio.gather(waiting[1], other, third) == [True] * 3
 
 
@@ -62,7 +65,7 @@ async def test_they_ask_one_after_the_other_as_they_came():
     service = Service()
     async with asyncio.timeout(LONG_S):
         waiting = [asyncio.create_task(service.request(number)) for number in range(3)]
-        service.running = True
+        service.alive = (RUNNING,)
         await waiting[0]
         assert service.order == [0]
         await asyncio.gather(*waiting)
@@ -70,9 +73,27 @@ async def test_they_ask_one_after_the_other_as_they_came():
 
 
 async def test_an_answer_to_one_gives_all_their_turn():
-    service = Service()
+    service = Service(RUNNING)
     async with asyncio.timeout(LONG_S):
         waiting = [asyncio.create_task(service.request(number)) for number in range(3)]
         await asyncio.sleep(0)
-        service.line.answered()
+        service.line.answered(RUNNING.url)
+        await asyncio.sleep(0)
+        assert service.order == [0, 1, 2]
         assert await asyncio.gather(*waiting) == [True] * 3
+
+
+@pytest.mark.parametrize("alive", [(), (DRAINING,), (DRAINING, RUNNING)])
+@pytest.mark.parametrize("process", [DRAINING.url, GONE])
+async def test_an_answer_of_one_that_takes_nothing_new_gives_nobody_a_turn(alive, process):
+    """It says nothing of another one, which may be dead though it is announced."""
+    service = Service(*alive)
+    async with asyncio.timeout(LONG_S):
+        waiting = asyncio.create_task(service.request(0))
+        await asyncio.sleep(0)
+        service.line.answered(process)
+        await asyncio.sleep(0)
+        assert service.order == []
+        service.alive = (RUNNING,)
+        service.line.answered(RUNNING.url)
+        assert await waiting

@@ -12,7 +12,8 @@ from conch_contracts.names import GENERATE_PATH, PREPARE_PATH
 from conch_gateway.responses import background
 from conch_gateway.responses.store import MAX_RECORD_BYTES, ResponseNote, StopOrder
 from conch_kit.errors import UpstreamError
-from testkit.gateway.fakes import Answered, FakeAnswer, Gateway, MemoryResponses, answered, gateway, lost
+from testkit.gateway.fakes import Answered, FakeAnswer, Gateway, answered, gateway, lost
+from testkit.gateway.memory_responses import MemoryResponses
 from testkit.waiting import eventually
 
 PATH = "/v1/responses"

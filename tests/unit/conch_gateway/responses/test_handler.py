@@ -13,7 +13,8 @@ from conch_contracts.tool_call_marks import ToolCallParser
 from conch_gateway.generation import handler
 from conch_gateway.http.auth import ApiKeys
 from conch_gateway.placement.admission import Claim
-from testkit.gateway.fakes import FakeAnswer, MemoryResponses, answered, gateway, lost, route, snapshot, streamed
+from testkit.gateway.fakes import FakeAnswer, answered, gateway, lost, route, snapshot, streamed
+from testkit.gateway.memory_responses import MemoryResponses
 
 PATH = "/v1/responses"
 ASKED = {"model": "tiny-chat", "input": "hi"}

@@ -3,7 +3,8 @@
 import pytest
 
 from conch_contracts.names import GENERATE_PATH
-from testkit.gateway.fakes import MemoryResponses, answered, gateway
+from testkit.gateway.fakes import answered, gateway
+from testkit.gateway.memory_responses import MemoryResponses
 
 PATH = "/v1/responses"
 ASKED = {"model": "tiny-chat", "input": "hi"}

@@ -1,7 +1,7 @@
 """Puts the gateway together: from its collaborators to one ASGI callable."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from conch_contracts.names import ENCODE_PATH, TRANSCRIBE_PATH
 from conch_contracts.records import Heartbeat, ModelKind, Pool
@@ -102,8 +102,12 @@ def _endpoints(deps: Deps, settings: GatewaySettings, load: Load) -> Mapping[tup
 
 def _posts(deps: Deps, settings: GatewaySettings, intake: RequestIntake) -> Mapping[str, PostHandler]:
     """Return who serves the POSTs of inference, by path."""
-    tokenizers = _tokenizers(deps, settings)
-    grammars = _tokenizers(deps, settings)  # grammars that time out may not use up the retries of prompts
+    of_prompts = _processes(deps, deps.tokenizers, Pool.TOKENIZER, "tokenizer")
+    # Grammars that time out may not use up the retries of prompts; everything else is of the pool.
+    of_grammars = replace(of_prompts, retries=_retries(deps, of_prompts.name))
+    tokenizers, grammars = (
+        TokenizerClient(processes, timeout_s=settings.tokenizer_timeout_s) for processes in (of_prompts, of_grammars)
+    )
     policy = TemplatePolicy(settings.chat_templates, frozenset(settings.template_variables))
     llm = Dispatcher(_processes(deps, deps.upstream, Pool.LLM, "worker"), deps.admission)
     generation = GenerationHandler(intake, tokenizers, grammars, llm, policy)
@@ -124,20 +128,15 @@ def _posts(deps: Deps, settings: GatewaySettings, intake: RequestIntake) -> Mapp
     return {**posts, INVOCATIONS_PATH: Invocations(intake, posts)}
 
 
-def _tokenizers(deps: Deps, settings: GatewaySettings) -> TokenizerClient:
-    processes = _processes(deps, deps.tokenizers, Pool.TOKENIZER, "tokenizer")
-    return TokenizerClient(processes, timeout_s=settings.tokenizer_timeout_s)
-
-
 def _processes(deps: Deps, upstream: Upstream, pool: Pool, name: str) -> ServiceProcesses:
-    """Return the processes of one pool, with a retry budget of their own."""
+    """Return the processes of one pool, with a retry budget and a line of those that wait for them."""
 
     def alive() -> tuple[Heartbeat, ...]:
         snapshot = deps.snapshot()
         return () if snapshot is None else snapshot.workers.get(pool, ())
 
-    def running() -> bool:
-        return any(not beat.draining for beat in alive())
+    return ServiceProcesses(name, upstream, alive, _retries(deps, name), PoolReturn(lambda: deps.known(pool), alive))
 
-    retries = RetryBudget(deps.metrics.retries.labels(name).inc)
-    return ServiceProcesses(name, upstream, alive, retries, PoolReturn(lambda: deps.known(pool), running))
+
+def _retries(deps: Deps, name: str) -> RetryBudget:
+    return RetryBudget(deps.metrics.retries.labels(name).inc)

@@ -15,6 +15,7 @@ from conch_gateway.constraints.closed_schemas import closed
 from conch_gateway.constraints.structured_output import Constraint
 from conch_gateway.constraints.tool_call_grammar import NO_PARAMETERS
 from conch_gateway.errors.bad_request import invalid
+from conch_gateway.placement.time_left import TimeLeft
 from conch_gateway.placement.tokenizer_client import TokenizerClient
 from conch_gateway.upstream.port import Header
 from conch_kit.errors import InvalidRequest
@@ -28,17 +29,19 @@ async def check_grammar(
     constraint: Constraint,
     route: Route,
     headers: tuple[Header, ...],
+    wait: TimeLeft,
     tools: Sequence[Tool] = (),
 ) -> None:
     """Raise InvalidRequest, naming the parameter, for a grammar that cannot be obeyed.
 
-    Of several `tools` it names the one whose arguments cannot be kept to their schema.
+    Of several `tools` it names the one whose arguments cannot be kept to their schema. `wait` is how long the request
+    may still wait for tokenizers.
     """
 
     async def check(grammar: Grammar) -> None:
         foreign = route.dialect is not Dialect.TOKENS
         request = CheckGrammarRequest(digest=route.tokenizer_digest, grammar=grammar, foreign=foreign)
-        await tokenizers.post(CHECK_GRAMMAR_PATH, to_json(request), headers, route)
+        await tokenizers.post(CHECK_GRAMMAR_PATH, to_json(request), headers, route, wait)
 
     try:
         await check(constraint.grammar)

@@ -106,11 +106,13 @@ class GenerationHandler:
     async def _tokenize(
         self, resolved: ResolvedGeneration, response_id: str, exchange: Exchange, stages: Stages
     ) -> GenerationJob:
+        route = resolved.route
+        wait = self._tokenizers.wait(route)
         with stages.tokenizing() as headers:
             if resolved.constraint is not None and not resolved.findings.grammar_holds:
-                await check_grammar(self._grammars, resolved.constraint, resolved.route, headers, resolved.tools)
+                await check_grammar(self._grammars, resolved.constraint, route, headers, wait, resolved.tools)
                 resolved.findings.grammar_holds = True
-            prepared = await self._tokenizers.post(PREPARE_PATH, resolved.preparation, headers, resolved.route)
+            prepared = await self._tokenizers.post(PREPARE_PATH, resolved.preparation, headers, route, wait)
         ids = (exchange.request_id, response_id)
         return await off_loop(
             len(prepared), partial(GenerationJob.of, ids=ids, created=int(time.time())), resolved, prepared

@@ -11,6 +11,7 @@ from conch_contracts.names import SERVER_SHUTTING_DOWN, WorkerUrl
 from conch_contracts.records import Heartbeat, Route
 from conch_gateway.placement.pool_return import PoolReturn
 from conch_gateway.placement.retry_budget import RetryBudget
+from conch_gateway.placement.time_left import TimeLeft
 from conch_gateway.placement.worker_choice import WorkerBalancer, askable
 from conch_gateway.upstream.port import (
     BodySource,
@@ -46,12 +47,15 @@ class ServiceProcesses:
 
 
 class RequestAttempts:
-    """Which processes one request has asked in vain, and what failed last."""
+    """Which processes one request has asked in vain, what failed last, and how long it may still wait."""
 
-    __slots__ = ("_asked", "_failure", "_gave_up", "_processes", "_refused", "_slow", "failed")
+    __slots__ = ("_asked", "_failure", "_gave_up", "_processes", "_refused", "_route", "_slow", "failed", "wait")
 
-    def __init__(self, processes: ServiceProcesses) -> None:
+    def __init__(self, processes: ServiceProcesses, route: Route, wait: TimeLeft) -> None:
         processes.retries.earn()
+        self.wait = wait
+        """What is left of the route's `queue.wait`; it passes inside of this context."""
+        self._route = route
         self._failure: ServiceError | None = None
         self.failed = 0
         """Attempts that failed."""
@@ -86,16 +90,17 @@ class RequestAttempts:
     ) -> T:
         """Return what `read` makes of the answer of the least busy process that was not given up.
 
-        Raises UpstreamFailure when that one gave no answer, and gives it up; a ServiceError when nobody is left.
+        Raises UpstreamFailure when that one gave no answer, and gives it up; ConnectFailed when nobody is left, as
+        when the last one went while the request waited for an engine.
         """
         processes = self._processes
         process = self._asked = processes.balancer.pick(processes.alive(), without=self._gave_up, at_last=self._slow)
         if process is None:
-            raise self.take_failure()
+            raise ConnectFailed("There is nobody to ask.")
         try:
             with processes.balancer.lease(process):
                 async with processes.upstream.post(Post(process, path, headers, body, rest)) as answer:
-                    processes.returning.answered()
+                    processes.returning.answered(process)
                     return await read(answer)
         except UpstreamFailure as exc:
             if isinstance(exc, ConnectFailed):
@@ -124,18 +129,22 @@ class RequestAttempts:
         there = askable(alive, without=self._gave_up - self._refused, at_last=frozenset())
         return bool(there) and not self.anyone_left()
 
-    async def until_someone_is_there(self, route: Route, wait_s: float) -> None:
+    async def until_someone_is_there(self) -> None:
         """Wait for a process to come back, where all are away.
 
         Raises what `take_failure` gives when there is none to wait for, too many requests wait, or none came in time.
         """
-        if self.anyone_left():
-            return
-        if self.refused() or not await self._processes.returning.turn(route, wait_s):
-            raise self.take_failure()
-        self._gave_up = self._refused
+        while not self.anyone_left():
+            if self.refused() or not await self._processes.returning.turn(self._route, self.wait.seconds()):
+                raise self.take_failure()
+            self._gave_up = self._refused
 
-    def may_retry(self) -> bool:
-        """Count an attempt that failed; tell whether there may be another one, and take it from the retry budget."""
+    def may_follow(self, failure: Exception) -> bool:
+        """Count an attempt that ended so; tell whether there may be another one, and take it from the retry budget.
+
+        One that got no connection, where nobody is left to ask, costs nothing: it is made again when one is back.
+        """
+        if isinstance(failure, ConnectFailed) and not self.anyone_left():
+            return True
         self.failed += 1
-        return self.failed < ATTEMPTS and self._processes.retries.spend()
+        return not self.refused() and self.failed < ATTEMPTS and self._processes.retries.spend()

@@ -2,6 +2,8 @@
 
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
 
 from conch_contracts.names import (
     GENERATE_PATH,
@@ -15,7 +17,8 @@ from conch_gateway.errors.upstream_errors import as_error
 from conch_gateway.inference.stages import Stages
 from conch_gateway.placement.admission import Admission, Claim, HeldSlots
 from conch_gateway.placement.attempts import RETRY_AFTER_S, RequestAttempts, ServiceProcesses
-from conch_gateway.upstream.port import AnswerLost, BodySource, ConnectFailed, UpstreamResponse, read_all
+from conch_gateway.placement.time_left import TimeLeft
+from conch_gateway.upstream.port import AnswerLost, BodySource, UpstreamFailure, UpstreamResponse, read_all
 from conch_kit.errors import ServiceError, Unavailable, UpstreamError
 
 MAX_LOST = 1
@@ -62,68 +65,99 @@ class Dispatcher:
         `message` is called when the engine is known; `rest` follows it in each attempt. Raises a ServiceError; what
         `deliver` raises passes.
         """
-
-        async def accepted(answer: UpstreamResponse) -> None:
-            await _check(answer)
-            slot.accepted()
-            await deliver(answer)
-
-        arrived, wait_s = self._clock(), route.routing.queue_wait_s
-        attempts = RequestAttempts(self._workers)
-        tried: frozenset[EngineAddress] = frozenset()
-        lost = engines_lost = 0
+        arrived = self._clock()
+        attempts = RequestAttempts(self._workers, route, TimeLeft(route.routing.queue_wait_s, self._clock))
+        failures = _Failures(attempts)
         while True:
-            asked_at = self._clock()
-            with stages.waiting():
-                await attempts.until_someone_is_there(route, wait_s)
-                left_s = wait_s - (self._clock() - asked_at)
-                slot = await self._slot(route, claim, tried, attempts, arrived, left_s)
-            wait_s -= self._clock() - asked_at
+            with stages.waiting(), attempts.wait:
+                await attempts.until_someone_is_there()
+                slot = await self._slot(route, claim, failures, arrived)
             with slot as engine:
                 try:
                     with stages.working() as headers:
-                        return await attempts.ask(self._path, headers, message(engine), accepted, rest)
-                except ConnectFailed:
-                    if not attempts.anyone_left():  # it has not begun, so it may be asked again when one is back
-                        continue
-                except AnswerLost as exc:
-                    if exc.started:
-                        raise UpstreamError("The worker broke down.", code="upstream_lost") from exc
-                    lost += 1
-                    attempts.note(_broken(lost))
-                except _Refused as refused:
-                    if refused.error.code in WORKERS_OWN:
-                        attempts.give_up(refused.error)
-                    else:
-                        attempts.note(refused.error)
-                        tried |= {engine.grpc}
-                        if isinstance(refused.error, Unavailable):  # it has not begun, so it may be asked again
-                            slot.refused()
-                            continue
-                        engines_lost += 1
-            if max(lost, engines_lost) > MAX_LOST or not attempts.may_retry():
+                        read = partial(_read, slot, deliver)
+                        return await attempts.ask(self._path, headers, message(engine), read, rest)
+                except (UpstreamFailure, _Refused) as failure:
+                    again = failures.may_be_mended(failure, slot)
+            if not again:
                 raise attempts.take_failure()
 
     async def _slot(
         self,
         route: Route,
         claim: Claim,
-        tried: frozenset[EngineAddress],
-        attempts: RequestAttempts,
+        failures: "_Failures",
         arrived: float,
-        wait_s: float,
     ) -> HeldSlots:
         """Return an engine's slots; when no engine is left, what failed before says more than that."""
         try:
             return await self._admission.slot(
-                route.model_id, route.routing, claim, without=tried, arrived=arrived, wait_s=wait_s
+                route.model_id,
+                route.routing,
+                claim,
+                without=failures.tried,
+                arrived=arrived,
+                wait_s=failures.attempts.wait.seconds(),
             )
         except Unavailable as exc:
-            raise (attempts.take_failure() if attempts.failed or tried else exc) from None
+            raise (failures.attempts.take_failure() if failures.any() else exc) from None
 
 
-def _broken(workers: int) -> ServiceError:
-    """Return the error when so many workers broke down over a job: it may be asked again, unless it breaks them all."""
+@dataclass(slots=True)
+class _Failures:
+    """How the attempts of one job have failed, and which of that another attempt may mend."""
+
+    attempts: RequestAttempts
+    tried: frozenset[EngineAddress] = frozenset()
+    """Engines that could not take the job, or broke down over it."""
+    workers_lost: int = 0
+    engines_lost: int = 0
+
+    def any(self) -> bool:
+        """Tell whether there is more to say than that no engine is left."""
+        return bool(self.attempts.failed or self.tried)
+
+    def may_be_mended(self, failure: UpstreamFailure | _Refused, slot: HeldSlots) -> bool:
+        """Note how an attempt on this slot has failed; tell whether there may be another one."""
+        if isinstance(failure, AnswerLost):
+            return self._worker_lost(failure)
+        if not isinstance(failure, _Refused):
+            return self.attempts.may_follow(failure)
+        if failure.error.code in WORKERS_OWN:
+            self.attempts.give_up(failure.error)
+            return self.attempts.may_follow(failure)
+        return self._engine_failed(failure, slot)
+
+    def _worker_lost(self, failure: AnswerLost) -> bool:
+        self.workers_lost += 1
+        self.attempts.note(_broken(self.workers_lost, started=failure.started))
+        return not failure.started and self.workers_lost <= MAX_LOST and self.attempts.may_follow(failure)
+
+    def _engine_failed(self, failure: _Refused, slot: HeldSlots) -> bool:
+        self.attempts.note(failure.error)
+        self.tried |= {slot.engine.grpc}
+        if isinstance(failure.error, Unavailable):  # it has not begun, so it may be asked again
+            slot.refused()
+            return True
+        self.engines_lost += 1
+        return self.engines_lost <= MAX_LOST and self.attempts.may_follow(failure)
+
+
+async def _read(
+    slot: HeldSlots, deliver: Callable[[UpstreamResponse], Awaitable[None]], answer: UpstreamResponse
+) -> None:
+    await _check(answer)
+    slot.accepted()
+    await deliver(answer)
+
+
+def _broken(workers: int, *, started: bool) -> ServiceError:
+    """Return the error when so many workers broke down over a job.
+
+    It may be asked again, unless it breaks them all, or the last one had `started` to answer.
+    """
+    if started:
+        return UpstreamError("The worker broke down.", code="upstream_lost")
     if workers > MAX_LOST:
         return UpstreamError("Two workers broke down over this request.", code="upstream_lost")
     return Unavailable("The worker broke down.", code="upstream_lost", retry_after_s=RETRY_AFTER_S)

@@ -1,7 +1,8 @@
 """Where requests wait for a service whose processes are all away: the last one has ended, and another one is starting.
 
 Who waits gets a turn to ask again, one each half second while some process is announced, the first in line first, since
-what is announced may be dead. An answer to any of them gives all of them their turn.
+what is announced may be dead. An answer of one that is announced, to whomever, gives all of them their turn; one that
+drains, or has taken its record away, still answers what it has, and takes nothing new.
 
 Nobody waits for a service that this gateway has never known, and of a model's requests no more wait than its queue
 holds.
@@ -9,10 +10,11 @@ holds.
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from conch_contracts.names import ModelId
-from conch_contracts.records import Route
+from conch_contracts.names import ModelId, WorkerUrl
+from conch_contracts.records import Heartbeat, Route
+from conch_gateway.placement.worker_choice import running
 
 TURN_S = 0.5
 """How often one of those that wait may ask."""
@@ -21,10 +23,10 @@ TURN_S = 0.5
 class PoolReturn:
     """Those that wait for the processes of one pool."""
 
-    def __init__(self, known: Callable[[], bool], running: Callable[[], bool]) -> None:
-        """`known` tells whether there has ever been a process, `running` whether one is announced now."""
+    def __init__(self, known: Callable[[], bool], alive: Callable[[], Sequence[Heartbeat]]) -> None:
+        """`known` tells whether there has ever been a process, `alive` which are announced now."""
         self._known = known
-        self._running = running
+        self._alive = alive
         self._line: deque[asyncio.Future[None]] = deque()
         self._waiting: Counter[ModelId] = Counter()
         self._timer: asyncio.TimerHandle | None = None
@@ -49,10 +51,11 @@ class PoolReturn:
                 self._line.remove(turn)
         return True
 
-    def answered(self) -> None:
-        """Note that one of the processes has answered."""
-        while self._line:
-            self._next()
+    def answered(self, process: WorkerUrl) -> None:
+        """Note that this process has answered."""
+        if self._line and any(beat.url == process for beat in running(self._alive())):
+            while self._line:
+                self._next()
 
     def _next(self) -> None:
         turn = self._line.popleft()
@@ -65,7 +68,7 @@ class PoolReturn:
 
     def _look(self) -> None:
         self._timer = None
-        if self._line and self._running():
+        if self._line and running(self._alive()):
             self._next()
         if self._line:
             self._set_timer()

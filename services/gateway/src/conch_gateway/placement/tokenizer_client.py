@@ -6,7 +6,8 @@ from collections.abc import Callable
 from conch_contracts.records import Route
 from conch_gateway.errors.upstream_errors import as_error
 from conch_gateway.placement.attempts import RETRY_AFTER_S, RequestAttempts, ServiceProcesses
-from conch_gateway.upstream.port import ConnectFailed, Header, UpstreamFailure, UpstreamResponse, read_all
+from conch_gateway.placement.time_left import TimeLeft
+from conch_gateway.upstream.port import Header, UpstreamFailure, UpstreamResponse, read_all
 from conch_kit.deadlines import time_limit
 from conch_kit.errors import ServiceError, Unavailable
 
@@ -23,36 +24,45 @@ class TokenizerClient:
         self._timeout_s = timeout_s
         self._clock = clock
 
-    async def post(self, path: str, message: bytes, headers: tuple[Header, ...], route: Route) -> bytes:
+    def wait(self, route: Route) -> TimeLeft:
+        """Return how long a request may wait for tokenizers, in all that it asks them."""
+        return TimeLeft(route.routing.queue_wait_s, self._clock)
+
+    async def post(
+        self,
+        path: str,
+        message: bytes,
+        headers: tuple[Header, ...],
+        route: Route,
+        wait: TimeLeft | None = None,
+    ) -> bytes:
         """Return the service's answer to a message; the path says what is to be done with it. Raises a ServiceError.
 
         To ask twice does no harm: another process is asked when one is gone or says that another may do better. When
-        all are away the request waits for one, no longer than the route lets it wait for an engine.
+        all are away the request waits for one, no longer than the route lets it wait for an engine; one that asks
+        several things hands on what is left of its `wait`.
         """
-        attempts = RequestAttempts(self._processes)
-        wait_s, limit_s = route.routing.queue_wait_s, self._timeout_s
+        limit = TimeLeft(self._timeout_s, self._clock)
+        attempts = RequestAttempts(self._processes, route, wait or self.wait(route))
         while True:
-            began = self._clock()
-            await attempts.until_someone_is_there(route, wait_s)
-            asked_at = self._clock()
+            with attempts.wait:
+                await attempts.until_someone_is_there()
             try:
-                with time_limit(limit_s):
+                with limit, time_limit(limit.seconds()):
                     return await attempts.ask(path, headers, message, _body)
             except TimeoutError:
                 raise Unavailable(
                     f"The prompt was not tokenized within {self._timeout_s:g} s.", retry_after_s=RETRY_AFTER_S
                 ) from None
             except UpstreamFailure as exc:
-                counts = not isinstance(exc, ConnectFailed) or attempts.anyone_left()
+                again = attempts.may_follow(exc)
             except ServiceError as exc:
                 if not exc.retryable:
                     raise
                 attempts.give_up(exc)
-                counts = True
-            if counts and (attempts.refused() or not attempts.may_retry()):
+                again = attempts.may_follow(exc)
+            if not again:
                 raise attempts.take_failure()
-            wait_s -= asked_at - began
-            limit_s = max(0.0, limit_s - (self._clock() - asked_at))
 
 
 async def _body(answer: UpstreamResponse) -> bytes:

@@ -24,12 +24,17 @@ def choose(loads: Sequence[float], *, start: int = 0) -> int:
     return min(range(count), key=lambda index: (loads[index], (index - start) % count))
 
 
+def running(pool: Sequence[Heartbeat]) -> list[Heartbeat]:
+    """Return the processes that take requests: those that do not drain."""
+    return [beat for beat in pool if not beat.draining]
+
+
 def askable(
     pool: Sequence[Heartbeat], *, without: frozenset[WorkerUrl], at_last: frozenset[WorkerUrl]
 ) -> list[Heartbeat]:
     """Return the processes that are neither draining nor excluded, else those of `at_last` that are not draining."""
-    running = [beat for beat in pool if not beat.draining]
-    return [beat for beat in running if beat.url not in without] or [beat for beat in running if beat.url in at_last]
+    there = running(pool)
+    return [beat for beat in there if beat.url not in without] or [beat for beat in there if beat.url in at_last]
 
 
 @dataclass(frozen=True, slots=True)
