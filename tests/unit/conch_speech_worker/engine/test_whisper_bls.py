@@ -12,12 +12,11 @@ from conch_contracts.dialects.speech import SAMPLE_RATE
 from conch_contracts.messages.message import changed
 from conch_contracts.messages.transcription import SpeechTask
 from conch_contracts.records import Dialect
-from conch_kit.errors import InvalidRequest, UpstreamError
+from conch_kit.errors import InvalidRequest
 from conch_kit.triton.client import TritonClient
 from conch_kit.triton.errors import MalformedResponse
 from conch_kit.triton.tensors import pack
 from conch_speech_worker.engine.calls import calls_for
-from conch_speech_worker.engine.speech import SpeechCalls
 from conch_speech_worker.transcript.segments import segments_of
 from testkit.builders.transcriptions import VOCABULARY, transcribe_request
 from testkit.engines.backend_stand_ins import FOLDER
@@ -183,9 +182,3 @@ def test_what_the_dialect_cannot_express_is_refused(changes, param):
 
 def test_a_model_of_one_language_needs_none():
     calls_for(Saying(), request(language=None, target=changed(TARGET, multilingual=False)), VOCABULARY, lambda: None)
-
-
-def test_each_dialect_has_its_own_calls():
-    assert isinstance(calls_for(Saying(), transcribe_request(), VOCABULARY, lambda: None), SpeechCalls)
-    with pytest.raises(UpstreamError, match="does not speak the vllm dialect"):
-        calls_for(Saying(), request(target=changed(TARGET, dialect=Dialect.VLLM)), VOCABULARY, lambda: None)
