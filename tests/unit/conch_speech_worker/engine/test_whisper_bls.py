@@ -84,6 +84,20 @@ async def test_it_tells_of_a_call_that_goes_on():
         assert (await calls.hear(pcm(spoken([3])), PROMPT, 60.0)).completion_tokens == 1
 
 
+async def test_what_hears_of_a_call_ends_it_where_it_fails():
+    class Endless(Saying):
+        async def infer(self, address, message, *, timeout_s):
+            await asyncio.Event().wait()
+
+    def fail():
+        raise ConnectionError("gone")
+
+    calls = calls_for(Endless(), request(), VOCABULARY, fail)
+    with pytest.raises(ConnectionError, match="gone"):
+        async with asyncio.timeout(30):
+            await calls.hear(pcm(spoken([3])), PROMPT, 60.0)
+
+
 async def test_parts_have_their_own_times_and_the_silent_ones_are_not_asked_for():
     triton = Saying(b"w01", b"w02")
     sound = pcm(spoken([1] * 40), silence(16), spoken([2] * 20))

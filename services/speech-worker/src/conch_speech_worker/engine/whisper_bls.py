@@ -5,12 +5,11 @@ short enough for most speech, and a part whose text may have been cut is heard a
 works either; how long it may, each call has a limit for.
 """
 
-import asyncio
 import re
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +25,7 @@ from conch_kit.triton.client import TritonClient
 from conch_kit.triton.errors import MalformedResponse
 from conch_kit.triton.tensors import Outputs
 from conch_kit.triton.whisper_tensors import WhisperTensors, read_whisper_tensors, whisper_request
+from conch_speech_worker.recurring_calls import calling_every
 from conch_speech_worker.transcript.segments import HeardWindow
 from conch_speech_worker.vocabulary import TranscriptVocabulary
 from conch_speech_worker.windows.loudness import Samples, is_silent
@@ -85,7 +85,7 @@ class WhisperCalls:
             part = waiting.popleft()
             if is_silent(part.samples):
                 continue
-            async with self._telling_of_work():
+            async with calling_every(speech.PROGRESS_S, self._tell):
                 text = await self._text_of(part.samples, prefix, until - time.monotonic())
             ids = self._vocabulary.ids(self._space + text) if text else ()
             if self._may_be_cut(ids, text) and len(part.samples) >= _HALVED_S * speech.SAMPLE_RATE:
@@ -140,20 +140,8 @@ class WhisperCalls:
                     text = _text(response)
         return text
 
-    @asynccontextmanager
-    async def _telling_of_work(self) -> AsyncIterator[None]:
-        """Say that a call goes on while the body runs."""
-        task = asyncio.create_task(self._tell())
-        try:
-            yield
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-
     async def _tell(self) -> None:
-        while True:
-            await asyncio.sleep(speech.PROGRESS_S)
-            self._alive()
+        self._alive()
 
     async def _read_tensors(self) -> WhisperTensors:
         """Return what the model declares; it is read once for each request."""
