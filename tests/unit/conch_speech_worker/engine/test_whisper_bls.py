@@ -17,8 +17,10 @@ from conch_kit.triton.client import TritonClient
 from conch_kit.triton.errors import MalformedResponse
 from conch_kit.triton.tensors import pack
 from conch_speech_worker.engine.calls import calls_for
+from conch_speech_worker.engine.whisper_bls import WhisperCalls
 from conch_speech_worker.transcript.segments import segments_of
 from testkit.builders.transcriptions import VOCABULARY, transcribe_request
+from testkit.clock import FakeClock
 from testkit.engines.backend_stand_ins import FOLDER
 from testkit.engines.engine_messages import inputs, text_inputs
 from testkit.models.tone_speech import said, silence, spoken
@@ -43,11 +45,15 @@ class Saying(TritonClient):
         super().__init__()
         self.texts = list(texts)
         self.asked = []
+        self.patience = []
 
     async def model_config(self, address, model, *, timeout_s=5.0):
+        self.patience.append(("config", timeout_s))
+        await asyncio.sleep(0)
         return text_format.Parse(CONFIG, ModelConfig())
 
     async def infer(self, address, message, *, timeout_s):
+        self.patience.append(("infer", timeout_s))
         self.asked.append({**inputs(message), **text_inputs(message)})
         answer = ModelInferResponse()
         answer.outputs.add(name="TRANSCRIPTS", datatype="BYTES", shape=[1])
@@ -96,6 +102,50 @@ async def test_what_hears_of_a_call_ends_it_where_it_fails():
     with pytest.raises(ConnectionError, match="gone"):
         async with asyncio.timeout(30):
             await calls.hear(pcm(spoken([3])), PROMPT, 60.0)
+
+
+async def test_windows_that_are_heard_at_once_read_the_models_config_once():
+    triton = Saying(*[b"w03"] * 4)
+    calls = calls_for(triton, request(), VOCABULARY, lambda: None)
+    await asyncio.gather(*(calls.hear(pcm(spoken([3])), PROMPT, 60.0) for _ in range(4)))
+    assert [what for what, _ in triton.patience] == ["config", *["infer"] * 4]
+
+
+async def test_a_read_that_was_cancelled_is_made_again():
+    reading = asyncio.Event()
+
+    class Hanging(Saying):
+        async def model_config(self, address, model, *, timeout_s=5.0):
+            if not reading.is_set():
+                reading.set()
+                await asyncio.Event().wait()
+            return await super().model_config(address, model, timeout_s=timeout_s)
+
+    calls = calls_for(Hanging(b"w03"), request(), VOCABULARY, lambda: None)
+    first, second = (asyncio.create_task(calls.hear(pcm(spoken([3])), PROMPT, 60.0)) for _ in range(2))
+    async with asyncio.timeout(30):
+        await reading.wait()
+        first.cancel()
+        assert (await second).completion_tokens == 1
+
+
+@pytest.mark.parametrize(
+    ("first_token_timeout_s", "patience"),
+    [(120.0, [("config", 10.0), ("infer", 6.0)]), (5.0, [("config", 5.0), ("infer", 5.0)])],
+)
+async def test_the_read_of_the_config_takes_its_time_from_the_requests(first_token_timeout_s, patience):
+    clock = FakeClock()
+
+    class SlowToTell(Saying):
+        async def model_config(self, address, model, *, timeout_s=5.0):
+            config = await super().model_config(address, model, timeout_s=timeout_s)
+            clock.advance(4.0)
+            return config
+
+    triton = SlowToTell(b"w03")
+    asked = request(first_token_timeout_s=first_token_timeout_s)
+    await WhisperCalls(triton, asked, VOCABULARY, lambda: None, clock).hear(pcm(spoken([3])), PROMPT, 10.0)
+    assert triton.patience == patience
 
 
 async def test_parts_have_their_own_times_and_the_silent_ones_are_not_asked_for():

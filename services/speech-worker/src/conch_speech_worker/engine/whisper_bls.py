@@ -5,6 +5,7 @@ short enough for most speech, and a part whose text may have been cut is heard a
 works either; how long it may, each call has a limit for.
 """
 
+import asyncio
 import re
 import time
 from collections import deque
@@ -63,6 +64,7 @@ class WhisperCalls:
         request: TranscribeRequest,
         vocabulary: TranscriptVocabulary,
         alive: Callable[[], None],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`alive` hears now and then that a call goes on. Raises InvalidRequest for what the dialect cannot express."""
         _check(request)
@@ -70,14 +72,16 @@ class WhisperCalls:
         self._request = request
         self._vocabulary = vocabulary
         self._alive = alive
+        self._clock = clock
         self._tensors: WhisperTensors | None = None
+        self._reading = asyncio.Lock()
         self._window_tokens = request.target.window_tokens or dialect.WINDOW_TOKENS
         language = "en" if request.task is SpeechTask.TRANSLATE else request.language
         self._space = "" if language in _WITHOUT_SPACES else " "
 
     async def hear(self, samples: Samples, prompt: Sequence[int], timeout_s: float) -> HeardWindow:
         """Return what one window holds, each part between the times of its ends; raises EngineError."""
-        until = time.monotonic() + timeout_s
+        until = self._clock() + timeout_s
         prefix = self._vocabulary.marks(prompt) + speech.NO_TIMES
         longest = min(dialect.LONGEST_SAMPLES, self._window_tokens // _TOKENS_OF_S * speech.SAMPLE_RATE)
         waiting, heard = deque(parts_of(samples, longest)), list[_HeardPart]()
@@ -86,7 +90,7 @@ class WhisperCalls:
             if is_silent(part.samples):
                 continue
             async with calling_every(speech.PROGRESS_S, self._tell):
-                text = await self._text_of(part.samples, prefix, until - time.monotonic())
+                text = await self._text_of(part.samples, prefix, until)
             ids = self._vocabulary.ids(self._space + text) if text else ()
             if self._may_be_cut(ids, text) and len(part.samples) >= _HALVED_S * speech.SAMPLE_RATE:
                 waiting.extendleft(reversed(halves_of(part)))
@@ -113,16 +117,16 @@ class WhisperCalls:
             completion_tokens=sum(len(one.ids) for one in heard),
         )
 
-    async def _text_of(self, samples: Samples, prefix: str, left_s: float) -> str:
+    async def _text_of(self, samples: Samples, prefix: str, until: float) -> str:
         """Have the engine hear one part."""
-        request, tensors = self._request, await self._read_tensors()
+        request, tensors = self._request, await self._read_tensors(until)
         lacking = max(0, dialect.SHORTEST_SAMPLES - len(samples))
         sound = np.pad(samples, (0, lacking)).astype("<f4") / np.float32(_FULL_SCALE)
         message = whisper_request(request.target.model, request.request_id, tensors, prefix.encode(), sound.tobytes())
         if tensors.decoupled:
-            return _plain(await self._last_of(message, max(0.001, left_s)))
-        timeout_s = max(0.001, min(request.first_token_timeout_s, left_s))
-        return _plain(_text(await self._triton.infer(request.target.grpc, message, timeout_s=timeout_s)))
+            return _plain(await self._last_of(message, self._left(until)))
+        answer = await self._triton.infer(request.target.grpc, message, timeout_s=self._patience(until))
+        return _plain(_text(answer))
 
     async def _last_of(self, message: ModelInferRequest, left_s: float) -> str:
         """Return the last text of a stream, which is the whole one; no message at all means that nothing is said."""
@@ -143,12 +147,21 @@ class WhisperCalls:
     async def _tell(self) -> None:
         self._alive()
 
-    async def _read_tensors(self) -> WhisperTensors:
-        """Return what the model declares; it is read once for each request."""
-        if self._tensors is None:
-            target = self._request.target
-            self._tensors = read_whisper_tensors(await self._triton.model_config(target.grpc, target.model))
-        return self._tensors
+    async def _read_tensors(self, until: float) -> WhisperTensors:
+        """Return what the model declares; whoever comes first reads it, and all windows of the request have it then."""
+        target = self._request.target
+        async with self._reading:
+            if self._tensors is None:
+                config = await self._triton.model_config(target.grpc, target.model, timeout_s=self._patience(until))
+                self._tensors = read_whisper_tensors(config)
+            return self._tensors
+
+    def _patience(self, until: float) -> float:
+        """Return how long the engine may take for something whole."""
+        return min(self._request.first_token_timeout_s, self._left(until))
+
+    def _left(self, until: float) -> float:
+        return max(0.001, until - self._clock())
 
 
 def _check(request: TranscribeRequest) -> None:
