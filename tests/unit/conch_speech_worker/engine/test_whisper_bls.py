@@ -8,10 +8,12 @@ from google.protobuf import text_format
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 from tritonclient.grpc.service_pb2 import ModelInferResponse
 
+from conch_contracts.capabilities import Level
 from conch_contracts.dialects.speech import SAMPLE_RATE
 from conch_contracts.messages.message import changed
 from conch_contracts.messages.transcription import SpeechTask
 from conch_contracts.records import Dialect
+from conch_contracts.speech_capabilities import SPEECH_CAPABILITIES
 from conch_kit.errors import InvalidRequest
 from conch_kit.triton.client import TritonClient
 from conch_kit.triton.errors import MalformedResponse
@@ -229,20 +231,41 @@ async def test_a_text_that_is_none_is_the_engines_fault(text, why):
         await heard(Saying(text), pcm(spoken([3])))
 
 
-@pytest.mark.parametrize(
-    ("changes", "param"),
-    [
-        ({"language": None}, "language"),
-        ({"prompt_ids": (1, 2)}, "prompt"),
-        ({"logprobs": True}, "include"),
-        ({"words": True}, "timestamp_granularities"),
-    ],
-)
-def test_what_the_dialect_cannot_express_is_refused(changes, param):
-    with pytest.raises(InvalidRequest, match=r"\(whisper_bls\) cannot obey") as refusal:
-        calls_for(Saying(), request(**changes), VOCABULARY, lambda: None)
+PARAMETERS = transcribe_request().parameters
+REFUSED = {
+    "language": {"language": None},
+    "languages": {"languages": ("de", "en")},
+    "prompt": {"prompt_ids": (1, 2)},
+    "include": {"logprobs": True},
+    "timestamp_granularities": {"words": True},
+    "temperature": {"parameters": changed(PARAMETERS, temperatures=(0.2,))},
+    "top_p": {"parameters": changed(PARAMETERS, top_p=0.9)},
+    "top_k": {"parameters": changed(PARAMETERS, top_k=5)},
+    "min_p": {"parameters": changed(PARAMETERS, min_p=0.1)},
+    "seed": {"parameters": changed(PARAMETERS, seed=0)},
+    "repetition_penalty": {"parameters": changed(PARAMETERS, repetition_penalty=1.1)},
+    "frequency_penalty": {"parameters": changed(PARAMETERS, frequency_penalty=0.1)},
+    "presence_penalty": {"parameters": changed(PARAMETERS, presence_penalty=-0.1)},
+    "max_completion_tokens": {"parameters": changed(PARAMETERS, max_tokens=63)},
+}
+
+
+@pytest.mark.parametrize("param", REFUSED)
+def test_what_the_dialect_cannot_express_is_refused(param):
+    with pytest.raises(InvalidRequest, match=rf"\(whisper_bls\) cannot obey '{param}'") as refusal:
+        calls_for(Saying(), request(**REFUSED[param]), VOCABULARY, lambda: None)
     assert (refusal.value.param, refusal.value.code) == (param, "unsupported_parameter")
 
 
-def test_a_model_of_one_language_needs_none():
-    calls_for(Saying(), request(language=None, target=changed(TARGET, multilingual=False)), VOCABULARY, lambda: None)
+def test_every_parameter_that_the_dialect_lacks_is_tried():
+    table = SPEECH_CAPABILITIES[Dialect.WHISPER_BLS]
+    lacked = {param for feature in table if table[feature].level is Level.NO for param in feature.params}
+    assert lacked | {"language"} == set(REFUSED)
+
+
+@pytest.mark.parametrize(("multilingual", "language"), [(True, "en"), (False, None)])
+def test_what_a_gateway_fills_in_by_itself_is_not_refused(multilingual, language):
+    """Temperatures behind greedy ones, and thresholds; a model of one language needs none."""
+    parameters = changed(PARAMETERS, temperatures=(0.0, 0.2, 0.4), logprob_threshold=-1.0, no_speech_threshold=0.6)
+    target = changed(TARGET, multilingual=multilingual)
+    calls_for(Saying(), request(language=language, target=target, parameters=parameters), VOCABULARY, lambda: None)

@@ -9,7 +9,7 @@ import asyncio
 import re
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 
@@ -20,7 +20,7 @@ from conch_contracts.capabilities import refusal
 from conch_contracts.dialects import speech
 from conch_contracts.dialects import whisper_bls as dialect
 from conch_contracts.messages.transcription import SpeechTask, TranscribeRequest
-from conch_contracts.speech_capabilities import SpeechFeature, reason_of
+from conch_contracts.speech_capabilities import SpeechFeature, asks_for_nothing, reason_of
 from conch_kit.errors import InvalidRequest
 from conch_kit.triton.client import TritonClient
 from conch_kit.triton.errors import MalformedResponse
@@ -166,18 +166,29 @@ class WhisperCalls:
 
 def _check(request: TranscribeRequest) -> None:
     """Raise InvalidRequest for what the message can ask for and the dialect cannot express."""
-    finds_language = request.target.multilingual and request.language is None
-    for param, asked, feature in (
-        ("language", finds_language, SpeechFeature.LANGUAGE_DETECTION),
-        ("prompt", bool(request.prompt_ids), SpeechFeature.PROMPT),
-        ("include", request.logprobs, SpeechFeature.LOGPROBS),
-        ("timestamp_granularities", request.words, SpeechFeature.WORD_TIMES),
+    name = request.target.dialect
+    for param, feature in _asked(request):
+        raise InvalidRequest(refusal(param, name, reason_of(feature, name)), param=param, code="unsupported_parameter")
+
+
+def _asked(request: TranscribeRequest) -> Iterator[tuple[str, SpeechFeature]]:
+    """Yield the parameters that ask for what the dialect lacks; the other temperatures only follow the first."""
+    given, target = request.parameters, request.target
+    for param, feature, asked in (
+        ("language", SpeechFeature.LANGUAGE_DETECTION, target.multilingual and request.language is None),
+        ("languages", SpeechFeature.LANGUAGE_DETECTION, bool(request.languages)),
+        ("prompt", SpeechFeature.PROMPT, bool(request.prompt_ids)),
+        ("temperature", SpeechFeature.TEMPERATURE, any(given.temperatures[:1])),
+        ("max_completion_tokens", SpeechFeature.MAX_TOKENS, given.max_tokens < target.context),
+        ("include", SpeechFeature.LOGPROBS, request.logprobs),
+        ("timestamp_granularities", SpeechFeature.WORD_TIMES, request.words),
     ):
         if asked:
-            name = request.target.dialect
-            raise InvalidRequest(
-                refusal(param, name, reason_of(feature, name)), param=param, code="unsupported_parameter"
-            )
+            yield param, feature
+    for feature in (SpeechFeature.SAMPLING, SpeechFeature.PENALTIES):
+        for param in feature.params:
+            if not asks_for_nothing(param, getattr(given, param)):
+                yield param, feature
 
 
 def _text(response: ModelInferResponse) -> str:
