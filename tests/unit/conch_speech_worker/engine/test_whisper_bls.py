@@ -14,7 +14,7 @@ from conch_contracts.messages.message import changed
 from conch_contracts.messages.transcription import SpeechTask
 from conch_contracts.records import Dialect
 from conch_contracts.speech_capabilities import SPEECH_CAPABILITIES
-from conch_kit.errors import InvalidRequest
+from conch_kit.errors import InvalidRequest, UpstreamError
 from conch_kit.triton.client import TritonClient
 from conch_kit.triton.errors import MalformedResponse
 from conch_kit.triton.tensors import pack
@@ -269,3 +269,8 @@ def test_what_a_gateway_fills_in_by_itself_is_not_refused(multilingual, language
     parameters = changed(PARAMETERS, temperatures=(0.0, 0.2, 0.4), logprob_threshold=-1.0, no_speech_threshold=0.6)
     target = changed(TARGET, multilingual=multilingual)
     calls_for(Saying(), request(language=language, target=target, parameters=parameters), VOCABULARY, lambda: None)
+
+
+def test_the_tokens_of_a_window_have_no_default_here():
+    with pytest.raises(UpstreamError, match="whisper_bls dialect needs the tokens of a window"):
+        calls_for(Saying(), request(target=changed(TARGET, window_tokens=None)), VOCABULARY, lambda: None)

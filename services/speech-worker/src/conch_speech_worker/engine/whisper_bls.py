@@ -21,7 +21,7 @@ from conch_contracts.dialects import speech
 from conch_contracts.dialects import whisper_bls as dialect
 from conch_contracts.messages.transcription import SpeechTask, TranscribeRequest
 from conch_contracts.speech_capabilities import SpeechFeature, asks_for_nothing, reason_of
-from conch_kit.errors import InvalidRequest
+from conch_kit.errors import InvalidRequest, UpstreamError
 from conch_kit.triton.client import TritonClient
 from conch_kit.triton.errors import MalformedResponse
 from conch_kit.triton.tensors import Outputs
@@ -66,8 +66,13 @@ class WhisperCalls:
         alive: Callable[[], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`alive` hears now and then that a call goes on. Raises InvalidRequest for what the dialect cannot express."""
+        """`alive` hears now and then that a call goes on.
+
+        Raises InvalidRequest for what the dialect cannot express, UpstreamError without the tokens of a window.
+        """
         _check(request)
+        if request.target.window_tokens is None:
+            raise UpstreamError(f"The {request.target.dialect} dialect needs the tokens of a window.")
         self._triton = triton
         self._request = request
         self._vocabulary = vocabulary
@@ -75,7 +80,7 @@ class WhisperCalls:
         self._clock = clock
         self._tensors: WhisperTensors | None = None
         self._reading = asyncio.Lock()
-        self._window_tokens = request.target.window_tokens or dialect.WINDOW_TOKENS
+        self._window_tokens = request.target.window_tokens
         language = "en" if request.task is SpeechTask.TRANSLATE else request.language
         self._space = "" if language in _WITHOUT_SPACES else " "
 
