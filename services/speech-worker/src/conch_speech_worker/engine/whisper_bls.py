@@ -16,11 +16,11 @@ from dataclasses import dataclass
 import numpy as np
 from tritonclient.grpc.service_pb2 import ModelInferRequest, ModelInferResponse
 
-from conch_contracts.capabilities import refusal
+from conch_contracts.capabilities import is_harmless, refused
 from conch_contracts.dialects import speech
 from conch_contracts.dialects import whisper_bls as dialect
 from conch_contracts.messages.transcription import SpeechTask, TranscribeRequest
-from conch_contracts.speech_capabilities import SpeechFeature, asks_for_nothing, reason_of
+from conch_contracts.speech_capabilities import HARMLESS, SPEECH_CAPABILITIES, SpeechFeature
 from conch_kit.errors import InvalidRequest, UpstreamError
 from conch_kit.triton.client import TritonClient
 from conch_kit.triton.errors import MalformedResponse
@@ -173,11 +173,13 @@ def _check(request: TranscribeRequest) -> None:
     """Raise InvalidRequest for what the message can ask for and the dialect cannot express."""
     name = request.target.dialect
     for param, feature in _asked(request):
-        raise InvalidRequest(refusal(param, name, reason_of(feature, name)), param=param, code="unsupported_parameter")
+        sentence = refused(SPEECH_CAPABILITIES[name][feature], param, name)
+        if sentence is not None:
+            raise InvalidRequest(sentence, param=param, code="unsupported_parameter")
 
 
 def _asked(request: TranscribeRequest) -> Iterator[tuple[str, SpeechFeature]]:
-    """Yield the parameters that ask for what the dialect lacks; the other temperatures only follow the first."""
+    """Yield what a request asks for of all that the dialect lacks; the other temperatures only follow the first."""
     given, target = request.parameters, request.target
     for param, feature, asked in (
         ("language", SpeechFeature.LANGUAGE_DETECTION, target.multilingual and request.language is None),
@@ -192,7 +194,7 @@ def _asked(request: TranscribeRequest) -> Iterator[tuple[str, SpeechFeature]]:
             yield param, feature
     for feature in (SpeechFeature.SAMPLING, SpeechFeature.PENALTIES):
         for param in feature.params:
-            if not asks_for_nothing(param, getattr(given, param)):
+            if not is_harmless(getattr(given, param), HARMLESS.get(param, ())):
                 yield param, feature
 
 
