@@ -35,6 +35,11 @@ def test_no_module_is_longer_than_400_lines() -> None:
     assert long == {}
 
 
+def test_no_file_holds_the_marks_of_a_merge() -> None:
+    marked = subprocess.run(["git", "grep", "-lE", "^(<{7}|>{7}) "], cwd=ROOT, capture_output=True, text=True)
+    assert (marked.stdout, marked.returncode) == ("", 1)
+
+
 def test_the_operator_folder_does_not_shadow_the_standard_library() -> None:
     assert not (ROOT / "operator" / "__init__.py").exists()
 
