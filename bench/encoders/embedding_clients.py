@@ -16,7 +16,7 @@ from conch_contracts.names import ENCODE_PATH
 _OPTIONS = (("grpc.max_receive_message_length", 256 * 1024 * 1024),)
 
 
-class DirectClient:
+class DirectEmbeddings:
     """Calls Triton over gRPC with a ready batch, and reads nothing of the answer."""
 
     def __init__(self, address: str, model: str) -> None:
@@ -44,7 +44,7 @@ class DirectClient:
         await self._stub.ModelInfer(request, timeout=60)
 
 
-class WorkerClient(PostingClient):
+class WorkerEmbeddings(PostingClient):
     """Asks an embed-worker as the gateway does."""
 
     def __init__(self, url: str, engine: str, model: str) -> None:
@@ -58,7 +58,7 @@ class WorkerClient(PostingClient):
         await self.post(ENCODE_PATH, orjson.dumps(body))
 
 
-class GatewayClient(PostingClient):
+class GatewayEmbeddings(PostingClient):
     """Asks the gateway, as a client does."""
 
     async def embed(self, texts: list[str], *, encoding: str = "base64") -> None:

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from statistics import median
 
-from bench.encoders.embedding_clients import DirectClient, GatewayClient, WorkerClient
+from bench.encoders.embedding_clients import DirectEmbeddings, GatewayEmbeddings, WorkerEmbeddings
 from bench.encoders.inputs import Inputs
 from bench.options import Effort
 
@@ -23,13 +23,13 @@ class Samples:
     conch: list[float] = field(default_factory=list)
     floats: list[float] = field(default_factory=list)
 
-    def medians(self) -> "Figures":
+    def medians(self) -> "RequestMedians":
         """Return the middle of each."""
-        return Figures(median(self.direct), median(self.worker), median(self.conch), median(self.floats))
+        return RequestMedians(median(self.direct), median(self.worker), median(self.conch), median(self.floats))
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class RequestMedians:
     """Median milliseconds of a request."""
 
     direct: float
@@ -42,8 +42,8 @@ class Figures:
 class EncoderFigures:
     """All that was measured."""
 
-    single: Figures
-    batch: Figures
+    single: RequestMedians
+    batch: RequestMedians
     many_clients: float
     """Inputs per second of 64 clients that send one input at a time."""
     one_client: float
@@ -51,7 +51,7 @@ class EncoderFigures:
 
 
 async def measure(
-    inputs: Inputs, direct: DirectClient, worker: WorkerClient, conch: GatewayClient, effort: Effort
+    inputs: Inputs, direct: DirectEmbeddings, worker: WorkerEmbeddings, conch: GatewayEmbeddings, effort: Effort
 ) -> EncoderFigures:
     """Measure latency of one input and of a batch, and the throughput of many clients."""
     rounds = max(4, effort.latency_requests // 2)
@@ -74,7 +74,7 @@ async def measure(
 
 
 async def _turn(
-    texts: list[str], inputs: Inputs, direct: DirectClient, worker: WorkerClient, conch: GatewayClient
+    texts: list[str], inputs: Inputs, direct: DirectEmbeddings, worker: WorkerEmbeddings, conch: GatewayEmbeddings
 ) -> dict[str, float]:
     ids = inputs.ids(texts)
     return {

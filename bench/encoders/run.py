@@ -8,7 +8,7 @@ from pathlib import Path
 from bench.chain.stack import conch_up
 from bench.conversations import ROOT
 from bench.encoders import rows
-from bench.encoders.embedding_clients import DirectClient, GatewayClient, WorkerClient
+from bench.encoders.embedding_clients import DirectEmbeddings, GatewayEmbeddings, WorkerEmbeddings
 from bench.encoders.inputs import Inputs
 from bench.encoders.measure import measure
 from bench.options import Effort
@@ -33,9 +33,9 @@ async def sections(folder: Path, effort: Effort) -> tuple[Section, ...]:
     async with conch_up(folder, MODEL, _DEPLOYMENT) as stack, _worker(folder) as worker_url:
         inputs = Inputs(MODEL)
         async with (
-            DirectClient(stack.grpc, stack.engine_model) as direct,
-            WorkerClient(worker_url, stack.grpc, stack.engine_model) as worker,
-            GatewayClient(stack.url) as conch,
+            DirectEmbeddings(stack.grpc, stack.engine_model) as direct,
+            WorkerEmbeddings(worker_url, stack.grpc, stack.engine_model) as worker,
+            GatewayEmbeddings(stack.url) as conch,
         ):
             return rows.sections(await measure(inputs, direct, worker, conch, effort))
 

@@ -8,7 +8,7 @@ from statistics import median
 from bench.options import Effort
 from bench.processes import CannotMeasure
 from bench.speech.sounds import long_sound, wav, window, windows_of
-from bench.speech.speech_clients import DirectClient, GatewayClient, WorkerClient
+from bench.speech.speech_clients import DirectSpeech, GatewaySpeech, WorkerSpeech
 from conch_speech_worker.windows.loudness import Samples
 
 LONG_WINDOWS = 20
@@ -26,7 +26,7 @@ class Times:
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class WindowMedians:
     """Median milliseconds of a window of a file."""
 
     windows: int
@@ -39,11 +39,11 @@ class Figures:
 class PathFigures:
     """All that was measured of the paths."""
 
-    window: Figures
-    long: Figures
+    window: WindowMedians
+    long: WindowMedians
 
 
-async def measure(direct: DirectClient, worker: WorkerClient, conch: GatewayClient, effort: Effort) -> PathFigures:
+async def measure(direct: DirectSpeech, worker: WorkerSpeech, conch: GatewaySpeech, effort: Effort) -> PathFigures:
     """Measure a file of one window, and one of ten minutes."""
     rounds = max(4, effort.latency_requests // 2) * effort.pairs
     one = window()
@@ -53,8 +53,8 @@ async def measure(direct: DirectClient, worker: WorkerClient, conch: GatewayClie
 
 
 async def _turns(
-    sound: Samples, rounds: int, direct: DirectClient, worker: WorkerClient, conch: GatewayClient
-) -> Figures:
+    sound: Samples, rounds: int, direct: DirectSpeech, worker: WorkerSpeech, conch: GatewaySpeech
+) -> WindowMedians:
     windows, file, times = windows_of(sound), wav(sound), Times()
     if (calls := await worker.calls(file)) != len(windows):
         raise CannotMeasure(f"The worker asked its engine {calls} times about {len(windows)} windows.")
@@ -67,7 +67,7 @@ async def _turns(
         if number >= WARM_UP:
             for name, value in found.items():
                 getattr(times, name).append(value / len(windows))
-    return Figures(len(windows), median(times.direct), median(times.worker), median(times.conch))
+    return WindowMedians(len(windows), median(times.direct), median(times.worker), median(times.conch))
 
 
 async def _timed(call: Callable[[], Awaitable[None]]) -> float:

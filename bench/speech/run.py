@@ -13,7 +13,7 @@ from bench.report import Section
 from bench.speech import rows, stages
 from bench.speech.measure import measure
 from bench.speech.sounds import MODEL
-from bench.speech.speech_clients import DirectClient, GatewayClient, WorkerClient
+from bench.speech.speech_clients import DirectSpeech, GatewaySpeech, WorkerSpeech
 from conch_contracts.messages.transcription import SpeechTarget, SpeechTask, TranscribeRequest
 from conch_contracts.names import ROUTES_KEY, EngineAddress, workers_key
 from conch_contracts.openai.audio import TranscriptionRequest
@@ -40,9 +40,9 @@ async def sections(folder: Path, effort: Effort) -> tuple[Section, ...]:
         request = _request(stack, found.route)
         vocabulary = TranscriptVocabulary.from_json((MODEL / "tokenizer.json").read_bytes())
         async with (
-            DirectClient(request, vocabulary) as direct,
-            WorkerClient(found.worker.url, _token(stack), request, vocabulary) as worker,
-            GatewayClient(stack.url) as conch,
+            DirectSpeech(request, vocabulary) as direct,
+            WorkerSpeech(found.worker.url, _token(stack), request, vocabulary) as worker,
+            GatewaySpeech(stack.url) as conch,
         ):
             paths = await measure(direct, worker, conch, effort)
     return rows.sections(paths, stages.measure(folder, effort))

@@ -26,7 +26,7 @@ _BOUNDARY = "bench"
 _FIELDS = (("model", "tiny-whisper"), ("language", "en"))
 
 
-class DirectClient:
+class DirectSpeech:
     """Sends Triton the windows as the worker sends them, and reads nothing of an answer but its end."""
 
     def __init__(self, request: TranscribeRequest, vocabulary: TranscriptVocabulary) -> None:
@@ -71,7 +71,7 @@ class DirectClient:
         raise RuntimeError("Triton ended its answer without saying why.")
 
 
-class WorkerClient(PostingClient):
+class WorkerSpeech(PostingClient):
     """Asks a speech-worker as the gateway does."""
 
     def __init__(self, url: str, token: str, request: TranscribeRequest, vocabulary: TranscriptVocabulary) -> None:
@@ -93,7 +93,7 @@ class WorkerClient(PostingClient):
         return await self.post(TRANSCRIBE_PATH, head_of(changed(self._request, file_bytes=len(file), **changes)) + file)
 
 
-class GatewayClient(PostingClient):
+class GatewaySpeech(PostingClient):
     """Asks the gateway, as a client does."""
 
     async def transcribe(self, file: bytes) -> None:

@@ -4,6 +4,7 @@ import ast
 import subprocess
 import tomllib
 from collections import Counter, defaultdict
+from collections.abc import Set
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 MOST_MODULES = 20
 """In one folder of the sources; a longer list is read by nobody."""
+_SOURCES = ("libs/*/src/**/*.py", "services/*/src/**/*.py", "operator/src/**/*.py", "runtimes/*/src/**/*.py")
 ONE_NAME_TWO_CLASSES = {
     "TritonPythonModel": "Triton's Python backend demands this name of every model",
 }
@@ -33,11 +35,9 @@ def test_no_module_is_longer_than_400_lines() -> None:
     assert long == {}
 
 
-def test_no_file_holds_two_versions_of_itself() -> None:
-    marks = ("<<<<<<< ", ">>>>>>> ")
-    files = _tracked("*.md", "*.py", "*.yaml", "*.toml", "*.txt")
-    lines = ((path, line) for path in files for line in path.read_text(errors="replace").splitlines())
-    assert [str(path) for path, line in lines if line.startswith(marks)] == []
+def test_no_file_holds_the_marks_of_a_merge() -> None:
+    marked = subprocess.run(["git", "grep", "-lE", "^(<{7}|>{7}) "], cwd=ROOT, capture_output=True, text=True)
+    assert (marked.stdout, marked.returncode) == ("", 1)
 
 
 def test_the_operator_folder_does_not_shadow_the_standard_library() -> None:
@@ -70,7 +70,7 @@ def test_the_readme_is_one_screen() -> None:
 
 
 def _source_modules() -> list[Path]:
-    return _tracked("libs/*/src/**/*.py", "services/*/src/**/*.py", "operator/src/**/*.py", "runtimes/*/src/**/*.py")
+    return _tracked(*_SOURCES)
 
 
 def _source_folders() -> set[Path]:
@@ -142,10 +142,15 @@ def test_every_folder_of_the_sources_says_what_lives_in_it() -> None:
     assert sorted(silent) == []
 
 
-def test_no_two_public_classes_share_a_name() -> None:
+@pytest.mark.parametrize(
+    ("patterns", "known"),
+    [(_SOURCES, ONE_NAME_TWO_CLASSES.keys()), (("bench/*.py",), set())],
+    ids=["sources", "bench"],
+)
+def test_no_two_public_classes_share_a_name(patterns: tuple[str, ...], known: Set[str]) -> None:
     places: defaultdict[str, list[str]] = defaultdict(list)
-    for path in _source_modules():
+    for path in _tracked(*patterns):
         for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places[node.name].append(str(path.relative_to(ROOT)))
-    assert {name for name, files in places.items() if len(files) > 1} == ONE_NAME_TWO_CLASSES.keys()
+    assert {name for name, files in places.items() if len(files) > 1} == known

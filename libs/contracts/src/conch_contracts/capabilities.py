@@ -7,6 +7,7 @@ on the tensors that a model declares, the worker decides when it has read the mo
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from typing import TypeVar
 
 from conch_contracts.records import Dialect
 
@@ -30,8 +31,18 @@ class Support:
     """Of a lack: the reason, which clients read. Of `DECLARED`: the tensors. Else a remark for the page."""
 
 
-class Feature(Enum):
+class Askable(Enum):
     """Something that a request can ask for; the value is the parameters that ask for it, in the API's words."""
+
+    @property
+    def params(self) -> tuple[str, ...]:
+        """Return the parameters that ask for it."""
+        params: tuple[str, ...] = self.value
+        return params
+
+
+class Feature(Askable):
+    """What a language model can be asked for."""
 
     TEMPERATURE = ("temperature",)
     TOP_P = ("top_p",)
@@ -68,12 +79,8 @@ class Feature(Enum):
     EXTRA_ARGUMENTS = ("vllm_xargs",)
     KV_TRANSFER = ("kv_transfer_params",)
 
-    @property
-    def params(self) -> tuple[str, ...]:
-        """Return the parameters that ask for it."""
-        params: tuple[str, ...] = self.value
-        return params
 
+_Asked = TypeVar("_Asked", bound=Askable)
 
 HARMLESS: Mapping[str, tuple[object, ...]] = {
     "min_p": (0,),
@@ -247,16 +254,20 @@ CAPABILITIES: Mapping[Dialect, Mapping[Feature, Support]] = {
 """Every dialect that generates, with every feature."""
 
 
-def _lacks(table: Mapping[Feature, Support]) -> dict[str, str]:
-    lacking = {
-        feature: support.note
-        for feature, support in table.items()
-        if support.level is Level.NO and feature is not Feature.GRAMMAR
+def lacks(tables: Mapping[Dialect, Mapping[_Asked, Support]], elsewhere: _Asked) -> Mapping[Dialect, Mapping[str, str]]:
+    """Return the parameters that each dialect can never obey, each with the reason, but for those of one feature."""
+    return {
+        dialect: {
+            param: support.note
+            for feature, support in table.items()
+            if support.level is Level.NO and feature is not elsewhere
+            for param in feature.params
+        }
+        for dialect, table in tables.items()
     }
-    return {param: reason for feature, reason in lacking.items() for param in feature.params}
 
 
-LACKS: Mapping[Dialect, Mapping[str, str]] = {dialect: _lacks(table) for dialect, table in CAPABILITIES.items()}
+LACKS = lacks(CAPABILITIES, elsewhere=Feature.GRAMMAR)
 """The parameters that a dialect can never obey, each with the reason; for a grammar, several stand together."""
 
 
@@ -275,7 +286,11 @@ def is_harmless(value: object, harmless: Iterable[object]) -> bool:
 
 def lack(feature: Feature, param: str, dialect: Dialect) -> str | None:
     """Return the sentence that refuses a parameter where the dialect can never obey it; None elsewhere."""
-    support = CAPABILITIES[dialect][feature]
+    return refused(CAPABILITIES[dialect][feature], param, dialect)
+
+
+def refused(support: Support, param: str, dialect: Dialect) -> str | None:
+    """Return the sentence that refuses a parameter which a dialect supports so far; None where it does not."""
     return refusal(param, dialect, support.note) if support.level is Level.NO else None
 
 

@@ -27,6 +27,7 @@ from conch_contracts.spec.speech import SpeechSpec
 
 MAX_NAME = 40
 _ENCODERS = "[" + ", ".join(f"'{kind}'" for kind in ModelKind if kind.encodes) + "]"
+_OF_SPEECH = tuple(dialect.value for dialect in Dialect if dialect.transcribes)
 NAME_PATTERN = r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$"
 ServedNameString = Annotated[
     str,
@@ -239,21 +240,17 @@ class ModelSpec(SpecPart):
     @rule(
         cel="!has(self.engine.external) || !has(self.engine.external.dialect) || "
         f"(self.engine.external.dialect == 'encoder' ? self.kind in {_ENCODERS} : "
-        "self.kind == (self.engine.external.dialect in ['speech', 'whisper_bls'] ? 'Transcription' : 'LLM'))",
-        message="engine.external.dialect is encoder for Embedding, Rerank and Classify, speech or whisper_bls for "
+        f"self.kind == (self.engine.external.dialect in {[*_OF_SPEECH]} ? 'Transcription' : 'LLM'))",
+        message=f"engine.external.dialect is encoder for Embedding, Rerank and Classify, {' or '.join(_OF_SPEECH)} for "
         "Transcription, and another one for LLM",
     )
     def _dialect_suits_the_kind(self) -> bool:
         external = self.engine.external
         if external is None or external.dialect is None:
             return True
-        match external.dialect:
-            case Dialect.ENCODER:
-                return self.kind.encodes
-            case Dialect.SPEECH | Dialect.WHISPER_BLS:
-                return self.kind is ModelKind.TRANSCRIPTION
-            case _:
-                return self.kind is ModelKind.LLM
+        if external.dialect is Dialect.ENCODER:
+            return self.kind.encodes
+        return self.kind is (ModelKind.TRANSCRIPTION if external.dialect.transcribes else ModelKind.LLM)
 
 
 class ModelDeployment(SpecPart):

@@ -4,14 +4,13 @@ A feature that a dialect lacks is a 400 that names the parameter and gives the r
 """
 
 from collections.abc import Mapping
-from enum import Enum
 
-from conch_contracts.capabilities import Level, Support, is_harmless
+from conch_contracts.capabilities import Askable, Level, Support, lacks
 from conch_contracts.records import Dialect
 
 
-class SpeechFeature(Enum):
-    """Something that a request can ask for; the value is the parameters that ask for it, in the API's words."""
+class SpeechFeature(Askable):
+    """What a model of speech can be asked for."""
 
     LANGUAGE_DETECTION = ("languages",)
     """A request that names no `language` asks for it too."""
@@ -26,12 +25,6 @@ class SpeechFeature(Enum):
     LANGUAGE = ("language",)
     FORM = ("response_format", "stream", "chunking_strategy")
     STREAM_USAGE = ("stream_include_usage", "stream_continuous_usage_stats")
-
-    @property
-    def params(self) -> tuple[str, ...]:
-        """Return the parameters that ask for it."""
-        params: tuple[str, ...] = self.value
-        return params
 
 
 HARMLESS: Mapping[str, tuple[object, ...]] = {
@@ -87,30 +80,5 @@ SPEECH_CAPABILITIES: Mapping[Dialect, Mapping[SpeechFeature, Support]] = {
 }
 """Every dialect of speech, with every feature."""
 
-_BY_THE_ROUTE = (SpeechFeature.WORD_TIMES,)
-
-
-def lacks(dialect: Dialect) -> Mapping[str, str]:
-    """Return the parameters that a dialect can never obey, each with the reason; those of the route are not there."""
-    table = SPEECH_CAPABILITIES[dialect]
-    return {
-        param: support.note
-        for feature, support in table.items()
-        if support.level is Level.NO and feature not in _BY_THE_ROUTE
-        for param in feature.params
-    }
-
-
-def reason_of(feature: SpeechFeature, dialect: Dialect) -> str:
-    """Return why a dialect lacks a feature."""
-    return SPEECH_CAPABILITIES[dialect][feature].note
-
-
-def has(feature: SpeechFeature, dialect: Dialect) -> bool:
-    """Return whether a dialect can obey a feature."""
-    return SPEECH_CAPABILITIES[dialect][feature].level is not Level.NO
-
-
-def asks_for_nothing(param: str, value: object) -> bool:
-    """Return whether a parameter's value leaves everything as it is."""
-    return is_harmless(value, HARMLESS.get(param, ()))
+LACKS = lacks(SPEECH_CAPABILITIES, elsewhere=SpeechFeature.WORD_TIMES)
+"""The parameters that a dialect can never obey, each with the reason; of the times of words the route tells."""

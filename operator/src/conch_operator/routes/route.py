@@ -60,7 +60,7 @@ def make_route(
         ),
         chat=chat_profile(spec, facts),
         encoder=encoder_profile(spec, facts),
-        speech=speech_profile(spec, facts),
+        speech=speech_profile(spec, facts, contract.dialect),
         routing=_policy(spec.routing),
     )
 

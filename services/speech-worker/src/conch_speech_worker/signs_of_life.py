@@ -1,9 +1,8 @@
 """Tells the gateway now and then that engines work, while there is nothing to show."""
 
-import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 
+from conch_speech_worker.recurring_calls import calling_every
 from conch_speech_worker.transcript_writer import TranscriptWriter
 
 _LOOK_EVERY_S = 0.5
@@ -19,19 +18,12 @@ class SignsOfLife:
         """Take note of a message."""
         self._seen = True
 
-    @asynccontextmanager
-    async def telling(self, answer: TranscriptWriter) -> AsyncIterator[None]:
-        """Have `answer` tell of what is noted while the body runs."""
-        task = asyncio.create_task(self._tell(answer))
-        try:
-            yield
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+    def telling(self, answer: TranscriptWriter) -> AbstractAsyncContextManager[None]:
+        """Have `answer` tell of what is noted while the body runs; what it raises then ends the body."""
 
-    async def _tell(self, answer: TranscriptWriter) -> None:
-        while True:
-            await asyncio.sleep(_LOOK_EVERY_S)
+        async def tell() -> None:
             if self._seen:
                 self._seen = False
                 await answer.working()
+
+        return calling_every(_LOOK_EVERY_S, tell)

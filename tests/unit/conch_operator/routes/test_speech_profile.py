@@ -30,13 +30,13 @@ HEARD = replace(
 def test_the_deployment_has_the_word_where_it_says_something(
     said: dict[str, Any], translates: bool, max_audio_s: float
 ) -> None:
-    found = speech_profile(model_deployment(kind="Transcription", **said).spec, HEARD)
+    found = speech_profile(model_deployment(kind="Transcription", **said).spec, HEARD, Dialect.SPEECH)
     assert (found.translates, found.max_audio_s) == (translates, max_audio_s)
     assert (found.languages, found.word_times, found.prompt_ids) == (("en", "zh"), True, (1, 2, 3))
 
 
 def test_other_kinds_say_nothing_of_speech() -> None:
-    assert speech_profile(model_deployment().spec, HEARD) == SpeechProfile()
+    assert speech_profile(model_deployment().spec, HEARD, Dialect.TOKENS) == SpeechProfile()
 
 
 def test_a_route_of_speech_says_what_its_decoder_takes() -> None:
@@ -45,17 +45,17 @@ def test_a_route_of_speech_says_what_its_decoder_takes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("external", "word_times", "window_tokens"),
+    ("external", "dialect", "word_times", "window_tokens"),
     [
-        ({"dialect": "speech"}, True, None),
-        ({}, True, None),
-        ({"dialect": "whisper_bls"}, False, 50),
-        ({"dialect": "whisper_bls", "windowTokens": 96}, False, 96),
+        ({"dialect": "speech"}, Dialect.SPEECH, True, None),
+        ({}, Dialect.SPEECH, True, None),
+        ({"dialect": "whisper_bls"}, Dialect.WHISPER_BLS, False, 50),
+        ({"dialect": "whisper_bls", "windowTokens": 96}, Dialect.WHISPER_BLS, False, 96),
     ],
 )
 def test_what_an_engine_elsewhere_cannot_tell_its_route_says(
-    external: dict[str, Any], word_times: bool, window_tokens: int | None
+    external: dict[str, Any], dialect: Dialect, word_times: bool, window_tokens: int | None
 ) -> None:
-    spec = model_deployment(kind="Transcription", engine={"external": {"grpc": "h:1", **external}}).spec
-    found = speech_profile(spec, HEARD)
-    assert (found.word_times, found.window_tokens) == (word_times, window_tokens)
+    model = desired_model(kind="Transcription", engine={"external": {"grpc": "h:1", **external}})
+    found = make_route(model, HEARD, (ServedName("tiny"),))
+    assert (found.dialect, found.speech.word_times, found.speech.window_tokens) == (dialect, word_times, window_tokens)

@@ -8,18 +8,21 @@ from google.protobuf import text_format
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 from tritonclient.grpc.service_pb2 import ModelInferResponse
 
+from conch_contracts.capabilities import Level
 from conch_contracts.dialects.speech import SAMPLE_RATE
 from conch_contracts.messages.message import changed
 from conch_contracts.messages.transcription import SpeechTask
 from conch_contracts.records import Dialect
+from conch_contracts.speech_capabilities import SPEECH_CAPABILITIES
 from conch_kit.errors import InvalidRequest, UpstreamError
 from conch_kit.triton.client import TritonClient
 from conch_kit.triton.errors import MalformedResponse
 from conch_kit.triton.tensors import pack
 from conch_speech_worker.engine.calls import calls_for
-from conch_speech_worker.engine.speech import SpeechCalls
+from conch_speech_worker.engine.whisper_bls import WhisperCalls
 from conch_speech_worker.transcript.segments import segments_of
 from testkit.builders.transcriptions import VOCABULARY, transcribe_request
+from testkit.clock import FakeClock
 from testkit.engines.backend_stand_ins import FOLDER
 from testkit.engines.engine_messages import inputs, text_inputs
 from testkit.models.tone_speech import said, silence, spoken
@@ -44,11 +47,15 @@ class Saying(TritonClient):
         super().__init__()
         self.texts = list(texts)
         self.asked = []
+        self.patience = []
 
     async def model_config(self, address, model, *, timeout_s=5.0):
+        self.patience.append(("config", timeout_s))
+        await asyncio.sleep(0)
         return text_format.Parse(CONFIG, ModelConfig())
 
     async def infer(self, address, message, *, timeout_s):
+        self.patience.append(("infer", timeout_s))
         self.asked.append({**inputs(message), **text_inputs(message)})
         answer = ModelInferResponse()
         answer.outputs.add(name="TRANSCRIPTS", datatype="BYTES", shape=[1])
@@ -83,6 +90,64 @@ async def test_it_tells_of_a_call_that_goes_on():
     calls = calls_for(Slow(b"w03"), request(), VOCABULARY, told.set)
     async with asyncio.timeout(30):
         assert (await calls.hear(pcm(spoken([3])), PROMPT, 60.0)).completion_tokens == 1
+
+
+async def test_what_hears_of_a_call_ends_it_where_it_fails():
+    class Endless(Saying):
+        async def infer(self, address, message, *, timeout_s):
+            await asyncio.Event().wait()
+
+    def fail():
+        raise ConnectionError("gone")
+
+    calls = calls_for(Endless(), request(), VOCABULARY, fail)
+    with pytest.raises(ConnectionError, match="gone"):
+        async with asyncio.timeout(30):
+            await calls.hear(pcm(spoken([3])), PROMPT, 60.0)
+
+
+async def test_windows_that_are_heard_at_once_read_the_models_config_once():
+    triton = Saying(*[b"w03"] * 4)
+    calls = calls_for(triton, request(), VOCABULARY, lambda: None)
+    await asyncio.gather(*(calls.hear(pcm(spoken([3])), PROMPT, 60.0) for _ in range(4)))
+    assert [what for what, _ in triton.patience] == ["config", *["infer"] * 4]
+
+
+async def test_a_read_that_was_cancelled_is_made_again():
+    reading = asyncio.Event()
+
+    class Hanging(Saying):
+        async def model_config(self, address, model, *, timeout_s=5.0):
+            if not reading.is_set():
+                reading.set()
+                await asyncio.Event().wait()
+            return await super().model_config(address, model, timeout_s=timeout_s)
+
+    calls = calls_for(Hanging(b"w03"), request(), VOCABULARY, lambda: None)
+    first, second = (asyncio.create_task(calls.hear(pcm(spoken([3])), PROMPT, 60.0)) for _ in range(2))
+    async with asyncio.timeout(30):
+        await reading.wait()
+        first.cancel()
+        assert (await second).completion_tokens == 1
+
+
+@pytest.mark.parametrize(
+    ("first_token_timeout_s", "patience"),
+    [(120.0, [("config", 10.0), ("infer", 6.0)]), (5.0, [("config", 5.0), ("infer", 5.0)])],
+)
+async def test_the_read_of_the_config_takes_its_time_from_the_requests(first_token_timeout_s, patience):
+    clock = FakeClock()
+
+    class SlowToTell(Saying):
+        async def model_config(self, address, model, *, timeout_s=5.0):
+            config = await super().model_config(address, model, timeout_s=timeout_s)
+            clock.advance(4.0)
+            return config
+
+    triton = SlowToTell(b"w03")
+    asked = request(first_token_timeout_s=first_token_timeout_s)
+    await WhisperCalls(triton, asked, VOCABULARY, lambda: None, clock).hear(pcm(spoken([3])), PROMPT, 10.0)
+    assert triton.patience == patience
 
 
 async def test_parts_have_their_own_times_and_the_silent_ones_are_not_asked_for():
@@ -166,26 +231,46 @@ async def test_a_text_that_is_none_is_the_engines_fault(text, why):
         await heard(Saying(text), pcm(spoken([3])))
 
 
-@pytest.mark.parametrize(
-    ("changes", "param"),
-    [
-        ({"language": None}, "language"),
-        ({"prompt_ids": (1, 2)}, "prompt"),
-        ({"logprobs": True}, "include"),
-        ({"words": True}, "timestamp_granularities"),
-    ],
-)
-def test_what_the_dialect_cannot_express_is_refused(changes, param):
-    with pytest.raises(InvalidRequest, match=r"\(whisper_bls\) cannot obey") as refusal:
-        calls_for(Saying(), request(**changes), VOCABULARY, lambda: None)
+PARAMETERS = transcribe_request().parameters
+REFUSED = {
+    "language": {"language": None},
+    "languages": {"languages": ("de", "en")},
+    "prompt": {"prompt_ids": (1, 2)},
+    "include": {"logprobs": True},
+    "timestamp_granularities": {"words": True},
+    "temperature": {"parameters": changed(PARAMETERS, temperatures=(0.2,))},
+    "top_p": {"parameters": changed(PARAMETERS, top_p=0.9)},
+    "top_k": {"parameters": changed(PARAMETERS, top_k=5)},
+    "min_p": {"parameters": changed(PARAMETERS, min_p=0.1)},
+    "seed": {"parameters": changed(PARAMETERS, seed=0)},
+    "repetition_penalty": {"parameters": changed(PARAMETERS, repetition_penalty=1.1)},
+    "frequency_penalty": {"parameters": changed(PARAMETERS, frequency_penalty=0.1)},
+    "presence_penalty": {"parameters": changed(PARAMETERS, presence_penalty=-0.1)},
+    "max_completion_tokens": {"parameters": changed(PARAMETERS, max_tokens=63)},
+}
+
+
+@pytest.mark.parametrize("param", REFUSED)
+def test_what_the_dialect_cannot_express_is_refused(param):
+    with pytest.raises(InvalidRequest, match=rf"\(whisper_bls\) cannot obey '{param}'") as refusal:
+        calls_for(Saying(), request(**REFUSED[param]), VOCABULARY, lambda: None)
     assert (refusal.value.param, refusal.value.code) == (param, "unsupported_parameter")
 
 
-def test_a_model_of_one_language_needs_none():
-    calls_for(Saying(), request(language=None, target=changed(TARGET, multilingual=False)), VOCABULARY, lambda: None)
+def test_every_parameter_that_the_dialect_lacks_is_tried():
+    table = SPEECH_CAPABILITIES[Dialect.WHISPER_BLS]
+    lacked = {param for feature in table if table[feature].level is Level.NO for param in feature.params}
+    assert lacked | {"language"} == set(REFUSED)
 
 
-def test_each_dialect_has_its_own_calls():
-    assert isinstance(calls_for(Saying(), transcribe_request(), VOCABULARY, lambda: None), SpeechCalls)
-    with pytest.raises(UpstreamError, match="does not speak the vllm dialect"):
-        calls_for(Saying(), request(target=changed(TARGET, dialect=Dialect.VLLM)), VOCABULARY, lambda: None)
+@pytest.mark.parametrize(("multilingual", "language"), [(True, "en"), (False, None)])
+def test_what_a_gateway_fills_in_by_itself_is_not_refused(multilingual, language):
+    """Temperatures behind greedy ones, and thresholds; a model of one language needs none."""
+    parameters = changed(PARAMETERS, temperatures=(0.0, 0.2, 0.4), logprob_threshold=-1.0, no_speech_threshold=0.6)
+    target = changed(TARGET, multilingual=multilingual)
+    calls_for(Saying(), request(language=language, target=target, parameters=parameters), VOCABULARY, lambda: None)
+
+
+def test_the_tokens_of_a_window_have_no_default_here():
+    with pytest.raises(UpstreamError, match="whisper_bls dialect needs the tokens of a window"):
+        calls_for(Saying(), request(target=changed(TARGET, window_tokens=None)), VOCABULARY, lambda: None)

@@ -3,8 +3,11 @@
 The table is `conch_contracts.capabilities`. What depends on the tensors that a model declares is refused by the worker.
 """
 
-from conch_contracts.capabilities import LACKS, Feature, asks_for_nothing, lack, refusal
+from collections.abc import Mapping
+
+from conch_contracts.capabilities import HARMLESS, LACKS, Feature, is_harmless, lack, refusal
 from conch_contracts.messages.generation import Api
+from conch_contracts.openai.api_model import ApiModel
 from conch_contracts.openai.chat import ChatCompletionRequest
 from conch_contracts.openai.completions import CompletionRequest
 from conch_contracts.openai.sampling import SamplingFields
@@ -20,10 +23,7 @@ _NOT_TOLD = "it does not tell where another engine would find the cache"
 
 def check(request: SamplingFields, shape: Shape, dialect: Dialect) -> None:
     """Raise InvalidRequest for the first parameter that the dialect can never obey."""
-    given = request.model_fields_set
-    for param, reason in LACKS[dialect].items():
-        if param in given and not asks_for_nothing(param, getattr(request, param)):
-            raise _refused(refusal(param, dialect, reason), param)
+    check_fields(request, dialect, LACKS, HARMLESS)
     if request.kv_transfer_params and request.kv_transfer_params.get("do_remote_decode"):
         raise _refused(refusal(_REMOTE_DECODE, dialect, _NOT_TOLD), _REMOTE_DECODE)
     if _has_ids(request):
@@ -35,6 +35,19 @@ def check(request: SamplingFields, shape: Shape, dialect: Dialect) -> None:
     _need(Feature.LOGPROBS, "logprobs", dialect)
     if shape.alternatives:
         _need(Feature.ALTERNATIVES, "logprobs" if shape.api is Api.COMPLETION else "top_logprobs", dialect)
+
+
+def check_fields(
+    request: ApiModel,
+    dialect: Dialect,
+    lacks: Mapping[Dialect, Mapping[str, str]],
+    harmless: Mapping[str, tuple[object, ...]],
+) -> None:
+    """Raise InvalidRequest for the first field of those that the dialect lacks, unless its value is a harmless one."""
+    given = request.model_fields_set
+    for param, reason in lacks[dialect].items():
+        if param in given and not is_harmless(getattr(request, param), harmless.get(param, ())):
+            raise _refused(refusal(param, dialect, reason), param)
 
 
 def check_form(constraint: Constraint, dialect: Dialect) -> None:

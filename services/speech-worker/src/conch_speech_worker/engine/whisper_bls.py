@@ -9,23 +9,24 @@ import asyncio
 import re
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 
 import numpy as np
 from tritonclient.grpc.service_pb2 import ModelInferRequest, ModelInferResponse
 
-from conch_contracts.capabilities import refusal
+from conch_contracts.capabilities import is_harmless, refused
 from conch_contracts.dialects import speech
 from conch_contracts.dialects import whisper_bls as dialect
 from conch_contracts.messages.transcription import SpeechTask, TranscribeRequest
-from conch_contracts.speech_capabilities import SpeechFeature, reason_of
-from conch_kit.errors import InvalidRequest
+from conch_contracts.speech_capabilities import HARMLESS, SPEECH_CAPABILITIES, SpeechFeature
+from conch_kit.errors import InvalidRequest, UpstreamError
 from conch_kit.triton.client import TritonClient
 from conch_kit.triton.errors import MalformedResponse
 from conch_kit.triton.tensors import Outputs
 from conch_kit.triton.whisper_tensors import WhisperTensors, read_whisper_tensors, whisper_request
+from conch_speech_worker.recurring_calls import calling_every
 from conch_speech_worker.transcript.segments import HeardWindow
 from conch_speech_worker.vocabulary import TranscriptVocabulary
 from conch_speech_worker.windows.loudness import Samples, is_silent
@@ -63,21 +64,29 @@ class WhisperCalls:
         request: TranscribeRequest,
         vocabulary: TranscriptVocabulary,
         alive: Callable[[], None],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`alive` hears now and then that a call goes on. Raises InvalidRequest for what the dialect cannot express."""
+        """`alive` hears now and then that a call goes on.
+
+        Raises InvalidRequest for what the dialect cannot express, UpstreamError without the tokens of a window.
+        """
         _check(request)
+        if request.target.window_tokens is None:
+            raise UpstreamError(f"The {request.target.dialect} dialect needs the tokens of a window.")
         self._triton = triton
         self._request = request
         self._vocabulary = vocabulary
         self._alive = alive
+        self._clock = clock
         self._tensors: WhisperTensors | None = None
-        self._window_tokens = request.target.window_tokens or dialect.WINDOW_TOKENS
+        self._reading = asyncio.Lock()
+        self._window_tokens = request.target.window_tokens
         language = "en" if request.task is SpeechTask.TRANSLATE else request.language
         self._space = "" if language in _WITHOUT_SPACES else " "
 
     async def hear(self, samples: Samples, prompt: Sequence[int], timeout_s: float) -> HeardWindow:
         """Return what one window holds, each part between the times of its ends; raises EngineError."""
-        until = time.monotonic() + timeout_s
+        until = self._clock() + timeout_s
         prefix = self._vocabulary.marks(prompt) + speech.NO_TIMES
         longest = min(dialect.LONGEST_SAMPLES, self._window_tokens // _TOKENS_OF_S * speech.SAMPLE_RATE)
         waiting, heard = deque(parts_of(samples, longest)), list[_HeardPart]()
@@ -85,8 +94,8 @@ class WhisperCalls:
             part = waiting.popleft()
             if is_silent(part.samples):
                 continue
-            async with self._telling_of_work():
-                text = await self._text_of(part.samples, prefix, until - time.monotonic())
+            async with calling_every(speech.PROGRESS_S, self._tell):
+                text = await self._text_of(part.samples, prefix, until)
             ids = self._vocabulary.ids(self._space + text) if text else ()
             if self._may_be_cut(ids, text) and len(part.samples) >= _HALVED_S * speech.SAMPLE_RATE:
                 waiting.extendleft(reversed(halves_of(part)))
@@ -113,16 +122,16 @@ class WhisperCalls:
             completion_tokens=sum(len(one.ids) for one in heard),
         )
 
-    async def _text_of(self, samples: Samples, prefix: str, left_s: float) -> str:
+    async def _text_of(self, samples: Samples, prefix: str, until: float) -> str:
         """Have the engine hear one part."""
-        request, tensors = self._request, await self._read_tensors()
+        request, tensors = self._request, await self._read_tensors(until)
         lacking = max(0, dialect.SHORTEST_SAMPLES - len(samples))
         sound = np.pad(samples, (0, lacking)).astype("<f4") / np.float32(_FULL_SCALE)
         message = whisper_request(request.target.model, request.request_id, tensors, prefix.encode(), sound.tobytes())
         if tensors.decoupled:
-            return _plain(await self._last_of(message, max(0.001, left_s)))
-        timeout_s = max(0.001, min(request.first_token_timeout_s, left_s))
-        return _plain(_text(await self._triton.infer(request.target.grpc, message, timeout_s=timeout_s)))
+            return _plain(await self._last_of(message, self._left(until)))
+        answer = await self._triton.infer(request.target.grpc, message, timeout_s=self._patience(until))
+        return _plain(_text(answer))
 
     async def _last_of(self, message: ModelInferRequest, left_s: float) -> str:
         """Return the last text of a stream, which is the whole one; no message at all means that nothing is said."""
@@ -140,43 +149,53 @@ class WhisperCalls:
                     text = _text(response)
         return text
 
-    @asynccontextmanager
-    async def _telling_of_work(self) -> AsyncIterator[None]:
-        """Say that a call goes on while the body runs."""
-        task = asyncio.create_task(self._tell())
-        try:
-            yield
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-
     async def _tell(self) -> None:
-        while True:
-            await asyncio.sleep(speech.PROGRESS_S)
-            self._alive()
+        self._alive()
 
-    async def _read_tensors(self) -> WhisperTensors:
-        """Return what the model declares; it is read once for each request."""
-        if self._tensors is None:
-            target = self._request.target
-            self._tensors = read_whisper_tensors(await self._triton.model_config(target.grpc, target.model))
-        return self._tensors
+    async def _read_tensors(self, until: float) -> WhisperTensors:
+        """Return what the model declares; whoever comes first reads it, and all windows of the request have it then."""
+        target = self._request.target
+        async with self._reading:
+            if self._tensors is None:
+                config = await self._triton.model_config(target.grpc, target.model, timeout_s=self._patience(until))
+                self._tensors = read_whisper_tensors(config)
+            return self._tensors
+
+    def _patience(self, until: float) -> float:
+        """Return how long the engine may take for something whole."""
+        return min(self._request.first_token_timeout_s, self._left(until))
+
+    def _left(self, until: float) -> float:
+        return max(0.001, until - self._clock())
 
 
 def _check(request: TranscribeRequest) -> None:
     """Raise InvalidRequest for what the message can ask for and the dialect cannot express."""
-    finds_language = request.target.multilingual and request.language is None
-    for param, asked, feature in (
-        ("language", finds_language, SpeechFeature.LANGUAGE_DETECTION),
-        ("prompt", bool(request.prompt_ids), SpeechFeature.PROMPT),
-        ("include", request.logprobs, SpeechFeature.LOGPROBS),
-        ("timestamp_granularities", request.words, SpeechFeature.WORD_TIMES),
+    name = request.target.dialect
+    for param, feature in _asked(request):
+        sentence = refused(SPEECH_CAPABILITIES[name][feature], param, name)
+        if sentence is not None:
+            raise InvalidRequest(sentence, param=param, code="unsupported_parameter")
+
+
+def _asked(request: TranscribeRequest) -> Iterator[tuple[str, SpeechFeature]]:
+    """Yield what a request asks for of all that the dialect lacks; the other temperatures only follow the first."""
+    given, target = request.parameters, request.target
+    for param, feature, asked in (
+        ("language", SpeechFeature.LANGUAGE_DETECTION, target.multilingual and request.language is None),
+        ("languages", SpeechFeature.LANGUAGE_DETECTION, bool(request.languages)),
+        ("prompt", SpeechFeature.PROMPT, bool(request.prompt_ids)),
+        ("temperature", SpeechFeature.TEMPERATURE, any(given.temperatures[:1])),
+        ("max_completion_tokens", SpeechFeature.MAX_TOKENS, given.max_tokens < target.context),
+        ("include", SpeechFeature.LOGPROBS, request.logprobs),
+        ("timestamp_granularities", SpeechFeature.WORD_TIMES, request.words),
     ):
         if asked:
-            name = request.target.dialect
-            raise InvalidRequest(
-                refusal(param, name, reason_of(feature, name)), param=param, code="unsupported_parameter"
-            )
+            yield param, feature
+    for feature in (SpeechFeature.SAMPLING, SpeechFeature.PENALTIES):
+        for param in feature.params:
+            if not is_harmless(getattr(given, param), HARMLESS.get(param, ())):
+                yield param, feature
 
 
 def _text(response: ModelInferResponse) -> str:
