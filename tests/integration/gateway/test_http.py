@@ -36,7 +36,7 @@ RAW = {
     "absolute form": (b"GET http://evil/health HTTP/1.1\r\nhost: x\r\n\r\n", 400),
     "5000 headers": (request(CHAT, *(f"x-{n}: 1" for n in range(5000))), 431),
     "1 MB header": (request(CHAT, "x-a: " + "b" * 1_000_000), 431),
-    "TRACE": (b"TRACE / HTTP/1.1\r\nhost: x\r\n\r\n", 404),
+    "TRACE": (b"TRACE /nothing HTTP/1.1\r\nhost: x\r\n\r\n", 404),
     "CONNECT": (b"CONNECT evil:443 HTTP/1.1\r\nhost: x\r\n\r\n", 400),
     "HTTP/0.9": (b"GET /\r\n\r\n", 400),
     "h2c": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400),
