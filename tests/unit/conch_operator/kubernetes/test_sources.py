@@ -195,13 +195,15 @@ async def test_a_template_that_cannot_be_read_keeps_no_other_model_waiting() -> 
         tasks.append(asyncio.create_task(work))
         return tasks[-1]
 
-    background = Background(start, patience_s=0.2)
+    changed = asyncio.Event()
+    background = Background(start, changed.set, patience_s=0.2)
     sources = AgentSources(Hanging(), Folders(hung=OLD, well=NEW), background=background)
     await sources.ask(models, pods)
-    well: SourceFacts | SourceFault | None = None
-    async with asyncio.timeout(60):  # a template is checked in a process of its own, which may be slow to start
-        while not isinstance(well, SourceFacts):
-            hung, well = (await sources.read_all(models)).values()
+    hung, well = (await sources.read_all(models)).values()
+    if not isinstance(well, SourceFacts):  # a template is checked in a process of its own, which may be slow to start
+        await asyncio.wait_for(changed.wait(), 60)
+        hung, well = (await sources.read_all(models)).values()
+    assert isinstance(well, SourceFacts)
     assert isinstance(hung, SourceFault)
     assert hung.reason is Reason.TEMPLATE_UNCHECKED
     assert well.chat_template == "well"
