@@ -8,21 +8,18 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from conch_contracts.headers import USAGE, WORK_COMMENT
 from conch_contracts.messages.generation import Api, GenerateRequest, Usage
-from conch_contracts.messages.message import to_json
 from conch_kit.errors import ServiceError
 from conch_kit.http.asgi import Send, json_response
+from conch_kit.http.worker_answers import WORKING, begin_stream, usage_comment, usage_header
 from conch_llm_worker.anthropic.complete_message import CompleteMessage
 from conch_llm_worker.bodies.best_of import best
 from conch_llm_worker.bodies.complete_body import ChoiceBody, complete_body
 from conch_llm_worker.frames.answer_frames import frames_for
-from conch_llm_worker.frames.stream_endings import usage_comment
 from conch_llm_worker.generation.choice_update import ChoiceUpdate
 from conch_llm_worker.responses.complete_response import CompleteResponse
 from conch_llm_worker.text.vocabulary import Vocabulary
 
-_WORKING = WORK_COMMENT.encode() + b"\n\n"
 _LONGEST_QUIET_S = 1.0
 """How long the engine may make tokens that show nothing before the gateway gets a comment; well below its patience."""
 
@@ -102,7 +99,7 @@ class StreamedAnswerWriter:
         now = self._clock()
         if now - self._last_comment >= self._quiet_s:
             self._last_comment = now
-            await self._send({"type": "http.response.body", "body": _WORKING, "more_body": True})
+            await self._send({"type": "http.response.body", "body": WORKING, "more_body": True})
 
     async def finish(self, usage: Usage) -> None:
         """Send what the stream ends with, and the comment for the gateway."""
@@ -115,8 +112,7 @@ class StreamedAnswerWriter:
     async def _start(self) -> None:
         async with self._starting:  # choices begin at the same time
             if not self.started:
-                headers = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-cache")]
-                await self._send({"type": "http.response.start", "status": 200, "headers": headers})
+                await begin_stream(self._send)
                 self.started = True
 
     async def _end(self, body: bytes) -> None:
@@ -144,7 +140,7 @@ class CompleteAnswerWriter:
         """Send the body, and the usage in its header."""
         body = complete_body(self._request, best(self._request, self._choices), usage, self._vocabulary)
         self.started = True
-        await json_response(self._send, 200, body, [_usage_header(usage)])
+        await json_response(self._send, 200, body, [usage_header(usage)])
 
     async def fail(self, error: ServiceError, usage: Usage) -> None:
         """Raise: nothing has been sent."""
@@ -181,12 +177,8 @@ class CompleteObjectWriter:
     async def finish(self, usage: Usage) -> None:
         """Send the object, and the usage in its header."""
         self.started = True
-        await json_response(self._send, 200, self._answer.body(usage), [_usage_header(usage)])
+        await json_response(self._send, 200, self._answer.body(usage), [usage_header(usage)])
 
     async def fail(self, error: ServiceError, usage: Usage) -> None:
         """Raise: nothing has been sent."""
         raise error
-
-
-def _usage_header(usage: Usage) -> tuple[bytes, bytes]:
-    return USAGE.encode(), to_json(usage)

@@ -9,17 +9,15 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from conch_contracts.headers import USAGE, USAGE_COMMENT, WORK_COMMENT
-from conch_contracts.messages.message import to_json
 from conch_contracts.messages.transcription import SpeechUsage, TranscribeRequest
 from conch_kit.errors import ServiceError
 from conch_kit.http.asgi import Send, respond
+from conch_kit.http.worker_answers import WORKING, begin_stream, usage_comment, usage_header
 from conch_speech_worker.transcript.bodies import body
 from conch_speech_worker.transcript.segments import Segment
 from conch_speech_worker.transcript.stream_frames import failure, frames_for
 from conch_speech_worker.vocabulary import TranscriptVocabulary
 
-_WORKING = WORK_COMMENT.encode() + b"\n\n"
 _LONGEST_QUIET_S = 1.0
 """How long an engine may work without a segment before the gateway gets a comment; well below its patience."""
 
@@ -84,21 +82,20 @@ class StreamedTranscript:
     async def working(self) -> None:
         """Tell the gateway in a comment that an engine works, unless it has just heard of something."""
         if self._clock() - self._last_sent >= (self._quiet_s if self.started else self._status_s):
-            await self._write(_WORKING, more=True)
+            await self._write(WORKING, more=True)
 
     async def finish(self, language: str | None, usage: SpeechUsage) -> None:
         """Send what the stream ends with, and the comment for the gateway."""
-        await self._write(self._frames.ending(usage) + _usage_comment(usage), more=False)
+        await self._write(self._frames.ending(usage) + usage_comment(usage), more=False)
 
     async def fail(self, error: ServiceError, usage: SpeechUsage) -> None:
         """Send the error and the comment for the gateway."""
-        await self._write(failure(error) + _usage_comment(usage), more=False)
+        await self._write(failure(error) + usage_comment(usage), more=False)
 
     async def _write(self, data: bytes, *, more: bool) -> None:
         async with self._writing:  # comments come beside the frames
             if not self.started:
-                headers = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-cache")]
-                await self._send({"type": "http.response.start", "status": 200, "headers": headers})
+                await begin_stream(self._send)
                 self.started = True
             self._last_sent = self._clock()
             await self._send({"type": "http.response.body", "body": data, "more_body": more})
@@ -125,16 +122,9 @@ class WholeTranscript:
         """Send the body, and the usage in its header."""
         answer = body(self._request, self._segments, language, usage, self._vocabulary)
         self.started = True
-        headers = [
-            (b"content-type", self._request.format.media_type.encode()),
-            (USAGE.encode(), to_json(usage)),
-        ]
+        headers = [(b"content-type", self._request.format.media_type.encode()), usage_header(usage)]
         await respond(self._send, 200, answer, headers)
 
     async def fail(self, error: ServiceError, usage: SpeechUsage) -> None:
         """Raise: nothing has been sent."""
         raise error
-
-
-def _usage_comment(usage: SpeechUsage) -> bytes:
-    return USAGE_COMMENT.encode() + to_json(usage) + b"\n\n"

@@ -7,8 +7,9 @@ import pytest
 
 from conch_contracts.messages.generation import Api, Usage
 from conch_kit.errors import ServiceError
+from conch_kit.http.worker_answers import usage_comment
 from conch_llm_worker.frames.answer_frames import frames_for
-from conch_llm_worker.frames.stream_endings import DONE, usage_comment
+from conch_llm_worker.frames.stream_endings import DONE
 from conch_llm_worker.generation.choice_update import ChoiceFinish, ChoiceUpdate, TokenEntry
 from conch_llm_worker.parsing.answer_events import CallEnd, Reasoning
 from testkit.builders.generate_requests import generate_request

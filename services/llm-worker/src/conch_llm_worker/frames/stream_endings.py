@@ -1,18 +1,11 @@
-"""How streams end: those of both completion APIs for the client, and all of them for the gateway."""
+"""How the streams of both completion APIs end."""
 
 from abc import ABC, abstractmethod
 
-from conch_contracts.headers import USAGE_COMMENT
 from conch_contracts.messages.generation import Usage
-from conch_contracts.messages.message import to_json
 from conch_kit.errors import ServiceError
 
 DONE = b"data: [DONE]\n\n"
-
-
-def usage_comment(usage: Usage) -> bytes:
-    """Return the comment that ends every stream, for the gateway alone."""
-    return USAGE_COMMENT.encode() + to_json(usage) + b"\n\n"
 
 
 class ChunkEnds(ABC):
