@@ -1,31 +1,17 @@
 """Measures the paths to an embedding in turns, so that other work on the machine meets each of them."""
 
-import time
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from statistics import median
 
 from bench.encoders.embedding_clients import DirectEmbeddings, GatewayEmbeddings, WorkerEmbeddings
 from bench.encoders.inputs import Inputs
 from bench.options import Effort
+from bench.turns import Path, medians
 
 BATCH = 32
 CLIENTS = 64
 WARM_UP = 3
-
-
-@dataclass(slots=True)
-class Samples:
-    """Milliseconds of each request, by path."""
-
-    direct: list[float] = field(default_factory=list)
-    worker: list[float] = field(default_factory=list)
-    conch: list[float] = field(default_factory=list)
-    floats: list[float] = field(default_factory=list)
-
-    def medians(self) -> "RequestMedians":
-        """Return the middle of each."""
-        return RequestMedians(median(self.direct), median(self.worker), median(self.conch), median(self.floats))
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +43,8 @@ async def measure(
     rounds = max(4, effort.latency_requests // 2)
     figures = []
     for size, count in ((1, effort.pairs * rounds), (BATCH, max(2, effort.pairs * rounds // 6))):
-        samples = Samples()
-        for number in range(count + WARM_UP):
-            found = await _turn(inputs.texts(size), inputs, direct, worker, conch)
-            if number >= WARM_UP:
-                for name, value in found.items():
-                    getattr(samples, name).append(value)
-        figures.append(samples.medians())
+        turn = partial(_turn, size, inputs, direct, worker, conch)
+        figures.append(RequestMedians(**await medians(turn, count, warm_up=WARM_UP)))
     many, one = [], []
     for _ in range(effort.pairs):
         per_client = max(1, rounds // 8)
@@ -73,19 +54,14 @@ async def measure(
     return EncoderFigures(figures[0], figures[1], median(many), median(one))
 
 
-async def _turn(
-    texts: list[str], inputs: Inputs, direct: DirectEmbeddings, worker: WorkerEmbeddings, conch: GatewayEmbeddings
-) -> dict[str, float]:
+def _turn(
+    size: int, inputs: Inputs, direct: DirectEmbeddings, worker: WorkerEmbeddings, conch: GatewayEmbeddings
+) -> dict[str, Path]:
+    texts = inputs.texts(size)
     ids = inputs.ids(texts)
     return {
-        "direct": await _timed(lambda: direct.embed(ids)),
-        "worker": await _timed(lambda: worker.embed(ids)),
-        "conch": await _timed(lambda: conch.embed(texts)),
-        "floats": await _timed(lambda: conch.embed(texts, encoding="float")),
+        "direct": lambda: direct.embed(ids),
+        "worker": lambda: worker.embed(ids),
+        "conch": lambda: conch.embed(texts),
+        "floats": lambda: conch.embed(texts, encoding="float"),
     }
-
-
-async def _timed(call: Callable[[], Awaitable[None]]) -> float:
-    began = time.perf_counter()
-    await call()
-    return (time.perf_counter() - began) * 1e3

@@ -1,28 +1,17 @@
 """Measures the paths to a transcript in turns, so that other work on the machine meets each of them."""
 
-import time
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
-from statistics import median
+from dataclasses import dataclass
 
 from bench.options import Effort
 from bench.processes import CannotMeasure
 from bench.speech.sounds import long_sound, wav, window, windows_of
 from bench.speech.speech_clients import DirectSpeech, GatewaySpeech, WorkerSpeech
+from bench.turns import medians
 from conch_speech_worker.windows.loudness import Samples
 
 LONG_WINDOWS = 20
 """Of 30 s each: ten minutes."""
 WARM_UP = 2
-
-
-@dataclass(slots=True)
-class Times:
-    """Milliseconds of each file, by path."""
-
-    direct: list[float] = field(default_factory=list)
-    worker: list[float] = field(default_factory=list)
-    conch: list[float] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,22 +44,13 @@ async def measure(direct: DirectSpeech, worker: WorkerSpeech, conch: GatewaySpee
 async def _turns(
     sound: Samples, rounds: int, direct: DirectSpeech, worker: WorkerSpeech, conch: GatewaySpeech
 ) -> WindowMedians:
-    windows, file, times = windows_of(sound), wav(sound), Times()
+    windows, file = windows_of(sound), wav(sound)
     if (calls := await worker.calls(file)) != len(windows):
         raise CannotMeasure(f"The worker asked its engine {calls} times about {len(windows)} windows.")
-    for number in range(rounds + WARM_UP):
-        found = {
-            "direct": await _timed(lambda: direct.hear(windows)),
-            "worker": await _timed(lambda: worker.transcribe(file)),
-            "conch": await _timed(lambda: conch.transcribe(file)),
-        }
-        if number >= WARM_UP:
-            for name, value in found.items():
-                getattr(times, name).append(value / len(windows))
-    return WindowMedians(len(windows), median(times.direct), median(times.worker), median(times.conch))
-
-
-async def _timed(call: Callable[[], Awaitable[None]]) -> float:
-    began = time.perf_counter()
-    await call()
-    return (time.perf_counter() - began) * 1e3
+    paths = {
+        "direct": lambda: direct.hear(windows),
+        "worker": lambda: worker.transcribe(file),
+        "conch": lambda: conch.transcribe(file),
+    }
+    found = await medians(lambda: paths, rounds, warm_up=WARM_UP)
+    return WindowMedians(len(windows), **{name: value / len(windows) for name, value in found.items()})
