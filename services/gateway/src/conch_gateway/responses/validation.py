@@ -55,12 +55,8 @@ def validate(document: dict[str, object]) -> Validated[ResponsesRequest]:
         raise missing("input")
     _refuse_types(document["input"])
     _refuse_tools(document.get("tools"))
-    try:
+    with NAMES.used():  # the name of a type may stand in the path, as `function` does in chat's
         request, unknown = typed(ResponsesRequest, document)
-    except InvalidRequest as error:  # the name of a type may stand in the path, as `function` does in chat's
-        ours = NAMES.of(error.param or "")
-        error.message, error.param = error.message.replace(f"'{error.param}'", f"'{ours}'"), ours
-        raise
     _refuse_values(request)
     return Validated(request, unknown)
 
