@@ -32,7 +32,8 @@ def prepared(length=10, **fields):
 
 
 def sampled(request, shape, length=10, known=None):
-    return parameters.sampling(request, shape(request), known or route(), prepared(length))
+    model = known or route()
+    return parameters.sampling(request, shape(request, model.profile), model, prepared(length))
 
 
 @pytest.mark.parametrize(

@@ -80,11 +80,12 @@ def chat_shape(request: ChatCompletionRequest, profile: Profile = Profile.OPENAI
         alternatives=(request.top_logprobs or 0) if request.logprobs else None,
         role=_role(request, profile),
         prefix=_echoed(request) if request.echo else "",
+        limit_gives_way=profile is Profile.FASTDEPLOY,
     )
 
 
 def completion_shape(request: CompletionRequest, profile: Profile = Profile.OPENAI) -> Shape:
-    """Return how the answer to a completion request looks; in every profile the same way."""
+    """Return how the answer to a completion request looks."""
     return Shape(
         api=Api.COMPLETION,
         prompt_param="prompt",
@@ -93,6 +94,7 @@ def completion_shape(request: CompletionRequest, profile: Profile = Profile.OPEN
         default_max_tokens=COMPLETION_TOKENS,
         alternatives=request.logprobs,
         echo=bool(request.echo),
+        limit_gives_way=profile is Profile.FASTDEPLOY,
     )
 
 
@@ -251,7 +253,7 @@ def _ranks(request: SamplingFields) -> bool:
 def output_limit(shape: Shape, route: Route, prompt_tokens: int) -> int:
     """Return how many tokens may come out; raises InvalidRequest when prompt and answer exceed the context.
 
-    Where the prompt alone would fit, the answer's limit is what is wrong; FastDeploy and the Messages API lower it.
+    Where the prompt alone would fit, the answer's limit is what is wrong, unless it gives way.
     """
     context, asked, prompt = route.max_model_len, shape.max_tokens, shape.prompt_param
     rest = context - prompt_tokens
@@ -259,7 +261,7 @@ def output_limit(shape: Shape, route: Route, prompt_tokens: int) -> int:
         return min(rest, _first(route.generation.max_tokens, shape.default_max_tokens, rest))
     if asked is not None and asked <= rest:
         return asked
-    if asked is not None and rest >= 1 and (shape.limit_gives_way or route.profile is Profile.FASTDEPLOY):
+    if asked is not None and rest >= 1 and shape.limit_gives_way:
         return rest
     if rest < 1:
         raise prompt_too_long(context, prompt_tokens, param=prompt)
