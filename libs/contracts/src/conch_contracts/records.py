@@ -222,6 +222,19 @@ class SpeechProfile(Record):
     """Tokens after which the text of a window ends, for engines that do not say so then; None: they do."""
 
 
+class PictureProfile(Record):
+    """What a model takes of pictures."""
+
+    max: int = 8
+    """So many in one prompt."""
+    max_pixels: int = 33_000_000
+    """Width times height of each, as it comes."""
+    max_bytes: int = 20_000_000
+    """Of each file."""
+    allowed_domains: tuple[str, ...] = ()
+    """From where pictures may be fetched, `*` for everywhere public; none: they come in the request itself."""
+
+
 class Route(Record):
     """All that the data plane needs to know about one model."""
 
@@ -257,9 +270,17 @@ class Route(Record):
     chat: ChatProfile = ChatProfile()
     encoder: EncoderProfile = EncoderProfile()
     """Of the kinds Embedding, Rerank and Classify."""
+    pictures: PictureProfile | None = None
+    """None: the model sees no pictures."""
     speech: SpeechProfile = SpeechProfile()
     """Of the kind Transcription; its `max_model_len` is what the decoder takes for one window."""
     routing: RoutingPolicy = RoutingPolicy()
+    wakes: bool = False
+    """Whether a request makes the operator start an engine where there is none."""
+    start_s: float | None = None
+    """How long an engine takes from that request to its first answer, as measured; None: not known yet."""
+    hold_max: int = 200
+    """Requests that may wait for an engine to start; one more is a 429."""
     engines_wanted: bool = True
     """False: it is scaled to 0 replicas, so no request waits for an engine to come."""
 
@@ -284,6 +305,33 @@ class Heartbeat(Record):
     """Grows with each beat; a reader drops a process whose number has not moved for 6 s of its own clock."""
     in_flight: int = 0
     draining: bool = False
+
+
+class ModelDemand(Record):
+    """What one gateway has to do for one model, counted in sequences of an engine."""
+
+    in_flight: int = 0
+    queued: int = 0
+    """Waiting for a slot of an engine that there is."""
+    held: int = 0
+    """Waiting for an engine to start."""
+    oldest_wait_s: float = 0.0
+    """How long the first of those that wait has waited."""
+    idle_s: float | None = None
+    """Seconds since its last request ended here; None: there was none."""
+
+
+class GatewayLoad(Record):
+    """What one gateway has to do, as it last said: on each change, at most every 50 ms, and else every 2 s."""
+
+    id: str
+    sequence: int
+    engines: dict[EngineAddress, int] = {}
+    """How many slots of each engine it has taken; those without are left out."""
+    waiting: dict[EngineAddress, int] = {}
+    """How many sequences wait for a slot, by each engine that they could have."""
+    models: dict[ModelId, ModelDemand] = {}
+    """Models without any demand that have been idle for an hour are left out."""
 
 
 class GatewayBeat(Record):

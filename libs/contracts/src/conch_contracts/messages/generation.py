@@ -112,6 +112,31 @@ class EngineTarget(Message, frozen=True, kw_only=True):
     """How many of the request's choices the engine may work on at once: as many as were admitted."""
 
 
+class PictureForm(StrEnum):
+    """In which form an engine gets pictures."""
+
+    PIXELS = "pixels"
+    """RGB, one byte a channel, as large as the model sees it; the ids have one for each of its features."""
+    PNG = "png"
+    """A file in the size in which it came, turned upright and without transparency; the ids have one for it, because
+    the engine makes its own. A placeholder stands in the text."""
+
+
+class PreparedPicture(Message, frozen=True, kw_only=True):
+    """One picture of a prompt, ready for an engine."""
+
+    data: bytes
+    """What `PictureForm` says; pixels row by row, `height * width * 3` bytes."""
+    height: int
+    width: int
+    start: int
+    """Where its ids begin in the prompt."""
+    length: int
+    """How many ids it has."""
+    digest: str
+    """SHA-256 of scope, size and pixels, as hex digits: equal ones have equal features."""
+
+
 class PreparedPrompt(Message, frozen=True, kw_only=True):
     """One prompt as ids, and as the text that those ids stand for."""
 
@@ -123,6 +148,8 @@ class PreparedPrompt(Message, frozen=True, kw_only=True):
 
     Text that was made of ids may not encode to them again.
     """
+    pictures: tuple[PreparedPicture, ...] = ()
+    """In the order of their ids."""
 
 
 class Api(StrEnum):

@@ -4,10 +4,30 @@ from typing import Any, Literal
 
 import msgspec
 
-from conch_contracts.messages.generation import PreparedPrompt
+from conch_contracts.messages.generation import PictureForm, PreparedPrompt
 from conch_contracts.messages.grammar import Grammar
 from conch_contracts.messages.message import Message, MessageDigest
 from conch_contracts.records import ContentFormat
+
+
+class Picture(Message, frozen=True, kw_only=True):
+    """One picture, as it came."""
+
+    data: str
+    """The bytes of the file as base64; PNG, JPEG, WEBP or GIF, as its first bytes say."""
+    param: str
+    """What the client calls it, `messages.0.content.1.image_url` for instance: an error names it."""
+
+
+class PictureLimits(Message, frozen=True, kw_only=True):
+    """What a model takes of pictures."""
+
+    max: int = 8
+    """So many in one prompt."""
+    max_pixels: int = 33_000_000
+    """Width times height of each, before it is made smaller."""
+    max_bytes: int = 20_000_000
+    """Of each file."""
 
 
 class ChatInput(Message, frozen=True, kw_only=True):
@@ -15,9 +35,11 @@ class ChatInput(Message, frozen=True, kw_only=True):
 
     messages: tuple[dict[str, Any], ...]
     """The content of each is one text or null."""
-    part_lengths: dict[int, tuple[int, ...]] = msgspec.field(default_factory=dict)
+    part_lengths: dict[int, tuple[int | None, ...]] = msgspec.field(default_factory=dict)
     """Of each message whose content came as several parts, how many characters these have: in the text they stand one
-    behind the other with a line break between them."""
+    behind the other with a line break between them. None is a picture, of which the text holds nothing."""
+    pictures: tuple[Picture, ...] = ()
+    """In the order in which the messages show them: one for each None of `part_lengths`."""
     content_format: ContentFormat = ContentFormat.STRING
     """Whether the template gets the texts as they are, or lists of parts."""
     tools: tuple[dict[str, Any], ...] | None = None
@@ -51,6 +73,11 @@ class PrepareRequest(Message, frozen=True, kw_only=True):
     stop_words: tuple[str, ...] = ()
     marks: tuple[str, ...] = ()
     """Texts such as `</think>` whose ids the engine must know."""
+    picture_limits: PictureLimits | None = None
+    """None: the model sees no pictures, and the chat has none."""
+    picture_form: PictureForm = PictureForm.PIXELS
+    picture_scope: str = ""
+    """What is put into the digest of each picture, so that what one caller showed is found again by that caller alone."""
 
 
 class PrepareResponse(Message, frozen=True, kw_only=True):
@@ -70,6 +97,7 @@ class EncodeTextRequest(Message, frozen=True, kw_only=True):
     digest: MessageDigest
     prompt: str | None = None
     chat: ChatInput | None = None
+    picture_limits: PictureLimits | None = None
     add_special_tokens: bool = True
     return_token_strs: bool = False
 
