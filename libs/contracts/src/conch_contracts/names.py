@@ -77,6 +77,8 @@ SCHEMA_VERSION: Final = 1
 KEY_PREFIX = "conch:1:"
 META_KEY = KEY_PREFIX + "meta"
 ROUTES_KEY = KEY_PREFIX + "routes"
+CHANGED_KEY = KEY_PREFIX + "changed"
+"""Models that came, changed or went of late, each with the revision that did it."""
 GATEWAYS_KEY = KEY_PREFIX + "gateways"
 RESERVED_KEY = KEY_PREFIX + "reserved"
 """The hash that holds the names of deleted models for a while: each with its end in Unix seconds, and the model."""
