@@ -77,6 +77,8 @@ SCHEMA_VERSION: Final = 1
 KEY_PREFIX = "conch:1:"
 META_KEY = KEY_PREFIX + "meta"
 ROUTES_KEY = KEY_PREFIX + "routes"
+CHANGED_KEY = KEY_PREFIX + "changed"
+"""Models that came, changed or went of late, each with the revision that did it."""
 GATEWAYS_KEY = KEY_PREFIX + "gateways"
 LOADS_KEY = KEY_PREFIX + "loads"
 """What each gateway has to do, by its id; also the channel that carries each new `GatewayLoad`."""

@@ -1,6 +1,6 @@
 """Forms at random: each is read the same however it arrives, or refused as a client's fault."""
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from conch_gateway.http.form_parser import FormParser
@@ -44,6 +44,7 @@ def read(body, sizes):
     return parser.fields, b"".join(kept), parser.has_file
 
 
+@example([b"\r\n", b"\0", b"\r\n--" + BOUNDARY.encode(), b"--"], [1])
 @given(st.lists(BITS, max_size=40), CHUNKS)
 def test_bytes_at_random_are_the_same_in_any_pieces(bits, sizes):
     body = b"".join(bits)

@@ -1,28 +1,50 @@
 """The Lua scripts of the registry: what must happen at once in Redis, happens in one of these.
 
 They use nothing newer than Redis 6.2. `READ` answers with the state of the list and, unless the caller already has
-it, the list itself. `PUBLISH` replaces the list, writing only what differs.
+it, with what has changed since the revision that the caller has, or with the list itself. `PUBLISH` replaces the list,
+writing only what differs.
+
+What has changed is known back to the revision `since`, and only as long as `noted` is the list's own revision: a writer
+of an older version notes nothing.
 """
 
+NOTED_REVISIONS = 1000
+"""A reader that is so many behind gets the whole list."""
+
 READ = """
--- KEYS: meta, routes.  ARGV: prefix of engine keys, epoch and revision that the caller has (empty: send all).
-local meta = redis.call('HMGET', KEYS[1], 'epoch', 'revision', 'models')
+-- KEYS: meta, routes, changed.  ARGV: prefix of engine keys, epoch and revision that the caller has (empty: send all).
+-- Answers {state}; {state, models}; or {state, what has changed, revision that the caller has}, where a model that went
+-- is its id alone.
+local meta = redis.call('HMGET', KEYS[1], 'epoch', 'revision', 'models', 'noted', 'since')
 local state = {meta[1] or '', meta[2] or '', meta[3] or ''}
-if meta[1] and meta[1] == ARGV[2] and meta[2] == ARGV[3] then return {state} end
-local routes = redis.call('HGETALL', KEYS[2])
-local models = {}
-for i = 1, #routes, 2 do
-  local key = ARGV[1] .. routes[i]
-  local engines = {}
-  if redis.call('TYPE', key).ok == 'hash' then engines = redis.call('HGETALL', key) end
-  models[#models + 1] = {routes[i], routes[i + 1], engines}
+local same = meta[1] and meta[1] == ARGV[2]
+if same and meta[2] == ARGV[3] then return {state} end
+local function engines(id)
+  local key = ARGV[1] .. id
+  if redis.call('TYPE', key).ok == 'hash' then return redis.call('HGETALL', key) end
+  return {}
 end
+local models = {}
+local have, since = tonumber(ARGV[3]), tonumber(meta[5] or '')
+if same and have and since and have >= since and meta[4] == meta[2] and redis.call('TYPE', KEYS[3]).ok == 'hash' then
+  local noted = redis.call('HGETALL', KEYS[3])
+  for i = 1, #noted, 2 do
+    if tonumber(noted[i + 1]) > have then
+      local route = redis.call('HGET', KEYS[2], noted[i])
+      if route then models[#models + 1] = {noted[i], route, engines(noted[i])} else models[#models + 1] = {noted[i]} end
+    end
+  end
+  return {state, models, ARGV[3]}
+end
+local routes = redis.call('HGETALL', KEYS[2])
+for i = 1, #routes, 2 do models[#models + 1] = {routes[i], routes[i + 1], engines(routes[i])} end
 return {state, models}
 """
 
 PUBLISH = """
--- KEYS: meta, routes.  ARGV: prefix of engine keys, channel, fence, least revision, epoch for an empty Redis,
--- number of models, then for each: id, route, number of engines, and for each engine: address, record.
+-- KEYS: meta, routes, changed.  ARGV: prefix of engine keys, channel, fence, least revision, epoch for an empty Redis,
+-- how many revisions are noted, number of models, then for each: id, route, number of engines, and for each engine:
+-- address, record.
 local function hash(key)
   local found = redis.call('TYPE', key).ok
   if found ~= 'hash' and found ~= 'none' then redis.call('DEL', key) end
@@ -44,8 +66,8 @@ if fresh then
   epoch = ARGV[5]
   revision = math.max(tonumber(redis.call('TIME')[1]), least)
 end
-local changed, keep, i = {}, {}, 7
-for _ = 1, tonumber(ARGV[6]) do
+local changed, keep, i = {}, {}, 8
+for _ = 1, tonumber(ARGV[7]) do
   local id, route, count = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2])
   i = i + 3
   keep[id] = true
@@ -75,10 +97,23 @@ for id in pairs(routes) do
     changed[#changed + 1] = id
   end
 end
-local news = fresh or #changed > 0 or revision < least or meta.models ~= ARGV[6]
+local news = fresh or #changed > 0 or revision < least or meta.models ~= ARGV[7]
 if news then
   revision = math.max(revision + 1, least)
-  redis.call('HSET', KEYS[1], 'epoch', epoch, 'revision', string.format('%.0f', revision), 'models', ARGV[6])
+  local written_as = string.format('%.0f', revision)
+  local since = tonumber(meta.since or '')
+  if fresh or not since or meta.noted ~= meta.revision or redis.call('TYPE', KEYS[3]).ok ~= 'hash' then
+    redis.call('DEL', KEYS[3])
+    since = revision
+  else
+    since = math.max(since, revision - tonumber(ARGV[6]))
+    for id, noted in pairs(fields(KEYS[3])) do
+      if (tonumber(noted) or 0) < since then redis.call('HDEL', KEYS[3], id) end
+    end
+  end
+  for _, id in ipairs(changed) do redis.call('HSET', KEYS[3], id, written_as) end
+  redis.call('HSET', KEYS[1], 'epoch', epoch, 'revision', written_as, 'models', ARGV[7],
+    'noted', written_as, 'since', string.format('%.0f', since))
 end
 if news or written ~= fence then redis.call('HSET', KEYS[1], 'fence', ARGV[3]) end
 for _, id in ipairs(changed) do

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from conch_contracts.names import ModelId
 from conch_contracts.records import Engine, Heartbeat, Pool, Route
-from conch_kit.registry.read_reply import RawList
+from conch_kit.registry.read_reply import RawChanges, RawList, RawModel
 
 R = TypeVar("R", bound=BaseModel)
 
@@ -29,6 +29,8 @@ class Snapshot:
     """Served name or alias to route; of two routes with one name the oldest has it."""
     epoch: str = ""
     """Which life of the registry this is of; empty before the first list."""
+    read: Mapping[ModelId, RawModel] = field(default_factory=dict, compare=False, repr=False)
+    """Each model as it was read: what is read again unchanged is not parsed again."""
 
     EMPTY: ClassVar["Snapshot"]
 
@@ -61,18 +63,37 @@ class Parser:
 
 def merge(old: Snapshot, raw: RawList, parser: Parser) -> Snapshot:
     """Return the snapshot after a complete list was read; values that cannot be parsed leave what was known."""
-    routes: dict[ModelId, Route] = {}
-    engines: dict[ModelId, tuple[Engine, ...]] = {}
+    return _with(old, Snapshot.EMPTY, raw, parser)
+
+
+def apply(old: Snapshot, raw: RawChanges, parser: Parser) -> Snapshot | None:
+    """Return the snapshot after these changes; None where they do not make the whole list of it."""
+    gone = {key.decode(errors="replace") for key in raw.gone}
+    kept = Snapshot(
+        routes={model: route for model, route in old.routes.items() if model not in gone},
+        engines={model: known for model, known in old.engines.items() if model not in gone},
+        read={model: item for model, item in old.read.items() if model not in gone},
+    )
+    changed = _with(old, kept, raw, parser)
+    return changed if len(changed.routes) == raw.count else None
+
+
+def _with(old: Snapshot, kept: Snapshot, raw: RawList | RawChanges, parser: Parser) -> Snapshot:
+    """Return the snapshot of what is kept and of what was read."""
+    routes, engines, read = dict(kept.routes), dict(kept.engines), dict(kept.read)
     for item in raw.models:
         key = parser.key(item.model)
         if key is None:
             continue
         model = ModelId(key)
-        route = parser.record(Route, item.route) or old.routes.get(model)
-        if route is not None:
-            routes[model] = route
-            engines[model] = _engines(item.engines, old.engines.get(model, ()), parser)
-    return Snapshot(raw.revision, routes, engines, old.workers, by_name(routes.values()), raw.epoch)
+        same = old.read.get(model) == item
+        route = old.routes.get(model) if same else parser.record(Route, item.route) or old.routes.get(model)
+        if route is None:
+            continue
+        known = old.engines.get(model, ())
+        routes[model], read[model] = route, item
+        engines[model] = known if same else _engines(item.engines, known, parser)
+    return Snapshot(raw.revision, routes, engines, old.workers, by_name(routes.values()), raw.epoch, read)
 
 
 def by_name(routes: Iterable[Route]) -> dict[str, Route]:

@@ -1,8 +1,8 @@
 """Keeps a complete local snapshot of the registry; readers are always answered from memory.
 
-One task listens for notices, another reads: at once after a notice, every 2 s the heartbeats and whether the revision
-has moved, every 15 s the whole list whatever the revision says. What Redis cannot tell (it is away, empty, older than
-the snapshot, or holds fewer routes than it says) changes nothing.
+One task listens for notices, another reads: at once after a notice what has changed, every 2 s the heartbeats and
+whether the revision has moved, every 15 s the whole list whatever the revision says. What Redis cannot tell (it is
+away, empty, older than the snapshot, or holds fewer routes than it says) changes nothing.
 """
 
 import asyncio
@@ -13,14 +13,23 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
-from conch_contracts.names import CHANGES_CHANNEL, META_KEY, ROUTES_KEY, ModelId, WorkerUrl, engines_key, workers_key
+from conch_contracts.names import (
+    CHANGED_KEY,
+    CHANGES_CHANNEL,
+    META_KEY,
+    ROUTES_KEY,
+    ModelId,
+    WorkerUrl,
+    engines_key,
+    workers_key,
+)
 from conch_contracts.records import Heartbeat, Pool
 from conch_kit.redis.client import RedisClient
 from conch_kit.redis.errors import RegistryUnavailable
 from conch_kit.registry.liveness import PoolLiveness
-from conch_kit.registry.read_reply import Damaged, Missing, RawList, Unchanged, interpret
+from conch_kit.registry.read_reply import Damaged, Missing, RawChanges, RawList, Unchanged, interpret
 from conch_kit.registry.scripts import READ
-from conch_kit.registry.snapshot import Parser, Snapshot, merge, replace_workers
+from conch_kit.registry.snapshot import Parser, Snapshot, apply, merge, replace_workers
 
 log = logging.getLogger(__name__)
 
@@ -148,7 +157,7 @@ class RegistryReader:
         have = ["", ""]
         if self._clock() < self._relist_at and self.loaded:
             have = [self._snapshot.epoch, str(self._snapshot.revision)]
-        return ["EVAL", READ, 2, META_KEY, ROUTES_KEY, engines_key(ModelId("")), *have]
+        return ["EVAL", READ, 3, META_KEY, ROUTES_KEY, CHANGED_KEY, engines_key(ModelId("")), *have]
 
     def _worker_commands(self) -> list[list[str | int]]:
         return [["HGETALL", workers_key(pool)] for pool in self._pools]
@@ -163,6 +172,9 @@ class RegistryReader:
                 self._epoch = raw.epoch
                 self._merge(raw)
                 return emptied
+            case RawChanges() as changes:
+                self._apply(changes)
+                return False
             case Missing():
                 return self._epoch != ""
             case Damaged():
@@ -179,6 +191,18 @@ class RegistryReader:
         if merged != self._snapshot:
             self._snapshot = merged
         self._loaded.set()
+
+    def _apply(self, changes: RawChanges) -> None:
+        if (changes.epoch, changes.since) != (self._snapshot.epoch, self._snapshot.revision):
+            return
+        if changes.revision < self._snapshot.revision:
+            return
+        changed = apply(self._snapshot, changes, self._parser)
+        if changed is None:
+            self._relist_at = self._clock()  # some of it is missing: the next look is at all of it
+            self._wake.set()
+        else:
+            self._snapshot = changed
 
     def _beats(self, reply: object) -> Mapping[WorkerUrl, Heartbeat]:
         if not isinstance(reply, list):

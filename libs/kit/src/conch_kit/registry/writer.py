@@ -4,12 +4,12 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from conch_contracts.names import CHANGES_CHANNEL, GATEWAYS_KEY, META_KEY, ROUTES_KEY, ModelId, engines_key
+from conch_contracts.names import CHANGED_KEY, CHANGES_CHANNEL, GATEWAYS_KEY, META_KEY, ROUTES_KEY, ModelId, engines_key
 from conch_contracts.records import Engine, GatewayBeat, Route
 from conch_kit.redis.client import RedisClient
 from conch_kit.redis.connection import Argument
 from conch_kit.redis.errors import RegistryError, RegistryUnavailable
-from conch_kit.registry.scripts import PUBLISH
+from conch_kit.registry.scripts import NOTED_REVISIONS, PUBLISH
 from conch_kit.registry.snapshot import Parser
 
 
@@ -37,13 +37,14 @@ class RegistryWriter:
         Raises Fenced, RegistryUnavailable.
         """
         least = 0 if self._written is None else self._written.revision
-        keys = [META_KEY, ROUTES_KEY]
+        keys = [META_KEY, ROUTES_KEY, CHANGED_KEY]
         header: list[Argument] = [
             engines_key(ModelId("")),
             CHANGES_CHANNEL,
             self._fence,
             least,
             secrets.token_hex(8),
+            NOTED_REVISIONS,
             len(models),
         ]
         try:

@@ -1,7 +1,8 @@
 """From the pieces of a multipart/form-data body to its fields, within bounds; the bytes of the file pass through.
 
-What the parser of python-multipart leaves open is refused: a body without its end, parts without a name, encodings of
-parts, text that is not UTF-8. A part's own file name and media type are not looked at: they prove nothing.
+What the parser of python-multipart leaves open is refused: anything before the first boundary but line breaks, a body
+without its end, parts without a name, encodings of parts, text that is not UTF-8. A part's own file name and media type
+are not looked at: they prove nothing.
 """
 
 import logging
@@ -71,6 +72,9 @@ class FormParser:
         self._file_name = file_name
         self._on_file = on_file
         self._max_file_bytes = max_file_bytes
+        self._first = b"--" + boundary
+        """What a form begins with, until that has come."""
+        self._begin = b""
         self._parts = 0
         self._names: list[bytes] = []
         self._values: list[bytes] = []
@@ -99,6 +103,8 @@ class FormParser:
         """Take a piece of the body; what comes behind the form's end means nothing."""
         if self.complete:
             return
+        if self._first:
+            data = self._begun(data)
         try:
             self._parser.write(data)
         except FormParserError:
@@ -108,6 +114,16 @@ class FormParser:
         """Hear that the body has ended; raises InvalidRequest where the form has not."""
         if not self.complete:
             raise invalid_form("it ends before its last boundary")
+
+    def _begun(self, data: bytes) -> bytes:
+        """Return what has come if that begins as a form does; nothing while it is too little to tell."""
+        self._begin = (self._begin + data).lstrip(b"\r\n")
+        if not self._first.startswith(self._begin[: len(self._first)]):
+            raise invalid_form("it does not begin with a boundary")
+        if len(self._begin) < len(self._first):
+            return b""
+        begin, self._begin, self._first = self._begin, b"", b""
+        return begin
 
     # --- the parser calls these ------------------------------------------------------------------
 

@@ -51,6 +51,7 @@ class Lane(asyncio.Protocol):
         self._frames = FrameReader(MAX_ANSWER_BYTES)
         self._waiting: dict[int, asyncio.Future[Frame]] = {}
         self._last = 0
+        self._unsent: list[bytes] = []
         self._transport: asyncio.Transport | None = None
 
     @property
@@ -59,11 +60,16 @@ class Lane(asyncio.Protocol):
         return len(self._waiting)
 
     def ask(self, operation: Operation, body: bytes) -> tuple[int, "asyncio.Future[Frame]"]:
-        """Send a request; return its number, and what becomes its answer or LaneLost."""
+        """Send a request; return its number, and what becomes its answer or LaneLost.
+
+        Requests of one turn of the loop go out in one write.
+        """
+        loop = asyncio.get_running_loop()
         number = self._last = self._last + 1 if self._last < _LAST_NUMBER else 1
-        answer = self._waiting[number] = asyncio.get_running_loop().create_future()
-        if self._transport is not None:
-            self._transport.write(pack(operation, body, number))
+        answer = self._waiting[number] = loop.create_future()
+        if not self._unsent:
+            loop.call_soon(self._send)
+        self._unsent.append(pack(operation, body, number))
         return number, answer
 
     def forget(self, number: int) -> None:
@@ -113,6 +119,11 @@ class Lane(asyncio.Protocol):
         for answer in waiting.values():
             if not answer.done():
                 answer.set_exception(LaneLost("the lane ended"))
+
+    def _send(self) -> None:
+        unsent, self._unsent = self._unsent, []
+        if self._transport is not None:
+            self._transport.write(b"".join(unsent))
 
     def _open(self, data: bytes) -> bytes:
         """Read the head of the answer; return what follows it."""
