@@ -5,10 +5,10 @@ from collections.abc import Set
 from dataclasses import dataclass
 from urllib.parse import quote, urljoin, urlsplit
 
+from conch_contracts.messages.pictures import MOST_URL_BYTES
 from conch_media.hosts import BadHost, host_in_one_form
 
 PORTS = frozenset({80, 443})
-MOST_BYTES = 8 * 1024
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _NEVER_WRITTEN = re.compile(r"[\x00-\x20\x7f-\xa0\\\u2028\u2029\ufeff\ud800-\udfff]")
 _AUTHORITY = re.compile(r"(?P<host>\[[^\[\]@%]*\]|[^:\[\]@%]+)(?::(?P<port>[0-9]{0,5}))?")
@@ -43,8 +43,8 @@ class PictureUrl:
 
 def read_url(written: str, ports: Set[int] = PORTS) -> PictureUrl:
     """Return the parts of a URL; raises BadUrl."""
-    if len(written.encode("utf-8", "surrogatepass")) > MOST_BYTES:
-        raise BadUrl(f"it is longer than {MOST_BYTES} bytes")
+    if len(written.encode("utf-8", "surrogatepass")) > MOST_URL_BYTES:
+        raise BadUrl(f"it is longer than {MOST_URL_BYTES} bytes")
     if _NEVER_WRITTEN.search(written):
         raise BadUrl("it holds a space, a control character or a backslash")
     try:

@@ -3,7 +3,12 @@
 The answer is the file itself, or an error.
 """
 
+from typing import Final
+
 from conch_contracts.messages.message import Message
+
+MOST_URL_BYTES: Final = 8 * 1024
+"""As many as servers and proxies take of one; longer ones are refused wherever they are seen."""
 
 
 class FetchPictureRequest(Message, frozen=True, kw_only=True):
