@@ -132,6 +132,24 @@ async def test_the_model_may_take_less_than_the_process() -> None:
     assert f"the limit of {len(PNG) - 1} bytes" in failed.value.message
 
 
+async def test_a_server_that_begins_no_tls_is_a_time_out() -> None:
+    async with serving(silent) as server:
+        fetcher = fetcher_of(server.port, connect_timeout_s=0.2)
+        with pytest.raises(ServiceError) as failed:
+            await fetcher.fetch(fetch_request(f"https://{GOOD}:{server.port}/", timeout_s=30.0))
+    assert failed.value.status == 504
+
+
+async def test_the_log_holds_nothing_of_a_url_but_its_host(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    async with serving(raw(b"stolen words\r\n\r\n")) as server:
+        with pytest.raises(ServiceError):
+            await fetcher_of(server.port).fetch(fetch_request(f"http://{GOOD}:{server.port}/path?signature=secret"))
+    (line,) = [record.__dict__ for record in caplog.records if record.name.startswith("conch_media")]
+    assert (line["host"], line["reason"]) == (GOOD, "ClientResponseError")
+    assert not any(word in str(line) for word in ("signature", "secret", "stolen"))
+
+
 async def test_a_name_that_nobody_answers_for_is_a_time_out() -> None:
     class Silent(PlayedNames):
         async def __call__(self, host: str) -> None:  # type: ignore[override]

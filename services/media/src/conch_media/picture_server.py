@@ -79,7 +79,12 @@ async def ask(
     except TimeoutError:  # some of the client's errors are one as well
         raise
     except (aiohttp.ClientError, OSError, ValueError) as error:
-        raise ServerFailed(f"{type(error).__name__}: {error}") from error
+        raise ServerFailed(_reason(error)) from None  # what it says may hold a signed URL, or what the server has sent
+
+
+def _reason(error: Exception) -> str:
+    name = type(error).__name__
+    return f"{name}: {error.strerror}" if isinstance(error, OSError) and error.strerror else name
 
 
 async def _read(answer: aiohttp.ClientResponse, most: int) -> bytes:
