@@ -1,10 +1,13 @@
 """The gateway's client, the media process's application and a server of pictures, on real connections."""
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
+import uvloop
 from prometheus_client import CollectorRegistry
 from pydantic import SecretStr
 
@@ -19,7 +22,8 @@ from conch_kit.http_server.bound_socket import bound
 from conch_kit.http_server.server import HttpServer
 from conch_media.handler import FetchHandler
 from conch_media.metrics import MediaMetrics
-from testkit.builders.pictures import PARAM, PNG, fetcher_of
+from testkit.builders.pictures import PARAM, PNG, fetch_request, fetcher_of
+from testkit.certificates import make_authority
 from testkit.http.hostile_urls import GOOD, PUBLIC
 from testkit.servers.scripted_http import Call, Script, ScriptedHttp
 
@@ -60,6 +64,21 @@ async def test_a_picture_goes_all_the_way() -> None:
     async with stack(script) as media:
         assert await media.fetch() == file
         assert await media.fetch() == file  # on the connection that was kept
+
+
+def test_it_works_on_the_event_loop_of_a_process(tmp_path: Path) -> None:
+    authority = make_authority(tmp_path, GOOD)
+    trusted = ssl.create_default_context(cadata=authority.pem)
+
+    async def script(call: Call) -> None:
+        await call.answer(PNG)
+
+    async def fetched() -> bytes:
+        async with ScriptedHttp(script, PUBLIC, authority.server) as server:
+            request = fetch_request(f"https://{GOOD}:{server.port}/a.png", timeout_s=30.0)
+            return (await fetcher_of(server.port, trusted=trusted).fetch(request)).file
+
+    assert uvloop.run(fetched()) == PNG
 
 
 async def test_a_refusal_reaches_the_client_with_its_words() -> None:
