@@ -1,4 +1,4 @@
-# One target per image: gateway, tokenizer, llm-worker, embed-worker, speech-worker, operator, engine-cpu, redis.
+# One target per image: gateway, tokenizer, llm-worker, embed-worker, speech-worker, media, operator, engine-cpu, redis.
 # `make images` builds them all.
 # BASE is an image with Python 3.11 or 3.12, its venv module and its shared library.
 # pip's settings and the certificate authorities come as build secrets (pip_conf, ca), so that no image holds them.
@@ -21,11 +21,12 @@ COPY services/tokenizer/pyproject.toml services/tokenizer/
 COPY services/llm-worker/pyproject.toml services/llm-worker/
 COPY services/embed-worker/pyproject.toml services/embed-worker/
 COPY services/speech-worker/pyproject.toml services/speech-worker/
+COPY services/media/pyproject.toml services/media/
 COPY runtimes/cpu/pyproject.toml runtimes/cpu/
 RUN --mount=type=secret,id=pip_conf --mount=type=secret,id=ca --mount=type=cache,target=/root/.cache/pip \
     ./install download \
-    conch-gateway conch-tokenizer conch-llm-worker conch-embed-worker "conch-speech-worker[${SPEECH_EXTRAS}]" conch-operator \
-    conch-runtime-cpu
+    conch-gateway conch-tokenizer conch-llm-worker conch-embed-worker "conch-speech-worker[${SPEECH_EXTRAS}]" conch-media \
+    conch-operator conch-runtime-cpu
 
 # Our own distributions as wheels. This and what follows it runs again when code changes.
 FROM wheels AS code
@@ -112,6 +113,19 @@ RUN --mount=type=bind,source=hack/images/sbom.py,target=/mnt/sbom.py /opt/conch/
 USER 65532:65532
 EXPOSE 8000 9090
 ENTRYPOINT ["conch-speech-worker"]
+
+FROM wheels AS media-packages
+RUN ./install packages conch-media
+FROM code AS media-code
+RUN ./install code conch-media
+FROM runtime AS media
+LABEL org.opencontainers.image.title="conch-media"
+COPY --from=media-packages /opt /opt
+COPY --from=media-code /opt /opt
+RUN --mount=type=bind,source=hack/images/sbom.py,target=/mnt/sbom.py /opt/conch/bin/python /mnt/sbom.py conch-media
+USER 65532:65532
+EXPOSE 8000 9090
+ENTRYPOINT ["conch-media"]
 
 FROM wheels AS operator-packages
 RUN ./install packages conch-operator

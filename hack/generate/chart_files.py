@@ -9,6 +9,7 @@ from pathlib import Path
 import yaml
 
 from conch_contracts import names
+from conch_contracts.forbidden_addresses import NOT_PUBLIC
 from generate.crd import crd_text
 
 _CHART = Path(__file__).parents[2] / "charts" / "conch"
@@ -37,6 +38,10 @@ def contract_text() -> str:
             "scraped": names.SCRAPED_LABEL,
         },
         "components": {"engine": names.ENGINE_COMPONENT, "reader": names.READER_COMPONENT},
+        "notPublic": {
+            "ipv4": [str(network) for network in NOT_PUBLIC if network.version == 4],
+            "ipv6": [str(network) for network in NOT_PUBLIC if network.version == 6],
+        },
         "registry": {
             "prefix": names.KEY_PREFIX,
             "changes": names.CHANGES_CHANNEL,
@@ -44,8 +49,9 @@ def contract_text() -> str:
             "responses": names.RESPONSE_PREFIX,
         },
     }
-    return "# Made by `make generate` from conch_contracts.names; edit it there.\n" + yaml.safe_dump(
-        contract, sort_keys=False
+    return (
+        "# Made by `make generate` from conch_contracts, most of it from names.py; edit it there.\n"
+        + yaml.safe_dump(contract, sort_keys=False)
     )
 
 

@@ -6,7 +6,17 @@ from pathlib import Path
 
 from images import source_version
 
-NAMES = ("gateway", "tokenizer", "llm-worker", "embed-worker", "speech-worker", "operator", "engine-cpu", "redis")
+NAMES = (
+    "gateway",
+    "tokenizer",
+    "llm-worker",
+    "embed-worker",
+    "speech-worker",
+    "media",
+    "operator",
+    "engine-cpu",
+    "redis",
+)
 
 
 @dataclass(frozen=True, slots=True)

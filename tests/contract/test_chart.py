@@ -11,8 +11,9 @@ from conch_contracts.records import ModelKind
 from conch_contracts.spec.runtimes import Runtime
 from conch_embed_worker.settings import EmbedWorkerSettings
 from conch_gateway.settings import GatewaySettings
-from conch_kit.settings import ServiceSettings
+from conch_kit.settings import ServerSettings, ServiceSettings
 from conch_llm_worker.settings import LlmWorkerSettings
+from conch_media.settings import MediaSettings
 from conch_operator.settings import OperatorSettings, ReleaseFile
 from conch_speech_worker.settings import SpeechWorkerSettings
 from conch_tokenizer.settings import TokenizerSettings
@@ -73,6 +74,7 @@ def test_helm_finds_nothing_to_object_to(helm: Helm, case: str) -> None:
         ("workers.llm.resources.limit.memory=1Gi", "limit"),
         ("workers.vision.minReplicas=1", "vision"),
         ("gateway.replicas=0", "gateway/replicas"),
+        ("media.settings.allowedAddresses=10.0.0.0/8", "allowedAddresses"),
         ("gateway.replicas=two", "gateway/replicas"),
         ("gateway.resources.limits.memory=1GB", "memory"),
         ("images.pullPolicy=Sometimes", "pullPolicy"),
@@ -193,10 +195,11 @@ def test_the_set_with_everything_sets_every_value() -> None:
         ("workers.llm", LlmWorkerSettings),
         ("workers.embed", EmbedWorkerSettings),
         ("workers.speech", SpeechWorkerSettings),
+        ("media", MediaSettings),
         ("operator", OperatorSettings),
     ],
 )
-def test_every_setting_is_one_of_the_process(component: str, settings: type[ServiceSettings]) -> None:
+def test_every_setting_is_one_of_the_process(component: str, settings: type[ServerSettings]) -> None:
     prefix = f"{component}.settings."
     names = [path.removeprefix(prefix) for path, _ in _parts(values_schema()) if path.startswith(prefix)]
     assert names
@@ -211,19 +214,21 @@ def test_every_setting_is_one_of_the_process(component: str, settings: type[Serv
         ("conch-llm-worker/llm-worker", LlmWorkerSettings),
         ("conch-embed-worker/embed-worker", EmbedWorkerSettings),
         ("conch-speech-worker/speech-worker", SpeechWorkerSettings),
+        ("conch-media/media", MediaSettings),
         ("conch-operator/operator", OperatorSettings),
     ],
 )
 @pytest.mark.parametrize("case", case_names())
 def test_a_process_knows_every_variable_that_it_is_given(
-    helm: Helm, case: str, container: str, settings: type[ServiceSettings]
+    helm: Helm, case: str, container: str, settings: type[ServerSettings]
 ) -> None:
-    options = ("--values", CASES / f"{case}.yaml", "--set", "fullnameOverride=conch")
+    options = ("--values", CASES / f"{case}.yaml", "--set", "fullnameOverride=conch", "--set", "media.enabled=true")
     given = environment(chart.render(helm, *options).containers()[container])
     ours = {name.removeprefix("CONCH_").lower(): value for name, value in given.items() if name.startswith("CONCH_")}
     read = settings.model_validate({name: _as_given(name, value) for name, value in ours.items()})
     assert set(ours) <= set(settings.model_fields)
-    assert read.redis_url.startswith("redis")
+    assert isinstance(read, ServiceSettings) is (settings is not MediaSettings)
+    assert not isinstance(read, ServiceSettings) or read.redis_url.startswith("redis")
 
 
 @pytest.mark.parametrize("case", case_names())
@@ -322,6 +327,6 @@ def _snake(name: str) -> str:
 
 def _as_given(name: str, value: object) -> object:
     """Return a variable as the process will read it; a reference becomes some text."""
-    if name in ("cors_origins", "template_variables"):
+    if name in ("cors_origins", "template_variables", "refused_addresses"):
         return str(value).split(",")
     return value if isinstance(value, str) else "text"

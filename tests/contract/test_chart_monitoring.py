@@ -9,6 +9,7 @@ from conch_kit.redis.client import RedisClient
 from conch_kit.registry.metrics import RegistryCollector
 from conch_kit.registry.snapshot_refresh import RegistryReader
 from conch_llm_worker.metrics import LlmWorkerMetrics
+from conch_media.metrics import MediaMetrics
 from conch_operator.metrics import OperatorMetrics
 from conch_speech_worker.metrics import SpeechWorkerMetrics
 from conch_tokenizer.children.work_board import WorkBoard, board_memory
@@ -33,6 +34,7 @@ def families() -> frozenset[str]:
     LlmWorkerMetrics.register(registry)
     EmbedWorkerMetrics.register(registry)
     SpeechWorkerMetrics.register(registry)
+    MediaMetrics.register(registry)
     OperatorMetrics.on(registry)
     with board_memory(2) as memory:
         registry.register(RequestMetrics(WorkBoard(memory)))

@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from conch_contracts import names
+from conch_contracts.forbidden_addresses import NOT_PUBLIC
 from conch_operator.kubernetes.api.kinds import OWNED_KINDS, Kind
 from conch_operator.kubernetes.worker_pools import POOL_KINDS
 from generate.crd import crd_text
@@ -238,6 +239,71 @@ def test_only_workers_and_the_operator_reach_engines(plain: Rendered) -> None:
 
     found = {policy["metadata"]["name"] for policy in plain.of("NetworkPolicy") if reaches_engines(policy)}
     assert found == {"conch-llm-worker", "conch-embed-worker", "conch-speech-worker", "conch-operator"}
+
+
+@pytest.fixture(scope="module")
+def with_media(helm: Helm) -> Rendered:
+    """Give the chart with the process that fetches pictures."""
+    return chart.render(
+        helm, "--set", "media.enabled=true", "--set", "addresses.refused={20.0.0.0/8,2a01:db8::/32,a.b}"
+    )
+
+
+def test_without_a_wish_for_it_nothing_fetches_pictures(plain: Rendered) -> None:
+    assert [found for found in plain.objects if "conch-media" in str(found)] == []
+
+
+def test_only_gateways_reach_the_process_that_fetches_pictures(with_media: Rendered) -> None:
+    rules = with_media.one("NetworkPolicy", "conch-media")["spec"]["ingress"]
+    (rule,) = [rule for rule in rules if rule["ports"] == [{"port": names.SERVICE_PORT}]]
+    (peer,) = rule["from"]
+    assert peer["podSelector"]["matchLabels"][names.COMPONENT_LABEL] == "gateway"
+    out = with_media.one("NetworkPolicy", "conch-gateway")["spec"]["egress"]
+    asked = [peer["podSelector"]["matchLabels"] for rule in out for peer in rule.get("to", []) if "podSelector" in peer]
+    assert "media" in [labels.get(names.COMPONENT_LABEL) for labels in asked]
+
+
+def test_that_process_reaches_the_internet_and_nothing_inside(with_media: Rendered) -> None:
+    lookups, internet = with_media.one("NetworkPolicy", "conch-media")["spec"]["egress"]
+    assert {port["port"] for port in lookups["ports"]} == {53}
+    assert internet["ports"] == [{"port": 80, "protocol": "TCP"}, {"port": 443, "protocol": "TCP"}]
+    blocks = {peer["ipBlock"]["cidr"]: peer["ipBlock"]["except"] for peer in internet["to"]}
+    assert set(blocks) == {"0.0.0.0/0", "::/0"}
+    assert [*blocks["0.0.0.0/0"], *blocks["::/0"]] == [
+        *(str(network) for network in NOT_PUBLIC if network.version == 4),
+        "20.0.0.0/8",
+        *(str(network) for network in NOT_PUBLIC if network.version == 6),
+        "2a01:db8::/32",
+    ]
+
+
+def test_nobody_else_of_the_release_reaches_the_internet(with_media: Rendered) -> None:
+    def open_to_all(policy: Object) -> bool:
+        peers = [peer for rule in policy["spec"].get("egress", []) for peer in rule.get("to", [])]
+        return any(peer.get("ipBlock", {}).get("cidr") in ("0.0.0.0/0", "::/0") for peer in peers)
+
+    found = [policy["metadata"]["name"] for policy in with_media.of("NetworkPolicy") if open_to_all(policy)]
+    assert found == ["conch-media"]
+
+
+def test_that_process_has_nothing_to_lose(with_media: Rendered) -> None:
+    container = with_media.containers()["conch-media/media"]
+    given = environment(container)
+    assert [name for name in given if "REDIS" in name] == []
+    assert given["CONCH_REFUSED_ADDRESSES"] == "20.0.0.0/8,2a01:db8::/32,a.b,*.svc,*.svc.cluster.local"
+    assert [mount["mountPath"] for mount in container["volumeMounts"]] == ["/tmp"]
+
+
+def test_gateways_are_told_where_pictures_are_fetched(with_media: Rendered, plain: Rendered) -> None:
+    service = with_media.one("Service", "conch-media")
+    given = environment(with_media.containers()["conch-gateway/gateway"])
+    assert given["CONCH_MEDIA_URL"] == "http://conch-media.conch.svc:8080"
+    assert service["spec"]["ports"] == [
+        {"name": "http", "port": names.SERVICE_PORT, "targetPort": "http", "appProtocol": "http"}
+    ]
+    pod = with_media.pods()["conch-media"]
+    assert service["spec"]["selector"].items() <= pod["metadata"]["labels"].items()
+    assert "CONCH_MEDIA_URL" not in environment(plain.containers()["conch-gateway/gateway"])
 
 
 def test_the_ingress_leads_to_the_public_port_only(rendered: Rendered) -> None:

@@ -11,6 +11,7 @@ import conch_contracts
 from conch_contracts.messages.encoding import EncodeRequest, PrepareRowsRequest, PrepareRowsResponse
 from conch_contracts.messages.generation import GenerateRequest, SamplingParameters, Usage
 from conch_contracts.messages.message import Message
+from conch_contracts.messages.pictures import FetchPictureRequest
 from conch_contracts.messages.tokenization import (
     CheckGrammarRequest,
     DecodeIdsRequest,
@@ -69,6 +70,7 @@ FIRST: list[tuple[type[Message], dict[str, Any]]] = [
     (CheckGrammarRequest, {"digest": DIGEST, "grammar": GRAMMAR}),
     (TranscribeRequest, TRANSCRIBE),
     (SpeechUsage, {"audio_s": 2.5}),
+    (FetchPictureRequest, {"url": "https://a/b.png", "allowed_domains": ["a"], "param": "p"}),
 ]
 """Each message with the fields that it had to have in the first version, and no others. It is added to, not changed."""
 

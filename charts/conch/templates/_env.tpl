@@ -1,6 +1,6 @@
 {{/* Environment of our processes. Each variable CONCH_<FIELD> is a field of that process's settings. */}}
 
-{{/* conch.env: what every process of a release is told. Call with (list $ "gateway" .Values.gateway). */}}
+{{/* conch.env: what every process of a release is told; Redis' address only who has a user there. Call with (list $ "gateway" .Values.gateway). */}}
 {{- define "conch.env" -}}
 {{- $root := index . 0 -}}
 {{- $values := index . 2 -}}
@@ -17,7 +17,9 @@
     secretKeyRef:
       name: {{ include "conch.internalToken.secret" $root }}
       key: token
+{{- if has (index . 1) (include "conch.redis.roles" $root | splitList ",") }}
 {{ include "conch.redis.env" . }}
+{{- end }}
 {{- range $field, $value := $values.settings }}
 - name: CONCH_{{ snakecase $field | upper }}
   value: {{ include "conch.setting" $value | quote }}

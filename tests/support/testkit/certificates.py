@@ -1,4 +1,4 @@
-"""A certificate authority of a test, and a server's certificate for 127.0.0.1."""
+"""A certificate authority of a test, and a server's certificate for 127.0.0.1 and for names."""
 
 import ssl
 from dataclasses import dataclass
@@ -20,8 +20,8 @@ class Authority:
     server: ssl.SSLContext
 
 
-def make_authority(folder: Path) -> Authority:
-    """Return a new authority, with a server's certificate that it has signed."""
+def make_authority(folder: Path, *names: str) -> Authority:
+    """Return a new authority, with a server's certificate that it has signed, for these names beside 127.0.0.1."""
     ca_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     ca_name = _name("Test authority")
     usage = x509.KeyUsage(
@@ -42,9 +42,10 @@ def make_authority(folder: Path) -> Authority:
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(ca_key.public_key()), critical=False)
         .sign(ca_key, hashes.SHA256())
     )
+    local = x509.IPAddress(ip_address("127.0.0.1"))
     certificate = (
         _builder(ca_name, _name("127.0.0.1"), key.public_key())
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
+        .add_extension(x509.SubjectAlternativeName([local, *map(x509.DNSName, names)]), critical=False)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False)
         .sign(ca_key, hashes.SHA256())
     )

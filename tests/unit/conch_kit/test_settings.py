@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr, ValidationError
 
-from conch_kit.settings import Port, ServiceSettings, SettingsError, load, redacted
+from conch_kit.settings import Port, ServerSettings, ServiceSettings, SettingsError, load, redacted
 
 
 class Settings(ServiceSettings):
@@ -80,3 +80,9 @@ def test_the_redacted_settings_show_no_secret() -> None:
     assert "pass" not in str(shown)
     assert shown["redis_url"] == "rediss://user:**********@redis:6379/0"
     assert settings.internal_token == SecretStr("canary-token")
+
+
+def test_a_process_without_a_registry_is_told_of_none() -> None:
+    assert load(ServerSettings, {"CONCH_PORT": "1"}).port == 1
+    with pytest.raises(SettingsError, match="CONCH_REDIS_URL is not a setting of this process"):
+        load(ServerSettings, BASE | {"CONCH_PORT": "1"})

@@ -1,7 +1,8 @@
 """Reads a process's settings from its environment, once, into a frozen model.
 
-A service derives its `Settings` from `ServiceSettings` and adds fields; the field `queue_max` is the variable
-`CONCH_QUEUE_MAX`. A variable that no field reads is an error, so a typing mistake never silently means the default.
+A service derives its `Settings` from `ServiceSettings`, or from `ServerSettings` where it needs no registry, and adds
+fields; the field `queue_max` is the variable `CONCH_QUEUE_MAX`. A variable that no field reads is an error, so a typing
+mistake never silently means the default.
 """
 
 import difflib
@@ -31,13 +32,11 @@ class SettingsError(StartupError):
     """A setting is unknown, missing or wrong; the message names the variable."""
 
 
-class ServiceSettings(BaseModel):
-    """What every service needs to know; derive and add fields."""
+class ServerSettings(BaseModel):
+    """What every process that serves needs to know; derive and add fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
-    redis_url: str
-    """`redis://`, `rediss://` or `unix://`; where the registry is."""
     host: str = "0.0.0.0"
     """Address that the service listens on."""
     port: Port
@@ -57,6 +56,13 @@ class ServiceSettings(BaseModel):
     """Where traces go (OTLP over HTTP); without it there are none."""
     advertise_url: str | None = None
     """How others reach this process; default: `http://host:port` as bound."""
+
+
+class ServiceSettings(ServerSettings):
+    """What a service needs to know that reads or writes the registry."""
+
+    redis_url: str
+    """`redis://`, `rediss://` or `unix://`; where the registry is."""
 
 
 def load(cls: type[S], environ: Mapping[str, str], *, prefix: str = "CONCH_") -> S:

@@ -114,8 +114,9 @@ def _watched(arguments: argparse.Namespace) -> tuple[Path, ...]:
 
 def _service_options(arguments: argparse.Namespace, environment: Environment) -> ServiceOptions:
     binary, url = None, environment.redis_url
+    redis_port, media_port = free_ports(2)
     if url is None:
-        binary, url = find(environment.for_processes.get("PATH")), f"redis://127.0.0.1:{free_ports(1)[0]}/0"
+        binary, url = find(environment.for_processes.get("PATH")), f"redis://127.0.0.1:{redis_port}/0"
     gateway_settings = dict(environment.for_gateway)
     if arguments.uvicorn_log_level:
         level = arguments.uvicorn_log_level.upper()
@@ -126,6 +127,7 @@ def _service_options(arguments: argparse.Namespace, environment: Environment) ->
         log_level=environment.log_level,
         redis_url=url,
         redis_binary=binary,
+        media_port=media_port,
         internal_token=secrets.token_urlsafe(24),
         environment=environment.for_processes,
         gateway_settings=gateway_settings,

@@ -1,14 +1,16 @@
 """The processes that stand around the engines on a laptop: Redis, tokenizer, workers and gateway.
 
-On a cluster the chart runs these. All start together: each lives with the others' absence, so nothing has to wait.
+On a cluster the chart runs these. All start together: each lives with the others' absence, so nothing has to wait. Only
+the one that fetches pictures waits for a model that allows it.
 """
 
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from conch_contracts.records import Route
 from conch_operator.local.state_folder import StateFolder
 from conch_operator.local.supervisor import Command, RestartPolicy, SupervisedProcess, Supervisor
 
@@ -17,12 +19,14 @@ DRAIN_S = 5
 
 REDIS = "redis"
 GATEWAY = "gateway"
+MEDIA = "media"
 _MODULES = {
     "tokenizer": "conch_tokenizer.main",
     "llm-worker": "conch_llm_worker.main",
     "embed-worker": "conch_embed_worker.main",
     "speech-worker": "conch_speech_worker.main",
     GATEWAY: "conch_gateway.main",
+    MEDIA: "conch_media.main",
 }
 _CACHE_TOKENIZERS = ("tokenizer", "llm-worker", "speech-worker")
 
@@ -38,11 +42,18 @@ class ServiceOptions:
     redis_url: str
     redis_binary: Path | None
     """The server to start at `redis_url`; None when someone else runs it."""
+    media_port: int
+    """Where pictures are fetched, once a model allows it; the gateway is told before."""
     internal_token: str
     environment: Mapping[str, str]
     """Of every process, without any of Conch's settings."""
     gateway_settings: Mapping[str, str]
     """Settings that the user gave `conch up` for the gateway, API keys for instance."""
+
+
+def fetch_pictures(routes: Iterable[Route]) -> bool:
+    """Return whether one of these models lets clients name pictures by URL."""
+    return any(route.pictures is not None and route.pictures.allowed_domains for route in routes)
 
 
 class Services:
@@ -54,11 +65,17 @@ class Services:
         self.processes: dict[str, SupervisedProcess] = {}
 
     def start(self, supervisor: Supervisor, changed: Callable[[], None]) -> None:
-        """Begin to run all of them."""
+        """Begin to run all of them but the one that fetches pictures."""
         if self._options.redis_binary is not None:
             self._supervise(supervisor, changed, REDIS)
         for name in _MODULES:
-            self._supervise(supervisor, changed, name)
+            if name != MEDIA:
+                self._supervise(supervisor, changed, name)
+
+    def start_media(self, supervisor: Supervisor, changed: Callable[[], None]) -> None:
+        """Begin to run the process that fetches pictures, unless that has begun."""
+        if MEDIA not in self.processes:
+            self._supervise(supervisor, changed, MEDIA)
 
     def url(self, name: str) -> str | None:
         """Return where a service serves; None while it does not."""
@@ -99,7 +116,6 @@ class Services:
     def _settings(self, name: str) -> dict[str, str]:
         options = self._options
         settings = {
-            "CONCH_REDIS_URL": options.redis_url,
             "CONCH_INTERNAL_TOKEN": options.internal_token,
             "CONCH_LOG_LEVEL": options.log_level,
             "CONCH_DRAIN_S": str(DRAIN_S),
@@ -107,10 +123,14 @@ class Services:
             "CONCH_ADMIN_HOST": "127.0.0.1",
             "CONCH_ADMIN_PORT": "0",
         }
+        if name == MEDIA:
+            return settings | {"CONCH_HOST": "127.0.0.1", "CONCH_PORT": str(options.media_port)}
+        settings["CONCH_REDIS_URL"] = options.redis_url
         if name == GATEWAY:
+            media_url = f"http://127.0.0.1:{options.media_port}"
             return (
                 settings
-                | {"CONCH_HOST": options.host, "CONCH_PORT": str(options.port)}
+                | {"CONCH_HOST": options.host, "CONCH_PORT": str(options.port), "CONCH_MEDIA_URL": media_url}
                 | dict(options.gateway_settings)
             )
         settings |= {"CONCH_HOST": "127.0.0.1", "CONCH_PORT": "0"}

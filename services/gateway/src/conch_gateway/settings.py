@@ -57,6 +57,8 @@ class GatewaySettings(ServiceSettings):
     """Connecting to Redis, or one short command; three that take longer make the gateway go on without it."""
     tokenizer_timeout_s: float = Field(default=5.0, gt=0)
     """Preparing one prompt; above the two seconds that a chat template may take."""
+    media_url: str = Field(default="", pattern=r"^(http://[^/@]+:[0-9]+)?$")
+    """The process that fetches pictures by URL, as `http://host:port`; without it they come as `data:` URLs only."""
     worker_grace_s: float = Field(default=5.0, ge=0)
     """Workers keep the model's time-outs; the gateway steps in this much later, when the worker itself hangs."""
     background_responses: int = Field(default=256, ge=0)

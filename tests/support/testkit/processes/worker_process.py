@@ -14,20 +14,21 @@ from testkit.processes.tied import tied
 
 
 class WorkerProcess:
-    """A worker process; a context manager that always ends it."""
+    """A worker process, or another that serves as one does; a context manager that always ends it."""
 
-    def __init__(self, module: str, redis_url: str, folder: Path, **settings: object) -> None:
+    def __init__(self, module: str, redis_url: str | None, folder: Path, **settings: object) -> None:
         self.log = folder / "worker.log"
         self._ready = folder / "worker.json"
         self._module = module
         self._settings = {
-            "REDIS_URL": redis_url,
             "HOST": "127.0.0.1",
             "PORT": 0,
             "ADMIN_HOST": "127.0.0.1",
             "ADMIN_PORT": 0,
             "READY_FILE": self._ready,
         } | {name.upper(): value for name, value in settings.items()}
+        if redis_url is not None:
+            self._settings["REDIS_URL"] = redis_url
         self._process: subprocess.Popen[bytes] | None = None
         self.url = ""
         self.admin_url = ""

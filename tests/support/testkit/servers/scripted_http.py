@@ -1,6 +1,7 @@
 """A real HTTP/1.1 server on a free port whose every answer is a script: for faults that a sound server never makes."""
 
 import asyncio
+import ssl
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from types import TracebackType
@@ -56,18 +57,22 @@ class Call:
 
 
 class ScriptedHttp:
-    """Serves `script` on 127.0.0.1; counts connections and requests."""
+    """Serves `script` on an address of this machine; counts connections and requests."""
 
-    def __init__(self, script: Script) -> None:
+    def __init__(self, script: Script, host: str = "127.0.0.1", tls: ssl.SSLContext | None = None) -> None:
         self.script = script
+        self._host = host
+        self._tls = tls
         self.connections = 0
         self.calls: list[Call] = []
         self.url = ""
+        self.port = 0
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        self._server = await asyncio.start_server(self._serve, self._host, 0, ssl=self._tls)
+        self.port = self._server.sockets[0].getsockname()[1]
+        self.url = f"http{'s' if self._tls else ''}://{self._host}:{self.port}"
         return self
 
     async def __aexit__(

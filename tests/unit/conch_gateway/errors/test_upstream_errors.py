@@ -7,6 +7,7 @@ from conch_gateway.errors.upstream_errors import as_error
     ("status", "seen", "message"),
     [
         (400, 400, "m"),
+        (422, 422, "m"),
         (429, 429, "m"),
         (503, 503, "m"),
         (500, 500, "The server had an error while processing the request."),

@@ -13,7 +13,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
-from conch_contracts.forbidden_addresses import IpAddress, is_forbidden, meanings
+from conch_contracts.forbidden_addresses import IpAddress, is_forbidden, is_public, meanings
 
 
 def _checked(entry: str) -> str:
@@ -76,7 +76,7 @@ class AddressRules(BaseModel):
             return None
         if any(self._is_service(name) for name in names):
             return "it is a Service of another namespace"
-        if not all(address.is_global for address in each):
+        if not all(map(is_public, found.addresses)):
             return "it is no public address, and the cluster's settings do not allow it"
         return None
 

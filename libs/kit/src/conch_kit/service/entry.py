@@ -9,11 +9,11 @@ from typing import TypeVar
 import uvloop
 
 from conch_kit import logs
-from conch_kit.settings import ServiceSettings, StartupError, load, redacted
+from conch_kit.settings import ServerSettings, StartupError, load, redacted
 
 log = logging.getLogger(__name__)
 
-S = TypeVar("S", bound=ServiceSettings)
+S = TypeVar("S", bound=ServerSettings)
 
 
 def enter(

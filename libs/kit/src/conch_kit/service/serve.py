@@ -23,7 +23,7 @@ from conch_kit.http.asgi import ASGIApp
 from conch_kit.http_server.bound_socket import bound
 from conch_kit.http_server.limits import DEFAULT_LIMITS, ConnectionLimits
 from conch_kit.http_server.server import HttpServer
-from conch_kit.settings import ServiceSettings
+from conch_kit.settings import ServerSettings
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 async def serve(
     app: ASGIApp,
-    settings: ServiceSettings,
+    settings: ServerSettings,
     *,
     health: Health,
     metrics: CollectorRegistry,

@@ -17,13 +17,23 @@ from conch_kit.errors import (
     RateLimited,
     ServiceError,
     Unavailable,
+    UnprocessableContent,
     UpstreamError,
     UpstreamTimeout,
 )
 
 _KINDS: Mapping[int, type[ServiceError]] = {
     kind.status: kind
-    for kind in (InvalidRequest, BodyTooLarge, RateLimited, InternalError, UpstreamError, Unavailable, UpstreamTimeout)
+    for kind in (
+        InvalidRequest,
+        BodyTooLarge,
+        UnprocessableContent,
+        RateLimited,
+        InternalError,
+        UpstreamError,
+        Unavailable,
+        UpstreamTimeout,
+    )
 }
 
 
