@@ -312,6 +312,15 @@ def test_an_engine_of_files_gets_no_text_in_which_it_would_find_more_pictures(re
     assert "'<image>', which this model's engine would take for a picture" in told.message
 
 
+def test_pictures_that_are_too_large_for_one_answer_are_refused(refused: Refused, tokenizer: LimitedTokenizer) -> None:
+    noise = np.random.default_rng(0).integers(0, 256, (2_200, 3_300, 3), np.uint8)
+    loud = file_of(Image.fromarray(noise), "JPEG", quality=20)
+    assert len(prepared(tokenizer, picture_chat((loud,)), picture_form="png").pictures) == 1
+    told = refused(picture_chat((loud, "and", loud, loud)), picture_form="png")
+    assert (told.param, told.code) == ("messages.0.content.3.image_url", "invalid_value")
+    assert "at most 41943040 bytes as PNG files" in told.message
+
+
 def test_tokens_of_a_chat_are_counted_with_its_pictures(tokenizer: LimitedTokenizer, tmp_path: Path) -> None:
     told = {
         "digest": DIGEST,

@@ -1,6 +1,7 @@
 """Pictures of a chat among the ids of its prompt: each image token becomes as many as its picture has features."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from conch_contracts.messages.generation import PictureForm, PreparedPicture, PreparedPrompt
 from conch_contracts.messages.message import changed
@@ -10,6 +11,9 @@ from conch_tokenizer.errors import TEMPLATE_ERROR
 from conch_tokenizer.pictures.model_pictures import ModelPictures
 from conch_tokenizer.pictures.picture_reader import PictureOrder, no_pictures
 from conch_tokenizer.text.limited_tokenizer import LimitedTokenizer
+
+MOST_BYTES: Final = 40 * 1024**2
+"""Of all pictures of a prompt as an engine takes them; as base64 a gateway reads no more of one answer."""
 
 
 def check_pictures(model: ModelPictures | None, chat: ChatInput, order: PictureOrder) -> None:
@@ -47,10 +51,17 @@ def with_pictures(
         return prompt
     _check_text(model, prompt, chat, order)
     ids, pictures, rest = list[int](), list[PreparedPicture](), 0
-    left = len(prompt.ids)
+    left, size = len(prompt.ids), 0
     for index, (place, picture) in enumerate(zip(places, chat.pictures, strict=True)):
         read = tokenizer.pictures.read(index, picture, model, order)
-        left += read.length - 1
+        left, size = left + read.length - 1, size + len(read.data)
+        if size > MOST_BYTES:
+            raise InvalidRequest(
+                f"expected pictures of at most {MOST_BYTES} bytes as PNG files in one prompt, found {size} or more; "
+                "make them smaller",
+                param=picture.param,
+                code="invalid_value",
+            )
         if context is not None and left > context:
             raise InvalidRequest(
                 f"This model's maximum context length is {context} tokens. However, your messages have at least {left} "
