@@ -6,6 +6,7 @@ Blocks on the disk, and for a moment on the compiler.
 from pathlib import Path
 
 from conch_contracts.conditions import Reason
+from conch_kit.bundles.archive import sees_pictures
 from conch_operator.model_folder.errors import SourceError, TemplateUnchecked
 from conch_operator.model_folder.json_files import read_object
 from conch_operator.model_folder.template_check import fault_in
@@ -28,18 +29,26 @@ def read_chat_template(model: DesiredModel) -> str | None:
 
 
 def read_templates(folder: Path) -> tuple[str, ...]:
-    """Return the folder's chat templates, which compile: one in a file, or those of its settings."""
+    """Return the folder's chat templates, which compile: one in a file, or those of its settings.
+
+    The file of models that see pictures goes before their settings, as with transformers' processors.
+    """
     file = folder / "chat_template.jinja"
     if file.is_file():
         try:
             return (_compiling(file.read_text(encoding="utf-8"), str(file)),)
         except (OSError, UnicodeDecodeError) as error:
             raise SourceError(Reason.TEMPLATE_INVALID, f"The chat template {file} cannot be read: {error}") from error
-    settings = folder / "tokenizer_config.json"
-    found = (read_object(settings, Reason.TOKENIZER_INVALID) or {}).get("chat_template")
-    listed = found if isinstance(found, list) else [found]
-    texts = [one.get("template") if isinstance(one, dict) else one for one in listed]
-    return tuple(_compiling(text, f"chat_template of {settings}") for text in texts if isinstance(text, str))
+    old = ("chat_template.json",) if sees_pictures(folder) else ()
+    for name in (*old, "tokenizer_config.json"):
+        settings = folder / name
+        found = (read_object(settings, Reason.TOKENIZER_INVALID) or {}).get("chat_template")
+        listed = found if isinstance(found, list) else [found]
+        texts = [one.get("template") if isinstance(one, dict) else one for one in listed]
+        compiling = tuple(_compiling(text, f"chat_template of {settings}") for text in texts if isinstance(text, str))
+        if compiling:
+            return compiling
+    return ()
 
 
 def template_fault(template: str, place: str) -> SourceFault | None:

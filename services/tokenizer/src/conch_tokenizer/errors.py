@@ -25,6 +25,11 @@ class ChildError(Exception):
 class ChildLost(ChildError):
     """The child ended before it answered."""
 
+    def __init__(self, message: str, picture: int | None = None) -> None:
+        super().__init__(message)
+        self.picture = picture
+        """The request's picture that it was reading, if it was."""
+
 
 class WorkStage(Enum):
     """How far a child had come with a request."""
@@ -40,10 +45,12 @@ class WorkStage(Enum):
 class ChildHung(ChildError):
     """The child did not answer in time and was killed."""
 
-    def __init__(self, limit_s: float, stage: WorkStage) -> None:
+    def __init__(self, limit_s: float, stage: WorkStage, picture: int | None = None) -> None:
         super().__init__(f"no answer within {limit_s:g} s")
         self.limit_s = limit_s
         self.stage = stage
+        self.picture = picture
+        """The request's picture that it was reading, if it was."""
 
 
 class ChildFailed(ChildError):

@@ -33,7 +33,7 @@ class TokenizerSettings(ServiceSettings):
     template_timeout_s: float = Field(default=2.0, gt=0)
     """Time for reading a request and rendering its chat template, in seconds. Default 2."""
     encode_timeout_s: float = Field(default=5.0, gt=0)
-    """Time for encoding a long text, in seconds. Default 5: the largest text allowed takes about two."""
+    """Time for encoding a long text, in seconds, and for each picture. Default 5: the largest take about two."""
     load_timeout_s: float = Field(default=30.0, gt=0)
     """Time for loading one tokenizer from disk, in seconds. Default 30."""
     grammar_cpu_s: float = Field(default=1.5, gt=0)

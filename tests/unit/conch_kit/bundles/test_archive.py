@@ -54,6 +54,23 @@ def test_the_same_files_always_have_the_same_digest(model: Path, tmp_path: Path)
     assert pack(copy)[0] != pack(model)[0]
 
 
+PICTURE_FILES = ["chat_template.json", "preprocessor_config.json", "processor_config.json"]
+
+
+def test_what_a_model_makes_of_pictures_travels_with_its_tokenizer(model: Path, tmp_path: Path) -> None:
+    (model / "config.json").write_text('{"vision_config": {}}')
+    for name in PICTURE_FILES:
+        (model / name).write_text("{}")
+    unpack(pack(model)[1], tmp_path / "out")
+    assert {path.name for path in (tmp_path / "out").iterdir()} >= set(PICTURE_FILES)
+
+
+def test_the_bundle_of_a_model_that_sees_no_pictures_keeps_its_name(model: Path) -> None:
+    for name in PICTURE_FILES:  # a model of speech has some of them too
+        (model / name).write_text("{}")
+    assert pack(model)[0] == "b53c1a07ff3c70f28f677b15ade22be388bfd957d5aa8c709d1578a89eab2c12"
+
+
 def test_links_in_a_model_folder_are_followed(model: Path, tmp_path: Path) -> None:
     linked = tmp_path / "linked"
     linked.mkdir()

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from conch_contracts.conditions import Reason
+from conch_operator.model_folder.chat_template import read_templates
 from conch_operator.model_folder.reader import read_source
 from conch_operator.state import DesiredModel, GenerationFacts, SourceFacts, SourceFault
 from testkit.builders.model_deployments import model_deployment
@@ -164,6 +165,14 @@ def test_other_weights_are_told_apart_and_other_tokenizer_files_are_not(folder: 
     after = facts(model(folder.parent))
     assert before.digest != same.digest
     assert before.weights == same.weights != after.weights
+
+
+def test_the_template_of_a_model_that_sees_pictures_may_stand_in_a_file_of_its_own(folder: Path) -> None:
+    (folder / "chat_template.json").write_text(json.dumps({"chat_template": "one"}))
+    (folder / "tokenizer_config.json").write_text(json.dumps({"chat_template": "two"}))
+    assert read_templates(folder) == ("two",)
+    (folder / "config.json").write_text(json.dumps({"vision_config": {}}))
+    assert read_templates(folder) == ("one",)
 
 
 @pytest.mark.parametrize(

@@ -1,3 +1,4 @@
+import json
 import os
 import socket
 from collections.abc import Iterator
@@ -16,8 +17,11 @@ from conch_tokenizer.children.grammar_checker import GrammarChecker
 from conch_tokenizer.children.limits import ChildLimits
 from conch_tokenizer.children.service_orders import LoadOrder
 from conch_tokenizer.children.work_board import WorkBoard, WorkRow, board_memory
-from conch_tokenizer.errors import BundleMissing
+from conch_tokenizer.errors import BundleMissing, WorkStage
 from conch_tokenizer.text.model_tokenizer import ModelTokenizer
+from testkit.builders.picture_chats import picture_chat
+from testkit.models.picture_model import make_picture_model
+from testkit.models.pictures import file_of, picture
 
 DIGEST = Digest("0" * 64)
 OTHER = Digest("1" * 64)
@@ -157,7 +161,36 @@ def test_a_child_announces_itself_and_long_work(model: ModelTokenizer) -> None:
     assert found[0].payload == str(os.getpid()).encode()
 
 
+def test_a_child_tells_which_picture_it_reads(tmp_path: Path) -> None:
+    tokenizers = LoadedTokenizers(1)
+    tokenizers.load(DIGEST, make_picture_model(tmp_path / "model"))
+    files = [file_of(picture(seed=seed)) for seed in range(2)]
+    request = _showing("Which?", *files)
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        child = make_child(tokenizers, theirs)
+        kind, answer = ask(child, Operation.PREPARE, request)
+        assert (kind, len(answer["prompts"][0]["pictures"])) == (ReplyKind.DONE, 2)
+        assert ask(child, Operation.PREPARE, request)[0] is ReplyKind.DONE  # both are at hand
+        found = FrameReader().feed(ours.recv(1_000_000))
+    assert [(frame.kind, frame.payload) for frame in found] == [(ReplyKind.ENCODING, b"0"), (ReplyKind.ENCODING, b"1")]
+
+
+def test_a_child_notes_which_picture_of_a_lanes_request_it_reads(tmp_path: Path, service: socket.socket) -> None:
+    tokenizers = LoadedTokenizers(1)
+    tokenizers.load(DIGEST, make_picture_model(tmp_path / "model"))
+    worked_on = row()
+    child = Child(service, tokenizers, GrammarChecker(BOUNDS), worked_on, max_text_bytes=100_000)
+    worked_on.begin(1, 2)
+    assert ask(child, Operation.PREPARE, _showing(file_of(picture()), b"none"))[0] is ReplyKind.REFUSED
+    assert (worked_on.picture, worked_on.stage) == (1, WorkStage.ENCODING)
+
+
 @pytest.mark.parametrize("digest", ["", "../../etc", "0" * 63, "A" * 64, "0" * 64 + "\n"])
 def test_only_a_digest_becomes_the_name_of_a_folder(digest: str, child: Child) -> None:
     reply, refusal = ask(child, Operation.PREPARE, {"digest": digest, "prompts": ["Hello"]})
     assert (reply, refusal["error"]["message"].partition(":")[0]) == (ReplyKind.REFUSED, "digest")
+
+
+def _showing(*parts: str | bytes) -> bytes:
+    return json.dumps({"digest": DIGEST, "chat": picture_chat(parts), "picture_limits": {}}).encode()

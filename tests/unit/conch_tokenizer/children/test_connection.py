@@ -109,6 +109,25 @@ async def test_the_time_for_the_template_ends_when_encoding_begins() -> None:
     assert killed.times == 0
 
 
+@pytest.mark.parametrize(("payload", "picture"), [(b"", None), (b"0", 0), (b"12", 12)])
+async def test_the_picture_that_a_child_was_at_is_known(payload: bytes, picture: int | None) -> None:
+    hung, lost = connect()[0], connect()[0]
+    limits = TimeLimits(template_s=60, encode_s=0, load_s=60)
+    replies = [
+        asyncio.create_task(hung.ask(Operation.PREPARE, b"{}", limits)),
+        asyncio.create_task(lost.ask(Operation.PREPARE, b"{}", PATIENT)),
+    ]
+    await asyncio.sleep(0)
+    for connection in (hung, lost):
+        say(connection, ReplyKind.READY)
+        say(connection, ReplyKind.ENCODING, b"7")
+        say(connection, ReplyKind.ENCODING, payload)
+    lost.connection_lost(None)
+    for failure in await asyncio.gather(*replies, return_exceptions=True):
+        assert isinstance(failure, ChildHung | ChildLost)
+        assert failure.picture == picture
+
+
 async def test_the_end_of_a_child_fails_its_request() -> None:
     connection, _, _ = connect()
     reply = asyncio.create_task(connection.ask(Operation.PREPARE, b"{}", PATIENT))

@@ -45,7 +45,11 @@ def test_two_maps_of_one_board_show_the_same(board: WorkBoard) -> None:
     row = ours.row(1)
     assert (row.working, row.request, row.stage) == (True, (7, 4_294_967_295), WorkStage.BEGUN)
     theirs.row(1).encoding()
-    assert row.stage is WorkStage.ENCODING
+    assert (row.stage, row.picture) == (WorkStage.ENCODING, None)
+    theirs.row(1).encoding(picture=0)
+    assert row.picture == 0
+    theirs.row(1).begin(7, 8)
+    assert (row.stage, row.picture) == (WorkStage.BEGUN, None)
     theirs.row(1).end()
     assert (row.working, row.worked_s) == (False, 0)
     theirs.row(1).count(Operation.PREPARE, WorkOutcome.OK, 0.003)
@@ -55,8 +59,12 @@ def test_two_maps_of_one_board_show_the_same(board: WorkBoard) -> None:
     assert not any(ours.row(0).counts(Operation.PREPARE))
 
 
-@pytest.mark.parametrize("stage", [WorkStage.BEGUN, WorkStage.ENCODING])
-async def test_a_child_that_works_too_long_is_ended_and_its_request_blamed(board: WorkBoard, stage: WorkStage) -> None:
+@pytest.mark.parametrize(
+    ("stage", "picture"), [(WorkStage.BEGUN, None), (WorkStage.ENCODING, None), (WorkStage.ENCODING, 3)]
+)
+async def test_a_child_that_works_too_long_is_ended_and_its_request_blamed(
+    board: WorkBoard, stage: WorkStage, picture: int | None
+) -> None:
     limits = TimeLimits(
         template_s=0 if stage is WorkStage.BEGUN else 60, encode_s=0 if stage is WorkStage.ENCODING else 60, load_s=60
     )
@@ -66,13 +74,13 @@ async def test_a_child_that_works_too_long_is_ended_and_its_request_blamed(board
         lanes.started(sound)
         board.row(1).begin(5, 6)
         if stage is WorkStage.ENCODING:
-            board.row(1).encoding()
+            board.row(1).encoding(picture)
         await eventually(hung.lost.is_set, "the end of the child")
         assert not sound.lost.is_set()
         lanes.ended(hung)
         outcome = await lanes.outcome(5, 6)
         assert isinstance(outcome, ChildHung)
-        assert outcome.stage is stage
+        assert (outcome.stage, outcome.picture) == (stage, picture)
         assert await lanes.outcome(5, 7) is None
         assert not board.row(1).working
 
@@ -94,10 +102,13 @@ async def test_the_request_that_a_child_was_at_when_it_ended_is_known(
         assert (order.number, order.of) == (1, 2)
         assert lanes.child(1) is ended
         board.row(1).begin(1, 9)
+        board.row(1).encoding(picture=2)
         asked = asyncio.create_task(lanes.outcome(1, 9))  # before the end of the child was noticed here
         await asyncio.sleep(0)
         ended.lost.set()
         lanes.ended(ended)
-        assert isinstance(await asked, ChildLost)
+        outcome = await asked
+        assert isinstance(outcome, ChildLost)
+        assert outcome.picture == 2
         assert lanes.child(1) is None
         assert not lanes.complete

@@ -6,6 +6,9 @@ from conch_tokenizer.errors import BundleUnreadable, ChildError, ChildFailed, Ch
 from conch_tokenizer.http.child_failures import as_service_error
 
 CHAT = orjson.dumps({"digest": "x", "chat": {"messages": []}})
+PICTURES = orjson.dumps(
+    {"digest": "x", "chat": {"messages": [], "pictures": [{"data": "", "param": f"images.{n}"} for n in range(3)]}}
+)
 PROMPT = orjson.dumps({"digest": "x", "prompts": ["x"], "chat": None})
 
 
@@ -17,6 +20,10 @@ PROMPT = orjson.dumps({"digest": "x", "prompts": ["x"], "chat": None})
         (ChildHung(2, WorkStage.UNREAD), CHAT, Unavailable, "overloaded", True),
         (ChildHung(5, WorkStage.ENCODING), CHAT, Unavailable, "overloaded", False),
         (ChildLost("x"), CHAT, Unavailable, "overloaded", False),
+        (ChildHung(5, WorkStage.ENCODING), PICTURES, Unavailable, "overloaded", False),
+        (ChildHung(5, WorkStage.ENCODING, picture=0), PICTURES, InvalidRequest, "invalid_value", False),
+        (ChildLost("x", picture=2), PICTURES, InvalidRequest, "invalid_value", False),
+        (ChildLost("x", picture=0), PROMPT, InternalError, None, False),
         (ChildFailed("x"), CHAT, InternalError, None, False),
         (BundleUnreadable("x"), CHAT, Unavailable, "tokenizer_invalid", False),
     ],
@@ -36,3 +43,18 @@ def test_a_hung_template_is_named_with_its_time(told: dict[str, str], param: str
     body = orjson.dumps({"digest": "x", "chat": {"messages": [], **told}})
     answer = as_service_error(ChildHung(2, WorkStage.BEGUN), body)
     assert (answer.param, answer.message) == (param, "the chat template did not finish within 2 s")
+
+
+@pytest.mark.parametrize(
+    ("found", "param", "said"),
+    [
+        (ChildHung(5, WorkStage.ENCODING, picture=0), "images.0", "took more than 5 s"),
+        (ChildLost("x", picture=2), "images.2", "took more than a picture may take"),
+    ],
+)
+def test_a_picture_that_a_child_hung_or_ended_over_is_named(
+    found: ChildHung | ChildLost, param: str, said: str
+) -> None:
+    answer = as_service_error(found, PICTURES)
+    assert answer.param == param
+    assert said in answer.message

@@ -42,7 +42,10 @@ class ReplyKind(IntEnum):
     MISSING = 67
     """The digest that must be loaded before this request can be served."""
     ENCODING = 68
-    """To its service only: rendering is over and a long text is being encoded, the clock starts again."""
+    """To its service only: rendering is over and a long text is being encoded, the clock starts again.
+
+    A payload is the index of the request's picture that is being read instead.
+    """
     UNREADABLE = 69
     """LOAD failed; the payload says why."""
     FAILED = 70

@@ -15,7 +15,10 @@ import zstandard
 
 from conch_contracts.names import MAX_BUNDLE_BYTES, Digest
 
+PICTURE_FILES = ("chat_template.json", "preprocessor_config.json", "processor_config.json")
+"""Only of models that see pictures: with others they are of no use, and would change the names of their bundles."""
 TOKENIZER_FILES = (
+    *PICTURE_FILES,
     "added_tokens.json",
     "chat_template.jinja",
     "config.json",
@@ -44,7 +47,8 @@ def digest(data: bytes) -> Digest:
 
 def pack(folder: Path) -> tuple[Digest, bytes]:
     """Return the bundle of a model folder and its digest; raises BundleError when there is nothing to pack."""
-    names = sorted(name for name in TOKENIZER_FILES if (folder / name).is_file())
+    left_out = () if sees_pictures(folder) else PICTURE_FILES
+    names = sorted(name for name in TOKENIZER_FILES if name not in left_out and (folder / name).is_file())
     if not names:
         raise BundleError(f"{folder} holds no tokenizer files (looked for {', '.join(TOKENIZER_FILES)})")
     buffer = io.BytesIO()
@@ -59,6 +63,12 @@ def pack(folder: Path) -> tuple[Digest, bytes]:
     if len(data) > MAX_BUNDLE_BYTES:
         raise BundleError(f"the bundle of {folder} has {len(data)} bytes, at most {MAX_BUNDLE_BYTES} are allowed")
     return digest(data), data
+
+
+def sees_pictures(folder: Path) -> bool:
+    """Tell whether a model has a part that sees: transformers writes its settings under this name for all of them."""
+    config = folder / "config.json"
+    return config.is_file() and b'"vision_config"' in config.read_bytes()
 
 
 def unpack(data: bytes, folder: Path, *, max_bytes: int = MAX_UNPACKED_BYTES) -> None:

@@ -32,6 +32,7 @@ from conch_tokenizer.children.lane_server import LaneServer
 from conch_tokenizer.children.service_orders import LaneOrder, LoadOrder
 from conch_tokenizer.children.work_board import WorkRow
 from conch_tokenizer.errors import BundleMissing, BundleUnreadable
+from conch_tokenizer.pictures.picture_reader import PictureReader
 from conch_tokenizer.text.chat_template import ChatRenderer
 from conch_tokenizer.text.encoder_rows import prepare_rows
 from conch_tokenizer.text.limited_tokenizer import LimitedTokenizer
@@ -84,6 +85,7 @@ class Child:
         self._grammars = grammars
         self._row = row
         self._max_text_bytes = max_text_bytes
+        self._pictures = PictureReader(self._encoding_begins)
 
     def serve(self, handed_over: socket.socket) -> None:
         """Answer until the service is gone, which raises OSError; lanes come through `handed_over`."""
@@ -160,13 +162,13 @@ class Child:
 
     def _tokenizer(self, digest: Digest) -> LimitedTokenizer:
         model, renderer = self._tokenizers.get(digest)
-        return LimitedTokenizer(model, renderer, self._max_text_bytes, self._encoding_begins)
+        return LimitedTokenizer(model, renderer, self._max_text_bytes, self._encoding_begins, self._pictures)
 
-    def _encoding_begins(self) -> None:
+    def _encoding_begins(self, picture: int | None = None) -> None:
         if self._row.working:
-            self._row.encoding()
+            self._row.encoding(picture)
         else:
-            self._send(ReplyKind.ENCODING, b"")
+            self._send(ReplyKind.ENCODING, b"" if picture is None else str(picture).encode())
 
     def _send(self, reply: ReplyKind, payload: bytes) -> None:
         self._service.sendall(frames.pack(reply, payload))

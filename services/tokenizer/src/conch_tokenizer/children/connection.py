@@ -44,6 +44,7 @@ class ChildConnection(asyncio.Protocol):
         self._ended: Ended | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._encode_s = 0.0
+        self._picture: int | None = None
 
     async def ask(self, operation: Operation, payload: bytes, limits: TimeLimits) -> Frame:
         """Send one request and return its reply; raises ChildLost or ChildHung. Cancelling it kills the child."""
@@ -68,6 +69,7 @@ class ChildConnection(asyncio.Protocol):
         if self._transport is None or self.lost.is_set():
             raise ChildLost(f"child {self.number} is gone")
         self._ended = ended
+        self._picture = None
         self._encode_s = limits.encode_s
         self._expect_within(limits.load_s if operation in _LOADS else limits.template_s, WorkStage.BEGUN)
         self._transport.write(frames.pack(operation, payload))
@@ -99,6 +101,7 @@ class ChildConnection(asyncio.Protocol):
                 if not self.ready.done():
                     self.ready.set_result(None)
             elif frame.kind == ReplyKind.ENCODING:
+                self._picture = int(frame.payload) if frame.payload else None
                 self._expect_within(self._encode_s, WorkStage.ENCODING)
             else:
                 self._end(frame)
@@ -108,7 +111,7 @@ class ChildConnection(asyncio.Protocol):
         self.lost.set()
         if self._hand_over is not None:
             self._hand_over.close()
-        lost = ChildLost(f"child {self.number} ended")
+        lost = ChildLost(f"child {self.number} ended", self._picture)
         if not self.ready.done():
             self.ready.set_exception(lost)
         self._end(lost)
@@ -118,7 +121,7 @@ class ChildConnection(asyncio.Protocol):
         self._timer = asyncio.get_running_loop().call_later(limit_s, self._expire, limit_s, stage)
 
     def _expire(self, limit_s: float, stage: WorkStage) -> None:
-        hung = ChildHung(limit_s, WorkStage.UNREAD if self._unread() else stage)
+        hung = ChildHung(limit_s, WorkStage.UNREAD if self._unread() else stage, self._picture)
         ended, self._ended = self._ended, None  # before the end of the child is taken for the outcome
         self.kill()
         if ended is not None:

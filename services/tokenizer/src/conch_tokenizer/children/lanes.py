@@ -68,7 +68,7 @@ class Lanes:
         """Note what a child was at when it ended."""
         watched, row = self._children.pop(child.row, None), self._board.row(child.row)
         if row.working:
-            self._outcomes.setdefault(row.request, ChildLost(f"child {child.number} ended"))
+            self._outcomes.setdefault(row.request, ChildLost(f"child {child.number} ended", row.picture))
             _forget(self._outcomes)
         row.clear()
         if watched is not None:
@@ -115,7 +115,7 @@ class Lanes:
         row = self._board.row(child.row)
         limit_s = self._limits_s[row.stage]
         if row.worked_s > limit_s and not child.lost.is_set():
-            self._outcomes[row.request] = ChildHung(limit_s, row.stage)
+            self._outcomes[row.request] = ChildHung(limit_s, row.stage, row.picture)
             _forget(self._outcomes)
             log.warning("A child worked too long on a request.", extra={"child": child.number})
             child.kill()

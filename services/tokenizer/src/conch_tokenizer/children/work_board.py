@@ -36,7 +36,8 @@ COUNTED: Final = (
     Operation.PREPARE_ROWS,
     Operation.CHECK_GRAMMAR,
 )
-_SINCE, _STAGE, _LANE, _NUMBER, _LANES, _IN_FLIGHT, _FIRST_COUNT = range(7)
+_SINCE, _STAGE, _PICTURE, _LANE, _NUMBER, _LANES, _IN_FLIGHT, _FIRST_COUNT = range(8)
+_NONE: Final = -1
 _STAGES: Final = (WorkStage.BEGUN, WorkStage.ENCODING)
 _SUM: Final = len(OUTCOMES)
 _FIRST_BUCKET: Final = _SUM + 1
@@ -58,12 +59,13 @@ class WorkRow:
     def begin(self, lane: int, number: int) -> None:
         """Note that work on a lane's request begins."""
         cells = self._cells
-        cells[_LANE], cells[_NUMBER], cells[_STAGE] = lane, number, 0
+        cells[_LANE], cells[_NUMBER], cells[_STAGE], cells[_PICTURE] = lane, number, 0, _NONE
         cells[_SINCE] = time.monotonic()
 
-    def encoding(self) -> None:
-        """Note that a template has done its part and a long text is being encoded: the clock starts again."""
+    def encoding(self, picture: int | None = None) -> None:
+        """Note that a template is done and a long text is being encoded, or a picture read: the clock starts again."""
         self._cells[_STAGE] = _STAGES.index(WorkStage.ENCODING)
+        self._cells[_PICTURE] = _NONE if picture is None else picture
         self._cells[_SINCE] = time.monotonic()
 
     def end(self) -> None:
@@ -113,6 +115,12 @@ class WorkRow:
     def stage(self) -> WorkStage:
         """How far it has come with what it works on."""
         return _STAGES[int(self._cells[_STAGE])]
+
+    @property
+    def picture(self) -> int | None:
+        """Which picture of the request it reads."""
+        picture = int(self._cells[_PICTURE])
+        return None if picture == _NONE else picture
 
     @property
     def request(self) -> tuple[int, int]:

@@ -16,12 +16,17 @@ from conch_tokenizer.errors import (
 log = logging.getLogger(__name__)
 
 
+class _HungPicture(Message, frozen=True):
+    param: str
+
+
 class _HungChat(Message, frozen=True):
     chat_template_param: str = "messages"
+    pictures: tuple[_HungPicture, ...] = ()
 
 
 class _HungRequest(Message, frozen=True):
-    """What is looked at of a request that a child hung over; all else, its prompt too, is only passed over."""
+    """What is looked at of a request that a child hung or ended over; all else, its prompt too, is only passed over."""
 
     chat: _HungChat | None = None
 
@@ -29,6 +34,8 @@ class _HungRequest(Message, frozen=True):
 def as_service_error(exc: ChildError | BundleUnreadable, body: bytes) -> ServiceError:
     """Return what the caller is told; logs what only an operator can mend."""
     match exc:
+        case ChildHung(picture=int(index)) | ChildLost(picture=int(index)):
+            return _unread_picture(exc, index, body)
         case ChildHung():
             return _hung(exc, body)
         case ChildLost():
@@ -38,6 +45,15 @@ def as_service_error(exc: ChildError | BundleUnreadable, body: bytes) -> Service
             return Unavailable("the tokenizer of this model cannot be loaded", code="tokenizer_invalid")
         case _:
             return InternalError("the tokenizer failed")
+
+
+def _unread_picture(exc: ChildHung | ChildLost, index: int, body: bytes) -> ServiceError:
+    chat = from_json(_HungRequest, body).chat
+    if chat is None or index >= len(chat.pictures):
+        return InternalError("the tokenizer failed")
+    took = f"more than {exc.limit_s:g} s" if isinstance(exc, ChildHung) else "more than a picture may take"
+    message = f"reading this picture took {took}; make it smaller or save it anew"
+    return InvalidRequest(message, param=chat.pictures[index].param, code="invalid_value")
 
 
 def _hung(exc: ChildHung, body: bytes) -> ServiceError:

@@ -20,7 +20,7 @@ from conch_kit.errors import InvalidRequest
 from conch_tokenizer.errors import TEMPLATE_ERROR
 from conch_tokenizer.text.content_format import AcceptedContent, accepted_content, reads_documents
 from conch_tokenizer.text.control_tokens import ControlTokens
-from conch_tokenizer.text.message_content import fit_messages
+from conch_tokenizer.text.message_content import fit_messages, show_pictures_in_texts
 from conch_tokenizer.text.model_tokenizer import ModelTokenizer
 
 _MAX_QUOTE = 200
@@ -57,7 +57,7 @@ class ChatRenderer:
 
     def __init__(self, model: ModelTokenizer) -> None:
         self._model = model
-        self._control = ControlTokens(model.transformers)
+        self._control = ControlTokens(model.transformers, *(() if model.pictures is None else (model.pictures.token,)))
         orders = set(inspect.signature(model.transformers.apply_chat_template).parameters) - _OPEN_ARGUMENTS
         special = {*model.transformers.SPECIAL_TOKENS_ATTRIBUTES, *model.transformers.special_tokens_map}
         self._refused = orders | special | {"messages", "conversations"}
@@ -65,12 +65,18 @@ class ChatRenderer:
     def render(self, chat: ChatInput, *, add_special_tokens: bool) -> RenderedChat:
         """Render a chat; raises InvalidRequest with the template's own words."""
         self._check(chat)
-        chat = self._as_the_template_takes_it(chat)
-        if not self._control.found_in([getattr(chat, name) for name in _WRITTEN_BY_USERS]):
+        accepted = self._accepted_by_the_template(chat)
+        chat = fit_messages(chat, accepted, self._control)
+        control_tokens = self._control.found_in([getattr(chat, name) for name in _WRITTEN_BY_USERS])
+        if control_tokens:
+            chat = changed(chat, **{name: self._control.mark(getattr(chat, name)) for name in _WRITTEN_BY_USERS})
+        if accepted is AcceptedContent.TEXTS and self._model.pictures is not None:
+            # Only now: what stands for a picture here is none of the users' words.
+            chat = show_pictures_in_texts(chat, self._model.pictures.placeholder)
+        if not control_tokens:
             plain = self._apply(chat)
             return RenderedChat(plain, lambda: self._model.encode(plain, add_special_tokens=add_special_tokens))
-        fields = {name: self._control.mark(getattr(chat, name)) for name in _WRITTEN_BY_USERS}
-        marked = self._apply(changed(chat, **fields))
+        marked = self._apply(chat)
         return RenderedChat(
             self._control.unmark(marked), lambda: self._encode_marked(marked, add_special_tokens=add_special_tokens)
         )
@@ -88,7 +94,7 @@ class ChatRenderer:
                 f"this model has no chat template; {chat.without_template}", param="messages", code=TEMPLATE_ERROR
             )
 
-    def _as_the_template_takes_it(self, chat: ChatInput) -> ChatInput:
+    def _accepted_by_the_template(self, chat: ChatInput) -> AcceptedContent:
         with _blamed_on_the_request(chat):
             accepted = self._accepted(chat)
             lost = bool(chat.documents) and not reads_documents(self._template(chat))
@@ -96,7 +102,7 @@ class ChatRenderer:
             raise InvalidRequest(
                 "this model's chat template has no place for documents", param="documents", code="unsupported_parameter"
             )
-        return fit_messages(chat, accepted, self._control)
+        return accepted
 
     def _accepted(self, chat: ChatInput) -> AcceptedContent:
         match chat.content_format:

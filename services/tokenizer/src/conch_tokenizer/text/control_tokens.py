@@ -8,8 +8,8 @@ wrapped ones as plain letters.
 
 Encoding in pieces is not always what encoding the whole gives, so it is done only when a message does hold a control
 token: every other chat has exactly the ids that `apply_chat_template` gives. Control tokens are the tokenizer's special
-tokens, and those that `chat_control_tokens` in tokenizer_config.json adds. Other added tokens (`<think>`,
-`<tool_call>`) are part of what models write and clients send back, so they keep their meaning.
+tokens, those that `chat_control_tokens` in tokenizer_config.json adds, and what stands for a picture. Other added
+tokens (`<think>`, `<tool_call>`) are part of what models write and clients send back, so they keep their meaning.
 """
 
 import re
@@ -26,9 +26,10 @@ T = TypeVar("T")
 class ControlTokens:
     """The control tokens of one tokenizer."""
 
-    def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, *others: str) -> None:
+        """Take a tokenizer's control tokens, and others that are to be words as well where a user writes them."""
         self._tokenizer = tokenizer
-        declared = set(tokenizer.chat_control_tokens or ())
+        declared = {*(tokenizer.chat_control_tokens or ()), *others}
         added = tokenizer.added_tokens_decoder.values()
         contents = [token.content for token in added if token.special or token.content in declared]
         longest_first = sorted(contents, key=len, reverse=True)

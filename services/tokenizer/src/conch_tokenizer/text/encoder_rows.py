@@ -7,7 +7,9 @@ from collections.abc import Sequence
 
 from conch_contracts.messages.encoding import PrepareRowsRequest, PrepareRowsResponse, Row
 from conch_kit.errors import InvalidRequest
+from conch_tokenizer.pictures.picture_reader import NO_PICTURES
 from conch_tokenizer.text.limited_tokenizer import LimitedTokenizer
+from conch_tokenizer.text.prompt_pictures import check_pictures
 
 
 def prepare_rows(tokenizer: LimitedTokenizer, request: PrepareRowsRequest) -> PrepareRowsResponse:
@@ -44,6 +46,7 @@ def _limit(request: PrepareRowsRequest) -> int | None:
 
 def _from_chat(tokenizer: LimitedTokenizer, request: PrepareRowsRequest) -> list[Row]:
     assert request.chat is not None
+    check_pictures(tokenizer.model.pictures, request.chat, NO_PICTURES)
     rendered = tokenizer.renderer.render(request.chat, add_special_tokens=request.add_special_tokens)
     tokenizer.check_size([rendered.text], param="messages")
     tokenizer.check_fits(rendered.text, _limit(request), param="messages")

@@ -1,9 +1,10 @@
 """One model's tokenizer, and what it refuses: texts that are too long, and ids that the model does not have."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from conch_kit.errors import InvalidRequest
+from conch_tokenizer.pictures.picture_reader import PictureReader
 from conch_tokenizer.text.chat_template import ChatRenderer
 from conch_tokenizer.text.model_tokenizer import ModelTokenizer
 
@@ -13,13 +14,15 @@ _LONG = 20_000
 
 @dataclass(frozen=True, slots=True)
 class LimitedTokenizer:
-    """One model's tokenizer and renderer, and the limits of a request."""
+    """One model's tokenizer and renderer, what reads pictures, and the limits of a request."""
 
     model: ModelTokenizer
     renderer: ChatRenderer
     max_text_bytes: int
     announce_encoding: Callable[[], None]
     """Called before long work that is not the template's."""
+    pictures: PictureReader = field(default_factory=PictureReader)
+    """Reads pictures; the same one for all requests remembers them."""
 
     def check_fits(self, text: str, context: int | None, *, param: str) -> None:
         """Refuse a text that is longer than a context for certain, without encoding it; raises InvalidRequest."""

@@ -6,6 +6,9 @@ was one text a list of one part, of null an empty list, and only what a tool ans
 Most templates that go through parts ask before whether there is a text, and are at their best with one: some write the
 list itself where the system speaks, or take no more than its first part. So they get a list only of what came in
 several parts and is not the system's, and for null an empty text.
+
+A picture is a part that says no more than that it is one. Where there are but texts, a word stands for it in front of
+them, as with vLLM.
 """
 
 from typing import Any, TypeAlias
@@ -16,6 +19,9 @@ from conch_tokenizer.text.content_format import AcceptedContent
 from conch_tokenizer.text.control_tokens import ControlTokens
 
 _Message: TypeAlias = dict[str, Any]
+_Part: TypeAlias = dict[str, str]
+_Lengths: TypeAlias = tuple[int | None, ...]
+_PICTURE = {"type": "image"}
 _OF_ONE_TEXT = ("system", "developer")
 
 
@@ -30,26 +36,48 @@ def fit_messages(chat: ChatInput, accepted: AcceptedContent, control: ControlTok
     return changed(chat, messages=tuple(messages))
 
 
-def _in_parts(message: _Message, lengths: tuple[int, ...], control: ControlTokens) -> _Message:
+def show_pictures_in_texts(chat: ChatInput, placeholder: str) -> ChatInput:
+    """Return a chat with this word for each picture in front of its message's text."""
+    messages = list(chat.messages)
+    for index, lengths in chat.part_lengths.items():
+        if (count := lengths.count(None)) and index < len(messages):
+            content = messages[index].get("content")
+            texts = [*[placeholder] * count, *([content] if content else [])]
+            messages[index] = {**messages[index], "content": "\n".join(texts)}
+    return changed(chat, messages=tuple(messages))
+
+
+def _in_parts(message: _Message, lengths: _Lengths, control: ControlTokens) -> _Message:
     content = message.get("content")
-    if message.get("role") == "tool" or not isinstance(content, str | None):
+    if not isinstance(content, str | None) or (message.get("role") == "tool" and None not in lengths):
         return message
-    texts = [] if content is None else _texts(content, lengths, control)
-    return {**message, "content": [{"type": "text", "text": text} for text in texts]}
+    return {**message, "content": _parts(content, lengths, control)}
 
 
-def _as_it_came(message: _Message, lengths: tuple[int, ...], control: ControlTokens) -> _Message:
+def _as_it_came(message: _Message, lengths: _Lengths, control: ControlTokens) -> _Message:
+    if None in lengths:
+        return _in_parts(message, lengths, control)
     if message.get("content") is None:
         return {**message, "content": ""}
     return _in_parts(message, lengths, control) if lengths and message.get("role") not in _OF_ONE_TEXT else message
 
 
-def _texts(content: str, lengths: tuple[int, ...], control: ControlTokens) -> list[str]:
-    """Return a message's parts; those that would make a control token together stay one text."""
+def _parts(content: str | None, lengths: _Lengths, control: ControlTokens) -> list[_Part]:
+    """Return a message's parts; texts that would make a control token together stay one, behind the pictures."""
     if not lengths:
-        return [content]
-    texts, begin = [], 0
+        return [] if content is None else [_text(content)]
+    parts, texts, begin = list[_Part](), list[str](), 0
     for length in lengths:
-        texts.append(content[begin : begin + length])
+        if length is None:
+            parts.append(_PICTURE)
+            continue
+        texts.append((content or "")[begin : begin + length])
+        parts.append(_text(texts[-1]))
         begin += length + 1
-    return [content] if control.found_across(texts) else texts
+    if not control.found_across(texts):
+        return parts
+    return [*[_PICTURE] * lengths.count(None), _text(content or "")]
+
+
+def _text(text: str) -> _Part:
+    return {"type": "text", "text": text}

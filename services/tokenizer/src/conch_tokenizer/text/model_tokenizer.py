@@ -15,6 +15,7 @@ from tokenizers import Tokenizer
 from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from conch_tokenizer.errors import BundleUnreadable
+from conch_tokenizer.pictures.model_pictures import ModelPictures, model_pictures
 from conch_tokenizer.text.minimum_tokens import reach
 
 
@@ -30,8 +31,12 @@ class EncodedRow:
 class ModelTokenizer:
     """Encodes and decodes as one model's tokenizer does."""
 
-    def __init__(self, tokenizer: PreTrainedTokenizerBase, *, embeddings: int = 0) -> None:
+    def __init__(
+        self, tokenizer: PreTrainedTokenizerBase, *, embeddings: int = 0, pictures: ModelPictures | None = None
+    ) -> None:
         self.transformers = tokenizer
+        self.pictures = pictures
+        """How the model sees pictures; None: it sees none."""
         self.vocab_size = max(embeddings, 1 + max(tokenizer.get_vocab().values()))
         """Ids at or above it do not exist. Models often have more embeddings than their tokenizer has words."""
         self._backend = _backend(tokenizer)
@@ -126,7 +131,10 @@ def load(folder: Path) -> ModelTokenizer:
     """Load the tokenizer in a folder; raises BundleUnreadable."""
     try:
         tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
-        return ModelTokenizer(tokenizer, embeddings=_embeddings(folder / "config.json"))
+        if (template := _processors_template(folder)) is not None:
+            tokenizer.chat_template = template
+        pictures = model_pictures(folder, tokenizer)
+        return ModelTokenizer(tokenizer, embeddings=_embeddings(folder / "config.json"), pictures=pictures)
     except Exception as exc:  # a wrong file makes transformers raise anything
         raise BundleUnreadable(
             f"transformers cannot load the tokenizer: {type(exc).__name__}: {str(exc)[:300]}"
@@ -149,5 +157,15 @@ def _backend(tokenizer: PreTrainedTokenizerBase) -> Tokenizer | None:
 def _embeddings(config: Path) -> int:
     if not config.is_file():
         return 0
-    size = json.loads(config.read_text()).get("vocab_size")
-    return size if isinstance(size, int) else 0
+    settings = json.loads(config.read_text())
+    sizes = (part.get("vocab_size") for part in (settings, settings.get("text_config") or {}))
+    return next((size for size in sizes if isinstance(size, int)), 0)
+
+
+def _processors_template(folder: Path) -> str | None:
+    """Return the template of a model with pictures, as processors kept it before there was `chat_template.jinja`."""
+    file = folder / "chat_template.json"
+    if not file.is_file() or (folder / "chat_template.jinja").is_file():
+        return None
+    template = json.loads(file.read_text(encoding="utf-8")).get("chat_template")
+    return template if isinstance(template, str) else None

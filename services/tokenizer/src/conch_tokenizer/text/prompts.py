@@ -5,9 +5,11 @@ from typing import Literal
 from conch_contracts.messages.generation import PreparedPrompt
 from conch_contracts.messages.tokenization import ChatInput, PrepareRequest, PrepareResponse
 from conch_kit.errors import InvalidRequest
+from conch_tokenizer.pictures.picture_reader import PictureOrder
 from conch_tokenizer.text import bad_and_stop_words
 from conch_tokenizer.text.limited_tokenizer import LimitedTokenizer
 from conch_tokenizer.text.model_tokenizer import ModelTokenizer
+from conch_tokenizer.text.prompt_pictures import as_in_text, check_pictures, cut_between_pictures, with_pictures
 
 
 def prepare_prompts(tokenizer: LimitedTokenizer, request: PrepareRequest) -> PrepareResponse:
@@ -19,9 +21,9 @@ def prepare_prompts(tokenizer: LimitedTokenizer, request: PrepareRequest) -> Pre
         raise InvalidRequest(f"expected at least 1, found {keep}", param="truncate_prompt_tokens")
     context = request.context if keep is None else None
     if request.chat is not None:
-        prompts = [
-            prompt_of_chat(tokenizer, request.chat, add_special_tokens=request.add_special_tokens, context=context)
-        ]
+        order = PictureOrder(request.picture_limits, request.picture_form, request.picture_scope)
+        chat, special = request.chat, request.add_special_tokens
+        prompts = [prompt_of_chat(tokenizer, chat, order, add_special_tokens=special, context=context)]
     else:
         prompts = _from_prompts(tokenizer, request, context)
     return PrepareResponse(
@@ -33,9 +35,15 @@ def prepare_prompts(tokenizer: LimitedTokenizer, request: PrepareRequest) -> Pre
 
 
 def prompt_of_chat(
-    tokenizer: LimitedTokenizer, chat: ChatInput, *, add_special_tokens: bool, context: int | None = None
+    tokenizer: LimitedTokenizer,
+    chat: ChatInput,
+    order: PictureOrder,
+    *,
+    add_special_tokens: bool,
+    context: int | None = None,
 ) -> PreparedPrompt:
-    """Return the ids and the text of a rendered chat; raises InvalidRequest."""
+    """Return the ids, the text and the pictures of a rendered chat; raises InvalidRequest."""
+    check_pictures(tokenizer.model.pictures, chat, order)
     rendered = tokenizer.renderer.render(chat, add_special_tokens=add_special_tokens)
     tokenizer.check_size([rendered.text], param="messages")
     tokenizer.check_fits(rendered.text, context, param="messages")
@@ -43,7 +51,8 @@ def prompt_of_chat(
     if not ids:
         raise InvalidRequest("the chat template made an empty prompt of these messages", param="messages")
     text = _without_bos(tokenizer.model, rendered.text)
-    return PreparedPrompt(ids=ids, text=text, text_is_exact=not add_special_tokens)
+    prompt = PreparedPrompt(ids=ids, text=text, text_is_exact=not add_special_tokens)
+    return with_pictures(tokenizer, prompt, chat, order, context)
 
 
 def _from_prompts(tokenizer: LimitedTokenizer, request: PrepareRequest, context: int | None) -> list[PreparedPrompt]:
@@ -81,8 +90,10 @@ def _truncated(
 ) -> PreparedPrompt:
     if keep is None or len(prompt.ids) <= keep:
         return prompt
-    ids = prompt.ids[-keep:] if side == "left" else prompt.ids[:keep]
-    return PreparedPrompt(ids=ids, text=_without_bos(model, model.decode(ids)), text_is_exact=False)
+    kept = slice(-keep, None) if side == "left" else slice(keep)
+    ids, pictures = prompt.ids[kept], cut_between_pictures(prompt, kept)
+    text = _without_bos(model, model.decode(as_in_text(ids, pictures)))
+    return PreparedPrompt(ids=ids, text=text, text_is_exact=False, pictures=pictures)
 
 
 def _without_bos(model: ModelTokenizer, text: str) -> str:

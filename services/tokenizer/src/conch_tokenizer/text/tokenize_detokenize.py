@@ -7,6 +7,7 @@ from conch_contracts.messages.tokenization import (
     EncodeTextResponse,
 )
 from conch_kit.errors import InvalidRequest
+from conch_tokenizer.pictures.picture_reader import PictureOrder
 from conch_tokenizer.text.limited_tokenizer import LimitedTokenizer
 from conch_tokenizer.text.prompts import prompt_of_chat
 
@@ -16,7 +17,8 @@ def tokenize(tokenizer: LimitedTokenizer, request: EncodeTextRequest) -> EncodeT
     if (request.chat is None) == (request.prompt is None):
         raise InvalidRequest("expected exactly one of prompt and messages")
     if request.chat is not None:
-        ids = prompt_of_chat(tokenizer, request.chat, add_special_tokens=request.add_special_tokens).ids
+        order = PictureOrder(request.picture_limits, form=None)
+        ids = prompt_of_chat(tokenizer, request.chat, order, add_special_tokens=request.add_special_tokens).ids
     else:
         text = request.prompt or ""
         tokenizer.check_size([text], param="prompt")

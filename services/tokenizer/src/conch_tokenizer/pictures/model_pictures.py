@@ -1,0 +1,151 @@
+"""How one model sees pictures, as its files say: what stands for one, how large it gets, and how many ids it has.
+
+How many ids a picture has is counted here by a function for each family of models, because transformers' own
+processors want torch for most of them; tests compare with theirs. Pixels come from transformers' processors that work
+with Pillow. These are named: what transformers would choose by itself depends on what else is installed, and others
+resize differently.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import numpy as np
+from PIL import Image
+from transformers import PreTrainedTokenizerBase
+from transformers.image_processing_backends import PilBackend
+from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
+from transformers.models.llava.image_processing_pil_llava import LlavaImageProcessorPil
+from transformers.models.siglip.image_processing_pil_siglip import SiglipImageProcessorPil
+
+from conch_tokenizer.errors import BundleUnreadable
+
+Settings = Mapping[str, Any]
+
+_FILES: Final = ("config.json", "processor_config.json", "preprocessor_config.json")
+_PROCESSORS: Final[Mapping[str, type[PilBackend]]] = {
+    "CLIPImageProcessor": CLIPImageProcessorPil,
+    "LlavaImageProcessor": LlavaImageProcessorPil,
+    "SiglipImageProcessor": SiglipImageProcessorPil,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Pixels:
+    """A picture as an engine of pixels takes it."""
+
+    data: bytes
+    """RGB, row by row."""
+    height: int
+    width: int
+
+
+class PictureFamily(Protocol):
+    """What models of one kind make of a picture."""
+
+    def pixels(self, image: Image.Image) -> Pixels:
+        """Return an RGB picture as large as the model sees it, not normalised yet."""
+        ...
+
+    def length(self, height: int, width: int) -> int:
+        """Return how many ids a picture of that size has."""
+        ...
+
+
+class Llava:
+    """Models that see a picture as one grid of patches."""
+
+    def __init__(self, config: Settings, processor: Settings, image_processor: PilBackend) -> None:
+        """Make one of the files `config.json` and `processor_config.json`."""
+        vision = config.get("vision_config") or {}
+        strategy = processor.get("vision_feature_select_strategy") or config.get("vision_feature_select_strategy")
+        extra = processor.get("num_additional_image_tokens")
+        self._patch = int(processor.get("patch_size") or vision["patch_size"])
+        self._beside = (_class_tokens(vision) if extra is None else int(extra)) - (strategy in ("default", None))
+        self._image_processor = image_processor
+
+    def pixels(self, image: Image.Image) -> Pixels:
+        """Return an RGB picture as large as the model sees it, not normalised yet."""
+        processed = self._image_processor(image, do_rescale=False, do_normalize=False)
+        channels_last = np.moveaxis(np.asarray(processed["pixel_values"][0]), 0, -1)
+        if channels_last.dtype != np.uint8:
+            raise BundleUnreadable(f"the picture processor makes {channels_last.dtype}, where uint8 was expected")
+        height, width, _ = channels_last.shape
+        return Pixels(channels_last.tobytes(), height, width)
+
+    def length(self, height: int, width: int) -> int:
+        """Return how many ids a picture of that size has."""
+        return (height // self._patch) * (width // self._patch) + self._beside
+
+
+@dataclass(frozen=True, slots=True)
+class ModelPictures:
+    """How one model sees pictures."""
+
+    token: str
+    """What an id of a picture is in text."""
+    token_id: int
+    placeholder: str
+    """What stands for one picture where a template takes nothing but text."""
+    family: PictureFamily | None
+    """None: only the model's engine knows what it makes of a picture."""
+    settings: str
+    """Equal ones make the same of a picture."""
+
+
+def model_pictures(folder: Path, tokenizer: PreTrainedTokenizerBase) -> ModelPictures | None:
+    """Return how the model in a folder sees pictures; None when it sees none. Raises what a wrong file makes of it."""
+    config, processor, image = (_read(folder / name) for name in _FILES)
+    token = _token(config, processor, tokenizer)
+    if token is None:
+        return None
+    before, after = (_word(config.get(name), tokenizer) for name in ("vision_start_token_id", "vision_end_token_id"))
+    return ModelPictures(
+        token=token,
+        token_id=tokenizer.get_vocab()[token],
+        placeholder=f"{before or ''}{token}{after or ''}",
+        family=_family(config, processor, image),
+        settings=hashlib.sha256(json.dumps([config, processor, image]).encode()).hexdigest(),
+    )
+
+
+def _token(config: Settings, processor: Settings, tokenizer: PreTrainedTokenizerBase) -> str | None:
+    """Return the word that stands for a picture in a rendered prompt."""
+    for name in (
+        "boi_token_index",
+        "image_token_id",
+        "image_token_index",
+    ):  # a frame of pictures goes before its inside
+        if (found := _word(config.get(name), tokenizer)) is not None:
+            return found
+    named = processor.get("image_token")
+    return named if isinstance(named, str) and named in tokenizer.get_vocab() else None
+
+
+def _word(number: object, tokenizer: PreTrainedTokenizerBase) -> str | None:
+    found = tokenizer.convert_ids_to_tokens(number) if isinstance(number, int) else None
+    return found if isinstance(found, str) else None
+
+
+def _family(config: Settings, processor: Settings, image: Settings) -> PictureFamily | None:
+    settings = processor.get("image_processor") or image
+    name = settings.get("image_processor_type") or settings.get("feature_extractor_type") or ""
+    found = _PROCESSORS.get(name.replace("FeatureExtractor", "ImageProcessor").removesuffix("Fast").removesuffix("Pil"))
+    if config.get("model_type") != "llava" or found is None:
+        return None
+    return Llava(config, processor, found.from_dict(dict(settings)))
+
+
+def _class_tokens(vision: Settings) -> int:
+    """Return how many features stand beside those of patches."""
+    return 1 if vision.get("model_type", "clip_vision_model") == "clip_vision_model" else 0
+
+
+def _read(file: Path) -> Settings:
+    if not file.is_file():
+        return {}
+    found = json.loads(file.read_text(encoding="utf-8"))
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,149 @@
+"""Pictures as files: base64 to bytes, bytes to pixels.
+
+Whoever writes a prompt writes these bytes, so a size is looked at before anything of that size is made, only four
+decoders of Pillow are ever asked, and what they raise is the picture's fault. They run in a child that is killed when
+one takes too long.
+"""
+
+import binascii
+import io
+import struct
+import warnings
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import numpy as np
+
+# Named, because Pillow would else look for the decoder of WEBP by importing all that it has.
+from PIL import ExifTags, GifImagePlugin, Image, JpegImagePlugin, PngImagePlugin, WebPImagePlugin
+
+from conch_kit.errors import InvalidRequest
+
+MAX_SIDE: Final = 8_000
+MAX_RATIO: Final = 200
+"""Of the longer side to the shorter one."""
+_WEBP: Final = slice(8, 12)
+_FORMATS: Final = {
+    b"\x89PNG\r\n\x1a\n": PngImagePlugin.PngImageFile.format,
+    b"\xff\xd8\xff": JpegImagePlugin.JpegImageFile.format,
+    b"GIF87a": GifImagePlugin.GifImageFile.format,
+    b"GIF89a": GifImagePlugin.GifImageFile.format,
+}
+_UPRIGHT: Final = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+"""What undoes each orientation of EXIF. `ImageOps.exif_transpose` would write all other notes anew as well, and fail at
+those that cameras write wrong."""
+_WHITE: Final = (255, 255, 255, 255)
+_DECODER_FAILURES: Final = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    EOFError,
+    LookupError,
+    OSError,
+    RuntimeError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+    struct.error,
+    zlib.error,
+)
+"""What Pillow's decoders raise at bytes that are no picture."""
+
+
+def file_bytes(data: str, max_bytes: int, *, param: str) -> bytes:
+    """Return the bytes of a picture that came as base64; raises InvalidRequest."""
+    size = len(data) // 4 * 3 - data[-2:].count("=")
+    if size > max_bytes:
+        raise _refused(f"expected a picture of at most {max_bytes} bytes, found {size}", param)
+    try:
+        found = binascii.a2b_base64(data, strict_mode=True)
+    except ValueError as exc:
+        raise _refused(f"expected a picture as base64: {exc}", param) from exc
+    if not found:
+        raise _refused("expected a picture, found no bytes", param)
+    return found
+
+
+def decode(data: bytes, max_pixels: int, *, param: str) -> Image.Image:
+    """Return a file's first picture as RGB, upright and on white; raises InvalidRequest."""
+    kind = _format(data)
+    if kind is None:
+        raise _refused("expected a PNG, JPEG, WEBP or GIF file, found something else", param)
+    with _blamed_on_the_picture(max_pixels, param), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("error", Image.DecompressionBombWarning)
+        with Image.open(io.BytesIO(data), formats=[kind]) as image:
+            size = image.size
+            _check_size(*size, max_pixels, param=param)
+            image.load()
+            if image.size != size:
+                raise _refused("this picture has another size than it says", param)
+            return _on_white(_upright(image))
+
+
+def _format(data: bytes) -> str | None:
+    if data.startswith(b"RIFF") and data[_WEBP] == b"WEBP":
+        return WebPImagePlugin.WebPImageFile.format
+    return next((kind for magic, kind in _FORMATS.items() if data.startswith(magic)), None)
+
+
+def _check_size(width: int, height: int, max_pixels: int, *, param: str) -> None:
+    short, long = sorted((width, height))
+    if short < 1:
+        raise _refused(f"expected a picture with pixels, found one of {width} x {height}", param)
+    if width * height > max_pixels:
+        raise _refused(f"expected a picture of at most {max_pixels} pixels, found {width} x {height}", param)
+    if long > MAX_SIDE:
+        raise _refused(f"expected a picture with sides of at most {MAX_SIDE} pixels, found {width} x {height}", param)
+    if long > short * MAX_RATIO:
+        raise _refused(
+            f"expected a picture whose longer side is at most {MAX_RATIO} times the shorter, found {width} x {height}",
+            param,
+        )
+
+
+def _upright(image: Image.Image) -> Image.Image:
+    try:
+        orientation = image.getexif().get(ExifTags.Base.Orientation)
+    except _DECODER_FAILURES:  # notes that cannot be read say nothing of the picture
+        return image
+    turn = _UPRIGHT.get(orientation) if isinstance(orientation, int) else None
+    return image if turn is None else image.transpose(turn)
+
+
+def _on_white(image: Image.Image) -> Image.Image:
+    """Return a picture as RGB, what is transparent in it on white."""
+    transparency = image.info.get("transparency")
+    if image.mode.startswith("I;16"):  # Pillow would make white of all that is brighter than 255 of 65,535
+        wide = np.asarray(image)
+        grey = np.where(wide == transparency, 255, wide >> 8)
+        return Image.fromarray(grey.astype(np.uint8)).convert("RGB")
+    if "A" in image.getbands() or transparency is not None:
+        clear = image.convert("RGBA")
+        image = Image.alpha_composite(Image.new("RGBA", clear.size, _WHITE), clear)
+    return image.convert("RGB")
+
+
+@contextmanager
+def _blamed_on_the_picture(max_pixels: int, param: str) -> Iterator[None]:
+    try:
+        yield
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as exc:
+        most = min(max_pixels, Image.MAX_IMAGE_PIXELS or max_pixels)
+        raise _refused(f"expected a picture of at most {most} pixels, found more", param) from exc
+    except _DECODER_FAILURES as exc:
+        raise _refused("this picture cannot be read: the file is damaged or cut off", param) from exc
+
+
+def _refused(message: str, param: str) -> InvalidRequest:
+    return InvalidRequest(message, param=param, code="invalid_value")
