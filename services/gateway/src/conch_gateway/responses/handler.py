@@ -11,6 +11,7 @@ from conch_contracts.openai.sampling import is_on
 from conch_gateway.answers.reply import Reply
 from conch_gateway.answers.sse_frames import error_event
 from conch_gateway.generation.handler import GenerationHandler
+from conch_gateway.http.auth import owner_of
 from conch_gateway.http.body import parse
 from conch_gateway.http.exchange import Exchange
 from conch_gateway.inference.intake import RequestIntake, off_loop
@@ -21,7 +22,7 @@ from conch_gateway.responses.background import BackgroundRun
 from conch_gateway.responses.chat_request import RESPONSES, resolve
 from conch_gateway.responses.conversation import Item
 from conch_gateway.responses.response_saver import ResponseSaver
-from conch_gateway.responses.store import ResponseStore, owner_of
+from conch_gateway.responses.store import ResponseStore
 from conch_gateway.responses.stored_answer import UNDER_WAY, read_answer
 from conch_gateway.responses.validation import NAMES, check_conversation, validate
 from conch_kit.errors import InvalidRequest, RateLimited
