@@ -77,7 +77,7 @@ class PrepareRequest(Message, frozen=True, kw_only=True):
     """None: the model sees no pictures, and the chat has none."""
     picture_form: PictureForm = PictureForm.PIXELS
     picture_scope: str = ""
-    """What is put into the digest of each picture, so that what one caller showed is found again by that caller alone."""
+    """What is put into the digest of each picture, so that what a caller showed is found again by that caller alone."""
 
 
 class PrepareResponse(Message, frozen=True, kw_only=True):
