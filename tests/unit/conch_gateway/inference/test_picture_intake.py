@@ -7,6 +7,8 @@ from typing import Any
 import orjson
 import pytest
 
+from conch_contracts.messages.generation import GenerateRequest
+from conch_contracts.messages.message import from_json
 from conch_contracts.names import GENERATE_PATH, PREPARE_PATH, TOKENIZE_PATH
 from conch_contracts.records import ChatProfile, Dialect, PictureProfile
 from conch_contracts.tool_call_marks import ToolCallParser
@@ -277,6 +279,19 @@ async def test_responses_refuse_what_is_not_kept_here(part: dict[str, Any], para
         RESPONSES, {"model": "tiny-chat", "input": [{"role": "user", "content": [part]}]}
     )
     assert (answer.status, answer.error["param"], answer.error["code"]) == (400, param, "unsupported_parameter")
+
+
+async def test_the_worker_gets_pictures_as_the_tokenizer_has_prepared_them() -> None:
+    picture = {"data": "QUJD" * 2_000_000, "height": 2, "width": 2, "start": 1, "length": 2, "digest": "d"}
+    prompt = {"ids": [1, 9, 9, 2], "text": "a<image>b", "pictures": [picture]}
+    tokenizer = {PREPARE_PATH: answered(orjson.dumps({"prompts": [prompt]}))}
+    running = served(tokenizer)
+    begun = time.thread_time()
+    assert (await running.client.post(CHAT, chat())).status == 200
+    assert time.thread_time() - begun < 0.05
+    (sent,) = running.upstream.sent(GENERATE_PATH)
+    assert sent["prompts"] == [{**prompt, "text_is_exact": True}]
+    assert len(from_json(GenerateRequest, running.upstream.posts[-1].body).prompts[0].pictures[0].data) == 6_000_000
 
 
 @pytest.mark.parametrize("path", APIS)
