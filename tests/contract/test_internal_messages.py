@@ -51,6 +51,8 @@ TRANSCRIBE = {
     "file_bytes": 5,
 }
 CHAT = {"messages": [{"role": "user", "content": "a"}]}
+SHOWN = {"data": "YQ==", "param": "messages.0.content.0.image_url"}
+PICTURE = {"data": b"abc", "height": 1, "width": 1, "start": 0, "length": 1, "digest": "d"}
 FIRST: list[tuple[type[Message], dict[str, Any]]] = [
     (GenerateRequest, GENERATE),
     (GenerateRequest, GENERATE | {"sampling": SAMPLING | {"grammar": GRAMMAR}, "details": {}, "backend": {}}),
@@ -61,7 +63,9 @@ FIRST: list[tuple[type[Message], dict[str, Any]]] = [
     (PrepareRowsRequest, {"digest": DIGEST}),
     (PrepareRowsResponse, {"rows": [{"ids": [1]}]}),
     (PrepareRequest, {"digest": DIGEST, "chat": CHAT}),
+    (PrepareRequest, {"digest": DIGEST, "chat": CHAT | {"pictures": [SHOWN]}, "picture_limits": {}}),
     (PrepareResponse, {"prompts": [{"ids": [1], "text": "a"}]}),
+    (PrepareResponse, {"prompts": [{"ids": [1], "text": "a", "pictures": [PICTURE]}]}),
     (EncodeTextRequest, {"digest": DIGEST}),
     (EncodeTextResponse, {"tokens": [1]}),
     (DecodeIdsRequest, {"digest": DIGEST, "tokens": [1]}),
