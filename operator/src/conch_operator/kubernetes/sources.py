@@ -170,7 +170,7 @@ def _with_template(model: DesiredModel, answer: Answer, templates: Mapping[Model
     """Add the chat template that the ModelDeployment sets instead of the folder's, where that suits the rest."""
     if isinstance(answer, SourceFault):
         return _explained(model, answer)
-    fault = blindness(model.deployment.spec, answer)
+    fault = blindness(model, answer)
     if fault is not None:
         return fault
     template = templates[model.id]

@@ -122,7 +122,7 @@ def read_folder(folder: Path, needs: FolderNeeds) -> SourceFacts:
 def _facts(model: DesiredModel, folder: Path) -> SourceFacts:
     _check_is_local(model)
     facts = read_folder(folder, needs_of(model.deployment.spec))
-    fault = blindness(model.deployment.spec, facts)
+    fault = blindness(model, facts)
     if fault is not None:
         raise SourceError(fault.reason, fault.message)
     return replace(facts, chat_template=read_chat_template(model))

@@ -4,9 +4,10 @@ from conch_contracts.conditions import Reason
 from conch_contracts.modeldeployment import ModelSpec
 from conch_contracts.records import Dialect, ModelKind, PictureProfile
 from conch_contracts.spec.multimodal import MultimodalSpec
-from conch_operator.state import SourceFacts, SourceFault
+from conch_operator.routes.engine_contract import contract_of
+from conch_operator.state import DesiredModel, SourceFacts, SourceFault
 
-SEEING_DIALECTS = (Dialect.TOKENS, Dialect.VLLM, Dialect.TENSORRTLLM)
+SEEING_DIALECTS = (Dialect.TOKENS, Dialect.VLLM)
 """In which a worker can show pictures to an engine."""
 
 
@@ -23,9 +24,15 @@ def picture_profile(spec: ModelSpec, facts: SourceFacts, dialect: Dialect) -> Pi
     )
 
 
-def blindness(spec: ModelSpec, facts: SourceFacts) -> SourceFault | None:
-    """Return what is wrong where a model shall take pictures and its folder holds none that sees them."""
-    if spec.multimodal is None or spec.multimodal.images.max == 0 or facts.sees:
+def blindness(model: DesiredModel, facts: SourceFacts) -> SourceFault | None:
+    """Return what is wrong where a model shall take pictures, and its folder or its engine sees none."""
+    spec, dialect = model.deployment.spec, contract_of(model).dialect
+    if spec.multimodal is None or spec.multimodal.images.max == 0:
+        return None
+    if dialect not in SEEING_DIALECTS:
+        said = f"An engine of the dialect {dialect} takes text alone: remove spec.multimodal, or use another runtime."
+        return SourceFault(Reason.SPEC_INVALID, said)
+    if facts.sees:
         return None
     message = (
         f"{facts.folder}/config.json describes no model that sees: expected the model_type llava with a vision_config. "

@@ -10,7 +10,7 @@ import pytest
 from conch_contracts.messages.generation import GenerateRequest
 from conch_contracts.messages.message import from_json
 from conch_contracts.names import GENERATE_PATH, PREPARE_PATH, TOKENIZE_PATH
-from conch_contracts.records import ChatProfile, Dialect, PictureProfile
+from conch_contracts.records import ChatProfile, Dialect, ModelKind, PictureProfile
 from conch_contracts.tool_call_marks import ToolCallParser
 from conch_gateway.http.auth import ApiKeys
 from conch_gateway.inference.picture_intake import PictureSource
@@ -279,6 +279,29 @@ async def test_responses_refuse_what_is_not_kept_here(part: dict[str, Any], para
         RESPONSES, {"model": "tiny-chat", "input": [{"role": "user", "content": [part]}]}
     )
     assert (answer.status, answer.error["param"], answer.error["code"]) == (400, param, "unsupported_parameter")
+
+
+TWO = {"content": [{"type": "text", "text": "a"}, {"type": "image_url", "image_url": {"url": URL}}]}
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "document", "param"),
+    [
+        ("/v1/embeddings", ModelKind.EMBEDDING, {"messages": chat()["messages"]}, "messages.0.content.1.image_url"),
+        ("/pooling", ModelKind.EMBEDDING, {"messages": chat()["messages"]}, "messages.0.content.1.image_url"),
+        ("/classify", ModelKind.CLASSIFY, {"messages": chat()["messages"]}, "messages.0.content.1.image_url"),
+        ("/v2/embed", ModelKind.EMBEDDING, {"inputs": [TWO], "input_type": "image"}, "inputs.0.content.1.type"),
+        ("/score", ModelKind.RERANK, {"text_1": "a", "text_2": TWO}, "text_2.content.1.type"),
+        ("/rerank", ModelKind.RERANK, {"query": "a", "documents": TWO}, "documents.content.1.type"),
+    ],
+)
+async def test_encoders_refuse_pictures_by_name(
+    path: str, kind: ModelKind, document: dict[str, Any], param: str
+) -> None:
+    running = gateway(known=snapshot(route(kind=kind, dialect=Dialect.ENCODER)))
+    answer = await running.client.post(path, {"model": "tiny-chat", **document})
+    assert (answer.status, answer.error["param"]) == (400, param)
+    assert answer.error["code"] == "unsupported_parameter"
 
 
 async def test_the_worker_gets_pictures_as_the_tokenizer_has_prepared_them() -> None:

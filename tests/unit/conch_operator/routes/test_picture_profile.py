@@ -36,7 +36,7 @@ def test_a_model_that_sees_takes_what_its_deployment_says(said: dict[str, Any], 
     [
         (Dialect.TOKENS, True),
         (Dialect.VLLM, True),
-        (Dialect.TENSORRTLLM, True),
+        (Dialect.TENSORRTLLM, False),
         (Dialect.FASTERTRANSFORMER, False),
     ],
 )
@@ -49,11 +49,21 @@ def test_encoders_see_nothing_yet() -> None:
 
 
 def test_pictures_for_a_model_that_is_blind_are_a_fault_of_its_deployment() -> None:
-    fault = blindness(model_deployment(**SAID).spec, FACTS)
+    fault = blindness(desired_model(**SAID), FACTS)
     assert fault is not None
     assert fault.reason is Reason.FILES_INVALID
     assert "Remove spec.multimodal" in fault.message
     assert str(FACTS.folder) in fault.message
-    assert blindness(model_deployment(**SAID).spec, SEES) is None
-    assert blindness(model_deployment().spec, FACTS) is None
-    assert blindness(model_deployment(multimodal={"images": {"max": 0}}).spec, FACTS) is None
+    assert blindness(desired_model(**SAID), SEES) is None
+    assert blindness(desired_model(), FACTS) is None
+    assert blindness(desired_model(multimodal={"images": {"max": 0}}), FACTS) is None
+
+
+@pytest.mark.parametrize("dialect", ["tensorrtllm", "fastertransformer"])
+def test_pictures_for_an_engine_that_takes_none_are_a_fault_too(dialect: str) -> None:
+    external = {"external": {"grpc": "triton:8001", "dialect": dialect}}
+    fault = blindness(desired_model(engine=external, **SAID), SEES)
+    assert fault is not None
+    assert fault.reason is Reason.SPEC_INVALID
+    assert f"dialect {dialect} takes text alone" in fault.message
+    assert blindness(desired_model(engine=external), SEES) is None
