@@ -96,6 +96,8 @@ async def test_a_model_that_sees_tells_so_for_texts_too() -> None:
     work = await asked(CHAT, {"model": "tiny-chat", "messages": [{"role": "user", "content": "<image>"}]})
     assert work["picture_limits"]["max"] == 3
     assert work["chat"]["pictures"] == []
+    work = await asked("/v1/completions", {"model": "tiny-chat", "prompt": "<image>"})
+    assert (work["picture_limits"]["max"], work["chat"]) == (3, None)
 
 
 @pytest.mark.parametrize("path", APIS)
