@@ -14,7 +14,7 @@ from conch_contracts.records import ChatProfile, Dialect, ModelKind, PictureProf
 from conch_contracts.tool_call_marks import ToolCallParser
 from conch_gateway.http.auth import ApiKeys
 from conch_gateway.inference.picture_intake import PictureSource
-from conch_kit.errors import InvalidRequest
+from conch_kit.errors import InvalidRequest, ServiceError, UpstreamError, UpstreamTimeout
 from testkit.gateway.fakes import Gateway, answered, gateway, refused, route, snapshot
 from testkit.gateway.memory_responses import MemoryResponses
 
@@ -175,13 +175,12 @@ async def test_what_is_fetched_for_one_request_has_a_bound() -> None:
 
 
 @pytest.mark.parametrize("path", APIS)
-async def test_what_cannot_be_fetched_is_named(path: str) -> None:
-    fault = InvalidRequest(
-        "Invalid value for 'messages.0.content.1.image_url': no.", param="messages.0.content.1.image_url"
-    )
+@pytest.mark.parametrize(("kind", "status"), [(InvalidRequest, 400), (UpstreamError, 502), (UpstreamTimeout, 504)])
+async def test_what_cannot_be_fetched_is_named(path: str, kind: type[ServiceError], status: int) -> None:
+    fault = kind("Invalid value for 'messages.0.content.1.image_url': no.", param="messages.0.content.1.image_url")
     running = served(sees=OPEN, pictures=Fetched(fault))
     answer = await running.client.post(path, APIS[path][0](REMOTE))
-    assert answer.status == 400
+    assert answer.status == status
     assert f"'{APIS[path][1]}'" in answer.error["message"]
     assert running.upstream.posts == []
 
@@ -197,7 +196,7 @@ SEEN = [{"type": "text", "text": "a"}, chat()["messages"][0]["content"][1]]
 SEEN_BY_RESPONSES = [{"type": "input_text", "text": "a"}, {"type": "input_image", "image_url": URL}]
 SEEN_BY_CLAUDE = [{"type": "text", "text": "a"}, claude()["messages"][0]["content"][1]]
 LOOK = {"role": "user", "content": "look"}
-RESULT_OF = {
+RESULT_OF: dict[str, tuple[dict[str, Any], str]] = {
     CHAT: (
         {
             "messages": [

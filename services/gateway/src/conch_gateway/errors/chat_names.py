@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from conch_kit.errors import InvalidRequest
+from conch_kit.errors import ServiceError
 
 _OTHER_PARAMETER = re.compile(r"(?<!found )(?<!the name )'([a-z]+_[a-z_]+(?:\.[\w.-]+)?)'")
 """A parameter that a message names beside the one that is at fault. Short names may be words of the client's own."""
@@ -34,10 +34,10 @@ class ChatNames:
 
     @contextmanager
     def used(self) -> Iterator[None]:
-        """Name the parameters of an InvalidRequest as this API does."""
+        """Name the parameters of errors as this API does."""
         try:
             yield
-        except InvalidRequest as error:
+        except ServiceError as error:
             chats = error.param or ""
             error.param = error.param and self.of(chats)
             said = error.message.replace(f"'{chats}'", f"'{error.param}'")
