@@ -62,8 +62,8 @@ MESSAGES: list[tuple[Any, str, str]] = [
                 "content": [{"type": "text", "text": "a"}, {"type": "image_url", "image_url": {"url": "x"}}],
             }
         ],
-        "messages.0.content.1.type",
-        "invalid_value",
+        "messages.0.content.1.image_url",
+        "unsupported_parameter",
     ),
 ]
 PROMPTS: list[tuple[Any, str]] = [

@@ -157,7 +157,7 @@ def test_the_last_part_is_gone_on_with(conch: ConchUp, reference: PreTrainedToke
     assert found.body["tokens"] == reference.encode(rendered, add_special_tokens=False)
 
 
-def test_parts_that_are_no_text_are_refused_as_ever(conch: ConchUp) -> None:
+def test_pictures_are_refused_by_a_model_that_does_not_see(conch: ConchUp) -> None:
     image = [text("What is this?"), {"type": "image_url", "image_url": {"url": "https://example.com/a.png"}}]
     answer = tokenized(conch, messages=[{"role": "user", "content": image}])
-    assert (answer.status, answer.body["error"]["param"]) == (400, "messages.0.content.1.type")
+    assert (answer.status, answer.body["error"]["param"]) == (400, "messages.0.content.1.image_url")

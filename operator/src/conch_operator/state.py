@@ -122,6 +122,8 @@ class SourceFacts:
     """What the folder's own chat template shows."""
     encoder: EncoderFacts = EncoderFacts()
     speech: SpeechFacts = SpeechFacts()
+    sees: bool = False
+    """Whether it holds a language model that sees pictures."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from conch_contracts.spec.encoder import AnswerCacheSpec, EmbeddingSpec, Tensors
 from conch_contracts.spec.engine import EngineSpec
 from conch_contracts.spec.fields import Duration, Flag, Integer, SpecPart
 from conch_contracts.spec.generation import GenerationSpec
+from conch_contracts.spec.multimodal import MultimodalSpec
 from conch_contracts.spec.routing import RoutingSpec
 from conch_contracts.spec.rule_types import Obeys, Rule, Transition, fields_set_in, matching, rule
 from conch_contracts.spec.source import SourceSpec, TokenizerSpec
@@ -98,6 +99,8 @@ class ModelSpec(SpecPart):
     """For encoders: whether equal requests may be answered from a cache. Default: they are not."""
     speech: SpeechSpec | None = None
     """For kind Transcription: what the model is asked for."""
+    multimodal: MultimodalSpec | None = None
+    """For kind LLM: what a model that sees takes of pictures. Default: the defaults of its fields."""
     compat_profile: Profile = Profile.OPENAI
     """Whose habits its answers follow where servers of this API differ: openai, denglin or fastdeploy; for kind
     Transcription openai or vllm. Default: openai."""
@@ -201,6 +204,13 @@ class ModelSpec(SpecPart):
     )
     def _speech_is_for_transcriptions(self) -> bool:
         return self.kind is ModelKind.TRANSCRIPTION or self.speech is None
+
+    @rule(
+        cel="!has(self.multimodal) || (self.kind == 'LLM' && !has(self.engine.fastertransformer))",
+        message="multimodal belongs to kind LLM, and fastertransformer takes text alone: remove it",
+    )
+    def _pictures_suit_the_kind(self) -> bool:
+        return self.multimodal is None or (self.kind is ModelKind.LLM and self.engine.fastertransformer is None)
 
     @rule(
         cel="!has(self.compatProfile) || (self.kind == 'Transcription' ? self.compatProfile in ['openai', 'vllm'] : "

@@ -57,6 +57,7 @@ class FolderReporter:
                 chat=facts.chat,
                 encoder=facts.encoder,
                 speech=facts.speech,
+                sees=facts.sees,
             )
         )
 

@@ -30,6 +30,7 @@ class FolderReport(BaseModel):
     chat: ChatProfile = ChatProfile()
     encoder: EncoderFacts = EncoderFacts()
     speech: SpeechFacts = SpeechFacts()
+    sees: bool = False
 
 
 class FaultReport(BaseModel):

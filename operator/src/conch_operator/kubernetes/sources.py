@@ -19,6 +19,7 @@ from conch_operator.reconcile.calls_in_flight import AWAITED, Background, CallsI
 from conch_operator.reconcile.reconciler import SourceUnavailable
 from conch_operator.resources.source_reader import pods_of
 from conch_operator.resources.source_volume import source_hash
+from conch_operator.routes.picture_profile import blindness
 from conch_operator.state import DesiredModel, EngineName, SourceFacts, SourceFault
 
 log = logging.getLogger(__name__)
@@ -166,9 +167,12 @@ class AgentSources:
 
 
 def _with_template(model: DesiredModel, answer: Answer, templates: Mapping[ModelId, Template]) -> Answer:
-    """Add the chat template that the ModelDeployment sets instead of the folder's."""
+    """Add the chat template that the ModelDeployment sets instead of the folder's, where that suits the rest."""
     if isinstance(answer, SourceFault):
         return _explained(model, answer)
+    fault = blindness(model, answer)
+    if fault is not None:
+        return fault
     template = templates[model.id]
     return template if isinstance(template, SourceFault) else replace(answer, chat_template=template)
 
@@ -208,4 +212,5 @@ def _answer(report: SourceReport) -> Answer:
         chat=facts.chat,
         encoder=facts.encoder,
         speech=facts.speech,
+        sees=facts.sees,
     )

@@ -22,7 +22,9 @@ from conch_operator.model_folder.errors import SourceError
 from conch_operator.model_folder.generation_config import read_generation
 from conch_operator.model_folder.json_files import Json, read_object
 from conch_operator.model_folder.speech_files import read_speech
+from conch_operator.model_folder.vision_files import sees_pictures
 from conch_operator.routes.chat_profile import shown_by
+from conch_operator.routes.picture_profile import blindness
 from conch_operator.state import DesiredModel, SourceFacts, SourceFault, SpeechFacts
 
 _CONTEXT_KEYS = (
@@ -113,12 +115,16 @@ def read_folder(folder: Path, needs: FolderNeeds) -> SourceFacts:
         chat=shown_by("\n".join(templates)),
         encoder=read_encoder(folder, config),
         speech=read_speech(folder, config) if needs.speech else SpeechFacts(),
+        sees=sees_pictures(config),
     )
 
 
 def _facts(model: DesiredModel, folder: Path) -> SourceFacts:
     _check_is_local(model)
     facts = read_folder(folder, needs_of(model.deployment.spec))
+    fault = blindness(model, facts)
+    if fault is not None:
+        raise SourceError(fault.reason, fault.message)
     return replace(facts, chat_template=read_chat_template(model))
 
 

@@ -17,6 +17,7 @@ from conch_contracts.spec.runtimes import ExternalEngineSpec
 from conch_operator.routes.chat_profile import chat_profile
 from conch_operator.routes.encoder_profile import encoder_profile
 from conch_operator.routes.engine_contract import contract_of
+from conch_operator.routes.picture_profile import picture_profile
 from conch_operator.routes.speech_profile import speech_profile
 from conch_operator.state import (
     ClusterEngine,
@@ -60,6 +61,7 @@ def make_route(
         ),
         chat=chat_profile(spec, facts),
         encoder=encoder_profile(spec, facts),
+        pictures=picture_profile(spec, facts, contract.dialect),
         speech=speech_profile(spec, facts, contract.dialect),
         routing=_policy(spec.routing),
     )

@@ -23,6 +23,7 @@ from conch_contracts.records import Dialect, Engine, Heartbeat, ModelKind, Pool,
 from conch_gateway.app.assembly import Deps, create_app
 from conch_gateway.encoders.answer_cache import NoStore, Store
 from conch_gateway.http.auth import ApiKeys
+from conch_gateway.inference.picture_intake import NoPictureSource, PictureSource
 from conch_gateway.placement.admission import Admission
 from conch_gateway.responses.store import ResponseStore
 from conch_gateway.settings import GatewaySettings
@@ -328,6 +329,7 @@ def gateway(
     store: Store | None = None,
     responses: ResponseStore | None = None,
     access_log: AccessLog | None = None,
+    pictures: PictureSource | None = None,
     reachable: Callable[[ModelKind], bool] = lambda _: True,
     once_there: Callable[[Pool], bool] = lambda _: False,
     **settings: Any,
@@ -359,6 +361,7 @@ def gateway(
         tracer=spans or tracer("test", None),
         responses=responses or MemoryResponses(),
         store=store or NoStore(),
+        pictures=pictures or NoPictureSource(),
     )
     app = create_app(deps, GatewaySettings(redis_url="redis://unused", **settings))
     return Gateway(Client(app), upstream, registry, admission, learn)

@@ -27,7 +27,8 @@ def turn(*blocks: Any, role: str = "user") -> dict[str, Any]:
     return {"messages": [{"role": role, "content": list(blocks)}]}
 
 
-PICTURE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aa"}}
+SOURCE = {"type": "base64", "media_type": "image/png", "data": "aa"}
+PICTURE = {"type": "image", "source": SOURCE}
 PDF = {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "aa"}}
 CALLED = {"role": "assistant", "content": [CALL]}
 BAD: list[tuple[dict[str, Any], str]] = [
@@ -39,7 +40,14 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"messages": [{"role": "user", "content": ""}]}, "messages.0.content"),
     (turn(), "messages.0.content"),
     (turn({"type": "text"}), "messages.0.content.0.text"),
-    (turn(PICTURE), "messages.0.content.0.type"),
+    (turn(PICTURE), "messages.0.content.0.source"),
+    (turn({"type": "image", "source": {"type": "file", "file_id": "f"}}), "messages.0.content.0.source.type"),
+    (
+        turn({"type": "image", "source": {**SOURCE, "media_type": "image/tiff"}}),
+        "messages.0.content.0.source.media_type",
+    ),
+    (turn({"type": "image_url", "image_url": {"url": "x"}}), "messages.0.content.0.type"),
+    (turn(PICTURE, role="assistant"), "messages.0.content.0.type"),
     (turn(PDF), "messages.0.content.0.source.type"),
     (turn({"type": "server_tool_use", "id": "a", "name": "b", "input": {}}), "messages.0.content.0.type"),
     (turn({"type": "container_upload", "file_id": "a"}), "messages.0.content.0.type"),
@@ -47,7 +55,11 @@ BAD: list[tuple[dict[str, Any], str]] = [
     (turn({"type": "thinking", "thinking": "a", "signature": ""}), "messages.0.content.0.type"),
     (turn(RESULT), "messages.0.content.0.tool_use_id"),
     (turn(RESULT, role="assistant"), "messages.0.content.0.type"),
-    (turn({**RESULT, "content": [PICTURE]}), "messages.0.content.0.content.0.type"),
+    (
+        {"messages": [*SAID, CALLED, *turn({**RESULT, "content": [PICTURE]})["messages"]]},
+        "messages.2.content.0.content.0.source",
+    ),
+    (turn({**RESULT, "content": [PDF]}), "messages.0.content.0.content.0.source.type"),
     (turn({**RESULT, "content": [CALL]}), "messages.0.content.0.content.0.type"),
     ({"messages": [*SAID, CALLED]}, "messages.1.content"),
     ({"messages": [{"role": "system", "content": [RESULT]}, *SAID]}, "messages.0.content.0.type"),

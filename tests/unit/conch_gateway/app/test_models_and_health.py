@@ -5,7 +5,7 @@ import re
 import orjson
 import pytest
 
-from conch_contracts.records import ModelKind
+from conch_contracts.records import ModelKind, PictureProfile
 from conch_gateway.app.models_and_health import model_endpoints
 from conch_gateway.encoders.endpoints import ENCODER_PATHS
 from conch_gateway.encoders.tokenize_endpoints import DETOKENIZE_PATHS, TOKENIZE_PATHS
@@ -116,6 +116,19 @@ async def test_the_openapi_document_asks_for_a_key_where_one_is_needed(tmp_path)
         for method, operation in methods.items():
             assert ("security" in operation) == ("401" in operation["responses"]) == (path not in OPEN_PATHS)
             assert "401" not in without["paths"][path][method]["responses"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "takes"),
+    [
+        ({}, ["text"]),
+        ({"pictures": PictureProfile()}, ["text", "image"]),
+        ({"kind": ModelKind.TRANSCRIPTION}, ["audio"]),
+    ],
+)
+async def test_a_model_tells_what_it_takes(fields, takes):
+    card = orjson.loads((await gateway(known=snapshot(route(**fields))).client.get("/v1/models/tiny-chat")).body)
+    assert card["input_modalities"] == takes
 
 
 async def test_the_openapi_document_can_be_switched_off():

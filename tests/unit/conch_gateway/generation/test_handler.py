@@ -50,7 +50,7 @@ async def test_the_worker_is_told_everything():
     assert (message["target"]["grpc"], message["target"]["named_in"]) == (ENGINE, "team")
     assert (message["sampling"]["max_tokens"], message["sampling"]["temperature"]) == (7, 0)
     assert (message["stop"], message["n"], message["api"]) == (["x"], 2, "chat")
-    assert message["prompts"] == [{"ids": [0, 1, 2], "text": "xxx", "text_is_exact": True}]
+    assert message["prompts"] == [{"ids": [0, 1, 2], "text": "xxx", "text_is_exact": True, "pictures": []}]
     (preparation,) = served.upstream.sent(PREPARE_PATH)
     assert (preparation["context"], preparation["chat"]["messages"]) == (64, [{"role": "user", "content": "hi"}])
 

@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from conch_gateway.http.auth import MAX_HEADER_BYTES, ApiKeys, parse_keys
+from conch_gateway.http.auth import MAX_HEADER_BYTES, ApiKeys, owner_of, parse_keys
 from testkit.gateway.fakes import gateway
 from testkit.waiting import eventually
 
@@ -60,3 +60,10 @@ async def test_the_keys_stay_while_their_file_cannot_be_read_and_change_when_it_
     await eventually(lambda: caplog.text.count("API keys read.") == 2, "the file's return")
     assert await statuses() == [401, 200]
     following.cancel()
+
+
+def test_whose_things_a_request_may_see_is_told_by_its_key_wherever_that_stands():
+    bearer = owner_of("ann", {b"authorization": b"Bearer sk-a"})
+    assert owner_of("ann", {b"x-api-key": b"sk-a"}) == bearer
+    assert owner_of("bob", {b"x-api-key": b"sk-b"}) not in (bearer, "all")
+    assert owner_of(None, {b"x-api-key": b"sk-a"}) == "all"

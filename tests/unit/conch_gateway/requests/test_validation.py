@@ -107,8 +107,8 @@ def test_a_wrong_sampling_value_is_refused_by_both_endpoints(fields, param):
         ({"messages": [{"role": "user", "content": []}]}, "messages.0.content", "invalid_value"),
         (
             {"messages": [{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "image_url"}]}]},
-            "messages.0.content.1.type",
-            "invalid_value",
+            "messages.0.content.1.image_url",
+            "missing_required_parameter",
         ),
         ({"messages": [{"role": "user", "content": "x"}] * 5000}, "messages", "invalid_value"),
         ({"messages": [{"role": "tool", "content": "x"}]}, "messages.0.tool_call_id", "missing_required_parameter"),

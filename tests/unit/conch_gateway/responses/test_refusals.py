@@ -24,7 +24,7 @@ def served():
             ({"input": [{"role": "user", "content": "x"}, item]}, "input.1", "invalid_value")
             for item in (1, "a", [1], None)
         ),
-        ({"input": [{"role": "user", "content": [{"type": "input_image"}]}]}, "input.0.content.0.type", None),
+        ({"input": [{"role": "user", "content": [{"type": "input_image"}]}]}, "input.0.content.0.image_url", "missing"),
         ({"input": [{"role": "user", "content": [{"type": "input_text"}]}]}, "input.0.content.0.text", "missing"),
         ({"input": [{"type": "reasoning", "summary": []}]}, "input", "invalid_value"),
         (

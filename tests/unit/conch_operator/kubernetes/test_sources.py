@@ -66,6 +66,25 @@ async def test_the_newest_pod_tells_what_the_folder_says_and_each_its_own_tokeni
     assert sources.tokenizer_of(EngineName("local/old")) is None
 
 
+class Seeing(Folders):
+    """Agents whose folders hold a model that sees."""
+
+    async def source(self, agent: AgentAddress) -> SourceReport:
+        facts = (await super().source(agent)).facts
+        assert facts is not None
+        return SourceReport(facts=facts.model_copy(update={"sees": True}))
+
+
+async def test_a_deployment_may_ask_for_pictures_where_the_agent_says_that_the_model_sees() -> None:
+    model = desired_model("m", multimodal={"images": {"max": 1}})
+    assert (await facts_of(AgentSources(KubernetesApi(), Seeing(new=NEW)), model, [pod("new", 1)])).sees
+    blind = AgentSources(KubernetesApi(), Folders(new=NEW))
+    await blind.ask([model], [pod("new", 1)])
+    found = (await blind.read_all([model]))[model.id]
+    assert isinstance(found, SourceFault)
+    assert "/models/m/config.json describes no model that sees" in found.message
+
+
 class Missing(Agents):
     """Agents whose folder is not there."""
 

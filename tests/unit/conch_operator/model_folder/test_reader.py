@@ -62,6 +62,26 @@ def test_the_text_part_of_a_config_counts_too(folder: Path) -> None:
     assert (found.vocab_size, found.max_position_embeddings) == (20, 8)
 
 
+@pytest.mark.parametrize(
+    ("config", "sees"),
+    [
+        ({"model_type": "llava", "vision_config": {}}, True),
+        ({"model_type": "llava"}, False),
+        ({"model_type": "llava", "vision_config": None}, False),
+        ({"model_type": "qwen3_vl", "vision_config": {}}, False),
+        ({"model_type": "qwen2"}, False),
+    ],
+)
+def test_a_model_that_sees_is_known_by_its_config(folder: Path, config: dict[str, Any], sees: bool) -> None:
+    (folder / "config.json").write_text(json.dumps({"text_config": {"vocab_size": 12}, **config}))
+    assert facts(model(folder.parent)).sees is sees
+    asked = read_source(model(folder.parent, multimodal={"images": {"max": 1}}))
+    assert isinstance(asked, SourceFacts if sees else SourceFault)
+    if isinstance(asked, SourceFault):
+        assert asked.reason is Reason.FILES_INVALID
+        assert "no model that sees" in asked.message
+
+
 def test_an_external_model_needs_no_weights_and_with_a_length_no_config(folder: Path) -> None:
     (folder / "model.safetensors").unlink()
     (folder / "config.json").unlink()

@@ -23,6 +23,28 @@ class TextBlock(ApiModel):
     text: str
 
 
+class Base64Source(ApiModel):
+    """A picture's file."""
+
+    type: Literal["base64"]
+    media_type: Literal["image/jpeg", "image/png", "image/gif", "image/webp"]
+    data: str
+
+
+class UrlSource(ApiModel):
+    """Where a picture is: http(s), where the model allows that."""
+
+    type: Literal["url"]
+    url: str
+
+
+class ImageBlock(ApiModel):
+    """A picture."""
+
+    type: Literal["image"]
+    source: Annotated[Base64Source | UrlSource, Field(discriminator="type")]
+
+
 class PlainTextSource(ApiModel):
     """A document's text."""
 
@@ -56,8 +78,8 @@ class SearchResultBlock(ApiModel):
     content: Annotated[list[TextBlock], Field(max_length=MAX_BLOCKS, fail_fast=True)]
 
 
-ReadableBlock = Annotated[TextBlock | DocumentBlock | SearchResultBlock, Field(discriminator="type")]
-"""What the model reads as text."""
+ReadableBlock = Annotated[TextBlock | ImageBlock | DocumentBlock | SearchResultBlock, Field(discriminator="type")]
+"""What the model reads or sees."""
 
 
 class ToolUseBlock(ApiModel):
@@ -97,6 +119,7 @@ class RedactedThinkingBlock(ApiModel):
 
 Block = Annotated[
     TextBlock
+    | ImageBlock
     | DocumentBlock
     | SearchResultBlock
     | ToolUseBlock

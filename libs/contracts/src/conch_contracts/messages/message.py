@@ -50,6 +50,11 @@ def to_json(message: Message) -> bytes:
     return msgspec.json.encode(message)
 
 
+def written(parts: tuple[Message, ...]) -> msgspec.Raw:
+    """Return parts of a message as JSON, which may stand in it instead of them: they are not written again then."""
+    return msgspec.Raw(msgspec.json.encode(parts))
+
+
 def from_json(kind: type[M], data: bytes) -> M:
     """Return the message that JSON holds; raises InvalidMessage, which says where it is wrong."""
     try:

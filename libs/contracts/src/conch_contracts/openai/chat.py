@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal, cast
 
-from pydantic import Field
+from pydantic import Discriminator, Field, Tag
 
 from conch_contracts.openai.answer_fields import CompletionUsage, Origin, PromptLogprobs
 from conch_contracts.openai.api_model import ApiModel, Options
@@ -22,6 +22,7 @@ from conch_contracts.openai.tools import (
 MAX_MESSAGES = 4096
 MAX_PARTS = 256
 MAX_NAME_CHARS = 256
+MAX_UUID_CHARS = 256
 MAX_TEMPLATE_CHARS = 65_536
 MAX_TEMPLATE_ARGUMENTS = 16
 MAX_DOCUMENTS = 256
@@ -46,7 +47,48 @@ class RefusalPart(ApiModel):
         return self.refusal
 
 
-MessagePart = Annotated[TextPart | RefusalPart, Field(union_mode="left_to_right")]
+PictureDetail = Literal["auto", "low", "high", "original"]
+"""How closely a picture is looked at. It changes nothing: a model sees pictures in the one way it was made for."""
+
+
+class ImageUrl(ApiModel):
+    """Where a picture is."""
+
+    url: str
+    """The picture itself, as `data:image/png;base64,…`, or its http(s) URL where the model allows that."""
+    detail: PictureDetail | None = None
+
+
+class ImagePart(ApiModel):
+    """A picture in a message's content."""
+
+    type: Literal["image_url"]
+    image_url: ImageUrl | str
+    """A text is the URL."""
+    uuid: Annotated[str, Field(max_length=MAX_UUID_CHARS)] | None = None
+    """The client's own name for the picture; it changes nothing."""
+
+    @property
+    def url(self) -> str:
+        """Return the URL, whichever form it came in."""
+        return self.image_url if isinstance(self.image_url, str) else self.image_url.url
+
+
+def part_type(part: object) -> str:
+    """Return the type by which a part is read; what has none that is known is read as a text, which it is not."""
+    match part:
+        case {"type": "text" | "refusal" | "image_url" as known}:
+            return str(known)
+        case RefusalPart() | ImagePart():
+            return part.type
+        case _:
+            return "text"
+
+
+MessagePart = Annotated[
+    Annotated[TextPart, Tag("text")] | Annotated[RefusalPart, Tag("refusal")] | Annotated[ImagePart, Tag("image_url")],
+    Discriminator(part_type),
+]
 
 
 class ChatMessage(ApiModel):
@@ -55,7 +97,8 @@ class ChatMessage(ApiModel):
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
     """Who speaks."""
     content: str | Annotated[list[MessagePart], Field(min_length=1, max_length=MAX_PARTS, fail_fast=True)] | None = None
-    """Null or absent only where the assistant calls tools or refuses; parts of the type `refusal` are its own."""
+    """Null or absent only where the assistant calls tools or refuses; parts of the type `refusal` are its own, pictures
+    are the user's and those of tools."""
     refusal: str | None = None
     """Of the assistant: what it said where it would not answer; comes behind `content`, where there is both."""
     name: Annotated[str, Field(max_length=MAX_NAME_CHARS)] | None = None

@@ -4,6 +4,8 @@ from typing import Literal
 
 from conch_contracts.openai.api_model import ApiModel
 
+Modality = Literal["text", "image", "audio"]
+
 
 class ModelPermission(ApiModel):
     """What clients of older APIs look for; the same for every model."""
@@ -42,6 +44,8 @@ class Model(ApiModel):
     max_input_tokens: int | None
     max_tokens: int | None
     """Of an answer; null where it gives no texts."""
+    input_modalities: list[Modality]
+    """What a request may hold, in OpenRouter's words."""
 
 
 class ModelList(ApiModel):

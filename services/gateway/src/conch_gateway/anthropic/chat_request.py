@@ -4,6 +4,7 @@ import re
 from dataclasses import replace
 
 from conch_contracts.anthropic.request import (
+    CountTokensRequest,
     FreeThinking,
     MessagesRequest,
     NoThinking,
@@ -13,7 +14,7 @@ from conch_contracts.anthropic.request import (
 )
 from conch_contracts.capabilities import Feature, lack
 from conch_contracts.messages.generation import Api
-from conch_contracts.messages.message import changed, to_json
+from conch_contracts.messages.message import changed
 from conch_contracts.openai.chat import ChatCompletionRequest
 from conch_contracts.records import ModelKind, Profile, Route
 from conch_contracts.thinking_marks import ReasoningParser
@@ -22,7 +23,8 @@ from conch_gateway.errors.chat_names import ChatNames
 from conch_gateway.generation.endpoints import GenerationEndpoint
 from conch_gateway.generation.recurring_parameters import CHAT_PROMPT
 from conch_gateway.generation.resolved import ResolvedGeneration
-from conch_gateway.requests import parameters, tokenizer_request, validation
+from conch_gateway.generation.tokenizer_call import TokenizerCall
+from conch_gateway.requests import content_parts, parameters, tokenizer_request, validation
 from conch_gateway.requests.model_lookup import find_route
 from conch_gateway.requests.parameters import Shape
 from conch_gateway.requests.validation import Validated
@@ -58,28 +60,31 @@ MESSAGES: GenerationEndpoint[ChatCompletionRequest] = GenerationEndpoint(
 
 def resolve(validated: Validated[MessagesRequest], snapshot: Snapshot) -> ResolvedGeneration:
     """Return the request and where it goes; raises a ServiceError that names what is wrong with it."""
+    document, names, _ = _as_chat(validated.request, snapshot)
+    with names.used():
+        resolved = MESSAGES.resolve_valid(validation.chat(document), snapshot)
+    return replace(resolved, unknown_fields=validated.unknown_fields, names=names)
+
+
+def counting(validated: Validated[CountTokensRequest], snapshot: Snapshot) -> TokenizerCall:
+    """Return what the model's tokenizer is asked for the length of the prompt; raises a ServiceError."""
+    document, names, route = _as_chat(validated.request, snapshot)
+    with names.used():
+        work = tokenizer_request.chat(validation.chat(document).request, route)
+    counted = changed(work, context=None, marks=())  # one that is too long is counted too
+    return TokenizerCall.of(route, counted, validated.unknown_fields, names)
+
+
+def _as_chat(request: PromptFields, snapshot: Snapshot) -> tuple[dict[str, object], ChatNames, Route]:
+    """Return the chat request that asks for the same, and what its parameters are called here."""
     with NAMES.used():
-        chat, _ = _as_chat(validated.request, snapshot)
-        resolved = MESSAGES.resolve_valid(chat, snapshot)
-    return replace(resolved, unknown_fields=validated.unknown_fields)
-
-
-def counting(request: PromptFields, snapshot: Snapshot) -> tuple[Route, bytes]:
-    """Return the model, and what its tokenizer is asked for the length of the prompt; raises a ServiceError."""
-    with NAMES.used():
-        chat, route = _as_chat(request, snapshot)
-        work = tokenizer_request.chat(chat.request, route)
-    return route, to_json(changed(work, context=None, marks=()))  # one that is too long is counted too
-
-
-def _as_chat(request: PromptFields, snapshot: Snapshot) -> tuple[Validated[ChatCompletionRequest], Route]:
-    route = find_route(snapshot, request.model, kinds=(ModelKind.LLM,))
-    return validation.chat(chat_document(request, route)), route
-
-
-def chat_document(request: PromptFields, route: Route) -> dict[str, object]:
-    """Return the chat request that asks for the same; of a request for a count, one with the same prompt."""
+        route = find_route(snapshot, request.model, kinds=(ModelKind.LLM,))
     messages = conversation.messages(request.system, request.messages)
+    return chat_document(request, messages, route), NAMES.with_exact(content_parts.own_names(messages)), route
+
+
+def chat_document(request: PromptFields, messages: list[conversation.ChatMessage], route: Route) -> dict[str, object]:
+    """Return the chat request that asks for the same with these messages; for a count, one with the same prompt."""
     if messages and _is_empty(messages[-1]):
         messages.pop()
     goes_on = bool(messages) and messages[-1]["role"] == "assistant"

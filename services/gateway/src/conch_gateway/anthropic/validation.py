@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from conch_contracts.anthropic.content_blocks import (
     Block,
+    ImageBlock,
     RedactedThinkingBlock,
     ThinkingBlock,
     ToolResultBlock,
@@ -17,21 +18,20 @@ from conch_contracts.anthropic.request import MessagesRequest, PromptFields, Thi
 from conch_contracts.openai.tools import MAX_CALLS
 from conch_gateway.anthropic.conversation import blocks_of
 from conch_gateway.errors.bad_request import conflicting, invalid, unsupported
+from conch_gateway.requests.refusals.of_parts import OF_SOURCES, instead_of
 from conch_gateway.requests.validation import Validated, typed
 from conch_kit.anthropic_errors import UNSUPPORTED_THREAD
 from conch_kit.errors import InvalidRequest
 
 P = TypeVar("P", bound=PromptFields)
 
-_TEXT_ALONE = "models here take text alone"
 _NO_SERVER_TOOLS = "the client runs all tools, so no other results can be read"
 _TEXT_DOCUMENTS = "only documents of text can be read: send the text with a source of the type 'text'"
 _CLIENT_TOOLS = "the client runs all tools: send 'name', 'description' and 'input_schema'"
 
-_READABLE = frozenset({"text", "document", "search_result"})
+_READABLE = frozenset({"text", "image", "document", "search_result"})
 _BLOCKS = _READABLE | {"tool_use", "tool_result", "thinking", "redacted_thinking"}
 _TEXT_SOURCES = frozenset({"text", "content"})
-_WHY: Mapping[str, str] = {"image": _TEXT_ALONE, "container_upload": _TEXT_ALONE}
 
 
 def validate(kind: type[P], document: dict[str, object]) -> Validated[P]:
@@ -74,15 +74,18 @@ def _refuse_within(blocks: object, where: str, known: frozenset[str]) -> None:
         kind, source = block.get("type"), block.get("source")
         if isinstance(kind, str) and kind not in known:
             raise unsupported(f"{where}.{index}.type", _why(kind))
-        if kind == "document" and isinstance(source, dict):
-            form = source.get("type")
-            if isinstance(form, str) and form not in _TEXT_SOURCES:
-                raise unsupported(f"{where}.{index}.source.type", _TEXT_DOCUMENTS)
+        form = source.get("type") if isinstance(source, dict) else None
+        if not isinstance(form, str):
+            continue
+        if kind == "document" and form not in _TEXT_SOURCES:
+            raise unsupported(f"{where}.{index}.source.type", _TEXT_DOCUMENTS)
+        if kind == "image" and form in OF_SOURCES:
+            raise unsupported(f"{where}.{index}.source.type", OF_SOURCES[form])
 
 
 def _why(kind: str) -> str:
     """Return why a block of this type cannot be read."""
-    return _NO_SERVER_TOOLS if kind.endswith(("_tool_use", "_tool_result")) else _WHY.get(kind, "")
+    return _NO_SERVER_TOOLS if kind.endswith(("_tool_use", "_tool_result")) else instead_of(kind, "image") or ""
 
 
 def _refuse_tools(tools: object) -> None:
@@ -121,7 +124,7 @@ def _check_place(turn: Turn, block: Block, where: str, known: set[str]) -> None:
     """Raise for a block that stands in the wrong role's turn, or a result without a call; notes calls as `known`."""
     if isinstance(block, ToolUseBlock | ThinkingBlock | RedactedThinkingBlock) and turn.role != "assistant":
         raise invalid(f"{where}.type", f"only the assistant has it, found the role '{turn.role}'")
-    if isinstance(block, ToolResultBlock) and turn.role != "user":
+    if isinstance(block, ToolResultBlock | ImageBlock) and turn.role != "user":
         raise invalid(f"{where}.type", f"only the user has it, found the role '{turn.role}'")
     if turn.role == "system" and block.type != "text":
         raise invalid(f"{where}.type", "a system message consists of text")

@@ -22,6 +22,7 @@ from conch_gateway.http.cors import Cors
 from conch_gateway.http.paths import Endpoint, Paths
 from conch_gateway.http.upload_spool import SpoolSpace
 from conch_gateway.inference.intake import RequestIntake
+from conch_gateway.inference.picture_intake import NoPictureSource, PictureIntake, PictureSource
 from conch_gateway.placement.admission import Admission
 from conch_gateway.placement.attempts import ServiceProcesses
 from conch_gateway.placement.dispatch import Dispatcher
@@ -69,6 +70,8 @@ class Deps:
     """Where answers are kept that clients may come back to."""
     store: Store = field(default_factory=NoStore)
     """Where answers are kept that may be given again."""
+    pictures: PictureSource = field(default_factory=NoPictureSource)
+    """Who fetches pictures that are named by URL."""
 
 
 def create_app(deps: Deps, settings: GatewaySettings) -> ASGIApp:
@@ -110,17 +113,18 @@ def _posts(deps: Deps, settings: GatewaySettings, intake: RequestIntake) -> Mapp
     )
     policy = TemplatePolicy(settings.chat_templates, frozenset(settings.template_variables))
     llm = Dispatcher(_processes(deps, deps.upstream, Pool.LLM, "worker"), deps.admission)
-    generation = GenerationHandler(intake, tokenizers, grammars, llm, policy)
+    pictures = PictureIntake(deps.pictures)
+    generation = GenerationHandler(intake, tokenizers, grammars, llm, pictures, policy)
     embed = Dispatcher(_processes(deps, deps.upstream, Pool.EMBED, "worker"), deps.admission, path=ENCODE_PATH)
     encoders = EncoderHandler(intake, tokenizers, embed, SharedAnswers(deps.store))
     speech = Dispatcher(_processes(deps, deps.upstream, Pool.SPEECH, "worker"), deps.admission, path=TRANSCRIBE_PATH)
     speeches = SpeechHandler(intake, tokenizers, speech, SpoolSpace(settings.upload_spool_bytes))
-    tokens = TokenEndpoints(intake, tokenizers, policy)
+    tokens = TokenEndpoints(intake, tokenizers, pictures, policy)
     posts: dict[str, PostHandler] = {
         **dict.fromkeys(PATHS, generation),
         RESPONSES_PATH: ResponsesHandler(intake, generation, deps.responses),
         MESSAGES_PATH: MessagesHandler(intake, generation),
-        COUNT_PATH: CountTokensHandler(intake, tokenizers),
+        COUNT_PATH: CountTokensHandler(intake, tokenizers, pictures),
         **dict.fromkeys(ENCODER_PATHS, encoders),
         **dict.fromkeys(SPEECH_PATHS, speeches),
         **dict.fromkeys((*TOKENIZE_PATHS, *DETOKENIZE_PATHS), tokens),

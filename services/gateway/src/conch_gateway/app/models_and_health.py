@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from importlib.metadata import version
 
-from conch_contracts.openai.model_list import Model, ModelList, ModelPermission
+from conch_contracts.openai.model_list import Modality, Model, ModelList, ModelPermission
 from conch_contracts.records import ModelKind, Profile, Route
 from conch_gateway.http.paths import Answer, Endpoint, PathRequest
 from conch_gateway.requests.model_lookup import not_found
@@ -88,7 +88,14 @@ def model_of(name: str, route: Route, owned_by: str) -> Model:
         created_at=datetime.fromtimestamp(route.created, UTC).isoformat(),
         max_input_tokens=route.max_model_len,
         max_tokens=route.max_model_len if route.kind in _WRITERS else None,
+        input_modalities=_modalities(route),
     )
+
+
+def _modalities(route: Route) -> list[Modality]:
+    if route.kind is ModelKind.TRANSCRIPTION:
+        return ["audio"]
+    return ["text"] if route.pictures is None else ["text", "image"]
 
 
 def _order(named: tuple[str, Route]) -> tuple[bool, bool, float, str, str]:

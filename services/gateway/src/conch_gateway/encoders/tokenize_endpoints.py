@@ -18,8 +18,9 @@ from conch_gateway.generation.tokenizer_call import TokenizerCall, answer
 from conch_gateway.http.body import parse
 from conch_gateway.http.exchange import Exchange
 from conch_gateway.inference.intake import RequestIntake
+from conch_gateway.inference.picture_intake import PictureIntake
 from conch_gateway.placement.tokenizer_client import TokenizerClient
-from conch_gateway.requests import chat_messages
+from conch_gateway.requests import chat_messages, content_parts
 from conch_gateway.requests.model_lookup import find_route
 from conch_gateway.requests.template_policy import TemplatePolicy
 from conch_gateway.requests.tokenizer_request import check_vocabulary, rendering
@@ -63,8 +64,9 @@ def read_texts(body: bytes, snapshot: Snapshot, policy: TemplatePolicy) -> Token
             request.prompt is not None if request.add_special_tokens is None else request.add_special_tokens
         ),
         return_token_strs=bool(request.return_token_strs),
+        picture_limits=None if route.pictures is None else content_parts.limits(route.pictures),
     )
-    return TokenizerCall(route, to_json(message), unknown)
+    return TokenizerCall.of(route, message, unknown)
 
 
 def read_ids(body: bytes, snapshot: Snapshot) -> TokenizerCall:
@@ -93,10 +95,13 @@ def _chat_input(request: TokenizeRequest, messages: Sequence[ChatMessage], route
 class TokenEndpoints:
     """Serves both."""
 
-    def __init__(self, intake: RequestIntake, tokenizers: TokenizerClient, policy: TemplatePolicy) -> None:
+    def __init__(
+        self, intake: RequestIntake, tokenizers: TokenizerClient, pictures: PictureIntake, policy: TemplatePolicy
+    ) -> None:
         self._intake = intake
         self._read_texts = partial(read_texts, policy=policy)
         self._tokenizers = tokenizers
+        self._pictures = pictures
 
     async def serve(self, exchange: Exchange, receive: Receive, reply: Reply) -> None:
         """Answer one request; raises a ServiceError, ClientGone or ClientStalled."""
@@ -106,7 +111,7 @@ class TokenEndpoints:
             (self._read_texts, TOKENIZE_PATH, _tokens) if wants_ids else (read_ids, DETOKENIZE_PATH, _text)
         )
         call = await self._intake.read_and_resolve(exchange, receive, read)
-        await answer(call, path, body, self._intake, self._tokenizers, exchange, reply)
+        await answer(call, path, body, self._intake, self._tokenizers, self._pictures, exchange, reply)
 
 
 def _text(told: bytes, _: Route) -> bytes:

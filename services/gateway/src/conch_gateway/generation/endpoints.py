@@ -61,7 +61,7 @@ class GenerationEndpoint(Generic[R]):
                 return found
         prompt_length.check_number(document, self.prompt.param, snapshot)
         resolved, work = self._resolve(self.validate(document), snapshot, policy)
-        if recurring is not None and key is not None:
+        if recurring is not None and key is not None and resolved.with_pictures is None:
             recurring.remember(key, self.prompt, resolved, work)
         return resolved
 
@@ -84,6 +84,9 @@ class GenerationEndpoint(Generic[R]):
         shape = self.shape(request, route.profile)
         capability_check.check(request, shape, route.dialect)
         work = self.prepare(request, route)
+        pictures = work.chat.pictures if work.chat else ()
+        if pictures:
+            capability_check.check_pictures(pictures[0].param, route.dialect)
         constraint = engine_constraint.constraint(request, route, constraint_of(request))
         if constraint is not None:
             capability_check.check_form(constraint, route.dialect)
@@ -93,7 +96,8 @@ class GenerationEndpoint(Generic[R]):
             name=canonical_name(route, request.model),
             request=request,
             shape=shape,
-            preparation=to_json(work),
+            preparation=b"" if pictures else to_json(work),
+            with_pictures=work if pictures else None,
             id_prefix=COMPLETIONS.id_prefix if route.profile is Profile.DENGLIN else self.id_prefix,
             unknown_fields=validated.unknown_fields,
             constraint=constraint,

@@ -1,7 +1,7 @@
 """The flow of one generating request, as a list of steps; each step lives in another module.
 
-read → resolve → tokenize → admit and place → deliver. Until the first byte goes out every failure is a status;
-afterwards it is an error frame (`Reply.fail` decides).
+read → resolve → complete pictures → tokenize → admit and place → deliver. Until the first byte goes out every failure
+is a status; afterwards it is an error frame (`Reply.fail` decides).
 """
 
 import time
@@ -21,6 +21,7 @@ from conch_gateway.generation.recurring_parameters import RecurringParameters
 from conch_gateway.generation.resolved import ResolvedGeneration
 from conch_gateway.http.exchange import Exchange
 from conch_gateway.inference.intake import RequestIntake, off_loop
+from conch_gateway.inference.picture_intake import PictureIntake
 from conch_gateway.inference.stages import Stages
 from conch_gateway.inference.watchdog import RequestActivity
 from conch_gateway.placement.admission import Claim
@@ -54,12 +55,14 @@ class GenerationHandler:
         tokenizers: TokenizerClient,
         grammars: TokenizerClient,
         dispatch: Dispatcher,
+        pictures: PictureIntake,
         policy: TemplatePolicy = DEFAULT_POLICY,
     ) -> None:
         self._intake = intake
         self._tokenizers = tokenizers
         self._grammars = grammars
         self._dispatch = dispatch
+        self._pictures = pictures
         self._policy = policy
         self._recurring = RecurringParameters()
 
@@ -108,11 +111,14 @@ class GenerationHandler:
     ) -> GenerationJob:
         route = resolved.route
         wait = self._tokenizers.wait(route)
+        preparation = resolved.preparation
+        if resolved.with_pictures is not None:
+            preparation = await self._pictures.written(resolved.with_pictures, route, exchange)
         with stages.tokenizing() as headers:
             if resolved.constraint is not None and not resolved.findings.grammar_holds:
                 await check_grammar(self._grammars, resolved.constraint, route, headers, wait, resolved.tools)
                 resolved.findings.grammar_holds = True
-            prepared = await self._tokenizers.post(PREPARE_PATH, resolved.preparation, headers, route, wait)
+            prepared = await self._tokenizers.post(PREPARE_PATH, preparation, headers, route, wait)
         ids = (exchange.request_id, response_id)
         return await off_loop(
             len(prepared), partial(GenerationJob.of, ids=ids, created=int(time.time())), resolved, prepared

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from conch_contracts.messages.generation import Api, EngineTarget, GenerateRequest, SamplingParameters
-from conch_contracts.messages.message import changed, from_json, to_json
+from conch_contracts.messages.message import changed, from_json, to_json, written
 from conch_contracts.messages.tokenization import PrepareResponse
 from conch_contracts.names import EngineAddress
 from conch_contracts.records import Engine
@@ -29,6 +29,8 @@ class GenerationJob:
     request_id: str
     response_id: str
     created: int
+    shown: object = None
+    """The prompts as JSON, where they have pictures: megabytes, which are written in a thread and once."""
 
     @classmethod
     def of(
@@ -42,7 +44,9 @@ class GenerationJob:
         draft = _draft(resolved, answer)
         limit = parameters.output_limit(resolved.shape, resolved.route, parameters.longest(answer))
         sampling = parameters.with_limit(draft.sampling, limit)
-        return cls(resolved, answer, draft, sampling, *ids, created)
+        pictured = any(prompt.pictures for prompt in answer.prompts)
+        shown = written(answer.prompts) if pictured else None
+        return cls(resolved, answer, draft, sampling, *ids, created, shown)
 
     @property
     def sequences(self) -> int:
@@ -70,7 +74,7 @@ class GenerationJob:
                 response_id=self.response_id,
                 created=self.created,
                 target=target,
-                prompts=self.prepared.prompts,
+                prompts=self.prepared.prompts if self.shown is None else self.shown,
                 sampling=self.sampling,
                 cut_to_context=self.sampling.max_tokens < (self.resolved.shape.max_tokens or 0),
                 timeout_s=timeout_s,

@@ -19,7 +19,7 @@ from conch_contracts.messages.tokenization import PrepareRequest
 from conch_contracts.openai.chat import MAX_MESSAGES, Conversation
 from conch_contracts.records import ModelKind, Profile, Route
 from conch_gateway.generation.resolved import ResolvedGeneration
-from conch_gateway.requests import chat_messages, unsupported_members
+from conch_gateway.requests import chat_messages, content_parts, unsupported_members
 from conch_gateway.requests.model_lookup import find_route
 from conch_gateway.requests.tokenizer_request import conversation_fields
 from conch_kit.errors import InvalidRequest, ServiceError
@@ -57,6 +57,8 @@ def with_messages(work: PrepareRequest, messages: object, route: Route) -> Prepa
     try:
         unsupported_members.refuse_within(messages, "messages")
         conversation = _CONVERSATION.validate_python(messages)
+        if content_parts.has_pictures(conversation):  # no parameters are remembered for these
+            return None
         chat_messages.check(conversation)
     except (ValidationError, InvalidRequest):
         return None

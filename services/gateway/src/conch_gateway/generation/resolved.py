@@ -4,11 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from conch_contracts.messages.generation import GenerateRequest
+from conch_contracts.messages.tokenization import PrepareRequest
 from conch_contracts.openai.chat import ChatCompletionRequest
 from conch_contracts.openai.sampling import SamplingFields, is_on
 from conch_contracts.openai.tools import Tool
 from conch_contracts.records import Route
 from conch_gateway.constraints.structured_output import Constraint
+from conch_gateway.errors.chat_names import NO_OTHER_NAMES, ChatNames
 from conch_gateway.requests.parameters import Shape
 
 
@@ -24,7 +26,7 @@ class Findings:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedGeneration:
-    """A valid request and where it goes; what the tokenizer must do for it is already written."""
+    """A valid request and where it goes; what the tokenizer must do for it is already written, pictures aside."""
 
     route: Route
     name: str
@@ -40,6 +42,10 @@ class ResolvedGeneration:
     constraint: Constraint | None = None
     """What the answer must look like."""
     findings: Findings = field(default_factory=Findings)
+    with_pictures: PrepareRequest | None = None
+    """What the tokenizer must do for a prompt with pictures, instead of `preparation`: something is added to it yet."""
+    names: ChatNames = NO_OTHER_NAMES
+    """What its API calls the parameters of chat."""
 
     def with_preparation(self, preparation: bytes) -> "ResolvedGeneration":
         """Return a request with the same parameters and another prompt."""

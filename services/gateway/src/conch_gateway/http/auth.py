@@ -105,6 +105,11 @@ class ApiKeys:
         log.info("API keys read.", extra={"keys": len(self._table.names)})
 
 
+def owner_of(key_name: str | None, headers: Mapping[bytes, bytes]) -> str:
+    """Return whose things a request may see: those of its key, or all when no keys are in use."""
+    return "all" if key_name is None else hashlib.sha256(_key(headers)).hexdigest()[:32]
+
+
 def _key(headers: Mapping[bytes, bytes]) -> bytes:
     """Return the key, or nothing; the header that most clients send counts where there are both."""
     bearer, plain = map(headers.get, KEY_HEADERS)

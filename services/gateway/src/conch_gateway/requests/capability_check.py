@@ -13,6 +13,7 @@ from conch_contracts.openai.completions import CompletionRequest
 from conch_contracts.openai.sampling import SamplingFields
 from conch_contracts.records import Dialect
 from conch_gateway.constraints.structured_output import Constraint
+from conch_gateway.requests.content_parts import PICTURE_FORMS
 from conch_gateway.requests.parameters import Shape
 from conch_gateway.requests.tokenizer_request import prompts_of
 from conch_kit.errors import InvalidRequest
@@ -48,6 +49,12 @@ def check_fields(
     for param, reason in lacks[dialect].items():
         if param in given and not is_harmless(getattr(request, param), harmless.get(param, ())):
             raise _refused(refusal(param, dialect, reason), param)
+
+
+def check_pictures(param: str, dialect: Dialect) -> None:
+    """Raise InvalidRequest when the model's engine takes no pictures; `param` names the first one."""
+    if dialect not in PICTURE_FORMS:
+        raise _refused(refusal(param, dialect, "its engine takes text alone"), param)
 
 
 def check_form(constraint: Constraint, dialect: Dialect) -> None:

@@ -10,11 +10,12 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 
-from conch_contracts.openai.chat import ChatMessage
+from conch_contracts.openai.chat import ChatMessage, ImagePart
 from conch_contracts.openai.tools import ToolCall
 from conch_contracts.tool_call_marks import ToolCallParser
 from conch_gateway.errors.bad_request import invalid, missing
 from conch_gateway.errors.nesting import MAX_DEPTH, check_depth, too_deep
+from conch_gateway.requests import content_parts
 
 _MISTRAL_ID_CHARS = 9
 
@@ -33,6 +34,7 @@ def check(messages: Sequence[ChatMessage]) -> None:
             for at, part in enumerate(message.content):
                 if part.type == "refusal":
                     raise invalid(f"{where}.content.{at}.type", "only the assistant refuses")
+        content_parts.check_place(message, where)
         if message.content is None and not (message.refusal or message.tool_calls or message.function_call):
             if "content" not in message.model_fields_set:
                 raise missing(f"{where}.content")
@@ -69,26 +71,35 @@ def as_templates_expect(
     return tuple(_flattened(messages, short_ids=calls is ToolCallParser.MISTRAL))
 
 
-def part_lengths(messages: Sequence[ChatMessage]) -> dict[int, tuple[int, ...]]:
-    """Return how long the parts are of each message that has several, for templates that take them one by one."""
+def part_lengths(messages: Sequence[ChatMessage]) -> dict[int, tuple[int | None, ...]]:
+    """Return how long the parts are of each message that has several, for templates that take them one by one.
+
+    None stands for a picture; one alone is told too.
+    """
     return {
-        index: tuple(map(len, texts))
+        index: tuple(None if text is None else len(text) for text in parts)
         for index, message in enumerate(messages)
-        if (message.refusal or isinstance(message.content, list)) and len(texts := _texts(message)) > 1
+        if (message.refusal or isinstance(message.content, list))
+        and (len(parts := _parts(message)) > 1 or parts == [None])
     }
 
 
 def plain_text(message: ChatMessage) -> str:
     """Return a message's text, its parts joined, and what it refused behind them."""
-    return "\n".join(_texts(message))
+    return "\n".join(text for text in _parts(message) if text is not None)
 
 
-def _texts(message: ChatMessage) -> list[str]:
+def _parts(message: ChatMessage) -> list[str | None]:
+    """Return the texts of a message, and None for each picture."""
     content = message.content or ""
-    texts = [content] if isinstance(content, str) else [part.text for part in content]
+    parts: list[str | None]
+    if isinstance(content, str):
+        parts = [content]
+    else:
+        parts = [None if isinstance(part, ImagePart) else part.text for part in content]
     if not message.refusal:
-        return texts
-    return [message.refusal] if texts == [""] else [*texts, message.refusal]
+        return parts
+    return [message.refusal] if parts == [""] else [*parts, message.refusal]
 
 
 def _flattened(messages: Sequence[ChatMessage], *, short_ids: bool) -> Iterator[dict[str, object]]:

@@ -12,7 +12,8 @@ from conch_contracts.openai.sampling import SamplingFields
 from conch_contracts.records import ContentFormat, Dialect, Profile, Route
 from conch_contracts.spec.generation import PREFIX, SUFFIX
 from conch_gateway.constraints import tool_use
-from conch_gateway.requests import thinking
+from conch_gateway.errors.bad_request import conflicting
+from conch_gateway.requests import content_parts, thinking
 from conch_gateway.requests.chat_messages import as_templates_expect, part_lengths, plain_text
 from conch_kit.errors import InvalidRequest
 
@@ -28,6 +29,8 @@ def chat(request: ChatCompletionRequest, route: Route) -> PrepareRequest:
     prompt = _raw_prompt(request)
     if prompt is None:
         tool_use.check_route(request, route)
+    if content_parts.has_pictures(request.conversation):
+        _check_alone(request, prompt)
     thinking.check_route(request, route)
     return PrepareRequest(
         digest=route.tokenizer_digest,
@@ -40,6 +43,7 @@ def chat(request: ChatCompletionRequest, route: Route) -> PrepareRequest:
         bad_words=tuple(request.bad_words or ()),
         stop_words=_stop_words(request, route),
         marks=thinking.marks(request, route),
+        **content_parts.sight(route),
     )
 
 
@@ -58,6 +62,7 @@ def completion(request: CompletionRequest, route: Route) -> PrepareRequest:
         context=route.max_model_len,
         bad_words=tuple(request.bad_words or ()),
         stop_words=_stop_words(request, route),
+        **content_parts.sight(route),
     )
 
 
@@ -73,10 +78,14 @@ def rendering(messages: Sequence[ChatMessage], route: Route, template: str | Non
 
 
 def conversation_fields(messages: Sequence[ChatMessage], route: Route) -> dict[str, Any]:
-    """Return those fields of a `ChatInput` that say what was said."""
+    """Return those fields of a `ChatInput` that say what was said and shown; raises InvalidRequest."""
+    pictures = content_parts.pictures(messages, route)
+    if pictures:
+        messages = content_parts.results_shown(messages)
     return {
         "messages": as_templates_expect(messages, route.chat.tool_calls),
         "part_lengths": part_lengths(messages),
+        "pictures": pictures,
     }
 
 
@@ -136,6 +145,15 @@ def _raw_prompt(request: ChatCompletionRequest) -> str | tuple[int, ...] | None:
     if ids is not None:
         return tuple(ids)
     return plain_text(request.conversation[0]) if request.disable_chat_template else None
+
+
+def _check_alone(request: ChatCompletionRequest, prompt: str | tuple[int, ...] | None) -> None:
+    """Raise InvalidRequest for what cannot be beside pictures."""
+    if prompt is not None:
+        name = "disable_chat_template" if request.given_ids is None else "prompt_token_ids"
+        raise conflicting(name, "cannot be together with pictures: the chat template gives them their places")
+    if request.truncate_prompt_tokens is not None:
+        raise conflicting("truncate_prompt_tokens", "cannot be together with pictures: half of one shows nothing")
 
 
 def _chat_input(request: ChatCompletionRequest, route: Route) -> ChatInput:

@@ -8,15 +8,17 @@ from collections.abc import Collection, Mapping
 
 from conch_contracts.capabilities import is_harmless
 from conch_gateway.errors.bad_request import unsupported
+from conch_gateway.requests import content_parts
 from conch_gateway.requests.refusals.parameter_refusal import ParameterRefusal
 
 _GOES_ON = "use 'continue_final_message': true with 'add_generation_prompt': false, beside the messages"
-_TEXT_ALONE = "models here take text alone"
+_IN_PARTS = "show pictures in 'content', as parts of the type 'image_url'"
+_TEXT_ALONE = "models here take texts and pictures"
 _ALL_SHOWN = "the model is shown all tools at once"
 
 OF_MESSAGES: Mapping[str, ParameterRefusal] = {
     "audio": ParameterRefusal(_TEXT_ALONE, ({},)),
-    "images": ParameterRefusal(_TEXT_ALONE, ([],)),
+    "images": ParameterRefusal(_IN_PARTS, ([],)),
     "partial": ParameterRefusal(_GOES_ON, (False,)),
     "prefix": ParameterRefusal(_GOES_ON, (False,)),
     "reasoning_details": ParameterRefusal("use 'reasoning_content'", ([],)),
@@ -42,7 +44,11 @@ _SAID_TWICE = {"reasoning_details": ("reasoning_content", "reasoning"), "thinkin
 
 
 def refuse(document: Mapping[str, object], fields: Collection[str]) -> None:
-    """Raise InvalidRequest for the first such field within those of these `fields` that are lists of objects."""
+    """Raise InvalidRequest for the first such field within those of these `fields` that are lists of objects.
+
+    The same for parts of messages and texts that no model here can take.
+    """
+    content_parts.refuse({name: document[name] for name in document if name in fields})
     for name, refusals in _LISTS.items():
         entries = document.get(name) if name in fields else None
         if isinstance(entries, list) and entries and isinstance(entries[0], dict):  # a million token ids are not

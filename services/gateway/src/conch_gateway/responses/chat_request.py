@@ -21,11 +21,12 @@ from conch_contracts.records import Profile
 from conch_gateway.generation.endpoints import GenerationEndpoint
 from conch_gateway.generation.recurring_parameters import CHAT_PROMPT
 from conch_gateway.generation.resolved import ResolvedGeneration
-from conch_gateway.requests import parameters, tokenizer_request, validation
+from conch_gateway.requests import content_parts, parameters, tokenizer_request, validation
 from conch_gateway.requests.parameters import Shape
 from conch_gateway.requests.validation import Validated
 from conch_gateway.responses import conversation
 from conch_gateway.responses.conversation import Item
+from conch_gateway.responses.validation import NAMES
 from conch_kit.registry.snapshot import Snapshot
 
 SHARED = frozenset(
@@ -51,12 +52,19 @@ RESPONSES: GenerationEndpoint[ChatCompletionRequest] = GenerationEndpoint(
 )
 
 
-def resolve(validated: Validated[ResponsesRequest], items: list[Item], snapshot: Snapshot) -> ResolvedGeneration:
-    """Return the request and where it goes; raises a ServiceError that names what is wrong with it."""
+def resolve(
+    validated: Validated[ResponsesRequest], earlier: list[Item], given: list[Item], snapshot: Snapshot
+) -> ResolvedGeneration:
+    """Return the request, whose items come behind earlier ones, and where it goes.
+
+    Raises a ServiceError that names what is wrong with it.
+    """
     request = validated.request
-    document = chat_document(request, conversation.messages(request.instructions, items))
-    resolved = RESPONSES.resolve_valid(validation.chat(document), snapshot)
-    return replace(resolved, unknown_fields=validated.unknown_fields, answer_fields=answer_fields(request))
+    messages = conversation.messages(request.instructions, earlier, given)
+    names = NAMES.with_exact(content_parts.own_names(messages))
+    with names.used():
+        resolved = RESPONSES.resolve_valid(validation.chat(chat_document(request, messages)), snapshot)
+    return replace(resolved, unknown_fields=validated.unknown_fields, answer_fields=answer_fields(request), names=names)
 
 
 def chat_document(request: ResponsesRequest, messages: list[dict[str, object]]) -> dict[str, object]:

@@ -9,12 +9,14 @@ from typing import Any, assert_never
 from conch_contracts.openai.responses.items import (
     CallItem,
     CallOutputItem,
+    InputImage,
     InputItem,
     InputMessage,
     MessagePart,
     OutputText,
     ReasoningItem,
 )
+from conch_gateway.requests import content_parts
 
 Item = dict[str, Any]
 """A `StoredItem` as JSON."""
@@ -33,16 +35,16 @@ def kept(given: str | Sequence[InputItem], new_id: Callable[[], str]) -> list[It
     return [{"id": item.id or PREFIXES[item.type] + new_id(), **_kept(item)} for item in given]
 
 
-def messages(instructions: str | None, items: Iterable[Item]) -> list[dict[str, object]]:
-    """Return the conversation as chat messages.
+def messages(instructions: str | None, earlier: Sequence[Item], given: Sequence[Item] = ()) -> list[dict[str, Any]]:
+    """Return the conversation as chat messages; `given` are the items of the request itself.
 
     What the assistant thought, said and called, item by item, are one message, as chat has it.
     """
-    turns: list[dict[str, object]] = []
+    turns: list[dict[str, Any]] = []
     if instructions is not None:
         turns.append({"role": "system", "content": instructions})
     thought = ""
-    for item in items:
+    for index, item in enumerate((*earlier, *given), -len(earlier)):
         match item["type"]:
             case "reasoning":
                 thought += "".join(part["text"] for part in item.get("content") or item["summary"])
@@ -50,9 +52,10 @@ def messages(instructions: str | None, items: Iterable[Item]) -> list[dict[str, 
             case "function_call":
                 _call(turns, item, thought)
             case "function_call_output":
-                turns.append({"role": "tool", "tool_call_id": item["call_id"], "content": _output(item["output"])})
+                turns.append({"role": "tool", "tool_call_id": item["call_id"], "content": _output(item, index)})
             case _:
-                turns.append({"role": item["role"], "content": _texts(item["content"]), **_thoughts(thought)})
+                content = _content(item["content"], f"input.{index}.content" if index >= 0 else None)
+                turns.append({"role": item["role"], "content": content, **_thoughts(thought)})
         thought = ""
     return turns
 
@@ -61,6 +64,9 @@ def _kept(item: InputItem) -> Item:
     match item:
         case InputMessage():
             return {"type": "message", "role": item.role, "status": "completed", "content": _parts(item)}
+        case CallOutputItem() if not isinstance(item.output, str):
+            output = [_image(part) if isinstance(part, InputImage) else part.model_dump() for part in item.output]
+            return {"type": item.type, "call_id": item.call_id, "output": output, "status": "completed"}
         case CallItem() | CallOutputItem() | ReasoningItem():
             return {**item.model_dump(mode="json", exclude={"id"}, exclude_none=True), "status": "completed"}
         case _:
@@ -78,6 +84,8 @@ def _parts(message: InputMessage) -> list[Item]:
 def _part(wrote: str, part: MessagePart) -> Item:
     if part.type == "refusal":
         return part.model_dump(mode="json")
+    if part.type == "input_image":
+        return _image(part)
     return _text("output_text" if isinstance(part, OutputText) else wrote, part.text)
 
 
@@ -87,17 +95,33 @@ def _text(kind: str, text: str) -> Item:
     return {"type": kind, "text": text}
 
 
-def _texts(parts: Iterable[Item]) -> str | list[dict[str, str]]:
-    """Return the content of a message: one text, or parts for chat to join."""
-    texts = [str(part["refusal"] if part["type"] == "refusal" else part["text"]) for part in parts]
-    return texts[0] if len(texts) == 1 else [{"type": "text", "text": text} for text in texts] or ""
+def _image(part: InputImage) -> Item:
+    return {"type": part.type, "image_url": part.image_url, "detail": part.detail or "auto", "file_id": None}
+
+
+def _content(parts: Iterable[Item], where: str | None) -> str | list[Item]:
+    """Return the content of a message: one text, or parts for chat.
+
+    `where` they are in the request; None for those of an earlier one.
+    """
+    found = [
+        _chats(part, "previous_response_id" if where is None else f"{where}.{at}.image_url")
+        for at, part in enumerate(parts)
+    ]
+    return found[0]["text"] if len(found) == 1 and found[0]["type"] == "text" else found or ""
+
+
+def _chats(part: Item, name: str) -> Item:
+    if part["type"] == "input_image":
+        return content_parts.shown(part["image_url"], name)
+    return {"type": "text", "text": str(part["refusal"] if part["type"] == "refusal" else part["text"])}
 
 
 def _thoughts(thought: str) -> dict[str, str]:
     return {"reasoning_content": thought} if thought else {}
 
 
-def _call(turns: list[dict[str, object]], item: Item, thought: str) -> None:
+def _call(turns: list[dict[str, Any]], item: Item, thought: str) -> None:
     call = {
         "id": item["call_id"],
         "type": "function",
@@ -112,5 +136,12 @@ def _call(turns: list[dict[str, object]], item: Item, thought: str) -> None:
     calls.append(call)
 
 
-def _output(output: str | list[Item]) -> str:
-    return output if isinstance(output, str) else "\n".join(part["text"] for part in output)
+def _output(item: Item, index: int) -> str | list[Item]:
+    """Return what a function gave back: one text, and the pictures behind it."""
+    output = item["output"]
+    if isinstance(output, str):
+        return output
+    text = "\n".join(part["text"] for part in output if part["type"] != "input_image")
+    parts = _content(output, f"input.{index}.output" if index >= 0 else None)
+    pictures = [part for part in parts if isinstance(part, dict) and part["type"] == "image_url"]
+    return [{"type": "text", "text": text}, *pictures] if pictures else text

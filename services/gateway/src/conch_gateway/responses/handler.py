@@ -3,6 +3,7 @@
 read → validate → restore the conversation → … → save → tell that the answer is complete.
 """
 
+from collections.abc import Callable
 from functools import partial
 from os import urandom
 
@@ -11,6 +12,8 @@ from conch_contracts.openai.sampling import is_on
 from conch_gateway.answers.reply import Reply
 from conch_gateway.answers.sse_frames import error_event
 from conch_gateway.generation.handler import GenerationHandler
+from conch_gateway.generation.resolved import ResolvedGeneration
+from conch_gateway.http.auth import owner_of
 from conch_gateway.http.body import parse
 from conch_gateway.http.exchange import Exchange
 from conch_gateway.inference.intake import RequestIntake, off_loop
@@ -21,11 +24,12 @@ from conch_gateway.responses.background import BackgroundRun
 from conch_gateway.responses.chat_request import RESPONSES, resolve
 from conch_gateway.responses.conversation import Item
 from conch_gateway.responses.response_saver import ResponseSaver
-from conch_gateway.responses.store import ResponseStore, owner_of
+from conch_gateway.responses.store import ResponseStore
 from conch_gateway.responses.stored_answer import UNDER_WAY, read_answer
-from conch_gateway.responses.validation import NAMES, check_conversation, validate
+from conch_gateway.responses.validation import check_conversation, validate
 from conch_kit.errors import InvalidRequest, RateLimited
 from conch_kit.http.asgi import Receive
+from conch_kit.registry.snapshot import Snapshot
 
 PATH = "/v1/responses"
 
@@ -50,22 +54,23 @@ class ResponsesHandler:
         owner = owner_of(exchange.key, exchange.headers)
         earlier = await self._earlier(validated.request, owner)
         check_conversation(validated.request, earlier)
-        items = [*earlier, *_given(validated.request)]
+        given = _given(validated.request)
+        items, resolving = [*earlier, *given], partial(resolve, validated, earlier, given)
         wanted = validated.request.store is not False
         response_id = RESPONSES.id_prefix + urandom(16).hex()
         if is_on(validated.request.background):
-            await self._in_background(validated, items, owner, response_id, exchange, reply, len(raw))
+            await self._in_background(resolving, items, owner, response_id, exchange, reply, len(raw))
             return
         saver = ResponseSaver(
             self._store, owner, response_id, items, wanted=wanted, lost=self._intake.metrics.responses_lost
         )
-        with NAMES.used():
-            resolved = await self._intake.resolve(exchange, len(raw), partial(resolve, validated, items))
+        resolved = await self._intake.resolve(exchange, len(raw), resolving)
+        with resolved.names.used():
             await self._generation.answer(resolved, response_id, exchange, reply, saver)
 
     async def _in_background(
         self,
-        validated: Validated[ResponsesRequest],
+        resolving: Callable[[Snapshot], ResolvedGeneration],
         items: list[Item],
         owner: str,
         response_id: str,
@@ -78,8 +83,8 @@ class ResponsesHandler:
             raise RateLimited("This gateway makes as many responses in the background as it may.", retry_after_s=5)
         self._runs += 1
         try:
-            with NAMES.used():
-                resolved = await self._intake.resolve(exchange, size, partial(resolve, validated, items))
+            resolved = await self._intake.resolve(exchange, size, resolving)
+            with resolved.names.used():
                 run = BackgroundRun(self._store, owner, response_id, items, reply, self._intake.metrics.responses_lost)
                 unheard = Reply(send_nowhere, exchange, AbsentClient(), stall_s=self._intake.settings.write_stall_s)
                 work = self._generation.answer(resolved, response_id, exchange, unheard, saver=run, watcher=run)

@@ -4,10 +4,8 @@ An answer belongs to the API key that asked for it; to any other key its id is u
 Who asks for an answer while Redis is away is told so: it may well be there.
 """
 
-import hashlib
 import logging
 import re
-from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, Protocol
 
@@ -120,14 +118,6 @@ class RedisResponses:
             await self._redis.execute(*command)
         except (RegistryUnavailable, RegistryError) as error:
             raise _away() from error
-
-
-def owner_of(key_name: str | None, headers: Mapping[bytes, bytes]) -> str:
-    """Return whose answers a request may see: those of its key, or all when no keys are in use."""
-    if key_name is None:
-        return "all"
-    key = headers.get(b"authorization", b"").partition(b" ")[2]
-    return hashlib.sha256(key).hexdigest()[:32]
 
 
 def _key(owner: str, response_id: str) -> str:

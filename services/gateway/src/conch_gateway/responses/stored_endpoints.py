@@ -9,10 +9,11 @@ from pydantic import Field
 
 from conch_contracts.openai.responses.response import DeletedResponse, Includable
 from conch_gateway.errors.bad_request import unsupported
+from conch_gateway.http.auth import owner_of
 from conch_gateway.http.paths import Answer, Endpoint, PathRequest
 from conch_gateway.http.query import Query, read_query
 from conch_gateway.responses.conversation import Item
-from conch_gateway.responses.store import Record, ResponseNote, ResponseStore, StopOrder, owner_of
+from conch_gateway.responses.store import Record, ResponseNote, ResponseStore, StopOrder
 from conch_gateway.responses.stored_answer import LEASE_S, UNDER_WAY, read_answer
 from conch_kit.errors import InvalidRequest, NotFound
 from conch_kit.json_bytes import json_bytes

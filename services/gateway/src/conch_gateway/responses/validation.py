@@ -14,13 +14,14 @@ from conch_contracts.openai.sampling import is_on
 from conch_gateway.errors.bad_request import conflicting, invalid, missing, unsupported
 from conch_gateway.errors.chat_names import ChatNames
 from conch_gateway.requests import chat_messages
+from conch_gateway.requests.refusals.of_parts import NO_FILE_ID, instead_of
 from conch_gateway.requests.unsupported_parameters import REFUSALS
 from conch_gateway.requests.validation import Validated, typed
 from conch_gateway.responses.conversation import Item
 from conch_kit.errors import InvalidRequest
 
 ITEMS = frozenset({"message", "function_call", "function_call_output", "reasoning"})
-PARTS = frozenset({"input_text", "output_text", "refusal", "reasoning_text", "summary_text"})
+PARTS = frozenset({"input_text", "input_image", "output_text", "refusal", "reasoning_text", "summary_text"})
 TOOLS = frozenset({"function"})
 CHATS_OWN = ChatCompletionRequest.model_fields.keys() - ResponsesRequest.model_fields.keys()
 """Parameters of chat that this API does not have."""
@@ -91,8 +92,16 @@ def _refuse_types(items: object) -> None:
         for name in ("content", "output"):
             parts = item.get(name)
             for at, part in enumerate(parts if isinstance(parts, list) else ()):
-                if isinstance(part, dict) and _is_other(part.get("type"), PARTS):
-                    raise unsupported(f"input.{index}.{name}.{at}.type")
+                if isinstance(part, dict):
+                    _refuse_part(part, f"input.{index}.{name}.{at}")
+
+
+def _refuse_part(part: Mapping[str, object], where: str) -> None:
+    kind = part.get("type")
+    if isinstance(kind, str) and kind not in PARTS:
+        raise unsupported(f"{where}.type", instead_of(kind, "input_image") or "")
+    if kind == "input_image" and part.get("file_id") is not None:
+        raise unsupported(f"{where}.file_id", NO_FILE_ID)
 
 
 def _refuse_tools(tools: object) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import Discriminator, Field, Tag
 
 from conch_contracts.openai.api_model import ApiModel
-from conch_contracts.openai.chat import MAX_PARTS, TokenLogprob
+from conch_contracts.openai.chat import MAX_PARTS, PictureDetail, TokenLogprob
 from conch_contracts.openai.tools import Arguments
 
 ItemStatus = Literal["in_progress", "completed", "incomplete"]
@@ -21,6 +21,15 @@ class InputText(ApiModel):
 
     type: Literal["input_text"]
     text: str
+
+
+class InputImage(ApiModel):
+    """A picture."""
+
+    type: Literal["input_image"]
+    image_url: str
+    """The picture itself, as `data:image/png;base64,…`, or its http(s) URL where the model allows that."""
+    detail: PictureDetail | None = None
 
 
 class OutputText(ApiModel):
@@ -51,7 +60,9 @@ class SummaryText(ApiModel):
     text: str
 
 
-MessagePart = Annotated[InputText | OutputText | Refusal, Field(discriminator="type")]
+MessagePart = Annotated[InputText | InputImage | OutputText | Refusal, Field(discriminator="type")]
+OutputPart = Annotated[InputText | InputImage, Field(discriminator="type")]
+"""What a function gave back."""
 MessageParts = Annotated[list[MessagePart], Field(max_length=MAX_PARTS, fail_fast=True)]
 
 
@@ -82,7 +93,7 @@ class CallOutputItem(ApiModel):
 
     type: Literal["function_call_output"]
     call_id: ItemId
-    output: str | Annotated[list[InputText], Field(max_length=MAX_PARTS, fail_fast=True)]
+    output: str | Annotated[list[OutputPart], Field(max_length=MAX_PARTS, fail_fast=True)]
     id: ItemId | None = None
     status: ItemStatus | None = None
 
@@ -151,6 +162,14 @@ class OutputReasoning(ReasoningItem):
 OutputItem = Annotated[OutputMessage | OutputCall | OutputReasoning, Field(discriminator="type")]
 
 
+class StoredImage(InputImage):
+    """A picture as it was given to the model."""
+
+    detail: PictureDetail
+    file_id: None
+    """Always null: no files are kept here."""
+
+
 class StoredMessage(ApiModel):
     """A message as it was given to the model."""
 
@@ -158,12 +177,15 @@ class StoredMessage(ApiModel):
     id: str
     role: Literal["user", "assistant", "system", "developer"]
     status: ItemStatus
-    content: list[InputText | AnswerText | Refusal]
+    content: list[InputText | StoredImage | AnswerText | Refusal]
 
 
-class StoredCallOutput(CallOutputItem):
+class StoredCallOutput(ApiModel):
     """What a function gave back, as it was given to the model."""
 
+    type: Literal["function_call_output"]
+    call_id: str
+    output: str | list[InputText | StoredImage]
     id: str
     status: ItemStatus
 

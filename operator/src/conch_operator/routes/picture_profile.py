@@ -1,0 +1,41 @@
+"""Pure: what a model takes of pictures: what the ModelDeployment says, where its folder holds a model that sees."""
+
+from conch_contracts.conditions import Reason
+from conch_contracts.modeldeployment import ModelSpec
+from conch_contracts.records import Dialect, ModelKind, PictureProfile
+from conch_contracts.spec.multimodal import MultimodalSpec
+from conch_operator.routes.engine_contract import contract_of
+from conch_operator.state import DesiredModel, SourceFacts, SourceFault
+
+SEEING_DIALECTS = (Dialect.TOKENS, Dialect.VLLM)
+"""In which a worker can show pictures to an engine."""
+
+
+def picture_profile(spec: ModelSpec, facts: SourceFacts, dialect: Dialect) -> PictureProfile | None:
+    """Return the profile that goes into a model's route; None for one that sees no pictures, or shall see none."""
+    images = (spec.multimodal or MultimodalSpec()).images
+    if spec.kind is not ModelKind.LLM or dialect not in SEEING_DIALECTS or not facts.sees or images.max == 0:
+        return None
+    return PictureProfile(
+        max=images.max,
+        max_pixels=images.max_pixels,
+        max_bytes=images.max_bytes,
+        allowed_domains=images.allowed_domains,
+    )
+
+
+def blindness(model: DesiredModel, facts: SourceFacts) -> SourceFault | None:
+    """Return what is wrong where a model shall take pictures, and its folder or its engine sees none."""
+    spec, dialect = model.deployment.spec, contract_of(model).dialect
+    if spec.multimodal is None or spec.multimodal.images.max == 0:
+        return None
+    if dialect not in SEEING_DIALECTS:
+        said = f"An engine of the dialect {dialect} takes text alone: remove spec.multimodal, or use another runtime."
+        return SourceFault(Reason.SPEC_INVALID, said)
+    if facts.sees:
+        return None
+    message = (
+        f"{facts.folder}/config.json describes no model that sees: expected the model_type llava with a vision_config. "
+        "Remove spec.multimodal, or check spec.source."
+    )
+    return SourceFault(Reason.FILES_INVALID, message)

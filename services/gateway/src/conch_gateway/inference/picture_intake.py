@@ -1,0 +1,69 @@
+"""What a prompt with pictures still lacks when its request is found valid: whose they are, and those named by URL.
+
+Requests without pictures never come here.
+"""
+
+import base64
+from typing import Protocol
+
+from conch_contracts.messages.message import changed, to_json
+from conch_contracts.messages.tokenization import ChatInput, EncodeTextRequest, Picture, PrepareRequest
+from conch_contracts.records import PictureProfile, Route
+from conch_gateway.errors.bad_request import invalid
+from conch_gateway.http.auth import owner_of
+from conch_gateway.http.exchange import Exchange
+from conch_gateway.inference.intake import off_loop
+from conch_gateway.requests import content_parts
+
+MAX_FETCHED_BYTES = 20_000_000
+"""Of all pictures of one request that are fetched: a tokenizer takes 32 MiB of base64."""
+
+
+class PictureSource(Protocol):
+    """Fetches pictures."""
+
+    async def fetch(self, url: str, profile: PictureProfile, param: str) -> bytes:
+        """Return the file at a URL that `param` names, where the model allows it; raises a ServiceError."""
+
+
+class NoPictureSource:
+    """Fetches nothing."""
+
+    async def fetch(self, url: str, profile: PictureProfile, param: str) -> bytes:
+        """Raise InvalidRequest."""
+        raise invalid(param, "this server takes pictures only in the request itself, as 'data:' URLs")
+
+
+class PictureIntake:
+    """Completes what tokenizers are asked about prompts with pictures."""
+
+    def __init__(self, source: PictureSource) -> None:
+        self._source = source
+
+    async def written(self, work: PrepareRequest | EncodeTextRequest, route: Route, exchange: Exchange) -> bytes:
+        """Return the message for a tokenizer; raises a ServiceError that names the picture which cannot be had."""
+        chat = work.chat
+        if chat is not None and route.pictures is not None and any(map(content_parts.is_to_be_fetched, chat.pictures)):
+            work = changed(work, chat=changed(chat, pictures=await self._fetched(chat, route.pictures)))
+        if isinstance(work, PrepareRequest):  # what is only counted is kept nowhere
+            work = changed(work, picture_scope=owner_of(exchange.key, exchange.headers))
+        return await off_loop(content_parts.size_of(work.chat), to_json, work)
+
+    async def _fetched(self, chat: ChatInput, profile: PictureProfile) -> tuple[Picture, ...]:
+        """Return the pictures of a chat as base64; one after the other, so that few bytes are there at once."""
+        found: list[Picture] = []
+        left = MAX_FETCHED_BYTES
+        for picture in chat.pictures:
+            if content_parts.is_to_be_fetched(picture):
+                if left <= 0:
+                    raise invalid(picture.param, f"pictures of one request have at most {MAX_FETCHED_BYTES} bytes")
+                bounded = profile.model_copy(update={"max_bytes": min(profile.max_bytes, left)})
+                data = await self._source.fetch(picture.data, bounded, picture.param)
+                left -= len(data)
+                picture = changed(picture, data=await off_loop(len(data), _base64, data))
+            found.append(picture)
+        return tuple(found)
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
