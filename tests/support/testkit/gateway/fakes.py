@@ -23,8 +23,9 @@ from conch_contracts.records import Dialect, Engine, Heartbeat, ModelKind, Pool,
 from conch_gateway.app.assembly import Deps, create_app
 from conch_gateway.encoders.answer_cache import NoStore, Store
 from conch_gateway.http.auth import ApiKeys
-from conch_gateway.inference.picture_intake import NoPictureSource, PictureSource
+from conch_gateway.inference.picture_intake import PictureSource
 from conch_gateway.placement.admission import Admission
+from conch_gateway.placement.media_client import MediaClient
 from conch_gateway.responses.store import ResponseStore
 from conch_gateway.settings import GatewaySettings
 from conch_gateway.telemetry.access_log import AccessLog
@@ -361,7 +362,7 @@ def gateway(
         tracer=spans or tracer("test", None),
         responses=responses or MemoryResponses(),
         store=store or NoStore(),
-        pictures=pictures or NoPictureSource(),
+        pictures=pictures or MediaClient(upstream, "", None),
     )
     app = create_app(deps, GatewaySettings(redis_url="redis://unused", **settings))
     return Gateway(Client(app), upstream, registry, admission, learn)

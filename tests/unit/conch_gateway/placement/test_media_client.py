@@ -60,7 +60,7 @@ async def test_an_error_of_the_media_process_is_passed_on(status: int) -> None:
 @pytest.mark.parametrize(
     ("profile", "url", "says"),
     [
-        (PictureProfile(), URL, "this model takes pictures as `data:` URLs only"),
+        (PictureProfile(), URL, "this model takes pictures only in the request itself"),
         (PROFILE, "", "nobody fetches pictures here"),
     ],
 )

@@ -22,7 +22,7 @@ from conch_gateway.http.cors import Cors
 from conch_gateway.http.paths import Endpoint, Paths
 from conch_gateway.http.upload_spool import SpoolSpace
 from conch_gateway.inference.intake import RequestIntake
-from conch_gateway.inference.picture_intake import NoPictureSource, PictureIntake, PictureSource
+from conch_gateway.inference.picture_intake import PictureIntake, PictureSource
 from conch_gateway.placement.admission import Admission
 from conch_gateway.placement.attempts import ServiceProcesses
 from conch_gateway.placement.dispatch import Dispatcher
@@ -68,10 +68,10 @@ class Deps:
     tracer: Tracer
     responses: ResponseStore
     """Where answers are kept that clients may come back to."""
+    pictures: PictureSource
+    """Who fetches pictures that are named by URL."""
     store: Store = field(default_factory=NoStore)
     """Where answers are kept that may be given again."""
-    pictures: PictureSource = field(default_factory=NoPictureSource)
-    """Who fetches pictures that are named by URL."""
 
 
 def create_app(deps: Deps, settings: GatewaySettings) -> ASGIApp:

@@ -11,6 +11,7 @@ from conch_gateway.app.readiness import Readiness
 from conch_gateway.encoders.answer_cache import RedisStore
 from conch_gateway.http.auth import ApiKeys
 from conch_gateway.placement.admission import Admission
+from conch_gateway.placement.media_client import MediaClient
 from conch_gateway.placement.unresponsive_workers import UnresponsiveWorkers
 from conch_gateway.responses.store import RedisResponses
 from conch_gateway.settings import GatewaySettings
@@ -73,6 +74,7 @@ async def _serve(settings: GatewaySettings, spans: Tracer, access_log: AccessLog
             access_log=access_log,
             tracer=spans,
             responses=RedisResponses(redis, settings.response_ttl_s),
+            pictures=MediaClient(upstream, settings.media_url, _secret(settings)),
             store=RedisStore(redis),
         )
 

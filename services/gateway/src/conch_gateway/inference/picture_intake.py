@@ -26,14 +26,6 @@ class PictureSource(Protocol):
         """Return the file at a URL that `param` names, where the model allows it; raises a ServiceError."""
 
 
-class NoPictureSource:
-    """Fetches nothing."""
-
-    async def fetch(self, url: str, profile: PictureProfile, param: str) -> bytes:
-        """Raise InvalidRequest."""
-        raise invalid(param, "this server takes pictures only in the request itself, as 'data:' URLs")
-
-
 class PictureIntake:
     """Completes what tokenizers are asked about prompts with pictures."""
 

@@ -66,9 +66,9 @@ class MediaClient:
 
     def _check_possible(self, url: str, profile: PictureProfile, param: str) -> None:
         if not profile.allowed_domains:
-            raise _invalid(param, "this model takes pictures as `data:` URLs only")
+            raise _invalid(param, "this model takes pictures only in the request itself, as 'data:' URLs")
         if not self._url:
-            raise _invalid(param, "nobody fetches pictures here, so they are taken as `data:` URLs only")
+            raise _invalid(param, "nobody fetches pictures here, so they are taken as 'data:' URLs only")
         if len(url) > MOST_URL_BYTES:
             raise _invalid(param, f"the URL is longer than {MOST_URL_BYTES} bytes")
 
