@@ -4,7 +4,6 @@ import asyncio
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from urllib.request import urlopen
 
 import numpy as np
 import pytest
@@ -50,10 +49,8 @@ def reference(prompt: list[int], pictures: list[SentPicture], count: int) -> lis
     return ids[len(prompt) :]
 
 
-def vision_runs(server: RunningTriton, model: str = "seeing") -> int:
-    with urlopen(f"http://{server.metrics}/metrics", timeout=30) as answer:
-        found = re.search(rf'^conch_cpu_vision_runs_total{{model="{model}"}} (\d+)', answer.read().decode(), re.M)
-    return int(found[1]) if found else 0
+def vision_runs(server: RunningTriton) -> int:
+    return server.counted("conch_cpu_vision_runs_total", "seeing")
 
 
 @pytest.mark.parametrize("parts", [(BEFORE, 1, AFTER), (1, AFTER), ([4] * 300, 1, [5] * 20, 2, AFTER), (BEFORE, 1, 2)])

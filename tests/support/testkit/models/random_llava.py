@@ -10,13 +10,14 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.numpy import save_file
+from safetensors.numpy import load_file, save_file
 
 from testkit.models import random_model
 from testkit.models.random_model import Floats, RandomModel
 
 WIDTH, HEADS, MLP, LAYERS, SIDE, PATCH, EPSILON = 24, 3, 40, 3, 12, 4, 1e-5
 PATCHES = (SIDE // PATCH) ** 2
+"""Those of the model with the usual side; every other one has as many."""
 IMAGE_TOKEN = 63
 CONTEXT = 600
 MEAN, STD = (0.5, 0.4, 0.3), (0.25, 0.2, 0.3)
@@ -46,11 +47,17 @@ class RandomLlava:
     strategy: str = "default"
     activation: str = "quick_gelu"
     projector_bias: bool = True
+    side: int = SIDE
 
     @property
     def features(self) -> int:
         """Return how many features a picture has."""
         return PATCHES + (self.strategy == "full")
+
+    @property
+    def patch(self) -> int:
+        """Return the height and width of a patch."""
+        return self.side * PATCH // SIDE
 
 
 def config(model: RandomLlava) -> dict[str, object]:
@@ -73,8 +80,8 @@ def config(model: RandomLlava) -> dict[str, object]:
             "intermediate_size": MLP,
             "num_hidden_layers": LAYERS,
             "num_attention_heads": HEADS,
-            "image_size": SIDE,
-            "patch_size": PATCH,
+            "image_size": model.side,
+            "patch_size": model.patch,
             "hidden_act": model.activation,
         },
     }
@@ -92,6 +99,11 @@ def processor() -> dict[str, object]:
 
 def weights(model: RandomLlava) -> dict[str, Floats]:
     """Return its tensors by the runtime's own names."""
+    return random_model.weights(model.text) | vision_weights(model, random_model.HIDDEN)
+
+
+def vision_weights(model: RandomLlava, hidden: int) -> dict[str, Floats]:
+    """Return the tensors of its tower, and of a projector for embeddings so wide."""
     random = np.random.default_rng(7)
 
     def tensor(*shape: int) -> Floats:
@@ -99,7 +111,7 @@ def weights(model: RandomLlava) -> dict[str, Floats]:
 
     made = {
         f"{_TOWER}.embeddings.class_embedding": tensor(WIDTH),
-        f"{_TOWER}.embeddings.patch_embedding.weight": tensor(WIDTH, 3, PATCH, PATCH),
+        f"{_TOWER}.embeddings.patch_embedding.weight": tensor(WIDTH, 3, model.patch, model.patch),
         f"{_TOWER}.embeddings.position_embedding.weight": tensor(PATCHES + 1, WIDTH),
     }
     inner = [f"{_TOWER}.encoder.layers.{layer}" for layer in range(LAYERS)]
@@ -114,19 +126,32 @@ def weights(model: RandomLlava) -> dict[str, Floats]:
         made |= {f"{name}.mlp.fc1.weight": tensor(MLP, WIDTH), f"{name}.mlp.fc1.bias": tensor(MLP)}
         made |= {f"{name}.mlp.fc2.weight": tensor(WIDTH, MLP), f"{name}.mlp.fc2.bias": tensor(WIDTH)}
     taken = len(model.taken) if isinstance(model.taken, list) else 1
-    for at, size in ((1, WIDTH * taken), (2, random_model.HIDDEN)):
-        made[f"multi_modal_projector.linear_{at}.weight"] = tensor(random_model.HIDDEN, size)
+    for at, size in ((1, WIDTH * taken), (2, hidden)):
+        made[f"multi_modal_projector.linear_{at}.weight"] = tensor(hidden, size)
         if model.projector_bias:
-            made[f"multi_modal_projector.linear_{at}.bias"] = tensor(random_model.HIDDEN)
-    return random_model.weights(model.text) | made
+            made[f"multi_modal_projector.linear_{at}.bias"] = tensor(hidden)
+    return made
 
 
 def write_folder(folder: Path, model: RandomLlava) -> Path:
     """Write it as a Hugging Face folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "config.json").write_text(json.dumps(config(model)))
+    return _write(folder, model, config(model), weights(model))
+
+
+def write_around(folder: Path, text: Path, model: RandomLlava, image_token: int) -> Path:
+    """Write the text model of another folder with random eyes; that folder has its weights in one file."""
+    folder.mkdir(parents=True, exist_ok=True)
+    within = json.loads((text / "config.json").read_bytes())
+    around = {**config(model), "text_config": within, "image_token_index": image_token}
+    tensors = load_file(text / "model.safetensors")
+    return _write(folder, model, around, tensors | vision_weights(model, within["hidden_size"]))
+
+
+def _write(folder: Path, model: RandomLlava, said: dict[str, object], tensors: dict[str, Floats]) -> Path:
+    (folder / "config.json").write_text(json.dumps(said))
     (folder / "preprocessor_config.json").write_text(json.dumps(processor()))
-    stored = {_stored(name, LAYOUTS[model.layout]): tensor for name, tensor in weights(model).items()}
+    stored = {_stored(name, LAYOUTS[model.layout]): tensor for name, tensor in tensors.items()}
     save_file(stored, folder / "model.safetensors")
     return folder
 
@@ -139,9 +164,9 @@ def write_text_folder(folder: Path, model: RandomModel) -> Path:
     return folder
 
 
-def random_picture(seed: int) -> NDArray[np.uint8]:
+def random_picture(seed: int, side: int = SIDE) -> NDArray[np.uint8]:
     """Return the pixels of a picture."""
-    return np.random.default_rng(seed).integers(0, 256, (SIDE, SIDE, 3), np.uint8)
+    return np.random.default_rng(seed).integers(0, 256, (side, side, 3), np.uint8)
 
 
 def see(model: RandomLlava, tensors: dict[str, Floats], pixels: NDArray[np.uint8]) -> Floats:
