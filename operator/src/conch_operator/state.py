@@ -122,6 +122,8 @@ class SourceFacts:
     """What the folder's own chat template shows."""
     encoder: EncoderFacts = EncoderFacts()
     speech: SpeechFacts = SpeechFacts()
+    sees: bool = False
+    """Whether it holds a language model that sees pictures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +168,8 @@ class EngineRecipe:
     """What an encoder gives, see `conch_contracts.dialects.encoder`; None for every other model."""
     dialect: Dialect = Dialect.TOKENS
     """With which it is spoken to, where it is no encoder: `tokens` or `speech`."""
+    sees: bool = False
+    """Whether it is a language model that takes pictures."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,7 +52,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningTriton]:
         "blind": (random_llava.write_text_folder(folder / "random-blind", LLAVA.text), 0),
     }
     for name, (where, pace) in sights.items():
-        model = CpuModel(name, str(where), str(folder / "cache"), tokens_per_second=pace, sees=name != "blind")
+        model = CpuModel(name, str(where), str(folder / "cache"), tokens_per_second=pace, sees=True)
         write_repository(render_cpu_repository(model), folder / "models")
     models = ("tiny", "paced", "speech", "paced_speech", *sights)
     with triton_server(folder / "models", *models, folder=folder) as running:

@@ -180,5 +180,5 @@ async def test_tensors_without_a_picture_are_no_picture(seeing: TokensEngine) ->
 
 async def test_a_model_without_eyes_takes_no_pictures(blind: TokensEngine) -> None:
     prompt, pictures = shown(BEFORE, 1, AFTER)
-    with pytest.raises(EngineRejected, match=r"for model 'blind'.*image_pixels"):
+    with pytest.raises(EngineRejected, match="INVALID: image_pixels: this model sees no pictures"):
         await blind.generate(prompt, pictures=pictures)

@@ -39,7 +39,7 @@ FEATURE_CACHE_BYTES = "feature_cache_bytes"
 """Of a model that sees: the most memory that the features of the last pictures may take, which are kept in case they
 come again. Where it is not named, `DEFAULT_FEATURE_CACHE_BYTES`."""
 DEFAULT_FEATURE_CACHE_BYTES = 256 * 1024**2
-"""27 pictures of LLaVA 1.5 with 7 billion parameters, 13,000 of a tiny model with 64 features of 72."""
+"""28 pictures of LLaVA 1.5 with 7 billion parameters, 8,192 of a model with 64 features of 128 numbers."""
 OUTPUT = "output"
 """Of an encoder: `last_hidden_state` or `logits`, see `dialects.encoder`."""
 

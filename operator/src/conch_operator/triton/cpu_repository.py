@@ -80,7 +80,7 @@ class CpuModel:
     dialect: Dialect = Dialect.TOKENS
     """With which it is spoken to, where it is no encoder: `tokens` or `speech`."""
     sees: bool = False
-    """Whether it is a language model that takes pictures."""
+    """Whether it is a language model that takes pictures, or may be one: then it has inputs for them."""
     feature_cache_bytes: int = cpu_runtime.DEFAULT_FEATURE_CACHE_BYTES
     """Of one that does: how much of the pictures that it has seen is kept."""
 
