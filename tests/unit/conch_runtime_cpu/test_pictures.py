@@ -5,7 +5,7 @@ import pytest
 from numpy.typing import NDArray
 
 from conch_runtime_cpu.errors import UnservableRequest
-from conch_runtime_cpu.pictures import Picture, PictureShape, parse_pictures
+from conch_runtime_cpu.pictures import PictureShape, ShownPicture, parse_pictures
 
 SIDE, FEATURES, IMAGE = 2, 3, 9
 SHAPE = PictureShape(SIDE, FEATURES, IMAGE)
@@ -24,7 +24,7 @@ def tensors(count: int = 3, **changes: Any) -> dict[str, NDArray[np.generic]]:
     return {name: value for name, value in (made | changes).items() if value is not None}
 
 
-def parse(found: dict[str, NDArray[np.generic]], shape: PictureShape | None = SHAPE) -> tuple[Picture, ...]:
+def parse(found: dict[str, NDArray[np.generic]], shape: PictureShape | None = SHAPE) -> tuple[ShownPicture, ...]:
     return parse_pictures(found, PROMPT, shape)
 
 

@@ -36,7 +36,7 @@ class PictureShape:
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class ShownPicture:
     """One picture of a prompt."""
 
     pixels: NDArray[np.uint8]
@@ -49,7 +49,7 @@ class Picture:
 
 def parse_pictures(
     tensors: PictureTensors, prompt: NDArray[np.int32], shape: PictureShape | None
-) -> tuple[Picture, ...]:
+) -> tuple[ShownPicture, ...]:
     """Return a prompt's pictures in order; raises UnservableRequest, naming the tensor that is wrong."""
     if not tensors:
         return ()
@@ -62,7 +62,7 @@ def parse_pictures(
     digests = [_digest(index, value) for index, value in enumerate(hashes.tolist())]
     found = pixels.astype(np.uint8, copy=True).reshape(-1, shape.side, shape.side, _CHANNELS)
     starts = spans[:, 0].tolist()
-    return tuple(Picture(*one) for one in zip(found, starts, digests, strict=True))
+    return tuple(ShownPicture(*one) for one in zip(found, starts, digests, strict=True))
 
 
 def _check_tensors(tensors: PictureTensors) -> None:

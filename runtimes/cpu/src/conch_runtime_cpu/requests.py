@@ -14,7 +14,7 @@ from conch_contracts.messages.message import InvalidMessage, changed, from_json
 from conch_runtime_cpu.errors import UnservableRequest
 from conch_runtime_cpu.masks.logits_mask import LogitsMask
 from conch_runtime_cpu.masks.thinking_mask import thinking_mask
-from conch_runtime_cpu.pictures import NO_PICTURES, Picture, PictureShape, PictureTensors, parse_pictures
+from conch_runtime_cpu.pictures import NO_PICTURES, PictureShape, PictureTensors, ShownPicture, parse_pictures
 
 _SEED_BITS = 64
 _REMEMBERED = 64
@@ -56,7 +56,7 @@ class GenerationRequest:
     seed: int
     """Unsigned 64 bits; drawn when the request named none."""
     mask: LogitsMask | None = None
-    pictures: tuple[Picture, ...] = ()
+    pictures: tuple[ShownPicture, ...] = ()
     """In the order of their ids."""
 
 

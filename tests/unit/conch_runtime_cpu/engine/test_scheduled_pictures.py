@@ -9,7 +9,7 @@ from conch_contracts.messages.generation import SamplingParameters
 from conch_runtime_cpu.engine.request_key import RequestKey
 from conch_runtime_cpu.engine.scheduler import PREFILL_CHUNK, FinishReason, Scheduler, SequenceEvent
 from conch_runtime_cpu.engine.vision import Features, Pixels, SeenPictures
-from conch_runtime_cpu.pictures import Picture
+from conch_runtime_cpu.pictures import ShownPicture
 from conch_runtime_cpu.requests import GenerationRequest
 from testkit.models.sum_model import VOCABULARY, SumModel
 
@@ -34,7 +34,7 @@ class Run:
         for start in pictures:
             assert (ids[start : start + FEATURES] == IMAGE).all()
         shown = tuple(
-            Picture(np.full((1, 1, 3), value, np.uint8), start, str(value).encode())
+            ShownPicture(np.full((1, 1, 3), value, np.uint8), start, str(value).encode())
             for start, value in pictures.items()
         )
         sampling = SamplingParameters(max_tokens=max_tokens, temperature=0.0)
@@ -181,7 +181,7 @@ def test_a_prompt_with_pictures_is_scored() -> None:
     run = Run()
     prompt, _, pictures = shown([1], 5, [2, 3])
     sampling = SamplingParameters(max_tokens=0, temperature=0.0, prompt_logprobs=1)
-    picture = Picture(np.full((1, 1, 3), 5, np.uint8), *pictures, b"5")
+    picture = ShownPicture(np.full((1, 1, 3), 5, np.uint8), *pictures, b"5")
     run.scheduler.add(RequestKey(1), GenerationRequest(np.array(prompt), sampling, 0, pictures=(picture,)))
     events = [*run.scheduler.step(), *run.scheduler.step()]
     (rows,) = (event.prompt for event in events if event.prompt is not None)

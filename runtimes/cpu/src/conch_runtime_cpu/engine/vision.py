@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from conch_runtime_cpu.engine.onnx_session import half_of_the_cores, open_session
 from conch_runtime_cpu.graphs.vision_graph import FEATURES, PIXELS
-from conch_runtime_cpu.pictures import Picture
+from conch_runtime_cpu.pictures import ShownPicture
 
 Features = NDArray[np.float32]
 """[features, width]"""
@@ -45,14 +45,14 @@ class SeenPictures:
         self._computed = computed
         self._features: OrderedDict[bytes, Features] = OrderedDict()
 
-    def find(self, picture: Picture) -> Features | None:
+    def find(self, picture: ShownPicture) -> Features | None:
         """Return a picture's features if they are there."""
         found = self._features.get(picture.digest)
         if found is not None:
             self._features.move_to_end(picture.digest)
         return found
 
-    def look(self, picture: Picture) -> Features:
+    def look(self, picture: ShownPicture) -> Features:
         """Compute a picture's features, and keep them while they are among the last ones."""
         features = self._compute(picture.pixels)
         self._computed()
