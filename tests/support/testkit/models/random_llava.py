@@ -115,7 +115,8 @@ def vision_weights(model: RandomLlava, hidden: int) -> dict[str, Floats]:
         f"{_TOWER}.embeddings.position_embedding.weight": tensor(PATCHES + 1, WIDTH),
     }
     inner = [f"{_TOWER}.encoder.layers.{layer}" for layer in range(LAYERS)]
-    for norm in (f"{_TOWER}.pre_layrnorm", *(f"{name}.layer_norm{at}" for name in inner for at in (1, 2))):
+    outer = (f"{_TOWER}.pre_layrnorm", f"{_TOWER}.post_layernorm")  # the second is for others than language models
+    for norm in (*outer, *(f"{name}.layer_norm{at}" for name in inner for at in (1, 2))):
         made |= {f"{norm}.weight": 1 + tensor(WIDTH), f"{norm}.bias": tensor(WIDTH)}
     for name in inner:
         for part in ("q_proj", "k_proj", "v_proj", "out_proj"):

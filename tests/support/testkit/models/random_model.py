@@ -31,6 +31,7 @@ def config(model: RandomModel) -> dict[str, object]:
         "num_key_value_heads": KV_HEADS,
         "head_dim": DIM,
         "hidden_size": HIDDEN,
+        "intermediate_size": MLP,
         "vocab_size": VOCABULARY,
         "max_position_embeddings": CONTEXT,
         "rope_theta": THETA,
