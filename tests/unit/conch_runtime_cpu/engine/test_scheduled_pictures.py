@@ -1,6 +1,8 @@
 """Prompts with pictures in the scheduler, on the model that adds up; a picture of value v is four features of v."""
 
+import gc
 from collections.abc import Mapping
+from weakref import ReferenceType, ref
 
 import numpy as np
 import pytest
@@ -22,6 +24,7 @@ class Run:
 
     def __init__(self, slots: int = 2, most_bytes: int = 100 * ONE_BYTES) -> None:
         self.computed: list[int] = []
+        self.features: list[ReferenceType[Features]] = []
         self.counted = 0
         self.seen = SeenPictures(self._compute, most_bytes, self._count)
         self.scheduler = Scheduler(SumModel(slots), self.seen)
@@ -54,7 +57,9 @@ class Run:
     def _compute(self, pixels: Pixels) -> Features:
         value = int(pixels[0, 0, 0])
         self.computed.append(value)
-        return np.full((FEATURES, 1), value, np.float32)
+        features = np.full((FEATURES, 1), value, np.float32)
+        self.features.append(ref(features))
+        return features
 
     def _count(self) -> None:
         self.counted += 1
@@ -175,6 +180,16 @@ def test_a_request_is_cancelled_between_its_pictures(steps: int) -> None:
     run.add(3, prompt, pictures)
     run.drain()
     assert run.tokens == {1: expected([5], 20), 3: expected(seen)}
+
+
+def test_a_long_answer_holds_no_features() -> None:
+    run = Run(most_bytes=0)
+    prompt, _, pictures = shown(5, 6, [1])
+    run.add(1, prompt, pictures, max_tokens=500)
+    while 1 not in run.tokens:
+        run.step()
+    gc.collect()
+    assert [kept() for kept in run.features] == [None, None]
 
 
 def test_a_prompt_with_pictures_is_scored() -> None:

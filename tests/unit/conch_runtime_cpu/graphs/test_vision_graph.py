@@ -1,5 +1,7 @@
 """LLaVA-like folders become graphs whose numbers equal those of plain numpy."""
 
+import gc
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -120,3 +122,13 @@ def test_another_normalisation_is_another_graph(tmp_path: Path) -> None:
     assert _converted(folder, tmp_path / "cache")[0] == first
     (folder / "preprocessor_config.json").write_text('{"do_normalize": false}')
     assert _converted(folder, tmp_path / "cache")[0] != first
+
+
+def test_a_decoder_keeps_no_features_of_a_prompt(tmp_path: Path) -> None:
+    decoder = _decoder(write_folder(tmp_path / "model", RandomLlava()), tmp_path / "cache")
+    features = np.ones((2, HIDDEN), np.float32)
+    kept = weakref.ref(features)
+    decoder.prefill(0, np.array([1, 2]), 0, ShownFeatures(features, np.array([0, 1])))
+    del features
+    gc.collect()
+    assert kept() is None

@@ -112,6 +112,8 @@ class OnnxDecoder:
             binding.bind_cpu_input(FEATURE_ROWS, np.ascontiguousarray(one.rows).reshape(1, -1))
         binding.bind_output("logits", "cpu", 0, np.float32, output.shape, output.ctypes.data)
         self._session.run_with_iobinding(binding)
+        if self._nothing_shown is not None:
+            binding.bind_cpu_input(FEATURES, self._nothing_shown.features)  # else they stay until the row's next prompt
 
     def _bind_decoding(self, count: int) -> onnxruntime.IOBinding:
         binding = self._session.io_binding()

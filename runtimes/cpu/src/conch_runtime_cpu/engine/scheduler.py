@@ -301,8 +301,9 @@ class _Sequence:
             following = self.request.prompt[start + 1 : start + 1 + len(chunk)]
             self._found.append(log_probabilities(predicted[: len(following)], following, alternatives))
         self.length += len(chunk)
-        if self.prefilled:
+        if self.prefilled:  # a long answer holds no memory for its pictures
             self._shown = None
+            self._features.clear()
         return len(chunk)
 
     def advance(self) -> int:
