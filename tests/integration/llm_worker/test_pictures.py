@@ -1,6 +1,7 @@
 """Pictures from a worker to the cpu runtime: tiny-chat with random eyes, whose answers to text alone are known."""
 
 import asyncio
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -9,6 +10,7 @@ import aiohttp
 import pytest
 
 from conch_contracts.messages.generation import GenerateRequest, PreparedPicture, PreparedPrompt
+from conch_contracts.messages.grammar import Grammar, GrammarKind
 from conch_contracts.messages.message import changed
 from conch_contracts.names import bundle_key
 from conch_kit.bundles.archive import pack
@@ -119,6 +121,12 @@ async def test_every_choice_sees_and_the_picture_is_computed_once(sight: Stage, 
     best = await sight.worker.ask(session, ask(sight, shown(20, GREET), best_of=2, sampling=seeded, stream=False))
     assert best.status == 200
     assert runs(sight) == before + 1
+
+
+async def test_an_answer_about_a_picture_keeps_to_a_grammar(sight: Stage, session: aiohttp.ClientSession) -> None:
+    digits = Grammar(kind=GrammarKind.REGEX, definition="[0-9]{3}")
+    reply = await sight.worker.ask(session, ask(sight, shown(1, GREET), sampling={"grammar": digits}))
+    assert re.fullmatch("[0-9]{3}", reply.text())
 
 
 async def test_each_of_several_prompts_has_its_own_pictures(sight: Stage, session: aiohttp.ClientSession) -> None:

@@ -4,6 +4,7 @@ Its text model is that of `random_model`, so the same tensors in a folder of the
 """
 
 import json
+import shutil
 from dataclasses import dataclass
 from math import erf
 from pathlib import Path
@@ -143,6 +144,7 @@ def write_folder(folder: Path, model: RandomLlava) -> Path:
 def write_around(folder: Path, text: Path, model: RandomLlava, image_token: int) -> Path:
     """Write the text model of another folder with random eyes; that folder has its weights in one file."""
     folder.mkdir(parents=True, exist_ok=True)
+    shutil.copy(text / "tokenizer.json", folder)
     within = json.loads((text / "config.json").read_bytes())
     around = {**config(model), "text_config": within, "image_token_index": image_token}
     tensors = load_file(text / "model.safetensors")
