@@ -168,6 +168,8 @@ class EngineRecipe:
     """What an encoder gives, see `conch_contracts.dialects.encoder`; None for every other model."""
     dialect: Dialect = Dialect.TOKENS
     """With which it is spoken to, where it is no encoder: `tokens` or `speech`."""
+    sees: bool = False
+    """Whether it is a language model that takes pictures."""
 
 
 @dataclass(frozen=True, slots=True)

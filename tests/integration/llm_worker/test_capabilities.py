@@ -10,7 +10,7 @@ from conch_contracts.messages.generation import Api, Details, ThinkingLimit
 from conch_contracts.messages.grammar import Grammar, GrammarKind
 from conch_contracts.messages.message import changed
 from conch_contracts.records import Dialect
-from testkit.builders.generate_requests import backend
+from testkit.builders.generate_requests import backend, picture
 from testkit.engines.dialect_stand_ins import NARROW, PER_DIALECT, StandIn
 from testkit.models.vocabularies import BYTE_EOS, BYTE_VOCABULARY
 
@@ -58,6 +58,7 @@ ASKED: dict[Feature, dict[str, Any]] = {
     Feature.CACHE_SALT: {"backend": backend(end_id=BYTE_EOS, cache_salt="a")},
     Feature.EXTRA_ARGUMENTS: {"backend": backend(end_id=BYTE_EOS, extra_arguments={"a": 1})},
     Feature.KV_TRANSFER: {"backend": backend(end_id=BYTE_EOS, kv_transfer={"a": 1})},
+    Feature.PICTURES: {"prompts": (changed(said("x"), pictures=(picture(b"\1\2\3"),)),)},
     Feature.PROMPT_IDS: {"prompts": (changed(said("x"), text_is_exact=False),)},
 }
 """How a message to the worker asks for each feature."""
@@ -72,7 +73,7 @@ UNDECLARED: dict[str, set[Feature]] = {
     "trt-bls-unary": NEEDS_IDS | BIASES,
     "trt-llm-api": NEEDS_IDS | BIASES | LLM_API_LACKS,
     "trt-llm-api-streamed": NEEDS_IDS | BIASES | LLM_API_LACKS,
-    "vllm-old": {Feature.LOGPROBS, Feature.ALTERNATIVES, Feature.BEST_OF},
+    "vllm-old": {Feature.LOGPROBS, Feature.ALTERNATIVES, Feature.BEST_OF, Feature.PICTURES},
 }
 """What depends on the model, and the stand-in does not declare."""
 TENSORS: dict[Feature, tuple[tuple[str, ...], object]] = {
@@ -90,6 +91,7 @@ TENSORS: dict[Feature, tuple[tuple[str, ...], object]] = {
     Feature.LOGPROB_IDS: (("logprob_token_ids",), [5]),
     Feature.SCALED_LOGPROBS: (("temp_scaled_logprobs",), True),
     Feature.BEAM_SEARCH: (("beam_width",), 2),
+    Feature.PICTURES: (("pictures",), ["010203"]),
     Feature.EXTRA_ARGUMENTS: (("extra_args",), {"a": 1}),
     Feature.KV_TRANSFER: (("extra_args",), {"kv_transfer_params": {"a": 1}}),
 }

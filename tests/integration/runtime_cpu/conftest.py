@@ -1,4 +1,7 @@
-"""One real tritonserver with tiny-chat and tiny-whisper, each at full speed and at a known slow one."""
+"""One real tritonserver with tiny-chat and tiny-whisper, each at full speed and at a known slow one.
+
+Beside them is a random model that sees pictures, and its text model alone.
+"""
 
 from collections.abc import AsyncIterator, Iterator
 
@@ -11,13 +14,15 @@ from conch_kit.triton.client import TritonClient
 from conch_operator.triton.cpu_repository import CpuModel, render_cpu_repository
 from testkit.engines.speech_client import SpeechEngineClient
 from testkit.engines.tokens_client import TokensEngine
-from testkit.models import speech_golden
+from testkit.models import random_llava, speech_golden
 from testkit.models.golden import FOLDER, Golden, load_golden
+from testkit.models.random_llava import RandomLlava
 from testkit.models.speech_golden import SpeechGolden, SpeechTokenizer, load_speech_golden
 from testkit.servers.triton import RunningTriton, triton_server, write_repository
 
 PACED_TOKENS_PER_SECOND = 25
 PACED_SPEECH_TOKENS_PER_SECOND = 1
+LLAVA = RandomLlava(layout="5", strategy="full")
 
 
 @pytest.fixture(scope="session")
@@ -41,7 +46,15 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningTriton]:
             dialect=Dialect.SPEECH,
         )
         write_repository(render_cpu_repository(model), folder / "models")
-    models = ("tiny", "paced", "speech", "paced_speech")
+    sights = {
+        "seeing": (random_llava.write_folder(folder / "random-seeing", LLAVA), 0),
+        "paced_seeing": (random_llava.write_folder(folder / "random-seeing", LLAVA), PACED_TOKENS_PER_SECOND),
+        "blind": (random_llava.write_text_folder(folder / "random-blind", LLAVA.text), 0),
+    }
+    for name, (where, pace) in sights.items():
+        model = CpuModel(name, str(where), str(folder / "cache"), tokens_per_second=pace, sees=True)
+        write_repository(render_cpu_repository(model), folder / "models")
+    models = ("tiny", "paced", "speech", "paced_speech", *sights)
     with triton_server(folder / "models", *models, folder=folder) as running:
         yield running
 
@@ -61,6 +74,21 @@ def tiny(server: RunningTriton, client: TritonClient) -> TokensEngine:
 @pytest.fixture
 def paced(server: RunningTriton, client: TritonClient) -> TokensEngine:
     return TokensEngine(client, EngineAddress(server.grpc), "paced")
+
+
+@pytest.fixture
+def seeing(server: RunningTriton, client: TritonClient) -> TokensEngine:
+    return TokensEngine(client, EngineAddress(server.grpc), "seeing")
+
+
+@pytest.fixture
+def paced_seeing(server: RunningTriton, client: TritonClient) -> TokensEngine:
+    return TokensEngine(client, EngineAddress(server.grpc), "paced_seeing")
+
+
+@pytest.fixture
+def blind(server: RunningTriton, client: TritonClient) -> TokensEngine:
+    return TokensEngine(client, EngineAddress(server.grpc), "blind")
 
 
 @pytest.fixture(scope="session")

@@ -27,6 +27,11 @@ def test_the_settings_are_read() -> None:
     assert parse_settings(_config(VALID)) == expected
 
 
+@pytest.mark.parametrize(("said", "bytes_"), [({}, 256 * 1024**2), ({"feature_cache_bytes": "7"}, 7)])
+def test_the_cache_of_pictures_has_a_default(said: dict[str, str], bytes_: int) -> None:
+    assert parse_settings(_config(VALID | said)).feature_cache_bytes == bytes_
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -35,6 +40,7 @@ def test_the_settings_are_read() -> None:
         ("tokens_per_second", "-1"),
         ("kv_cache_bytes", "x"),
         ("max_length", "-1"),
+        ("feature_cache_bytes", "much"),
     ],
 )
 def test_a_wrong_value_is_named(name: str, value: str) -> None:

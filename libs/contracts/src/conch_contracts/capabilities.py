@@ -78,6 +78,8 @@ class Feature(Askable):
     CACHE_SALT = ("cache_salt",)
     EXTRA_ARGUMENTS = ("vllm_xargs",)
     KV_TRANSFER = ("kv_transfer_params",)
+    PICTURES = ("image_url", "input_image", "image")
+    """Parts of messages that are pictures: of chats, of responses and of the Messages API."""
 
 
 _Asked = TypeVar("_Asked", bound=Askable)
@@ -130,6 +132,7 @@ _FOR_ALL = {
     Feature.ECHO: Support(Level.WORKER, "with `logprobs` only where `prompt_logprobs` is"),
 }
 _NO_FIELD = "its engine has no such parameter"
+_BLIND = "its engine takes no pictures"
 _OWN_CACHE = "its engine shares cached prefixes and takes no salt for them"
 
 TOKENS: Mapping[Feature, Support] = {
@@ -143,6 +146,7 @@ TOKENS: Mapping[Feature, Support] = {
     Feature.BEAM_SEARCH: _no("its engine has no beam search"),
     Feature.EXTRA_ARGUMENTS: _no(_NO_FIELD),
     Feature.KV_TRANSFER: _no(_NO_FIELD),
+    Feature.PICTURES: _if("image_pixels, image_shapes, image_spans and image_hashes"),
 }
 
 FASTERTRANSFORMER: Mapping[Feature, Support] = {
@@ -177,6 +181,7 @@ FASTERTRANSFORMER: Mapping[Feature, Support] = {
     Feature.CACHE_SALT: Support(Level.ENGINE, _NO_CACHE),
     Feature.EXTRA_ARGUMENTS: _no(_NO_FIELD),
     Feature.KV_TRANSFER: _no(_NO_FIELD),
+    Feature.PICTURES: _no(_BLIND),
 }
 
 TENSORRTLLM: Mapping[Feature, Support] = {
@@ -214,6 +219,7 @@ TENSORRTLLM: Mapping[Feature, Support] = {
     Feature.CACHE_SALT: _no(_OWN_CACHE),
     Feature.EXTRA_ARGUMENTS: _no(_NO_FIELD),
     Feature.KV_TRANSFER: _no(_NO_FIELD),
+    Feature.PICTURES: _no("only the newest models of its LLM API take pictures; Conch sends them none"),
 }
 
 VLLM: Mapping[Feature, Support] = {
@@ -243,6 +249,7 @@ VLLM: Mapping[Feature, Support] = {
         Level.ENGINE,
         "in `extra_args`; not `do_remote_decode`, because the backend does not tell where the cache is then",
     ),
+    Feature.PICTURES: _if("image"),
 }
 
 CAPABILITIES: Mapping[Dialect, Mapping[Feature, Support]] = {

@@ -35,6 +35,11 @@ KV_CACHE_BYTES = "kv_cache_bytes"
 Of speech, what the decoder reads of each window's sound is part of it."""
 MAX_LENGTH = "max_length"
 """The most tokens of a sequence, prompt and answer; 0 for what the model was made for. The cache is no larger."""
+FEATURE_CACHE_BYTES = "feature_cache_bytes"
+"""Of a model that sees: the most memory that the features of the last pictures may take, which are kept in case they
+come again. Where it is not named, `DEFAULT_FEATURE_CACHE_BYTES`."""
+DEFAULT_FEATURE_CACHE_BYTES = 256 * 1024**2
+"""28 pictures of LLaVA 1.5 with 7 billion parameters, 8,192 of a model with 64 features of 128 numbers."""
 OUTPUT = "output"
 """Of an encoder: `last_hidden_state` or `logits`, see `dialects.encoder`."""
 

@@ -155,6 +155,7 @@ class LocalEngines:
             tokens_per_second=recipe.tokens_per_second,
             max_length=recipe.max_length,
             dialect=recipe.dialect,
+            sees=recipe.sees,
         )
         try:
             for path, content in render_cpu_repository(model).items():

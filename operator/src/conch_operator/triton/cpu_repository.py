@@ -17,6 +17,12 @@ from conch_operator.triton.config_pbtxt import document, parameter_lines, tensor
 DEFAULT_KV_CACHE_BYTES = 4 * 1024**3
 
 _INPUTS = ((tokens.INPUT_IDS, "TYPE_INT32", "-1"), (tokens.PARAMETERS, "TYPE_STRING", "1"))
+_PICTURE_INPUTS = (
+    (tokens.IMAGE_PIXELS, "TYPE_UINT8", "-1"),
+    (tokens.IMAGE_SHAPES, "TYPE_INT32", "-1, 3"),
+    (tokens.IMAGE_SPANS, "TYPE_INT32", "-1, 2"),
+    (tokens.IMAGE_HASHES, "TYPE_STRING", "-1"),
+)
 _OUTPUTS = (
     (tokens.TOKEN_IDS, "TYPE_INT32", "-1"),
     (tokens.LOGPROBS, "TYPE_FP32", "-1"),
@@ -73,6 +79,10 @@ class CpuModel:
     """What an encoder gives, see `conch_contracts.dialects.encoder`; None for every other model."""
     dialect: Dialect = Dialect.TOKENS
     """With which it is spoken to, where it is no encoder: `tokens` or `speech`."""
+    sees: bool = False
+    """Whether it is a language model that takes pictures, or may be one: then it has inputs for them."""
+    feature_cache_bytes: int = cpu_runtime.DEFAULT_FEATURE_CACHE_BYTES
+    """Of one that does: how much of the pictures that it has seen is kept."""
 
 
 def render_cpu_repository(model: CpuModel) -> dict[str, str]:
@@ -83,25 +93,32 @@ def render_cpu_repository(model: CpuModel) -> dict[str, str]:
     if model.dialect is Dialect.SPEECH:
         config = speech_config(model.name, _parameters(model))
         return {f"{model.name}/config.pbtxt": config, f"{model.name}/1/model.py": _SPEECH_PY}
-    return {
-        f"{model.name}/config.pbtxt": tokens_config(model.name, _parameters(model)),
-        f"{model.name}/1/model.py": _MODEL_PY,
-    }
+    config = (seeing_config if model.sees else tokens_config)(model.name, _parameters(model))
+    return {f"{model.name}/config.pbtxt": config, f"{model.name}/1/model.py": _MODEL_PY}
 
 
 def tokens_config(name: str, parameters: Mapping[str, str], *, instances: int = 1, batch: int = 0) -> str:
     """Return the config.pbtxt of a Python model that speaks the `tokens` dialect."""
-    return _decoupled_config(name, _INPUTS, _OUTPUTS, parameters, instances=instances, batch=batch)
+    inputs = [tensor("input", *row) for row in _INPUTS]
+    return _decoupled_config(name, inputs, _OUTPUTS, parameters, instances=instances, batch=batch)
+
+
+def seeing_config(name: str, parameters: Mapping[str, str]) -> str:
+    """Return the config.pbtxt of a Python model that speaks the `tokens` dialect and takes pictures."""
+    inputs = [tensor("input", *row) for row in _INPUTS]
+    inputs += [tensor("input", *row, "optional") for row in _PICTURE_INPUTS]
+    return _decoupled_config(name, inputs, _OUTPUTS, parameters, instances=1, batch=0)
 
 
 def speech_config(name: str, parameters: Mapping[str, str], *, instances: int = 1, batch: int = 0) -> str:
     """Return the config.pbtxt of a Python model that speaks the `speech` dialect."""
-    return _decoupled_config(name, _SPEECH_INPUTS, _SPEECH_OUTPUTS, parameters, instances=instances, batch=batch)
+    inputs = [tensor("input", *row) for row in _SPEECH_INPUTS]
+    return _decoupled_config(name, inputs, _SPEECH_OUTPUTS, parameters, instances=instances, batch=batch)
 
 
 def _decoupled_config(
     name: str,
-    inputs: Iterable[tuple[str, str, str]],
+    inputs: Iterable[str],
     outputs: Iterable[tuple[str, str, str]],
     parameters: Mapping[str, str],
     *,
@@ -112,7 +129,7 @@ def _decoupled_config(
         [
             *_python_model(name, batch),
             "model_transaction_policy { decoupled: true }",
-            *(tensor("input", *row) for row in inputs),
+            *inputs,
             *(tensor("output", *row) for row in outputs),
             *_instances_and_parameters(instances, parameters),
         ]
@@ -137,6 +154,7 @@ def encoder_config(name: str, output: str, parameters: Mapping[str, str], *, ins
 
 
 def _parameters(model: CpuModel) -> Mapping[str, str]:
+    of_pictures = {cpu_runtime.FEATURE_CACHE_BYTES: str(model.feature_cache_bytes)} if model.sees else {}
     return {
         cpu_runtime.MODEL_FOLDER: model.model_folder,
         cpu_runtime.CACHE_FOLDER: model.cache_folder,
@@ -145,6 +163,7 @@ def _parameters(model: CpuModel) -> Mapping[str, str]:
         cpu_runtime.TOKENS_PER_SECOND: str(model.tokens_per_second),
         cpu_runtime.KV_CACHE_BYTES: str(model.kv_cache_bytes),
         cpu_runtime.MAX_LENGTH: str(model.max_length or 0),
+        **of_pictures,
     }
 
 

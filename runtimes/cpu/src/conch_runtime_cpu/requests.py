@@ -14,6 +14,7 @@ from conch_contracts.messages.message import InvalidMessage, changed, from_json
 from conch_runtime_cpu.errors import UnservableRequest
 from conch_runtime_cpu.masks.logits_mask import LogitsMask
 from conch_runtime_cpu.masks.thinking_mask import thinking_mask
+from conch_runtime_cpu.pictures import NO_PICTURES, PictureShape, PictureTensors, ShownPicture, parse_pictures
 
 _SEED_BITS = 64
 _REMEMBERED = 64
@@ -26,6 +27,8 @@ class ModelLimits:
 
     vocabulary: int
     context: int
+    picture: PictureShape | None = None
+    """What a picture must be like; None: the model sees none."""
 
 
 class _ObeyedGrammar(Grammar, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -53,17 +56,22 @@ class GenerationRequest:
     seed: int
     """Unsigned 64 bits; drawn when the request named none."""
     mask: LogitsMask | None = None
+    pictures: tuple[ShownPicture, ...] = ()
+    """In the order of their ids."""
 
 
-def parse_request(prompt: NDArray[np.int32], parameters: bytes, limits: ModelLimits) -> GenerationRequest:
-    """Check one request against the model; raises UnservableRequest, naming the parameter."""
+def parse_request(
+    prompt: NDArray[np.int32], parameters: bytes, limits: ModelLimits, pictures: PictureTensors = NO_PICTURES
+) -> GenerationRequest:
+    """Check one request against the model; raises UnservableRequest, naming the parameter or the tensor."""
     read = _remembered if len(parameters) <= _SHORT_BYTES else _read_parameters
     sampling = read(parameters, limits.vocabulary)
     _check_prompt(prompt, sampling, limits)
     room = limits.context - len(prompt)
     clipped = changed(sampling, max_tokens=min(sampling.max_tokens, room))
     seed = secrets.randbits(_SEED_BITS) if sampling.seed is None else sampling.seed % 2**_SEED_BITS
-    return GenerationRequest(prompt.astype(np.int64), clipped, seed, thinking_mask(sampling))
+    shown = parse_pictures(pictures, prompt, limits.picture)
+    return GenerationRequest(prompt.astype(np.int64), clipped, seed, thinking_mask(sampling), shown)
 
 
 def _read_parameters(parameters: bytes, vocabulary: int) -> SamplingParameters:

@@ -23,6 +23,8 @@ class RuntimeSettings:
     kv_cache_bytes: int
     max_length: int
     """The most tokens of a sequence; 0 for what the model was made for."""
+    feature_cache_bytes: int = cpu_runtime.DEFAULT_FEATURE_CACHE_BYTES
+    """How much of the pictures that were seen is kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,7 @@ def parse_settings(model_config: str) -> RuntimeSettings:
         tokens_per_second=_whole_number(parameters, cpu_runtime.TOKENS_PER_SECOND, least=0),
         kv_cache_bytes=_whole_number(parameters, cpu_runtime.KV_CACHE_BYTES, least=1),
         max_length=_whole_number(parameters, cpu_runtime.MAX_LENGTH, least=0),
+        feature_cache_bytes=_feature_cache_bytes(parameters),
     )
 
 
@@ -75,6 +78,12 @@ def _quantization(value: str) -> Quantization:
     except ValueError:
         choices = ", ".join(Quantization)
         raise UnusableModel(f"config.pbtxt: quantization must be one of {choices}; found {value!r}.") from None
+
+
+def _feature_cache_bytes(parameters: Mapping[str, Mapping[str, str]]) -> int:
+    if cpu_runtime.FEATURE_CACHE_BYTES not in parameters:
+        return cpu_runtime.DEFAULT_FEATURE_CACHE_BYTES
+    return _whole_number(parameters, cpu_runtime.FEATURE_CACHE_BYTES, least=0)
 
 
 def _whole_number(parameters: Mapping[str, Mapping[str, str]], name: str, *, least: int) -> int:

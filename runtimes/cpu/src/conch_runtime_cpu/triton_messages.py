@@ -61,6 +61,12 @@ def vector(request: triton.InferenceRequest, name: str, kind: type[Whole]) -> ND
     return values
 
 
+def given(request: triton.InferenceRequest, names: Iterable[str]) -> dict[str, NDArray[np.generic]]:
+    """Return those of these tensors that a request has; they are gone when `execute` returns."""
+    found = ((name, triton.get_input_tensor_by_name(request, name)) for name in names)
+    return {name: tensor.as_numpy() for name, tensor in found if tensor is not None}
+
+
 def json_text(request: triton.InferenceRequest, name: str) -> bytes:
     """Return the one text that a tensor holds; raises UnservableRequest."""
     values = _input(request, name).reshape(-1)

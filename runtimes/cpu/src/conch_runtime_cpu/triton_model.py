@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import triton_python_backend_utils as triton
@@ -20,9 +21,12 @@ from conch_runtime_cpu.engine.loading import LoadedModel, load
 from conch_runtime_cpu.engine.response_tensors import pack
 from conch_runtime_cpu.errors import EngineStopped, UnservableRequest
 from conch_runtime_cpu.numpy_version import refuse_numpy_2
+from conch_runtime_cpu.pictures import TENSORS
 from conch_runtime_cpu.requests import parse_request
 from conch_runtime_cpu.settings import parse_settings
-from conch_runtime_cpu.triton_messages import FINAL, SWITCH_INTERVAL_S, TritonChannel, failure, json_text, vector
+from conch_runtime_cpu.triton_messages import FINAL, SWITCH_INTERVAL_S, TritonChannel, failure, given, json_text, vector
+
+_VISION_RUNS = "conch_cpu_vision_runs_total"
 
 
 class TritonPythonModel:
@@ -34,7 +38,7 @@ class TritonPythonModel:
         """Load the model; what this raises becomes the reason in Triton's repository index."""
         refuse_numpy_2()
         sys.setswitchinterval(SWITCH_INTERVAL_S)
-        self._model = load(parse_settings(args["model_config"]))
+        self._model = load(parse_settings(args["model_config"]), partial(_VisionCounter, args["model_name"]))
         self._model.engine.start()
         self._model.grammars.start()
 
@@ -44,7 +48,8 @@ class TritonPythonModel:
             sender = request.get_response_sender()
             try:
                 ids = vector(request, dialect.INPUT_IDS, np.int32)
-                parsed = parse_request(ids, json_text(request, dialect.PARAMETERS), self._model.limits)
+                shown = given(request, TENSORS)
+                parsed = parse_request(ids, json_text(request, dialect.PARAMETERS), self._model.limits, shown)
                 target = self._model.engine if parsed.sampling.grammar is None else self._model.grammars
                 target.submit(parsed, TritonChannel(sender, pack))
             except UnservableRequest as error:
@@ -56,3 +61,18 @@ class TritonPythonModel:
         """End the engine."""
         self._model.grammars.stop()
         self._model.engine.stop()
+
+
+class _VisionCounter:
+    """Counts the pictures that were computed, among the server's own metrics; its family must live as long."""
+
+    def __init__(self, model: str) -> None:
+        self._family = triton.MetricFamily(
+            name=_VISION_RUNS,
+            description="Pictures whose features were computed, because they were not among those that are kept.",
+            kind=triton.MetricFamily.COUNTER,
+        )
+        self._counter = self._family.Metric(labels={"model": model})
+
+    def __call__(self) -> None:
+        self._counter.increment(1)

@@ -8,6 +8,7 @@ from conch_contracts.messages.generation import (
     BackendOptions,
     EngineTarget,
     GenerateRequest,
+    PreparedPicture,
     PreparedPrompt,
     SamplingParameters,
 )
@@ -18,6 +19,12 @@ from conch_contracts.records import Dialect
 def prompt(ids: Sequence[int] = (1, 2, 3), text: str = "abc") -> PreparedPrompt:
     """Return one prepared prompt."""
     return PreparedPrompt(ids=tuple(ids), text=text)
+
+
+def picture(data: bytes = b"\1\2\3", **changes: Any) -> PreparedPicture:
+    """Return a picture of one pixel, the ids of which begin the prompt."""
+    fields: dict[str, Any] = {"height": 1, "width": 1, "start": 0, "length": 2, "digest": data.hex()}
+    return PreparedPicture(data=data, **fields | changes)
 
 
 def target(dialect: Dialect = Dialect.TOKENS, **changes: Any) -> EngineTarget:

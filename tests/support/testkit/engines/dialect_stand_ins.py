@@ -86,7 +86,7 @@ OTHER_FORMS = (
             '"stream"': '"STREAM"',
             '"sampling_parameters"': '"SAMPLING_PARAMETERS"',
             '"text_output"': '"TEXT"',
-            r'[^\n]*"(?:exclude_input_in_output|return_[a-z_]*|embedding_request)"[^\n]*optional: true }(,?)\n': "",
+            r'[^\n]*"(?:image|exclude_input_in_output|return_\w*|embedding_request)"[^\n]*optional: true }(,?)\n': "",
             r"(dims: \[ 1 \] optional: true }),(\s+\])": r"\1\2",
         },
     ),

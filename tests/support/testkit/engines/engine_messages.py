@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from tritonclient.grpc.service_pb2 import ModelInferRequest, ModelInferResponse
 
-_CODES = {"INT32": "i", "UINT32": "I", "FP32": "f", "UINT64": "Q", "BOOL": "?", "INT64": "q"}
+_CODES = {"INT32": "i", "UINT32": "I", "FP32": "f", "UINT64": "Q", "BOOL": "?", "UINT8": "B", "INT64": "q"}
 
 
 def response(

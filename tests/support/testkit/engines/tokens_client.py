@@ -6,14 +6,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
 from tritonclient.grpc.service_pb2 import ModelInferRequest
 
 from conch_contracts.dialects import tokens as dialect
 from conch_contracts.names import EngineAddress
 from conch_kit.triton.client import TritonClient
-from conch_kit.triton.tensors import Outputs, add_input, new_request
+from conch_kit.triton.tensors import Outputs, add_input, add_raw, new_request
 
 T = TypeVar("T", int, float)
+
+
+@dataclass(frozen=True, slots=True)
+class SentPicture:
+    """One picture of a prompt, as it is sent."""
+
+    pixels: NDArray[np.uint8]
+    start: int
+    length: int
+    digest: str
 
 
 @dataclass(slots=True)
@@ -40,12 +52,25 @@ class TokensEngine:
     address: EngineAddress
     model: str
 
-    async def generate(self, prompt: Sequence[int], first: asyncio.Event | None = None, **parameters: object) -> Answer:
+    async def generate(
+        self,
+        prompt: Sequence[int],
+        first: asyncio.Event | None = None,
+        pictures: Sequence[SentPicture] = (),
+        **parameters: object,
+    ) -> Answer:
         """Run one request to its end; sets `first` when tokens have come."""
+        request = tokens_request(self.model, prompt, **parameters)
+        if pictures:
+            add_pictures(request, pictures)
+        return await self.ask(request, first)
+
+    async def ask(self, request: ModelInferRequest, first: asyncio.Event | None = None) -> Answer:
+        """Send a request as it is."""
         answer = Answer()
         stream = self.client.stream(
             self.address,
-            tokens_request(self.model, prompt, **parameters),
+            request,
             first_timeout_s=120,
             inter_timeout_s=120,
             timeout_s=120,
@@ -64,6 +89,18 @@ def tokens_request(model: str, prompt: Sequence[int], **parameters: object) -> M
     add_input(request, dialect.INPUT_IDS, "INT32", [len(prompt)], list(prompt))
     add_input(request, dialect.PARAMETERS, "BYTES", [1], [sampling])
     return request
+
+
+def add_pictures(request: ModelInferRequest, pictures: Sequence[SentPicture]) -> None:
+    """Add the tensors of pictures to a request."""
+    count = len(pictures)
+    pixels = b"".join(picture.pixels.tobytes() for picture in pictures)
+    add_raw(request, dialect.IMAGE_PIXELS, "UINT8", [len(pixels)], pixels)
+    shapes = [size for picture in pictures for size in picture.pixels.shape]
+    add_input(request, dialect.IMAGE_SHAPES, "INT32", [count, 3], shapes)
+    spans = [number for picture in pictures for number in (picture.start, picture.length)]
+    add_input(request, dialect.IMAGE_SPANS, "INT32", [count, 2], spans)
+    add_input(request, dialect.IMAGE_HASHES, "BYTES", [count], [picture.digest.encode() for picture in pictures])
 
 
 def _collect(answer: Answer, outputs: Outputs) -> None:

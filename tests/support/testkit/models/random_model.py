@@ -31,6 +31,7 @@ def config(model: RandomModel) -> dict[str, object]:
         "num_key_value_heads": KV_HEADS,
         "head_dim": DIM,
         "hidden_size": HIDDEN,
+        "intermediate_size": MLP,
         "vocab_size": VOCABULARY,
         "max_position_embeddings": CONTEXT,
         "rope_theta": THETA,
@@ -83,7 +84,11 @@ def write_folder(folder: Path, model: RandomModel, *, shards: int = 1) -> Path:
 
 def forward(tensors: dict[str, Floats], ids: list[int]) -> Floats:
     """Return the logits after every id."""
-    hidden = tensors["model.embed_tokens.weight"][ids]
+    return forward_embedded(tensors, tensors["model.embed_tokens.weight"][ids])
+
+
+def forward_embedded(tensors: dict[str, Floats], hidden: Floats) -> Floats:
+    """Return the logits after every embedding."""
     for layer in range(LAYERS):
         own = {name.removeprefix(f"model.layers.{layer}."): tensor for name, tensor in tensors.items()}
         hidden = hidden + _attention(own, _norm(hidden, own["input_layernorm.weight"]))

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass, field
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -81,4 +82,4 @@ class LlmWorker(WorkerProcess):
     def open(self, session: aiohttp.ClientSession, request: GenerateRequest) -> Any:
         """Send one request and return the answer as it comes, to be entered as a context."""
         headers = {"content-type": "application/json", "x-request-id": request.request_id}
-        return session.post(self.url + GENERATE_PATH, data=to_json(request), headers=headers)
+        return session.post(self.url + GENERATE_PATH, data=BytesIO(to_json(request)), headers=headers)

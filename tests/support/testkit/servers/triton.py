@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -49,6 +50,12 @@ class RunningTriton:
         with urlopen(request, timeout=30) as answer:
             models: list[dict[str, str]] = json.load(answer)
             return models
+
+    def counted(self, name: str, model: str) -> int:
+        """Return what a counter of the runtime's own says for a model."""
+        with urlopen(f"http://{self.metrics}/metrics", timeout=30) as answer:
+            found = re.search(rf'^{name}{{model="{model}"}} (\d+)', answer.read().decode(), re.MULTILINE)
+        return int(found[1]) if found else 0
 
 
 @contextmanager

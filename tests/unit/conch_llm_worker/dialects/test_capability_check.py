@@ -6,10 +6,11 @@ import pytest
 
 from conch_contracts.messages.generation import BackendOptions, Details, SamplingParameters, ThinkingLimit
 from conch_contracts.messages.grammar import Grammar, GrammarKind
+from conch_contracts.messages.message import changed
 from conch_contracts.records import Dialect
 from conch_kit.errors import InvalidRequest
 from conch_llm_worker.dialects.capability_check import refuse
-from testkit.builders.generate_requests import backend, generate_request, sampling, target
+from testkit.builders.generate_requests import backend, generate_request, picture, prompt, sampling, target
 
 SENT = (
     {"max_tokens", "min_tokens", "temperature", "top_p", "top_k", "seed", "eos_token_ids", "stop_token_ids"}
@@ -75,6 +76,20 @@ def test_some_dialect_refuses_what_not_all_can_send(name: str) -> None:
 def test_a_form_is_refused_under_the_name_that_asked_for_it() -> None:
     _, changes = ASKED["grammar"]
     assert refused(Dialect.FASTERTRANSFORMER, {**changes, "grammar_param": "guided_regex"}) == "guided_regex"
+
+
+@pytest.mark.parametrize(
+    ("dialect", "param"),
+    [
+        (Dialect.TOKENS, None),
+        (Dialect.VLLM, None),
+        (Dialect.FASTERTRANSFORMER, "image_url"),
+        (Dialect.TENSORRTLLM, "image_url"),
+    ],
+)
+def test_a_picture_of_any_prompt_is_refused_where_the_dialect_has_none(dialect: Dialect, param: str | None) -> None:
+    prompts = (prompt(), changed(prompt(), pictures=(picture(),)))
+    assert refused(dialect, {"prompts": prompts}) == param
 
 
 @pytest.mark.parametrize("dialect", [Dialect.TOKENS, Dialect.FASTERTRANSFORMER, Dialect.TENSORRTLLM, Dialect.VLLM])

@@ -4,24 +4,44 @@ from typing import Any
 import pytest
 
 from conch_contracts.messages.generation import SamplingParameters
-from conch_contracts.messages.message import from_json
+from conch_contracts.messages.message import changed, from_json
 from conch_kit.errors import InvalidRequest
 from conch_kit.triton.errors import MalformedResponse
 from conch_llm_worker.dialects import tokens
 from conch_llm_worker.dialects.token_deltas import EngineEnd, Logprobs, TokenDelta, split
-from testkit.builders.generate_requests import backend, generate_request, sampling
-from testkit.engines.engine_messages import inputs, response, tokens_response
+from testkit.builders.generate_requests import backend, generate_request, picture, prompt, sampling
+from testkit.engines.engine_messages import inputs, response, text_inputs, tokens_response
 
 
 def test_a_call_sends_the_ids_and_each_parameter_that_is_not_its_default() -> None:
     parameters = sampling(seed=5, logit_bias={3: 1.5}, bad_words=((1, 2),))
-    call = tokens.engine_call(generate_request(), (7, 8, 9), parameters)
+    call = tokens.engine_call(generate_request(), prompt((7, 8, 9)), parameters)
     assert call.streamed
     assert call.message.model_name == "m"
     assert inputs(call.message) == {"input_ids": ("INT32", [3], [7, 8, 9])}
     sent = json.loads(call.message.raw_input_contents[1][4:])
     assert sent == {"max_tokens": 100, "temperature": 0.0, "seed": 5, "logit_bias": {"3": 1.5}, "bad_words": [[1, 2]]}
     assert from_json(SamplingParameters, call.message.raw_input_contents[1][4:]) == parameters
+
+
+def test_pictures_go_with_their_prompt_in_the_order_of_their_ids() -> None:
+    shown = (picture(b"\1\2\3", digest="a"), picture(bytes(range(6)), width=2, start=4, length=3, digest="b"))
+    asked = changed(prompt(range(8)), pictures=shown)
+    call = tokens.engine_call(generate_request(prompts=(asked,)), asked, sampling())
+    assert inputs(call.message) == {
+        "input_ids": ("INT32", [8], list(range(8))),
+        "image_pixels": ("UINT8", [9], [1, 2, 3, 0, 1, 2, 3, 4, 5]),
+        "image_shapes": ("INT32", [2, 3], [1, 1, 3, 1, 2, 3]),
+        "image_spans": ("INT32", [2, 2], [0, 2, 4, 3]),
+    }
+    assert text_inputs(call.message)["image_hashes"] == [b"a", b"b"]
+
+
+def test_each_prompt_has_its_own_pictures() -> None:
+    with_one, without = changed(prompt((1, 1)), pictures=(picture(),)), prompt((5,))
+    request = generate_request(prompts=(with_one, without))
+    assert "image_pixels" in inputs(tokens.engine_call(request, with_one, sampling()).message)
+    assert "image_pixels" not in inputs(tokens.engine_call(request, without, sampling()).message)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +102,7 @@ def test_a_message_that_breaks_the_contract_is_refused(message: object) -> None:
 def test_what_the_engine_cannot_do_is_refused_by_name(changes: dict[str, Any], param: str) -> None:
     request = generate_request(**changes)
     with pytest.raises(InvalidRequest) as refused:
-        tokens.engine_call(request, (1,), request.sampling)
+        tokens.engine_call(request, prompt((1,)), request.sampling)
     assert (refused.value.param, refused.value.code) == (param, "unsupported_parameter")
 
 

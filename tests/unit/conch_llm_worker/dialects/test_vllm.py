@@ -1,6 +1,7 @@
 """What vLLM's backend is sent, and how its log probabilities become tokens."""
 
 import json
+from base64 import b64decode
 from typing import Any
 
 import orjson
@@ -8,6 +9,7 @@ import pytest
 
 from conch_contracts.messages.generation import Api, Details, PreparedPrompt
 from conch_contracts.messages.grammar import Grammar, GrammarKind
+from conch_contracts.messages.message import changed
 from conch_contracts.records import Dialect, TextOutput
 from conch_kit.errors import InvalidRequest
 from conch_kit.triton.declared_tensors import DeclaredTensors
@@ -15,7 +17,7 @@ from conch_kit.triton.errors import MalformedResponse
 from conch_llm_worker.dialects.engine_call import EngineCall, PreparedChoice
 from conch_llm_worker.dialects.token_deltas import EngineEnd, Logprobs
 from conch_llm_worker.dialects.vllm import LogprobsReader, engine_call
-from testkit.builders.generate_requests import backend, generate_request, prompt, sampling, target
+from testkit.builders.generate_requests import backend, generate_request, picture, prompt, sampling, target
 from testkit.engines.engine_messages import inputs, response, text_inputs
 from testkit.models.vocabularies import byte_level
 
@@ -60,6 +62,24 @@ def test_a_plain_request_sends_no_more_than_it_must() -> None:
     flags = ("stream", "exclude_input_in_output", "return_finish_reason", "return_num_output_tokens")
     assert sent == {name: [True] for name in flags}
     assert (call.streamed, call.answers_text) == (True, True)
+
+
+def test_pictures_go_beside_the_text_as_bare_base64() -> None:
+    shown = changed(prompt(), pictures=(picture(b"\x89PNG one"), picture(b"\x89PNG two", start=1)))
+    call = called({**NEW, "image": "BYTES"}, prompt=shown)
+    assert [b64decode(file, validate=True) for file in text_inputs(call.message)["image"]] == [
+        b"\x89PNG one",
+        b"\x89PNG two",
+    ]
+    assert [list(tensor.shape) for tensor in call.message.inputs if tensor.name == "image"] == [[2]]
+    assert "image" not in text_inputs(called({**NEW, "image": "BYTES"}).message)
+
+
+@pytest.mark.parametrize("types", [NEW, OLD])
+def test_a_model_that_declares_no_pictures_gets_none(types: dict[str, str]) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        called(types, prompt=changed(prompt(), pictures=(picture(),)))
+    assert (refused.value.param, refused.value.code) == ("image_url", "unsupported_parameter")
 
 
 @pytest.mark.parametrize(

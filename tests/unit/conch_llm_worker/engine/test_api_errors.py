@@ -74,6 +74,13 @@ def test_a_parameter_that_the_engine_refuses_has_the_clients_name(
     assert error.message == f"Invalid value for '{param}': it is too large."
 
 
+@pytest.mark.parametrize("name", ["image_spans", "image_pixels"])
+def test_a_picture_that_does_not_fit_is_a_fault_of_the_prompt(name: str) -> None:
+    refused = EngineRejected(f"INVALID: {name}: picture 0 must have 4 ids; found 3")
+    error = service_error(refused, begun=False, names=ParameterNames("messages"))
+    assert (error.status, error.param, error.code) == (400, "messages", "invalid_value")
+
+
 def test_an_engines_own_refusal_is_the_clients_to_change_unless_the_answer_has_begun() -> None:
     refused = EngineRejected("Encountered an error: Regex parsing error at position 1: x")
     assert service_error(refused, begun=False, names=ParameterNames(grammar="guided_regex")).status == 400

@@ -40,6 +40,15 @@ OTHERS = [
         ("messages", TOO_LONG),
     ),
     (
+        "[request id: r] unexpected inference input 'image_pixels' for model 'm'",
+        ("messages", "unsupported_parameter"),
+    ),
+    (
+        "[request id: r] expected 2 inputs but got 6 inputs for model 'm'. Got input(s) ['image_hashes','image_shapes',"
+        "'image_spans','image_pixels','parameters','input_ids'], but missing required input(s) ]. Please provide all",
+        ("messages", "unsupported_parameter"),
+    ),
+    (
         FETCHING + CHECKED + "Request sequence length is potentially greater than max input length.",
         ("max_tokens", TOO_LONG),
     ),

@@ -1,9 +1,10 @@
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
 from conch_contracts.conditions import Reason
-from conch_operator.reconcile.plan import Plan, Planner, plan_processes, plan_workloads
+from conch_operator.reconcile.plan import Plan, Planner, engine_recipe, plan_processes, plan_workloads
 from conch_operator.state import (
     Desired,
     DesiredModel,
@@ -148,3 +149,10 @@ def test_a_change_of_routing_restarts_nothing() -> None:
 def test_every_step_says_why() -> None:
     assert planned(ONE, []).why[0].endswith("an engine of this spec is missing")
     assert planned(None, [engine(ONE)]).why[0].endswith("its model is no longer wanted")
+
+
+@pytest.mark.parametrize(("kind", "sees"), [("LLM", True), ("LLM", False), ("Embedding", True)])
+def test_the_engine_of_a_language_model_that_sees_takes_pictures(kind: str, sees: bool) -> None:
+    recipe = engine_recipe(desired_model(kind=kind), replace(FACTS, sees=sees))
+    assert recipe is not None
+    assert recipe.sees is (sees and kind == "LLM")

@@ -24,6 +24,17 @@ def test_triton_can_parse_the_configuration() -> None:
     assert len(config.output) == 10
 
 
+def test_only_a_model_that_sees_has_inputs_for_pictures() -> None:
+    plain, seeing = _config(MODEL), _config(replace(MODEL, sees=True, feature_cache_bytes=5))
+    optional = {tensor.name: list(tensor.dims) for tensor in seeing.input if tensor.optional}
+    assert optional == {"image_pixels": [-1], "image_shapes": [-1, 3], "image_spans": [-1, 2], "image_hashes": [-1]}
+    assert [tensor.name for tensor in seeing.input if not tensor.optional] == ["input_ids", "parameters"]
+    assert seeing.parameters["feature_cache_bytes"].string_value == "5"
+    del seeing.parameters["feature_cache_bytes"]
+    del seeing.input[2:]
+    assert seeing == plain
+
+
 def test_no_queue_policy_is_rendered() -> None:
     assert not _config(MODEL).HasField("dynamic_batching")
 

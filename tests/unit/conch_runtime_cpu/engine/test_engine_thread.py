@@ -9,6 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from conch_contracts.messages.generation import SamplingParameters
+from conch_runtime_cpu.engine.decoder import ShownFeatures
 from conch_runtime_cpu.engine.engine_thread import EngineThread
 from conch_runtime_cpu.engine.grammar_compilation import TokensEngine
 from conch_runtime_cpu.engine.response_queue import ResponseQueue
@@ -32,11 +33,13 @@ class ConstantModel:
     def decode(self, tokens: list[int], lengths: list[int]) -> None:
         return None
 
-    def prefill(self, row: int, ids: NDArray[np.int64], start: int) -> None:
+    def prefill(self, row: int, ids: NDArray[np.int64], start: int, shown: ShownFeatures | None = None) -> None:
         if 9 in ids:
             raise ZeroDivisionError("a broken model")
 
-    def prefill_keeping_all(self, row: int, ids: NDArray[np.int64], start: int) -> NDArray[np.float32]:
+    def prefill_keeping_all(
+        self, row: int, ids: NDArray[np.int64], start: int, shown: ShownFeatures | None = None
+    ) -> NDArray[np.float32]:
         raise NotImplementedError
 
     def move(self, source: int, target: int, length: int) -> None:
@@ -142,7 +145,7 @@ def test_who_waits_for_a_long_computation_gets_signs_of_life() -> None:
     going_on = Event()
 
     class SlowModel(ConstantModel):
-        def prefill(self, row: int, ids: NDArray[np.int64], start: int) -> None:
+        def prefill(self, row: int, ids: NDArray[np.int64], start: int, shown: ShownFeatures | None = None) -> None:
             assert going_on.wait(WAIT_S)
 
     queue = ResponseQueue(PartialResponse, PartialResponse.add, sign_of_life_s=0.01)

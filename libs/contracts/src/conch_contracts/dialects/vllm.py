@@ -4,6 +4,8 @@ Text and a JSON object of vLLM's own sampling parameters go in, text comes out.
 """
 
 PROMPT = ("text_input", "PROMPT")
+IMAGE = "image"
+"""Files as bare base64, one for each placeholder in the text; the newer versions alone declare it."""
 STREAM = ("stream", "STREAM")
 PARAMETERS = ("sampling_parameters", "SAMPLING_PARAMETERS")
 EMBEDDING = "embedding_request"

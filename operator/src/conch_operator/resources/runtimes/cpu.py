@@ -1,5 +1,6 @@
 """The cpu runtime: our own Python backend model, which serves the Hugging Face folder of any kind of model."""
 
+from conch_contracts.records import ModelKind
 from conch_contracts.spec.runtimes import CpuEngineSpec
 from conch_operator.resources.runtimes.runtime_server import RuntimeServer
 from conch_operator.routes.engine_contract import contract_of, encoder_output
@@ -22,6 +23,8 @@ def make_server(model: DesiredModel, spec: CpuEngineSpec, folder: str) -> Runtim
         max_length=model.deployment.spec.generation.max_length,
         output=encoder_output(model.deployment.spec.kind),
         dialect=contract.dialect,
+        # The folder is read in the engine's pod, when this is written already: every language model may see.
+        sees=model.deployment.spec.kind is ModelKind.LLM,
     )
     options = {"disable-auto-complete-config": None, "grpc-infer-allocation-pool-size": 64}
     return RuntimeServer(contract, render_cpu_repository(repository), options)

@@ -1,7 +1,8 @@
 """Continuous batching: which request is computed in which step, and what came out of it.
 
 A step decodes one token for every running request and prefills a bounded number of prompt tokens in between, then
-chooses all tokens in one pass. Requests beyond the slots wait first in, first out. Running requests occupy the first
+chooses all tokens in one pass. Where a prompt has a picture that was not seen lately, one such picture is looked at
+instead of the prefilling. Requests beyond the slots wait first in, first out. Running requests occupy the first
 rows of the decoder; behind them is at most one request whose prompt is only partly prefilled. When a request ends, the
 last running one takes its row.
 
@@ -9,6 +10,7 @@ There are no threads and no clock here: `engine_thread` calls `step` again and a
 """
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -18,7 +20,9 @@ from numpy.typing import NDArray
 
 from conch_contracts.cpu_runtime import INVALID_PREFIX
 from conch_contracts.dialects import tokens as tokens_dialect
+from conch_runtime_cpu.engine.decoder import ShownFeatures
 from conch_runtime_cpu.engine.request_key import RequestKey
+from conch_runtime_cpu.engine.vision import Features, SeenPictures
 from conch_runtime_cpu.requests import GenerationRequest
 from conch_runtime_cpu.sampling.logprobs import LogprobRows, log_probabilities
 from conch_runtime_cpu.sampling.sampler import NO_TOKEN, Sampler, TokenLogprobs
@@ -42,10 +46,10 @@ class Decoder(Protocol):
     def decode(self, tokens: list[int], lengths: list[int]) -> None:
         """Append one token to each of the first rows and predict what follows."""
 
-    def prefill(self, row: int, ids: Ids, start: int) -> None:
+    def prefill(self, row: int, ids: Ids, start: int, shown: ShownFeatures | None = None) -> None:
         """Append ids to a row of `start` tokens and predict what follows the last."""
 
-    def prefill_keeping_all(self, row: int, ids: Ids, start: int) -> Logits:
+    def prefill_keeping_all(self, row: int, ids: Ids, start: int, shown: ShownFeatures | None = None) -> Logits:
         """Do the same and return all predictions."""
 
     def move(self, source: int, target: int, length: int) -> None:
@@ -86,8 +90,10 @@ class SequenceEvent:
 class Scheduler:
     """Runs requests on a decoder, many at once."""
 
-    def __init__(self, decoder: Decoder) -> None:
+    def __init__(self, decoder: Decoder, seen: SeenPictures | None = None) -> None:
+        """Run on a decoder; only requests without pictures may come where nothing sees them."""
         self._decoder = decoder
+        self._seen = seen
         self._sampler = Sampler(decoder.slots, decoder.vocabulary)
         self._free_slots = list(range(decoder.slots))
         self._waiting: deque[_Sequence] = deque()
@@ -139,6 +145,8 @@ class Scheduler:
             if sequence is None:
                 break
             self._prefilling = sequence
+            if self._seen is not None and not sequence.look(self._seen):
+                break
             left -= sequence.prefill(self._decoder, row)
             if not sequence.prefilled:
                 continue
@@ -216,7 +224,21 @@ class Scheduler:
 class _Sequence:
     """One request, while it waits or runs."""
 
-    __slots__ = ("_endings", "_found", "_limit", "_made", "_mask", "ended", "key", "last", "length", "request", "slot")
+    __slots__ = (
+        "_endings",
+        "_features",
+        "_found",
+        "_limit",
+        "_made",
+        "_mask",
+        "_shown",
+        "ended",
+        "key",
+        "last",
+        "length",
+        "request",
+        "slot",
+    )
 
     def __init__(self, key: RequestKey, request: GenerationRequest) -> None:
         sampling = request.sampling
@@ -234,6 +256,8 @@ class _Sequence:
         if not sampling.ignore_eos:
             self._endings |= frozenset(sampling.eos_token_ids)
         self._found: list[LogprobRows] = []
+        self._features: list[Features] = []
+        self._shown: ShownFeatures | None = None
 
     @property
     def prefilled(self) -> bool:
@@ -251,18 +275,35 @@ class _Sequence:
             np.concatenate([rows.ranks for rows in self._found]),
         )
 
+    def look(self, seen: SeenPictures) -> bool:
+        """Gather the features of the prompt's pictures; return False when one was computed, which fills a step."""
+        pictures = self.request.pictures
+        while len(self._features) < len(pictures):
+            picture = pictures[len(self._features)]
+            found = seen.find(picture)
+            self._features.append(seen.look(picture) if found is None else found)
+            if len(self._features) == len(pictures):
+                self._shown = _shown(self.request, self._features)
+            if found is None:
+                return False
+        return True
+
     def prefill(self, decoder: Decoder, row: int) -> int:
         """Compute the next chunk of the prompt and return its size."""
         start = self.length
         chunk = self.request.prompt[start : start + PREFILL_CHUNK]
+        shown = None if self._shown is None else self._shown.part(start, start + len(chunk))
         alternatives = self.request.sampling.prompt_logprobs
         if alternatives is None:
-            decoder.prefill(row, chunk, start)
+            decoder.prefill(row, chunk, start, shown)
         else:
-            predicted = decoder.prefill_keeping_all(row, chunk, start)
+            predicted = decoder.prefill_keeping_all(row, chunk, start, shown)
             following = self.request.prompt[start + 1 : start + 1 + len(chunk)]
             self._found.append(log_probabilities(predicted[: len(following)], following, alternatives))
         self.length += len(chunk)
+        if self.prefilled:  # a long answer holds no memory for its pictures
+            self._shown = None
+            self._features.clear()
         return len(chunk)
 
     def advance(self) -> int:
@@ -296,3 +337,13 @@ class _Sequence:
             )
         reason = self._mask.fault or "the other parameters allow no token that the grammar allows"
         return SequenceEvent(self.key, error=f"{INVALID_PREFIX}grammar: {reason}")
+
+
+def _shown(request: GenerationRequest, features: Sequence[Features]) -> ShownFeatures:
+    """Return the features of all pictures of a prompt, and which of its ids has which."""
+    rows = np.full(len(request.prompt), -1, np.int64)
+    first = 0
+    for picture, found in zip(request.pictures, features, strict=True):
+        rows[picture.start : picture.start + len(found)] = np.arange(first, first + len(found))
+        first += len(found)
+    return ShownFeatures(np.concatenate(features), rows)

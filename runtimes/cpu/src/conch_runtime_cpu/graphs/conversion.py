@@ -18,6 +18,9 @@ from conch_runtime_cpu.graphs.decoder_architecture import DecoderArchitecture
 from conch_runtime_cpu.graphs.decoder_graph import build_decoder_graph
 from conch_runtime_cpu.graphs.encoder_architecture import read_encoder_architecture
 from conch_runtime_cpu.graphs.encoder_graph import build_encoder_graph
+from conch_runtime_cpu.graphs.llava_weights import llava_weights
+from conch_runtime_cpu.graphs.vision_architecture import VisionArchitecture
+from conch_runtime_cpu.graphs.vision_graph import build_vision_graph
 from conch_runtime_cpu.graphs.weights import Weights
 from conch_runtime_cpu.graphs.whisper_architecture import WhisperArchitecture
 from conch_runtime_cpu.graphs.whisper_decoder_graph import build_whisper_decoder_graph
@@ -29,7 +32,10 @@ ENCODER_GRAPH_VERSION = "1"
 """Likewise, for the graphs of encoders."""
 WHISPER_GRAPH_VERSION = "1"
 """Likewise, for the two graphs of Whisper."""
+VISION_GRAPH_VERSION = "1"
+"""Likewise, for what a model that sees has more than others: its vision graph, and two inputs of its decoder."""
 _MODEL = "model.onnx"
+_VISION = "vision.onnx"
 _WHISPER_ENCODER, _WHISPER_DECODER = "encoder.onnx", "decoder.onnx"
 _INLINE_BYTES = 1024
 
@@ -42,6 +48,14 @@ class WhisperFiles:
     decoder: Path
 
 
+@dataclass(frozen=True, slots=True)
+class SeeingFiles:
+    """The two ONNX files of one folder of a language model that sees."""
+
+    decoder: Path
+    vision: Path
+
+
 def converted_decoder(folder: Path, architecture: DecoderArchitecture, quantization: Quantization, cache: Path) -> Path:
     """Return the ONNX file of a folder, converting it first when the cache has none; raises UnusableModel."""
     weights = Weights(folder)
@@ -49,6 +63,22 @@ def converted_decoder(folder: Path, architecture: DecoderArchitecture, quantizat
     if not entry.is_dir():
         _save({_MODEL: lambda: build_decoder_graph(architecture, weights, quantization)}, entry)
     return entry / _MODEL
+
+
+def converted_seeing_decoder(
+    folder: Path, text: DecoderArchitecture, vision: VisionArchitecture, quantization: Quantization, cache: Path
+) -> SeeingFiles:
+    """Return the ONNX files of a LLaVA-like folder, converting it first if need be; raises UnusableModel."""
+    weights = llava_weights(folder)
+    made_as = f"seeing {GRAPH_VERSION} {VISION_GRAPH_VERSION}\n{quantization}\n{vision}\n"
+    entry = cache / _content_key(folder, weights, made_as)
+    if not entry.is_dir():
+        graphs = {
+            _MODEL: lambda: build_decoder_graph(text, weights, quantization, sees=True),
+            _VISION: lambda: build_vision_graph(vision, weights),
+        }
+        _save(graphs, entry)
+    return SeeingFiles(entry / _MODEL, entry / _VISION)
 
 
 def converted_encoder(folder: Path, cache: Path) -> Path:

@@ -98,7 +98,8 @@ def _name(config: Mapping[str, object]) -> str:
     names = config.get("architectures")
     name = names[0] if isinstance(names, list) and names else None
     if name not in SUPPORTED:
-        raise UnusableModel(f"The cpu runtime serves {', '.join(SUPPORTED)}; this model's architecture is {name}.")
+        served = f"{', '.join(SUPPORTED)}, and LlavaForConditionalGeneration with one of these"
+        raise UnusableModel(f"The cpu runtime serves {served}; this model's architecture is {name}.")
     return str(name)
 
 

@@ -11,6 +11,13 @@ One graph serves prefill and decoding. Keys and values live in full-length buffe
 | past.L.k/v | FP32 [B, KV, MAX, D]| keys and values of layer L; `present.L.k/v` are bound to the same memory |
 
 The output `logits` is FP32 [B, K, V].
+
+The graph of a model that sees pictures has two inputs more, and is else the same:
+
+| input        | type, shape  | meaning                                                              |
+|--------------|--------------|----------------------------------------------------------------------|
+| features     | FP32 [F, H]  | what takes the place of embeddings; at least one row                 |
+| feature_rows | INT64 [B, S] | the row among `features` for each token; -1 for its own embedding    |
 """
 
 from collections.abc import Sequence
@@ -27,22 +34,29 @@ from conch_runtime_cpu.graphs.quantization import BLOCK, quantize
 from conch_runtime_cpu.graphs.rotary_frequencies import rotary_frequencies
 from conch_runtime_cpu.graphs.weights import Weights
 
+FEATURES, FEATURE_ROWS = "features", "feature_rows"
+
 
 def kv_names(prefix: str, layers: int) -> list[str]:
     """Return the names of the key and value tensors, `past` or `present`, in order."""
     return [f"{prefix}.{layer}.{part}" for layer, part in product(range(layers), "kv")]
 
 
-def build_decoder_graph(architecture: DecoderArchitecture, weights: Weights, quantization: Quantization) -> ModelProto:
-    """Return the model as ONNX; raises UnusableModel when a tensor is missing."""
-    return _DecoderGraph(architecture, weights, quantization).build()
+def build_decoder_graph(
+    architecture: DecoderArchitecture, weights: Weights, quantization: Quantization, *, sees: bool = False
+) -> ModelProto:
+    """Return the model as ONNX, with inputs for pictures if it sees; raises UnusableModel when a tensor is missing."""
+    return _DecoderGraph(architecture, weights, quantization, sees=sees).build()
 
 
 class _DecoderGraph:
-    def __init__(self, architecture: DecoderArchitecture, weights: Weights, quantization: Quantization) -> None:
+    def __init__(
+        self, architecture: DecoderArchitecture, weights: Weights, quantization: Quantization, *, sees: bool
+    ) -> None:
         self._shape = architecture
         self._weights = weights
         self._bits = quantization.bits
+        self._sees = sees
         self._nodes = Nodes()
 
     def build(self) -> ModelProto:
@@ -50,6 +64,8 @@ class _DecoderGraph:
         self._rotary_tables()
         embedding = self._nodes.constant("embedding", self._weights["model.embed_tokens.weight"])
         hidden = self._nodes.node("Gather", [embedding, "input_ids"])
+        if self._sees:
+            hidden = self._with_features(hidden)
         residual: str | None = None
         for layer in range(shape.layers):
             hidden, residual = self._layer(layer, hidden, residual)
@@ -57,6 +73,14 @@ class _DecoderGraph:
         kept = self._nodes.node("GatherND", [normed, "keep"], batch_dims=1)
         self._head(kept, embedding)
         return self._nodes.model("decoder", self._inputs(), self._outputs())
+
+    def _with_features(self, embedded: str) -> str:
+        """Put features in the place of the embeddings that have a row among them; the others stay bit for bit."""
+        zero = self._nodes.constant("no_row", np.array(0, np.int64))
+        last = self._nodes.constant("last_axis", np.array([-1], np.int64))
+        seen = self._nodes.node("GreaterOrEqual", [FEATURE_ROWS, zero])
+        found = self._nodes.node("Gather", [FEATURES, self._nodes.node("Max", [FEATURE_ROWS, zero])])
+        return self._nodes.node("Where", [self._nodes.node("Unsqueeze", [seen, last]), found, embedded])
 
     def _layer(self, layer: int, hidden: str, residual: str | None) -> tuple[str, str]:
         prefix = f"model.layers.{layer}"
@@ -172,7 +196,14 @@ class _DecoderGraph:
             helper.make_tensor_value_info("seqlens_k", TensorProto.INT32, ["B"]),
             helper.make_tensor_value_info("total_len", TensorProto.INT32, [1]),
             helper.make_tensor_value_info("keep", TensorProto.INT64, ["B", "K", 1]),
+            *(self._feature_inputs() if self._sees else ()),
             *self._kv("past"),
+        ]
+
+    def _feature_inputs(self) -> list[ValueInfoProto]:
+        return [
+            helper.make_tensor_value_info(FEATURES, TensorProto.FLOAT, ["F", "H"]),
+            helper.make_tensor_value_info(FEATURE_ROWS, TensorProto.INT64, ["B", "S"]),
         ]
 
     def _outputs(self) -> list[ValueInfoProto]:

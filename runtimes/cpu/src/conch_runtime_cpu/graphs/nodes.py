@@ -15,6 +15,7 @@ _MICROSOFT_KINDS = (
     "GroupQueryAttention",
     "MatMulNBits",
     "MultiHeadAttention",
+    "QuickGelu",
     "SkipLayerNormalization",
     "SkipSimplifiedLayerNormalization",
 )

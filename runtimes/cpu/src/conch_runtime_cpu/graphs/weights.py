@@ -1,7 +1,7 @@
 """Reads the tensors of a Hugging Face folder, whole or sharded, as 32-bit floats."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +18,9 @@ _FLOATS = ("float16", "bfloat16", "float32", "float64")
 class Weights:
     """The tensors of one folder by name; each is read when asked for."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, renamed: Callable[[str], str] = str) -> None:
         self._file_of = _locate(folder)
+        self._stored = {renamed(name): name for name in self._file_of}
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -27,15 +28,16 @@ class Weights:
         return tuple(sorted(set(self._file_of.values())))
 
     def __contains__(self, name: str) -> bool:
-        return name in self._file_of
+        return name in self._stored
 
     def __getitem__(self, name: str) -> NDArray[np.float32]:
-        path = self._file_of.get(name)
-        if path is None:
+        stored = self._stored.get(name)
+        if stored is None:
             raise UnusableModel(f"The weights hold no tensor {name}.")
+        path = self._file_of[stored]
         try:
             with safe_open(path, framework="np") as file:
-                tensor = file.get_tensor(name)
+                tensor = file.get_tensor(stored)
         except (OSError, SafetensorError) as error:
             raise UnusableModel(f"{path}: {name} cannot be read: {error}") from error
         if tensor.dtype.name not in _FLOATS:

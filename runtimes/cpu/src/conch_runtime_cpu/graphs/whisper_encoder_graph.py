@@ -55,7 +55,6 @@ class _WhisperEncoderGraph:
 
     def _layer(self, name: str, hidden: str) -> str:
         normed = self._layers.norm(f"{name}.self_attn_layer_norm", hidden)
-        parts = [self._layers.linear(f"{name}.self_attn.{part}_proj", normed) for part in "qkv"]
-        attended = self._nodes.node("MultiHeadAttention", parts, num_heads=self._shape.encoder_heads)
-        hidden = self._nodes.node("Add", [hidden, self._layers.linear(f"{name}.self_attn.out_proj", attended)])
+        attended = self._layers.attend(f"{name}.self_attn", normed, self._shape.encoder_heads)
+        hidden = self._nodes.node("Add", [hidden, attended])
         return self._layers.mlp(name, hidden)

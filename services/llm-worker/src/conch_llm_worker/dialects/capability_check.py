@@ -10,6 +10,9 @@ from conch_contracts.capabilities import Feature, lack
 from conch_contracts.messages.generation import Api, GenerateRequest, SamplingParameters
 from conch_kit.errors import InvalidRequest
 
+PICTURES_PARAM = Feature.PICTURES.params[0]
+"""What a picture is called where it is not known how the client wrote it."""
+
 
 def refuse(request: GenerateRequest, sampling: SamplingParameters) -> None:
     """Raise `InvalidRequest` for the first thing asked for that the dialect lacks."""
@@ -51,6 +54,8 @@ def _asked(request: GenerateRequest, sampling: SamplingParameters) -> Iterator[t
         yield Feature.EXTRA_ARGUMENTS, "vllm_xargs"
     if backend.kv_transfer is not None:
         yield Feature.KV_TRANSFER, "kv_transfer_params"
+    if any(prompt.pictures for prompt in request.prompts):
+        yield Feature.PICTURES, PICTURES_PARAM
     if details is not None and details.token_ids:
         yield Feature.TOKEN_IDS, "return_token_ids"
     if details is not None and details.max_frame_tokens is not None:

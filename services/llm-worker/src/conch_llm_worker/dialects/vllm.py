@@ -1,25 +1,27 @@
 """The `vllm` dialect of Triton's vLLM backend: text and a JSON of vLLM's own parameters in, text out.
 
 Only parameters that differ from vLLM's defaults are sent, because an unknown one fails the request and versions differ.
+Pictures go beside the text, which has one placeholder for each.
 The backend is always asked to stream, so that a stop string or a client that goes ends its work. Each message brings
 the text since the last one and, where the model declares these outputs, the number of its tokens and the finish reason.
 When log probabilities are asked for, they name the tokens, and the answer is made of ids as in the other dialects.
 """
 
-from collections.abc import Mapping
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
 
 import orjson
 from tritonclient.grpc.service_pb2 import ModelInferResponse
 
 from conch_contracts.dialects import vllm as wire
-from conch_contracts.messages.generation import BackendOptions
+from conch_contracts.messages.generation import BackendOptions, PreparedPicture
 from conch_contracts.records import Dialect, TextOutput
 from conch_kit.errors import InvalidRequest
 from conch_kit.json_bytes import json_bytes
-from conch_kit.triton.declared_tensors import Inputs
+from conch_kit.triton.declared_tensors import DeclaredTensors, Inputs
 from conch_kit.triton.errors import MalformedResponse
 from conch_kit.triton.tensors import Outputs, is_final, new_request
-from conch_llm_worker.dialects.capability_check import refuse, unsupported
+from conch_llm_worker.dialects.capability_check import PICTURES_PARAM, refuse, unsupported
 from conch_llm_worker.dialects.engine_call import EngineCall, PreparedChoice
 from conch_llm_worker.dialects.guided_decoding import vllm_guidance
 from conch_llm_worker.dialects.text_messages import TextReader, read_end, refuse_ids, single_text, texts_of
@@ -52,6 +54,8 @@ def engine_call(choice: PreparedChoice) -> EngineCall:
         wire.PARAMETERS, json_bytes(_parameters(choice))
     ):
         raise MalformedResponse("The model declares no text_input and sampling_parameters; it is no vllm model.")
+    if prompt.pictures:
+        _add_pictures(inputs, declared, prompt.pictures)
     inputs.offer(wire.STREAM, value=True)
     logprobs = request.logprobs or request.best_of is not None
     for name in _WANTED:
@@ -62,6 +66,12 @@ def engine_call(choice: PreparedChoice) -> EngineCall:
     if logprobs:
         return EngineCall(message, LogprobsReader(choice.sampling.logprobs or 0), streamed=True)
     return EngineCall(message, _text_reader(choice), streamed=True, answers_text=True)
+
+
+def _add_pictures(inputs: Inputs, declared: DeclaredTensors, pictures: Sequence[PreparedPicture]) -> None:
+    if wire.IMAGE not in declared.datatypes:
+        raise unsupported(PICTURES_PARAM)
+    inputs.add(wire.IMAGE, [len(pictures)], [b64encode(picture.data) for picture in pictures])
 
 
 def _text_reader(choice: PreparedChoice) -> TextReader:

@@ -6,6 +6,8 @@ from conch_kit.triton.errors import EngineError, EngineFull, EngineRejected
 from conch_llm_worker.engine.refusal_messages import UNNAMED, ParameterNames, refusal_of
 
 _GRAMMAR = "grammar"
+_OF_PICTURES = "image_"
+"""How the names of a picture's tensors begin."""
 
 
 def service_error(error: EngineError, *, begun: bool, names: ParameterNames = UNNAMED) -> ServiceError:
@@ -13,8 +15,7 @@ def service_error(error: EngineError, *, begun: bool, names: ParameterNames = UN
 
     Then the engine did not refuse this request: a grammar that it cannot compile ends the others too.
     """
-    grammar = names.grammar or _GRAMMAR
-    refused = refused_parameter(error, lambda name: grammar if name == _GRAMMAR else name)
+    refused = refused_parameter(error, lambda name: _clients_name(name, names))
     if refused is None and not begun:
         match error:
             case EngineRejected():
@@ -22,3 +23,9 @@ def service_error(error: EngineError, *, begun: bool, names: ParameterNames = UN
             case EngineFull():
                 return Unavailable("The model's engine is full.", retryable=True)
     return refused or stream_failure(error, begun=begun)
+
+
+def _clients_name(name: str, names: ParameterNames) -> str:
+    if name == _GRAMMAR:
+        return names.grammar or _GRAMMAR
+    return names.prompt if name.startswith(_OF_PICTURES) else name

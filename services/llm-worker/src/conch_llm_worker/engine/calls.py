@@ -129,7 +129,7 @@ class EngineCalls:
     ) -> EngineCall:
         match request.target.dialect:
             case Dialect.TOKENS:
-                return tokens.engine_call(request, prompt.ids, sampling)
+                return tokens.engine_call(request, prompt, sampling)
             case Dialect.FASTERTRANSFORMER:
                 sampling = self._seeded(sampling)
                 return fastertransformer.engine_call(request, prompt.ids, sampling, await self._declared_by(request))

@@ -41,6 +41,8 @@ _LONG_PROMPTS = (
 )
 """Each finds the tokens of a prompt, and how many the engine takes."""
 _LONG_REQUEST = re.compile(r"Request sequence length is potentially greater than max input length")
+_UNKNOWN_PICTURES = re.compile(r"unexpected inference input 'image_|expected \d+ inputs but got \d+ .*'image_pixels'")
+"""Triton's, of a model that declares no inputs for pictures."""
 _MANY_BEAMS = re.compile(r"Requested beam width (\d+) is larger than configured max beam width (\d+)")
 
 
@@ -61,6 +63,12 @@ def refusal_of(message: str, names: ParameterNames) -> InvalidRequest | None:
             )
     if _LONG_REQUEST.search(message):
         return _too_long("This model's engine has no room for so long a prompt and so many new tokens.", "max_tokens")
+    if _UNKNOWN_PICTURES.search(message):
+        return InvalidRequest(
+            f"This model's engine takes no pictures, and '{names.prompt}' has one.",
+            param=names.prompt,
+            code="unsupported_parameter",
+        )
     if found := _MANY_BEAMS.search(message):
         return _wrong("use_beam_search", f"the engine searches with at most {found[2]} beams, not {found[1]}")
     return None

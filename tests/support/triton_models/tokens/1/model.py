@@ -45,7 +45,7 @@ class TritonPythonModel:
             seed=parameters["seed"] or 0,
             greedy=parameters["temperature"] == 0,
             endings=frozenset(ends),
-            noted={"parameters": parameters},
+            noted={"parameters": parameters, "pictures": pictures(request)},
         )
 
     def answer(self, job, new, made, finish):
@@ -59,3 +59,15 @@ class TritonPythonModel:
             tensors.append(pb.Tensor("finish_reason", numpy.array([finish.encode()], numpy.object_)))
             tensors.append(pb.Tensor("stop_token_id", numpy.array([stop], numpy.int32)))
         return pb.InferenceResponse(output_tensors=tensors)
+
+
+def pictures(request):
+    """Return the pixels of each picture."""
+    tensors = ("image_pixels", "image_shapes", "image_spans", "image_hashes")
+    pixels, shapes, spans, hashes = (script.array(request, name, batched=False) for name in tensors)
+    if pixels is None:
+        return []
+    if not len(shapes) == len(spans) == len(hashes) or shapes.prod(axis=1).sum() != len(pixels):
+        raise script.Refused("the tensors of the pictures do not belong together")
+    ends = shapes.prod(axis=1).cumsum()
+    return [part.tobytes().hex() for part in numpy.split(pixels, ends[:-1])]

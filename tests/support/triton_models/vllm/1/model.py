@@ -7,6 +7,7 @@ old names of its tensors (PROMPT, STREAM, SAMPLING_PARAMETERS, TEXT) it sends pr
 versions did.
 """
 
+import base64
 import json
 import sys
 from pathlib import Path
@@ -76,7 +77,7 @@ class TritonPythonModel:
             seed=chosen.get("seed", 0),
             greedy=chosen.get("temperature", 1) == 0,
             endings=frozenset([*chosen.get("stop_token_ids", ()), *([] if chosen.get("ignore_eos") else [script.END])]),
-            noted={"parameters": chosen, "wanted": sorted(wanted)},
+            noted={"parameters": chosen, "wanted": sorted(wanted), "pictures": pictures(request)},
         )
 
     def answer(self, job, new, made, finish):
@@ -93,6 +94,12 @@ class TritonPythonModel:
         if "return_logprobs" in wanted:
             tensors.append(strings("logprobs", [log_probs(new, job.noted["parameters"].get("logprobs"))]))
         return pb.InferenceResponse(output_tensors=tensors)
+
+
+def pictures(request):
+    """Return the files of the pictures, which come as bare base64."""
+    files = script.array(request, "image", batched=False)
+    return [] if files is None else [base64.b64decode(file, validate=True).hex() for file in files]
 
 
 def checked(parameters):

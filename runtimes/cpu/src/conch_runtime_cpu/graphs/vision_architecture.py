@@ -1,0 +1,242 @@
+"""Reads what the `config.json` of a LLaVA-like folder says about its vision tower, its projector and its text model.
+
+transformers leaves out of a nested config what has the default of its class, so those defaults stand here. As with
+`decoder_architecture`, what would change the numbers and is not understood is refused.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from conch_runtime_cpu.errors import UnusableModel
+from conch_runtime_cpu.graphs.config_json import read_json
+
+ARCHITECTURE = "LlavaForConditionalGeneration"
+_MODEL_TYPE, _TOWER = "llava", "clip_vision_model"
+_ACTIVATIONS: Mapping[object, Literal["Gelu", "QuickGelu"]] = {"gelu": "Gelu", "quick_gelu": "QuickGelu"}
+_STRATEGIES = ("default", "full")
+_CHANNELS = 3
+_HEADS = "num_attention_heads"
+_MEAN, _STD = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)
+"""CLIP's, as its image processor has them where the folder names no others."""
+_VISION_DEFAULTS: Mapping[str, object] = {
+    "hidden_size": 768,
+    "intermediate_size": 3072,
+    "num_hidden_layers": 12,
+    "num_attention_heads": 12,
+    "num_channels": _CHANNELS,
+    "image_size": 224,
+    "patch_size": 32,
+    "hidden_act": "quick_gelu",
+    "layer_norm_eps": 1e-5,
+}
+_TEXT_ARCHITECTURES = {"llama": "LlamaForCausalLM", "qwen2": "Qwen2ForCausalLM", "qwen3": "Qwen3ForCausalLM"}
+_TEXT_DEFAULTS: Mapping[str, Mapping[str, object]] = {
+    "llama": {
+        "vocab_size": 32000,
+        "hidden_size": 4096,
+        "num_hidden_layers": 32,
+        "num_attention_heads": 32,
+        "max_position_embeddings": 2048,
+        "rms_norm_eps": 1e-6,
+    },
+    "qwen2": {
+        "vocab_size": 151936,
+        "hidden_size": 4096,
+        "num_hidden_layers": 32,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 32,
+        "max_position_embeddings": 32768,
+        "rms_norm_eps": 1e-6,
+    },
+    "qwen3": {
+        "vocab_size": 151936,
+        "hidden_size": 4096,
+        "num_hidden_layers": 32,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 32,
+        "head_dim": 128,
+        "max_position_embeddings": 32768,
+        "rms_norm_eps": 1e-6,
+    },
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Normalisation:
+    """How bytes become what the tower was trained on: times `scale`, plus `shift`, for red, green and blue."""
+
+    scale: tuple[float, ...]
+    shift: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class VisionArchitecture:
+    """The shape of a CLIP vision tower, and what of it the projector gets."""
+
+    width: int
+    heads: int
+    side: int
+    """Pixels in height and in width."""
+    patch: int
+    """Pixels in height and width of what becomes one feature."""
+    activation: Literal["Gelu", "QuickGelu"]
+    norm_epsilon: float
+    taken: tuple[int, ...]
+    """After how many layers the features are taken; several are put side by side."""
+    keeps_class: bool
+    """Whether the position that stands for the whole picture is a feature too."""
+    image_token: int
+    """The id in the place of each feature in a prompt."""
+    normalisation: Normalisation
+
+    @property
+    def features(self) -> int:
+        """Return how many features a picture has."""
+        return (self.side // self.patch) ** 2 + self.keeps_class
+
+
+def sees_pictures(config: Mapping[str, object]) -> bool:
+    """Return whether a parsed `config.json` is that of a LLaVA-like model."""
+    return config.get("model_type") == _MODEL_TYPE or config.get("architectures") == [ARCHITECTURE]
+
+
+def text_config(config: Mapping[str, object]) -> Mapping[str, object]:
+    """Return the `config.json` that the text model would have in a folder of its own; raises UnusableModel."""
+    _refuse_quantized(config)
+    text = _part(config, "text_config")
+    kind = text.get("model_type", "llama")
+    if kind not in _TEXT_ARCHITECTURES:
+        served = ", ".join(_TEXT_ARCHITECTURES)
+        raise UnusableModel(f"Of text models that see, the cpu runtime serves {served}; text_config says {kind}.")
+    said = {name: value for name, value in text.items() if value is not None}
+    tied = bool(text.get("tie_word_embeddings")) or bool(config.get("tie_word_embeddings"))
+    named = {"architectures": [_TEXT_ARCHITECTURES[str(kind)]], "tie_word_embeddings": tied}
+    return {**_TEXT_DEFAULTS[str(kind)], **said, **named}
+
+
+def read_vision_architecture(folder: Path, config: Mapping[str, object]) -> VisionArchitecture:
+    """Return the tower of a folder whose `config.json` is parsed; raises UnusableModel."""
+    return parse_vision_architecture(config, _image_processor(folder))
+
+
+def parse_vision_architecture(config: Mapping[str, object], processor: Mapping[str, object]) -> VisionArchitecture:
+    """Return the tower that the configs of model and image processor describe; raises UnusableModel."""
+    vision = {**_VISION_DEFAULTS, **_part(config, "vision_config")}
+    _refuse_variants(config, vision)
+    layers, width, heads = (_whole(vision, name) for name in ("num_hidden_layers", "hidden_size", _HEADS))
+    if width % heads:
+        raise UnusableModel(f"config.json: hidden_size ({width}) of vision_config must be a multiple of {_HEADS}.")
+    side, patch = _whole(vision, "image_size"), _whole(vision, "patch_size")
+    if side < patch:
+        raise UnusableModel(f"config.json: image_size ({side}) must be at least patch_size ({patch}).")
+    return VisionArchitecture(
+        width=width,
+        heads=heads,
+        side=side,
+        patch=patch,
+        activation=_ACTIVATIONS[vision["hidden_act"]],
+        norm_epsilon=_positive(vision, "layer_norm_eps"),
+        taken=_taken_layers(config.get("vision_feature_layer", -2), layers),
+        keeps_class=config.get("vision_feature_select_strategy", "default") == "full",
+        image_token=_image_token(config),
+        normalisation=_normalisation(processor),
+    )
+
+
+def _part(config: Mapping[str, object], name: str) -> Mapping[str, object]:
+    part = config.get(name)
+    if not isinstance(part, dict):
+        raise UnusableModel(f"config.json: {name} must be an object; found {part!r}.")
+    return part
+
+
+def _refuse_quantized(config: Mapping[str, object]) -> None:
+    if config.get("quantization_config"):
+        raise UnusableModel("The weights are quantized already; give the cpu runtime the original weights.")
+
+
+def _refuse_variants(config: Mapping[str, object], vision: Mapping[str, object]) -> None:
+    if (kind := vision.get("model_type", _TOWER)) != _TOWER:
+        raise UnusableModel(f"The vision tower must be a {_TOWER}; vision_config says {kind}.")
+    if vision["hidden_act"] not in _ACTIVATIONS:
+        served = " or ".join(map(str, _ACTIVATIONS))
+        raise UnusableModel(f"hidden_act of vision_config must be {served}; this model has {vision['hidden_act']}.")
+    if vision["num_channels"] != _CHANNELS:
+        raise UnusableModel(f"num_channels of vision_config must be 3; this model has {vision['num_channels']}.")
+    if (activation := config.get("projector_hidden_act", "gelu")) != "gelu":
+        raise UnusableModel(f"projector_hidden_act must be gelu; this model has {activation}.")
+    if (strategy := config.get("vision_feature_select_strategy", "default")) not in _STRATEGIES:
+        served = " or ".join(_STRATEGIES)
+        raise UnusableModel(f"vision_feature_select_strategy must be {served}; this model has {strategy}.")
+
+
+def _taken_layers(value: object, layers: int) -> tuple[int, ...]:
+    """Return after how many layers features are taken; a negative number counts from behind, -1 is after the last."""
+    numbers = value if isinstance(value, list) else [value]
+    taken = []
+    for number in numbers:
+        if isinstance(number, bool) or not isinstance(number, int) or not -layers - 1 <= number <= layers:
+            raise UnusableModel(
+                f"config.json: vision_feature_layer must name layers from {-layers - 1} to {layers}; found {value!r}."
+            )
+        taken.append(number % (layers + 1))
+    if not taken:
+        raise UnusableModel("config.json: vision_feature_layer names no layer.")
+    return tuple(taken)
+
+
+def _image_token(config: Mapping[str, object]) -> int:
+    token = config.get("image_token_index", config.get("image_token_id"))
+    if isinstance(token, bool) or not isinstance(token, int) or token < 0:
+        raise UnusableModel(f"config.json: image_token_index must be an id; found {token!r}.")
+    return token
+
+
+def _image_processor(folder: Path) -> Mapping[str, object]:
+    """Return the config of the folder's image processor, which has a file of its own or is part of the processor's."""
+    own, whole = folder / "preprocessor_config.json", folder / "processor_config.json"
+    if own.is_file():
+        return read_json(own)
+    if whole.is_file():
+        part = read_json(whole).get("image_processor")
+        if isinstance(part, dict):
+            return part
+    raise UnusableModel(f"{folder} has no preprocessor_config.json, which says how pictures are normalised.")
+
+
+def _normalisation(processor: Mapping[str, object]) -> Normalisation:
+    factor = _positive(processor, "rescale_factor", default=1 / 255) if processor.get("do_rescale", True) else 1.0
+    if not processor.get("do_normalize", True):
+        return Normalisation((factor,) * _CHANNELS, (0.0,) * _CHANNELS)
+    mean, std = _channels(processor, "image_mean", _MEAN), _channels(processor, "image_std", _STD)
+    if min(std) <= 0:
+        raise UnusableModel(f"preprocessor_config.json: image_std must be above 0; found {list(std)}.")
+    return Normalisation(
+        tuple(factor / one for one in std), tuple(-middle / one for middle, one in zip(mean, std, strict=True))
+    )
+
+
+def _channels(processor: Mapping[str, object], field: str, default: tuple[float, ...]) -> tuple[float, ...]:
+    value = processor.get(field)
+    if value is None:
+        return default
+    numbers = value if isinstance(value, list) else []
+    if len(numbers) != _CHANNELS or not all(isinstance(one, (int, float)) for one in numbers):
+        raise UnusableModel(f"preprocessor_config.json: {field} must be three numbers; found {value!r}.")
+    return tuple(map(float, numbers))
+
+
+def _whole(config: Mapping[str, object], field: str) -> int:
+    value = config[field]
+    if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
+        raise UnusableModel(f"config.json: {field} of vision_config must be a positive whole number; found {value!r}.")
+    return value
+
+
+def _positive(config: Mapping[str, object], field: str, *, default: float | None = None) -> float:
+    value = config.get(field, default)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value <= 0:
+        raise UnusableModel(f"{field} must be a positive number; found {value!r}.")
+    return float(value)
