@@ -1,5 +1,6 @@
 """Pure: what a model takes of pictures: what the ModelDeployment says, where its folder holds a model that sees."""
 
+from conch_contracts.capabilities import CAPABILITIES, Feature, Level
 from conch_contracts.conditions import Reason
 from conch_contracts.modeldeployment import ModelSpec
 from conch_contracts.records import Dialect, ModelKind, PictureProfile
@@ -7,7 +8,9 @@ from conch_contracts.spec.multimodal import MultimodalSpec
 from conch_operator.routes.engine_contract import contract_of
 from conch_operator.state import DesiredModel, SourceFacts, SourceFault
 
-SEEING_DIALECTS = (Dialect.TOKENS, Dialect.VLLM)
+SEEING_DIALECTS = tuple(
+    dialect for dialect, table in CAPABILITIES.items() if table[Feature.PICTURES].level is not Level.NO
+)
 """In which a worker can show pictures to an engine."""
 
 

@@ -87,9 +87,15 @@ async def test_every_api_asks_the_same_of_a_picture(path: str) -> None:
         assert (work["picture_scope"], work["picture_form"]) == ("all", "pixels")
 
 
-@pytest.mark.parametrize("dialect", [Dialect.VLLM, Dialect.TENSORRTLLM])
-async def test_engines_with_an_eye_of_their_own_get_a_file(dialect: Dialect) -> None:
-    assert (await asked(CHAT, chat(), dialect=dialect))["picture_form"] == "png"
+async def test_engines_with_an_eye_of_their_own_get_a_file() -> None:
+    assert (await asked(CHAT, chat(), dialect=Dialect.VLLM))["picture_form"] == "png"
+
+
+@pytest.mark.parametrize("dialect", [Dialect.TENSORRTLLM, Dialect.FASTERTRANSFORMER])
+async def test_engines_that_workers_send_no_pictures_refuse_them(dialect: Dialect) -> None:
+    answer = await served(dialect=dialect).client.post(CHAT, chat())
+    assert (answer.status, answer.error["param"]) == (400, "messages.0.content.1.image_url")
+    assert f"({dialect}) cannot obey" in answer.error["message"]
 
 
 async def test_a_model_that_sees_tells_so_for_texts_too() -> None:

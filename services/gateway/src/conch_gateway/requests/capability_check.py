@@ -13,7 +13,6 @@ from conch_contracts.openai.completions import CompletionRequest
 from conch_contracts.openai.sampling import SamplingFields
 from conch_contracts.records import Dialect
 from conch_gateway.constraints.structured_output import Constraint
-from conch_gateway.requests.content_parts import PICTURE_FORMS
 from conch_gateway.requests.parameters import Shape
 from conch_gateway.requests.tokenizer_request import prompts_of
 from conch_kit.errors import InvalidRequest
@@ -53,8 +52,7 @@ def check_fields(
 
 def check_pictures(param: str, dialect: Dialect) -> None:
     """Raise InvalidRequest when the model's engine takes no pictures; `param` names the first one."""
-    if dialect not in PICTURE_FORMS:
-        raise _refused(refusal(param, dialect, "its engine takes text alone"), param)
+    _need(Feature.PICTURES, param, dialect)
 
 
 def check_form(constraint: Constraint, dialect: Dialect) -> None:

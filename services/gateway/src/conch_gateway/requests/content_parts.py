@@ -17,12 +17,8 @@ from conch_gateway.errors.bad_request import invalid, unsupported, unsupported_b
 from conch_gateway.requests.refusals.of_parts import NO_KEPT_PICTURE, instead_of
 from conch_kit.errors import InvalidRequest
 
-PICTURE_FORMS: Mapping[Dialect, PictureForm] = {
-    Dialect.TOKENS: PictureForm.PIXELS,
-    Dialect.VLLM: PictureForm.PNG,
-    Dialect.TENSORRTLLM: PictureForm.PNG,
-}
-"""In which form engines get pictures; another dialect takes none."""
+_FORMS: Mapping[Dialect, PictureForm] = {Dialect.VLLM: PictureForm.PNG}
+"""In which form engines get pictures, where that is not as pixels."""
 OWN_NAME = "named"
 """Of a part that was translated from another API: what that API calls it."""
 MAX_URL_CHARS = 8192
@@ -106,7 +102,7 @@ def pictures(messages: Sequence[ChatMessage], route: Route) -> tuple[Picture, ..
 
 def sight(route: Route) -> dict[str, Any]:
     """Return those fields of a request to prepare a prompt that are for models that see; none for others."""
-    form = PICTURE_FORMS.get(route.dialect, PictureForm.PIXELS)
+    form = _FORMS.get(route.dialect, PictureForm.PIXELS)
     return {} if route.pictures is None else {"picture_limits": limits(route.pictures), "picture_form": form}
 
 
