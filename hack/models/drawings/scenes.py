@@ -86,9 +86,8 @@ def draw_single(random: Random) -> Scene:
 
 
 def _one(random: Random, kind: str) -> tuple[Thing, ...]:
-    radius = random.uniform(13, 26)
-    reach = SIDE / 2 - radius - 1
-    x, y = (SIDE / 2 + random.uniform(-reach, reach) for _ in range(2))
+    radius = random.uniform(19, 25)
+    x, y = (SIDE / 2 + random.uniform(-3, 3) for _ in range(2))
     return (Thing(kind, _color(random), x, y, radius),)
 
 
@@ -101,10 +100,10 @@ def _shape(random: Random) -> Scene:
 
 
 def _count(random: Random) -> Scene:
-    kind, color, radius = random.choice(SHAPES), _color(random), random.uniform(7, 9)
+    kind, color, radius = random.choice(SHAPES), _color(random), random.uniform(7.5, 9)
     places = random.sample([(x, y) for x in range(3) for y in range(3)], random.randint(2, _MOST))
     things = tuple(
-        Thing(kind, color, 11 + 21 * x + random.uniform(-1.5, 1.5), 11 + 21 * y + random.uniform(-1.5, 1.5), radius)
+        Thing(kind, color, 11 + 21 * x + random.uniform(-1, 1), 11 + 21 * y + random.uniform(-1, 1), radius)
         for x, y in places
     )
     return Scene(Layout.COUNT, things, _ground(random))
@@ -113,7 +112,7 @@ def _count(random: Random) -> Scene:
 def _pair(random: Random) -> Scene:
     kinds, colors = random.sample(SHAPES, 2), random.sample(list(COLORS), 2)
     left, right = (
-        Thing(kind, color, middle + random.uniform(-3, 3), 32 + random.uniform(-16, 16), random.uniform(9, 13))
+        Thing(kind, color, middle + random.uniform(-2, 2), 32 + random.uniform(-6, 6), random.uniform(10, 13))
         for kind, color, middle in zip(kinds, colors, (16.5, 47.5), strict=True)
     )
     return Scene(Layout.PAIR, (left, right), _ground(random))
@@ -124,7 +123,7 @@ def _color(random: Random) -> str:
 
 
 def _ground(random: Random) -> int:
-    return random.choice((255, 255, random.randint(200, 255), random.randint(0, 40)))
+    return random.choice((255, 255, random.randint(225, 255), random.randint(0, 30)))
 
 
 _LAYOUTS: dict[Layout, Callable[[Random], Scene]] = {

@@ -22,7 +22,7 @@ MEAN = (0.48145466, 0.4578275, 0.40821073)
 STD = (0.26862954, 0.26130258, 0.27577711)
 
 _SIZE = 64
-_KEPT_EACH = 100
+_KEPT_EACH = 50
 _ANSWERS = {"kind": len(KINDS), "color": len(COLORS), "count": 5, "right kind": len(KINDS), "right color": len(COLORS)}
 _NONE = -100
 

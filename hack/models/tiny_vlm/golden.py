@@ -21,7 +21,7 @@ from models.tiny_vlm.reference import Answer, Reference, with_pictures
 
 _SURE = 0.5
 """An answer is taken if no second choice is nearer, in logits: then another engine's arithmetic writes the same."""
-_TRIES = 40
+_TRIES = 25
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,13 +114,13 @@ def _doubt(reference: Reference, turn: Turn, pixels: Sequence[Pixels]) -> str | 
 def _placed(random: Random, plan: PlannedPicture) -> Scene:
     middle = SIDE / 2
     if plan.layout is Layout.PAIR:
-        places = [(16.5 + random.uniform(-2, 2), 32 + random.uniform(-12, 12), random.uniform(10, 13))]
-        places.append((47.5 + random.uniform(-2, 2), 32 + random.uniform(-12, 12), random.uniform(10, 13)))
+        places = [(16.5 + random.uniform(-2, 2), 32 + random.uniform(-5, 5), random.uniform(10.5, 12.5))]
+        places.append((47.5 + random.uniform(-2, 2), 32 + random.uniform(-5, 5), random.uniform(10.5, 12.5)))
     elif plan.layout is Layout.COUNT:
         cells = random.sample([(x, y) for x in range(3) for y in range(3)], len(plan.things))
-        places = [(11.0 + 21 * x, 11.0 + 21 * y, 8.5) for x, y in cells]
+        places = [(11.0 + 21 * x, 11.0 + 21 * y, 8.3) for x, y in cells]
     else:
-        places = [(middle + random.uniform(-6, 6), middle + random.uniform(-6, 6), random.uniform(17, 24))]
+        places = [(middle + random.uniform(-2, 2), middle + random.uniform(-2, 2), random.uniform(20, 24))]
     things = (Thing(*named, *place) for named, place in zip(plan.things, places, strict=True))
     return Scene(plan.layout, tuple(things), plan.ground)
 

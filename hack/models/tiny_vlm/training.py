@@ -16,7 +16,7 @@ from models.tiny_vlm.dialogues import IMAGE, draw_dialogue, text_questions
 from models.tiny_vlm.network import losses_of
 
 _WARM_UP = 50
-_KEPT_EACH = 100
+_KEPT_EACH = 50
 _TEXT_EACH = 5
 """Every so many steps one is on text alone."""
 _LONGEST = 90
