@@ -32,7 +32,7 @@ fmt: setup ## Rewrite the code in the project's format.
 	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
 
 types: setup ## Check types.
-	@$(BIN)/mypy && $(BIN)/mypy --explicit-package-bases tests/support/testkit bench && $(BIN)/mypy -p cluster -p images -p generate
+	@$(BIN)/mypy && $(BIN)/mypy --explicit-package-bases tests/support/testkit bench && $(BIN)/mypy -p cluster -p images -p generate -p models
 
 generate: setup ## Write the files that are made from the types: the CRD, the pages of its fields and of the chart.
 	@PYTHONPATH=hack $(BIN)/python -m generate
