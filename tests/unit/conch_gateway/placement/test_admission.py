@@ -7,7 +7,8 @@ import pytest
 
 from conch_contracts.names import EngineAddress, ModelId
 from conch_contracts.records import Engine, RoutingPolicy
-from conch_gateway.placement.admission import Admission, Claim
+from conch_gateway.placement.admission import Admission
+from conch_gateway.placement.model_queue import Claim
 from conch_kit.errors import RateLimited, Unavailable
 from conch_kit.registry.snapshot import Snapshot
 from testkit.clock import FakeClock

@@ -12,7 +12,7 @@ from conch_contracts.records import ChatProfile
 from conch_contracts.tool_call_marks import ToolCallParser
 from conch_gateway.generation import handler
 from conch_gateway.http.auth import ApiKeys
-from conch_gateway.placement.admission import Claim
+from conch_gateway.placement.model_queue import Claim
 from testkit.gateway.fakes import FakeAnswer, answered, gateway, lost, route, snapshot, streamed
 from testkit.gateway.memory_responses import MemoryResponses
 

@@ -27,8 +27,8 @@ from conch_gateway.errors.bad_request import invalid
 from conch_gateway.http.exchange import Exchange
 from conch_gateway.inference.intake import RequestIntake, off_loop
 from conch_gateway.inference.stages import Stages
-from conch_gateway.placement.admission import Claim
 from conch_gateway.placement.dispatch import Dispatcher
+from conch_gateway.placement.model_queue import Claim
 from conch_gateway.placement.tokenizer_client import TokenizerClient
 from conch_gateway.upstream.port import Header, UpstreamResponse, read_all
 from conch_kit.errors import InvalidRequest, UpstreamError

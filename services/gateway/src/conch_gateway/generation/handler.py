@@ -23,8 +23,8 @@ from conch_gateway.http.exchange import Exchange
 from conch_gateway.inference.intake import RequestIntake, off_loop
 from conch_gateway.inference.stages import Stages
 from conch_gateway.inference.watchdog import RequestActivity
-from conch_gateway.placement.admission import Claim
 from conch_gateway.placement.dispatch import Dispatcher
+from conch_gateway.placement.model_queue import Claim
 from conch_gateway.placement.tokenizer_client import TokenizerClient
 from conch_gateway.requests.template_policy import DEFAULT_POLICY, TemplatePolicy
 from conch_kit.http.asgi import Receive

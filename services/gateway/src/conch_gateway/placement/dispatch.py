@@ -15,8 +15,9 @@ from conch_contracts.names import (
 from conch_contracts.records import Engine, Route
 from conch_gateway.errors.upstream_errors import as_error
 from conch_gateway.inference.stages import Stages
-from conch_gateway.placement.admission import Admission, Claim, HeldSlots
+from conch_gateway.placement.admission import Admission, HeldSlots
 from conch_gateway.placement.attempts import RETRY_AFTER_S, RequestAttempts, ServiceProcesses
+from conch_gateway.placement.model_queue import Claim
 from conch_gateway.placement.time_left import TimeLeft
 from conch_gateway.upstream.port import AnswerLost, BodySource, UpstreamFailure, UpstreamResponse, read_all
 from conch_kit.errors import ServiceError, Unavailable, UpstreamError

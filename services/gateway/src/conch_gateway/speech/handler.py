@@ -18,8 +18,8 @@ from conch_gateway.http.upload_spool import SpoolSpace, UploadSpool
 from conch_gateway.inference.intake import RequestIntake
 from conch_gateway.inference.stages import Stages
 from conch_gateway.inference.watchdog import RequestActivity
-from conch_gateway.placement.admission import Claim
 from conch_gateway.placement.dispatch import Dispatcher
+from conch_gateway.placement.model_queue import Claim
 from conch_gateway.placement.tokenizer_client import TokenizerClient
 from conch_gateway.speech.endpoints import SPEECH_PATHS, ResolvedSpeech, SpeechEndpoint
 from conch_gateway.speech.job import SpeechJob
