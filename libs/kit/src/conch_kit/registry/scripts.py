@@ -1,7 +1,7 @@
 """The Lua scripts of the registry: what must happen at once in Redis, happens in one of these.
 
 They use nothing newer than Redis 6.2. `READ` answers with the state of the list and, unless the caller already has
-it, the list itself. `PUBLISH` replaces the list, writing only what differs.
+it, the list itself. `PUBLISH` replaces the list, writing only what differs. `WAKE` keeps the longer of two wishes.
 """
 
 READ = """
@@ -86,4 +86,12 @@ for _, id in ipairs(changed) do
 end
 if news and #changed == 0 then redis.call('PUBLISH', ARGV[2], cjson.encode({revision = revision})) end
 return {epoch, string.format('%.0f', revision)}
+"""
+
+WAKE = """
+-- KEYS: wakes.  ARGV: model, until when in Unix seconds. Answers until when the model shall be awake.
+local known = tonumber(redis.call('HGET', KEYS[1], ARGV[1]) or 0) or 0
+if known >= tonumber(ARGV[2]) then return string.format('%.0f', known) end
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
+return ARGV[2]
 """
