@@ -51,6 +51,7 @@ async def test_what_changes_at_once_is_written_at_once_and_together() -> None:
 
 async def test_changes_wait_for_the_end_of_a_rest_and_what_is_urgent_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(load_writer, "REST_S", 3600.0)
+    monkeypatch.setattr(load_writer, "REST_ALONE_S", 3600.0)
     redis = _Redis()
     async with _writer(redis) as writer:
         writer.changed()
@@ -61,6 +62,19 @@ async def test_changes_wait_for_the_end_of_a_rest_and_what_is_urgent_does_not(mo
         assert len(redis.sent) == 1
         writer.changed(urgent=True)
         await eventually(lambda: len(redis.sent) == 2, "the urgent record")
+
+
+async def test_a_gateway_rests_longer_alone_and_another_one_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(load_writer, "REST_ALONE_S", 3600.0)
+    redis = _Redis()
+    async with _writer(redis) as writer:
+        writer.changed()
+        await eventually(lambda: len(redis.sent) == 1, "the first record")
+        writer.beside(others=True)
+        await eventually(lambda: len(redis.sent) == 2, "the record for the newcomer")
+        writer.beside(others=True)
+        writer.changed()
+        await eventually(lambda: len(redis.sent) == 3, "the record after a short rest")
 
 
 async def test_without_a_change_a_record_comes_again_and_again() -> None:

@@ -2,6 +2,9 @@
 
 Whoever changes something only leaves word: a task writes, in one pipeline, the hash and the notice. The first change
 after a rest is written at once, those that follow within it together at its end; what is urgent does not wait for that.
+The rest is 50 ms where there are other gateways, which share slots by it. A gateway alone rests for half a second, half
+of the time between two looks of an operator, so that requests one after the other do not pay for it.
+
 Without a change a record comes every 2 s, since its sequence shows that the gateway lives. While Redis is away nothing
 waits for it: what is true when it is back is written then.
 """
@@ -25,6 +28,8 @@ log = logging.getLogger(__name__)
 BEAT_S = 2.0
 REST_S = 0.05
 """Between two records, but for what is urgent."""
+REST_ALONE_S = 0.5
+"""The same, while no other gateway listens."""
 _AGAIN_S = 0.5
 """Until the next try, where Redis did not answer."""
 _FAREWELLS = 3
@@ -45,6 +50,7 @@ class LoadWriter:
         self._news = asyncio.Event()
         self._urgent = asyncio.Event()
         self._refused = False
+        self._alone = True
         self._task: asyncio.Task[None] | None = None
 
     def changed(self, *, urgent: bool = False) -> None:
@@ -52,6 +58,12 @@ class LoadWriter:
         if urgent:
             self._urgent.set()
         self._news.set()
+
+    def beside(self, *, others: bool) -> None:
+        """Note whether there are other gateways; a first one is told at once."""
+        if self._alone and others:
+            self.changed(urgent=True)
+        self._alone = not others
 
     async def wake(self, model: ModelId, for_s: float, clock: Callable[[], float] = time.time) -> float:
         """Ask for a model to be awake for so long; return until when, in Unix seconds: an earlier wish may be longer.
@@ -88,7 +100,7 @@ class LoadWriter:
             self._news.clear()
             self._urgent.clear()
             if await self._write():
-                await _within(self._urgent, REST_S)
+                await _within(self._urgent, REST_ALONE_S if self._alone else REST_S)
             else:
                 self._news.set()
                 await asyncio.sleep(_AGAIN_S)
