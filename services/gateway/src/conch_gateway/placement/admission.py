@@ -5,22 +5,40 @@ as a whole when it has more of them. Whoever finds none free waits. A full queue
 its last away for a more urgent one; it gives up after the model's waiting time, and forgets a waiter that is cancelled.
 
 An engine that could not take a request rests: for a moment nobody is sent to it, then one request at a time tries it,
-until it has accepted one. When the last engine of a model has vanished from the registry, requests wait for the next
-one as long as they may wait at all, counted from then; a model that has had none for longer, or that is scaled to 0
-replicas, is not ready.
+until it has accepted one. Where other gateways have requests for the same model, they share its slots (`slot_share`).
+
+Where a model starts an engine for a request, and has none, requests are held until it is there (`holds`). When the last
+engine of another one has vanished from the registry, requests wait for the next one as long as they may wait at all,
+counted from then; a model that has had none for longer, or that is scaled to 0 replicas, is not ready.
 """
 
 import asyncio
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 
 from conch_contracts.names import EngineAddress, ModelId
-from conch_contracts.records import Engine, RoutingPolicy
-from conch_gateway.placement.model_queue import NO_ENGINE_RETRY_S, Claim, ModelQueue, Waiter, not_ready, queue_full
+from conch_contracts.records import Engine, GatewayLoad, RoutingPolicy
+from conch_gateway.placement.demand import load_of
+from conch_gateway.placement.holds import HeldBodies, Hold, granted_or_told, still_starting
+from conch_gateway.placement.model_queue import (
+    NO_ENGINE_RETRY_S,
+    PLAIN,
+    Claim,
+    ModelQueue,
+    Waiter,
+    not_ready,
+    queue_full,
+)
+from conch_gateway.placement.slot_share import OthersOfModel, others_by_model
 from conch_kit.errors import Unavailable
+from conch_kit.registry.load_reader import OtherLoads
 from conch_kit.registry.snapshot import Snapshot
+
+HELD_BYTES = 64 * 1024 * 1024
+"""Of the bodies of all requests that wait for engines to start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,28 +69,78 @@ class HeldSlots:
 class Admission:
     """All queues of one gateway."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        changed: Callable[[], None] = lambda: None,
+        held: Callable[[ModelId], None] = lambda _: None,
+        held_bytes: int = HELD_BYTES,
+    ) -> None:
+        """Have `changed` hear of each change of what there is to do, and `held` that a first request is held."""
+        self.changed = changed
+        self.held = held
         self._clock = clock
         self._queues: dict[ModelId, ModelQueue] = {}
+        self._bodies = HeldBodies(held_bytes)
+        self._others: Mapping[ModelId, OthersOfModel] = {}
+        self._others_of_rest: OthersOfModel | None = None
 
     def apply(self, snapshot: Snapshot) -> None:
         """Take over the engines of a new snapshot; new slots go to waiters."""
         for model in self._queues.keys() - snapshot.engines.keys():
             self._queues.pop(model).end()
         for model, engines in snapshot.engines.items():
-            route = snapshot.routes.get(model)
-            wanted = route is None or route.engines_wanted
-            self._queues.setdefault(model, ModelQueue()).apply(engines, self._clock(), wanted=wanted)
+            queue = self._queues.get(model)
+            if queue is None:
+                queue = self._queues[model] = ModelQueue(self._has_changed, self._clock)
+                queue.others = self._others.get(model, self._others_of_rest)
+            queue.apply(engines, snapshot.routes.get(model))
+
+    def apply_others(self, said: OtherLoads) -> None:
+        """Take over what the other gateways do."""
+        self._others = others_by_model(said.loads, away=said.away)
+        self._others_of_rest = OthersOfModel(len(said.loads), away=True) if said.away and said.loads else None
+        for model, queue in self._queues.items():
+            others = self._others.get(model, self._others_of_rest)
+            if others is not None or queue.others is not None:
+                queue.apply_others(others)
+
+    def load(self, gateway_id: str, sequence: int) -> GatewayLoad:
+        """Return what this gateway has to do."""
+        now = self._clock()
+        return load_of(gateway_id, sequence, self._queues, now)
 
     def waiting(self) -> Mapping[ModelId, int]:
         """Return how many requests wait per model."""
         return {model: len(queue.waiters) for model, queue in self._queues.items()}
 
+    def has_engine(self, model: ModelId) -> bool:
+        """Tell whether a model has an engine."""
+        queue = self._queues.get(model)
+        return queue is not None and bool(queue.engines)
+
+    def ready_in_s(self, model: ModelId) -> float | None:
+        """Return when a model without an engine should have one; None: nobody knows."""
+        queue = self._queues.get(model)
+        return None if queue is None else queue.start.left_s(self._clock())
+
+    def wish(self, model: ModelId) -> None:
+        """Note that somebody wants an engine of a model to start."""
+        queue = self._queues.get(model)
+        if queue is not None and queue.holds():
+            queue.start.wanted(self._clock())
+
+    def holds(self, model: ModelId) -> bool:
+        """Tell whether a request for this model waits for an engine to start."""
+        queue = self._queues.get(model)
+        return queue is not None and queue.holds()
+
     async def slot(
         self,
         model: ModelId,
         policy: RoutingPolicy,
-        claim: Claim = Claim(),
+        claim: Claim = PLAIN,
         *,
         without: frozenset[EngineAddress] = frozenset(),
         arrived: float | None = None,
@@ -81,30 +149,37 @@ class Admission:
         """Return taken slots of one engine, as a context that gives them back.
 
         The engines of `without` are given only where there are no others. A request that asks again says when it
-        `arrived`, and how long it may still wait.
+        `arrived`, and how long it may still wait. One that an engine is started for waits as its hold says.
 
         Raises Unavailable when no engine can serve, or none had a free slot in time, and RateLimited when the queue
         is full.
         """
         queue = self._queues.get(model)
-        if queue is None or not self._may_hope(queue, policy):
+        if queue is None:
             raise not_ready()
+        if not self._may_hope(queue, policy):
+            raise queue.not_ready()
         if without.issuperset(engine.grpc for engine in queue.engines):
             without = frozenset()
-        engine = queue.free_engine(without, claim.sequences) if not queue.waiters else None
+        engine = queue.free_engine(without, claim) if not queue.waiters else None
         if engine is None:
             granted: asyncio.Future[Engine] = asyncio.get_running_loop().create_future()
             waiter = Waiter(granted, without, claim, self._clock() if arrived is None else arrived)
-            engine = await self._wait(queue, policy, waiter, policy.queue_wait_s if wait_s is None else wait_s)
+            if queue.holds() and claim.hold is not None:
+                engine = await self._hold(model, queue, policy, waiter, claim.hold())
+            else:
+                engine = await self._wait(queue, policy, waiter, claim.patience_s(policy) if wait_s is None else wait_s)
         else:
             queue.take(engine, claim.sequences)
         return HeldSlots(queue, engine, claim.sequences)
 
     def _may_hope(self, queue: ModelQueue, policy: RoutingPolicy) -> bool:
-        """Tell whether an engine is there, or is to come and was there less long ago than a request may wait."""
-        if queue.engines:
+        """Tell whether an engine is there, or starts for a request, or is to come and was there a short while ago."""
+        if queue.engines or queue.wakes:
             return True
-        return queue.wanted and queue.lost_at is not None and self._clock() - queue.lost_at < policy.queue_wait_s
+        if queue.failed is not None or not queue.wanted or queue.lost_at is None:
+            return False
+        return self._clock() - queue.lost_at < policy.queue_wait_s
 
     async def _wait(self, queue: ModelQueue, policy: RoutingPolicy, waiter: Waiter, wait_s: float) -> Engine:
         if len(queue.waiters) >= policy.queue_max and not queue.make_room_for(waiter):
@@ -115,16 +190,48 @@ class Admission:
             async with asyncio.timeout(max(0.0, wait_s)):
                 return await waiter.granted
         except BaseException as exc:
-            self._leave(queue, waiter)
+            queue.leave(waiter)
             if isinstance(exc, TimeoutError):
-                raise Unavailable(
-                    f"No engine was free within {policy.queue_wait_s:g} s.", retry_after_s=NO_ENGINE_RETRY_S
-                ) from None
+                raise _none_free(policy, waiter.claim) from None
             raise
 
-    def _leave(self, queue: ModelQueue, waiter: Waiter) -> None:
-        """Forget a waiter; a slot that was granted in the same moment goes to the next one."""
-        if waiter in queue.waiters:
-            queue.waiters.remove(waiter)
-        elif waiter.granted.done() and not waiter.granted.cancelled() and waiter.granted.exception() is None:
-            queue.give_back(waiter.granted.result(), waiter.claim.sequences)
+    async def _hold(
+        self, model: ModelId, queue: ModelQueue, policy: RoutingPolicy, waiter: Waiter, hold: Hold
+    ) -> Engine:
+        """Wait for an engine to start, and then for a slot of it."""
+        if len(queue.waiters) >= queue.hold_max and not queue.make_room_for(waiter):
+            raise queue_full()
+        with self._bodies.taken(hold.size):
+            began = self._clock()
+            queue.start.wanted(began)
+            first = not queue.waiters
+            queue.join(waiter)
+            if first:
+                self.held(model)
+            ends = partial(_end_of_hold, queue, policy, hold, began)
+            try:
+                engine = await granted_or_told(waiter.granted, hold, ends, queue.start.left_s, self._clock)
+            except BaseException:
+                queue.leave(waiter)
+                raise
+            finally:
+                hold.ended(self._clock() - began)
+        if engine is None:
+            queue.leave(waiter)
+            raise _none_free(policy, waiter.claim) if queue.engines else still_starting(queue.start, self._clock())
+        return engine
+
+    def _has_changed(self) -> None:
+        self.changed()
+
+
+def _end_of_hold(queue: ModelQueue, policy: RoutingPolicy, hold: Hold, began: float) -> float:
+    """Return when a hold ends: a stream, whose client has its status, waits for a slot as long as any other request."""
+    last = began + hold.patience_s
+    if not queue.engines or hold.tell is None:
+        return last
+    return min(last, queue.came_at + policy.queue_wait_s)
+
+
+def _none_free(policy: RoutingPolicy, claim: Claim) -> Unavailable:
+    return Unavailable(f"No engine was free within {claim.patience_s(policy):g} s.", retry_after_s=NO_ENGINE_RETRY_S)

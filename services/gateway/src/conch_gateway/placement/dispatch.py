@@ -67,12 +67,10 @@ class Dispatcher:
         `deliver` raises passes.
         """
         arrived = self._clock()
-        attempts = RequestAttempts(self._workers, route, TimeLeft(route.routing.queue_wait_s, self._clock))
+        attempts = RequestAttempts(self._workers, route, TimeLeft(claim.patience_s(route.routing), self._clock))
         failures = _Failures(attempts)
         while True:
-            with stages.waiting(), attempts.wait:
-                await attempts.until_someone_is_there()
-                slot = await self._slot(route, claim, failures, arrived)
+            slot = await self._place(route, stages, claim, failures, arrived)
             with slot as engine:
                 try:
                     with stages.working() as headers:
@@ -82,6 +80,20 @@ class Dispatcher:
                     again = failures.may_be_mended(failure, slot)
             if not again:
                 raise attempts.take_failure()
+
+    async def _place(
+        self, route: Route, stages: Stages, claim: Claim, failures: "_Failures", arrived: float
+    ) -> HeldSlots:
+        """Return an engine's slots, now that there is a worker; what passes while an engine starts is counted apart."""
+        attempts = failures.attempts
+        if claim.hold is not None and self._admission.holds(route.model_id):
+            with attempts.wait:
+                await attempts.until_someone_is_there()
+            with stages.holding():
+                return await self._slot(route, claim, failures, arrived)
+        with stages.waiting(), attempts.wait:
+            await attempts.until_someone_is_there()
+            return await self._slot(route, claim, failures, arrived)
 
     async def _slot(
         self,
