@@ -86,16 +86,18 @@ class _Callers:
 
 
 @asynccontextmanager
-async def _gateways(folder: Path, count: int) -> AsyncIterator[tuple[list[Process], _Engine, AsyncExitStack]]:
+async def _gateways(
+    folder: Path, count: int, **settings: str
+) -> AsyncIterator[tuple[list[Process], _Engine, AsyncExitStack]]:
     engine = _Engine()
     async with AsyncExitStack() as stack, asyncio.timeout(LIMIT_S):
         folders = [folder / str(number) for number in range(count)]
         for each in folders:
             each.mkdir()
         engines = (Engine(grpc=EngineAddress("e:1"), slots=SLOTS),)
-        gateways = [await stack.enter_async_context(gateway_process(folders[0], PATIENT, engines=engines))]
+        gateways = [await stack.enter_async_context(gateway_process(folders[0], PATIENT, engines=engines, **settings))]
         for each in folders[1:]:
-            gateways.append(await stack.enter_async_context(gateway_beside(gateways[0], each)))
+            gateways.append(await stack.enter_async_context(gateway_beside(gateways[0], each, **settings)))
         gateways[0].backend.script = engine.script
         async with AsyncExitStack() as callers:
             yield gateways, engine, callers
@@ -140,12 +142,12 @@ async def test_the_slots_of_a_gateway_that_is_gone_go_to_the_others(tmp_path: Pa
 
 
 async def test_without_redis_each_gateway_has_an_equal_part(tmp_path: Path) -> None:
-    async with _gateways(tmp_path, 2) as (gateways, engine, stack):
+    async with _gateways(tmp_path, 2, redis_timeout_s="1") as (gateways, engine, stack):
         for name, gateway in zip("ab", gateways, strict=True):
             _Callers(gateway, name, engine, stack)
         await engine.serves("a", "b")
         gateways[0].redis.freeze()
-        await engine.serves("a", "b", count=60)  # longer than it takes to notice
+        await engine.serves("a", "b", count=80)  # six seconds; after two and a half it is noticed
         engine.most = 0
         await engine.serves("a", "b")
         assert engine.most == SLOTS

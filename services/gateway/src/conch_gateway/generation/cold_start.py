@@ -21,7 +21,7 @@ from conch_gateway.settings import GatewaySettings
 UNKNOWN = b"unknown"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class HeldCaller:
     """Who waits for an answer, as far as a hold concerns it."""
 

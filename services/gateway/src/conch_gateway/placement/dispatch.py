@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 
@@ -27,6 +28,8 @@ MAX_LOST = 1
 MAX_ERROR_BYTES = 1024 * 1024
 WORKERS_OWN = frozenset({SERVER_SHUTTING_DOWN, TOKENIZER_NOT_READY, WORKER_STORAGE_FULL})
 """Codes of a worker that cannot serve by its own fault: another one may, with the same engine."""
+
+_NOT_COUNTED = nullcontext()
 
 
 class _Refused(Exception):
@@ -70,7 +73,11 @@ class Dispatcher:
         attempts = RequestAttempts(self._workers, route, TimeLeft(claim.patience_s(route.routing), self._clock))
         failures = _Failures(attempts)
         while True:
-            slot = await self._place(route, stages, claim, failures, arrived)
+            held = self._admission.holds(route.model_id)
+            # What passes while an engine starts is counted apart, and not taken off the time for anything else.
+            with stages.holding() if held else stages.waiting(), _NOT_COUNTED if held else attempts.wait:
+                await attempts.until_someone_is_there()
+                slot = await self._slot(route, claim, failures, arrived)
             with slot as engine:
                 try:
                     with stages.working() as headers:
@@ -80,20 +87,6 @@ class Dispatcher:
                     again = failures.may_be_mended(failure, slot)
             if not again:
                 raise attempts.take_failure()
-
-    async def _place(
-        self, route: Route, stages: Stages, claim: Claim, failures: "_Failures", arrived: float
-    ) -> HeldSlots:
-        """Return an engine's slots, now that there is a worker; what passes while an engine starts is counted apart."""
-        attempts = failures.attempts
-        if claim.hold is not None and self._admission.holds(route.model_id):
-            with attempts.wait:
-                await attempts.until_someone_is_there()
-            with stages.holding():
-                return await self._slot(route, claim, failures, arrived)
-        with stages.waiting(), attempts.wait:
-            await attempts.until_someone_is_there()
-            return await self._slot(route, claim, failures, arrived)
 
     async def _slot(
         self,
