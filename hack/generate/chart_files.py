@@ -45,6 +45,8 @@ def contract_text() -> str:
         "registry": {
             "prefix": names.KEY_PREFIX,
             "changes": names.CHANGES_CHANNEL,
+            "loads": names.LOADS_KEY,
+            "wakes": names.WAKES_KEY,
             "cache": names.CACHE_PREFIX,
             "responses": names.RESPONSE_PREFIX,
         },

@@ -10,20 +10,24 @@ import pytest
 from conch_contracts.names import (
     CACHE_PREFIX,
     GATEWAYS_KEY,
+    LOADS_KEY,
     META_KEY,
     RESPONSE_PREFIX,
     ROUTES_KEY,
+    WAKES_KEY,
     ModelId,
     bundle_key,
     engines_key,
     workers_key,
 )
-from conch_contracts.records import Pool
+from conch_contracts.records import GatewayLoad, Pool
 from conch_kit.bundles.archive import digest
 from conch_kit.bundles.store import BundleStore
 from conch_kit.redis.client import RedisClient
 from conch_kit.redis.errors import RegistryError
 from conch_kit.registry.heartbeat import GatewayBeatWriter, HeartbeatWriter
+from conch_kit.registry.load_reader import LoadReader, OtherLoads
+from conch_kit.registry.load_writer import LoadWriter
 from conch_kit.registry.snapshot_refresh import RegistryReader
 from conch_kit.registry.writer import RegistryWriter
 from testkit.builders.records import engine, listing, route
@@ -110,6 +114,20 @@ async def test_the_operator_learns_what_a_gateway_has_seen(users: Users) -> None
         assert [beat.revision for beat in await RegistryWriter(operator).gateways()] == [7]
 
 
+async def test_gateways_and_the_operator_hear_what_a_gateway_has_to_do_and_nobody_else_says_it(users: Users) -> None:
+    heard: dict[str, OtherLoads] = {}
+    async with users.client("gateway") as redis, users.client("operator") as operator:
+        async with (
+            LoadReader(redis, "two", lambda said: heard.update(gateway=said)),
+            LoadReader(operator, None, lambda said: heard.update(operator=said)),
+            LoadWriter(redis, "one", lambda sequence: GatewayLoad(id="one", sequence=sequence), beat_s=0.1) as writer,
+        ):
+            await eventually(lambda: all(said.loads for said in heard.values()) and len(heard) == 2, "the load")
+            assert await writer.wake(CHAT, 60, clock=lambda: 1000.0) == 1060
+        assert await operator.execute("HGET", WAKES_KEY, CHAT) == b"1060"
+        assert await operator.execute("HDEL", WAKES_KEY, CHAT) == 1
+
+
 async def test_the_gateway_keeps_answers_and_nobody_else_reads_them(users: Users) -> None:
     async with users.client("gateway") as redis:
         await redis.execute("SET", CACHE_PREFIX + "a", b"answer", "PX", 60_000)
@@ -161,6 +179,8 @@ async def test_a_role_cannot_do_what_is_the_operators(users: Users, role: str, c
         ("llm-worker", workers_key(Pool.TOKENIZER)),
         ("gateway", workers_key(Pool.LLM)),
         ("llm-worker", GATEWAYS_KEY),
+        ("llm-worker", LOADS_KEY),
+        ("llm-worker", WAKES_KEY),
     ],
 )
 async def test_a_role_cannot_speak_for_another(users: Users, role: str, key: str) -> None:

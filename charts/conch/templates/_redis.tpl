@@ -121,14 +121,14 @@ prefixes of their own.
 {{- $role := index . 1 -}}
 {{- $registry := (include "conch.contract" (index . 0) | fromYaml).registry -}}
 {{- $own := dict
-  "gateway" (printf "~%sgateways" $registry.prefix)
+  "gateway" (printf "&%s ~%sgateways ~%s ~%s" $registry.loads $registry.prefix $registry.loads $registry.wakes)
   "tokenizer" (printf "~%sworkers:tokenizer" $registry.prefix)
   "llm-worker" (printf "~%sworkers:llm" $registry.prefix)
   "embed-worker" (printf "~%sworkers:embed" $registry.prefix)
   "speech-worker" (printf "~%sworkers:speech" $registry.prefix) -}}
 {{- $always := printf "resetchannels &%s -@all +ping +publish +subscribe +unsubscribe" $registry.changes -}}
 {{- if eq $role "operator" -}}
-{{ $always }} ~{{ $registry.prefix }}* +eval +time +type +exists +del +get +set +hget +hmget +hgetall +hvals +hlen +hset +hdel
+{{ $always }} &{{ $registry.loads }} ~{{ $registry.prefix }}* +eval +time +type +exists +del +get +set +hget +hmget +hgetall +hvals +hlen +hset +hdel
 {{- else -}}
 {{ $always }} {{ get $own $role }} +hset +hdel +expire (~{{ $registry.prefix }}* +eval +type +exists +get +hget +hmget +hgetall +hvals +hlen)
 {{- if eq $role "gateway" }} (~{{ $registry.cache }}* +get +set) (~{{ $registry.responses }}* +get +set +del){{ end -}}

@@ -25,7 +25,8 @@ from generate.openapi.streams import STREAMS, Document, Stream
 _INTRODUCTION = (
     "Conch's API, which is OpenAI's. Every answer carries `x-request-id`. Unknown fields of a request are ignored; "
     "known ones are obeyed or refused by name, but for those that only concern the client or its provider. An answer "
-    "that breaks after its first byte ends with an error event."
+    "that breaks after its first byte ends with an error event. `x-conch-max-wait` on a request says how many seconds "
+    "it waits for an engine at most; `x-conch-cold-start` on a stream, in how many an engine should be there."
 )
 _HEADERS: Document = {
     "x-request-id": {
@@ -117,5 +118,5 @@ def _put_right(operation: Document, *, keyed: bool) -> None:
     for status, response in responses.items():
         names = [name for name in _HEADERS if name != "Retry-After" or status in ("429", "503", "529")]
         response["headers"] = {name: {"$ref": f"#/components/headers/{name}"} for name in names}
-        if status == "200":
+        if status in ("200", "202"):
             response["description"] = "The answer."

@@ -16,10 +16,11 @@ STATUSES: Mapping[int, str] = {
     413: "The body is too large.",
     415: "The body is not JSON in UTF-8, is no form where one is taken, or is compressed.",
     422: "The file came as a text.",
-    429: "The model's queue is full; `Retry-After` says when to try again.",
+    429: "The model's queue is full, or too much waits for it to start; `Retry-After` says when to try again.",
     500: "A fault in the gateway; the message says nothing of the inside.",
     502: "The engine or a worker failed.",
-    503: "No engine or worker is ready or free in time, or the server ends; `Retry-After` says when to try again.",
+    503: "No engine or worker is ready or free in time, an engine still starts, or the server ends; `Retry-After` says "
+    "when to try again.",
     504: "The answer was not there in time.",
 }
 INFERENCE = tuple(status for status in STATUSES if status != 422)

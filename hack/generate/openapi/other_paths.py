@@ -2,12 +2,15 @@
 
 from typing import Annotated, Any
 
-from fastapi import FastAPI, Query
+from fastapi import Body, FastAPI, Query
 
 from conch_contracts.openai.model_list import Model, ModelList
+from conch_contracts.openai.model_wake import ModelWake, WakeRequest
 from conch_contracts.openai.responses.response import DeletedResponse, Response, StoredItemList
 from conch_gateway.responses.stored_endpoints import ItemsQuery, RetrievalQuery
 from generate.openapi.failures import errors
+
+_FOR_A_WHILE = WakeRequest()
 
 
 def describe_models(app: FastAPI) -> None:
@@ -20,6 +23,16 @@ def describe_models(app: FastAPI) -> None:
     @app.get("/v1/models/{name:path}", response_model=Model, responses=errors((401, 404, 503)), tags=["models"])
     async def get_model(name: str) -> None:
         """Describe one model."""
+
+    @app.post(
+        "/conch/v1/models/{name:path}/wake",
+        response_model=ModelWake,
+        status_code=202,
+        responses=errors((400, 401, 404, 408, 413, 415, 503)),
+        tags=["models"],
+    )
+    async def wake_model(name: str, request: Annotated[WakeRequest, Body()] = _FOR_A_WHILE) -> None:
+        """Ask for a model at zero to be awake for a while, before there is a request for it."""
 
 
 def describe_stored_responses(app: FastAPI) -> None:

@@ -26,6 +26,12 @@ RESPONSE_COMMENT = ": response "
 CACHE = "x-conch-cache"
 """`hit` or `miss`, on answers of models that have a cache."""
 
+MAX_WAIT = "x-conch-max-wait"
+"""On a client's request: how many seconds it waits for an engine at most."""
+
+COLD_START = "x-conch-cold-start"
+"""On a stream that begins while an engine starts: in how many seconds the engine should be there, or `unknown`."""
+
 LANE = "x-conch-lane"
 """On the 101 of a lane: its number in the tokenizer process that gave it."""
 

@@ -53,6 +53,15 @@ class GatewaySettings(ServiceSettings):
     """How long a client may leave its answer unread before the connection is dropped."""
     connect_timeout_s: float = Field(default=1.0, gt=0)
     """Connecting to a tokenizer or worker; another one is tried afterwards, or the same one when there is none."""
+    hold_s: float = Field(default=55.0, gt=0)
+    """How long a request that does not stream waits for an engine to start, below the minute after which proxies cut
+    it; then it is a 503 that says when to come again."""
+    hold_status_s: float = Field(default=5.0, gt=0)
+    """How long a stream's status is held back while an engine starts."""
+    hold_comment_s: float = Field(default=10.0, gt=0)
+    """How often a stream is told that its engine starts."""
+    hold_bytes: int = Field(default=64 * 1024 * 1024, ge=1024)
+    """What the bodies of all requests may take that wait for engines to start; one more is a 429."""
     redis_timeout_s: float = Field(default=0.25, gt=0)
     """Connecting to Redis, or one short command; three that take longer make the gateway go on without it."""
     tokenizer_timeout_s: float = Field(default=5.0, gt=0)

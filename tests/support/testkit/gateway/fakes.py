@@ -21,11 +21,12 @@ from conch_contracts.names import (
 )
 from conch_contracts.records import Dialect, Engine, Heartbeat, ModelKind, Pool, Route
 from conch_gateway.app.assembly import Deps, create_app
+from conch_gateway.app.wake_endpoint import Wake
 from conch_gateway.encoders.answer_cache import NoStore, Store
 from conch_gateway.http.auth import ApiKeys
 from conch_gateway.inference.picture_intake import PictureSource
-from conch_gateway.placement.admission import Admission
 from conch_gateway.placement.media_client import MediaClient
+from conch_gateway.placement.admission import HELD_BYTES, Admission
 from conch_gateway.responses.store import ResponseStore
 from conch_gateway.settings import GatewaySettings
 from conch_gateway.telemetry.access_log import AccessLog
@@ -321,6 +322,11 @@ class Gateway:
     """Give it another view of the registry."""
 
 
+async def never_woken(model: ModelId, for_s: float) -> float:
+    """Be asked for a model to be awake, though the test expects that nobody asks."""
+    raise AssertionError(f"Somebody wants {model} awake for {for_s:g} s.")
+
+
 def gateway(
     scripts: Mapping[str, Script] | None = None,
     *,
@@ -333,13 +339,15 @@ def gateway(
     pictures: PictureSource | None = None,
     reachable: Callable[[ModelKind], bool] = lambda _: True,
     once_there: Callable[[Pool], bool] = lambda _: False,
+    wake: Wake = never_woken,
+    held_bytes: int = HELD_BYTES,
     **settings: Any,
 ) -> Gateway:
     """Return a gateway whose tokenizer makes three ids of everything, unless `scripts` say otherwise."""
     usual = {PREPARE_PATH: prepared(3), CHECK_GRAMMAR_PATH: answered(b"{}"), GENERATE_PATH: answered(b"{}")}
     upstream = FakeUpstream({**usual, **(scripts or {})})
     registry = CollectorRegistry()
-    admission = Admission()
+    admission = Admission(held_bytes=held_bytes)
     state = Snapshot.EMPTY
 
     def learn(seen: Snapshot) -> None:
@@ -361,6 +369,7 @@ def gateway(
         access_log=access_log or AccessLog(None),
         tracer=spans or tracer("test", None),
         responses=responses or MemoryResponses(),
+        wake=wake,
         store=store or NoStore(),
         pictures=pictures or MediaClient(upstream, "", None),
     )

@@ -5,7 +5,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +30,7 @@ from testkit.processes.tied import tied
 from testkit.servers.redis import RedisServer
 from testkit.servers.scripted_http import Call, ScriptedHttp
 
+ENGINES = (Engine(grpc=EngineAddress("e:1")),)
 POOLS = (Pool.TOKENIZER, Pool.LLM, Pool.EMBED, Pool.SPEECH)
 FRAMES = (b'data: {"a":1}\n\n', b'data: {"a":2}\n\n', b"data: [DONE]\n\n")
 USAGE = b': usage {"prompt_tokens":3,"completion_tokens":2}\n\n'
@@ -59,6 +60,8 @@ class Process:
     log: Path
     beats: Mapping[Pool, HeartbeatWriter]
     """Announce the backend in each pool: `__aexit__` and `__aenter__` let it go and come back."""
+    registry: RegistryWriter
+    """Has published what there is, and publishes what a test changes of it."""
 
     async def raw(self, data: bytes, *, wait_s: float = 60.0, half_close: bool = False) -> bytes:
         """Send bytes as they are; return all that comes back until the gateway closes or `wait_s` has passed."""
@@ -112,18 +115,24 @@ async def answers(call: Call) -> None:
 
 @asynccontextmanager
 async def gateway_process(
-    folder: Path, *models: Route, pools: Collection[Pool] = POOLS, ready: bool = True, **settings: str
+    folder: Path,
+    *models: Route,
+    pools: Collection[Pool] = POOLS,
+    ready: bool = True,
+    engines: Sequence[Engine] = ENGINES,
+    **settings: str,
 ) -> AsyncIterator[Process]:
     """Run a gateway that knows these models, tiny-chat when none is given, until the context ends.
 
-    The backend is announced in these `pools`. Not to wait until the gateway is `ready` is for those that are not.
+    Each has these `engines`. The backend is announced in these `pools`. Not to wait until the gateway is `ready` is for
+    those that are not.
     """
     async with AsyncExitStack() as stack:
         redis = await stack.enter_async_context(RedisServer())
         backend = await stack.enter_async_context(ScriptedHttp(answers))
         client = await stack.enter_async_context(patient_redis(redis.url))
-        engines = (Engine(grpc=EngineAddress("e:1")),)
-        await RegistryWriter(client).publish({model.model_id: (model, engines) for model in models or (route(),)})
+        writer = RegistryWriter(client)
+        await writer.publish({model.model_id: (model, tuple(engines)) for model in models or (route(),)})
         beats = {
             pool: HeartbeatWriter(
                 client, pool, WorkerUrl(backend.url), in_flight=lambda: 0, draining=lambda: False, interval_s=0.5
@@ -132,13 +141,14 @@ async def gateway_process(
         }
         for pool in pools:
             await stack.enter_async_context(beats[pool])
-        yield await stack.enter_async_context(_started(folder, redis, backend, beats, settings, ready=ready))
+        running = _started(folder, redis, backend, beats, writer, settings, ready=ready)
+        yield await stack.enter_async_context(running)
 
 
 @asynccontextmanager
 async def gateway_beside(gateway: Process, folder: Path, **settings: str) -> AsyncIterator[Process]:
     """Run another gateway on the same Redis, with the same tokenizer and workers."""
-    parts = gateway.redis, gateway.backend, gateway.beats
+    parts = gateway.redis, gateway.backend, gateway.beats, gateway.registry
     async with _started(folder, *parts, settings, ready=True) as process:
         yield process
 
@@ -149,6 +159,7 @@ async def _started(
     redis: RedisServer,
     backend: ScriptedHttp,
     beats: Mapping[Pool, HeartbeatWriter],
+    registry: RegistryWriter,
     settings: dict[str, str],
     *,
     ready: bool,
@@ -177,7 +188,7 @@ async def _started(
                 await asyncio.sleep(0.02)
             bound = json.loads(ready_file.read_text())
             port, admin_port = (int(bound[key].rpartition(":")[2]) for key in ("url", "admin_url"))
-            running = Process(process, port, admin_port, redis, backend, log, beats)
+            running = Process(process, port, admin_port, redis, backend, log, beats, registry)
             while ready and b" 200 " not in await running.raw(b"GET /health/ready HTTP/1.0\r\n\r\n"):  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
         yield running

@@ -47,6 +47,7 @@ async def test_the_openapi_document_describes_every_endpoint_and_names_no_model(
     assert {path for path, methods in document["paths"].items() if "post" in methods} == {
         *POSTS,
         "/v1/responses/{response_id}/cancel",
+        "/conch/v1/models/{name}/wake",
     }
     assert {"/v1/models", "/v1/models/{name}", "/health", "/health/ready", "/ping", "/version", "/load"} <= document[
         "paths"

@@ -7,7 +7,10 @@ import pytest
 
 from conch_contracts.names import EngineAddress, ModelId
 from conch_contracts.records import Engine, RoutingPolicy
-from conch_gateway.placement.admission import Admission, Claim
+from conch_gateway.inference.watchdog import ClientStalled
+from conch_gateway.placement.admission import Admission
+from conch_gateway.placement.holds import Hold
+from conch_gateway.placement.model_queue import Claim
 from conch_kit.errors import RateLimited, Unavailable
 from conch_kit.registry.snapshot import Snapshot
 from testkit.clock import FakeClock
@@ -332,3 +335,15 @@ async def test_a_request_that_comes_back_has_kept_its_place():
             await turns()
     await asyncio.gather(*tasks)
     assert log == ["first", "second", "third"]
+
+
+async def test_a_client_that_does_not_read_that_an_engine_starts_is_held_no_longer():
+    async def unread(left_s):
+        raise ClientStalled
+
+    queues = Admission()
+    queues.apply(snapshot(route(wakes=True), engines=()))
+    hold = Hold(0, 60.0, lambda seconds: None, unread, first_word_s=0.0)
+    with pytest.raises(ClientStalled):
+        await queues.slot(MODEL, POLICY, Claim(hold=lambda: hold))
+    assert queues.waiting() == {MODEL: 0}

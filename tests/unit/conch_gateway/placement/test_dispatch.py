@@ -6,8 +6,8 @@ import pytest
 
 from conch_contracts.names import GENERATE_PATH, PREPARE_PATH, EngineAddress, WorkerUrl
 from conch_contracts.records import Engine, RoutingPolicy
-from conch_gateway.placement.admission import REST_S
 from conch_gateway.placement.dispatch import MAX_ERROR_BYTES
+from conch_gateway.placement.model_queue import REST_S
 from testkit.gateway.fakes import ENGINE, FakeAnswer, gateway, lost, refused, route, snapshot
 
 PATH = "/v1/chat/completions"

@@ -10,9 +10,9 @@ from conch_contracts.messages.message import from_json
 from conch_contracts.names import CHECK_GRAMMAR_PATH, GENERATE_PATH, PREPARE_PATH
 from conch_contracts.records import ChatProfile
 from conch_contracts.tool_call_marks import ToolCallParser
-from conch_gateway.generation import handler
+from conch_gateway.generation import cold_start
 from conch_gateway.http.auth import ApiKeys
-from conch_gateway.placement.admission import Claim
+from conch_gateway.placement.model_queue import Claim
 from testkit.gateway.fakes import FakeAnswer, answered, gateway, lost, route, snapshot, streamed
 from testkit.gateway.memory_responses import MemoryResponses
 
@@ -81,7 +81,7 @@ async def test_the_worker_is_told_everything_and_what_the_answer_repeats():
 
 async def test_what_other_servers_add_to_this_api_means_what_it_means_in_chat(monkeypatch):
     claims = []
-    monkeypatch.setattr(handler, "Claim", lambda *values: claims.append(values) or Claim(*values))
+    monkeypatch.setattr(cold_start, "Claim", lambda *values: claims.append(values) or Claim(*values))
     running = served()
     asked = {"structured_outputs": {"choice": ["yes", "no"]}, "logit_bias": {"5": -100}, "priority": -3}
     asked |= {"cache_salt": "s", "chat_template_kwargs": {"enable_thinking": True}, "skip_special_tokens": False}
@@ -96,7 +96,7 @@ async def test_what_other_servers_add_to_this_api_means_what_it_means_in_chat(mo
     assert message.include_stop_str_in_output is True
     assert message.skip_special_tokens is False
     assert message.backend.cache_salt == "s"
-    assert claims == [(1, -3)]
+    assert [claim[:2] for claim in claims] == [(1, -3)]
 
 
 async def test_an_answer_is_kept_with_what_the_model_was_given():

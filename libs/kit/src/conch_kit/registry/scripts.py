@@ -2,7 +2,7 @@
 
 They use nothing newer than Redis 6.2. `READ` answers with the state of the list and, unless the caller already has
 it, with what has changed since the revision that the caller has, or with the list itself. `PUBLISH` replaces the list,
-writing only what differs.
+writing only what differs. `WAKE` keeps the longer of two wishes.
 
 What has changed is known back to the revision `since`, and only as long as `noted` is the list's own revision: a writer
 of an older version notes nothing.
@@ -121,4 +121,12 @@ for _, id in ipairs(changed) do
 end
 if news and #changed == 0 then redis.call('PUBLISH', ARGV[2], cjson.encode({revision = revision})) end
 return {epoch, string.format('%.0f', revision)}
+"""
+
+WAKE = """
+-- KEYS: wakes.  ARGV: model, until when in Unix seconds. Answers until when the model shall be awake.
+local known = tonumber(redis.call('HGET', KEYS[1], ARGV[1]) or 0) or 0
+if known >= tonumber(ARGV[2]) then return string.format('%.0f', known) end
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
+return ARGV[2]
 """

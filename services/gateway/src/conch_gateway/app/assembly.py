@@ -12,6 +12,7 @@ from conch_gateway.app.invocations import PATH as INVOCATIONS_PATH
 from conch_gateway.app.invocations import Invocations
 from conch_gateway.app.models_and_health import health_endpoints, model_endpoints
 from conch_gateway.app.openapi_document import document_endpoint
+from conch_gateway.app.wake_endpoint import Wake, WakeEndpoint
 from conch_gateway.encoders.answer_cache import NoStore, SharedAnswers, Store
 from conch_gateway.encoders.endpoints import ENCODER_PATHS
 from conch_gateway.encoders.handler import EncoderHandler
@@ -70,6 +71,8 @@ class Deps:
     """Where answers are kept that clients may come back to."""
     pictures: PictureSource
     """Who fetches pictures that are named by URL."""
+    wake: Wake
+    """Leaves word that a model shall be awake."""
     store: Store = field(default_factory=NoStore)
     """Where answers are kept that may be given again."""
 
@@ -97,6 +100,7 @@ def _endpoints(deps: Deps, settings: GatewaySettings, load: Load) -> Mapping[tup
     document = document_endpoint(keyed=settings.api_keys_file is not None) if settings.openapi else {}
     return {
         **model_endpoints(deps.snapshot, deps.reachable, owned_by=settings.owned_by),
+        **WakeEndpoint(deps.snapshot, deps.admission, deps.metrics, deps.wake).endpoints(),
         **stored_endpoints(deps.responses),
         **health_endpoints(deps.not_ready, load),
         **document,

@@ -120,7 +120,7 @@ class Edge:
             # What HEAD asks for is a GET whose body the server leaves out (RFC 9110, section 9.3.2).
             method = "GET" if exchange.method == "HEAD" else exchange.method
             endpoint, parts = self._paths.find(method, exchange.path)
-            answer = await endpoint(PathRequest(exchange, parts, scope["query_string"].decode("latin-1")))
+            answer = await endpoint(PathRequest(exchange, parts, scope["query_string"].decode("latin-1"), receive))
             await reply.whole(answer.status, answer.body)
             exchange.outcome = Outcome.OK if answer.status < 400 else Outcome.FAILED
 

@@ -3,8 +3,10 @@
 import asyncio
 import sys
 from contextlib import closing
+from functools import partial
 from os import urandom
 
+from conch_contracts.names import ModelId
 from conch_contracts.records import Pool
 from conch_gateway.app.assembly import Deps, create_app
 from conch_gateway.app.readiness import Readiness
@@ -24,6 +26,8 @@ from conch_kit.http.admin import Health
 from conch_kit.http_server.limits import ConnectionLimits
 from conch_kit.redis.client import RedisClient
 from conch_kit.registry.heartbeat import GatewayBeatWriter
+from conch_kit.registry.load_reader import LoadReader, OtherLoads
+from conch_kit.registry.load_writer import LoadWriter
 from conch_kit.registry.metrics import RegistryCollector
 from conch_kit.registry.snapshot_refresh import RegistryReader
 from conch_kit.service.serve import serve
@@ -44,11 +48,15 @@ async def _serve(settings: GatewaySettings, spans: Tracer, access_log: AccessLog
     keys = ApiKeys(settings.api_keys_file)
     await keys.load()
     collectors = metrics.registry()
-    admission = Admission()
+    gateway_id = urandom(8).hex()
+    gateway_metrics = GatewayMetrics(collectors)
+    admission = Admission(held_bytes=settings.hold_bytes)
     async with (
         _redis(settings) as redis,
         RegistryReader(redis, pools=(Pool.LLM, Pool.EMBED, Pool.SPEECH, Pool.TOKENIZER)) as reader,
-        GatewayBeatWriter(redis, urandom(8).hex(), revision=lambda: reader.snapshot.revision),
+        GatewayBeatWriter(redis, gateway_id, revision=lambda: reader.snapshot.revision),
+        LoadWriter(redis, gateway_id, partial(admission.load, gateway_id)) as loads,
+        LoadReader(redis, gateway_id, partial(_hear, admission, loads)),
         ConnectionPool(connect_timeout_s=settings.connect_timeout_s) as upstream,
         TokenizerLanes(upstream, _secret(settings)) as lanes,
         UnresponsiveWorkers(lanes) as unresponsive,
@@ -56,6 +64,12 @@ async def _serve(settings: GatewaySettings, spans: Tracer, access_log: AccessLog
     ):
         collectors.register(RegistryCollector(reader, redis))
         readiness = Readiness()
+
+        def held(model: ModelId) -> None:
+            loads.changed(urgent=True)
+            gateway_metrics.of(reader.snapshot.routes[model].served_names[0]).wakes.inc()
+
+        admission.changed, admission.held = loads.changed, held
         for apply in (readiness.apply, admission.apply):
             reader.subscribe(apply)
             apply(reader.snapshot)
@@ -70,11 +84,12 @@ async def _serve(settings: GatewaySettings, spans: Tracer, access_log: AccessLog
             tokenizers=lanes,
             admission=admission,
             keys=keys,
-            metrics=GatewayMetrics(collectors),
+            metrics=gateway_metrics,
             access_log=access_log,
             tracer=spans,
             responses=RedisResponses(redis, settings.response_ttl_s),
             pictures=MediaClient(upstream, settings.media_url, _secret(settings)),
+            wake=loads.wake,
             store=RedisStore(redis),
         )
 
@@ -98,6 +113,12 @@ async def _serve(settings: GatewaySettings, spans: Tracer, access_log: AccessLog
             ),
         )
         following.cancel()
+
+
+def _hear(admission: Admission, loads: LoadWriter, said: OtherLoads) -> None:
+    """Take over what the other gateways do."""
+    loads.beside(others=bool(said.loads))
+    admission.apply_others(said)
 
 
 def _secret(settings: GatewaySettings) -> str | None:

@@ -24,11 +24,12 @@ from conch_gateway.encoders.input_length import too_long
 from conch_gateway.encoders.request_rows import Head
 from conch_gateway.encoders.text_names import TextNames
 from conch_gateway.errors.bad_request import invalid
+from conch_gateway.generation.cold_start import HeldCaller
 from conch_gateway.http.exchange import Exchange
 from conch_gateway.inference.intake import RequestIntake, off_loop
 from conch_gateway.inference.stages import Stages
-from conch_gateway.placement.admission import Claim
 from conch_gateway.placement.dispatch import Dispatcher
+from conch_gateway.placement.model_queue import Claim
 from conch_gateway.placement.tokenizer_client import TokenizerClient
 from conch_gateway.upstream.port import Header, UpstreamResponse, read_all
 from conch_kit.errors import InvalidRequest, UpstreamError
@@ -133,7 +134,10 @@ class EncoderHandler:
             # An answer is kept when the watchdog has ended: many a client hangs up as soon as it has its own.
             async with AsyncExitStack() as answered, self._intake.watchdog(reply.client, deadline) as watchdog:
                 job = await self._tokenize(resolved, exchange, stages)
-                answer, headers = await answered.enter_async_context(self._answer(job, stages, deadline))
+                caller = HeldCaller(exchange, deadline, self._intake.settings)
+                sequences = -(-len(job.rows) // ROWS_PER_SLOT)
+                claim = caller.claim(sequences, resolved.priority, at=watchdog.activity)
+                answer, headers = await answered.enter_async_context(self._answer(job, claim, stages, deadline))
                 exchange.prompt_tokens = job.tokens
                 head = Head(
                     id=endpoint.id_prefix + (resolved.request_id or urandom(16).hex()),
@@ -159,18 +163,18 @@ class EncoderHandler:
 
     @asynccontextmanager
     async def _answer(
-        self, job: EncodeJob, stages: Stages, deadline: float
+        self, job: EncodeJob, claim: Claim, stages: Stages, deadline: float
     ) -> AsyncIterator[tuple[bytes, tuple[Header, ...]]]:
         """Give the worker's answer, and the headers that say where it comes from."""
         ttl_s = job.resolved.route.encoder.cache_ttl_s
         if ttl_s is None:
-            yield await self._run(job, stages, deadline), ()
+            yield await self._run(job, claim, stages, deadline), ()
             return
         key = await off_loop(job.tokens * _BYTES_PER_ID, job.key)
-        async with self._answers.get(key, ttl_s, lambda: self._run(job, stages, deadline)) as shared:
+        async with self._answers.get(key, ttl_s, lambda: self._run(job, claim, stages, deadline)) as shared:
             yield shared.body, ((CACHE.encode(), b"hit" if shared.hit else b"miss"),)
 
-    async def _run(self, job: EncodeJob, stages: Stages, deadline: float) -> bytes:
+    async def _run(self, job: EncodeJob, claim: Claim, stages: Stages, deadline: float) -> bytes:
         answers: list[bytes] = []
 
         async def deliver(answer: UpstreamResponse) -> None:
@@ -182,8 +186,6 @@ class EncoderHandler:
         def message(engine: Engine) -> bytes:
             return job.message(engine, max(0.001, deadline - time.monotonic()))
 
-        sequences = -(-len(job.rows) // ROWS_PER_SLOT)
-        claim = Claim(sequences, job.resolved.priority)
         try:
             await self._dispatch.run(job.resolved.route, stages, claim, message, deliver)
         except InvalidRequest as error:

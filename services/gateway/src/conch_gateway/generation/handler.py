@@ -14,6 +14,7 @@ from conch_contracts.names import PREPARE_PATH
 from conch_contracts.records import Engine
 from conch_gateway.answers.delivery import AnswerSaver, Delivery
 from conch_gateway.answers.reply import Reply
+from conch_gateway.generation.cold_start import HeldCaller
 from conch_gateway.generation.endpoints import CHAT, COMPLETIONS, GenerationEndpoint
 from conch_gateway.generation.grammar_check import check_grammar
 from conch_gateway.generation.job import GenerationJob
@@ -24,8 +25,8 @@ from conch_gateway.inference.intake import RequestIntake, off_loop
 from conch_gateway.inference.picture_intake import PictureIntake
 from conch_gateway.inference.stages import Stages
 from conch_gateway.inference.watchdog import RequestActivity
-from conch_gateway.placement.admission import Claim
 from conch_gateway.placement.dispatch import Dispatcher
+from conch_gateway.placement.model_queue import Claim
 from conch_gateway.placement.tokenizer_client import TokenizerClient
 from conch_gateway.requests.template_policy import DEFAULT_POLICY, TemplatePolicy
 from conch_kit.http.asgi import Receive
@@ -90,6 +91,7 @@ class GenerationHandler:
         comment = reply.keep_alive if resolved.stream else None
         routing = resolved.route.routing
         deadline = time.monotonic() + routing.timeout_s
+        caller = HeldCaller(exchange, deadline, self._intake.settings, unheard=watcher is not None)
         with self._intake.span(exchange) as span:
             stages = self._intake.stages(exchange, span)
             async with self._intake.watchdog(reply.client, deadline, comment) as watchdog:
@@ -104,7 +106,10 @@ class GenerationHandler:
                     inter_token_patience_s=routing.inter_token_timeout_s + self._intake.settings.worker_grace_s,
                     saver=saver,
                 )
-                await self._run(job, stages, delivery, watchdog.activity, deadline, watcher)
+                claim = caller.claim(
+                    job.sequences, resolved.priority, reply if resolved.stream else None, at=watchdog.activity
+                )
+                await self._run(job, claim, stages, delivery, watchdog.activity, deadline, watcher)
 
     async def _tokenize(
         self, resolved: ResolvedGeneration, response_id: str, exchange: Exchange, stages: Stages
@@ -127,6 +132,7 @@ class GenerationHandler:
     async def _run(
         self,
         job: GenerationJob,
+        claim: Claim,
         stages: Stages,
         delivery: Delivery,
         activity: RequestActivity,
@@ -147,5 +153,4 @@ class GenerationHandler:
             return job.message(engine, timeout_s=max(0.001, deadline - now))
 
         deliver = delivery.stream if stream else delivery.whole
-        claim = Claim(job.sequences, job.resolved.priority)
         await self._dispatch.run(job.resolved.route, stages, claim, message, deliver)

@@ -8,7 +8,7 @@ from conch_contracts.messages.tokenization import PrepareResponse
 from conch_contracts.names import EngineAddress
 from conch_contracts.records import Engine
 from conch_gateway.generation.resolved import ResolvedGeneration
-from conch_gateway.placement.admission import slots_for
+from conch_gateway.placement.model_queue import slots_for
 from conch_gateway.requests import engine_constraint, parameters, thinking, tokenizer_request
 from conch_gateway.requests.answer_parsing import parsing_of
 from conch_kit.json_bytes import json_bytes

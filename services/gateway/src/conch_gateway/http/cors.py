@@ -11,7 +11,9 @@ Header = tuple[bytes, bytes]
 ALLOWED_METHODS = b"GET, POST, DELETE, OPTIONS"
 PREFLIGHT_AGE_S = b"600"
 DEFAULT_HEADERS = b"anthropic-beta, anthropic-version, authorization, content-type, x-api-key, x-request-id"
-EXPOSED_HEADERS = b"x-request-id, request-id, retry-after, openai-processing-ms, openai-version, metadata"
+EXPOSED_HEADERS = (
+    b"x-request-id, request-id, retry-after, openai-processing-ms, openai-version, metadata, x-conch-cold-start"
+)
 MAX_REQUESTED_BYTES = 1024
 
 

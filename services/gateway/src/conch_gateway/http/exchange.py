@@ -58,6 +58,12 @@ class Exchange:
     completion_tokens: int = 0
     audio_s: float = 0.0
     """Seconds of sound that were transcribed."""
+    body_bytes: int = 0
+    """Of the request, once it is read; of a form nothing is counted, since its file has a bound of its own."""
+    max_wait_s: float | None = None
+    """How long it waits for an engine at most, where the client says so."""
+    held_s: float | None = None
+    """How long it waited for an engine to start; None: it did not have to."""
     user: str | None = None
     """Whom the client says that it asks for."""
     metadata: Mapping[str, object] | None = None

@@ -6,19 +6,27 @@ from dataclasses import dataclass
 
 from conch_gateway.http.exchange import Exchange
 from conch_kit.errors import MethodNotAllowed, NotFound
+from conch_kit.http.asgi import Message, Receive
 
 _PART = re.compile(r"\{(\w+)(:path)?\}")
 
 
+async def gone() -> Message:
+    """Receive nothing."""
+    return {"type": "http.disconnect"}
+
+
 @dataclass(frozen=True, slots=True)
 class PathRequest:
-    """A request that needs no body."""
+    """A request; few of those that are served so have a body."""
 
     exchange: Exchange
     parts: Mapping[str, str]
     """What stands in the path where its pattern has names."""
     query: str
     """Behind the question mark."""
+    receive: Receive = gone
+    """Where a body comes from."""
 
 
 @dataclass(frozen=True, slots=True)

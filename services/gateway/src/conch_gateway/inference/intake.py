@@ -14,6 +14,7 @@ from conch_contracts.records import Route
 from conch_gateway.http import body
 from conch_gateway.http.client_connection import ClientConnection
 from conch_gateway.http.exchange import Exchange
+from conch_gateway.http.max_wait import max_wait_s
 from conch_gateway.inference.stages import Stages
 from conch_gateway.inference.watchdog import RequestWatchdog, WatchdogLimits
 from conch_gateway.settings import GatewaySettings
@@ -77,6 +78,8 @@ class RequestIntake:
 
     async def resolve(self, exchange: Exchange, size: int, resolve: Callable[[Snapshot], U]) -> U:
         """Return what a body of this size asks for, now that the models are known; raises a ServiceError."""
+        exchange.body_bytes = size
+        exchange.max_wait_s = max_wait_s(exchange.headers)
         snapshot = self._snapshot()
         if snapshot is None:
             raise Unavailable("The models are not known yet.", code="model_not_ready", retry_after_s=1)

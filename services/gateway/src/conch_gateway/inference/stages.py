@@ -1,5 +1,7 @@
 """The stages of one inference request, each counted and traced apart: tokenizing, waiting for an engine, working.
 
+A wait for an engine to start is another stage than one for a slot of an engine that there is.
+
 Waiting and working have spans of their own because their cures differ: more engines for the one, faster ones for the
 other. Whoever is called gets the headers under which its own spans continue the trace.
 """
@@ -82,6 +84,10 @@ class Stages:
     def waiting(self) -> Stage:
         """Surround the wait for a free engine."""
         return self._stage("wait", self._metrics.waiting, self._metrics.queue_wait)
+
+    def holding(self) -> Stage:
+        """Surround the wait for an engine to start."""
+        return self._stage("hold", self._metrics.held, self._metrics.hold)
 
     def working(self) -> Stage:
         """Surround the call of a worker, until its answer is delivered."""

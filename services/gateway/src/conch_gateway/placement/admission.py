@@ -5,187 +5,40 @@ as a whole when it has more of them. Whoever finds none free waits. A full queue
 its last away for a more urgent one; it gives up after the model's waiting time, and forgets a waiter that is cancelled.
 
 An engine that could not take a request rests: for a moment nobody is sent to it, then one request at a time tries it,
-until it has accepted one. When the last engine of a model has vanished from the registry, requests wait for the next
-one as long as they may wait at all, counted from then; a model that has had none for longer, or that is scaled to 0
-replicas, is not ready.
+until it has accepted one. Where other gateways have requests for the same model, they share its slots (`slot_share`).
+
+Where a model starts an engine for a request, and has none, requests are held until it is there (`holds`). When the last
+engine of another one has vanished from the registry, requests wait for the next one as long as they may wait at all,
+counted from then; a model that has had none for longer, or that is scaled to 0 replicas, is not ready.
 """
 
 import asyncio
 import time
-from collections import Counter, deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 
 from conch_contracts.names import EngineAddress, ModelId
-from conch_contracts.records import Engine, RoutingPolicy
-from conch_gateway.placement.worker_choice import choose
-from conch_kit.errors import RateLimited, Unavailable
+from conch_contracts.records import Engine, GatewayLoad, RoutingPolicy
+from conch_gateway.placement.demand import load_of
+from conch_gateway.placement.holds import HeldBodies, Hold, granted_or_told, still_starting
+from conch_gateway.placement.model_queue import (
+    NO_ENGINE_RETRY_S,
+    PLAIN,
+    Claim,
+    ModelQueue,
+    Waiter,
+    not_ready,
+    queue_full,
+)
+from conch_gateway.placement.slot_share import OthersOfModel, others_by_model
+from conch_kit.errors import Unavailable
+from conch_kit.registry.load_reader import OtherLoads
 from conch_kit.registry.snapshot import Snapshot
 
-NO_ENGINE_RETRY_S = 5.0
-QUEUE_RETRY_S = 1.0
-REST_S = 0.5
-"""How long nobody is sent to an engine that could not take a request."""
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """What a request asks of an engine."""
-
-    sequences: int = 1
-    """How many of its choices are worked on at once."""
-    priority: int = 0
-    """Of those who wait, the lower goes first."""
-
-
-@dataclass(slots=True, eq=False)
-class Waiter:
-    """One request in the queue; the future receives the engine it may use."""
-
-    granted: asyncio.Future[Engine]
-    without: frozenset[EngineAddress]
-    claim: Claim
-    arrived: float
-    """When the request first asked: one that comes back has kept its place."""
-
-
-@dataclass(slots=True)
-class _Rest:
-    """What is known of an engine that could not take a request."""
-
-    timer: asyncio.TimerHandle | None
-    """Until when nobody is sent there; None: it may be tried."""
-    trying: bool = False
-    """Whether somebody tries it."""
-
-
-@dataclass(slots=True)
-class ModelQueue:
-    """Engines, slots taken and waiters of one model."""
-
-    engines: tuple[Engine, ...] = ()
-    taken: Counter[EngineAddress] = field(default_factory=Counter)
-    waiters: deque[Waiter] = field(default_factory=deque)
-    turn: int = 0
-    wanted: bool = True
-    """Whether the model is to have engines; else nobody waits for one to come."""
-    lost_at: float | None = None
-    """When the last engine vanished; None: there is one, or never was."""
-    _resting: dict[EngineAddress, _Rest] = field(default_factory=dict)
-
-    def apply(self, engines: tuple[Engine, ...], now: float, *, wanted: bool = True) -> None:
-        """Take over what the registry holds; an engine that comes new to it has not refused anything."""
-        self.wanted = wanted
-        if engines:
-            self.lost_at = None
-        elif self.engines:
-            self.lost_at = now
-        self.engines = engines
-        for address in self._resting.keys() - {engine.grpc for engine in engines}:
-            self._stop_resting(address)
-        self.serve()
-        if not wanted and not engines:
-            self._send_away()
-
-    def refused(self, engine: Engine) -> None:
-        """Let an engine rest that could not take a request."""
-        self._stop_resting(engine.grpc)
-        timer = asyncio.get_running_loop().call_later(REST_S, self._may_be_tried, engine.grpc)
-        self._resting[engine.grpc] = _Rest(timer)
-
-    def accepted(self, engine: Engine) -> None:
-        """Note that an engine takes requests."""
-        if engine.grpc in self._resting:
-            self._stop_resting(engine.grpc)
-            self.serve()
-
-    def _stop_resting(self, address: EngineAddress) -> None:
-        rest = self._resting.pop(address, None)
-        if rest is not None and rest.timer is not None:
-            rest.timer.cancel()
-
-    def _may_be_tried(self, address: EngineAddress) -> None:
-        self._resting[address] = _Rest(None)
-        self.serve()
-
-    def _rests(self, engine: Engine) -> bool:
-        rest = self._resting.get(engine.grpc)
-        return rest is not None and (rest.timer is not None or rest.trying)
-
-    def free_engine(self, without: frozenset[EngineAddress], sequences: int) -> Engine | None:
-        """Return the engine with the smallest share of its slots taken, or None when none has enough free."""
-        free = [
-            engine
-            for engine in self.engines
-            if engine.grpc not in without
-            and not self._rests(engine)
-            and self.taken[engine.grpc] + slots_for(engine, sequences) <= slots(engine)
-        ]
-        if not free:
-            return None
-        if len(free) == 1:
-            return free[0]
-        self.turn += 1
-        loads = [self.taken[engine.grpc] / slots(engine) for engine in free]
-        return free[choose(loads, start=self.turn % len(free))]
-
-    def take(self, engine: Engine, sequences: int) -> None:
-        """Take the slots for so many sequences."""
-        self.taken[engine.grpc] += slots_for(engine, sequences)
-        rest = self._resting.get(engine.grpc)
-        if rest is not None:
-            rest.trying = True
-
-    def give_back(self, engine: Engine, sequences: int) -> None:
-        """Free the slots again and let the next waiters have them."""
-        self.taken[engine.grpc] -= slots_for(engine, sequences)
-        if self.taken[engine.grpc] <= 0:
-            del self.taken[engine.grpc]
-        rest = self._resting.get(engine.grpc)
-        if rest is not None and rest.trying:
-            self.refused(engine)  # whoever tried it has not learnt anything
-        self.serve()
-
-    def end(self) -> None:
-        """Send those away who wait: the model is not served any more. Those who have a slot keep it."""
-        self.apply((), 0.0)
-        self._send_away()
-
-    def _send_away(self) -> None:
-        for waiter in self.waiters:
-            if not waiter.granted.done():
-                waiter.granted.set_exception(not_ready())
-        self.waiters.clear()
-
-    def join(self, waiter: Waiter) -> None:
-        """Put a waiter behind all that are as urgent and came before it."""
-        place, rank = len(self.waiters), _rank(waiter)
-        while place and _rank(self.waiters[place - 1]) > rank:
-            place -= 1
-        self.waiters.insert(place, waiter)
-
-    def make_room_for(self, waiter: Waiter) -> bool:
-        """Send the last of a full queue away where it is less urgent than a newcomer; return whether it was."""
-        if not self.waiters or self.waiters[-1].claim.priority <= waiter.claim.priority:
-            return False
-        last = self.waiters.pop()
-        if not last.granted.done():
-            last.granted.set_exception(queue_full())
-        return True
-
-    def serve(self) -> None:
-        """Hand free slots to waiters, the first in the queue first."""
-        for waiter in list(self.waiters):
-            engine = self.free_engine(waiter.without, waiter.claim.sequences)
-            if engine is None:
-                if not waiter.without:
-                    return
-                continue
-            self.waiters.remove(waiter)
-            if not waiter.granted.done():
-                self.take(engine, waiter.claim.sequences)
-                waiter.granted.set_result(engine)
+HELD_BYTES = 64 * 1024 * 1024
+"""Of the bodies of all requests that wait for engines to start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,41 +66,81 @@ class HeldSlots:
         self.queue.give_back(self.engine, self.sequences)
 
 
-def slots(engine: Engine) -> int:
-    """Return how many sequences an engine works on at once."""
-    return max(1, engine.slots)
-
-
-def slots_for(engine: Engine, sequences: int) -> int:
-    """Return how many slots so many sequences take: never more than there are."""
-    return min(sequences, slots(engine))
-
-
 class Admission:
     """All queues of one gateway."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        changed: Callable[[], None] = lambda: None,
+        held: Callable[[ModelId], None] = lambda _: None,
+        held_bytes: int = HELD_BYTES,
+    ) -> None:
+        """Have `changed` hear of each change of what there is to do, and `held` that a first request is held."""
+        self.changed = changed
+        self.held = held
         self._clock = clock
         self._queues: dict[ModelId, ModelQueue] = {}
+        self._bodies = HeldBodies(held_bytes)
+        self._others: Mapping[ModelId, OthersOfModel] = {}
+        self._others_of_rest: OthersOfModel | None = None
 
     def apply(self, snapshot: Snapshot) -> None:
         """Take over the engines of a new snapshot; new slots go to waiters."""
         for model in self._queues.keys() - snapshot.engines.keys():
             self._queues.pop(model).end()
         for model, engines in snapshot.engines.items():
-            route = snapshot.routes.get(model)
-            wanted = route is None or route.engines_wanted
-            self._queues.setdefault(model, ModelQueue()).apply(engines, self._clock(), wanted=wanted)
+            queue = self._queues.get(model)
+            if queue is None:
+                queue = self._queues[model] = ModelQueue(self._has_changed, self._clock)
+                queue.others = self._others.get(model, self._others_of_rest)
+            queue.apply(engines, snapshot.routes.get(model))
+
+    def apply_others(self, said: OtherLoads) -> None:
+        """Take over what the other gateways do."""
+        self._others = others_by_model(said.loads, away=said.away)
+        self._others_of_rest = OthersOfModel(len(said.loads), away=True) if said.away and said.loads else None
+        for model, queue in self._queues.items():
+            others = self._others.get(model, self._others_of_rest)
+            if others is not None or queue.others is not None:
+                queue.apply_others(others)
+
+    def load(self, gateway_id: str, sequence: int) -> GatewayLoad:
+        """Return what this gateway has to do."""
+        now = self._clock()
+        return load_of(gateway_id, sequence, self._queues, now)
 
     def waiting(self) -> Mapping[ModelId, int]:
         """Return how many requests wait per model."""
         return {model: len(queue.waiters) for model, queue in self._queues.items()}
 
+    def has_engine(self, model: ModelId) -> bool:
+        """Tell whether a model has an engine."""
+        queue = self._queues.get(model)
+        return queue is not None and bool(queue.engines)
+
+    def ready_in_s(self, model: ModelId) -> float | None:
+        """Return when a model without an engine should have one; None: nobody knows."""
+        queue = self._queues.get(model)
+        return None if queue is None else queue.start.left_s(self._clock())
+
+    def wish(self, model: ModelId) -> None:
+        """Note that somebody wants an engine of a model to start."""
+        queue = self._queues.get(model)
+        if queue is not None and queue.holds():
+            queue.start.wanted(self._clock())
+
+    def holds(self, model: ModelId) -> bool:
+        """Tell whether a request for this model waits for an engine to start."""
+        queue = self._queues.get(model)
+        return queue is not None and queue.holds()
+
     async def slot(
         self,
         model: ModelId,
         policy: RoutingPolicy,
-        claim: Claim = Claim(),
+        claim: Claim = PLAIN,
         *,
         without: frozenset[EngineAddress] = frozenset(),
         arrived: float | None = None,
@@ -256,30 +149,37 @@ class Admission:
         """Return taken slots of one engine, as a context that gives them back.
 
         The engines of `without` are given only where there are no others. A request that asks again says when it
-        `arrived`, and how long it may still wait.
+        `arrived`, and how long it may still wait. One that an engine is started for waits as its hold says.
 
         Raises Unavailable when no engine can serve, or none had a free slot in time, and RateLimited when the queue
         is full.
         """
         queue = self._queues.get(model)
-        if queue is None or not self._may_hope(queue, policy):
+        if queue is None:
             raise not_ready()
+        if not self._may_hope(queue, policy):
+            raise queue.not_ready()
         if without.issuperset(engine.grpc for engine in queue.engines):
             without = frozenset()
-        engine = queue.free_engine(without, claim.sequences) if not queue.waiters else None
+        engine = queue.free_engine(without, claim) if not queue.waiters else None
         if engine is None:
             granted: asyncio.Future[Engine] = asyncio.get_running_loop().create_future()
             waiter = Waiter(granted, without, claim, self._clock() if arrived is None else arrived)
-            engine = await self._wait(queue, policy, waiter, policy.queue_wait_s if wait_s is None else wait_s)
+            if queue.holds() and claim.hold is not None:
+                engine = await self._hold(model, queue, policy, waiter, claim.hold())
+            else:
+                engine = await self._wait(queue, policy, waiter, claim.patience_s(policy) if wait_s is None else wait_s)
         else:
             queue.take(engine, claim.sequences)
         return HeldSlots(queue, engine, claim.sequences)
 
     def _may_hope(self, queue: ModelQueue, policy: RoutingPolicy) -> bool:
-        """Tell whether an engine is there, or is to come and was there less long ago than a request may wait."""
-        if queue.engines:
+        """Tell whether an engine is there, or starts for a request, or is to come and was there a short while ago."""
+        if queue.engines or queue.wakes:
             return True
-        return queue.wanted and queue.lost_at is not None and self._clock() - queue.lost_at < policy.queue_wait_s
+        if queue.failed is not None or not queue.wanted or queue.lost_at is None:
+            return False
+        return self._clock() - queue.lost_at < policy.queue_wait_s
 
     async def _wait(self, queue: ModelQueue, policy: RoutingPolicy, waiter: Waiter, wait_s: float) -> Engine:
         if len(queue.waiters) >= policy.queue_max and not queue.make_room_for(waiter):
@@ -290,30 +190,48 @@ class Admission:
             async with asyncio.timeout(max(0.0, wait_s)):
                 return await waiter.granted
         except BaseException as exc:
-            self._leave(queue, waiter)
+            queue.leave(waiter)
             if isinstance(exc, TimeoutError):
-                raise Unavailable(
-                    f"No engine was free within {policy.queue_wait_s:g} s.", retry_after_s=NO_ENGINE_RETRY_S
-                ) from None
+                raise _none_free(policy, waiter.claim) from None
             raise
 
-    def _leave(self, queue: ModelQueue, waiter: Waiter) -> None:
-        """Forget a waiter; a slot that was granted in the same moment goes to the next one."""
-        if waiter in queue.waiters:
-            queue.waiters.remove(waiter)
-        elif waiter.granted.done() and not waiter.granted.cancelled() and waiter.granted.exception() is None:
-            queue.give_back(waiter.granted.result(), waiter.claim.sequences)
+    async def _hold(
+        self, model: ModelId, queue: ModelQueue, policy: RoutingPolicy, waiter: Waiter, hold: Hold
+    ) -> Engine:
+        """Wait for an engine to start, and then for a slot of it."""
+        if len(queue.waiters) >= queue.hold_max and not queue.make_room_for(waiter):
+            raise queue_full()
+        with self._bodies.taken(hold.size):
+            began = self._clock()
+            queue.start.wanted(began)
+            first = not queue.waiters
+            queue.join(waiter)
+            if first:
+                self.held(model)
+            ends = partial(_end_of_hold, queue, policy, hold, began)
+            try:
+                engine = await granted_or_told(waiter.granted, hold, ends, queue.start.left_s, self._clock)
+            except BaseException:
+                queue.leave(waiter)
+                raise
+            finally:
+                hold.ended(self._clock() - began)
+        if engine is None:
+            queue.leave(waiter)
+            raise _none_free(policy, waiter.claim) if queue.engines else still_starting(queue.start, self._clock())
+        return engine
+
+    def _has_changed(self) -> None:
+        self.changed()
 
 
-def _rank(waiter: Waiter) -> tuple[int, float]:
-    return waiter.claim.priority, waiter.arrived
+def _end_of_hold(queue: ModelQueue, policy: RoutingPolicy, hold: Hold, began: float) -> float:
+    """Return when a hold ends: a stream, whose client has its status, waits for a slot as long as any other request."""
+    last = began + hold.patience_s
+    if not queue.engines or hold.tell is None:
+        return last
+    return min(last, queue.came_at + policy.queue_wait_s)
 
 
-def queue_full() -> RateLimited:
-    """Return the error for a request that finds no room among those that wait, or has lost it to a more urgent one."""
-    return RateLimited("The queue of this model is full.", code="rate_limit_exceeded", retry_after_s=QUEUE_RETRY_S)
-
-
-def not_ready() -> Unavailable:
-    """Return the error for a model that is known but has nothing to run on."""
-    return Unavailable("No engine of this model is ready.", code="model_not_ready", retry_after_s=NO_ENGINE_RETRY_S)
+def _none_free(policy: RoutingPolicy, claim: Claim) -> Unavailable:
+    return Unavailable(f"No engine was free within {claim.patience_s(policy):g} s.", retry_after_s=NO_ENGINE_RETRY_S)

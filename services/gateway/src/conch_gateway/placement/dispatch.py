@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 
@@ -15,8 +16,9 @@ from conch_contracts.names import (
 from conch_contracts.records import Engine, Route
 from conch_gateway.errors.upstream_errors import as_error
 from conch_gateway.inference.stages import Stages
-from conch_gateway.placement.admission import Admission, Claim, HeldSlots
+from conch_gateway.placement.admission import Admission, HeldSlots
 from conch_gateway.placement.attempts import RETRY_AFTER_S, RequestAttempts, ServiceProcesses
+from conch_gateway.placement.model_queue import Claim
 from conch_gateway.placement.time_left import TimeLeft
 from conch_gateway.upstream.port import AnswerLost, BodySource, UpstreamFailure, UpstreamResponse, read_all
 from conch_kit.errors import ServiceError, Unavailable, UpstreamError
@@ -26,6 +28,8 @@ MAX_LOST = 1
 MAX_ERROR_BYTES = 1024 * 1024
 WORKERS_OWN = frozenset({SERVER_SHUTTING_DOWN, TOKENIZER_NOT_READY, WORKER_STORAGE_FULL})
 """Codes of a worker that cannot serve by its own fault: another one may, with the same engine."""
+
+_NOT_COUNTED = nullcontext()
 
 
 class _Refused(Exception):
@@ -66,10 +70,12 @@ class Dispatcher:
         `deliver` raises passes.
         """
         arrived = self._clock()
-        attempts = RequestAttempts(self._workers, route, TimeLeft(route.routing.queue_wait_s, self._clock))
+        attempts = RequestAttempts(self._workers, route, TimeLeft(claim.patience_s(route.routing), self._clock))
         failures = _Failures(attempts)
         while True:
-            with stages.waiting(), attempts.wait:
+            held = self._admission.holds(route.model_id)
+            # What passes while an engine starts is counted apart, and not taken off the time for anything else.
+            with stages.holding() if held else stages.waiting(), _NOT_COUNTED if held else attempts.wait:
                 await attempts.until_someone_is_there()
                 slot = await self._slot(route, claim, failures, arrived)
             with slot as engine:

@@ -12,14 +12,15 @@ from conch_contracts.records import Engine
 from conch_gateway.answers.delivery import Delivery
 from conch_gateway.answers.reply import JSON, Reply
 from conch_gateway.errors.bad_request import missing
+from conch_gateway.generation.cold_start import HeldCaller
 from conch_gateway.http.exchange import Exchange
 from conch_gateway.http.upload import FILE, read_form
 from conch_gateway.http.upload_spool import SpoolSpace, UploadSpool
 from conch_gateway.inference.intake import RequestIntake
 from conch_gateway.inference.stages import Stages
 from conch_gateway.inference.watchdog import RequestActivity
-from conch_gateway.placement.admission import Claim
 from conch_gateway.placement.dispatch import Dispatcher
+from conch_gateway.placement.model_queue import Claim
 from conch_gateway.placement.tokenizer_client import TokenizerClient
 from conch_gateway.speech.endpoints import SPEECH_PATHS, ResolvedSpeech, SpeechEndpoint
 from conch_gateway.speech.job import SpeechJob
@@ -75,7 +76,10 @@ class SpeechHandler:
                     inter_token_patience_s=routing.inter_token_timeout_s + self._intake.settings.worker_grace_s,
                     media_type=JSON if media_type == JSON[1] else (JSON[0], media_type),
                 )
-                await self._run(job, spool, stages, delivery, watchdog.activity, deadline)
+                caller = HeldCaller(exchange, deadline, self._intake.settings)
+                priority = resolved.request.priority or 0
+                claim = caller.claim(1, priority, reply if resolved.stream else None, at=watchdog.activity)
+                await self._run(job, claim, spool, stages, delivery, watchdog.activity, deadline)
 
     async def _tokenize(self, resolved: ResolvedSpeech, exchange: Exchange, stages: Stages) -> SpeechJob:
         prepared = None
@@ -87,6 +91,7 @@ class SpeechHandler:
     async def _run(
         self,
         job: SpeechJob,
+        claim: Claim,
         spool: UploadSpool,
         stages: Stages,
         delivery: Delivery,
@@ -104,5 +109,4 @@ class SpeechHandler:
             return job.head(engine, max(0.001, deadline - now))
 
         deliver = delivery.stream if stream else delivery.whole
-        claim = Claim(1, job.resolved.request.priority or 0)
         await self._dispatch.run(route, stages, claim, head, deliver, spool)

@@ -67,6 +67,8 @@ class AccessLog:
         }
         if exchange.audio_s:
             line["audio_s"] = round(exchange.audio_s, 2)
+        if exchange.held_s is not None:
+            line["held_ms"] = round(exchange.held_s * 1000, 2)
         if exchange.error_code is not None:
             line["code"] = exchange.error_code
         if exchange.fault is not None:

@@ -30,6 +30,9 @@ class ModelMetrics:
     gap: HistogramValue
     queue_wait: HistogramValue
     waiting: GaugeValue
+    hold: HistogramValue
+    held: GaugeValue
+    wakes: CounterValue
     in_flight: GaugeValue
     missing_usage: CounterValue
     prompt_tokens: CounterValue
@@ -75,6 +78,17 @@ class GatewayMetrics:
         self._waiting = GaugeFamily(
             "conch_gateway_waiting", "Requests that wait for an engine's slot.", model, registry
         )
+        self._hold = HistogramFamily(
+            "conch_gateway_hold_seconds",
+            "Until an engine that had to start took a request, or the request gave up.",
+            model,
+            DURATION_BUCKETS,
+            registry,
+        )
+        self._held = GaugeFamily("conch_gateway_held", "Requests that wait for an engine to start.", model, registry)
+        self._wakes = CounterFamily(
+            "conch_gateway_wakes_total", "How often a model without an engine was asked for.", model, registry
+        )
         self._in_flight = GaugeFamily(
             "conch_gateway_in_flight", "Requests that hold an engine's slot.", model, registry
         )
@@ -112,6 +126,9 @@ class GatewayMetrics:
                 gap=self._gap.labels(model),
                 queue_wait=self._queue_wait.labels(model),
                 waiting=self._waiting.labels(model),
+                hold=self._hold.labels(model),
+                held=self._held.labels(model),
+                wakes=self._wakes.labels(model),
                 in_flight=self._in_flight.labels(model),
                 missing_usage=self._missing_usage.labels(model),
                 prompt_tokens=self._tokens.labels(model, "prompt"),

@@ -1,0 +1,172 @@
+"""What the other gateways have to do, as each of them said last.
+
+Records come as notices; the hash is read when the subscription begins and every 2 s, for what was missed. A gateway
+whose sequence has not moved for 6 s is gone. While Redis is away nobody goes, and the reader says that it is away.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from conch_contracts.names import LOADS_KEY
+from conch_contracts.records import GatewayLoad
+from conch_kit.redis.client import RedisClient
+from conch_kit.redis.errors import RegistryError, RegistryUnavailable
+from conch_kit.registry.liveness import EXPIRY_S
+from conch_kit.registry.snapshot import Parser
+
+log = logging.getLogger(__name__)
+
+_LIST_S = 2.0
+_LOOK_S = 0.5
+"""How often it is looked at whether somebody has gone."""
+_FORGOTTEN_S = 60.0
+"""After so long in silence a record is taken out of Redis; a gateway that lives nevertheless writes it again."""
+
+
+@dataclass(frozen=True, slots=True)
+class OtherLoads:
+    """What is known of the others at one moment."""
+
+    loads: tuple[GatewayLoad, ...] = ()
+    """Of those that live; while Redis is `away`, those that lived last."""
+    away: bool = False
+    """Whether Redis cannot be heard, so that nothing of this is new."""
+
+
+@dataclass(slots=True)
+class _Heard:
+    load: GatewayLoad
+    moved_at: float
+
+
+class LoadBook:
+    """The last record of each of the others, and when it came. Pure but for the clock it is given."""
+
+    def __init__(self, own_id: str | None, clock: Callable[[], float]) -> None:
+        self._own_id = own_id
+        self._clock = clock
+        self._heard: dict[str, _Heard] = {}
+
+    def hear(self, load: GatewayLoad) -> bool:
+        """Take a record, however old it is, and return whether it says anything new."""
+        known = self._heard.get(load.id)
+        if load.id == self._own_id or (known is not None and known.load.sequence >= load.sequence):
+            return False
+        self._heard[load.id] = _Heard(load, self._clock())
+        return True
+
+    def forgive(self, loads: Iterable[GatewayLoad]) -> None:
+        """Give these the full time again: they could not be heard for a while."""
+        now = self._clock()
+        for load in loads:
+            if load.id in self._heard:
+                self._heard[load.id].moved_at = now
+
+    def living(self) -> tuple[GatewayLoad, ...]:
+        """Return the records of those that live."""
+        now = self._clock()
+        return tuple(heard.load for heard in self._heard.values() if self._lives(heard, now))
+
+    def forget(self) -> list[str]:
+        """Drop those that have been silent for very long, and return their ids."""
+        now = self._clock()
+        gone = [name for name, heard in self._heard.items() if now - heard.moved_at > _FORGOTTEN_S]
+        for name in gone:
+            del self._heard[name]
+        return gone
+
+    @staticmethod
+    def _lives(heard: _Heard, now: float) -> bool:
+        return now - heard.moved_at <= EXPIRY_S
+
+
+class LoadReader:
+    """Follows the others' records, as an async context manager."""
+
+    def __init__(
+        self,
+        redis: RedisClient,
+        own_id: str | None,
+        apply: Callable[[OtherLoads], None],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`apply` is called on the event loop when something is new; the records of `own_id` are not."""
+        self._redis = redis
+        self._apply = apply
+        self._book = LoadBook(own_id, clock)
+        self._own_mark = f'{{"id":"{own_id}",'.encode()
+        self._parser = Parser()
+        self._away = False
+        self._said = OtherLoads()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def __aenter__(self) -> Self:
+        self._tasks = [asyncio.create_task(self._listen()), asyncio.create_task(self._look())]
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _listen(self) -> None:
+        while True:
+            try:
+                async with self._redis.pubsub(LOADS_KEY) as notices:
+                    await self._list()
+                    self._come_back()
+                    async for notice in notices:
+                        if not notice.startswith(self._own_mark):
+                            self._hear(notice)
+            except (RegistryUnavailable, RegistryError) as error:
+                log.debug("No notices of loads.", extra={"error": str(error)})
+            self._away = True
+            self._say()
+            await asyncio.sleep(_LOOK_S)
+
+    async def _look(self) -> None:
+        while True:
+            for _ in range(round(_LIST_S / _LOOK_S)):
+                await asyncio.sleep(_LOOK_S)
+                if not self._away:
+                    self._say()
+            if not self._away:
+                with suppress(RegistryUnavailable, RegistryError):
+                    await self._list()
+                    if gone := self._book.forget():
+                        await self._redis.execute("HDEL", LOADS_KEY, *gone)
+
+    async def _list(self) -> None:
+        news = False
+        for raw in await self._redis.execute("HVALS", LOADS_KEY):
+            load = self._parser.record(GatewayLoad, raw)
+            news |= load is not None and self._book.hear(load)
+        if news and not self._away:
+            self._say()
+
+    def _hear(self, notice: bytes) -> None:
+        load = self._parser.record(GatewayLoad, notice)
+        if load is not None and self._book.hear(load):
+            self._say()
+
+    def _come_back(self) -> None:
+        if self._away:
+            self._book.forgive(self._said.loads)
+        self._away = False
+        self._say()
+
+    def _say(self) -> None:
+        """Tell what has changed; while Redis is away those stay who were there."""
+        said = OtherLoads(self._said.loads if self._away else self._book.living(), self._away)
+        if said != self._said:
+            self._said = said
+            self._apply(said)

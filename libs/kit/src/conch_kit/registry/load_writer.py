@@ -1,0 +1,129 @@
+"""Tells everybody what this gateway has to do, and which models somebody wants awake.
+
+Whoever changes something only leaves word: a task writes, in one pipeline, the hash and the notice. The first change
+after a rest is written at once, those that follow within it together at its end; what is urgent does not wait for that.
+The rest is 50 ms where there are other gateways, which share slots by it. A gateway alone rests for half a second, half
+of the time between two looks of an operator, so that requests one after the other do not pay for it.
+
+Without a change a record comes every 2 s, since its sequence shows that the gateway lives. While Redis is away nothing
+waits for it: what is true when it is back is written then.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from types import TracebackType
+from typing import Self
+
+from conch_contracts.names import LOADS_KEY, WAKES_KEY, ModelId
+from conch_contracts.records import GatewayLoad
+from conch_kit.redis.client import RedisClient
+from conch_kit.redis.errors import RegistryError, RegistryUnavailable
+from conch_kit.registry.scripts import WAKE
+
+log = logging.getLogger(__name__)
+
+BEAT_S = 2.0
+REST_S = 0.05
+"""Between two records, but for what is urgent."""
+REST_ALONE_S = 0.5
+"""The same, while no other gateway listens."""
+_AGAIN_S = 0.5
+"""Until the next try, where Redis did not answer."""
+_FAREWELLS = 3
+
+
+class LoadWriter:
+    """Writes one gateway's load for as long as the context lasts."""
+
+    def __init__(
+        self, redis: RedisClient, gateway_id: str, record: Callable[[int], GatewayLoad], *, beat_s: float = BEAT_S
+    ) -> None:
+        """`record` returns what is to be said now, with this sequence number."""
+        self._redis = redis
+        self._id = gateway_id
+        self._record = record
+        self._beat_s = beat_s
+        self._sequence = 0
+        self._news = asyncio.Event()
+        self._urgent = asyncio.Event()
+        self._refused = False
+        self._alone = True
+        self._task: asyncio.Task[None] | None = None
+
+    def changed(self, *, urgent: bool = False) -> None:
+        """Have the load written soon, or at once; waits for nothing."""
+        if urgent:
+            self._urgent.set()
+        self._news.set()
+
+    def beside(self, *, others: bool) -> None:
+        """Note whether there are other gateways; a first one is told at once."""
+        if self._alone and others:
+            self.changed(urgent=True)
+        self._alone = not others
+
+    async def wake(self, model: ModelId, for_s: float, clock: Callable[[], float] = time.time) -> float:
+        """Ask for a model to be awake for so long; return until when, in Unix seconds: an earlier wish may be longer.
+
+        Raises RegistryUnavailable and RegistryError.
+        """
+        until = f"{clock() + for_s:.0f}"
+        agreed = await self._redis.execute("EVAL", WAKE, 1, WAKES_KEY, model, until)
+        self.changed(urgent=True)
+        return float(agreed)
+
+    async def __aenter__(self) -> Self:
+        self._task = asyncio.create_task(self._run())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+        nothing = GatewayLoad(id=self._id, sequence=self._sequence + 1).model_dump_json()
+        farewell = [("HDEL", LOADS_KEY, self._id), ("PUBLISH", LOADS_KEY, nothing)]
+        with suppress(RegistryError):
+            for _ in range(_FAREWELLS):
+                with suppress(RegistryUnavailable):
+                    await self._redis.pipeline(farewell)
+                    return
+
+    async def _run(self) -> None:
+        while True:
+            await _within(self._news, self._beat_s)
+            self._news.clear()
+            self._urgent.clear()
+            if await self._write():
+                await _within(self._urgent, REST_ALONE_S if self._alone else REST_S)
+            else:
+                self._news.set()
+                await asyncio.sleep(_AGAIN_S)
+
+    async def _write(self) -> bool:
+        """Write the load once; return whether Redis has answered."""
+        self._sequence += 1
+        record = self._record(self._sequence).model_dump_json()
+        try:
+            replies = await self._redis.pipeline(
+                [("HSET", LOADS_KEY, self._id, record), ("PUBLISH", LOADS_KEY, record)]
+            )
+        except RegistryUnavailable:
+            return False
+        refusals = [reply for reply in replies if isinstance(reply, RegistryError)]
+        if refusals and not self._refused:
+            log.warning("Redis refuses what this gateway has to do.", extra={"error": str(refusals[0])})
+        self._refused = bool(refusals)
+        return True
+
+
+async def _within(event: asyncio.Event, seconds: float) -> None:
+    """Wait for an event, and no longer than this."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()

@@ -1,0 +1,33 @@
+"""What this gateway has to do, as it tells others: gateways share slots by it, the operator scales by it. Pure."""
+
+from collections import Counter
+from collections.abc import Mapping
+
+from conch_contracts.names import EngineAddress, ModelId
+from conch_contracts.records import GatewayLoad, ModelDemand
+from conch_gateway.placement.model_queue import ModelQueue
+
+FORGOTTEN_S = 3600.0
+"""A model that has had nothing to do for so long is not told of."""
+
+
+def load_of(gateway_id: str, sequence: int, queues: Mapping[ModelId, ModelQueue], now: float) -> GatewayLoad:
+    """Return what there is to do in these queues."""
+    engines: Counter[EngineAddress] = Counter()
+    waiting: Counter[EngineAddress] = Counter()
+    models: dict[ModelId, ModelDemand] = {}
+    for model, queue in queues.items():
+        demand = queue.demand(now)
+        if not _worth_telling(demand):
+            continue
+        models[model] = demand
+        engines.update(demand.taken)
+        if demand.queued:
+            waiting.update({engine.grpc: demand.queued for engine in queue.engines})
+    return GatewayLoad(id=gateway_id, sequence=sequence, engines=engines, waiting=waiting, models=models)
+
+
+def _worth_telling(demand: ModelDemand) -> bool:
+    if demand.in_flight or demand.queued or demand.held:
+        return True
+    return demand.idle_s is not None and demand.idle_s < FORGOTTEN_S

@@ -1,0 +1,119 @@
+"""How a request is held while an engine starts for it: for how long, what its client hears, and how it is sent away.
+
+A stream waits as long as the request may last. Its status is held back for a moment, since an engine may be there
+soon; then comments show that it waits. A plain request ends before a proxy would cut it, with a word when to come
+again. `admission.py` decides who is held.
+"""
+
+import asyncio
+import math
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from conch_contracts.records import Engine
+from conch_kit.errors import RateLimited, Unavailable
+
+MODEL_STARTING = "model_starting"
+NOT_KNOWN_S = 30.0
+"""When a client is told to come again where nobody knows how long a start takes."""
+MOST_S = 60.0
+"""Clients obey no longer Retry-After."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """What a request brings for the case that an engine must start for it."""
+
+    size: int
+    """Bytes of its body, which stay in memory."""
+    patience_s: float
+    """How long it may be held at most."""
+    ended: Callable[[float], None]
+    """Hears for how many seconds it was held."""
+    tell: Callable[[float | None], Awaitable[None]] | None = None
+    """Lets a client that reads a stream know that an engine starts, ready in so many seconds; None: nobody hears it."""
+    first_word_s: float = 5.0
+    """How long the status of a stream is held back."""
+    next_word_s: float = 10.0
+
+
+@dataclass(slots=True)
+class HeldBodies:
+    """How much memory the bodies of all held requests may take."""
+
+    limit: int
+    size: int = 0
+
+    @contextmanager
+    def taken(self, size: int) -> Iterator[None]:
+        """Give room for a body; raises RateLimited."""
+        if self.size + size > self.limit:
+            raise RateLimited("Too much waits here for engines that start.", code="rate_limit_exceeded")
+        self.size += size
+        try:
+            yield
+        finally:
+            self.size -= size
+
+
+@dataclass(slots=True)
+class EngineStart:
+    """What is known of a model's start: since when it is wanted, and how long it takes."""
+
+    takes_s: float | None = None
+    since: float | None = None
+    """When somebody was first held for it; None: nobody was, or the engine came."""
+    last: float = 0.0
+    """When somebody was last held."""
+
+    def wanted(self, now: float) -> None:
+        """Note that somebody is held; what was wanted long ago, and never came, was another start."""
+        forgotten = now - self.last > MOST_S + (self.takes_s or NOT_KNOWN_S)
+        if self.since is None or forgotten:
+            self.since = now
+        self.last = now
+
+    def left_s(self, now: float) -> float | None:
+        """Return in how many seconds an engine should be there; None: nobody knows."""
+        if self.takes_s is None:
+            return None
+        return max(0.0, self.takes_s - (0.0 if self.since is None else now - self.since))
+
+    def retry_after_s(self, now: float) -> float:
+        """Return when a client should come again."""
+        left_s = self.left_s(now)
+        return min(MOST_S, max(1.0, NOT_KNOWN_S if left_s is None else left_s))
+
+
+def still_starting(start: EngineStart, now: float) -> Unavailable:
+    """Return the error for a request that was held as long as it may be."""
+    return Unavailable(
+        "An engine of this model is starting.", code=MODEL_STARTING, retry_after_s=start.retry_after_s(now)
+    )
+
+
+def start_failed(reason: str) -> Unavailable:
+    """Return the error for a model whose engine cannot start."""
+    return Unavailable(f"No engine of this model starts: {reason}", code="model_not_ready", retry_after_s=NOT_KNOWN_S)
+
+
+async def granted_or_told(
+    granted: asyncio.Future[Engine],
+    hold: Hold,
+    ends: Callable[[], float],
+    left_s: Callable[[float], float | None],
+    clock: Callable[[], float],
+) -> Engine | None:
+    """Return the engine once it is granted, or None at the end, which may move; tell the client of the wait."""
+    word = math.inf if hold.tell is None else clock() + hold.first_word_s
+    while not granted.done():
+        now = clock()
+        if now >= ends():
+            return None
+        if hold.tell is not None and now >= word:
+            await hold.tell(left_s(now))
+            word = clock() + hold.next_word_s
+            continue
+        await asyncio.wait((granted,), timeout=min(ends(), word) - now)
+    return granted.result()

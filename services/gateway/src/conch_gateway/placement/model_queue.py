@@ -1,0 +1,334 @@
+"""The queue of one model: its engines, the slots that are taken of them, and the requests that wait for one.
+
+Nobody waits in here: `admission.py` does, and takes what the queue grants.
+"""
+
+import asyncio
+import random
+import time
+from collections import Counter, deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from conch_contracts.names import EngineAddress
+from conch_contracts.records import Engine, ModelDemand, Route, RoutingPolicy
+from conch_gateway.placement.holds import EngineStart, Hold, start_failed
+from conch_gateway.placement.slot_share import LEFT_S, OthersOfModel
+from conch_gateway.placement.worker_choice import choose
+from conch_kit.errors import ModelNotFound, RateLimited, ServiceError, Unavailable
+
+NO_ENGINE_RETRY_S = 5.0
+QUEUE_RETRY_S = 1.0
+REST_S = 0.5
+"""How long nobody is sent to an engine that could not take a request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What a request asks of an engine."""
+
+    sequences: int = 1
+    """How many of its choices are worked on at once."""
+    priority: int = 0
+    """Of those who wait, the lower goes first."""
+    max_wait_s: float | None = None
+    """How long it waits for an engine at most, where the client says so."""
+    hold: Callable[[], Hold] | None = None
+    """How it is held while an engine starts; None: it is not."""
+
+    def patience_s(self, policy: RoutingPolicy) -> float:
+        """Return how long it waits for a slot of an engine that there is."""
+        return policy.queue_wait_s if self.max_wait_s is None else min(self.max_wait_s, policy.queue_wait_s)
+
+
+PLAIN = Claim()
+"""Of a request that asks for nothing in particular."""
+
+
+@dataclass(slots=True, eq=False)
+class Waiter:
+    """One request in the queue; the future receives the engine it may use."""
+
+    granted: asyncio.Future[Engine]
+    without: frozenset[EngineAddress]
+    claim: Claim
+    arrived: float
+    """When the request first asked: one that comes back has kept its place."""
+
+
+@dataclass(slots=True)
+class _Rest:
+    """What is known of an engine that could not take a request."""
+
+    timer: asyncio.TimerHandle | None
+    """Until when nobody is sent there; None: it may be tried."""
+    trying: bool = False
+    """Whether somebody tries it."""
+
+
+def _nobody() -> None:
+    """Hear of a change that concerns nobody."""
+
+
+@dataclass(slots=True)
+class ModelQueue:
+    """Engines, slots taken and waiters of one model."""
+
+    changed: Callable[[], None] = _nobody
+    """Hears that the demand has changed."""
+    clock: Callable[[], float] = time.monotonic
+    engines: tuple[Engine, ...] = ()
+    taken: Counter[EngineAddress] = field(default_factory=Counter)
+    waiters: deque[Waiter] = field(default_factory=deque)
+    turn: int = 0
+    wanted: bool = True
+    """Whether the model is to have engines; else nobody waits for one to come."""
+    wakes: bool = False
+    """Whether an engine is started for a request where there is none, and can be."""
+    failed: str | None = None
+    """Why none starts."""
+    hold_max: int = 0
+    """Requests that may wait for an engine to start."""
+    start: EngineStart = field(default_factory=EngineStart)
+    others: OthersOfModel | None = None
+    """What other gateways do for the model; None: nothing."""
+    came_at: float = 0.0
+    """When there was an engine again, after there was none."""
+    lost_at: float | None = None
+    """When the last engine vanished; None: there is one, or never was."""
+    ended_at: float | None = None
+    """When a request last gave its slots back; None: none has."""
+    _resting: dict[EngineAddress, _Rest] = field(default_factory=dict)
+    _left: set[EngineAddress] = field(default_factory=set)
+    """Engines of which a slot is left to other gateways at this moment."""
+
+    def apply(self, engines: tuple[Engine, ...], route: Route | None = None) -> None:
+        """Take over what the registry holds; an engine that comes new to it has not refused anything."""
+        now = self.clock()
+        if route is not None:
+            self.wanted, self.hold_max, self.start.takes_s = route.engines_wanted, route.hold_max, route.start_s
+            self.failed = route.start_failed if route.wakes else None
+            self.wakes = route.wakes and self.failed is None
+        if engines:
+            self.lost_at = self.start.since = None
+            if not self.engines:
+                self.came_at = now
+        elif self.engines:
+            self.lost_at = now
+        self.engines = engines
+        for address in self._resting.keys() - {engine.grpc for engine in engines}:
+            self._stop_resting(address)
+        self.serve()
+        if not engines and not self.wakes and (self.failed or not self.wanted):
+            self._send_away(self.not_ready)
+
+    def apply_others(self, others: OthersOfModel | None) -> None:
+        """Take over what other gateways do for the model."""
+        self.others = others
+        if self.waiters:
+            self.serve()
+
+    def holds(self) -> bool:
+        """Tell whether a request waits for an engine to start."""
+        return not self.engines and self.wakes
+
+    def demand(self, now: float) -> ModelDemand:
+        """Return what there is to do for the model."""
+        waiting = sum(waiter.claim.sequences for waiter in self.waiters)
+        return ModelDemand(
+            in_flight=self.taken.total(),
+            queued=waiting if self.engines else 0,
+            held=0 if self.engines else waiting,
+            oldest_wait_s=now - min((waiter.arrived for waiter in self.waiters), default=now),
+            idle_s=None if self.ended_at is None else now - self.ended_at,
+            taken=dict(self.taken),
+        )
+
+    def refused(self, engine: Engine) -> None:
+        """Let an engine rest that could not take a request."""
+        self._stop_resting(engine.grpc)
+        timer = asyncio.get_running_loop().call_later(REST_S, self._may_be_tried, engine.grpc)
+        self._resting[engine.grpc] = _Rest(timer)
+
+    def accepted(self, engine: Engine) -> None:
+        """Note that an engine takes requests."""
+        if engine.grpc in self._resting:
+            self._stop_resting(engine.grpc)
+            self.serve()
+
+    def _stop_resting(self, address: EngineAddress) -> None:
+        rest = self._resting.pop(address, None)
+        if rest is not None and rest.timer is not None:
+            rest.timer.cancel()
+
+    def _may_be_tried(self, address: EngineAddress) -> None:
+        self._resting[address] = _Rest(None)
+        self.serve()
+
+    def _rests(self, engine: Engine) -> bool:
+        rest = self._resting.get(engine.grpc)
+        return rest is not None and (rest.timer is not None or rest.trying)
+
+    def free_engine(self, without: frozenset[EngineAddress], claim: Claim) -> Engine | None:
+        """Return the engine with the smallest share of its slots taken, or None when none has enough free.
+
+        Its `slots` are those that the claim gets where that is less than it asks for.
+        """
+        wanted = claim.sequences
+        if self.others is not None:
+            return self._shared_engine(without, wanted, self.others)
+        free = [
+            engine
+            for engine in self.engines
+            if engine.grpc not in without
+            and not self._rests(engine)
+            and self.taken[engine.grpc] + slots_for(engine, wanted) <= slots(engine)
+        ]
+        if not free:
+            return None
+        if len(free) == 1:
+            return free[0]
+        self.turn += 1
+        loads = [self.taken[engine.grpc] / slots(engine) for engine in free]
+        return free[choose(loads, start=self.turn % len(free))]
+
+    def _shared_engine(self, without: frozenset[EngineAddress], wanted: int, others: OthersOfModel) -> Engine | None:
+        """Return an engine that other gateways leave room in.
+
+        It is the better one of two by chance: what is known of the others is a little old, and if all took the best
+        one they would meet there.
+        """
+        mine = self._own_demand()
+        rooms = [
+            (engine, others.room(engine.grpc, slots(engine), self.taken[engine.grpc], slots_for(engine, wanted), mine))
+            for engine in self.engines
+            if engine.grpc not in without and engine.grpc not in self._left and not self._rests(engine)
+        ]
+        free = [(engine, room) for engine, room in rooms if room]
+        if not free:
+            return None
+        two = random.sample(free, min(2, len(free)))
+        engine, room = min(two, key=lambda each: self._load(each[0], others))
+        return engine if room >= slots_for(engine, wanted) else engine.model_copy(update={"slots": room})
+
+    def _load(self, engine: Engine, others: OthersOfModel) -> float:
+        return (self.taken[engine.grpc] + others.taken.get(engine.grpc, 0)) / slots(engine)
+
+    def _own_demand(self) -> int:
+        return self.taken.total() + sum(waiter.claim.sequences for waiter in self.waiters)
+
+    def take(self, engine: Engine, sequences: int) -> None:
+        """Take the slots for so many sequences."""
+        self.taken[engine.grpc] += slots_for(engine, sequences)
+        rest = self._resting.get(engine.grpc)
+        if rest is not None:
+            rest.trying = True
+        self.changed()
+
+    def give_back(self, engine: Engine, sequences: int) -> None:
+        """Free the slots again and let the next waiters have them."""
+        self.taken[engine.grpc] -= slots_for(engine, sequences)
+        if self.taken[engine.grpc] <= 0:
+            del self.taken[engine.grpc]
+        rest = self._resting.get(engine.grpc)
+        if rest is not None and rest.trying:
+            self.refused(engine)  # whoever tried it has not learnt anything
+        self.ended_at = self.clock()
+        if self.others is not None:
+            self._leave_to_others(engine.grpc, self.others)
+        self.serve()
+        self.changed()
+
+    def _leave_to_others(self, address: EngineAddress, others: OthersOfModel) -> None:
+        """Let other gateways have a slot first that is not this one's by right."""
+        size = next((slots(engine) for engine in self.engines if engine.grpc == address), 0)
+        if size and address not in self._left and others.first_chance(size, self.taken[address], self._own_demand()):
+            self._left.add(address)
+            asyncio.get_running_loop().call_later(LEFT_S, self._stop_leaving, address)
+
+    def _stop_leaving(self, address: EngineAddress) -> None:
+        self._left.discard(address)
+        self.serve()
+
+    def end(self) -> None:
+        """Send those away who wait: the model is not served any more. Those who have a slot keep it."""
+        error = removed if self.holds() else not_ready
+        self.apply(())
+        self._send_away(error)
+
+    def not_ready(self) -> Unavailable:
+        """Return the error for a request when there is no engine, and none to wait for."""
+        return not_ready() if self.failed is None else start_failed(self.failed)
+
+    def _send_away(self, error: Callable[[], ServiceError]) -> None:
+        for waiter in self.waiters:
+            if not waiter.granted.done():
+                waiter.granted.set_exception(error())
+        self.waiters.clear()
+
+    def join(self, waiter: Waiter) -> None:
+        """Put a waiter behind all that are as urgent and came before it."""
+        place, rank = len(self.waiters), _rank(waiter)
+        while place and _rank(self.waiters[place - 1]) > rank:
+            place -= 1
+        self.waiters.insert(place, waiter)
+        self.changed()
+
+    def leave(self, waiter: Waiter) -> None:
+        """Forget a waiter; a slot that was granted in the same moment goes to the next one."""
+        if waiter in self.waiters:
+            self.waiters.remove(waiter)
+            self.changed()
+        elif waiter.granted.done() and not waiter.granted.cancelled() and waiter.granted.exception() is None:
+            self.give_back(waiter.granted.result(), waiter.claim.sequences)
+
+    def make_room_for(self, waiter: Waiter) -> bool:
+        """Send the last of a full queue away where it is less urgent than a newcomer; return whether it was."""
+        if not self.waiters or self.waiters[-1].claim.priority <= waiter.claim.priority:
+            return False
+        last = self.waiters.pop()
+        if not last.granted.done():
+            last.granted.set_exception(queue_full())
+        return True
+
+    def serve(self) -> None:
+        """Hand free slots to waiters, the first in the queue first."""
+        for waiter in list(self.waiters):
+            engine = self.free_engine(waiter.without, waiter.claim)
+            if engine is None:
+                if not waiter.without:
+                    return
+                continue
+            self.waiters.remove(waiter)
+            if not waiter.granted.done():
+                self.take(engine, waiter.claim.sequences)
+                waiter.granted.set_result(engine)
+
+
+def slots(engine: Engine) -> int:
+    """Return how many sequences an engine works on at once."""
+    return max(1, engine.slots)
+
+
+def slots_for(engine: Engine, sequences: int) -> int:
+    """Return how many slots so many sequences take: never more than there are."""
+    return min(sequences, slots(engine))
+
+
+def _rank(waiter: Waiter) -> tuple[int, float]:
+    return waiter.claim.priority, waiter.arrived
+
+
+def queue_full() -> RateLimited:
+    """Return the error for a request that finds no room among those that wait, or has lost it to a more urgent one."""
+    return RateLimited("The queue of this model is full.", code="rate_limit_exceeded", retry_after_s=QUEUE_RETRY_S)
+
+
+def not_ready() -> Unavailable:
+    """Return the error for a model that is known but has nothing to run on."""
+    return Unavailable("No engine of this model is ready.", code="model_not_ready", retry_after_s=NO_ENGINE_RETRY_S)
+
+
+def removed() -> ModelNotFound:
+    """Return the error for a request that waited for an engine of a model that was deleted meanwhile."""
+    return ModelNotFound("The model was deleted.", param="model", code="model_not_found")

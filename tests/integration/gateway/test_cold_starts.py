@@ -1,0 +1,94 @@
+"""A model that has no engine and starts one for a request: the real gateway, a real Redis, a worker that plays."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from conch_contracts.names import LOADS_KEY, WAKES_KEY
+from conch_contracts.records import GatewayLoad, RoutingPolicy
+from conch_kit.redis.client import RedisClient
+from testkit.gateway.fakes import route
+from testkit.gateway.held_crowd import BODY, hold_crowd, until_held
+from testkit.gateway.process import ENGINES, FRAMES, Process, gateway_process
+from testkit.patient_redis import patient_redis
+
+PATH = "/v1/chat/completions"
+STREAM = json.dumps({**json.loads(BODY), "stream": True}).encode()
+ASLEEP = route(wakes=True, engines_wanted=False, start_s=40.0, routing=RoutingPolicy(queue_wait_s=5.0))
+LIMIT_S = 240.0
+KIB = 1024
+
+
+@asynccontextmanager
+async def _asleep(folder: Path, **settings: str) -> AsyncIterator[tuple[Process, RedisClient]]:
+    """Run a gateway whose model has no engine, and give a client of its Redis."""
+    async with (
+        asyncio.timeout(LIMIT_S),
+        gateway_process(folder, ASLEEP, engines=(), **settings) as gateway,
+        patient_redis(gateway.redis.url) as redis,
+    ):
+        yield gateway, redis
+
+
+async def _wake(gateway: Process) -> None:
+    await gateway.registry.publish({ASLEEP.model_id: (ASLEEP, ENGINES)})
+
+
+async def test_what_is_held_outlives_redis_and_the_wish_is_said_again(tmp_path: Path) -> None:
+    async with _asleep(tmp_path, hold_status_s="0.05", hold_comment_s="0.05") as (gateway, _):
+        asked = [asyncio.create_task(gateway.post(PATH, body)) for body in (BODY, STREAM)]
+        await until_held(gateway, 2)
+        gateway.redis.restart()
+        await until_held(gateway, 2)
+        assert not any(task.done() for task in asked)
+        await _wake(gateway)
+        (plain, _, _), (stream, headers, body) = [await task for task in asked]
+        assert (plain, stream, headers["x-conch-cold-start"]) == (200, 200, "40")
+        assert headers["x-accel-buffering"] == "no"
+        assert b": an engine starts, ready in about " in body
+        assert b"".join(FRAMES) in b"".join(body.split(b"\r\n")[1::2])
+        await until_held(gateway, 0)
+    line = next(line for line in (tmp_path / "log").read_text().splitlines() if '"held_ms"' in line)
+    assert json.loads(line)["held_ms"] > 0
+
+
+async def test_the_wish_of_a_client_that_hangs_up_is_dropped(tmp_path: Path) -> None:
+    async with _asleep(tmp_path) as (gateway, _):
+        asked = asyncio.create_task(gateway.post(PATH, BODY))
+        await until_held(gateway, 1)
+        asked.cancel()
+        await until_held(gateway, 0)
+
+
+async def test_a_model_is_woken_by_a_call(tmp_path: Path) -> None:
+    async with _asleep(tmp_path) as (gateway, redis), redis.pubsub(LOADS_KEY) as notices:
+        status, _, body = await gateway.post("/conch/v1/models/tiny-chat/wake", b'{"for_s": 60}')
+        told = json.loads(body)
+        assert (status, told["state"]) == (202, "starting")
+        assert int(await redis.execute("HGET", WAKES_KEY, ASLEEP.model_id)) == told["awake_until"]
+        assert GatewayLoad.model_validate_json(await anext(notices)).models == {}  # whoever listens looks for wishes
+        await gateway.registry.publish({})
+        while status != 404:
+            status, _, body = await gateway.post("/conch/v1/models/tiny-chat/wake", b"")
+        assert json.loads(body)["error"]["code"] == "model_not_found"
+
+
+async def test_a_crowd_that_is_held_takes_little_memory_and_none_of_it_is_lost(tmp_path: Path) -> None:
+    async with asyncio.timeout(LIMIT_S):
+        figures = await hold_crowd(tmp_path, requests=900, gateways=2, slots=900)
+    assert figures.answered == 900
+    assert figures.grown_bytes / 900 < 26 * KIB  # with what a gateway's first requests take; of 10,000 each has 20
+
+
+async def test_held_requests_have_their_first_byte_soon_after_the_engine_is_there(tmp_path: Path) -> None:
+    took_s = []
+    async with asyncio.timeout(LIMIT_S):
+        for attempt in "abc":  # the fastest of them, since machines that test are busy
+            folder = tmp_path / attempt
+            folder.mkdir()
+            figures = await hold_crowd(folder, requests=20, gateways=1, slots=20)
+            assert figures.answered == 20
+            took_s.append(figures.waits_s[-1])
+    assert min(took_s) < 0.15

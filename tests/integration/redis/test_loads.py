@@ -1,0 +1,90 @@
+"""Gateways tell each other what they have to do, on a real server."""
+
+from contextlib import AsyncExitStack
+
+from conch_contracts.names import LOADS_KEY, WAKES_KEY, ModelId
+from conch_contracts.records import GatewayLoad, ModelDemand
+from conch_kit.redis.client import RedisClient
+from conch_kit.registry.load_reader import LoadReader, OtherLoads
+from conch_kit.registry.load_writer import LoadWriter
+from testkit.clock import FakeClock
+from testkit.patient_redis import patient_redis
+from testkit.servers.redis import RedisServer
+from testkit.waiting import eventually
+
+MODEL = ModelId("local/chat")
+
+
+class _Gateway:
+    """One side of the exchange."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.held = 0
+        self.said = OtherLoads()
+
+    def record(self, sequence: int) -> GatewayLoad:
+        return GatewayLoad(id=self.name, sequence=sequence, models={MODEL: ModelDemand(held=self.held)})
+
+    def apply(self, said: OtherLoads) -> None:
+        self.said = said
+
+    def heard(self) -> dict[str, int]:
+        """Return how much is held at each of the others."""
+        return {load.id: load.models[MODEL].held for load in self.said.loads if load.models}
+
+
+async def _begin(stack: AsyncExitStack, gateway: _Gateway, redis: RedisClient) -> LoadWriter:
+    await stack.enter_async_context(LoadReader(redis, gateway.name, gateway.apply))
+    return await stack.enter_async_context(LoadWriter(redis, gateway.name, gateway.record, beat_s=0.2))
+
+
+async def test_each_hears_what_the_others_say_and_that_one_has_ended(client: RedisClient) -> None:
+    a, b = _Gateway("a"), _Gateway("b")
+    async with AsyncExitStack() as stack:
+        writer = await _begin(stack, a, client)
+        async with AsyncExitStack() as other:
+            await _begin(other, b, client)
+            a.held = 3
+            writer.changed(urgent=True)
+            await eventually(lambda: b.heard() == {"a": 3} and a.heard() == {"b": 0}, "each other")
+        await eventually(lambda: a.heard() == {}, "that the other has nothing to do")
+        assert await client.execute("HKEYS", LOADS_KEY) == [b"a"]
+
+
+async def test_while_redis_is_away_those_stay_who_were_there_and_it_is_known(server: RedisServer) -> None:
+    a, b = _Gateway("a"), _Gateway("b")
+    async with patient_redis(server.url) as redis, AsyncExitStack() as stack:
+        await _begin(stack, a, redis)
+        writer = await _begin(stack, b, redis)
+        await eventually(lambda: a.heard() == {"b": 0}, "the other")
+        server.kill()
+        await eventually(lambda: a.said.away, "that Redis is away")
+        assert a.heard() == {"b": 0}
+        b.held = 2
+        writer.changed(urgent=True)
+        server.start()
+        await eventually(lambda: not a.said.away and a.heard() == {"b": 2}, "what was said meanwhile")
+
+
+async def test_a_record_that_nobody_renews_is_taken_out(client: RedisClient) -> None:
+    clock, a = FakeClock(), _Gateway("a")
+    await client.execute("HSET", LOADS_KEY, "dead", GatewayLoad(id="dead", sequence=1).model_dump_json())
+    await client.execute("HSET", LOADS_KEY, "odd", "{")
+    async with LoadReader(client, "a", a.apply, clock=clock):
+        await eventually(lambda: len(a.said.loads) == 1, "the record")
+        clock.advance(7)
+        await eventually(lambda: a.said.loads == (), "that it is too old")
+        clock.advance(60)
+        while await client.execute("HEXISTS", LOADS_KEY, "dead"):
+            pass
+
+
+async def test_of_two_wishes_the_longer_one_stays(client: RedisClient) -> None:
+    writer = LoadWriter(client, "a", _Gateway("a").record)
+    assert await writer.wake(MODEL, 100, clock=lambda: 1000.0) == 1100
+    assert await writer.wake(MODEL, 50, clock=lambda: 1000.0) == 1100
+    assert await writer.wake(MODEL, 300, clock=lambda: 1000.0) == 1300
+    assert await client.execute("HGET", WAKES_KEY, MODEL) == b"1300"
+    await client.execute("HSET", WAKES_KEY, MODEL, "nonsense")
+    assert await writer.wake(MODEL, 1, clock=lambda: 1000.0) == 1001

@@ -1,0 +1,229 @@
+"""Requests to a model that has no engine, and starts one for them."""
+
+import asyncio
+import time
+from typing import Any
+
+import orjson
+import pytest
+
+from conch_contracts.names import ENCODE_PATH, GENERATE_PATH, PREPARE_ROWS_PATH
+from conch_contracts.records import Engine, ModelKind, Route, RoutingPolicy
+from conch_kit.registry.snapshot import Snapshot
+from testkit.gateway.fakes import ENGINE, Gateway, answered, gateway, route, rows, snapshot, streamed
+from testkit.gateway.speech import TRANSCRIPTIONS, serving, speech_route
+from testkit.http.forms import HEADERS, form
+from testkit.waiting import eventually
+
+PATH = "/v1/chat/completions"
+CHAT = {"model": "tiny-chat", "messages": [{"role": "user", "content": "hi"}]}
+STREAM = {**CHAT, "stream": True}
+FRAMES = (b'data: {"a":1}\n\n', b"data: [DONE]\n\n")
+SHORT = RoutingPolicy(queue_wait_s=0.001)
+LIMIT_S = 60.0
+
+
+def sleeping(**changes: Any) -> Route:
+    """Return a route of a model at zero that wakes; its queue alone would not wait."""
+    return route(**{"wakes": True, "engines_wanted": False, "start_s": 40.0, "routing": SHORT, **changes})
+
+
+def at_zero(known: Route | None = None) -> Snapshot:
+    """Return a snapshot of a model without an engine."""
+    return snapshot(known or sleeping(), engines=())
+
+
+async def held(running: Gateway, count: int, body: object = CHAT) -> list[asyncio.Task[Any]]:
+    """Send so many requests, one after the other, and return when all are held."""
+    tasks: list[asyncio.Task[Any]] = []
+    for _ in range(count):
+        tasks.append(asyncio.create_task(running.client.post(PATH, body)))
+        await eventually(lambda: running.admission.waiting()["local/tiny-chat"] == len(tasks), "one more that waits")
+    return tasks
+
+
+def awake(running: Gateway, known: Route | None = None, *, slots: int = 8) -> None:
+    """Let the engine come."""
+    running.learn(snapshot(known or sleeping(), engines=(Engine(grpc=ENGINE, slots=slots),)))
+
+
+async def test_held_requests_go_in_their_order_when_the_engine_comes() -> None:
+    running = gateway(known=at_zero())
+    tasks = await held(running, 3)
+    demand = running.admission.load("me", 1).models["local/tiny-chat"]
+    assert (demand.held, demand.queued, demand.in_flight) == (3, 0, 0)
+    assert demand.oldest_wait_s > 0
+    awake(running)
+    assert [(await task).status for task in tasks] == [200] * 3
+    assert running.registry.get_sample_value("conch_gateway_hold_seconds_count", {"model": "tiny-chat"}) == 3
+    assert running.registry.get_sample_value("conch_gateway_held", {"model": "tiny-chat"}) == 0
+    demand = running.admission.load("me", 2).models["local/tiny-chat"]
+    assert (demand.held, demand.in_flight) == (0, 0)
+    assert demand.idle_s is not None
+
+
+async def test_the_first_that_is_held_is_told_at_once_and_the_others_are_not() -> None:
+    running, wished = gateway(known=at_zero()), []
+    running.admission.held = wished.append
+    tasks = await held(running, 2)
+    assert wished == ["local/tiny-chat"]
+    awake(running)
+    await asyncio.gather(*tasks)
+
+
+async def test_a_plain_request_gets_503_in_time_and_is_told_when_to_come_again() -> None:
+    running = gateway(known=at_zero(), hold_s=0.05)
+    answer = await running.client.post(PATH, CHAT)
+    assert (answer.status, answer.error["code"], answer.headers[b"retry-after"]) == (503, "model_starting", b"40")
+    assert b"x-conch-cold-start" not in answer.headers
+    assert running.admission.load("me", 1).models == {}
+
+
+async def test_a_stream_has_its_status_and_hears_that_an_engine_starts() -> None:
+    running = gateway({GENERATE_PATH: streamed(*FRAMES)}, known=at_zero(), hold_status_s=0.01, hold_comment_s=0.01)
+    asked = asyncio.create_task(running.client.post(PATH, STREAM))
+    await eventually(lambda: running.client.connections and len(running.client.connections[0].pieces) > 1, "two words")
+    awake(running)
+    answer = await asked
+    assert (answer.status, answer.headers[b"x-conch-cold-start"]) == (200, b"40")
+    assert answer.headers[b"x-accel-buffering"] == b"no"
+    assert answer.pieces[:2] == [b": an engine starts, ready in about 40 s\n\n"] * 2
+    assert answer.body.endswith(b"".join(FRAMES))
+
+
+async def test_a_stream_whose_engine_comes_soon_has_no_trace_of_the_wait() -> None:
+    running = gateway({GENERATE_PATH: streamed(*FRAMES)}, known=at_zero())
+    (asked,) = await held(running, 1, STREAM)
+    awake(running)
+    answer = await asked
+    assert (answer.body, b"x-conch-cold-start" in answer.headers) == (b"".join(FRAMES), False)
+
+
+async def test_a_start_that_nobody_has_measured_is_not_estimated() -> None:
+    known = sleeping(start_s=None)
+    running = gateway({GENERATE_PATH: streamed(*FRAMES)}, known=at_zero(known), hold_status_s=0.01)
+    asked = asyncio.create_task(running.client.post(PATH, STREAM))
+    await eventually(lambda: running.client.connections and running.client.connections[0].pieces, "a word")
+    awake(running, known)
+    answer = await asked
+    assert (answer.headers[b"x-conch-cold-start"], answer.pieces[0]) == (b"unknown", b": an engine starts\n\n")
+
+
+@pytest.mark.parametrize(("begun", "status"), [(False, 503), (True, 200)])
+async def test_a_start_that_fails_is_an_answer_with_the_reason_at_once(begun: bool, status: int) -> None:
+    running = gateway(known=at_zero(), hold_status_s=0.01 if begun else 3600.0)
+    (asked,) = await held(running, 1, STREAM)
+    if begun:
+        await eventually(lambda: running.client.connections[0].pieces, "a word")
+    running.learn(at_zero(sleeping(start_failed="The image cannot be pulled.")))
+    answer = await asyncio.wait_for(asked, LIMIT_S)
+    assert answer.status == status
+    error = orjson.loads(answer.body.rpartition(b"data: ")[2])["error"] if begun else answer.error
+    assert error["message"] == "No engine of this model starts: The image cannot be pulled."
+    later = await running.client.post(PATH, CHAT)
+    assert (later.status, later.error["message"]) == (503, error["message"])
+
+
+async def test_one_more_than_may_be_held_is_refused_within_ten_milliseconds() -> None:
+    running = gateway(known=at_zero(sleeping(hold_max=2)))
+    tasks = await held(running, 2)
+    took_s = []
+    for _ in range(5):
+        began = time.perf_counter()
+        answer = await running.client.post(PATH, CHAT)
+        took_s.append(time.perf_counter() - began)
+        assert (answer.status, answer.error["code"]) == (429, "rate_limit_exceeded")
+    assert min(took_s) < 0.01
+    awake(running)
+    await asyncio.gather(*tasks)
+
+
+async def test_the_bodies_of_held_requests_have_a_bound_of_their_own() -> None:
+    running = gateway(known=at_zero(), held_bytes=len(orjson.dumps(CHAT)) * 2 + 10)
+    tasks = await held(running, 2)
+    assert (await running.client.post(PATH, CHAT)).status == 429
+    awake(running)
+    assert [(await task).status for task in tasks] == [200] * 2
+
+
+async def test_a_client_that_hangs_up_takes_its_wish_back() -> None:
+    running = gateway(known=at_zero())
+    tasks = await held(running, 1)
+    running.client.hang_up()
+    await asyncio.gather(*tasks)
+    assert running.admission.load("me", 1).models == {}
+
+
+@pytest.mark.parametrize("body", [CHAT, STREAM])
+async def test_a_client_may_wait_less_long(body: dict[str, object]) -> None:
+    running = gateway(known=at_zero())
+    answer = await running.client.post(PATH, body, [(b"x-conch-max-wait", b"0.05")])
+    assert (answer.status, answer.error["code"]) == (503, "model_starting")
+
+
+async def test_a_client_may_wait_less_long_for_a_slot_too() -> None:
+    never = asyncio.Event()
+    known = snapshot(route(), engines=(Engine(grpc=ENGINE, slots=1),))
+    running = gateway({GENERATE_PATH: streamed(never)}, known=known)
+    first = asyncio.create_task(running.client.post(PATH, STREAM))
+    await running.upstream.asked(GENERATE_PATH).wait()
+    answer = await running.client.post(PATH, CHAT, [(b"x-conch-max-wait", b"0.05")])
+    assert (answer.status, answer.error["message"]) == (503, "No engine was free within 0.05 s.")
+    running.client.hang_up()
+    await first
+
+
+async def test_a_wait_that_is_no_time_is_a_400_that_names_the_header() -> None:
+    answer = await gateway().client.post(PATH, CHAT, [(b"x-conch-max-wait", b"-1")])
+    assert (answer.status, answer.error["param"]) == (400, "x-conch-max-wait")
+
+
+async def test_a_model_that_is_deleted_while_requests_are_held_is_a_404() -> None:
+    running = gateway(known=at_zero())
+    tasks = await held(running, 1)
+    running.learn(Snapshot())
+    answer = await asyncio.wait_for(tasks[0], LIMIT_S)
+    assert (answer.status, answer.error["code"]) == (404, "model_not_found")
+
+
+async def test_a_model_at_zero_that_does_not_wake_answers_at_once() -> None:
+    running = gateway(known=at_zero(sleeping(wakes=False)))
+    answer = await running.client.post(PATH, CHAT)
+    assert (answer.status, answer.error["code"]) == (503, "model_not_ready")
+
+
+async def test_what_is_wrong_with_a_request_is_said_before_it_is_held() -> None:
+    running = gateway(known=at_zero())
+    assert (await running.client.post(PATH, {**CHAT, "temperature": 9})).status == 400
+    assert running.admission.load("me", 1).models == {}
+
+
+async def test_encoders_wake_too() -> None:
+    known = sleeping(kind=ModelKind.EMBEDDING)
+    vectors = answered(b'{"data":[{"object":"embedding","index":0,"embedding":[1.0]}]}')
+    running = gateway({PREPARE_ROWS_PATH: rows(3), ENCODE_PATH: vectors}, known=at_zero(known))
+    asked = asyncio.create_task(running.client.post("/v1/embeddings", {"model": "tiny-chat", "input": "hi"}))
+    await eventually(lambda: running.admission.waiting()[known.model_id], "the request that is held")
+    awake(running, known)
+    assert (await asked).status == 200
+
+
+async def test_speech_wakes_too() -> None:
+    known = speech_route(wakes=True, engines_wanted=False, routing=SHORT)
+    running = serving(answered(b'{"text":"hi"}'), engines=(), known=(known,))
+    asked = asyncio.create_task(running.client.post(TRANSCRIPTIONS, form(("model", "ear")), HEADERS))
+    await eventually(lambda: running.admission.waiting()[known.model_id], "the request that is held")
+    awake(running, known)
+    assert (await asked).status == 200
+
+
+async def test_an_answer_in_the_background_waits_longer_than_proxies_do() -> None:
+    body = {"model": "tiny-chat", "input": "hi", "background": True}
+    running = gateway({GENERATE_PATH: answered(b'{"id":"x","status":"completed"}')}, known=at_zero(), hold_s=0.01)
+    asked = asyncio.create_task(running.client.post("/v1/responses", body))
+    await eventually(lambda: running.client.connections and running.client.connections[0].pieces, "the queued answer")
+    assert (await running.client.post(PATH, CHAT)).status == 503  # this one has waited as long as a plain one may
+    assert running.admission.waiting()["local/tiny-chat"] == 1
+    awake(running)
+    assert (await asked).status == 200
+    assert running.upstream.sent(GENERATE_PATH)

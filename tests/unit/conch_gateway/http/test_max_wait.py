@@ -1,0 +1,20 @@
+import pytest
+
+from conch_gateway.http.max_wait import max_wait_s
+from conch_kit.errors import InvalidRequest
+
+
+@pytest.mark.parametrize(
+    ("said", "seconds"), [(None, None), (b"0", 0.0), (b"7", 7.0), (b"2.5", 2.5), (b"999999.999", 999999.999)]
+)
+def test_a_client_says_how_long_it_waits(said: bytes | None, seconds: float | None) -> None:
+    assert max_wait_s({} if said is None else {b"x-conch-max-wait": said}) == seconds
+
+
+@pytest.mark.parametrize("said", [b"-1", b"", b"1e3", b"nan", b"inf", b"1.", b".5", b"1000000", b"1 s", b"\xff" * 200])
+def test_what_is_no_number_of_seconds_is_refused_by_the_headers_name(said: bytes) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        max_wait_s({b"x-conch-max-wait": said})
+    assert refused.value.param == "x-conch-max-wait"
+    assert "x-conch-max-wait" in refused.value.message
+    assert len(refused.value.message) < 150
