@@ -281,6 +281,9 @@ class Route(Record):
     """How long an engine takes from that request to its first answer, as measured; None: not known yet."""
     hold_max: int = 200
     """Requests that may wait for an engine to start; one more is a 429."""
+    start_failed: str | None = None
+    """Why no engine starts, as one sentence for clients. While it stands nobody waits for one, so it goes when the
+    next start is tried."""
     engines_wanted: bool = True
     """False: it is scaled to 0 replicas, so no request waits for an engine to come."""
 
@@ -319,6 +322,8 @@ class ModelDemand(Record):
     """How long the first of those that wait has waited."""
     idle_s: float | None = None
     """Seconds since its last request ended here; None: there was none."""
+    taken: dict[EngineAddress, int] = {}
+    """How many slots of each engine are in `in_flight`: several models may have the same address."""
 
 
 class GatewayLoad(Record):
