@@ -21,7 +21,8 @@ from conch_contracts.spec.engine import EngineSpec
 from conch_contracts.spec.fields import Duration, Flag, Integer, SpecPart
 from conch_contracts.spec.generation import GenerationSpec
 from conch_contracts.spec.routing import RoutingSpec
-from conch_contracts.spec.rule_types import Obeys, Rule, Transition, fields_set_in, matching, rule
+from conch_contracts.spec.rule_types import Transition, fields_set_in, rule
+from conch_contracts.spec.served_names import ServedNames
 from conch_contracts.spec.source import SourceSpec, TokenizerSpec
 from conch_contracts.spec.speech import SpeechSpec
 
@@ -29,29 +30,6 @@ MAX_NAME = 40
 _ENCODERS = "[" + ", ".join(f"'{kind}'" for kind in ModelKind if kind.encodes) + "]"
 _OF_SPEECH = tuple(dialect.value for dialect in Dialect if dialect.transcribes)
 NAME_PATTERN = r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$"
-ServedNameString = Annotated[
-    str,
-    Field(max_length=253),
-    matching(
-        "[A-Za-z0-9][A-Za-z0-9._:/@+-]*",
-        "must be a name of letters, digits and . _ : / @ + -, beginning with a letter or digit, such as team/chat-7b",
-    ),
-]
-
-_NAMES = Obeys(
-    Rule(
-        cel="size(self) > 0",
-        message="servedNames is empty: write a name, or remove servedNames to serve metadata.name",
-        holds=lambda names: len(names) > 0,
-    )
-)
-_DIFFERENT_NAMES = Obeys(
-    Rule(
-        cel="self.all(one, self.exists_one(other, other == one))",
-        message="servedNames holds a name twice; remove one of the two",
-        holds=lambda names: len(set(names)) == len(names),
-    )
-)
 
 
 class Metadata(BaseModel):
@@ -70,7 +48,7 @@ class ModelSpec(SpecPart):
 
     kind: ModelKind
     """What the model does: LLM, Embedding, Rerank, Classify or Transcription. Cannot be changed later."""
-    served_names: Annotated[tuple[ServedNameString, ...], Field(max_length=64), _NAMES, _DIFFERENT_NAMES] = ()
+    served_names: ServedNames = ()
     """The names that clients put in `model`; the first is canonical, the others are aliases. Default: metadata.name."""
     default: Flag = False
     """Whether the model answers requests without a model name; of several of a kind the oldest does. Default: false."""
