@@ -20,11 +20,6 @@ def engine_hours(day: Day) -> float:
     return sum(levels) / 3600
 
 
-def shortfalls(day: Day) -> int:
-    """Return the seconds in which even all engines could not run what is there."""
-    return sum(running > MOST * SLOTS for running in _running(day))
-
-
 def _levels() -> range:
     return range(1, MOST + 1)
 
