@@ -2,7 +2,6 @@
 
 import json
 import re
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -10,48 +9,13 @@ from typing import Any, cast
 import pytest
 from redis import Redis
 
-from conch_contracts.names import GATEWAYS_KEY, LOADS_KEY, ROUTES_KEY, WAKES_KEY
+from conch_contracts.names import ROUTES_KEY, WAKES_KEY
+from testkit.gateway.spoken_load import GatewayWord
 from testkit.processes.conch_up import ConchUp, example_text, wait_until
 
 from .test_up import ask, status
 
 MODEL = "local/tiny-chat"
-FAR = 1_000_000
-"""Sequence numbers beyond those that the gateway itself has come to, so that the test's word counts."""
-
-
-class GatewayWord:
-    """Says again and again what the gateway of one `conch up` has to do."""
-
-    def __init__(self, redis: "Redis[bytes]") -> None:
-        self._redis = redis
-        self._demand: dict[str, Any] = {}
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-        self._sequence = FAR
-
-    def __enter__(self) -> "GatewayWord":
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        self._thread.join()
-
-    def says(self, **demand: int) -> None:
-        self._demand = {MODEL: demand}
-        self._write()
-
-    def _run(self) -> None:
-        while not self._ended.wait(0.5):
-            self._write()
-
-    def _write(self) -> None:
-        for name in cast("list[bytes]", self._redis.hkeys(GATEWAYS_KEY)):
-            self._sequence += 1
-            record = json.dumps({"id": name.decode(), "sequence": self._sequence, "models": self._demand})
-            self._redis.hset(LOADS_KEY, name.decode(), record)
-            self._redis.publish(LOADS_KEY, record)
 
 
 @pytest.fixture
@@ -66,7 +30,7 @@ def conch(tmp_path: Path) -> Iterator[ConchUp]:
 def test_a_model_rests_when_nothing_happens_and_comes_back_for_a_request_and_for_a_call(conch: ConchUp) -> None:
     redis_process = next(one for one in conch.processes() if one.name() in ("redis-server", "valkey-server"))
     port = next(found.laddr.port for found in redis_process.net_connections() if found.status == "LISTEN")
-    redis = cast("Redis[bytes]", Redis(port=port))
+    redis = Redis(port=port)
 
     def engines() -> int:
         return sum(process.name() == "tritonserver" for process in conch.processes())
@@ -79,7 +43,7 @@ def test_a_model_rests_when_nothing_happens_and_comes_back_for_a_request_and_for
         return int(status(conch)["models"][0]["readyReplicas"])
 
     assert ask(conch)
-    with GatewayWord(redis) as gateway:
+    with GatewayWord(redis, MODEL) as gateway:
         gateway.says()
         wait_until(lambda: engines() == 0, "no engine", 120)
         (model,) = status(conch)["models"]
