@@ -14,6 +14,7 @@ from generate.crd import crd_text
 from generate.modeldeployment_page import reference_text
 from generate.openapi.document import document_text
 from generate.pictures.drawing import draw
+from generate.scaling_day.picture import draw_day
 
 _PICTURES = sorted((Path(__file__).parents[2] / "docs" / "pictures").glob("*.yaml"))
 
@@ -27,6 +28,7 @@ FILES: Mapping[str, Callable[[], str]] = {
     "docs/values.md": values_page,
     "docs/modeldeployment.md": reference_text,
     "docs/backends.md": backends_text,
+    "docs/pictures/scaling-day.svg": draw_day,
     **{f"docs/pictures/{description.stem}.svg": partial(draw, description) for description in _PICTURES},
 }
 """Each generated file, relative to the checkout, and what makes its text."""

@@ -117,6 +117,10 @@ class Canvas:
         """Draw a thin line without a head."""
         self._elements.append(_path(points, dashed=dashed, colour="#8c959f", width=1))
 
+    def curve(self, points: Sequence[tuple[float, float]], tone: Tone) -> None:
+        """Draw a line that shows how something goes, in a tone's strong colour."""
+        self._elements.append(_path(points, dashed=False, colour=_COLOURS[tone][1], width=1.6))
+
     def arrow(
         self, points: Sequence[tuple[float, float]], words: str = "", *, dashed: bool = False, both: bool = False
     ) -> None:

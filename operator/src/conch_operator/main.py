@@ -8,6 +8,7 @@ import asyncio
 import logging
 import os
 import sys
+import time
 from contextlib import AsyncExitStack
 
 from conch_contracts.records import Pool
@@ -37,6 +38,8 @@ from conch_operator.kubernetes.watches import watching
 from conch_operator.metrics import OperatorMetrics
 from conch_operator.probe.prober import ON_CLUSTER, Prober
 from conch_operator.reconcile.calls_in_flight import Background
+from conch_operator.scaling.demand import DemandBook
+from conch_operator.scaling.demand_reader import DemandReader
 from conch_operator.settings import OperatorSettings, ReleaseFile, read_release
 
 log = logging.getLogger(__name__)
@@ -124,7 +127,8 @@ class Operator:
             background = Background((await enter(asyncio.TaskGroup())).create_task, changed.set, PATIENCE_S)
             asker = probe_client(release, triton, await enter(TritonHttp()))
             prober = await enter(Prober(asker, changed.set, ON_CLUSTER))
-            opened = Opened(api, agents, redis, reader, prober, background)
+            demand = DemandBook(time.monotonic)
+            opened = Opened(api, agents, redis, reader, prober, background, demand)
             status_writer = StatusWriter(api, settings.pod_name, background)
             one_round = leader_round(release, opened, leadership.fence, status_writer)
             leader_loop = LeaderLoop(one_round, self._metrics, settings.round_s, changed)
@@ -134,6 +138,8 @@ class Operator:
                 leader_loop.changed, status_writer.note, release.watch_namespaces, owned, settings.watch_stale_s
             )
             await enter(watches)
+            autoscaler = await enter(one_round.autoscaler)
+            await enter(DemandReader(redis, demand, autoscaler.heard))
             await reader.wait_answered(REGISTRY_S)
             await leader_loop.run()
 

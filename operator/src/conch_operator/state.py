@@ -23,6 +23,28 @@ RoutedModel = tuple[Route, tuple[Engine, ...]]
 
 
 @dataclass(frozen=True, slots=True)
+class Scaled:
+    """What was decided about the engines of a model that scales."""
+
+    engines: int
+    """How many it is to have."""
+    resting: bool = False
+    """Whether they are to get nothing more, since all are about to go."""
+    cause: str = ""
+    """Why so many, in one word."""
+    changed_at: str | None = None
+    """When the number last changed, RFC 3339."""
+    start_s: float | None = None
+    """How long a start takes, as measured."""
+    wakes: bool = False
+    """Whether a request can count on an engine that starts for it: one of this spec has answered, and none fails."""
+    failure: str | None = None
+    """Why an engine does not start."""
+    taken: Mapping[EngineAddress, int] = field(default_factory=dict)
+    """How many slots of each engine are taken: the emptiest goes first."""
+
+
+@dataclass(frozen=True, slots=True)
 class DesiredModel:
     """One ModelDeployment that should be served."""
 
@@ -35,6 +57,27 @@ class DesiredModel:
     """Grows with each change of the spec; 0 where nobody counts."""
     uid: str = ""
     """What Kubernetes calls this very object; empty on a laptop."""
+    scaled: Scaled | None = None
+    """How many engines it is to have now, where that is decided by load."""
+
+    @property
+    def replicas(self) -> int:
+        """Return how many engines it is to have."""
+        if self.scaled is not None:
+            return self.scaled.engines
+        spec = self.deployment.spec
+        return spec.replicas if spec.scaling is None else max(1, spec.scaling.min_replicas)
+
+    @property
+    def rests(self) -> bool:
+        """Return whether no engine runs, or none answers yet, and a request can count on one that starts for it."""
+        scaling = self.deployment.spec.scaling
+        return self.scaled is not None and self.scaled.wakes and scaling is not None and scaling.min_replicas == 0
+
+    @property
+    def drains(self) -> bool:
+        """Return whether its engines are to get nothing more."""
+        return self.scaled is not None and self.scaled.resting
 
     @property
     def id(self) -> ModelId:
@@ -296,6 +339,8 @@ class Observed:
     """Why the cluster refused what was made for a model."""
     specs: Mapping[ModelId, str] = field(default_factory=dict)
     """The spec hash of engines that are as a model's spec asks for now; where nobody can tell, it is left out."""
+    gateways: frozenset[str] = frozenset()
+    """The gateways that live."""
 
     def engines_of(self, model: ModelId) -> tuple[ObservedEngine, ...]:
         """Return the engines of one model, in the cluster's order."""

@@ -100,6 +100,8 @@ class Reason(StrEnum):
     """Redis does not answer, so nothing can be published; known routes go on serving."""
     NO_REPLICAS = "NoReplicas"
     """spec.replicas is 0."""
+    SCALED_TO_ZERO = "ScaledToZero"
+    """The model rests without an engine, or one is starting again; a request is held until it answers."""
     ENGINE_STARTING = "EngineStarting"
     """No engine has answered a request yet."""
     ENGINE_LOAD_FAILED = "EngineLoadFailed"
@@ -132,6 +134,7 @@ ON_THE_WAY = frozenset(
         Reason.ROUTE_PENDING,
         Reason.ROLLING_OUT,
         Reason.NO_REPLICAS,
+        Reason.SCALED_TO_ZERO,
     }
 )
 """Reasons with which nothing is wrong."""

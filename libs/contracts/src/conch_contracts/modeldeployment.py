@@ -22,7 +22,9 @@ from conch_contracts.spec.fields import Duration, Flag, Integer, SpecPart
 from conch_contracts.spec.generation import GenerationSpec
 from conch_contracts.spec.multimodal import MultimodalSpec
 from conch_contracts.spec.routing import RoutingSpec
-from conch_contracts.spec.rule_types import Obeys, Rule, Transition, fields_set_in, matching, rule
+from conch_contracts.spec.rule_types import Transition, fields_set_in, rule
+from conch_contracts.spec.scaling import ScalingSpec
+from conch_contracts.spec.served_names import ServedNames
 from conch_contracts.spec.source import SourceSpec, TokenizerSpec
 from conch_contracts.spec.speech import SpeechSpec
 
@@ -30,29 +32,6 @@ MAX_NAME = 40
 _ENCODERS = "[" + ", ".join(f"'{kind}'" for kind in ModelKind if kind.encodes) + "]"
 _OF_SPEECH = tuple(dialect.value for dialect in Dialect if dialect.transcribes)
 NAME_PATTERN = r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$"
-ServedNameString = Annotated[
-    str,
-    Field(max_length=253),
-    matching(
-        "[A-Za-z0-9][A-Za-z0-9._:/@+-]*",
-        "must be a name of letters, digits and . _ : / @ + -, beginning with a letter or digit, such as team/chat-7b",
-    ),
-]
-
-_NAMES = Obeys(
-    Rule(
-        cel="size(self) > 0",
-        message="servedNames is empty: write a name, or remove servedNames to serve metadata.name",
-        holds=lambda names: len(names) > 0,
-    )
-)
-_DIFFERENT_NAMES = Obeys(
-    Rule(
-        cel="self.all(one, self.exists_one(other, other == one))",
-        message="servedNames holds a name twice; remove one of the two",
-        holds=lambda names: len(set(names)) == len(names),
-    )
-)
 
 
 class Metadata(BaseModel):
@@ -71,12 +50,14 @@ class ModelSpec(SpecPart):
 
     kind: ModelKind
     """What the model does: LLM, Embedding, Rerank, Classify or Transcription. Cannot be changed later."""
-    served_names: Annotated[tuple[ServedNameString, ...], Field(max_length=64), _NAMES, _DIFFERENT_NAMES] = ()
+    served_names: ServedNames = ()
     """The names that clients put in `model`; the first is canonical, the others are aliases. Default: metadata.name."""
     default: Flag = False
     """Whether the model answers requests without a model name; of several of a kind the oldest does. Default: false."""
     replicas: Annotated[Integer, Field(ge=0, le=1000)] = 1
-    """How many engines to run. Default: 1."""
+    """How many engines to run, where `scaling` does not decide it. Default: 1."""
+    scaling: ScalingSpec | None = None
+    """Has Conch decide how many engines there are, by what there is to do. Default: as many as `replicas` says."""
     progress_deadline: Duration = 600.0
     """How long what the spec asks for may not get on until Progressing is False and Stalled True. It counts from the
     last progress: an edit, a download that goes on, an engine more. Conch goes on trying. Default: 10m."""
@@ -131,6 +112,21 @@ class ModelSpec(SpecPart):
     )
     def _external_is_one(self) -> bool:
         return self.engine.external is None or self.replicas == 1
+
+    @rule(
+        cel="!has(self.scaling) || self.replicas == 1",
+        message="scaling decides how many engines there are: remove replicas (and any HorizontalPodAutoscaler of this "
+        "model), or remove scaling",
+    )
+    def _one_decides_how_many(self) -> bool:
+        return self.scaling is None or self.replicas == 1
+
+    @rule(
+        cel="!has(self.scaling) || !has(self.engine.external)",
+        message="an external engine is not started by Conch, so it cannot scale: remove scaling",
+    )
+    def _external_does_not_scale(self) -> bool:
+        return self.scaling is None or self.engine.external is None
 
     @rule(
         cel=f"self.kind in {_ENCODERS} || !has(self.engine.external) || has(self.engine.external.grpc)",

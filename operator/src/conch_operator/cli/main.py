@@ -25,7 +25,7 @@ def main() -> int:
 
 def _run() -> int:
     with _ended_by_ctrl_c():  # imported here because that takes a second
-        from conch_operator.cli import convert, status, up, validate
+        from conch_operator.cli import convert, status, up, validate, wake
         from conch_operator.cli.errors import CommandError
 
     parser = argparse.ArgumentParser(prog="conch", description="Serve models behind an OpenAI-compatible API.")
@@ -35,6 +35,7 @@ def _run() -> int:
     validate.add(commands)
     convert.add(commands)
     status.add(commands)
+    wake.add(commands, os.environ)  # noqa: TID251
     operator = commands.add_parser("operator", help="run the operator of a cluster (settings: CONCH_* variables)")
     operator.set_defaults(run=_run_operator)
     retire = commands.add_parser("retire", help="take statuses back, which is the chart's hook before an uninstall")

@@ -21,6 +21,8 @@ from conch_operator.probe.triton_request import TritonProbeClient
 from conch_operator.reconcile.calls_in_flight import Background
 from conch_operator.reconcile.plan import plan_workloads
 from conch_operator.reconcile.reconciler import Ports, Reconciler, RegistryView
+from conch_operator.scaling.autoscaler import Autoscaler
+from conch_operator.scaling.demand import DemandBook
 from conch_operator.settings import ReleaseFile
 
 WITHDRAWAL_S = 8.0
@@ -37,6 +39,7 @@ class Opened:
     registry: RegistryView
     prober: Prober
     background: Background
+    demand: DemandBook
 
 
 def probe_client(release: ReleaseFile, triton: TritonClient, http: TritonHttp) -> TritonProbeClient:
@@ -49,13 +52,24 @@ def namespaces_of(release: ReleaseFile) -> tuple[str | None, ...]:
     return release.watch_namespaces or (None,)
 
 
-def ports_of(release: ReleaseFile, opened: Opened, fence: int) -> tuple[Ports, KubernetesEngines, AgentSources]:
-    """Return what a round reads from and acts on, and its engines and sources; `fence` goes with all that it writes."""
+@dataclass(frozen=True, slots=True)
+class LeaderPorts:
+    """What a round reads from and acts on, and those of its parts that others need too."""
+
+    ports: Ports
+    engines: KubernetesEngines
+    sources: AgentSources
+    autoscaler: Autoscaler
+
+
+def ports_of(release: ReleaseFile, opened: Opened, fence: int) -> LeaderPorts:
+    """Return what a round reads from and acts on; `fence` goes with all that it writes."""
     background = opened.background
     engines = KubernetesEngines(
         opened.api, opened.agents, release.engines, namespaces_of(release), background=background
     )
     sources = AgentSources(opened.api, opened.agents, background=background)
+    autoscaler = Autoscaler(opened.demand, background.changed, engines.wake)
     ports = Ports(
         sources=sources,
         cluster=engines,
@@ -66,21 +80,23 @@ def ports_of(release: ReleaseFile, opened: Opened, fence: int) -> tuple[Ports, K
         prober=opened.prober,
         tokenizer_of=sources.tokenizer_of,
         reservations=NameReservations(opened.redis),
+        scaling=autoscaler,
     )
-    return ports, engines, sources
+    return LeaderPorts(ports, engines, sources, autoscaler)
 
 
 def leader_round(release: ReleaseFile, opened: Opened, fence: int, status_writer: StatusWriter) -> LeaderRound:
     """Return a leader's round."""
-    ports, engines, sources = ports_of(release, opened, fence)
+    made = ports_of(release, opened, fence)
     return LeaderRound(
         api=opened.api,
-        engines=engines,
-        sources=sources,
+        engines=made.engines,
+        sources=made.sources,
         pools=WorkerPools(opened.api, release),
-        reconciler=Reconciler(ports, longest_withdrawal_s=WITHDRAWAL_S, background=opened.background),
+        reconciler=Reconciler(made.ports, longest_withdrawal_s=WITHDRAWAL_S, background=opened.background),
         status_writer=status_writer,
         registry=opened.registry,
+        autoscaler=made.autoscaler,
         namespaces=namespaces_of(release),
         namespaced_names=release.namespaced_names,
     )

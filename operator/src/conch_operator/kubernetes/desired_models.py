@@ -73,6 +73,8 @@ def read_status(model: ModelId, item: Object) -> ModelStatus | None:
             replicas=status.get("replicas", 0),
             ready_replicas=status.get("readyReplicas", 0),
             updated_replicas=status.get("updatedReplicas", 0),
+            wanted_replicas=status.get("wantedReplicas", 0),
+            scaling=status.get("scaling"),
             last_progress_time=status.get("lastProgressTime"),
             tokenizer_digest=status.get("tokenizerDigest"),
             conditions=status["conditions"],

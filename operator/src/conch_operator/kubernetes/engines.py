@@ -4,6 +4,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from conch_contracts.conditions import Reason
@@ -77,6 +78,8 @@ class KubernetesEngines:
         self._making: CallsInFlight[Key, Fault | None] = CallsInFlight(background)
         self._telling: CallsInFlight[tuple[EngineName, str], bool] = CallsInFlight(background, AT_ONCE)
         self._marking: CallsInFlight[EngineName, None] = CallsInFlight(background)
+        self._waking: CallsInFlight[ModelId, None] = CallsInFlight(background)
+        self._served: Mapping[ModelId, DesiredModel] = {}
         self._made_faults: dict[Key, Fault | None] = {}
         self._leaving_since: dict[EngineName, float] = {}
         self._staying: Counter[tuple[str, str]] = Counter()
@@ -116,6 +119,7 @@ class KubernetesEngines:
 
     async def act(self, steps: Plan) -> Acted:
         """Make the objects of every model, restart what is dead and let go what may end."""
+        self._served = {model.id: model for model in steps.serve}
         unmade: dict[ModelId, Fault] = {}
         groups = {key_of(_deployment(made)): (models, made) for models, made in self._made(steps, unmade)}
         said = await self._making.run({key: partial(self._ensure, made) for key, (_, made) in groups.items()})
@@ -130,6 +134,20 @@ class KubernetesEngines:
         await self._tell_agents(steps)
         self._log_news(rejected)
         return Acted(rejected, specs)
+
+    def wake(self, model: ModelId, engines: int) -> None:
+        """Begin to start engines of a model that has none, as the next round would: nobody is to wait for its lists."""
+        known = self._served.get(model)
+        if known is not None and known.scaled is not None:
+            woken = replace(known, scaled=replace(known.scaled, engines=engines, resting=False))
+            self._waking.start({model: partial(self._scale, woken)})
+
+    async def _scale(self, model: DesiredModel) -> None:
+        try:
+            made = make_engine_objects(model, self._settings, self._agents.tokens)
+            await self._owned.ensure(_deployment(made))
+        except (ApiError, Refused, NotSupported) as error:  # the next round tries it again, and says so
+            log.warning("A model was not woken at once.", extra={"model": model.id, "error": str(error)})
 
     async def _tell_agents(self, steps: Plan) -> None:
         """Ask agents to have their engine started again or to let it end; those that hang are asked beside rounds."""

@@ -25,6 +25,7 @@ from conch_operator.kubernetes.worker_pools import WorkerPools
 from conch_operator.metrics import OperatorMetrics
 from conch_operator.reconcile.reconciler import Reconciler, RegistryView
 from conch_operator.reconcile.status import Statuses
+from conch_operator.scaling.autoscaler import Autoscaler
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +46,8 @@ class LeaderRound:
     reconciler: Reconciler
     status_writer: StatusWriter
     registry: RegistryView
+    autoscaler: Autoscaler
+    """Runs beside the rounds, for as long as they do."""
     namespaces: Sequence[str | None]
     namespaced_names: bool = False
     """Whether models are served under names that begin with their namespace."""

@@ -139,13 +139,20 @@ def status_body(status: ModelStatus, item: Object) -> Object:
         replicas=status.replicas,
         ready_replicas=status.ready_replicas,
         updated_replicas=status.updated_replicas,
+        wanted_replicas=status.wanted_replicas,
         last_progress_time=status.last_progress_time,
         selector=selector_text(item["metadata"]["name"]),
         served_names=status.served_names,
         tokenizer_digest=status.tokenizer_digest,
         conditions=status.conditions,
     )
-    return full.model_dump(mode="json", by_alias=True)
+    return full.model_dump(mode="json", by_alias=True) | {"scaling": _scaling_body(status)}
+
+
+def _scaling_body(status: ModelStatus) -> Object | None:
+    """Return that part without what is not known: the API server leaves that out of what it holds."""
+    said = status.scaling
+    return None if said is None else said.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
 def event_body(item: Object, said: Condition, instance: str) -> Object:
@@ -192,4 +199,4 @@ def _is_newer(patched: Object, listed: Object | None) -> bool:
 def _held(item: Object) -> Object | None:
     """Return the status that the object holds, with the fields that the API server leaves out when they are null."""
     status = item.get("status")
-    return None if status is None else {"tokenizerDigest": None, "lastProgressTime": None, **status}
+    return None if status is None else {"tokenizerDigest": None, "lastProgressTime": None, "scaling": None, **status}

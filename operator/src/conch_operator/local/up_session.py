@@ -7,6 +7,7 @@ stop       the gateway first, so that requests finish; then the other services a
 
 import asyncio
 import signal
+import time
 from collections.abc import Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
@@ -35,6 +36,9 @@ from conch_operator.reconcile.calls_in_flight import Background
 from conch_operator.reconcile.plan import plan_processes
 from conch_operator.reconcile.reconciler import Ports, Reconciler
 from conch_operator.reconcile.status import Statuses
+from conch_operator.scaling.autoscaler import Autoscaler
+from conch_operator.scaling.demand import DemandBook
+from conch_operator.scaling.demand_reader import DemandReader
 
 _STARTING_ROUND_S = 0.1
 _ROUND_S = 1.0
@@ -98,9 +102,19 @@ class UpSession:
             downloads = Downloads(supervisor, self._state, self._options.server.environment, self._wake.set)
             background = Background(changed=self._wake.set, patience_s=_PATIENCE_S)
             sources, writer = DownloadedSources(downloads, background), RegistryWriter(redis)
-            bundles = BundleStore(redis)
+            demand = DemandBook(time.monotonic)
+            autoscaler = await stack.enter_async_context(Autoscaler(demand, self._wake.set))
+            await stack.enter_async_context(DemandReader(redis, demand, autoscaler.heard))
             ports = Ports(
-                sources, engines, plan_processes, writer, reader, bundles, prober, tokenizer_of=engines.tokenizer_of
+                sources,
+                engines,
+                plan_processes,
+                writer,
+                reader,
+                BundleStore(redis),
+                prober,
+                tokenizer_of=engines.tokenizer_of,
+                scaling=autoscaler,
             )
             watching = asyncio.create_task(self._models.follow(self._options.files, self._files_read), name="files")
             try:

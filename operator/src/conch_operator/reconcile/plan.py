@@ -14,7 +14,7 @@ from conch_contracts.names import Digest, EngineAddress, ModelId
 from conch_contracts.records import Engine, ModelKind, Route
 from conch_operator.routes.engine_contract import contract_of, encoder_output
 from conch_operator.routes.name_claims import NameClaim, claims_of
-from conch_operator.routes.route import external_engine, make_route, own_engine
+from conch_operator.routes.route import external_engine, make_route, own_engine, scaling_fields
 from conch_operator.state import (
     Desired,
     DesiredModel,
@@ -74,12 +74,13 @@ def plan_processes(desired: Desired, observed: Observed) -> Plan:
     steps = [_plan_engines(model, observed) for model in served]
     steps.append(_plan_leftovers({model.id for model in served}, observed))
     remove = [engine for step in steps for engine in step.remove]
-    leaving = frozenset(engine.name for engine in remove)
+    resting = _resting(served, observed)
+    leaving = frozenset(engine.name for engine in remove) | resting
     return Plan(
         start=tuple(component for step in steps for component in step.start),
         restart=tuple(engine.name for step in steps for engine in step.restart),
         stop=tuple(engine.name for engine in remove if engine.withdrawn or not engine.ready),
-        withdraw=tuple(engine.name for engine in remove if engine.ready and not engine.withdrawn),
+        withdraw=(*(engine.name for engine in remove if engine.ready and not engine.withdrawn), *resting),
         routes=_routes(served, claims, observed, leaving) | _untouched(desired, observed, leaving),
         specs=_specs(served, observed),
         why=tuple(reason for step in steps for reason in step.why),
@@ -100,7 +101,8 @@ def plan_workloads(desired: Desired, observed: Observed) -> Plan:
         for engine in observed.engines
         if engine.engine.phase in (EnginePhase.LEAVING, EnginePhase.STOPPING) and engine.name not in needed
     ]
-    leaving = frozenset(engine.name for engine in ending)
+    resting = _resting(served, observed)
+    leaving = frozenset(engine.name for engine in ending) | resting
     serving = {engine.engine.model for engine in observed.engines if engine.ready}
     dead = [engine for engine in observed.engines if _is_dead(engine, others_serve=engine.engine.model in serving)]
     return Plan(
@@ -109,7 +111,7 @@ def plan_workloads(desired: Desired, observed: Observed) -> Plan:
         external=tuple(model for model in served if model.deployment.spec.engine.external is not None),
         restart=tuple(engine.name for engine in dead),
         stop=tuple(engine.name for engine in ending if engine.withdrawn),
-        withdraw=tuple(engine.name for engine in ending),
+        withdraw=tuple(leaving),
         routes=_routes(served, claims, observed, leaving) | _untouched(desired, observed, leaving),
         why=tuple(f"{engine.name}: {engine.probe.message}" for engine in dead),
     )
@@ -118,6 +120,12 @@ def plan_workloads(desired: Desired, observed: Observed) -> Plan:
 def served_models(desired: Desired, claims: Mapping[ModelId, NameClaim]) -> list[DesiredModel]:
     """Return the models that are to have a route."""
     return [model for model in desired.models if claims[model.id].kept]
+
+
+def _resting(served: Iterable[DesiredModel], observed: Observed) -> frozenset[EngineName]:
+    """Return the engines that leave their route though they stay: their models are about to go without."""
+    drained = {model.id for model in served if model.drains}
+    return frozenset(engine.name for engine in observed.engines if engine.engine.model in drained and engine.stays)
 
 
 def engine_recipe(model: DesiredModel, facts: SourceFacts) -> EngineRecipe | None:
@@ -154,7 +162,7 @@ def spec_hash(recipe: EngineRecipe) -> str:
 def stand_ins(model: DesiredModel, observed: Observed) -> list[ObservedEngine]:
     """Return the leaving engines that must go on serving until others take their place."""
     engines = observed.engines_of(model.id)
-    missing = model.deployment.spec.replicas - sum(engine.ready for engine in engines)
+    missing = model.replicas - sum(engine.ready for engine in engines)
     return [engine for engine in engines if engine.leaving][: max(0, missing)]
 
 
@@ -182,14 +190,8 @@ def _routes(
             route = observed.routed[model.id][0]
         else:
             continue
-        routes[model.id] = (route.model_copy(update={"engines_wanted": wants_engines(model)}), engines)
+        routes[model.id] = (route.model_copy(update=scaling_fields(model)), engines)
     return routes
-
-
-def wants_engines(model: DesiredModel) -> bool:
-    """Return whether any engine is to serve a model, Conch's or someone else's."""
-    spec = model.deployment.spec
-    return spec.engine.external is not None or spec.replicas > 0
 
 
 def _fitting(
@@ -261,13 +263,14 @@ def _plan_engines(model: DesiredModel, observed: Observed) -> _ModelPlan:
     if not isinstance(facts, SourceFacts):
         return _ModelPlan()  # The folder cannot be read: what runs goes on running.
     recipe = engine_recipe(model, facts)
-    wanted = 0 if recipe is None else model.deployment.spec.replicas
+    wanted = 0 if recipe is None else model.replicas
     current_hash = "" if recipe is None else spec_hash(recipe)
     staying = [engine for engine in present if engine.engine.phase is not EnginePhase.STOPPING]
     current = [engine for engine in staying if engine.engine.spec_hash == current_hash]
     old = [engine for engine in staying if engine.engine.spec_hash != current_hash]
     successors = [] if observed.lacks_tokenizer(model.id, facts) else current
-    remove = (*_surplus(current, wanted), *_replaceable(old, successors, wanted))
+    taken = {} if model.scaled is None else model.scaled.taken
+    remove = (*_surplus(current, wanted, taken), *_replaceable(old, successors, wanted))
     serving = any(engine.ready for engine in present)
     restart = tuple(engine for engine in current if _is_dead(engine, others_serve=serving) and engine not in remove)
     room = wanted + SURGE - len(staying) if old else wanted
@@ -275,9 +278,11 @@ def _plan_engines(model: DesiredModel, observed: Observed) -> _ModelPlan:
     return _ModelPlan(start, restart, remove, _why(start, restart, remove, old))
 
 
-def _surplus(current: Sequence[ObservedEngine], wanted: int) -> list[ObservedEngine]:
-    """Return the engines beyond the wanted number, those that are not ready first."""
-    by_worth = sorted(current, key=lambda engine: (not engine.ready, engine.name))
+def _surplus(
+    current: Sequence[ObservedEngine], wanted: int, taken: Mapping[EngineAddress, int]
+) -> list[ObservedEngine]:
+    """Return the engines beyond the wanted number: those that go already, are not ready or have the least to do."""
+    by_worth = sorted(current, key=lambda one: (one.withdrawn, not one.ready, -taken.get(one.engine.grpc, 0), one.name))
     return by_worth[wanted:]
 
 

@@ -8,10 +8,11 @@ reach an engine, of an older spec perhaps, the conditions that they need are jud
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from conch_contracts.conditions import SERVING, ConditionType, Reason
+from conch_contracts.conditions import ON_THE_WAY, SERVING, ConditionType, Reason
 from conch_contracts.records import needed_pools
-from conch_operator.reconcile.plan import replaced_engine_serves, stand_ins, wants_engines
+from conch_operator.reconcile.plan import replaced_engine_serves, stand_ins
 from conch_operator.routes.name_claims import NameClaim
+from conch_operator.routes.route import wants_engines
 from conch_operator.state import (
     DesiredModel,
     EnginePhase,
@@ -86,7 +87,13 @@ def tokenizer_is_stored(given: PolicyInput) -> Fault | None:
 
 
 def engine_answers(given: PolicyInput) -> Fault | None:
-    """Object until a one-token request through at least one engine has succeeded."""
+    """Object until a one-token request through at least one engine has succeeded, or can count on one that starts."""
+    fault = no_engine_answers(given)
+    return None if fault is not None and given.model.rests and fault.reason in ON_THE_WAY else fault
+
+
+def no_engine_answers(given: PolicyInput) -> Fault | None:
+    """Return why no engine answers now."""
     if (idle := _no_engine_is_wanted(given)) is not None:
         return idle
     if an_engine_serves(given):
@@ -119,10 +126,11 @@ def engines_are_as_asked_for(given: PolicyInput) -> Fault | None:
     if spec.engine.external is not None:
         return _of_external(observed.external.get(given.model.id, Probe()))
     updated = observed.updated_engines_of(given.model.id)
-    if (ready := _ready(updated)) < spec.replicas:
-        count = Fault(Reason.ROLLING_OUT, f"{ready} of {spec.replicas} engines of this spec answer.")
+    wanted = given.model.replicas
+    if (ready := _ready(updated)) < wanted:
+        count = Fault(Reason.ROLLING_OUT, f"{ready} of {wanted} engines of this spec answer.")
         return _first_that_fails(updated, given) or count
-    left = sum(engine.stays for engine in observed.engines_of(given.model.id)) - spec.replicas
+    left = sum(engine.stays for engine in observed.engines_of(given.model.id)) - wanted
     return Fault(Reason.ROLLING_OUT, f"{left} engines more than wanted are being ended.") if left > 0 else None
 
 
@@ -225,7 +233,7 @@ def _obstacle(given: PolicyInput) -> Fault | None:
 
 
 def _no_engine_is_wanted(given: PolicyInput) -> Fault | None:
-    if wants_engines(given.model):
+    if wants_engines(given.model) or given.model.scaled is not None:
         return None
     return Fault(Reason.NO_REPLICAS, "spec.replicas is 0; set it to 1 or more to serve the model.")
 

@@ -130,6 +130,13 @@ class Reservations(Protocol):
         """
 
 
+class Scaling(Protocol):
+    """Decides how many engines models have, where their load decides it."""
+
+    def apply(self, desired: Desired, observed: Observed, before: Statuses) -> Desired:
+        """Return the models with what was decided about each."""
+
+
 @dataclass(frozen=True, slots=True)
 class Ports:
     """All that a round reads from and acts on."""
@@ -147,6 +154,8 @@ class Ports:
     clock: Callable[[], float] = time.monotonic
     reservations: Reservations | None = None
     """None: a name is free as soon as its model has gone."""
+    scaling: Scaling | None = None
+    """None: a model that scales has its minimum, and one engine at least."""
 
 
 class Reconciler:
@@ -168,16 +177,19 @@ class Reconciler:
         self._found: Mapping[ModelId, RoutedModel] | None = None
         self._reserved: Mapping[ServedName, ModelId] = {}
         self._unreserved: Mapping[ServedName, ModelId] = {}
+        self._acted = Acted()
 
     async def reconcile(self, desired: Desired, before: Statuses) -> Statuses:
         """Take the next safe steps towards what is desired, and return the status of every wanted model."""
         observed = await self._observe(desired)
         unstored, error = await self._store_bundles(desired, observed)
-        observed = replace(observed, unstored=unstored)
+        observed = replace(observed, unstored=unstored, rejected=self._acted.rejected, specs=self._acted.specs)
+        if self._ports.scaling is not None:
+            desired = self._ports.scaling.apply(desired, observed, before)
         steps = self._ports.plan(desired, observed)
         for reason in steps.why:
             log.debug(reason)
-        acted = await self._ports.cluster.act(steps)
+        acted = self._acted = await self._ports.cluster.act(steps)
         observed = replace(observed, rejected=acted.rejected, specs=acted.specs)
         published = await self._publish(steps, observed, error)
         return describe(desired, observed, published, before, timestamp())
@@ -202,6 +214,7 @@ class Reconciler:
             routes=snapshot.routes,
             held_engines=snapshot.engines,
             reserved=await self._reserve(desired),
+            gateways=self._withdrawals.gateways,
         )
 
     async def _reserve(self, desired: Desired) -> Mapping[ServedName, ModelId]:

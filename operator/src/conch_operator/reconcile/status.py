@@ -15,8 +15,9 @@ from conch_contracts.conditions import (
     set_condition,
 )
 from conch_contracts.names import Digest, ModelId, ServedName
+from conch_contracts.spec.status import ScalingStatus
 from conch_operator.reconcile.plan import stand_ins
-from conch_operator.reconcile.readiness import PolicyInput, is_applied, judge, rollout_fault
+from conch_operator.reconcile.readiness import PolicyInput, is_applied, judge, no_engine_answers, rollout_fault
 from conch_operator.reconcile.rollout import Milestones, rollout_conditions
 from conch_operator.routes.name_claims import claims_of
 from conch_operator.routes.route import unused_defaults
@@ -48,6 +49,10 @@ class ModelStatus(BaseModel):
     ready_replicas: int
     updated_replicas: int = 0
     """Engines that are of the spec as it is now."""
+    wanted_replicas: int = 0
+    """Engines that there are to be."""
+    scaling: ScalingStatus | None = None
+    """What was decided about their number, where the load decides it."""
     last_progress_time: str | None = None
     """When what the spec asks for last got on, RFC 3339."""
     tokenizer_digest: Digest | None
@@ -103,6 +108,8 @@ def describe(desired: Desired, observed: Observed, published: Published, before:
             observed_generation=model.generation,
             ready_replicas=_ready_replicas(model, observed),
             updated_replicas=_updated_replicas(model, observed),
+            wanted_replicas=model.replicas,
+            scaling=_scaling(model),
             tokenizer_digest=facts.digest if isinstance(facts, SourceFacts) else None,
             conditions=old.conditions if old else (),
         )
@@ -133,6 +140,8 @@ def _unread(model: ModelId, why: Unreadable, observed: Observed, old: ModelStatu
         replicas=len(engines) if asked or old is None else old.replicas,
         ready_replicas=ready,
         updated_replicas=old.updated_replicas if old else 0,
+        wanted_replicas=old.wanted_replicas if old else 0,
+        scaling=old.scaling if old else None,
         last_progress_time=old.last_progress_time if old else None,
         tokenizer_digest=route.tokenizer_digest if route is not None else None,
         conditions=set_condition(
@@ -158,6 +167,28 @@ def _updated_replicas(model: DesiredModel, observed: Observed) -> int:
     return len(observed.updated_engines_of(model.id))
 
 
+def _scaling(model: DesiredModel) -> ScalingStatus | None:
+    scaled = model.scaled
+    if scaled is None:
+        return None
+    start_s = None if scaled.start_s is None else round(scaled.start_s)
+    return ScalingStatus(
+        desired=scaled.engines, reason=scaled.cause, last_scale_time=scaled.changed_at, start_seconds=start_s
+    )
+
+
+def _rest(given: PolicyInput) -> Fault | None:
+    """Return what is said of a model that rests; None for one that serves or cannot."""
+    why = no_engine_answers(given) if given.model.rests else None
+    if why is None or why.reason not in ON_THE_WAY:
+        return None
+    if given.model.replicas > 0:
+        return Fault(Reason.SCALED_TO_ZERO, f"Requests wait for an engine that is being started. {why.message}")
+    start_s = given.model.scaled.start_s if given.model.scaled is not None else None
+    takes = "" if start_s is None else f", which takes about {max(1, round(start_s))} s"
+    return Fault(Reason.SCALED_TO_ZERO, f"No engine runs. A request starts one{takes}, and waits for it.")
+
+
 def _answers(probe: Probe | None) -> bool:
     return probe is not None and probe.verdict is ProbeVerdict.READY
 
@@ -177,9 +208,12 @@ def _judged(given: PolicyInput, counted: ModelStatus, old: ModelStatus | None, n
     """Return a status with its conditions."""
     conditions, generation = counted.conditions, given.model.generation
     verdicts = judge(given)
-    refused = is_applied(given)
+    refused, rest = is_applied(given), _rest(given)
     for kind, verdict in {**verdicts, ConditionType.APPLIED: refused}.items():
-        conditions = set_condition(conditions, _condition(kind, verdict, now, generation))
+        condition = _condition(kind, verdict, now, generation)
+        if kind is ConditionType.ENGINE_READY and condition.holds and rest is not None:
+            condition = condition.model_copy(update={"reason": rest.reason, "message": rest.message})
+        conditions = set_condition(conditions, condition)
     fault = rollout_fault(given, verdicts)
     progress = _progress(fault, counted.model_copy(update={"conditions": conditions}), old, now)
     deadline_s = given.model.deployment.spec.progress_deadline
@@ -188,9 +222,10 @@ def _judged(given: PolicyInput, counted: ModelStatus, old: ModelStatus | None, n
     status, reason, message = derive_ready(conditions)
     if status is ConditionStatus.TRUE:
         failing = None if fault is None or fault.reason in ON_THE_WAY else fault
-        reason = failing.reason if failing else reason
+        reason = failing.reason if failing else rest.reason if rest else reason
         said = (
             _failing_rollout(failing, given),
+            "" if rest is None else rest.message,
             _lost_names(given),
             _other_default(given),
             _unused_defaults(given),

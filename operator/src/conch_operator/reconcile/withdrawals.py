@@ -26,6 +26,8 @@ class Withdrawals:
         self._longest_wait_s = longest_wait_s
         self._ledger: dict[EngineName, _Withdrawal] = {}
         self._beats: dict[str, tuple[int, float]] = {}
+        self.gateways: frozenset[str] = frozenset()
+        """The gateways that lived when it was last looked."""
 
     def note(self, names: Collection[EngineName], revision: int | None, now_s: float) -> None:
         """Keep when these engines were first withdrawn, and forget all others."""
@@ -41,7 +43,9 @@ class Withdrawals:
 
     def seen(self, gateways: Iterable[GatewayBeat], now_s: float) -> frozenset[EngineName]:
         """Return the engines that no gateway sends anything new."""
-        applied = [gateway.revision for gateway in self._alive(gateways, now_s)]
+        alive = self._alive(gateways, now_s)
+        self.gateways = frozenset(gateway.id for gateway in alive)
+        applied = [gateway.revision for gateway in alive]
         return frozenset(
             name
             for name, withdrawal in self._ledger.items()

@@ -65,7 +65,7 @@ def make_engine_deployment(
         "kind": "Deployment",
         "metadata": metadata(model, child_name(model)),
         "spec": {
-            "replicas": model.deployment.spec.replicas,
+            "replicas": model.replicas,
             "selector": {"matchLabels": selector(model)},
             "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
             "revisionHistoryLimit": 2,

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from decimal import Decimal
 from hashlib import sha256
+from typing import Any
 
 from conch_contracts.bad_and_stop_word_ids import parse_words
 from conch_contracts.capabilities import LACKS, asks_for_nothing
@@ -65,6 +66,27 @@ def make_route(
         speech=speech_profile(spec, facts, contract.dialect),
         routing=_policy(spec.routing),
     )
+
+
+def wants_engines(model: DesiredModel) -> bool:
+    """Return whether any engine is to serve a model, Conch's or someone else's."""
+    return model.deployment.spec.engine.external is not None or model.replicas > 0 or model.rests
+
+
+def scaling_fields(model: DesiredModel) -> dict[str, Any]:
+    """Return what a route says about engines that may start for a request."""
+    fields: dict[str, Any] = {"engines_wanted": wants_engines(model)}
+    scaling, scaled = model.deployment.spec.scaling, model.scaled
+    if scaling is None or scaled is None:
+        return fields | {"wakes": False, "start_s": None, "start_failed": None}
+    start_s = None if scaled.start_s is None else round(scaled.start_s, 1)
+    failed = "The model cannot be started; whoever runs it sees why." if scaled.failure and not scaled.wakes else None
+    return fields | {
+        "wakes": scaled.wakes or failed is not None,
+        "start_s": start_s,
+        "hold_max": scaling.hold,
+        "start_failed": failed,
+    }
 
 
 def unused_defaults(model: DesiredModel, facts: SourceFacts) -> tuple[str, ...]:

@@ -4,7 +4,6 @@ The number of a case is its row in the catalogue of bad specs. Rows that no case
 
 | row | why |
 |---|---|
-| 4, 16 | the API has no autoscaling fields: their names are unknown fields (row 3) |
 | 9 (names that nothing has), 12, 26, 28 | need other objects or nodes: a reason in the status, not a refusal |
 | 24 (foreign) | what an author may not read is refused by a policy of the chart; no field names another namespace |
 | 27 | which images may run is the administrator's to say: a policy of the chart; here the form is checked |
@@ -18,11 +17,13 @@ from testkit.bad_models.forms import FORM_CASES
 from testkit.bad_models.pictures import PICTURE_CASES
 from testkit.bad_models.pods import POD_CASES
 from testkit.bad_models.rules import RULE_CASES
+from testkit.bad_models.scaling import SCALING_CASES
 from testkit.bad_models.speech import SPEECH_CASES
 
 __all__ = ["CASES", "LOOPBACK_HOSTS", "NAMES_ACCEPTED", "NAMES_REFUSED", "OTHER_HOSTS", "Case", "model", "naming"]
 
 CASES = (*ADDRESS_CASES, *FORM_CASES, *PICTURE_CASES, *POD_CASES, *RULE_CASES, *SPEECH_CASES)
+CASES = (*ADDRESS_CASES, *FORM_CASES, *POD_CASES, *RULE_CASES, *SCALING_CASES, *SPEECH_CASES)
 NAMES_REFUSED = ("a" * 41, "dots.in.it")
 """Row 8: names of children would be too long, or no names. Kubernetes itself refuses `../x` and `Upper`."""
 NAMES_ACCEPTED = ("a" * 40, "7b-chat")

@@ -18,6 +18,7 @@ from conch_operator.kubernetes.pods.agent_client import Agents
 from conch_operator.kubernetes.status_writer import StatusWriter
 from conch_operator.probe.prober import NoAnswer, Prober, Target
 from conch_operator.reconcile.calls_in_flight import AWAITED
+from conch_operator.scaling.demand import DemandBook
 from conch_operator.settings import ReleaseFile
 from testkit.builders.every_runtime import TOKENS
 
@@ -39,7 +40,15 @@ def opened() -> Opened:
     """Give what a leader has open, none of which has connected to anything."""
     redis = RedisClient(f"redis://{NOBODY}/0")
     reader = RegistryReader(redis, pools=tuple(Pool))
-    return Opened(KubernetesApi(), Agents(TOKENS), redis, reader, Prober(NoEngines(), lambda: None), AWAITED)
+    return Opened(
+        KubernetesApi(),
+        Agents(TOKENS),
+        redis,
+        reader,
+        Prober(NoEngines(), lambda: None),
+        AWAITED,
+        DemandBook(lambda: 0.0),
+    )
 
 
 @pytest.fixture
@@ -73,5 +82,4 @@ def test_rounds_know_whose_models_they_serve_and_under_which_names(
 
 
 def test_the_names_of_deleted_models_are_reserved(opened: Opened) -> None:
-    ports, _, _ = ports_of(release(), opened, 1)
-    assert isinstance(ports.reservations, NameReservations)
+    assert isinstance(ports_of(release(), opened, 1).ports.reservations, NameReservations)

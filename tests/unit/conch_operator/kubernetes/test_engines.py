@@ -1,3 +1,5 @@
+import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +13,7 @@ from conch_operator.kubernetes.engines import ALONE_S, LONGEST_HOLD_S, Kubernete
 from conch_operator.kubernetes.pods.agent_client import Agents
 from conch_operator.reconcile.plan import Plan
 from conch_operator.settings import EngineSettings
-from conch_operator.state import EnginePhase
+from conch_operator.state import EnginePhase, Scaled
 from testkit.builders.every_runtime import SETTINGS, TOKENS
 from testkit.builders.model_deployments import desired_model
 from testkit.builders.owned_pods import deployments_of, made_by, replica_sets_of
@@ -200,3 +202,48 @@ async def test_pods_that_are_refused_are_told_as_an_object_is() -> None:
     faults = (await engines.act(Plan(serve=(model,), models=(model,)))).rejected
     assert faults[model.id].reason is Reason.REJECTED
     assert "pods: exceeded quota: q." in faults[model.id].message
+
+
+class Keeping(Pods):
+    """An API server that keeps every object that is applied."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.replicas: list[int] = []
+        self.scaled = asyncio.Event()
+        self.kept: dict[str, Object] = {}
+
+    async def apply(self, kind: Kind, made: Object) -> Object:
+        if kind.name == "Deployment":
+            self.replicas.append(made["spec"]["replicas"])
+            self.scaled.set()
+        meta = {**made["metadata"], "uid": "u", "resourceVersion": "1", "generation": len(self.replicas)}
+        self.kept[kind.name] = {**made, "metadata": meta}
+        return self.kept[kind.name]
+
+    async def get(self, kind: Kind, namespace: str, name: str) -> Object | None:
+        return {**self.kept[kind.name], "status": {}} if kind.name in self.kept else None
+
+    async def list_all(
+        self, kind: Kind, namespace: str | None, *, labels: str | None = None, metadata_only: bool = False
+    ) -> list[Object]:
+        return [self.kept[kind.name]] if kind.name in self.kept else []
+
+
+async def test_a_model_at_rest_is_woken_without_a_round_and_the_next_round_writes_nothing_more() -> None:
+    api = Keeping()
+    scaling = {"minReplicas": 0, "maxReplicas": 2}
+    at_rest = replace(
+        desired_model(source={"oci": {"image": "example.com/model:1"}}, scaling=scaling), scaled=Scaled(0)
+    )
+    engines = KubernetesEngines(api, Agents(TOKENS), EngineSettings(agent_image="a", images={"cpu": "c"}), [None])
+    await engines.observe()
+    await engines.act(Plan(serve=(at_rest,), models=(at_rest,)))
+    assert api.replicas == [0]
+    api.scaled.clear()
+    engines.wake(at_rest.id, 1)
+    await asyncio.wait_for(api.scaled.wait(), 30)
+    await engines.observe()
+    awake = replace(at_rest, scaled=Scaled(1))
+    await engines.act(Plan(serve=(awake,), models=(awake,)))
+    assert api.replicas == [0, 1]

@@ -52,7 +52,7 @@ class Noted:
 
 async def test_objects_are_listed_before_their_owners_and_both_before_anything_is_done() -> None:
     noted: Any = Noted()
-    await LeaderRound(noted, noted, noted, noted, noted, noted, noted, [None]).run()
+    await LeaderRound(noted, noted, noted, noted, noted, noted, noted, noted, [None]).run()
     assert noted.calls == ["objects", "models", "reconcile"]
 
 

@@ -26,6 +26,8 @@ from conch_operator.probe.prober import Prober, Target
 from conch_operator.reconcile.calls_in_flight import Background
 from conch_operator.reconcile.plan import plan_workloads
 from conch_operator.reconcile.reconciler import Ports, Reconciler
+from conch_operator.scaling.autoscaler import Autoscaler
+from conch_operator.scaling.demand import DemandBook
 from conch_operator.settings import ReleaseFile
 from conch_operator.state import RoutedModel
 from testkit.builders.every_runtime import TOKENS
@@ -216,6 +218,7 @@ async def world() -> AsyncIterator[World]:
             reconciler=Reconciler(ports, background=background),
             status_writer=writer,
             registry=registry,
+            autoscaler=Autoscaler(DemandBook(time.monotonic), lambda: None),
             namespaces=[None],
         )
         yield World(server, agents, writer, one_round)

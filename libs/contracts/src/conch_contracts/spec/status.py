@@ -9,6 +9,23 @@ from conch_contracts.conditions import Condition
 from conch_contracts.names import Digest, ServedName
 
 
+class ScalingStatus(BaseModel):
+    """What was decided about the number of engines; there where `spec.scaling` is."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="ignore", alias_generator=to_camel, populate_by_name=True, use_attribute_docstrings=True
+    )
+
+    desired: Annotated[int, Field(ge=0)]
+    """How many engines there are to be."""
+    reason: Annotated[str, Field(max_length=64)]
+    """Why so many, in one word: Load, Idle, Minimum, Maximum, Schedule, Woken, FirstStart or Unchanged."""
+    last_scale_time: Annotated[str, WithJsonSchema({"type": "string", "format": "date-time"})] | None = None
+    """When the number last changed, RFC 3339."""
+    start_seconds: Annotated[int, Field(ge=0)] | None = None
+    """How long an engine takes from its start to its first answer: the median of the last starts."""
+
+
 class ModelDeploymentStatus(BaseModel):
     """Written by Conch, ignored on input."""
 
@@ -20,6 +37,8 @@ class ModelDeploymentStatus(BaseModel):
     """The metadata.generation that the rest of the status is about."""
     replicas: Annotated[int, Field(ge=0)] = 0
     """Engines that exist."""
+    wanted_replicas: Annotated[int, Field(ge=0)] = 0
+    """Engines that there are to be: `spec.replicas`, or what `spec.scaling` has come to."""
     ready_replicas: Annotated[int, Field(ge=0)] = 0
     """Engines that answered their last probe and get requests."""
     updated_replicas: Annotated[int, Field(ge=0)] = 0
@@ -32,6 +51,8 @@ class ModelDeploymentStatus(BaseModel):
     """The names under which the model is served: those that no other ModelDeployment holds."""
     tokenizer_digest: Annotated[Digest, Field(max_length=64)] | None = None
     """SHA-256 of the tokenizer's files."""
+    scaling: ScalingStatus | None = None
+    """What was decided about the number of engines; only with `spec.scaling`."""
     conditions: Annotated[
         tuple[Condition, ...],
         Field(

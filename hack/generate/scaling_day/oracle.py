@@ -1,0 +1,61 @@
+"""What somebody would have spent who knows the whole day in advance, and is held to the same rules.
+
+The same rules: engines are filled to the target, start as slowly, and none goes that is needed again within a window.
+"""
+
+from collections.abc import Iterator, Sequence
+from math import ceil
+
+from conch_operator.scaling.decision import LEAST_WINDOW_S, UP_AFTER_S
+from generate.scaling_day.loads import REQUEST_S, Day
+from generate.scaling_day.simulation import MOST, SLOTS, START_S, TARGET
+
+_WINDOW = int(LEAST_WINDOW_S)
+
+
+def engine_hours(day: Day) -> float:
+    """Return the engine hours that the day needs."""
+    needed = _needed(day)
+    levels = (sum(end - begin for begin, end in _there(needed, level, level <= day.least)) for level in _levels())
+    return sum(levels) / 3600
+
+
+def _levels() -> range:
+    return range(1, MOST + 1)
+
+
+def _there(needed: Sequence[int], level: int, always: bool) -> Iterator[tuple[int, int]]:
+    """Yield from when to when the engine of a level is there."""
+    if always:
+        yield 0, len(needed)
+        return
+    begin = end = -1
+    for at, count in enumerate(needed):
+        if count < level:
+            continue
+        if begin < 0:
+            begin = at - START_S
+        elif at - START_S - end > _WINDOW:
+            yield begin, max(end, begin + START_S + _WINDOW)
+            begin = at - START_S
+        end = at + 1
+    if begin >= 0:
+        yield begin, min(len(needed), max(end, begin + START_S + _WINDOW))
+
+
+def _running(day: Day) -> list[int]:
+    """Return how many requests would run in each second if none had to wait."""
+    running, total = [], 0
+    for at, arrivals in enumerate(day.arrivals):
+        total += arrivals - (day.arrivals[at - REQUEST_S] if at >= REQUEST_S else 0)
+        running.append(total)
+    return running
+
+
+def _needed(day: Day) -> list[int]:
+    """Return how many engines are needed for at least `UP_AFTER_S`, which are those that count."""
+    each = [min(MOST, ceil(count / (SLOTS * TARGET))) for count in _running(day)]
+    if day.least == 0:
+        return each
+    span = int(UP_AFTER_S)
+    return [min(each[max(0, at - span) : at + 1]) for at in range(len(each))]

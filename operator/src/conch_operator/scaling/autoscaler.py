@@ -1,0 +1,257 @@
+"""Decides for all models that scale, once a second and with every record of a gateway; rounds take what was decided.
+
+Between two rounds only the numbers are looked at, so a wish for a model that rests is answered at once: `wake` starts
+its engine on the cluster while the next round is still to come.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from types import TracebackType
+from typing import Self
+
+from conch_contracts.conditions import ON_THE_WAY, ConditionType, Reason
+from conch_contracts.names import ModelId
+from conch_contracts.records import ModelKind
+from conch_contracts.spec.scaling import ScalingSpec
+from conch_operator.reconcile.status import ModelStatus, Statuses
+from conch_operator.routes.engine_contract import contract_of
+from conch_operator.scaling.decision import Bounds, Cause, EngineScaler, EnginesSeen
+from conch_operator.scaling.demand import DemandBook
+from conch_operator.scaling.schedule import scheduled_minimum
+from conch_operator.scaling.starts import StartTimes
+from conch_operator.state import (
+    Desired,
+    DesiredModel,
+    EngineName,
+    EnginePhase,
+    Observed,
+    ObservedEngine,
+    ProbeVerdict,
+    Scaled,
+    SourceFacts,
+)
+from conch_operator.timestamps import timestamp
+
+_TICK_S = 1.0
+
+
+@dataclass(slots=True)
+class _Model:
+    """What is known of one model between rounds."""
+
+    spec: str
+    """The spec but for its scaling; an engine of another one proves nothing about it."""
+    deployed: DesiredModel
+    scaler: EngineScaler
+    starts: StartTimes
+    proven: bool
+    """Whether an engine of this spec has answered."""
+    scaled_at: str | None
+    seen: EnginesSeen = field(default_factory=EnginesSeen)
+    began_s: dict[EngineName, float | None] | None = None
+    """When each engine was first seen that does not answer yet; None for one that has."""
+    served_s: float = 0.0
+    """When an engine last answered."""
+    drained_since_s: float | None = None
+    storable: bool = True
+    """Whether the registry holds all that a request needs while no engine runs."""
+    failure: str | None = None
+
+    @property
+    def scaling(self) -> ScalingSpec:
+        scaling = self.deployed.deployment.spec.scaling
+        assert scaling is not None
+        return scaling
+
+
+class Autoscaler:
+    """The scalers of all models, as an async context manager that ticks."""
+
+    def __init__(
+        self,
+        book: DemandBook,
+        changed: Callable[[], None],
+        wake: Callable[[ModelId, int], None] = lambda model, engines: None,
+        *,
+        unix_time: Callable[[], float] = time.time,
+    ) -> None:
+        """Make it; `changed` says that a round is due, `wake` starts a resting model's engines before it comes."""
+        self._book = book
+        self._changed = changed
+        self._wake = wake
+        self._unix_time = unix_time
+        self._models: dict[ModelId, _Model] = {}
+        self._gateways: frozenset[str] = frozenset()
+        self._ticking: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        self._ticking = asyncio.create_task(self._tick())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._ticking is not None:
+            self._ticking.cancel()
+            await asyncio.gather(self._ticking, return_exceptions=True)
+
+    def apply(self, desired: Desired, observed: Observed, before: Statuses) -> Desired:
+        """Return the models with the number of engines that each is to have now."""
+        self._gateways = observed.gateways
+        scaled = [model for model in desired.models if model.deployment.spec.scaling is not None]
+        self._models = {model.id: self._looked_at(model, observed, before.get(model.id)) for model in scaled}
+        for known in self._models.values():
+            self._decide(known)
+        models = tuple(
+            replace(model, scaled=self._said(self._models[model.id])) if model.id in self._models else model
+            for model in desired.models
+        )
+        return replace(desired, models=models)
+
+    def heard(self) -> None:
+        """Look at once at the models that rest or are about to: somebody may wait for one."""
+        for known in self._models.values():
+            if known.scaler.desired == 0 or known.scaler.resting:
+                self._decide_between(known)
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(_TICK_S)
+            for known in self._models.values():
+                self._decide_between(known)
+
+    def _decide_between(self, known: _Model) -> None:
+        """Decide between two rounds; what follows from it is the next round's, but for a start from rest."""
+        before, rested = known.scaler.desired, known.scaler.resting
+        self._decide(known)
+        if before == 0 < known.scaler.desired:
+            self._wake(known.deployed.id, known.scaler.desired)
+        if (known.scaler.desired, known.scaler.resting) != (before, rested):
+            self._changed()
+
+    def _decide(self, known: _Model) -> None:
+        now = self._book.clock()
+        drained = known.drained_since_s is not None and self._book.said_since(known.drained_since_s)
+        before = known.scaler.desired
+        load = self._book.of(known.deployed.id, self._gateways)
+        known.scaler.decide(load, self._bounds(known), replace(known.seen, drained=drained), now)
+        if known.scaler.desired != before:
+            known.scaled_at = timestamp()
+        if before == 0 < known.scaler.desired:
+            known.served_s = now
+
+    def _bounds(self, known: _Model) -> Bounds:
+        scaling, spec = known.scaling, known.deployed.deployment.spec
+        unix_s = self._unix_time()
+        least, why = scaling.min_replicas, Cause.MINIMUM
+        if (asked := scheduled_minimum(scaling.schedules, unix_s, known.starts.usual_s)) > least:
+            least, why = asked, Cause.SCHEDULE
+        if least == 0 and self._book.awake_until.get(known.deployed.id, 0.0) > unix_s:
+            least, why = 1, Cause.WOKEN
+        if least == 0 and not (known.proven and known.storable):
+            least, why = 1, Cause.FIRST_START
+        return Bounds(
+            least=least,
+            most=scaling.max_replicas,
+            slots=contract_of(known.deployed).slots,
+            target=float(scaling.target_of(of_language=spec.kind is ModelKind.LLM)),
+            idle_after_s=scaling.idle_after,
+            why_least=why,
+        )
+
+    def _looked_at(self, model: DesiredModel, observed: Observed, before: ModelStatus | None) -> _Model:
+        """Return what is known of a model after a look at its engines."""
+        engines, now = observed.engines_of(model.id), self._book.clock()
+        known = self._models.get(model.id)
+        if known is None or known.deployed.uid != model.uid:
+            known = self._found(model, engines, before)
+        updated = observed.updated_engines_of(model.id) if model.id in observed.specs else engines
+        if known.spec != _spec_of(model):  # which engines are of this spec the next round can tell
+            known.spec, known.proven = _spec_of(model), False
+        elif any(engine.ready for engine in updated):
+            known.proven = True
+        known.deployed = model
+        if any(engine.ready for engine in engines):
+            known.served_s = now
+        self._time_starts(known, engines, now)
+        known.storable = _is_storable(model, observed)
+        ready, failure = sum(engine.ready for engine in engines), _failure(updated, observed, model)
+        # An engine that is tried again and again has failed until one answers.
+        known.failure = failure or (known.failure if ready == 0 and known.scaler.desired > 0 else None)
+        known.seen = EnginesSeen(ready, failing=failure is not None)
+        serving = [engine for engine in engines if engine.ready and engine.stays]
+        if not (known.scaler.resting and serving and all(engine.withdrawn for engine in serving)):
+            known.drained_since_s = None
+        elif known.drained_since_s is None:
+            known.drained_since_s = now
+        return known
+
+    def _found(self, model: DesiredModel, engines: tuple[ObservedEngine, ...], before: ModelStatus | None) -> _Model:
+        """Begin with what is there: the work of an operator before this one."""
+        said = before.scaling if before is not None and before.observed_generation == model.generation else None
+        ready = before.condition(ConditionType.READY) if before is not None and said is not None else None
+        rests = ready is not None and ready.holds and ready.reason is Reason.SCALED_TO_ZERO
+        present = sum(engine.stays for engine in engines)
+        starts = StartTimes([float(said.start_seconds)] if said is not None and said.start_seconds else ())
+        scaler = EngineScaler(max(present, said.desired if said is not None else 0), self._book.clock(), starts)
+        scaled_at = said.last_scale_time if said is not None else None
+        return _Model(_spec_of(model), model, scaler, starts, rests, scaled_at)
+
+    def _time_starts(self, known: _Model, engines: tuple[ObservedEngine, ...], now_s: float) -> None:
+        """Measure from when an engine is first seen until it answers; those that answered before are not measured."""
+        before = known.began_s
+        began: dict[EngineName, float | None] = {}
+        for engine in engines:
+            since = None if before is None else before.get(engine.name, now_s)
+            if engine.ready and since is not None:
+                known.starts.note(now_s - since)
+                since = None
+            began[engine.name] = since
+        known.began_s = began
+
+    def _said(self, known: _Model) -> Scaled:
+        scaler = known.scaler
+        patience_s = known.deployed.deployment.spec.progress_deadline
+        on_time = known.seen.ready > 0 or self._book.clock() - known.served_s < patience_s
+        wakes = known.proven and known.failure is None and (scaler.desired == 0 or on_time)
+        return Scaled(
+            engines=scaler.desired,
+            resting=scaler.resting,
+            cause=str(scaler.cause),
+            changed_at=known.scaled_at,
+            start_s=known.starts.measured_s,
+            wakes=wakes,
+            failure=known.failure,
+            taken=self._book.taken(),
+        )
+
+
+def _spec_of(model: DesiredModel) -> str:
+    return model.deployment.spec.model_dump_json(exclude={"scaling", "replicas", "routing", "progress_deadline"})
+
+
+def _is_storable(model: DesiredModel, observed: Observed) -> bool:
+    """Return whether a request finds its route and its tokenizer though no engine runs."""
+    facts = observed.sources.get(model.id)
+    if isinstance(facts, SourceFacts) and facts.digest in observed.unstored:
+        return False
+    return model.id in observed.routes or model.id in observed.routed
+
+
+def _failure(engines: tuple[ObservedEngine, ...], observed: Observed, model: DesiredModel) -> str | None:
+    """Return why an engine does not start, where that is not only a matter of time."""
+    if (rejected := observed.rejected.get(model.id)) is not None:
+        return rejected.message
+    for engine in engines:
+        if engine.engine.fault is not None and engine.engine.fault.reason not in ON_THE_WAY:
+            return engine.engine.fault.message
+        if engine.engine.phase is EnginePhase.EXITED:
+            return f"The engine {engine.engine.detail}"
+        if engine.probe.verdict in (ProbeVerdict.FAILING, ProbeVerdict.DEAD) and engine.probe.reason not in (
+            *ON_THE_WAY,
+            Reason.ENGINE_UNREACHABLE,
+        ):
+            return engine.probe.message
+    return None

@@ -1,0 +1,214 @@
+"""Pure: how many engines a model should have now, by what its gateways have to do.
+
+More come when more have been needed for 10 s; at once where none is there, where twice what all can take is waiting, or
+where somebody has waited for long; at most twice as many within the time of a start. Fewer go, one at a time, when
+fewer have been enough for a window of 5 minutes or more. All go when nothing has happened for a while: they leave the
+route first, and a request that comes meanwhile gets them back. What is not known never takes an engine away.
+"""
+
+from collections import deque
+from dataclasses import dataclass
+from enum import StrEnum
+from math import ceil
+
+from conch_operator.scaling.starts import StartTimes
+
+UP_AFTER_S = 10.0
+LONG_WAIT_S = 5.0
+"""Once a request has waited for so long, what is needed is started at once."""
+SETTLE_S = 15.0
+"""How long engines that have just come may take for what had piled up, before more are started."""
+TREND_S = 20.0
+"""What there was to do in that time, on average, tells whether it gets less."""
+STEP = 4
+"""So many engines may be started at once however few there are, as a HorizontalPodAutoscaler does."""
+LEAST_WINDOW_S = 300.0
+STARTS_IN_WINDOW = 3
+STEPS_IN_WINDOW = 4
+STARTS_BEFORE_REST = 2
+
+
+class Cause(StrEnum):
+    """Why there are as many engines as there are."""
+
+    LOAD = "Load"
+    IDLE = "Idle"
+    MINIMUM = "Minimum"
+    MAXIMUM = "Maximum"
+    SCHEDULE = "Schedule"
+    WOKEN = "Woken"
+    """Somebody has asked for it to be awake."""
+    FIRST_START = "FirstStart"
+    """No engine of this spec has answered yet, so nobody knows whether a request could start one."""
+    FOUND = "Found"
+    """They were there before this operator was."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelLoad:
+    """What all gateways have to do for one model."""
+
+    sequences: int = 0
+    """Running, queued and held ones."""
+    oldest_wait_s: float = 0.0
+    idle_s: float | None = None
+    """Seconds since a request last ended; None: nobody knows of one."""
+    complete: bool = False
+    """Whether every gateway that lives has said it; else there may be more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Between what a model may scale, and what one of its engines is for."""
+
+    least: int
+    most: int
+    slots: int
+    """Requests that one engine takes at once."""
+    target: float
+    """Which part of them is to be filled."""
+    idle_after_s: float
+    why_least: Cause = Cause.MINIMUM
+
+
+@dataclass(frozen=True, slots=True)
+class EnginesSeen:
+    """The engines that there are."""
+
+    ready: int = 0
+    failing: bool = False
+    """Whether one of them does not start, and not because it only takes its time."""
+    drained: bool = False
+    """Whether no gateway sends any of them anything, as all have said since they left the route."""
+
+
+class EngineScaler:
+    """Decides for one model; knows what was needed lately, and which way it went last."""
+
+    def __init__(self, engines: int, now_s: float, starts: StartTimes) -> None:
+        """Begin with the engines that are there; they count as needed until now."""
+        self.desired = engines
+        self.cause = Cause.FOUND
+        self.changed_at_s: float | None = None
+        self.resting = False
+        """Whether its engines are to get nothing more, because all are about to go."""
+        self._starts = starts
+        self._began_s = now_s
+        self._needed: deque[tuple[float, int]] = deque([(now_s, engines)])
+        self._had: deque[tuple[float, int]] = deque([(now_s, engines)])
+        self._recent: deque[tuple[float, int]] = deque()
+        self._recent_sum = 0
+        self._ready = engines
+        self._grown_at_s = now_s - SETTLE_S
+        self._up_at_s: float | None = None
+        self._down_at_s: float | None = None
+        self._quiet_since_s: float | None = None
+
+    @property
+    def window_s(self) -> float:
+        """Return for how long fewer engines must have been enough before one goes."""
+        return max(LEAST_WINDOW_S, STARTS_IN_WINDOW * self._starts.slow_s)
+
+    def decide(self, load: ModelLoad, bounds: Bounds, engines: EnginesSeen, now_s: float) -> int:
+        """Return how many engines there should be now."""
+        needed = needed_for(load.sequences, bounds)
+        self._note(needed, load, engines.ready, now_s)
+        if self._goes_to_rest(load, bounds, engines, now_s):
+            self._turn(0, Cause.IDLE, now_s)
+        elif (wanted := self._up(needed, load, bounds, engines, now_s)) > self.desired:
+            self._turn(wanted, Cause.LOAD, now_s)
+        elif self._may_go_down(bounds, engines, now_s):
+            self._turn(self.desired - 1, Cause.LOAD, now_s)
+        if self.desired < bounds.least:
+            self._turn(bounds.least, bounds.why_least, now_s)
+        elif self.desired > bounds.most:
+            self._turn(bounds.most, Cause.MAXIMUM, now_s)
+        return self.desired
+
+    def _note(self, needed: int, load: ModelLoad, ready: int, now_s: float) -> None:
+        """Remember what is needed for as long as it matters; while not all is known it is what is there."""
+        noted = needed if load.complete else max(needed, self.desired)
+        if noted != self._needed[-1][1]:
+            self._needed.append((now_s, noted))
+        while len(self._needed) > 1 and self._needed[1][0] <= now_s - self.window_s:
+            self._needed.popleft()
+        self._recent.append((now_s, load.sequences))
+        self._recent_sum += load.sequences
+        if ready > self._ready:
+            self._grown_at_s = now_s
+        self._ready = ready
+        if load.sequences or not load.complete:
+            self._quiet_since_s = None
+        elif self._quiet_since_s is None:
+            self._quiet_since_s = now_s
+
+    def _goes_to_rest(self, load: ModelLoad, bounds: Bounds, engines: EnginesSeen, now_s: float) -> bool:
+        """Return whether all engines may go now; first they are taken out of the route."""
+        idle_s = max(bounds.idle_after_s, STARTS_BEFORE_REST * self._starts.usual_s)
+        quiet = self._quiet_since_s is not None and now_s - self._quiet_since_s >= idle_s
+        ended = load.idle_s is None or load.idle_s >= idle_s
+        idle = bounds.least == 0 and self.desired > 0 and quiet and ended and not engines.failing
+        drained = self.resting and engines.drained
+        self.resting = idle
+        return idle and drained
+
+    def _up(self, needed: int, load: ModelLoad, bounds: Bounds, engines: EnginesSeen, now_s: float) -> int:
+        capacity = self.desired * bounds.slots
+        flooded = self.desired == 0 or load.sequences > 2 * capacity
+        late = load.oldest_wait_s > LONG_WAIT_S and engines.ready >= self.desired
+        wanted = needed if flooded or late else min(needed, self._least_since(now_s - UP_AFTER_S))
+        if not flooded and engines.ready < self.desired:
+            # What piles up until they are there is no measure of what comes in.
+            wanted = min(wanted, ceil(load.sequences / bounds.slots))
+        if self.desired and (now_s - self._grown_at_s < SETTLE_S or self._falls(load.sequences, now_s)):
+            return self.desired
+        return min(wanted, bounds.most, self._limit(engines, now_s))
+
+    def _falls(self, sequences: int, now_s: float) -> bool:
+        """Return whether there was more to do lately: the engines that are there get done with it."""
+        while self._recent and self._recent[0][0] < now_s - TREND_S:
+            self._recent_sum -= self._recent.popleft()[1]
+        return sequences * len(self._recent) < self._recent_sum
+
+    def _limit(self, engines: EnginesSeen, now_s: float) -> int:
+        """Return how many there may be: twice those of one start ago, or four more, where that is more."""
+        before_s = now_s - self._starts.usual_s
+        while len(self._had) > 1 and self._had[1][0] <= before_s:
+            self._had.popleft()
+        base = max(min(engines.ready, self.desired), self._had[0][1])
+        return max(2 * base, base + STEP)
+
+    def _least_since(self, since_s: float) -> int:
+        """Return the least that was needed at any moment since then."""
+        least = self._needed[-1][1]
+        for at_s, count in reversed(self._needed):
+            least = min(least, count)
+            if at_s <= since_s:
+                break
+        return least
+
+    def _may_go_down(self, bounds: Bounds, engines: EnginesSeen, now_s: float) -> bool:
+        """Return whether one engine may go; the last one goes only to rest."""
+        if self.desired <= max(bounds.least, 1) or engines.failing or self.resting:
+            return False
+        window_s = self.window_s
+        known_s = now_s - (self._began_s if self._up_at_s is None else max(self._began_s, self._up_at_s))
+        lately = self._down_at_s is not None and now_s - self._down_at_s < window_s / STEPS_IN_WINDOW
+        enough = max(count for _, count in self._needed) < self.desired
+        return known_s >= window_s and not lately and enough
+
+    def _turn(self, wanted: int, cause: Cause, now_s: float) -> None:
+        if wanted == self.desired:
+            return
+        if wanted > self.desired:
+            self._up_at_s = now_s
+            self.resting = False
+        else:
+            self._down_at_s = now_s
+        self.desired, self.cause, self.changed_at_s = wanted, cause, now_s
+        self._had.append((now_s, wanted))
+
+
+def needed_for(sequences: int, bounds: Bounds) -> int:
+    """Return how many engines so many sequences fill to the target."""
+    return ceil(sequences / max(1.0, bounds.slots * bounds.target))

@@ -1,0 +1,108 @@
+"""Hears what gateways have to do: each of their records as it is published, and all that Redis holds once a second.
+
+Models that somebody asked to be awake are read with them. What cannot be read changes nothing but that nobody may take
+what is known for all there is.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from types import TracebackType
+from typing import Self
+
+from pydantic import ValidationError
+
+from conch_contracts.names import LOADS_KEY, WAKES_KEY, ModelId
+from conch_contracts.records import GatewayLoad
+from conch_kit.redis.client import RedisClient
+from conch_kit.redis.errors import RegistryError, RegistryUnavailable
+from conch_operator.scaling.demand import DemandBook
+
+log = logging.getLogger(__name__)
+
+_LIST_S = 1.0
+_AGAIN_S = 0.5
+
+
+class DemandReader:
+    """Keeps a book of demand up to date, as an async context manager."""
+
+    def __init__(
+        self,
+        redis: RedisClient,
+        book: DemandBook,
+        heard: Callable[[], None],
+        *,
+        unix_time: Callable[[], float] = time.time,
+    ) -> None:
+        """`heard` is called on the event loop with everything that is new."""
+        self._redis = redis
+        self._book = book
+        self._heard = heard
+        self._unix_time = unix_time
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def __aenter__(self) -> Self:
+        self._tasks = [asyncio.create_task(self._listen()), asyncio.create_task(self._list_again())]
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _listen(self) -> None:
+        while True:
+            with suppress(RegistryUnavailable, RegistryError):
+                async with self._redis.pubsub(LOADS_KEY) as notices:
+                    async for notice in notices:
+                        load = _load(notice)
+                        if load is not None and self._book.hear(load):
+                            self._heard()
+            await asyncio.sleep(_AGAIN_S)
+
+    async def _list_again(self) -> None:
+        while True:
+            await self.refresh()
+            await asyncio.sleep(_LIST_S)
+
+    async def refresh(self) -> None:
+        """Read once all that Redis holds."""
+        try:
+            loads, wakes = await self._redis.pipeline([("HVALS", LOADS_KEY), ("HGETALL", WAKES_KEY)])
+        except RegistryUnavailable:
+            self._book.lose()
+            return
+        if not isinstance(loads, list) or not isinstance(wakes, list):
+            log.warning("What gateways have to do cannot be read.", extra={"error": str((loads, wakes))})
+            self._book.lose()
+            return
+        if self._book.away:
+            self._book.come_back()
+        self._book.take_all([load for raw in loads if (load := _load(raw)) is not None])
+        self._book.forget()
+        until = {ModelId(model.decode()): _seconds(at) for model, at in zip(wakes[::2], wakes[1::2], strict=True)}
+        now = self._unix_time()
+        self._book.awake_until = {model: at for model, at in until.items() if at > now}
+        if past := sorted(until.keys() - self._book.awake_until.keys()):
+            with suppress(RegistryUnavailable, RegistryError):
+                await self._redis.execute("HDEL", WAKES_KEY, *past)
+        self._heard()
+
+
+def _load(raw: bytes) -> GatewayLoad | None:
+    try:
+        return GatewayLoad.model_validate_json(raw)
+    except ValidationError:
+        return None
+
+
+def _seconds(raw: bytes) -> float:
+    try:
+        return float(raw)
+    except ValueError:
+        return 0.0

@@ -1,0 +1,173 @@
+"""Rounds of the operator's loop against a cluster, a registry and engines that do as they are told."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from conch_contracts.conditions import Reason
+from conch_contracts.names import Digest, EngineAddress, ModelId
+from conch_contracts.records import GatewayBeat, Heartbeat, Pool
+from conch_kit.bundles.archive import BundleError
+from conch_kit.redis.errors import RegistryUnavailable
+from conch_kit.registry.snapshot import Snapshot
+from conch_operator.local.model_folders import ModelFolders
+from conch_operator.model_folder.caching_reader import CachingFolderReader
+from conch_operator.probe.prober import Cadence, NoAnswer, Prober, Target
+from conch_operator.reconcile.plan import Plan, plan_processes
+from conch_operator.reconcile.reconciler import Ports, Reconciler, Scaling
+from conch_operator.reconcile.status import Statuses
+from conch_operator.state import (
+    Acted,
+    ClusterEngine,
+    Desired,
+    DesiredModel,
+    EngineName,
+    EnginePhase,
+    RoutedModel,
+)
+from testkit.builders.model_deployments import model_deployment
+
+
+@dataclass
+class FakeCluster:
+    running: dict[EngineName, ClusterEngine] = field(default_factory=dict)
+    stopped: list[EngineName] = field(default_factory=list)
+    serving: frozenset[EngineName] = frozenset()
+    tokenizers: dict[EngineName, Digest] = field(default_factory=dict)
+
+    async def engines(self) -> tuple[ClusterEngine, ...]:
+        return tuple(self.running.values())
+
+    async def act(self, steps: Plan) -> Acted:
+        for new in steps.start:
+            address = EngineAddress(f"127.0.0.1:{9000 + len(self.running)}")
+            running = EnginePhase.RUNNING
+            engine = ClusterEngine(new.name, new.model, new.spec_hash, new.contract, running, address, 1)
+            self.running[new.name] = engine
+            self.tokenizers[new.name] = new.tokenizer
+        for name in steps.restart:
+            self.running[name] = replace(self.running[name], incarnation=self.running[name].incarnation + 1)
+        for name in steps.stop:
+            self.stopped.append(name)
+            self.running[name] = replace(self.running[name], phase=EnginePhase.STOPPING)
+        return Acted(specs=steps.specs)
+
+    async def mark_serving(self, names: frozenset[EngineName]) -> None:
+        self.serving = names
+
+
+@dataclass
+class FakeRegistry:
+    """Publisher, bundles and reader in one; a gateway applies what is published when told to."""
+
+    routes: dict[ModelId, RoutedModel] = field(default_factory=dict)
+    revision: int = 0
+    applied: int = 0
+    down: bool = False
+    answered: bool = True
+    stored: set[Digest] = field(default_factory=set)
+    full: bool = False
+    slow: int = 0
+    """So many answers come too late."""
+
+    async def publish(self, models: Mapping[ModelId, RoutedModel]) -> int:
+        self._answer()
+        self.revision += dict(models) != self.routes
+        self.routes = dict(models)
+        return self.revision
+
+    async def gateways(self) -> tuple[GatewayBeat, ...]:
+        return (GatewayBeat(id="g", sequence=1, revision=self.applied),)
+
+    async def has(self, name: Digest) -> bool:
+        self._answer()
+        return name in self.stored
+
+    def _answer(self) -> None:
+        self.slow -= 1
+        if self.down or self.slow >= 0:
+            raise RegistryUnavailable("refused")
+
+    async def put(self, name: Digest, data: bytes) -> None:
+        if self.full:
+            raise BundleError("the bundle is too large")
+        self.stored.add(name)
+
+    @property
+    def snapshot(self) -> Snapshot:
+        beat: Any = Heartbeat.model_validate({"url": "http://h:1", "sequence": 1})
+        workers = {Pool.LLM: (beat,), Pool.TOKENIZER: (beat,)}
+        routes = {model: route for model, (route, _) in self.routes.items()}
+        engines = {model: engines for model, (_, engines) in self.routes.items()}
+        return replace(Snapshot.EMPTY, workers=workers, routes=routes, engines=engines)
+
+    def tokenizer(self, model: str = "local/tiny") -> Digest:
+        return self.routes[ModelId(model)][0].tokenizer_digest
+
+    def addresses(self, model: str = "local/tiny") -> list[str]:
+        return [engine.grpc for engine in self.routes[ModelId(model)][1]]
+
+
+@dataclass
+class WillingEngines:
+    """Answer, but for those at these addresses."""
+
+    gone: set[str] = field(default_factory=set)
+
+    async def probe(self, target: Target) -> None:
+        await asyncio.sleep(0)
+        if target.address in self.gone:
+            raise NoAnswer(Reason.ENGINE_UNREACHABLE, "Nothing answers.")
+
+
+class World:
+    """Everything around one Reconciler."""
+
+    def __init__(self, folder: Path, prober: Prober, willing: WillingEngines, scaling: Scaling | None = None) -> None:
+        self.willing = willing
+        self.cluster = FakeCluster()
+        self.registry = FakeRegistry()
+        self.folder = folder
+        registry, sources = self.registry, ModelFolders(CachingFolderReader())
+        tokenizer_of = self.cluster.tokenizers.get
+        self.ports = Ports(
+            sources,
+            self.cluster,
+            plan_processes,
+            registry,
+            registry,
+            registry,
+            prober,
+            tokenizer_of,
+            lambda: 0.0,
+            scaling=scaling,
+        )
+        self.reconciler = Reconciler(self.ports, retry_s=0)
+        self.statuses: Statuses = {}
+
+    async def rounds(self, *models: DesiredModel, count: int = 6) -> Any:
+        for _ in range(count):
+            self.statuses = await self.reconciler.reconcile(Desired(models), self.statuses)
+            for _ in range(5):
+                await asyncio.sleep(0)
+        return self.statuses
+
+    def model(self, **spec: Any) -> DesiredModel:
+        return DesiredModel(model_deployment(**spec), self.folder, 1)
+
+
+@asynccontextmanager
+async def world_of(tmp_path: Path, scaling: Scaling | None = None) -> AsyncIterator[World]:
+    """Yield a world with the folder of one tiny model."""
+    folder = tmp_path / "tiny"
+    folder.mkdir()
+    (folder / "tokenizer.json").write_text(json.dumps({"model": {"vocab": {"a": 0}}}))
+    (folder / "config.json").write_text(json.dumps({"vocab_size": 1, "max_position_embeddings": 8}))
+    (folder / "model.safetensors").write_bytes(b"")
+    willing = WillingEngines()
+    async with Prober(willing, lambda: None, Cadence(starting_s=0, serving_s=0)) as prober:
+        yield World(tmp_path, prober, willing, scaling)

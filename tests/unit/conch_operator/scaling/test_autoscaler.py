@@ -1,0 +1,231 @@
+"""Rounds of a model that scales: it proves itself, rests, wakes and tells the truth meanwhile."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conch_contracts.conditions import ConditionType, Reason
+from conch_contracts.names import EngineAddress, ModelId
+from conch_contracts.records import GatewayLoad, Route
+from conch_operator.reconcile.reconciler import Reconciler
+from conch_operator.reconcile.status import ModelStatus
+from conch_operator.scaling.autoscaler import Autoscaler
+from conch_operator.scaling.demand import DemandBook
+from conch_operator.state import DesiredModel, EnginePhase
+from testkit.clock import FakeClock
+from testkit.rounds import World, world_of
+
+TINY = ModelId("local/tiny")
+FROM_ZERO = {"minReplicas": 0, "maxReplicas": 3, "idleAfter": "30s", "hold": 7}
+
+
+@dataclass
+class Scene:
+    """A world with one model, whose one gateway says what it is told to say."""
+
+    world: World
+    clock: FakeClock
+    book: DemandBook
+    autoscaler: Autoscaler
+    woken: list[tuple[ModelId, int]]
+    model: DesiredModel
+    sequence: int = field(default=0)
+
+    def says(self, **demand: Any) -> None:
+        self.sequence += 1
+        record = {"id": "g", "sequence": self.sequence, "models": {TINY: demand} if demand else {}}
+        self.book.hear(GatewayLoad.model_validate(record))
+        self.book.away = False
+        self.autoscaler.heard()
+
+    async def lives(self, seconds: int, **demand: Any) -> ModelStatus:
+        """Let time pass in which the gateway says the same all the time, applies every route, and rounds go on."""
+        status = None
+        for _ in range(seconds):
+            self.clock.advance(1)
+            self.says(**demand)
+            self.world.registry.applied = self.world.registry.revision
+            status = (await self.world.rounds(self.model, count=1))[TINY]
+        assert status is not None
+        return status
+
+    @property
+    def route(self) -> Route:
+        return self.world.registry.routes[TINY][0]
+
+    @property
+    def addresses(self) -> list[str]:
+        return self.world.registry.addresses()
+
+    def ends(self) -> None:
+        """Let engines that were stopped be gone."""
+        running = self.world.cluster.running
+        self.world.cluster.running = {
+            name: engine for name, engine in running.items() if engine.phase is not EnginePhase.STOPPING
+        }
+
+
+@pytest.fixture
+async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
+    clock, woken = FakeClock(), list[tuple[ModelId, int]]()
+    book = DemandBook(clock)
+    autoscaler = Autoscaler(
+        book, lambda: None, lambda model, engines: woken.append((model, engines)), unix_time=lambda: 1.0
+    )
+    async with world_of(tmp_path, autoscaler) as world:
+        yield Scene(world, clock, book, autoscaler, woken, world.model(scaling=FROM_ZERO))
+
+
+async def at_rest(scene: Scene) -> ModelStatus:
+    await scene.lives(5)
+    await scene.lives(70)
+    scene.ends()
+    return await scene.lives(2)
+
+
+async def test_a_new_model_starts_once_and_then_rests_with_a_route_that_wakes_it(scene: Scene) -> None:
+    status = await scene.lives(5)
+    assert (status.ready, status.ready_replicas, len(scene.addresses)) == (True, 1, 1)
+    assert status.condition(ConditionType.READY).reason is Reason.READY  # type: ignore[union-attr]
+    status = await at_rest(scene)
+    assert (status.replicas, status.settled, scene.world.cluster.running) == (0, True, {})
+    ready = status.condition(ConditionType.READY)
+    assert ready is not None
+    assert ready.reason is Reason.SCALED_TO_ZERO
+    assert ready.message.startswith("No engine runs. A request starts one")
+    assert status.scaling is not None
+    assert (status.scaling.desired, status.scaling.reason, status.wanted_replicas) == (0, "Idle", 0)
+    route = scene.route
+    assert (scene.addresses, route.wakes, route.engines_wanted, route.hold_max) == ([], True, True, 7)
+    assert route.start_s is not None
+
+
+async def test_an_engine_leaves_the_route_and_everybody_says_so_before_it_stops(scene: Scene) -> None:
+    await scene.lives(5)
+    await scene.lives(20)
+    scene.clock.advance(10)
+    scene.says()
+    await scene.world.rounds(scene.model, count=1)  # the gateway has not applied it yet
+    assert (scene.addresses, scene.world.cluster.stopped) == ([], [])
+    scene.world.registry.applied = scene.world.registry.revision
+    await scene.world.rounds(scene.model, count=2)  # it has, but has not said since that nothing is left
+    assert scene.world.cluster.stopped == []
+    await scene.lives(2)
+    assert len(scene.world.cluster.stopped) == 1
+
+
+async def test_a_request_that_comes_while_it_drains_gets_the_warm_engine_back(scene: Scene) -> None:
+    await scene.lives(5)
+    (address,) = scene.addresses
+    await scene.lives(20)
+    scene.clock.advance(10)
+    scene.says()
+    await scene.world.rounds(scene.model, count=1)
+    assert scene.addresses == []
+    status = await scene.lives(1, held=1)
+    assert (scene.addresses, scene.world.cluster.stopped, status.ready) == ([address], [], True)
+
+
+async def test_a_wish_starts_an_engine_before_the_next_round_and_the_round_agrees(scene: Scene) -> None:
+    await at_rest(scene)
+    scene.clock.advance(1)
+    scene.says(held=1)
+    assert scene.woken == [(TINY, 1)]
+    status = (await scene.world.rounds(scene.model, count=1))[TINY]
+    assert len(scene.world.cluster.running) == 1
+    ready = status.condition(ConditionType.READY)
+    assert ready is not None
+    assert ready.holds
+    assert ready.reason is Reason.SCALED_TO_ZERO
+    assert ready.message.startswith("Requests wait for an engine that is being started.")
+    assert not status.settled
+    status = await scene.lives(3, in_flight=1)
+    assert (status.settled, len(scene.addresses)) == (True, 1)
+    assert status.scaling is not None
+    assert status.scaling.reason == "Load"
+
+
+async def test_a_call_keeps_it_awake_until_then(scene: Scene) -> None:
+    await at_rest(scene)
+    scene.book.awake_until = {TINY: 100.0}
+    status = await scene.lives(200)
+    assert status.scaling is not None
+    assert (status.scaling.desired, status.scaling.reason) == (1, "Woken")
+    scene.book.awake_until = {}
+    assert (await scene.lives(70)).wanted_replicas == 0
+
+
+async def test_an_edit_of_a_model_at_rest_proves_itself_first(scene: Scene) -> None:
+    await at_rest(scene)
+    scene.model = scene.world.model(scaling=FROM_ZERO, engine={"cpu": {"maxBatchSize": 2}})
+    scene.world.willing.gone = {f"127.0.0.1:{port}" for port in range(9000, 9010)}
+    status = await scene.lives(3)
+    assert status.scaling is not None
+    assert (status.ready, status.scaling.desired, status.scaling.reason) == (False, 1, "FirstStart")
+    assert not scene.route.wakes
+    scene.world.willing.gone = set()
+    assert (await scene.lives(4)).ready
+
+
+async def test_an_engine_that_ends_while_it_starts_makes_requests_fail_with_a_reason(scene: Scene) -> None:
+    await at_rest(scene)
+    scene.world.willing.gone = {f"127.0.0.1:{port}" for port in range(9000, 9010)}
+    scene.says(held=1)
+    await scene.lives(1, held=1)
+    ((name, engine),) = scene.world.cluster.running.items()
+    scene.world.cluster.running[name] = replace(engine, phase=EnginePhase.EXITED, detail="ended with status 1.")
+    status = await scene.lives(2, held=1)
+    ready = status.condition(ConditionType.READY)
+    assert ready is not None
+    assert (ready.holds, ready.reason) == (False, Reason.ENGINE_EXITED)
+    assert scene.route.start_failed is not None
+    scene.world.cluster.running[name] = replace(engine, incarnation=2)
+    assert scene.route.start_failed is not None, "it is tried again and again, and has not answered"
+    scene.world.willing.gone = set()
+    assert (await scene.lives(3, held=1)).ready
+    assert (scene.route.start_failed, scene.route.wakes) == (None, True)
+
+
+async def test_a_later_operator_leaves_a_model_at_rest(scene: Scene) -> None:
+    before = await at_rest(scene)
+    later = Autoscaler(DemandBook(scene.clock), lambda: None)
+    reconciler = Reconciler(replace(scene.world.ports, scaling=later), retry_s=0)
+    scene.world.reconciler, scene.autoscaler = reconciler, later
+    status = (await scene.world.rounds(scene.model, count=3))[TINY]
+    assert scene.world.cluster.running == {}
+    assert status.condition(ConditionType.READY) == before.condition(ConditionType.READY)
+
+
+async def test_a_later_operator_takes_none_of_the_engines_that_it_finds(scene: Scene) -> None:
+    scene.model = scene.world.model(scaling={"minReplicas": 1, "maxReplicas": 3})
+    await scene.lives(30, in_flight=150)
+    found = len(scene.world.cluster.running)
+    assert found > 1
+    later = Autoscaler(DemandBook(scene.clock), lambda: None)
+    scene.world.reconciler = Reconciler(replace(scene.world.ports, scaling=later), retry_s=0)
+    await scene.world.rounds(scene.model, count=5)
+    assert len(scene.world.cluster.running) == found
+
+
+async def test_a_tokenizer_that_the_registry_has_lost_wakes_a_model_that_has_it(scene: Scene) -> None:
+    await at_rest(scene)
+    scene.world.registry.stored.clear()
+    scene.world.registry.full = True
+    status = await scene.lives(2)
+    assert status.scaling is not None
+    assert status.scaling.desired == 1
+
+
+async def test_the_emptiest_engine_goes_first(scene: Scene) -> None:
+    scene.model = scene.world.model(scaling={"minReplicas": 2, "maxReplicas": 2})
+    await scene.lives(3, in_flight=1)
+    one, other = scene.addresses
+    full = {EngineAddress(one): 1, EngineAddress(other): 3}
+    scene.sequence += 1
+    scene.book.hear(GatewayLoad(id="g", sequence=scene.sequence, engines=full))
+    scene.model = scene.world.model(scaling={"minReplicas": 1, "maxReplicas": 1})
+    await scene.world.rounds(scene.model, count=1)
+    assert scene.addresses == [other]

@@ -1,0 +1,160 @@
+"""How many engines a model should have, second by second."""
+
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from conch_operator.scaling.decision import Bounds, Cause, EngineScaler, EnginesSeen, ModelLoad
+from conch_operator.scaling.starts import StartTimes
+from generate.scaling_day.loads import Day, days
+from generate.scaling_day.oracle import engine_hours
+from generate.scaling_day.simulation import live
+
+BOUNDS = Bounds(least=0, most=8, slots=10, target=0.7, idle_after_s=60)
+QUIET = ModelLoad(complete=True)
+WINDOW_S = 300
+
+
+@dataclass
+class Model:
+    """One model on a clock of its own; its engines start at once unless told otherwise."""
+
+    scaler: EngineScaler
+    bounds: Bounds = BOUNDS
+    now_s: float = 0.0
+    said: list[int] = field(default_factory=list)
+
+    def lives(self, seconds: int, load: ModelLoad, seen: EnginesSeen | None = None) -> int:
+        """Return how many engines there are to be after so many seconds of this load."""
+        for _ in range(seconds):
+            self.now_s += 1
+            engines = EnginesSeen(self.scaler.desired) if seen is None else seen
+            self.said.append(self.scaler.decide(load, self.bounds, engines, self.now_s))
+        return self.said[-1]
+
+
+def model(engines: int, **bounds: int) -> Model:
+    return Model(EngineScaler(engines, 0.0, StartTimes([20])), replace(BOUNDS, **bounds))
+
+
+def busy(sequences: int, wait_s: float = 0.0, *, complete: bool = True) -> ModelLoad:
+    return ModelLoad(sequences, wait_s, complete=complete)
+
+
+@pytest.mark.parametrize(
+    ("engines", "load", "after_s", "wanted"),
+    [
+        (0, busy(1), 1, 1),  # nobody waits for the first engine
+        (0, busy(1, complete=False), 1, 1),
+        (1, busy(14), 5, 1),  # more for a moment is no reason
+        (1, busy(14), 11, 2),
+        (1, busy(21), 1, 3),  # twice what all can take is
+        (1, busy(14, wait_s=6), 1, 2),
+        (1, busy(500), 1, 5),  # at most four more, or twice as many, in the time of a start
+        (8, busy(500), 60, 8),
+    ],
+)
+def test_more_engines_come_when_they_are_needed(engines: int, load: ModelLoad, after_s: int, wanted: int) -> None:
+    assert model(engines).lives(after_s, load) == wanted
+
+
+def test_engines_that_start_count_as_if_they_were_there() -> None:
+    assert model(3).lives(10, busy(21), EnginesSeen(ready=1)) == 3
+
+
+def test_fewer_stay_one_at_a_time_once_fewer_were_enough_for_the_window() -> None:
+    one = model(5, least=1)
+    assert one.lives(WINDOW_S - 1, busy(7)) == 5
+    assert one.lives(2, busy(7)) == 4
+    assert one.lives(WINDOW_S // 4 - 2, busy(7)) == 4
+    assert one.lives(3, busy(7)) == 3
+
+
+def test_what_was_needed_once_counts_for_the_whole_window() -> None:
+    one = model(2, least=1)
+    one.lives(200, busy(7))
+    one.lives(1, busy(14))
+    assert one.lives(WINDOW_S - 1, busy(7)) == 2
+    assert one.lives(2, busy(7)) == 1
+
+
+def test_no_engine_goes_within_a_window_of_one_that_came() -> None:
+    one = model(1, least=1)
+    one.lives(400, busy(7))
+    one.lives(11, busy(14))
+    assert one.lives(WINDOW_S - 15, busy(1)) == 2
+    assert one.lives(30, busy(1)) == 1
+
+
+def test_no_engine_goes_while_another_fails_to_start() -> None:
+    one = model(3)
+    assert one.lives(900, QUIET, EnginesSeen(ready=2, failing=True)) == 3
+    assert not one.scaler.resting
+
+
+def test_what_is_not_known_takes_no_engine_away() -> None:
+    one = model(3)
+    assert one.lives(900, busy(0, complete=False)) == 3
+    one.lives(1, QUIET)
+    assert one.lives(WINDOW_S - 2, busy(7)) == 3
+    assert one.lives(10, busy(7)) == 2
+
+
+def test_all_leave_the_route_before_they_go() -> None:
+    one = model(2)
+    one.lives(60, QUIET)
+    assert not one.scaler.resting
+    assert (one.lives(60, QUIET), one.scaler.resting) == (2, True)
+    assert one.lives(1, QUIET, EnginesSeen(2, drained=True)) == 0
+    assert one.scaler.cause is Cause.IDLE
+
+
+def test_a_request_gets_engines_back_that_were_about_to_go() -> None:
+    one = model(1)
+    one.lives(62, QUIET)
+    assert one.scaler.resting
+    assert one.lives(1, busy(1), EnginesSeen(1, drained=True)) == 1
+    assert not one.scaler.resting
+
+
+@pytest.mark.parametrize("load", [replace(QUIET, idle_s=5.0), replace(QUIET, complete=False)])
+def test_no_model_rests_that_may_have_had_a_request(load: ModelLoad) -> None:
+    one = model(1)
+    one.lives(500, load)
+    assert not one.scaler.resting
+
+
+def test_rest_begins_no_sooner_than_two_starts_after_the_last_request() -> None:
+    one = Model(EngineScaler(1, 0.0, StartTimes([100])))
+    one.lives(199, QUIET)
+    assert not one.scaler.resting
+    one.lives(2, QUIET)
+    assert one.scaler.resting
+
+
+@pytest.mark.parametrize(
+    ("engines", "bounds", "wanted", "cause"),
+    [(0, {"least": 1}, 1, Cause.MINIMUM), (8, {"most": 3}, 3, Cause.MAXIMUM)],
+)
+def test_new_bounds_are_obeyed_at_once(engines: int, bounds: dict[str, int], wanted: int, cause: Cause) -> None:
+    one = model(engines, **bounds)
+    assert (one.lives(1, QUIET), one.scaler.cause) == (wanted, cause)
+
+
+WORTH = {"curve": 1.15, "steps": 1.15, "bursts": 1.5, "sparse": 1.25}
+"""Engine hours of a day, as multiples of what they are for somebody who knows it in advance.
+
+A burst that is shorter than the window is paid for longer than it lasts, and so is the last request before a rest:
+docs/scaling.md says so.
+"""
+
+
+@pytest.mark.parametrize("day", days(), ids=lambda day: day.name)
+def test_a_day_is_served_without_a_refusal_and_without_flapping(day: Day) -> None:
+    lived = live(day)
+    assert sum(lived.refused) == 0
+    assert lived.longest_wait_s <= 30
+    assert all(
+        later - earlier >= WINDOW_S for earlier, later in zip(lived.reversals, lived.reversals[1:], strict=False)
+    )
+    assert lived.engine_hours / engine_hours(day) <= WORTH[day.name]
