@@ -22,8 +22,7 @@ from testkit.bad_models.speech import SPEECH_CASES
 
 __all__ = ["CASES", "LOOPBACK_HOSTS", "NAMES_ACCEPTED", "NAMES_REFUSED", "OTHER_HOSTS", "Case", "model", "naming"]
 
-CASES = (*ADDRESS_CASES, *FORM_CASES, *PICTURE_CASES, *POD_CASES, *RULE_CASES, *SPEECH_CASES)
-CASES = (*ADDRESS_CASES, *FORM_CASES, *POD_CASES, *RULE_CASES, *SCALING_CASES, *SPEECH_CASES)
+CASES = (*ADDRESS_CASES, *FORM_CASES, *PICTURE_CASES, *POD_CASES, *RULE_CASES, *SCALING_CASES, *SPEECH_CASES)
 NAMES_REFUSED = ("a" * 41, "dots.in.it")
 """Row 8: names of children would be too long, or no names. Kubernetes itself refuses `../x` and `Upper`."""
 NAMES_ACCEPTED = ("a" * 40, "7b-chat")

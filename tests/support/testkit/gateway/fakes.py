@@ -25,8 +25,8 @@ from conch_gateway.app.wake_endpoint import Wake
 from conch_gateway.encoders.answer_cache import NoStore, Store
 from conch_gateway.http.auth import ApiKeys
 from conch_gateway.inference.picture_intake import PictureSource
-from conch_gateway.placement.media_client import MediaClient
 from conch_gateway.placement.admission import HELD_BYTES, Admission
+from conch_gateway.placement.media_client import MediaClient
 from conch_gateway.responses.store import ResponseStore
 from conch_gateway.settings import GatewaySettings
 from conch_gateway.telemetry.access_log import AccessLog
