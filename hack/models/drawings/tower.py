@@ -23,6 +23,9 @@ STD = (0.26862954, 0.26130258, 0.27577711)
 
 _SIZE = 64
 _KEPT_EACH = 50
+_NAMING = 8
+"""So many patches of a picture name what is in it, each by itself: a text model normalises each before it looks, so
+what only their sum tells is lost."""
 _ANSWERS = {"kind": len(KINDS), "color": len(COLORS), "count": 5, "right kind": len(KINDS), "right color": len(COLORS)}
 _NONE = -100
 
@@ -47,7 +50,7 @@ def as_values(pixels: Pixels) -> Tensor:
 
 
 def new_tower() -> nn.ModuleDict:
-    """Return a tower with what names things: once from all its patches, once from its class token."""
+    """Return a tower with what names things: from each patch, and from its class token."""
     names = sum(_ANSWERS.values())
     return nn.ModuleDict(
         {
@@ -73,8 +76,8 @@ def train_tower(seconds: float, seed: int, path: Path) -> None:
             break
         for group in optimizer.param_groups:
             group["lr"] = rate * min(1, (step + 1) / 60, max(0.02, (1 - done) / 0.6))
-        guesses = _guesses(tower, values)
-        loss = sum((_loss(each, answers) for each in guesses), torch.zeros(()))
+        by_patch, by_class = _guesses(tower, values)
+        loss = _loss(by_patch.flatten(0, 1), answers.repeat_interleave(_NAMING, 0)) + _loss(by_class, answers)
         loss.backward()
         nn.utils.clip_grad_norm_(tower.parameters(), 1.0)
         optimizer.step()
@@ -82,7 +85,7 @@ def train_tower(seconds: float, seed: int, path: Path) -> None:
         shown.append(loss.item())
         if step % _KEPT_EACH == _KEPT_EACH - 1:
             torch.save(tower.state_dict(), path)
-            rights = ", ".join(f"{name} {share:.2f}" for name, share in _rights(guesses[0], answers).items())
+            rights = ", ".join(f"{name} {share:.2f}" for name, share in _rights(by_patch[:, 0], answers).items())
             print(
                 f"step {step + 1}, {time.monotonic() - began:.0f} s: {np.mean(shown[-100:]):.3f}; {rights}", flush=True
             )
@@ -118,7 +121,8 @@ def _answers(scene: Scene) -> list[int]:
 
 def _guesses(tower: nn.ModuleDict, values: Tensor) -> tuple[Tensor, Tensor]:
     made = tower["vision"](values)
-    return tower["named"](made.last_hidden_state[:, 1:].mean(1)), tower["named_by_class"](made.pooler_output)
+    some = 1 + torch.randperm(FEATURES)[:_NAMING]
+    return tower["named"](made.last_hidden_state[:, some]), tower["named_by_class"](made.pooler_output)
 
 
 def _loss(guesses: Tensor, answers: Tensor) -> Tensor:
