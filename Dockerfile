@@ -151,6 +151,7 @@ COPY --from=engine-cpu-packages /opt /opt
 COPY examples/tiny-chat /models/tiny-chat
 COPY examples/tiny-classifier /models/tiny-classifier
 COPY examples/tiny-reranker /models/tiny-reranker
+COPY examples/tiny-vlm /models/tiny-vlm
 COPY examples/tiny-whisper /models/tiny-whisper
 COPY --from=engine-cpu-code /opt /opt
 RUN --mount=type=bind,source=hack/images/sbom.py,target=/mnt/sbom.py /opt/conch/bin/python /mnt/sbom.py conch-runtime-cpu

@@ -1,7 +1,7 @@
 # Each target is one line; `make help` lists them.
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
-MODELS ?= $(addprefix examples/,tiny-chat.yaml minilm.yaml tiny-reranker.yaml tiny-classifier.yaml tiny-whisper.yaml)
+MODELS ?= $(addprefix examples/,tiny-chat.yaml minilm.yaml tiny-reranker.yaml tiny-classifier.yaml tiny-whisper.yaml tiny-vlm.yaml)
 ARGS ?=
 BIN := .venv/bin
 

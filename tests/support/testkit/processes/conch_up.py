@@ -23,9 +23,9 @@ ROOT = Path(__file__).parents[4]
 EXAMPLE = ROOT / "examples" / "tiny-chat.yaml"
 EXAMPLES = tuple(
     ROOT / "examples" / f"{name}.yaml"
-    for name in ("tiny-chat", "minilm", "tiny-reranker", "tiny-classifier", "tiny-whisper")
+    for name in ("tiny-chat", "minilm", "tiny-reranker", "tiny-classifier", "tiny-whisper", "tiny-vlm")
 )
-"""One model of every kind."""
+"""One model of every kind, and one that sees."""
 
 
 def example_text() -> str:

@@ -1,1 +1,0 @@
-"""Makes examples/tiny-clip: drawings and their descriptions near each other; training, folder, reference outputs."""
