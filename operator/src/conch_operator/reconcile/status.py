@@ -224,7 +224,7 @@ def _judged(given: PolicyInput, counted: ModelStatus, old: ModelStatus | None, n
         failing = None if fault is None or fault.reason in ON_THE_WAY else fault
         reason = failing.reason if failing else rest.reason if rest else reason
         said = (
-            _failing_rollout(failing, given),
+            _failing_rollout(failing, given, verdicts),
             "" if rest is None else rest.message,
             _lost_names(given),
             _other_default(given),
@@ -308,9 +308,11 @@ def _unused_defaults(given: PolicyInput) -> str:
     return f"Serves without defaults of generation_config.json that its engine cannot obey: {unused}." if unused else ""
 
 
-def _failing_rollout(fault: Fault | None, given: PolicyInput) -> str:
+def _failing_rollout(fault: Fault | None, given: PolicyInput, verdicts: Mapping[ConditionType, Fault | None]) -> str:
     if fault is None:
         return ""
+    if fault in (verdicts[ConditionType.SOURCE_READY], verdicts[ConditionType.TOKENIZER_READY]):
+        return fault.message  # no engine is to blame, and it says itself what serves meanwhile
     if is_applied(given) is not None:
         return f"Serves while a change is refused: {fault.message}"
     if any(engine.ready for engine in given.observed.updated_engines_of(given.model.id)):

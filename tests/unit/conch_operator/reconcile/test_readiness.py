@@ -133,6 +133,22 @@ def test_an_engine_that_fails_beside_one_that_serves_is_told(other: ObservedEngi
     assert (ready.status, ready.message) == (ConditionStatus.TRUE, says)
 
 
+@pytest.mark.parametrize("reason", [Reason.TEMPLATE_INVALID, Reason.CONFIG_MAP_NOT_FOUND, Reason.FOLDER_MISSING])
+@pytest.mark.parametrize(
+    ("model", "seen"),
+    [(MODEL, observed()), (EXTERNAL, observed(engines=(), external={MODEL.id: READY}))],
+    ids=["ours", "elsewhere"],
+)
+def test_what_a_served_model_lacks_beside_its_engines_is_no_engines_fault(
+    model: DesiredModel, seen: Observed, reason: Reason
+) -> None:
+    seen = replace(seen, sources=fault(reason))
+    ready = describe(Desired((model,)), seen, PUBLISHED, {}, NOW)[MODEL.id].condition(ConditionType.READY)
+    assert ready is not None
+    assert (ready.status, ready.reason) == (ConditionStatus.TRUE, reason)
+    assert ready.message == "It is so. Until then the model is served as before."
+
+
 @pytest.mark.parametrize("reason", [Reason.REJECTED, Reason.NOT_HERE])
 def test_a_refused_change_is_told_while_the_model_serves_and_forgotten_when_it_is_taken(reason: Reason) -> None:
     seen = observed(rejected={MODEL.id: Fault(reason, "Bad nodeSelector.")})
