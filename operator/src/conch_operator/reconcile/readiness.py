@@ -245,12 +245,20 @@ def _of_engine(engine: ObservedEngine, *, others_serve: bool = False) -> Fault:
         return Fault(Reason.ENGINE_EXITED, f"{engine.name} {engine.engine.detail} It is started again.")
     fault = _of_probe(engine.probe)
     if fault is None or not fault.message or fault.reason is Reason.ENGINE_UNREACHABLE:
-        return Fault(Reason.ENGINE_STARTING, f"{engine.name} is starting.")
+        return _of_start(engine)
     message = f"{engine.name}: {fault.message}"
     if fault.reason is not Reason.ENGINE_LOAD_FAILED:
         return Fault(fault.reason, message)
     when = "when no other engine of the model serves" if others_serve else "by itself, until it loads"
     return Fault(fault.reason, f"{message.rstrip('.')}. Mend the cause; the engine is started again {when}.")
+
+
+def _of_start(engine: ObservedEngine) -> Fault:
+    """Return what an engine that has not answered yet is about; how it ended before stays the reason until it has."""
+    if engine.engine.incarnation > 0 and engine.engine.detail:
+        ended = f"{engine.name} {engine.engine.detail} It has been started again and has not answered yet."
+        return Fault(Reason.ENGINE_EXITED, ended)
+    return Fault(Reason.ENGINE_STARTING, f"{engine.name} is starting.")
 
 
 def _of_external(probe: Probe) -> Fault | None:

@@ -133,6 +133,20 @@ def test_an_engine_that_fails_beside_one_that_serves_is_told(other: ObservedEngi
     assert (ready.status, ready.message) == (ConditionStatus.TRUE, says)
 
 
+@pytest.mark.parametrize("phase", [EnginePhase.EXITED, EnginePhase.STARTING, EnginePhase.RUNNING])
+@pytest.mark.parametrize("others", [0, 1], ids=["alone", "beside one that serves"])
+def test_how_an_engine_ended_is_the_reason_until_it_answers_again(phase: EnginePhase, others: int) -> None:
+    model = desired_model(replicas=1 + others)
+    crashed = engine(MODEL, phase=phase, detail="was killed by SIGKILL.", probe=Probe())
+    engines = (crashed, *(engine(MODEL, 1 + index) for index in range(others)))
+    ready = describe(Desired((model,)), observed(engines=engines), PUBLISHED, {}, NOW)[MODEL.id].condition(
+        ConditionType.READY
+    )
+    assert ready is not None
+    assert (ready.status, ready.reason) == (ConditionStatus(str(others > 0)), Reason.ENGINE_EXITED)
+    assert "was killed by SIGKILL." in ready.message
+
+
 @pytest.mark.parametrize("reason", [Reason.TEMPLATE_INVALID, Reason.CONFIG_MAP_NOT_FOUND, Reason.FOLDER_MISSING])
 @pytest.mark.parametrize(
     ("model", "seen"),
