@@ -247,6 +247,17 @@ async def test_a_model_whose_engine_has_been_away_for_longer_than_requests_wait_
     assert caught.value.code == "model_not_ready"
 
 
+@pytest.mark.parametrize(("busy", "code"), [(True, "overloaded"), (False, "model_not_ready")])
+async def test_who_has_waited_in_vain_is_told_whether_there_is_an_engine_at_all(busy, code):
+    queues = admission(engine("a"))
+    with await queues.slot(MODEL, POLICY):
+        if not busy:
+            queues.apply(snapshot(engines=()))
+        with pytest.raises(Unavailable) as caught:
+            await queues.slot(MODEL, POLICY, wait_s=0.001)
+    assert caught.value.code == code
+
+
 async def test_nobody_waits_for_a_model_that_is_scaled_to_none():
     queues, release = admission(engine("a")), asyncio.Event()
     tasks = [asyncio.create_task(hold(queues, [], number, release)) for number in range(2)]

@@ -192,7 +192,7 @@ class Admission:
         except BaseException as exc:
             queue.leave(waiter)
             if isinstance(exc, TimeoutError):
-                raise _none_free(policy, waiter.claim) from None
+                raise (_none_free(policy, waiter.claim) if queue.engines else not_ready()) from None
             raise
 
     async def _hold(
