@@ -235,6 +235,7 @@ FORM_CASES = (
     Case(
         29, "a template of 1 MB", template(inline="x" * 1_048_576), "chatTemplate.inline", template(inline="x" * 9999)
     ),
+    Case(6, "a bucket of one letter", s3(uri="s3://b/x"), "spec.source.s3.uri", s3(uri="s3://bkt/x"), "3 to 63"),
     Case(6, "a file for a bucket", s3(uri="file:///etc"), "spec.source.s3.uri", s3(), "must be s3://"),
     Case(
         6,

@@ -57,8 +57,8 @@ BucketUri = Annotated[
     matching(
         r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"
         r"(/[A-Za-z0-9_@+=!,()&$;*~-]([A-Za-z0-9._@+=!,()&$;*~ -]*[A-Za-z0-9._@+=!,()&$;*~-])?)*/?",
-        "must be s3://bucket/folder, of ASCII letters, digits, spaces and _@+=!,()&$;*~.-, without parts that begin "
-        "with a dot",
+        "must be s3://bucket/folder: a bucket's name has 3 to 63 lower-case letters, digits, dots and dashes, a folder "
+        "has ASCII letters, digits, spaces and _@+=!,()&$;*~.-, and no part of it begins with a dot",
     ),
 ]
 
