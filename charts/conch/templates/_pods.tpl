@@ -63,6 +63,27 @@ capabilities:
   drop: [ALL]
 {{- end -}}
 
+{{/* conch.amount: the number that `1536Mi` or `500m`, as Kubernetes says it, or `1gb`, as Redis does, stands for; a Redis `gb` is a Gi. */}}
+{{- define "conch.amount" -}}
+{{- $factors := dict "" 1 "k" 1e3 "M" 1e6 "G" 1e9 "T" 1e12 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 "kb" 1024 "mb" 1048576 "gb" 1073741824 "m" 0.001 -}}
+{{- $amount := regexFind "^[0-9.]+([eE][+]?[0-9]+)?" . -}}
+{{- mulf (float64 $amount) (get $factors (trimPrefix $amount .)) -}}
+{{- end -}}
+
+{{/* conch.resources.fit: stop where the API server would refuse the pods; of (container, resources). */}}
+{{- define "conch.resources.fit" -}}
+{{- $container := index . 0 -}}
+{{- $limits := dig "limits" dict (index . 1) | default dict -}}
+{{- range $name, $request := dig "requests" dict (index . 1) | default dict -}}
+{{- if hasKey $limits $name -}}
+{{- $limit := get $limits $name -}}
+{{- if gt (include "conch.amount" (toString $request) | float64) (include "conch.amount" (toString $limit) | float64) -}}
+{{- fail (printf "%s: requests.%s is %v, more than limits.%s, %v: lower the one or raise the other" $container $name $request $name $limit) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{/* conch.container: image, security and resources of a container of ours. */}}
 {{- define "conch.container" -}}
 {{- $root := index . 0 -}}
@@ -70,6 +91,7 @@ image: {{ include "conch.image" (list $root (index . 1)) | quote }}
 imagePullPolicy: {{ $root.Values.images.pullPolicy }}
 securityContext:
   {{- include "conch.containerSecurity" $root | nindent 2 }}
+{{- include "conch.resources.fit" (list (index . 1) (index . 2).resources) }}
 resources:
   {{- toYaml (index . 2).resources | nindent 2 }}
 {{- end -}}

@@ -89,18 +89,11 @@ claim
 {{- end -}}
 {{- end -}}
 
-{{/* conch.redis.bytes: how many bytes `1gb`, as Redis says it, or `1536Mi`, as Kubernetes does, are; a Redis `gb` is a Gi. */}}
-{{- define "conch.redis.bytes" -}}
-{{- $factors := dict "" 1 "k" 1e3 "M" 1e6 "G" 1e9 "T" 1e12 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 "kb" 1024 "mb" 1048576 "gb" 1073741824 "m" 0.001 -}}
-{{- $amount := regexFind "^[0-9.]+([eE][0-9]+)?" . -}}
-{{- mulf (float64 $amount) (get $factors (trimPrefix $amount .)) -}}
-{{- end -}}
-
 {{/* conch.redis.fits: stop where the server would be killed before it has reached its own limit. */}}
 {{- define "conch.redis.fits" -}}
 {{- $limit := dig "limits" "memory" "" .resources | toString -}}
 {{- if $limit -}}
-{{- if le (include "conch.redis.bytes" $limit | float64) (include "conch.redis.bytes" .maxMemory | float64) -}}
+{{- if le (include "conch.amount" $limit | float64) (include "conch.amount" .maxMemory | float64) -}}
 {{- fail (printf "redis.resources.limits.memory is %s, which is not more than redis.maxMemory, %s: Redis would be killed before it drops what it may. Set the limit to half as much again as maxMemory." $limit .maxMemory) -}}
 {{- end -}}
 {{- end -}}
