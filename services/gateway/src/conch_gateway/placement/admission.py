@@ -38,7 +38,7 @@ from conch_kit.registry.load_reader import OtherLoads
 from conch_kit.registry.snapshot import Snapshot
 
 HELD_BYTES = 64 * 1024 * 1024
-"""Of the bodies of all requests that wait for engines to start."""
+"""Of the bodies and pictures of all requests that wait for engines to start."""
 
 
 @dataclass(frozen=True, slots=True)
