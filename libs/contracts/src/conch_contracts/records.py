@@ -327,14 +327,10 @@ class ModelDemand(Record):
 
 
 class GatewayLoad(Record):
-    """What one gateway has to do, as it last said: on each change, at most every 50 ms, and else every 2 s."""
+    """What one gateway has to do, as it last said: soon after each change, and else every 2 s."""
 
     id: str
     sequence: int
-    engines: dict[EngineAddress, int] = {}
-    """How many slots of each engine it has taken; those without are left out."""
-    waiting: dict[EngineAddress, int] = {}
-    """How many sequences wait for a slot, by each engine that they could have."""
     models: dict[ModelId, ModelDemand] = {}
     """Models without any demand that have been idle for an hour are left out."""
 

@@ -1,14 +1,13 @@
 """Pure but for the clock it is given: what all gateways have to do for each model, by what each of them said last."""
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from conch_contracts.names import EngineAddress, ModelId
 from conch_contracts.records import GatewayLoad, ModelDemand
+from conch_kit.registry.liveness import EXPIRY_S
 from conch_operator.scaling.decision import ModelLoad
-
-EXPIRY_S = 6.0
-"""A gateway whose sequence has not moved for so long has died; it writes every 2 s."""
 
 
 @dataclass(slots=True)
@@ -73,12 +72,12 @@ class DemandBook:
         living = self._living()
         return all(self._heard[name].at_s > at_s for name in living)
 
-    def taken(self) -> Mapping[EngineAddress, int]:
-        """Return how many slots of each engine are taken."""
-        taken: dict[EngineAddress, int] = {}
+    def taken(self, model: ModelId) -> Mapping[EngineAddress, int]:
+        """Return how many slots of each of a model's engines are taken."""
+        taken: Counter[EngineAddress] = Counter()
         for load in self._living().values():
-            for address, slots in load.engines.items():
-                taken[address] = taken.get(address, 0) + slots
+            if (demand := load.models.get(model)) is not None:
+                taken.update(demand.taken)
         return taken
 
     def forget(self, after_s: float = 60.0) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from conch_contracts.conditions import ConditionType, Reason
-from conch_contracts.names import EngineAddress, ModelId
+from conch_contracts.names import ModelId
 from conch_contracts.records import GatewayLoad, Route
 from conch_operator.reconcile.reconciler import Reconciler
 from conch_operator.reconcile.status import ModelStatus
@@ -223,9 +223,7 @@ async def test_the_emptiest_engine_goes_first(scene: Scene) -> None:
     scene.model = scene.world.model(scaling={"minReplicas": 2, "maxReplicas": 2})
     await scene.lives(3, in_flight=1)
     one, other = scene.addresses
-    full = {EngineAddress(one): 1, EngineAddress(other): 3}
-    scene.sequence += 1
-    scene.book.hear(GatewayLoad(id="g", sequence=scene.sequence, engines=full))
+    scene.says(in_flight=4, taken={one: 1, other: 3})
     scene.model = scene.world.model(scaling={"minReplicas": 1, "maxReplicas": 1})
     await scene.world.rounds(scene.model, count=1)
     assert scene.addresses == [other]

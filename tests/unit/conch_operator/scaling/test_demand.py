@@ -11,9 +11,9 @@ from testkit.clock import FakeClock
 TINY = ModelId("local/tiny")
 
 
-def load(gateway: str, sequence: int = 1, engines: Any = None, **demand: Any) -> GatewayLoad:
+def load(gateway: str, sequence: int = 1, **demand: Any) -> GatewayLoad:
     models = {TINY: demand} if demand else {}
-    record = {"id": gateway, "sequence": sequence, "models": models, "engines": engines or {}}
+    record = {"id": gateway, "sequence": sequence, "models": models}
     return GatewayLoad.model_validate(record)
 
 
@@ -76,5 +76,6 @@ def test_who_has_spoken_since_a_moment() -> None:
 
 
 def test_slots_of_an_engine_add_up_over_gateways() -> None:
-    one = book(FakeClock(), load("a", engines={"e:1": 2, "e:2": 1}), load("b", engines={"e:1": 3}))
-    assert one.taken() == {"e:1": 5, "e:2": 1}
+    one = book(FakeClock(), load("a", taken={"e:1": 2, "e:2": 1}), load("b", taken={"e:1": 3}))
+    assert one.taken(TINY) == {"e:1": 5, "e:2": 1}
+    assert one.taken(ModelId("local/other")) == {}
