@@ -73,6 +73,10 @@ def test_who_has_spoken_since_a_moment() -> None:
     assert not one.said_since(clock() - 0.5)
     one.hear(load("b", 2))
     assert one.said_since(clock() - 0.5)
+    clock.advance(1)
+    one.lose()
+    one.come_back()
+    assert not one.said_since(clock() - 0.5), "that Redis is back is nobody's word"
 
 
 def test_slots_of_an_engine_add_up_over_gateways() -> None:
