@@ -282,8 +282,8 @@ class Route(Record):
     hold_max: int = 200
     """Requests that may wait for an engine to start; one more is a 429."""
     start_failed: str | None = None
-    """Why no engine starts, as one sentence for clients. While it stands nobody waits for one, so it goes when the
-    next start is tried."""
+    """Why no engine starts, in words for clients behind a colon. While it stands nobody waits for one; it goes when an
+    engine answers."""
     engines_wanted: bool = True
     """False: it is scaled to 0 replicas, so no request waits for an engine to come."""
 

@@ -181,7 +181,7 @@ async def test_an_engine_that_ends_while_it_starts_makes_requests_fail_with_a_re
     ready = status.condition(ConditionType.READY)
     assert ready is not None
     assert (ready.holds, ready.reason) == (False, Reason.ENGINE_EXITED)
-    assert scene.route.start_failed is not None
+    assert scene.route.start_failed == "its status says why."
     scene.world.cluster.running[name] = replace(engine, incarnation=2)
     assert scene.route.start_failed is not None, "it is tried again and again, and has not answered"
     scene.world.willing.gone = set()
