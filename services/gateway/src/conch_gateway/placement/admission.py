@@ -42,7 +42,7 @@ HELD_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class HeldSlots:
+class TakenSlots:
     """Slots of one engine that are taken until the context ends."""
 
     queue: ModelQueue
@@ -145,7 +145,7 @@ class Admission:
         without: frozenset[EngineAddress] = frozenset(),
         arrived: float | None = None,
         wait_s: float | None = None,
-    ) -> "HeldSlots":
+    ) -> "TakenSlots":
         """Return taken slots of one engine, as a context that gives them back.
 
         The engines of `without` are given only where there are no others. A request that asks again says when it
@@ -171,7 +171,7 @@ class Admission:
                 engine = await self._wait(queue, policy, waiter, claim.patience_s(policy) if wait_s is None else wait_s)
         else:
             queue.take(engine, claim.sequences)
-        return HeldSlots(queue, engine, claim.sequences)
+        return TakenSlots(queue, engine, claim.sequences)
 
     def _may_hope(self, queue: ModelQueue, policy: RoutingPolicy) -> bool:
         """Tell whether an engine is there, or starts for a request, or is to come and was there a short while ago."""
