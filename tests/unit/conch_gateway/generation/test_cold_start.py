@@ -172,6 +172,14 @@ async def test_a_client_may_wait_less_long(body: dict[str, object]) -> None:
     assert (answer.status, answer.error["code"]) == (503, "model_starting")
 
 
+async def test_who_asks_for_an_engine_that_is_there_wakes_nothing() -> None:
+    running, wished = gateway(known=at_zero()), []
+    running.admission.held = wished.append
+    answer = await running.client.post(PATH, CHAT, [(b"x-conch-max-wait", b"0")])
+    assert (answer.status, answer.error["code"]) == (503, "model_starting")
+    assert (wished, running.admission.ready_in_s(sleeping().model_id)) == ([], 40)
+
+
 async def test_a_client_may_wait_less_long_for_a_slot_too() -> None:
     never = asyncio.Event()
     known = snapshot(route(), engines=(Engine(grpc=ENGINE, slots=1),))

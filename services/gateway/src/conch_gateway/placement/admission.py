@@ -198,10 +198,12 @@ class Admission:
     async def _hold(
         self, model: ModelId, queue: ModelQueue, policy: RoutingPolicy, waiter: Waiter, hold: Hold
     ) -> Engine:
-        """Wait for an engine to start, and then for a slot of it."""
-        if len(queue.waiters) >= queue.hold_max and not queue.make_room_for(waiter):
-            raise queue_full()
+        """Wait for an engine to start, and then for a slot of it; who has no time for that does not wake the model."""
+        if hold.patience_s <= 0:
+            raise still_starting(queue.start, self._clock())
         with self._bodies.taken(hold.size):
+            if len(queue.waiters) >= queue.hold_max and not queue.make_room_for(waiter):
+                raise queue_full()
             began = self._clock()
             queue.start.wanted(began)
             first = not queue.waiters
