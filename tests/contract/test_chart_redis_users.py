@@ -119,7 +119,7 @@ async def test_gateways_and_the_operator_hear_what_a_gateway_has_to_do_and_nobod
     async with users.client("gateway") as redis, users.client("operator") as operator:
         async with (
             LoadReader(redis, "two", lambda said: heard.update(gateway=said)),
-            LoadReader(operator, None, lambda said: heard.update(operator=said)),
+            LoadReader(operator, "nobody", lambda said: heard.update(operator=said)),
             LoadWriter(redis, "one", lambda sequence: GatewayLoad(id="one", sequence=sequence), beat_s=0.1) as writer,
         ):
             await eventually(lambda: all(said.loads for said in heard.values()) and len(heard) == 2, "the load")

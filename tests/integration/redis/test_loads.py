@@ -1,5 +1,6 @@
 """Gateways tell each other what they have to do, on a real server."""
 
+import asyncio
 from contextlib import AsyncExitStack
 
 from conch_contracts.names import LOADS_KEY, WAKES_KEY, ModelId
@@ -76,8 +77,9 @@ async def test_a_record_that_nobody_renews_is_taken_out(client: RedisClient) -> 
         clock.advance(7)
         await eventually(lambda: a.said.loads == (), "that it is too old")
         clock.advance(60)
-        while await client.execute("HEXISTS", LOADS_KEY, "dead"):
-            pass
+        async with asyncio.timeout(30):
+            while await client.execute("HEXISTS", LOADS_KEY, "dead"):
+                pass
 
 
 async def test_of_two_wishes_the_longer_one_stays(client: RedisClient) -> None:

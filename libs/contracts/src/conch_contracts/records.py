@@ -282,8 +282,8 @@ class Route(Record):
     hold_max: int = 200
     """Requests that may wait for an engine to start; one more is a 429."""
     start_failed: str | None = None
-    """Why no engine starts, as one sentence for clients. While it stands nobody waits for one, so it goes when the
-    next start is tried."""
+    """Why no engine starts, in words for clients behind a colon. While it stands nobody waits for one; it goes when an
+    engine answers."""
     engines_wanted: bool = True
     """False: it is scaled to 0 replicas, so no request waits for an engine to come."""
 
@@ -327,14 +327,10 @@ class ModelDemand(Record):
 
 
 class GatewayLoad(Record):
-    """What one gateway has to do, as it last said: on each change, at most every 50 ms, and else every 2 s."""
+    """What one gateway has to do, as it last said: soon after each change, and else every 2 s."""
 
     id: str
     sequence: int
-    engines: dict[EngineAddress, int] = {}
-    """How many slots of each engine it has taken; those without are left out."""
-    waiting: dict[EngineAddress, int] = {}
-    """How many sequences wait for a slot, by each engine that they could have."""
     models: dict[ModelId, ModelDemand] = {}
     """Models without any demand that have been idle for an hour are left out."""
 

@@ -158,7 +158,7 @@ class UnsupportedMediaType(ServiceError):
 
 
 class UnprocessableContent(ServiceError):
-    """A part of the body has another form than this path reads."""
+    """A part of the body has another form than this path reads, or names a file that cannot be had."""
 
     status = 422
     type = "invalid_request_error"

@@ -51,7 +51,7 @@ class ServiceOptions:
     """Settings that the user gave `conch up` for the gateway, API keys for instance."""
 
 
-def fetch_pictures(routes: Iterable[Route]) -> bool:
+def needs_media(routes: Iterable[Route]) -> bool:
     """Return whether one of these models lets clients name pictures by URL."""
     return any(route.pictures is not None and route.pictures.allowed_domains for route in routes)
 

@@ -25,7 +25,7 @@ from conch_kit.triton.message_limits import MAX_PROBE_BYTES
 from conch_operator.local.console import Console
 from conch_operator.local.downloads import DownloadedSources, Downloads
 from conch_operator.local.engines import EngineServer, LocalEngines
-from conch_operator.local.services import GATEWAY, REDIS, ServiceOptions, Services, fetch_pictures
+from conch_operator.local.services import GATEWAY, REDIS, ServiceOptions, Services, needs_media
 from conch_operator.local.state_folder import StateFolder
 from conch_operator.local.status_file import write_report
 from conch_operator.local.supervisor import Supervisor
@@ -128,7 +128,7 @@ class UpSession:
         while not self._stopping.is_set():
             self._wake.clear()
             self._statuses = await reconciler.reconcile(self._models.current, self._statuses)
-            if fetch_pictures(reader.snapshot.routes.values()):
+            if needs_media(reader.snapshot.routes.values()):
                 self._services.start_media(supervisor, self._wake.set)
             urls = self._urls()
             all_ready = self._report(urls)

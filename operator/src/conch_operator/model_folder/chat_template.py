@@ -6,7 +6,7 @@ Blocks on the disk, and for a moment on the compiler.
 from pathlib import Path
 
 from conch_contracts.conditions import Reason
-from conch_kit.bundles.archive import sees_pictures
+from conch_kit.bundles.archive import has_vision_config
 from conch_operator.model_folder.errors import SourceError, TemplateUnchecked
 from conch_operator.model_folder.json_files import read_object
 from conch_operator.model_folder.template_check import fault_in
@@ -39,7 +39,7 @@ def read_templates(folder: Path) -> tuple[str, ...]:
             return (_compiling(file.read_text(encoding="utf-8"), str(file)),)
         except (OSError, UnicodeDecodeError) as error:
             raise SourceError(Reason.TEMPLATE_INVALID, f"The chat template {file} cannot be read: {error}") from error
-    old = ("chat_template.json",) if sees_pictures(folder) else ()
+    old = ("chat_template.json",) if has_vision_config(folder) else ()
     for name in (*old, "tokenizer_config.json"):
         settings = folder / name
         found = (read_object(settings, Reason.TOKENIZER_INVALID) or {}).get("chat_template")

@@ -80,7 +80,7 @@ def scaling_fields(model: DesiredModel) -> dict[str, Any]:
     if scaling is None or scaled is None:
         return fields | {"wakes": False, "start_s": None, "start_failed": None}
     start_s = None if scaled.start_s is None else round(scaled.start_s, 1)
-    failed = "The model cannot be started; whoever runs it sees why." if scaled.failure and not scaled.wakes else None
+    failed = "its status says why." if scaled.failure and not scaled.wakes else None
     return fields | {
         "wakes": scaled.wakes or failed is not None,
         "start_s": start_s,

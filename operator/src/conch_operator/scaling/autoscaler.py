@@ -224,7 +224,7 @@ class Autoscaler:
             start_s=known.starts.measured_s,
             wakes=wakes,
             failure=known.failure,
-            taken=self._book.taken(),
+            taken=self._book.taken(known.deployed.id),
         )
 
 

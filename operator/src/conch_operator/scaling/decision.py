@@ -132,8 +132,7 @@ class EngineScaler:
             self._needed.append((now_s, noted))
         while len(self._needed) > 1 and self._needed[1][0] <= now_s - self.window_s:
             self._needed.popleft()
-        self._recent.append((now_s, load.sequences))
-        self._recent_sum += load.sequences
+        self._note_recent(load.sequences, now_s)
         if ready > self._ready:
             self._grown_at_s = now_s
         self._ready = ready
@@ -160,14 +159,18 @@ class EngineScaler:
         if not flooded and engines.ready < self.desired:
             # What piles up until they are there is no measure of what comes in.
             wanted = min(wanted, ceil(load.sequences / bounds.slots))
-        if self.desired and (now_s - self._grown_at_s < SETTLE_S or self._falls(load.sequences, now_s)):
+        if self.desired and (now_s - self._grown_at_s < SETTLE_S or self._falls(load.sequences)):
             return self.desired
         return min(wanted, bounds.most, self._limit(engines, now_s))
 
-    def _falls(self, sequences: int, now_s: float) -> bool:
-        """Return whether there was more to do lately: the engines that are there get done with it."""
-        while self._recent and self._recent[0][0] < now_s - TREND_S:
+    def _note_recent(self, sequences: int, now_s: float) -> None:
+        self._recent.append((now_s, sequences))
+        self._recent_sum += sequences
+        while self._recent[0][0] < now_s - TREND_S:
             self._recent_sum -= self._recent.popleft()[1]
+
+    def _falls(self, sequences: int) -> bool:
+        """Return whether there was more to do lately: the engines that are there get done with it."""
         return sequences * len(self._recent) < self._recent_sum
 
     def _limit(self, engines: EnginesSeen, now_s: float) -> int:

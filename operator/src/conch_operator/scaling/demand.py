@@ -1,20 +1,21 @@
 """Pure but for the clock it is given: what all gateways have to do for each model, by what each of them said last."""
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from conch_contracts.names import EngineAddress, ModelId
 from conch_contracts.records import GatewayLoad, ModelDemand
+from conch_kit.registry.liveness import EXPIRY_S
 from conch_operator.scaling.decision import ModelLoad
-
-EXPIRY_S = 6.0
-"""A gateway whose sequence has not moved for so long has died; it writes every 2 s."""
 
 
 @dataclass(slots=True)
 class _Heard:
     load: GatewayLoad
-    at_s: float
+    said_at_s: float
+    lives_at_s: float
+    """When that showed last that it lives; after a time without Redis, when Redis was back."""
 
 
 @dataclass(slots=True)
@@ -33,7 +34,8 @@ class DemandBook:
         known = self._heard.get(load.id)
         if known is not None and known.load.sequence >= load.sequence:
             return False
-        self._heard[load.id] = _Heard(load, self.clock())
+        now = self.clock()
+        self._heard[load.id] = _Heard(load, now, now)
         return True
 
     def take_all(self, loads: Sequence[GatewayLoad]) -> None:
@@ -50,14 +52,14 @@ class DemandBook:
         """Give everybody the full time again: they could not be heard for a while."""
         now = self.clock()
         for heard in self._heard.values():
-            heard.at_s = now
+            heard.lives_at_s = now
 
     def of(self, model: ModelId, gateways: Collection[str]) -> ModelLoad:
         """Return what there is to do for a model; `gateways`: those that live, whether they have said it or not."""
         living, now = self._living(), self.clock()
         said = [found for load in living.values() if (found := load.models.get(model)) is not None]
         ended = [
-            found.idle_s + now - self._heard[name].at_s
+            found.idle_s + now - self._heard[name].said_at_s
             for name, load in living.items()
             if (found := load.models.get(model)) is not None and found.idle_s is not None
         ]
@@ -71,25 +73,27 @@ class DemandBook:
     def said_since(self, at_s: float) -> bool:
         """Return whether every gateway that lives has said something since then."""
         living = self._living()
-        return all(self._heard[name].at_s > at_s for name in living)
+        return all(self._heard[name].said_at_s > at_s for name in living)
 
-    def taken(self) -> Mapping[EngineAddress, int]:
-        """Return how many slots of each engine are taken."""
-        taken: dict[EngineAddress, int] = {}
+    def taken(self, model: ModelId) -> Mapping[EngineAddress, int]:
+        """Return how many slots of each of a model's engines are taken."""
+        taken: Counter[EngineAddress] = Counter()
         for load in self._living().values():
-            for address, slots in load.engines.items():
-                taken[address] = taken.get(address, 0) + slots
+            if (demand := load.models.get(model)) is not None:
+                taken.update(demand.taken)
         return taken
 
     def forget(self, after_s: float = 60.0) -> None:
         """Drop those that have been silent for long."""
         now = self.clock()
-        self._heard = {name: heard for name, heard in self._heard.items() if now - heard.at_s < after_s}
+        self._heard = {name: heard for name, heard in self._heard.items() if now - heard.lives_at_s < after_s}
 
     def _living(self) -> dict[str, GatewayLoad]:
         """Return the records of those that live; while Redis is away nobody goes."""
         now = self.clock()
-        return {name: heard.load for name, heard in self._heard.items() if self.away or now - heard.at_s <= EXPIRY_S}
+        return {
+            name: heard.load for name, heard in self._heard.items() if self.away or now - heard.lives_at_s <= EXPIRY_S
+        }
 
 
 def _sequences(demand: ModelDemand) -> int:

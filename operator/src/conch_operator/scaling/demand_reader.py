@@ -12,12 +12,12 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
-from pydantic import ValidationError
-
-from conch_contracts.names import LOADS_KEY, WAKES_KEY, ModelId
+from conch_contracts.names import LOADS_KEY
 from conch_contracts.records import GatewayLoad
 from conch_kit.redis.client import RedisClient
 from conch_kit.redis.errors import RegistryError, RegistryUnavailable
+from conch_kit.registry.snapshot import Parser
+from conch_kit.registry.woken_models import WokenModels
 from conch_operator.scaling.demand import DemandBook
 
 log = logging.getLogger(__name__)
@@ -41,7 +41,8 @@ class DemandReader:
         self._redis = redis
         self._book = book
         self._heard = heard
-        self._unix_time = unix_time
+        self._woken = WokenModels(redis, unix_time)
+        self._parser = Parser()
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:
@@ -60,7 +61,7 @@ class DemandReader:
             with suppress(RegistryUnavailable, RegistryError):
                 async with self._redis.pubsub(LOADS_KEY) as notices:
                     async for notice in notices:
-                        load = _load(notice)
+                        load = self._parser.record(GatewayLoad, notice)
                         if load is not None and self._book.hear(load):
                             self._heard()
             await asyncio.sleep(_AGAIN_S)
@@ -73,36 +74,18 @@ class DemandReader:
     async def refresh(self) -> None:
         """Read once all that Redis holds."""
         try:
-            loads, wakes = await self._redis.pipeline([("HVALS", LOADS_KEY), ("HGETALL", WAKES_KEY)])
+            loads, awake_until = await self._redis.execute("HVALS", LOADS_KEY), await self._woken.read()
         except RegistryUnavailable:
             self._book.lose()
             return
-        if not isinstance(loads, list) or not isinstance(wakes, list):
-            log.warning("What gateways have to do cannot be read.", extra={"error": str((loads, wakes))})
+        except RegistryError as error:
+            log.warning("What gateways have to do cannot be read.", extra={"error": str(error)})
             self._book.lose()
             return
         if self._book.away:
             self._book.come_back()
-        self._book.take_all([load for raw in loads if (load := _load(raw)) is not None])
+        records = (self._parser.record(GatewayLoad, raw) for raw in loads)
+        self._book.take_all([load for load in records if load is not None])
         self._book.forget()
-        until = {ModelId(model.decode()): _seconds(at) for model, at in zip(wakes[::2], wakes[1::2], strict=True)}
-        now = self._unix_time()
-        self._book.awake_until = {model: at for model, at in until.items() if at > now}
-        if past := sorted(until.keys() - self._book.awake_until.keys()):
-            with suppress(RegistryUnavailable, RegistryError):
-                await self._redis.execute("HDEL", WAKES_KEY, *past)
+        self._book.awake_until = awake_until
         self._heard()
-
-
-def _load(raw: bytes) -> GatewayLoad | None:
-    try:
-        return GatewayLoad.model_validate_json(raw)
-    except ValidationError:
-        return None
-
-
-def _seconds(raw: bytes) -> float:
-    try:
-        return float(raw)
-    except ValueError:
-        return 0.0

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
-from conch_contracts.names import ENCODE_PATH, GENERATE_PATH, PREPARE_ROWS_PATH
+from conch_contracts.names import ENCODE_PATH, GENERATE_PATH, PREPARE_PATH, PREPARE_ROWS_PATH
 from conch_contracts.records import Engine, ModelKind, Route, RoutingPolicy
 from conch_kit.registry.snapshot import Snapshot
 from testkit.gateway.fakes import ENGINE, Gateway, answered, gateway, route, rows, snapshot, streamed
@@ -146,6 +146,17 @@ async def test_the_bodies_of_held_requests_have_a_bound_of_their_own() -> None:
     assert [(await task).status for task in tasks] == [200] * 2
 
 
+async def test_pictures_that_are_ready_for_the_engine_count_with_the_bodies() -> None:
+    picture = {"data": "QUJD" * 1000, "height": 1, "width": 1, "start": 0, "length": 1, "digest": "d"}
+    prompt = {"ids": [1], "text": "x", "pictures": [picture]}
+    ready = {PREPARE_PATH: answered(orjson.dumps({"prompts": [prompt]}))}
+    running = gateway(ready, known=at_zero(), held_bytes=10_000)
+    (asked,) = await held(running, 1)  # 7,000 bytes: the picture, and what the worker is to get of it
+    assert (await running.client.post(PATH, CHAT)).status == 429
+    awake(running)
+    assert (await asked).status == 200
+
+
 async def test_a_client_that_hangs_up_takes_its_wish_back() -> None:
     running = gateway(known=at_zero())
     tasks = await held(running, 1)
@@ -159,6 +170,14 @@ async def test_a_client_may_wait_less_long(body: dict[str, object]) -> None:
     running = gateway(known=at_zero())
     answer = await running.client.post(PATH, body, [(b"x-conch-max-wait", b"0.05")])
     assert (answer.status, answer.error["code"]) == (503, "model_starting")
+
+
+async def test_who_asks_for_an_engine_that_is_there_wakes_nothing() -> None:
+    running, wished = gateway(known=at_zero()), []
+    running.admission.held = wished.append
+    answer = await running.client.post(PATH, CHAT, [(b"x-conch-max-wait", b"0")])
+    assert (answer.status, answer.error["code"]) == (503, "model_starting")
+    assert (wished, running.admission.ready_in_s(sleeping().model_id)) == ([], 40)
 
 
 async def test_a_client_may_wait_less_long_for_a_slot_too() -> None:

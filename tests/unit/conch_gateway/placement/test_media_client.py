@@ -57,30 +57,16 @@ async def test_an_error_of_the_media_process_is_passed_on(status: int) -> None:
     assert (failed.value.status, failed.value.message, failed.value.param) == (status, "why", PARAM)
 
 
-@pytest.mark.parametrize(
-    ("profile", "url", "says"),
-    [
-        (PictureProfile(), URL, "this model takes pictures only in the request itself"),
-        (PROFILE, "", "nobody fetches pictures here"),
-    ],
-)
-async def test_without_domains_or_without_a_process_nothing_is_asked(
-    profile: PictureProfile, url: str, says: str
-) -> None:
-    media = Media(url=url)
-    with pytest.raises(InvalidRequest, match=says) as refusal:
-        await media.fetch(profile)
+async def test_without_a_process_nothing_is_asked() -> None:
+    media = Media(url="")
+    with pytest.raises(InvalidRequest, match="nobody fetches pictures here") as refusal:
+        await media.fetch()
     assert (refusal.value.param, media.upstream.posts) == (PARAM, [])
 
 
 async def test_half_a_character_in_a_url_is_the_clients_fault() -> None:
     with pytest.raises(InvalidRequest, match="half of a character"):
         await Media().fetch(url="https://a.example/\ud800")
-
-
-async def test_a_url_that_is_too_long_for_anybody_is_not_even_sent() -> None:
-    with pytest.raises(InvalidRequest, match="longer than 8192 bytes"):
-        await Media().fetch(url="https://a.example/" + "a" * 10_000_000)
 
 
 async def test_another_connection_is_tried_once() -> None:

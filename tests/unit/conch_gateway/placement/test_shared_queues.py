@@ -106,7 +106,6 @@ async def test_what_there_is_to_do_is_told_and_a_model_that_is_long_idle_is_not(
         await eventually(lambda: queues.waiting()[MODEL] == 1, "the waiter")
         clock.advance(7)
         load = queues.load("me", 2)
-        assert (load.engines, load.waiting) == ({A: 3}, {A: 2})
         assert load.models[MODEL] == ModelDemand(in_flight=3, queued=2, oldest_wait_s=7.0, taken={A: 3})
     with await waiting:
         pass

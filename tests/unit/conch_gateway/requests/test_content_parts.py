@@ -87,6 +87,16 @@ def test_what_is_no_picture_is_named(url: str, why: str) -> None:
     assert refusal.value.code == "invalid_value"
 
 
+def test_a_url_that_is_too_long_for_anybody_is_named() -> None:
+    profile = PictureProfile(allowed_domains=("*",))
+    longest = "https://example.com/".ljust(8192, "a")
+    (found,) = content_parts.pictures(messages(user(image(longest))), route(pictures=profile))
+    assert found.data == longest
+    with pytest.raises(InvalidRequest, match="at most 8192 bytes") as refusal:
+        resolved(user(image(longest + "a")), sees=profile)
+    assert refusal.value.param == "messages.0.content.0.image_url"
+
+
 @pytest.mark.parametrize(
     ("given", "param", "why"),
     [

@@ -4,7 +4,7 @@ import pytest
 
 from conch_contracts.records import PictureProfile
 from conch_operator.local.ports import free_ports
-from conch_operator.local.services import MEDIA, ServiceOptions, Services, fetch_pictures
+from conch_operator.local.services import MEDIA, ServiceOptions, Services, needs_media
 from conch_operator.local.state_folder import StateFolder
 from conch_operator.local.supervisor import Supervisor
 from testkit.builders.records import route
@@ -23,7 +23,7 @@ def test_pictures_are_fetched_where_a_model_allows_it(
     profiles: tuple[PictureProfile | None, ...], wanted: bool
 ) -> None:
     routes = [route("a").model_copy(update={"pictures": profile}) for profile in profiles]
-    assert fetch_pictures(routes) is wanted
+    assert needs_media(routes) is wanted
 
 
 async def test_the_process_that_fetches_pictures_serves_where_the_gateway_is_told(tmp_path: Path) -> None:

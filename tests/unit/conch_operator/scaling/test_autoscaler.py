@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from conch_contracts.conditions import ConditionType, Reason
-from conch_contracts.names import EngineAddress, ModelId
+from conch_contracts.names import ModelId
 from conch_contracts.records import GatewayLoad, Route
 from conch_operator.reconcile.reconciler import Reconciler
 from conch_operator.reconcile.status import ModelStatus
@@ -181,7 +181,7 @@ async def test_an_engine_that_ends_while_it_starts_makes_requests_fail_with_a_re
     ready = status.condition(ConditionType.READY)
     assert ready is not None
     assert (ready.holds, ready.reason) == (False, Reason.ENGINE_EXITED)
-    assert scene.route.start_failed is not None
+    assert scene.route.start_failed == "its status says why."
     scene.world.cluster.running[name] = replace(engine, incarnation=2)
     assert scene.route.start_failed is not None, "it is tried again and again, and has not answered"
     scene.world.willing.gone = set()
@@ -223,9 +223,7 @@ async def test_the_emptiest_engine_goes_first(scene: Scene) -> None:
     scene.model = scene.world.model(scaling={"minReplicas": 2, "maxReplicas": 2})
     await scene.lives(3, in_flight=1)
     one, other = scene.addresses
-    full = {EngineAddress(one): 1, EngineAddress(other): 3}
-    scene.sequence += 1
-    scene.book.hear(GatewayLoad(id="g", sequence=scene.sequence, engines=full))
+    scene.says(in_flight=4, taken={one: 1, other: 3})
     scene.model = scene.world.model(scaling={"minReplicas": 1, "maxReplicas": 1})
     await scene.world.rounds(scene.model, count=1)
     assert scene.addresses == [other]

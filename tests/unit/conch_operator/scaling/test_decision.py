@@ -1,5 +1,6 @@
 """How many engines a model should have, second by second."""
 
+import tracemalloc
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -122,6 +123,21 @@ def test_no_model_rests_that_may_have_had_a_request(load: ModelLoad) -> None:
     one = model(1)
     one.lives(500, load)
     assert not one.scaler.resting
+
+
+def test_a_model_that_rests_remembers_no_more_after_hours_than_after_a_minute() -> None:
+    scaler = EngineScaler(0, 0.0, StartTimes([20]))
+    tracemalloc.start()
+    try:
+        for now_s in range(60):
+            scaler.decide(QUIET, BOUNDS, EnginesSeen(), float(now_s))
+        before, _ = tracemalloc.get_traced_memory()
+        for now_s in range(60, 10_000):
+            scaler.decide(QUIET, BOUNDS, EnginesSeen(), float(now_s))
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert after - before < 10_000
 
 
 def test_rest_begins_no_sooner_than_two_starts_after_the_last_request() -> None:

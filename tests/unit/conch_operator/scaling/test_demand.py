@@ -11,9 +11,9 @@ from testkit.clock import FakeClock
 TINY = ModelId("local/tiny")
 
 
-def load(gateway: str, sequence: int = 1, engines: Any = None, **demand: Any) -> GatewayLoad:
+def load(gateway: str, sequence: int = 1, **demand: Any) -> GatewayLoad:
     models = {TINY: demand} if demand else {}
-    record = {"id": gateway, "sequence": sequence, "models": models, "engines": engines or {}}
+    record = {"id": gateway, "sequence": sequence, "models": models}
     return GatewayLoad.model_validate(record)
 
 
@@ -73,8 +73,13 @@ def test_who_has_spoken_since_a_moment() -> None:
     assert not one.said_since(clock() - 0.5)
     one.hear(load("b", 2))
     assert one.said_since(clock() - 0.5)
+    clock.advance(1)
+    one.lose()
+    one.come_back()
+    assert not one.said_since(clock() - 0.5), "that Redis is back is nobody's word"
 
 
 def test_slots_of_an_engine_add_up_over_gateways() -> None:
-    one = book(FakeClock(), load("a", engines={"e:1": 2, "e:2": 1}), load("b", engines={"e:1": 3}))
-    assert one.taken() == {"e:1": 5, "e:2": 1}
+    one = book(FakeClock(), load("a", taken={"e:1": 2, "e:2": 1}), load("b", taken={"e:1": 3}))
+    assert one.taken(TINY) == {"e:1": 5, "e:2": 1}
+    assert one.taken(ModelId("local/other")) == {}

@@ -25,6 +25,7 @@ class Run:
     def __init__(self, slots: int = 2, most_bytes: int = 100 * ONE_BYTES) -> None:
         self.computed: list[int] = []
         self.features: list[ReferenceType[Features]] = []
+        self.pixels: list[ReferenceType[Pixels]] = []
         self.counted = 0
         self.seen = SeenPictures(self._compute, most_bytes, self._count)
         self.scheduler = Scheduler(SumModel(slots), self.seen)
@@ -59,6 +60,7 @@ class Run:
         self.computed.append(value)
         features = np.full((FEATURES, 1), value, np.float32)
         self.features.append(ref(features))
+        self.pixels.append(ref(pixels))
         return features
 
     def _count(self) -> None:
@@ -182,7 +184,7 @@ def test_a_request_is_cancelled_between_its_pictures(steps: int) -> None:
     assert run.tokens == {1: expected([5], 20), 3: expected(seen)}
 
 
-def test_a_long_answer_holds_no_features() -> None:
+def test_a_long_answer_holds_neither_pictures_nor_features() -> None:
     run = Run(most_bytes=0)
     prompt, _, pictures = shown(5, 6, [1])
     run.add(1, prompt, pictures, max_tokens=500)
@@ -190,6 +192,7 @@ def test_a_long_answer_holds_no_features() -> None:
         run.step()
     gc.collect()
     assert [kept() for kept in run.features] == [None, None]
+    assert [kept() for kept in run.pixels] == [None, None]
 
 
 def test_a_prompt_with_pictures_is_scored() -> None:

@@ -19,7 +19,7 @@ class ScalingStatus(BaseModel):
     desired: Annotated[int, Field(ge=0)]
     """How many engines there are to be."""
     reason: Annotated[str, Field(max_length=64)]
-    """Why so many, in one word: Load, Idle, Minimum, Maximum, Schedule, Woken, FirstStart or Unchanged."""
+    """Why so many, in one word: Load, Idle, Minimum, Maximum, Schedule, Woken, FirstStart or Found."""
     last_scale_time: Annotated[str, WithJsonSchema({"type": "string", "format": "date-time"})] | None = None
     """When the number last changed, RFC 3339."""
     start_seconds: Annotated[int, Field(ge=0)] | None = None

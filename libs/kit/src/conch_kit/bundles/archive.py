@@ -47,7 +47,7 @@ def digest(data: bytes) -> Digest:
 
 def pack(folder: Path) -> tuple[Digest, bytes]:
     """Return the bundle of a model folder and its digest; raises BundleError when there is nothing to pack."""
-    left_out = () if sees_pictures(folder) else PICTURE_FILES
+    left_out = () if has_vision_config(folder) else PICTURE_FILES
     names = sorted(name for name in TOKENIZER_FILES if name not in left_out and (folder / name).is_file())
     if not names:
         raise BundleError(f"{folder} holds no tokenizer files (looked for {', '.join(TOKENIZER_FILES)})")
@@ -65,7 +65,7 @@ def pack(folder: Path) -> tuple[Digest, bytes]:
     return digest(data), data
 
 
-def sees_pictures(folder: Path) -> bool:
+def has_vision_config(folder: Path) -> bool:
     """Tell whether a model has a part that sees: transformers writes its settings under this name for all of them."""
     config = folder / "config.json"
     return config.is_file() and b'"vision_config"' in config.read_bytes()

@@ -48,7 +48,7 @@ class _Heard:
 class LoadBook:
     """The last record of each of the others, and when it came. Pure but for the clock it is given."""
 
-    def __init__(self, own_id: str | None, clock: Callable[[], float]) -> None:
+    def __init__(self, own_id: str, clock: Callable[[], float]) -> None:
         self._own_id = own_id
         self._clock = clock
         self._heard: dict[str, _Heard] = {}
@@ -92,7 +92,7 @@ class LoadReader:
     def __init__(
         self,
         redis: RedisClient,
-        own_id: str | None,
+        own_id: str,
         apply: Callable[[OtherLoads], None],
         *,
         clock: Callable[[], float] = time.monotonic,

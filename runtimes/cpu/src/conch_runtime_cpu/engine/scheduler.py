@@ -11,7 +11,7 @@ There are no threads and no clock here: `engine_thread` calls `step` again and a
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Protocol
 
@@ -301,7 +301,8 @@ class _Sequence:
             following = self.request.prompt[start + 1 : start + 1 + len(chunk)]
             self._found.append(log_probabilities(predicted[: len(following)], following, alternatives))
         self.length += len(chunk)
-        if self.prefilled:  # a long answer holds no memory for its pictures
+        if self.prefilled and self.request.pictures:  # a long answer takes no memory for its pictures
+            self.request = replace(self.request, pictures=())
             self._shown = None
             self._features.clear()
         return len(chunk)

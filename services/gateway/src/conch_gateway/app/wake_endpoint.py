@@ -62,7 +62,7 @@ class WakeEndpoint:
             raise not_found(name)
         if not route.wakes:
             raise InvalidRequest(
-                f"The model '{name}' does not scale by what is asked of it, so it cannot be woken.",
+                f"The model '{name}' starts no engine when it is asked, or not yet, so it cannot be woken.",
                 param="model",
                 code="unsupported_model",
             )

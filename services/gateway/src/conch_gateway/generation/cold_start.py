@@ -44,7 +44,7 @@ class HeldCaller:
             patience_s = min(patience_s, self.exchange.max_wait_s)
         tell = None if reply is None else _teller(self.exchange, reply, activity)
         return Hold(
-            size=self.exchange.body_bytes,
+            size=self.exchange.body_bytes + self.exchange.picture_bytes,
             patience_s=patience_s,
             ended=self._ended,
             tell=tell,

@@ -58,6 +58,11 @@ class GenerationJob:
         """How many ids an engine gets, all prompts together."""
         return sum(len(prompt.ids) for prompt in self.prepared.prompts)
 
+    @property
+    def picture_bytes(self) -> int:
+        """How much memory its pictures take: as they came from the tokenizer, and as base64."""
+        return sum(len(picture.data) * 7 // 3 for prompt in self.prepared.prompts for picture in prompt.pictures)
+
     def message(self, engine: Engine, *, timeout_s: float) -> bytes:
         """Return the message that asks a worker to run this job on `engine`."""
         target = changed(

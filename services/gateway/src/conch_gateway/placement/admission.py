@@ -38,11 +38,11 @@ from conch_kit.registry.load_reader import OtherLoads
 from conch_kit.registry.snapshot import Snapshot
 
 HELD_BYTES = 64 * 1024 * 1024
-"""Of the bodies of all requests that wait for engines to start."""
+"""Of the bodies and pictures of all requests that wait for engines to start."""
 
 
 @dataclass(frozen=True, slots=True)
-class HeldSlots:
+class TakenSlots:
     """Slots of one engine that are taken until the context ends."""
 
     queue: ModelQueue
@@ -145,7 +145,7 @@ class Admission:
         without: frozenset[EngineAddress] = frozenset(),
         arrived: float | None = None,
         wait_s: float | None = None,
-    ) -> "HeldSlots":
+    ) -> "TakenSlots":
         """Return taken slots of one engine, as a context that gives them back.
 
         The engines of `without` are given only where there are no others. A request that asks again says when it
@@ -171,7 +171,7 @@ class Admission:
                 engine = await self._wait(queue, policy, waiter, claim.patience_s(policy) if wait_s is None else wait_s)
         else:
             queue.take(engine, claim.sequences)
-        return HeldSlots(queue, engine, claim.sequences)
+        return TakenSlots(queue, engine, claim.sequences)
 
     def _may_hope(self, queue: ModelQueue, policy: RoutingPolicy) -> bool:
         """Tell whether an engine is there, or starts for a request, or is to come and was there a short while ago."""
@@ -198,10 +198,12 @@ class Admission:
     async def _hold(
         self, model: ModelId, queue: ModelQueue, policy: RoutingPolicy, waiter: Waiter, hold: Hold
     ) -> Engine:
-        """Wait for an engine to start, and then for a slot of it."""
-        if len(queue.waiters) >= queue.hold_max and not queue.make_room_for(waiter):
-            raise queue_full()
+        """Wait for an engine to start, and then for a slot of it; who has no time for that does not wake the model."""
+        if hold.patience_s <= 0:
+            raise still_starting(queue.start, self._clock())
         with self._bodies.taken(hold.size):
+            if len(queue.waiters) >= queue.hold_max and not queue.make_room_for(waiter):
+                raise queue_full()
             began = self._clock()
             queue.start.wanted(began)
             first = not queue.waiters

@@ -1,9 +1,8 @@
 """What this gateway has to do, as it tells others: gateways share slots by it, the operator scales by it. Pure."""
 
-from collections import Counter
 from collections.abc import Mapping
 
-from conch_contracts.names import EngineAddress, ModelId
+from conch_contracts.names import ModelId
 from conch_contracts.records import GatewayLoad, ModelDemand
 from conch_gateway.placement.model_queue import ModelQueue
 
@@ -13,18 +12,9 @@ FORGOTTEN_S = 3600.0
 
 def load_of(gateway_id: str, sequence: int, queues: Mapping[ModelId, ModelQueue], now: float) -> GatewayLoad:
     """Return what there is to do in these queues."""
-    engines: Counter[EngineAddress] = Counter()
-    waiting: Counter[EngineAddress] = Counter()
-    models: dict[ModelId, ModelDemand] = {}
-    for model, queue in queues.items():
-        demand = queue.demand(now)
-        if not _worth_telling(demand):
-            continue
-        models[model] = demand
-        engines.update(demand.taken)
-        if demand.queued:
-            waiting.update({engine.grpc: demand.queued for engine in queue.engines})
-    return GatewayLoad(id=gateway_id, sequence=sequence, engines=engines, waiting=waiting, models=models)
+    demands = ((model, queue.demand(now)) for model, queue in queues.items())
+    models = {model: demand for model, demand in demands if _worth_telling(demand)}
+    return GatewayLoad(id=gateway_id, sequence=sequence, models=models)
 
 
 def _worth_telling(demand: ModelDemand) -> bool:

@@ -16,7 +16,7 @@ from conch_contracts.names import (
 from conch_contracts.records import Engine, Route
 from conch_gateway.errors.upstream_errors import as_error
 from conch_gateway.inference.stages import Stages
-from conch_gateway.placement.admission import Admission, HeldSlots
+from conch_gateway.placement.admission import Admission, TakenSlots
 from conch_gateway.placement.attempts import RETRY_AFTER_S, RequestAttempts, ServiceProcesses
 from conch_gateway.placement.model_queue import Claim
 from conch_gateway.placement.time_left import TimeLeft
@@ -94,7 +94,7 @@ class Dispatcher:
         claim: Claim,
         failures: "_Failures",
         arrived: float,
-    ) -> HeldSlots:
+    ) -> TakenSlots:
         """Return an engine's slots; when no engine is left, what failed before says more than that."""
         try:
             return await self._admission.slot(
@@ -123,7 +123,7 @@ class _Failures:
         """Tell whether there is more to say than that no engine is left."""
         return bool(self.attempts.failed or self.tried)
 
-    def may_be_mended(self, failure: UpstreamFailure | _Refused, slot: HeldSlots) -> bool:
+    def may_be_mended(self, failure: UpstreamFailure | _Refused, slot: TakenSlots) -> bool:
         """Note how an attempt on this slot has failed; tell whether there may be another one."""
         if isinstance(failure, AnswerLost):
             return self._worker_lost(failure)
@@ -139,7 +139,7 @@ class _Failures:
         self.attempts.note(_broken(self.workers_lost, started=failure.started))
         return not failure.started and self.workers_lost <= MAX_LOST and self.attempts.may_follow(failure)
 
-    def _engine_failed(self, failure: _Refused, slot: HeldSlots) -> bool:
+    def _engine_failed(self, failure: _Refused, slot: TakenSlots) -> bool:
         self.attempts.note(failure.error)
         self.tried |= {slot.engine.grpc}
         if isinstance(failure.error, Unavailable):  # it has not begun, so it may be asked again
@@ -150,7 +150,7 @@ class _Failures:
 
 
 async def _read(
-    slot: HeldSlots, deliver: Callable[[UpstreamResponse], Awaitable[None]], answer: UpstreamResponse
+    slot: TakenSlots, deliver: Callable[[UpstreamResponse], Awaitable[None]], answer: UpstreamResponse
 ) -> None:
     await _check(answer)
     slot.accepted()

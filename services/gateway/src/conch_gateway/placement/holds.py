@@ -26,7 +26,7 @@ class Hold:
     """What a request brings for the case that an engine must start for it."""
 
     size: int
-    """Bytes of its body, which stay in memory."""
+    """Bytes of its body and of its pictures, which stay in memory."""
     patience_s: float
     """How long it may be held at most."""
     ended: Callable[[float], None]
@@ -40,7 +40,7 @@ class Hold:
 
 @dataclass(slots=True)
 class HeldBodies:
-    """How much memory the bodies of all held requests may take."""
+    """How much memory the bodies and pictures of all held requests may take."""
 
     limit: int
     size: int = 0

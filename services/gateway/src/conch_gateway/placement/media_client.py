@@ -2,7 +2,7 @@
 
 from conch_contracts.headers import INTERNAL_TOKEN, REQUEST_ID
 from conch_contracts.messages.message import to_json
-from conch_contracts.messages.pictures import MOST_URL_BYTES, FetchPictureRequest
+from conch_contracts.messages.pictures import FetchPictureRequest
 from conch_contracts.names import FETCH_PICTURE_PATH, WorkerUrl
 from conch_contracts.records import PictureProfile
 from conch_gateway.errors.upstream_errors import as_error
@@ -33,7 +33,8 @@ class MediaClient:
 
         Leaving early ends the fetch.
         """
-        self._check_possible(url, profile, param)
+        if not self._url:
+            raise _invalid(param, "nobody fetches pictures here, so they are taken as 'data:' URLs only")
         request = FetchPictureRequest(
             url=url,
             allowed_domains=profile.allowed_domains,
@@ -63,14 +64,6 @@ class MediaClient:
             if answer.status != 200:
                 raise as_error(answer.status, answer.headers, body)
             return body
-
-    def _check_possible(self, url: str, profile: PictureProfile, param: str) -> None:
-        if not profile.allowed_domains:
-            raise _invalid(param, "this model takes pictures only in the request itself, as 'data:' URLs")
-        if not self._url:
-            raise _invalid(param, "nobody fetches pictures here, so they are taken as 'data:' URLs only")
-        if len(url) > MOST_URL_BYTES:
-            raise _invalid(param, f"the URL is longer than {MOST_URL_BYTES} bytes")
 
     def _request_id(self) -> tuple[Header, ...]:
         request_id = request_id_var.get()

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from conch_contracts.messages.generation import PictureForm
+from conch_contracts.messages.pictures import MOST_URL_BYTES
 from conch_contracts.messages.tokenization import ChatInput, Picture, PictureLimits
 from conch_contracts.openai.chat import ChatMessage, ImagePart, TextPart
 from conch_contracts.records import Dialect, PictureProfile, Route
@@ -21,7 +22,6 @@ _FORMS: Mapping[Dialect, PictureForm] = {Dialect.VLLM: PictureForm.PNG}
 """In which form engines get pictures, where that is not as pixels."""
 OWN_NAME = "named"
 """Of a part that was translated from another API: what that API calls it."""
-MAX_URL_CHARS = 8192
 
 _SHOWN_BY = ("user", "tool")
 _TYPES = ("png", "jpeg", "jpg", "webp", "gif")
@@ -175,8 +175,8 @@ def _data(url: str, profile: PictureProfile, where: str) -> str:
     if _HTTP.match(url):
         if not profile.allowed_domains:
             raise invalid(where, "this model takes pictures only in the request itself, as 'data:' URLs")
-        if len(url) > MAX_URL_CHARS:
-            raise invalid(where, f"expected a URL of at most {MAX_URL_CHARS} characters")
+        if len(url) > MOST_URL_BYTES:
+            raise invalid(where, f"expected a URL of at most {MOST_URL_BYTES} bytes")
         return url
     found = _DATA.match(url)
     if found is None:

@@ -13,17 +13,17 @@ from conch_gateway.requests.refusals.parameter_refusal import ParameterRefusal
 
 _GOES_ON = "use 'continue_final_message': true with 'add_generation_prompt': false, beside the messages"
 _IN_PARTS = "show pictures in 'content', as parts of the type 'image_url'"
-_TEXT_ALONE = "models here take texts and pictures"
+_TEXTS_AND_PICTURES = "models here take texts and pictures"
 _ALL_SHOWN = "the model is shown all tools at once"
 
 OF_MESSAGES: Mapping[str, ParameterRefusal] = {
-    "audio": ParameterRefusal(_TEXT_ALONE, ({},)),
+    "audio": ParameterRefusal(_TEXTS_AND_PICTURES, ({},)),
     "images": ParameterRefusal(_IN_PARTS, ([],)),
     "partial": ParameterRefusal(_GOES_ON, (False,)),
     "prefix": ParameterRefusal(_GOES_ON, (False,)),
     "reasoning_details": ParameterRefusal("use 'reasoning_content'", ([],)),
     "thinking": ParameterRefusal("use 'reasoning_content'", ("",)),
-    "videos": ParameterRefusal(_TEXT_ALONE, ([],)),
+    "videos": ParameterRefusal(_TEXTS_AND_PICTURES, ([],)),
 }
 """OpenAI's, OpenRouter's, Ollama's, and those by which DeepSeek, Mistral, Qwen and Kimi let an answer go on."""
 

@@ -90,7 +90,7 @@ class GatewayMetrics:
             "conch_gateway_wakes_total", "How often a model without an engine was asked for.", model, registry
         )
         self._in_flight = GaugeFamily(
-            "conch_gateway_in_flight", "Requests that hold an engine's slot.", model, registry
+            "conch_gateway_in_flight", "Requests that have a slot of an engine.", model, registry
         )
         self._tokens = CounterFamily(
             "conch_gateway_tokens_total",

@@ -1,0 +1,41 @@
+"""Models that somebody wants awake: gateways leave word (`load_writer`), the operator reads it."""
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+
+from conch_contracts.names import WAKES_KEY, ModelId
+from conch_kit.redis.client import RedisClient
+from conch_kit.redis.errors import RegistryError, RegistryUnavailable
+
+
+class WokenModels:
+    """The hash of wishes, as the operator has it."""
+
+    def __init__(self, redis: RedisClient, clock: Callable[[], float] = time.time) -> None:
+        self._redis = redis
+        self._clock = clock
+
+    async def read(self) -> Mapping[ModelId, float]:
+        """Return until when each model is to be awake, in Unix seconds; what is over is taken out.
+
+        Raises RegistryUnavailable and RegistryError.
+        """
+        found = await self._redis.execute("HGETALL", WAKES_KEY)
+        until = {
+            ModelId(model.decode(errors="replace")): _seconds(at)
+            for model, at in zip(found[::2], found[1::2], strict=True)
+        }
+        now = self._clock()
+        awake = {model: at for model, at in until.items() if at > now}
+        if past := sorted(until.keys() - awake.keys()):
+            with suppress(RegistryUnavailable, RegistryError):
+                await self._redis.execute("HDEL", WAKES_KEY, *past)
+        return awake
+
+
+def _seconds(raw: bytes) -> float:
+    try:
+        return float(raw)
+    except ValueError:
+        return 0.0
