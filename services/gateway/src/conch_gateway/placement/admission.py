@@ -208,10 +208,10 @@ class Admission:
             queue.start.wanted(began)
             first = not queue.waiters
             queue.join(waiter)
-            if first:
-                self.held(model)
             ends = partial(_end_of_hold, queue, policy, hold, began)
             try:
+                if first:
+                    self.held(model)
                 engine = await granted_or_told(waiter.granted, hold, ends, queue.start.left_s, self._clock)
             except BaseException:
                 queue.leave(waiter)
