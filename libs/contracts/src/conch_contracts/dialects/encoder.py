@@ -6,10 +6,12 @@
 | attention_mask    | INT64 [B, S]    | 1 for a token, 0 for padding                                   |
 | token_type_ids    | INT64 [B, S]    | 0 for the first text, 1 for the second of a pair               |
 | pixel_values      | FP32 [B, 3, S, S] | pictures of a model of text and pictures, normalised         |
-| text_embeds       | FP32 [B, D]     | a model of text and pictures: the vector of each text          |
-| image_embeds      | FP32 [B, D]     | the vector of each picture                                     |
 | last_hidden_state | FP32 [B, S, H]  | an embedding model's output, to be pooled                      |
 | logits            | FP32 [B, L]     | a reranker's or classifier's output                            |
+| text_embeds       | FP32 [B, D]     | a model of text and pictures: the vector of each text          |
+| image_embeds      | FP32 [B, D]     | the vector of each picture                                     |
+
+A batch is of texts or of pictures. The vectors of a model of text and pictures have any length.
 """
 
 INPUT_IDS = "input_ids"
