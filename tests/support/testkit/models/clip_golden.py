@@ -62,6 +62,15 @@ def as_values(pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
     return np.moveaxis(values, -1, 0).astype(np.float32)
 
 
+def normalisation() -> tuple[tuple[float, float, float], tuple[float, float, float]]:
+    """Return by how much bytes of each channel are multiplied, and what is added then."""
+    settings = json.loads((FOLDER / "preprocessor_config.json").read_text())
+    mean, std = settings["image_mean"], settings["image_std"]
+    red, green, blue = (settings["rescale_factor"] / one for one in std)
+    of_red, of_green, of_blue = (-middle / one for middle, one in zip(mean, std, strict=True))
+    return (red, green, blue), (of_red, of_green, of_blue)
+
+
 def normalised(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return the vectors with length 1."""
     unit: NDArray[np.float32] = vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
