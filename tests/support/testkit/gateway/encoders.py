@@ -1,7 +1,7 @@
 """A gateway in this process with one model that encodes, on fakes."""
 
 from conch_contracts.names import ENCODE_PATH, PREPARE_ROWS_PATH
-from conch_contracts.records import Dialect, EncoderProfile, Engine, ModelKind
+from conch_contracts.records import Dialect, EncoderProfile, Engine, ModelKind, PictureProfile
 from conch_gateway.encoders.answer_cache import Store
 from testkit.gateway.fakes import ENGINE, Gateway, Script, gateway, route, rows, snapshot
 
@@ -14,6 +14,7 @@ def serving(
     engines: tuple[Engine, ...] = (Engine(grpc=ENGINE),),
     store: Store | None = None,
     tokenizer: Script | None = None,
+    sees: PictureProfile | None = None,
 ) -> Gateway:
     """Return the gateway; `lengths` are those of the rows that its tokenizer makes."""
     model = route(
@@ -22,6 +23,7 @@ def serving(
         kind=kind,
         dialect=Dialect.ENCODER,
         encoder=profile or EncoderProfile(),
+        pictures=sees,
     )
     scripts = {PREPARE_ROWS_PATH: tokenizer or rows(*(lengths or (3,))), ENCODE_PATH: worker}
     return gateway(scripts, known=snapshot(model, engines=engines), store=store)

@@ -60,6 +60,8 @@ class PrepareRowsRequest(Message, frozen=True, kw_only=True):
     """One for each None of `texts`, in this order."""
     picture_limits: PictureLimits | None = None
     """None: the model makes no rows of pictures, and there are none."""
+    picture_scope: str = ""
+    """As in `PrepareRequest`."""
     pairs: tuple[str, ...] = ()
     """With these each row is a pair, a text followed by one of these; a single text goes with each of them."""
     truncate_pairs: TokenLimit | None = None

@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from conch_contracts.messages.encoding import Row, RowPicture
-from conch_contracts.messages.generation import PictureForm
-from conch_contracts.messages.tokenization import Picture, PictureLimits
+from conch_contracts.messages.tokenization import Picture
 from conch_kit.errors import InvalidRequest
 from conch_tokenizer.errors import BundleUnreadable
 from conch_tokenizer.pictures.model_pictures import Llava, PictureFamily, image_processor, read_settings
@@ -30,9 +29,9 @@ class RowPictures:
     shift: Channels
     """What the model was trained on are the bytes of each channel times its `scale` plus its `shift`."""
 
-    def row(self, index: int, picture: Picture, reader: PictureReader, limits: PictureLimits) -> Row:
+    def row(self, index: int, picture: Picture, reader: PictureReader, order: PictureOrder) -> Row:
         """Return the row of a request's picture of this index; raises InvalidRequest."""
-        read = reader.read(index, picture, self, PictureOrder(limits, PictureForm.PIXELS))
+        read = reader.read(index, picture, self, order)
         seen = RowPicture(
             pixels=read.data,
             height=read.height,
@@ -62,14 +61,14 @@ def row_pictures(folder: Path) -> RowPictures | None:
 
 
 def rows_of_pictures(
-    model: RowPictures | None, pictures: tuple[Picture, ...], reader: PictureReader, limits: PictureLimits | None
+    model: RowPictures | None, pictures: tuple[Picture, ...], reader: PictureReader, order: PictureOrder
 ) -> list[Row]:
     """Return the rows of a request's pictures; raises InvalidRequest for a model that makes none, and for too many."""
     rows, size = list[Row](), 0
     for index, picture in enumerate(pictures):
-        if model is None or limits is None:
+        if model is None or order.limits is None:
             raise no_pictures(picture)
-        row = model.row(index, picture, reader, limits)
+        row = model.row(index, picture, reader, order)
         size += 0 if row.picture is None else len(row.picture.pixels)
         if size > MOST_BYTES:
             raise InvalidRequest(

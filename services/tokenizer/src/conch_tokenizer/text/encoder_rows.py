@@ -6,8 +6,9 @@ The tokenizer itself cuts and joins texts. Many short ones come at once, so they
 from collections.abc import Sequence
 
 from conch_contracts.messages.encoding import PrepareRowsRequest, PrepareRowsResponse, Row
+from conch_contracts.messages.generation import PictureForm
 from conch_kit.errors import InvalidRequest
-from conch_tokenizer.pictures.picture_reader import NO_PICTURES
+from conch_tokenizer.pictures.picture_reader import NO_PICTURES, PictureOrder
 from conch_tokenizer.pictures.row_pictures import rows_of_pictures
 from conch_tokenizer.text.limited_tokenizer import LimitedTokenizer
 from conch_tokenizer.text.prompt_pictures import check_pictures
@@ -64,8 +65,8 @@ def _from_texts(tokenizer: LimitedTokenizer, request: PrepareRowsRequest) -> lis
             tokenizer.check_fits(text, _limit(request), param=f"rows.{index}")
         elif text is not None:
             tokenizer.check_ids(text, param=f"rows.{index}")
-    model, limits = tokenizer.model.row_pictures, request.picture_limits
-    shown = iter(rows_of_pictures(model, request.pictures, tokenizer.pictures, limits))
+    order = PictureOrder(request.picture_limits, PictureForm.PIXELS, request.picture_scope)
+    shown = iter(rows_of_pictures(tokenizer.model.row_pictures, request.pictures, tokenizer.pictures, order))
     encoded = iter(_encode(tokenizer, request, texts, None))
     return [
         next(shown) if text is None else next(encoded) if isinstance(text, str) else _cut(text, request)
