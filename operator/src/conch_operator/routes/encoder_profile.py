@@ -23,10 +23,15 @@ def encoder_profile(spec: ModelSpec, facts: SourceFacts) -> EncoderProfile:
         labels=said.labels if spec.kind is ModelKind.CLASSIFY else (),
         truncate=spec.max_tokens is not None,
         inputs=tensor_inputs(spec),
-        output=tensors.output.name,
+        output=tensors.output.name or (dialect.TEXT_EMBEDS if encodes_pictures(spec, facts) else None),
         version=facts.weights,
         cache_ttl_s=None if spec.cache is None else spec.cache.ttl,
     )
+
+
+def encodes_pictures(spec: ModelSpec, facts: SourceFacts) -> bool:
+    """Return whether a model makes vectors of texts and of pictures."""
+    return spec.kind is ModelKind.EMBEDDING and facts.encoder.sees
 
 
 def tensor_inputs(spec: ModelSpec) -> Mapping[str, str]:

@@ -18,7 +18,14 @@ MAX_PIXEL_BYTES = 32 * 1024**2
 
 _TOKENS_RANK = 3
 """Rows, tokens, numbers."""
-_OUTPUTS = ("sentence_embedding", dialect.LAST_HIDDEN_STATE, "token_embeddings", dialect.LOGITS, "scores")
+_OUTPUTS = (
+    "sentence_embedding",
+    dialect.LAST_HIDDEN_STATE,
+    "token_embeddings",
+    dialect.LOGITS,
+    "scores",
+    dialect.TEXT_EMBEDS,
+)
 
 
 class UnknownTensors(Exception):
