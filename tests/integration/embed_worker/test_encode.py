@@ -86,7 +86,9 @@ def test_texts_and_pictures_of_one_request_have_the_vectors_of_their_reference(s
 
 def test_a_picture_that_a_model_cannot_see_is_refused(stage: Stage) -> None:
     picture = _shown(clip_golden.load().pictures[0])
-    assert stage.worker.ask(stage.request([picture])).status == 502  # its config has no place for pictures
+    blind = stage.worker.ask(stage.request([picture]))
+    assert (blind.status, blind.body["error"]["param"]) == (400, "rows")
+    assert "no input pixel_values" in blind.body["error"]["message"]
     assert picture.picture is not None
     half = changed(picture, picture=changed(picture.picture, pixels=picture.picture.pixels[1:]))
     answer = stage.worker.ask(stage.request([half], target={"model": "clip"}))

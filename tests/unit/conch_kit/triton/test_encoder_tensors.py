@@ -3,7 +3,13 @@ from typing import Any
 import pytest
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
-from conch_kit.triton.encoder_tensors import MAX_PARALLEL, UnknownTensors, read_encoder_tensors, read_picture_tensors
+from conch_kit.triton.encoder_tensors import (
+    MAX_PARALLEL,
+    NoPictures,
+    UnknownTensors,
+    read_encoder_tensors,
+    read_picture_tensors,
+)
 
 INT32, INT64, FP32, FP64 = 8, 9, 11, 12
 USUAL = (("input_ids", INT64), ("attention_mask", INT64), ("token_type_ids", INT64))
@@ -39,6 +45,8 @@ def test_the_deployments_names_take_precedence() -> None:
         (("last_hidden_state", "sentence_embedding"), "sentence_embedding"),
         (("logits",), "logits"),
         (("anything",), "anything"),
+        (("last_hidden_state", "text_embeds", "image_embeds"), "last_hidden_state"),
+        (("image_embeds", "text_embeds"), "text_embeds"),
     ],
 )
 def test_the_usual_output_is_chosen(outputs: tuple[str, ...], chosen: str) -> None:
@@ -105,9 +113,9 @@ def test_batches_of_pictures_are_bounded_by_the_model_and_by_their_size(batch: i
 
 
 def test_a_model_without_the_tensors_of_pictures_is_refused() -> None:
-    with pytest.raises(UnknownTensors, match="no input pixel_values and output image_embeds"):
+    with pytest.raises(NoPictures, match="no input pixel_values and output image_embeds"):
         read_picture_tensors(config(), 12)
-    with pytest.raises(UnknownTensors, match="its input input_ids alone"):
+    with pytest.raises(NoPictures, match="its input input_ids alone"):
         read_picture_tensors(seeing(optional=("pixel_values",)), 12)
 
 

@@ -62,6 +62,12 @@ def test_a_model_of_texts_and_pictures_is_shown_one_at_a_time(
     assert (route.pictures, route.encoder.output) == (found, "text_embeds")
 
 
+def test_the_output_of_a_runtime_that_is_not_ours_is_read_from_its_config() -> None:
+    external = {"external": {"grpc": "triton:8001"}}
+    route = make_route(desired_model(kind="Embedding", engine=external), ENCODES, (ServedName("m"),))
+    assert (route.pictures, route.encoder.output) == (PictureProfile(max=1), None)
+
+
 def test_a_folder_sees_for_its_own_kind_alone() -> None:
     assert picture_profile(model_deployment(kind="Embedding").spec, SEES, Dialect.ENCODER) is None
     assert picture_profile(model_deployment(kind="Rerank").spec, ENCODES, Dialect.ENCODER) is None

@@ -32,6 +32,10 @@ class UnknownTensors(Exception):
     """A model whose tensors are not those of an encoder; the message says what to set."""
 
 
+class NoPictures(UnknownTensors):
+    """A model that has no tensors for pictures, whatever it has for texts."""
+
+
 @dataclass(frozen=True, slots=True)
 class EncoderTensors:
     """How rows are sent to one model."""
@@ -71,16 +75,16 @@ def read_encoder_tensors(config: ModelConfig, inputs: Mapping[str, str], output:
 
 
 def read_picture_tensors(config: ModelConfig, values: int) -> EncoderTensors:
-    """Return how rows of pictures are sent to a model, each of so many values; raises UnknownTensors."""
+    """Return how rows of pictures are sent to a model, each of so many values; raises NoPictures."""
     inputs = {item.name: DataType.Name(item.data_type).removeprefix("TYPE_") for item in config.input}
     given = [item.name for item in config.output]
     if dialect.PIXEL_VALUES not in inputs or dialect.IMAGE_EMBEDS not in given:
-        raise UnknownTensors(
+        raise NoPictures(
             f"The model has no input {dialect.PIXEL_VALUES} and output {dialect.IMAGE_EMBEDS}, so it takes no pictures."
         )
     needed = next((item.name for item in config.input if item.name != dialect.PIXEL_VALUES and not item.optional), None)
     if needed is not None:
-        raise UnknownTensors(f"The model takes pictures with its input {needed} alone, which has no picture's values.")
+        raise NoPictures(f"The model takes pictures with its input {needed} alone, which has no picture's values.")
     fitting = MAX_PIXEL_BYTES // (4 * values)
     return EncoderTensors(
         inputs=((dialect.PIXEL_VALUES, dialect.PIXEL_VALUES, inputs[dialect.PIXEL_VALUES]),),
