@@ -1,6 +1,8 @@
 """Texts and pictures for a model that makes vectors of both: as the reference, in all the forms that clients send."""
 
 import base64
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -111,6 +113,22 @@ def test_a_text_that_is_too_long_is_refused(url: str) -> None:
     answer = embedded(url, input="red " * 40)
     assert (answer.status, answer.body["error"]["code"]) == (400, "context_length_exceeded")
     assert embedded(url, input="red " * 40, truncate_prompt_tokens=-1).status == 200
+
+
+def test_the_program_in_the_page_prints_what_stands_below_it(url: str) -> None:
+    page = (ROOT / "docs" / "pictures.md").read_text()
+    _, _, rest = page.partition("```python\n")
+    program, _, below = rest.partition("```\n")
+    _, _, printed = below.partition("```text\n")
+    ran = subprocess.run(
+        [sys.executable, "-c", program.replace("http://127.0.0.1:8000/v1", url)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr[-2000:]
+    assert ran.stdout == printed.partition("```")[0]
 
 
 def test_its_card_says_that_it_takes_pictures(url: str) -> None:
