@@ -6,6 +6,21 @@ from conch_gateway.encoders.answer_cache import Store
 from testkit.gateway.fakes import ENGINE, Gateway, Script, gateway, route, rows, snapshot
 
 
+class FakeStore:
+    """Keeps answers in memory."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, tuple[bytes, float]] = {}
+
+    async def get(self, key: str) -> bytes | None:
+        """Return an answer."""
+        return self.kept[key][0] if key in self.kept else None
+
+    async def put(self, key: str, body: bytes, ttl_s: float) -> None:
+        """Keep an answer."""
+        self.kept[key] = (body, ttl_s)
+
+
 def serving(
     kind: ModelKind,
     worker: Script,

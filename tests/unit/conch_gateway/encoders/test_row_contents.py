@@ -6,8 +6,8 @@ import orjson
 import pytest
 
 from conch_contracts.names import ENCODE_PATH, PREPARE_ROWS_PATH
-from conch_contracts.records import ModelKind, PictureProfile
-from testkit.gateway.encoders import serving
+from conch_contracts.records import EncoderProfile, ModelKind, PictureProfile
+from testkit.gateway.encoders import FakeStore, serving
 from testkit.gateway.fakes import Gateway, answered
 
 VECTORS = b'{"data":[{"object":"embedding","index":0,"embedding":[1.0,0.0]}]}'
@@ -160,6 +160,27 @@ async def test_what_is_no_row_names_the_part(path: str, body: dict[str, Any], pa
     answer = await seeing(SCORES, 2).client.post(path, body)
     assert (answer.status, answer.error["param"]) == (400, param)
     assert said in answer.error["message"]
+
+
+async def test_a_picture_that_comes_again_is_answered_from_the_cache() -> None:
+    seen = [orjson.dumps({"rows": [{"ids": [], "picture": {**SEEN, "pixels": pixels}}]}) for pixels in ("QUJD", "QUJE")]
+    told = iter([seen[0], seen[0], seen[1]])
+    served = serving(
+        ModelKind.EMBEDDING,
+        answered(VECTORS),
+        tokenizer=lambda post: answered(next(told))(post),
+        sees=SEES,
+        profile=EncoderProfile(cache_ttl_s=60),
+        store=FakeStore(),
+    )
+    answers = [await served.client.post("/v1/embeddings", {"messages": [user(image())]}) for _ in range(3)]
+    assert [answer.headers[b"x-conch-cache"] for answer in answers] == [b"miss", b"hit", b"miss"]
+
+
+async def test_a_picture_of_such_a_model_has_no_tokens_to_show() -> None:
+    answer = await seeing().client.post("/tokenize", {"model": "enc", "messages": [user(text("a"), image())]})
+    assert (answer.status, answer.error["param"]) == (400, "messages.0.content.1.image_url")
+    assert "no tokens" in answer.error["message"]
 
 
 @pytest.mark.parametrize(
