@@ -5,13 +5,16 @@
 | input_ids         | INT64 [B, S]    | the tokens of each row, padded at its end                      |
 | attention_mask    | INT64 [B, S]    | 1 for a token, 0 for padding                                   |
 | token_type_ids    | INT64 [B, S]    | 0 for the first text, 1 for the second of a pair               |
-| pixel_values      | FP32 [B, 3, S, S] | pictures of a model of text and pictures, normalised         |
 | last_hidden_state | FP32 [B, S, H]  | an embedding model's output, to be pooled                      |
 | logits            | FP32 [B, L]     | a reranker's or classifier's output                            |
-| text_embeds       | FP32 [B, D]     | a model of text and pictures: the vector of each text          |
-| image_embeds      | FP32 [B, D]     | the vector of each picture                                     |
 
-A batch is of texts or of pictures. The vectors of a model of text and pictures have any length.
+A model of texts and pictures takes batches of either, and its vectors have any length:
+
+| tensor       | type, shape       | meaning                                 |
+|--------------|-------------------|-----------------------------------------|
+| pixel_values | FP32 [B, 3, S, S] | pictures, normalised; instead of texts  |
+| text_embeds  | FP32 [B, D]       | the vector of each text                 |
+| image_embeds | FP32 [B, D]       | the vector of each picture              |
 """
 
 INPUT_IDS = "input_ids"
@@ -20,10 +23,11 @@ TOKEN_TYPE_IDS = "token_type_ids"
 INPUTS = (INPUT_IDS, ATTENTION_MASK, TOKEN_TYPE_IDS)
 LAST_HIDDEN_STATE = "last_hidden_state"
 LOGITS = "logits"
-PIXEL_VALUES = "pixel_values"
-TEXT_EMBEDS = "text_embeds"
-IMAGE_EMBEDS = "image_embeds"
 OUTPUTS = (LAST_HIDDEN_STATE, LOGITS)
 
 ONNX_FILES = ("model.onnx", "onnx/model.onnx")
 """Where Hugging Face folders keep their ONNX file, in the order in which the cpu runtime looks for it."""
+
+PIXEL_VALUES = "pixel_values"
+TEXT_EMBEDS = "text_embeds"
+IMAGE_EMBEDS = "image_embeds"
