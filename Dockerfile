@@ -150,6 +150,7 @@ LABEL org.opencontainers.image.title="conch-engine-cpu"
 COPY --from=engine-cpu-packages /opt /opt
 COPY examples/tiny-chat /models/tiny-chat
 COPY examples/tiny-classifier /models/tiny-classifier
+COPY examples/tiny-clip /models/tiny-clip
 COPY examples/tiny-reranker /models/tiny-reranker
 COPY examples/tiny-vlm /models/tiny-vlm
 COPY examples/tiny-whisper /models/tiny-whisper

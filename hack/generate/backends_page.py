@@ -38,7 +38,10 @@ TensorRT-LLM takes `embedding_bias` for exactly the ids that its engine was buil
 `config.json` must say the same number.
 """
 
-_NOTES = """## Text
+_NOTES = """Pictures for embeddings, scores and rankings need the dialect `encoder`, an input `pixel_values` and an
+output `image_embeds` ([a model of your own](runtimes.md#a-model-of-your-own)); else they are a 400.
+
+## Text
 
 An answer of ids is turned into text by the worker. Of an answer of text, each message holds either what is new or the
 whole answer so far. `engine.external.textOutput`, or `engine.tensorrtllm.textOutput`,

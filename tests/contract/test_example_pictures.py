@@ -1,4 +1,4 @@
-"""The example model that sees: its files, and what is known of them, are made again here without torch."""
+"""The example models of pictures: their files, and what is known of them, are made again here without torch."""
 
 import hashlib
 import json
@@ -15,7 +15,7 @@ from transformers import AutoTokenizer, CLIPImageProcessorPil, LlavaProcessor
 from models.drawings.reading import decoded, processed
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-VLM = EXAMPLES / "tiny-vlm"
+VLM, CLIP = EXAMPLES / "tiny-vlm", EXAMPLES / "tiny-clip"
 FORMS = {"PNG", "JPEG", "WEBP", "GIF"}
 
 
@@ -32,7 +32,12 @@ def _arrays(folder: Path) -> dict[str, NDArray[Any]]:
 
 
 def _files() -> list[Any]:
-    return [pytest.param(each, id=each["file"]) for each in _golden(VLM)["files"]]
+    folders = (VLM, CLIP)
+    return [
+        pytest.param(folder, each, id=f"{folder.name} {each['file']}")
+        for folder in folders
+        for each in _golden(folder)["files"]
+    ]
 
 
 @cache
@@ -44,12 +49,12 @@ def _llava() -> LlavaProcessor:
     )
 
 
-@pytest.mark.parametrize("item", _files())
-def test_a_file_gives_the_pixels_that_are_known(item: dict[str, Any]) -> None:
-    content = (VLM / item["file"]).read_bytes()
+@pytest.mark.parametrize(("folder", "item"), _files())
+def test_a_file_gives_the_pixels_that_are_known(folder: Path, item: dict[str, Any]) -> None:
+    content = (folder / item["file"]).read_bytes()
     assert hashlib.sha256(content).hexdigest() == item["sha256"]
-    pixels = processed(CLIPImageProcessorPil.from_pretrained(VLM), decoded(content))
-    assert np.array_equal(pixels, _arrays(VLM)[item["pixels"]])
+    pixels = processed(CLIPImageProcessorPil.from_pretrained(folder), decoded(content))
+    assert np.array_equal(pixels, _arrays(folder)[item["pixels"]])
     assert hashlib.sha256(pixels.tobytes()).hexdigest() == item["pixels_sha256"]
 
 
@@ -101,3 +106,22 @@ def test_the_text_model_is_tiny_chat_with_one_more_id() -> None:
         names = set(weights.keys())
     assert any(".layers.2." in each for each in names if "vision_tower" in each)
     assert config["vision_feature_layer"] == -2
+
+
+def test_texts_for_tiny_clip_get_the_ids_that_are_known() -> None:
+    tokenizer = AutoTokenizer.from_pretrained(CLIP)
+    config = json.loads((CLIP / "config.json").read_text())["text_config"]
+    assert config["eos_token_id"] != 2  # with 2 transformers takes the last state elsewhere
+    for each in _golden(CLIP)["texts"]:
+        ids = tokenizer(each["text"])["input_ids"]
+        assert ids == each["ids"]
+        assert (ids[0], ids[-1]) == (config["bos_token_id"], config["eos_token_id"])
+
+
+def test_each_picture_of_tiny_clip_is_nearest_to_its_own_text() -> None:
+    golden, arrays = _golden(CLIP), _arrays(CLIP)
+    pictures = np.stack([arrays[each["vector"]] for each in golden["files"]])
+    cosines = pictures @ arrays["texts"].T
+    assert np.allclose(cosines, golden["cosines"], atol=1e-4)
+    assert np.allclose(np.linalg.norm(pictures, axis=1), 1, atol=1e-5)
+    assert cosines[:5].argmax(1).tolist() == [0, 1, 2, 3, 4]

@@ -54,6 +54,10 @@ TRANSCRIBE = {
 CHAT = {"messages": [{"role": "user", "content": "a"}]}
 SHOWN = {"data": "YQ==", "param": "messages.0.content.0.image_url"}
 PICTURE = {"data": b"abc", "height": 1, "width": 1, "start": 0, "length": 1, "digest": "d"}
+SEEN = {
+    "ids": [],
+    "picture": {"pixels": b"abc", "height": 1, "width": 1, "scale": [1, 1, 1], "shift": [0, 0, 0], "length": 1},
+}
 FIRST: list[tuple[type[Message], dict[str, Any]]] = [
     (GenerateRequest, GENERATE),
     (GenerateRequest, GENERATE | {"sampling": SAMPLING | {"grammar": GRAMMAR}, "details": {}, "backend": {}}),
@@ -61,8 +65,11 @@ FIRST: list[tuple[type[Message], dict[str, Any]]] = [
     (SamplingParameters, {"max_tokens": 4, "thinking": {"start_id": 1, "end_id": 2, "opened": False, "tokens": 3}}),
     (Usage, {"prompt_tokens": 1, "completion_tokens": 2}),
     (EncodeRequest, ENCODE),
+    (EncodeRequest, ENCODE | {"rows": [SEEN]}),
     (PrepareRowsRequest, {"digest": DIGEST}),
+    (PrepareRowsRequest, {"digest": DIGEST, "texts": [None], "pictures": [SHOWN], "picture_limits": {}}),
     (PrepareRowsResponse, {"rows": [{"ids": [1]}]}),
+    (PrepareRowsResponse, {"rows": [SEEN]}),
     (PrepareRequest, {"digest": DIGEST, "chat": CHAT}),
     (PrepareRequest, {"digest": DIGEST, "chat": CHAT | {"pictures": [SHOWN]}, "picture_limits": {}}),
     (PrepareResponse, {"prompts": [{"ids": [1], "text": "a"}]}),

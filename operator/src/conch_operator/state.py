@@ -121,6 +121,8 @@ class EncoderFacts:
     """Whether a text may have several classes at once."""
     max_tokens: int | None = None
     """The longest text that it was made for."""
+    sees: bool = False
+    """Whether it makes vectors of texts and of pictures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +214,7 @@ class EngineRecipe:
     dialect: Dialect = Dialect.TOKENS
     """With which it is spoken to, where it is no encoder: `tokens` or `speech`."""
     sees: bool = False
-    """Whether it is a language model that takes pictures."""
+    """Whether it takes pictures."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,22 +2,25 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
+import numpy as np
 import pytest
 
-from conch_contracts.dialects.encoder import LOGITS
-from conch_contracts.messages.encoding import EncodeRequest, EncoderTarget, Row, Task
+from conch_contracts.dialects.encoder import LAST_HIDDEN_STATE, LOGITS, TEXT_EMBEDS
+from conch_contracts.messages.encoding import EncodeRequest, EncoderTarget, Row, RowPicture, Task
+from conch_contracts.messages.message import changed
 from conch_contracts.names import ENCODE_PATH, EngineAddress, workers_key
 from conch_contracts.records import Activation
 from conch_operator.triton.cpu_repository import CpuModel, render_cpu_repository
 from testkit.builders.newer_messages import of_a_newer_version
 from testkit.http.json_post import post
+from testkit.models import clip_golden
 from testkit.processes.conch_up import ROOT, wait_until
 from testkit.processes.embed_worker import EmbedWorker
 from testkit.servers.redis import RedisServer
@@ -34,13 +37,13 @@ class Stage:
     triton: RunningTriton
     redis: RedisServer
 
-    def request(self, rows: list[list[int]], **changes: Any) -> EncodeRequest:
+    def request(self, rows: Sequence[list[int] | Row], **changes: Any) -> EncodeRequest:
         fields = {"address": self.triton.grpc, "model": "model"} | changes.pop("target", {})
         return EncodeRequest(
             request_id="r",
             target=EncoderTarget(**{**fields, "address": EngineAddress(fields["address"])}),
             task=Task.SCORE,
-            rows=tuple(Row(ids=tuple(ids)) for ids in rows),
+            rows=tuple(row if isinstance(row, Row) else Row(ids=tuple(row)) for row in rows),
             **changes,
         )
 
@@ -50,9 +53,11 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     folder: Path = tmp_path_factory.mktemp("embed")
     model = CpuModel("model", str(FOLDER), str(folder / "cache"), max_batch_size=8, output=LOGITS)
     repository = write_repository(render_cpu_repository(model), folder / "repository")
+    clip = CpuModel("clip", str(clip_golden.FOLDER), str(folder / "cache"), 4, output=LAST_HIDDEN_STATE, sees=True)
+    write_repository(render_cpu_repository(clip), folder / "repository")
     with (
         RedisServer() as redis,
-        triton_server(repository, "model", folder=folder) as triton,
+        triton_server(repository, "model", "clip", folder=folder) as triton,
         EmbedWorker(redis.url, folder) as worker,
     ):
         yield Stage(worker, triton, redis)
@@ -66,6 +71,43 @@ def test_scores_are_those_of_the_reference(stage: Stage, over_http: bool) -> Non
     assert answer.status == 200
     for found, item in zip(answer.body["rows"], GOLDEN, strict=True):
         assert found == pytest.approx(item["probs"], abs=1e-3)
+
+
+@pytest.mark.parametrize("over_http", [False, True])
+def test_texts_and_pictures_of_one_request_have_the_vectors_of_their_reference(stage: Stage, over_http: bool) -> None:
+    golden = clip_golden.load()
+    address = {"address": f"http://{stage.triton.http}"} if over_http else {}
+    target = {"model": "clip", "output": TEXT_EMBEDS, **address}
+    rows = [*map(_shown, golden.pictures[:5]), *(each.ids for each in golden.texts), *map(_shown, golden.pictures[5:])]
+    vectors = [item["embedding"] for item in stage.worker.ask(_embed(stage.request(rows, target=target))).body["data"]]
+    expected = [each.vector for each in golden.pictures]
+    np.testing.assert_allclose(vectors, [*expected[:5], *golden.text_vectors, *expected[5:]], atol=1e-4)
+
+
+def test_a_picture_that_a_model_cannot_see_is_refused(stage: Stage) -> None:
+    picture = _shown(clip_golden.load().pictures[0])
+    blind = stage.worker.ask(stage.request([picture]))
+    assert (blind.status, blind.body["error"]["param"]) == (400, "rows")
+    assert "no input pixel_values" in blind.body["error"]["message"]
+    assert picture.picture is not None
+    half = changed(picture, picture=changed(picture.picture, pixels=picture.picture.pixels[1:]))
+    answer = stage.worker.ask(stage.request([half], target={"model": "clip"}))
+    assert (answer.status, answer.body["error"]["param"]) == (400, "rows")
+    side = changed(picture.picture, pixels=bytes(12), height=2, width=2)
+    answer = stage.worker.ask(stage.request([changed(picture, picture=side)], target={"model": "clip"}))
+    assert (answer.status, "pixel_values: each must be [3, 64, 64]" in answer.body["error"]["message"]) == (400, True)
+
+
+def _embed(request: EncodeRequest) -> EncodeRequest:
+    return changed(request, task=Task.EMBED)
+
+
+def _shown(picture: clip_golden.ClipPicture) -> Row:
+    height, width, _ = picture.pixels.shape
+    scale, shift = clip_golden.normalisation()
+    pixels = picture.pixels.tobytes()
+    seen = RowPicture(pixels=pixels, height=height, width=width, scale=scale, shift=shift, length=65)
+    return Row(ids=(), picture=seen)
 
 
 def test_a_newer_gateway_is_answered(stage: Stage) -> None:

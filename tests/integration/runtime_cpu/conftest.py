@@ -1,6 +1,7 @@
 """One real tritonserver with tiny-chat and tiny-whisper, each at full speed and at a known slow one.
 
-Beside them is a random model that sees pictures, and its text model alone.
+Beside them are a random model that sees pictures and its text model alone, tiny-clip, and an encoder that sees none
+though its config has inputs for pictures.
 """
 
 from collections.abc import AsyncIterator, Iterator
@@ -8,13 +9,14 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 import pytest_asyncio
 
+from conch_contracts.dialects.encoder import LAST_HIDDEN_STATE, LOGITS
 from conch_contracts.names import EngineAddress
 from conch_contracts.records import Dialect
 from conch_kit.triton.client import TritonClient
 from conch_operator.triton.cpu_repository import CpuModel, render_cpu_repository
 from testkit.engines.speech_client import SpeechEngineClient
 from testkit.engines.tokens_client import TokensEngine
-from testkit.models import random_llava, speech_golden
+from testkit.models import clip_golden, random_llava, speech_golden
 from testkit.models.golden import FOLDER, Golden, load_golden
 from testkit.models.random_llava import RandomLlava
 from testkit.models.speech_golden import SpeechGolden, SpeechTokenizer, load_speech_golden
@@ -54,7 +56,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningTriton]:
     for name, (where, pace) in sights.items():
         model = CpuModel(name, str(where), str(folder / "cache"), tokens_per_second=pace, sees=True)
         write_repository(render_cpu_repository(model), folder / "models")
-    models = ("tiny", "paced", "speech", "paced_speech", *sights)
+    for name, where in (("clip", clip_golden.FOLDER), ("classifier", clip_golden.FOLDER.with_name("tiny-classifier"))):
+        output = LOGITS if name == "classifier" else LAST_HIDDEN_STATE
+        model = CpuModel(name, str(where), str(folder / "cache"), output=output, sees=True)
+        write_repository(render_cpu_repository(model), folder / "models")
+    models = ("tiny", "paced", "speech", "paced_speech", "clip", "classifier", *sights)
     with triton_server(folder / "models", *models, folder=folder) as running:
         yield running
 

@@ -11,8 +11,9 @@ from conch_contracts import names
 from conch_contracts.names import Digest
 from conch_kit.bundles import archive
 from testkit.builders.picture_chats import picture_chat
+from testkit.models import clip_golden
 from testkit.models.picture_model import FEATURES, IMAGE_ID, SIDE, make_picture_model
-from testkit.models.pictures import bomb, file_of, picture
+from testkit.models.pictures import base64_of, bomb, file_of, picture
 from testkit.servers.redis import RedisServer
 from testkit.servers.tokenizer import Answer, RunningTokenizer, run_tokenizer
 
@@ -104,3 +105,21 @@ def test_a_picture_that_takes_too_much_memory_is_a_400_that_names_it(
 
 def test_the_largest_picture_is_served(tokenizer: RunningTokenizer) -> None:
     assert show(tokenizer, "What?", LARGEST).status == 200
+
+
+def test_rows_of_pictures_are_made_by_the_bundle_of_a_model_of_texts_and_pictures(
+    redis: RedisServer, tmp_path: Path
+) -> None:
+    digest, data = archive.pack(clip_golden.FOLDER)
+    redis.command("SET", names.bundle_key(digest), data)
+    golden = clip_golden.load()
+    shown = [{"data": base64_of(each.file.read_bytes()), "param": each.file.name} for each in golden.pictures]
+    message = {"texts": [golden.texts[0].text, *[None] * len(shown)], "pictures": shown, "picture_limits": {}}
+    with run_tokenizer(redis.url, digest, tmp_path, **PATIENT) as own:
+        rows = own.post(names.PREPARE_ROWS_PATH, {"digest": digest, **message}).body["rows"]
+        assert rows[0]["ids"] == golden.texts[0].ids
+        for row, each in zip(rows[1:], golden.pictures, strict=True):
+            assert row["picture"]["pixels"] == base64_of(each.pixels.tobytes())
+        bombs = {"texts": [None, None], "pictures": [shown[0], {"data": base64_of(bomb(10_000, 10_000)), "param": "b"}]}
+        answer = own.post(names.PREPARE_ROWS_PATH, {"digest": digest, **bombs, "picture_limits": {}})
+        assert (answer.status, answer.body["error"]["param"]) == (400, "b")

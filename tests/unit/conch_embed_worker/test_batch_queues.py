@@ -7,7 +7,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
-from conch_contracts.messages.encoding import EncoderTarget, Row
+from conch_contracts.messages.encoding import EncoderTarget, Row, RowPicture
 from conch_contracts.messages.message import changed
 from conch_contracts.names import EngineAddress
 from conch_contracts.records import Pooling
@@ -324,3 +324,47 @@ async def _failure(queues: BatchQueues, *rows: tuple[int, ...]) -> EngineError:
     with pytest.raises(EngineError) as caught:
         await run(queues, *rows)
     return caught.value
+
+
+class SeeingEngines(FakeEngines):
+    """Gives the first byte of each picture as its vector."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.outputs: list[str] = []
+
+    async def model_config(self, address: EngineAddress, model: str) -> ModelConfig:
+        config = await super().model_config(address, model)
+        config.input.add(name="pixel_values", data_type=11, dims=[3, -1, -1], optional=True)
+        for item in config.input:
+            item.optional = True
+        config.output.add(name="image_embeds", data_type=11, dims=[-1])
+        return config
+
+    async def compute(
+        self, address: EngineAddress, model: str, rows: Sequence[Row], encoder: EncoderTensors, *, timeout_s: float
+    ) -> Numbers:
+        self.outputs.append(encoder.output)
+        pictures = [row.picture for row in rows if row.picture is not None]
+        if not pictures:
+            return await super().compute(address, model, rows, encoder, timeout_s=timeout_s)
+        assert len(pictures) == len(rows)
+        assert len({picture.height for picture in pictures}) == 1
+        return np.array([[picture.pixels[0]] * 2 for picture in pictures], np.float32)
+
+
+async def test_texts_and_pictures_of_each_size_go_apart_and_keep_their_order() -> None:
+    engines = SeeingEngines()
+    rows = [Row(ids=(1, 1)), shown(2, 4), Row(ids=(3,)), shown(4, 4), shown(5, 8)]
+    async with BatchQueues(engines, EmbedWorkerMetrics.register(CollectorRegistry()), 1000) as queues:  # type: ignore[arg-type]
+        results = await queues.run(TARGET, rows, Pooling.MEAN, 60.0)
+    assert [result.tolist() for result in results] == [[number, number] for number in range(1, 6)]
+    assert sorted(engines.outputs) == ["image_embeds", "image_embeds", "last_hidden_state"]
+
+
+def shown(first: int, side: int) -> Row:
+    pixels = bytes([first]) * (3 * side * side)
+    numbers = (1.0, 1.0, 1.0)
+    return Row(
+        ids=(), picture=RowPicture(pixels=pixels, height=side, width=side, scale=numbers, shift=numbers, length=5)
+    )

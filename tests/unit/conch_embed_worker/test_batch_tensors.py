@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from conch_contracts.dialects.encoder import ATTENTION_MASK, INPUT_IDS, TOKEN_TYPE_IDS
-from conch_contracts.messages.encoding import Row
-from conch_embed_worker.batch_tensors import MAX_VECTOR, pack, unpack
+from conch_contracts.dialects.encoder import ATTENTION_MASK, INPUT_IDS, PIXEL_VALUES, TOKEN_TYPE_IDS
+from conch_contracts.messages.encoding import Row, RowPicture
+from conch_embed_worker.batch_tensors import MAX_VECTOR, pack, pack_pictures, unpack
 from conch_kit.triton.encoder_tensors import EncoderTensors
 from conch_kit.triton.errors import MalformedResponse
 
@@ -68,3 +68,28 @@ def test_numbers_are_those_of_each_row(
 def test_numbers_that_are_not_those_of_the_rows_are_refused(datatype: str, shape: tuple[int, ...], size: int) -> None:
     with pytest.raises(MalformedResponse):
         unpack(datatype, shape, bytes(size), (3, 1))
+
+
+def test_pictures_are_normalised_channel_by_channel() -> None:
+    first = shown(bytes(range(12)))
+    second = shown(bytes(12))
+    ((name, kind, shape, raw),) = pack_pictures((first, second), picture_encoder())
+    assert (name, kind, shape) == ("pixel_values", "FP32", (2, 3, 2, 2))
+    values = np.frombuffer(raw, "<f4").reshape(shape)
+    assert values[0].tolist() == [[[1, 4], [7, 10]], [[2, 8], [14, 20]], [[5, 14], [23, 32]]]
+    assert values[1, :, 0, 0].tolist() == [1, 0, -1]
+
+
+def test_a_model_that_takes_no_floats_is_shown_no_pictures() -> None:
+    with pytest.raises(MalformedResponse, match="takes its input pixel_values as FP16"):
+        pack_pictures((shown(bytes(12)),), picture_encoder("FP16"))
+
+
+def shown(pixels: bytes) -> Row:
+    picture = RowPicture(pixels=pixels, height=2, width=2, scale=(1.0, 2.0, 3.0), shift=(1.0, 0.0, -1.0), length=5)
+    return Row(ids=(), picture=picture)
+
+
+def picture_encoder(datatype: str = "FP32") -> EncoderTensors:
+    inputs = ((PIXEL_VALUES, PIXEL_VALUES, datatype),)
+    return EncoderTensors(inputs, "image_embeds", max_rows=8, batched=True, parallel=1)

@@ -81,7 +81,8 @@ class ModelSpec(SpecPart):
     speech: SpeechSpec | None = None
     """For kind Transcription: what the model is asked for."""
     multimodal: MultimodalSpec | None = None
-    """For kind LLM: what a model that sees takes of pictures. Default: the defaults of its fields."""
+    """For the kinds LLM and Embedding: what a model that sees takes of pictures. Default: the defaults of its
+    fields."""
     compat_profile: Profile = Profile.OPENAI
     """Whose habits its answers follow where servers of this API differ: openai, denglin or fastdeploy; for kind
     Transcription openai or vllm. Default: openai."""
@@ -202,11 +203,12 @@ class ModelSpec(SpecPart):
         return self.kind is ModelKind.TRANSCRIPTION or self.speech is None
 
     @rule(
-        cel="!has(self.multimodal) || (self.kind == 'LLM' && !has(self.engine.fastertransformer))",
-        message="multimodal belongs to kind LLM, and fastertransformer takes text alone: remove it",
+        cel="!has(self.multimodal) || (self.kind in ['LLM', 'Embedding'] && !has(self.engine.fastertransformer))",
+        message="multimodal belongs to the kinds LLM and Embedding, and fastertransformer takes text alone: remove it",
     )
     def _pictures_suit_the_kind(self) -> bool:
-        return self.multimodal is None or (self.kind is ModelKind.LLM and self.engine.fastertransformer is None)
+        sees = self.kind in (ModelKind.LLM, ModelKind.EMBEDDING) and self.engine.fastertransformer is None
+        return self.multimodal is None or sees
 
     @rule(
         cel="!has(self.compatProfile) || (self.kind == 'Transcription' ? self.compatProfile in ['openai', 'vllm'] : "

@@ -10,6 +10,7 @@ from conch_kit.bundles.archive import TOKENIZER_FILES
 from conch_operator.download.errors import DownloadError
 from conch_operator.download.remote_source import RemoteFile
 from conch_operator.model_folder.encoder_files import SENTENCE_FILES
+from conch_operator.model_folder.vision_files import PICTURE_SETTINGS
 
 _OTHER_WEIGHTS = (".bin", ".pt", ".pth", ".h5", ".msgpack", ".gguf", ".onnx", ".onnx_data", ".ot", ".tflite")
 
@@ -20,7 +21,8 @@ class Selection(StrEnum):
     TOKENIZER = "tokenizer"
     """The small files that the tokenizer bundle is made of."""
     ENCODER = "encoder"
-    """The usual ONNX file where there is one, else safetensors, and everything but weights."""
+    """The usual ONNX file where there is one, else safetensors, and everything but weights. Of a model that sees
+    safetensors where there are some: the cpu runtime computes no ONNX file of such a one."""
     SAFETENSORS = "safetensors"
     """Everything but weights in other formats."""
     WEIGHTS = "weights"
@@ -46,9 +48,11 @@ def select(files: Sequence[RemoteFile], selection: Selection, source: str) -> li
     """Return the files to download, the smallest first; raises DownloadError when there is nothing to serve."""
     visible = [file for file in files if not any(part.startswith(".") for part in file.path.split("/"))]
     has_safetensors = any(file.path.endswith(".safetensors") for file in visible)
+    sees = any(file.path in PICTURE_SETTINGS for file in visible)
+    onnx = [] if sees and has_safetensors else [file for file in visible if file.path.startswith(ONNX_FILES)]
     if selection is Selection.TOKENIZER:
         found = [file for file in visible if file.path in (*TOKENIZER_FILES, *SENTENCE_FILES)]
-    elif selection is Selection.ENCODER and (onnx := [file for file in visible if file.path.startswith(ONNX_FILES)]):
+    elif selection is Selection.ENCODER and onnx:
         found = [file for file in visible if not file.path.endswith((*_OTHER_WEIGHTS, ".safetensors"))] + onnx
     elif selection is Selection.ALL or (selection is Selection.WEIGHTS and not has_safetensors):
         found = visible

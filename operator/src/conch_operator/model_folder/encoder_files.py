@@ -10,6 +10,7 @@ from conch_contracts.dialects.encoder import ONNX_FILES
 from conch_contracts.records import Pooling
 from conch_operator.model_folder.errors import SourceError
 from conch_operator.model_folder.json_files import Json, read_object, read_objects
+from conch_operator.model_folder.vision_files import PICTURE_SETTINGS, encodes_pictures, text_positions
 from conch_operator.state import EncoderFacts
 
 SENTENCE_FILES = ("modules.json", "sentence_bert_config.json", "1_Pooling/config.json")
@@ -38,6 +39,7 @@ def read_encoder(folder: Path, config: Json) -> EncoderFacts:
         labels=_labels(config),
         several_labels=config.get("problem_type") == "multi_label_classification",
         max_tokens=_max_tokens(folder, config),
+        sees=_encodes_pictures(folder, config),
     )
 
 
@@ -87,10 +89,21 @@ def _labels(config: Json) -> tuple[str, ...]:
     return tuple(numbered[number] for number in sorted(numbered))
 
 
+def _encodes_pictures(folder: Path, config: Json) -> bool:
+    if not encodes_pictures(config):
+        return False
+    if not any((folder / name).is_file() for name in PICTURE_SETTINGS):
+        message = (
+            f"{folder} has no {PICTURE_SETTINGS[0]}, which says how pictures are made ready. Put the model's there."
+        )
+        raise SourceError(Reason.FILES_MISSING, message)
+    return True
+
+
 def _max_tokens(folder: Path, config: Json) -> int | None:
     path = folder / "sentence_bert_config.json"
     longest = (read_object(path) or {}).get("max_seq_length") if path.is_file() else None
-    positions = config.get("max_position_embeddings")
+    positions = text_positions(config) if encodes_pictures(config) else config.get("max_position_embeddings")
     if isinstance(positions, int) and config.get("model_type") in _PADDED_POSITIONS:
         padding = config.get("pad_token_id", 1)
         positions -= (padding if isinstance(padding, int) else 1) + 1

@@ -12,6 +12,7 @@ from dataclasses import astuple, dataclass, field
 from conch_contracts.conditions import Reason
 from conch_contracts.names import Digest, EngineAddress, ModelId
 from conch_contracts.records import Engine, ModelKind, Route
+from conch_operator.routes.encoder_profile import encodes_pictures
 from conch_operator.routes.engine_contract import contract_of, encoder_output
 from conch_operator.routes.name_claims import NameClaim, claims_of
 from conch_operator.routes.route import external_engine, make_route, own_engine, scaling_fields
@@ -144,7 +145,8 @@ def engine_recipe(model: DesiredModel, facts: SourceFacts) -> EngineRecipe | Non
         max_length=model.deployment.spec.generation.max_length,
         output=encoder_output(model.deployment.spec.kind),
         dialect=contract.dialect,
-        sees=facts.sees and model.deployment.spec.kind is ModelKind.LLM,
+        sees=(facts.sees and model.deployment.spec.kind is ModelKind.LLM)
+        or encodes_pictures(model.deployment.spec, facts),
     )
 
 

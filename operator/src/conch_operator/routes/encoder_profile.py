@@ -23,10 +23,15 @@ def encoder_profile(spec: ModelSpec, facts: SourceFacts) -> EncoderProfile:
         labels=said.labels if spec.kind is ModelKind.CLASSIFY else (),
         truncate=spec.max_tokens is not None,
         inputs=tensor_inputs(spec),
-        output=tensors.output.name,
+        output=tensors.output.name or _own_output(spec, facts),
         version=facts.weights,
         cache_ttl_s=None if spec.cache is None else spec.cache.ttl,
     )
+
+
+def encodes_pictures(spec: ModelSpec, facts: SourceFacts) -> bool:
+    """Return whether a model makes vectors of texts and of pictures."""
+    return spec.kind is ModelKind.EMBEDDING and facts.encoder.sees
 
 
 def tensor_inputs(spec: ModelSpec) -> Mapping[str, str]:
@@ -39,6 +44,12 @@ def tensor_inputs(spec: ModelSpec) -> Mapping[str, str]:
 def tensor_output(spec: ModelSpec) -> str | None:
     """Return the output that the ModelDeployment names."""
     return (spec.tensors or TensorsSpec()).output.name
+
+
+def _own_output(spec: ModelSpec, facts: SourceFacts) -> str | None:
+    """Return the output that the cpu runtime fills, where its model declares several; None elsewhere."""
+    seen = spec.engine.cpu is not None and encodes_pictures(spec, facts)
+    return dialect.TEXT_EMBEDS if seen else None
 
 
 def _normalizes(process: Process | None, said: EncoderFacts) -> bool:

@@ -5,6 +5,7 @@ from conch_contracts.conditions import Reason
 from conch_contracts.modeldeployment import ModelSpec
 from conch_contracts.records import Dialect, ModelKind, PictureProfile
 from conch_contracts.spec.multimodal import MultimodalSpec
+from conch_operator.routes.encoder_profile import encodes_pictures
 from conch_operator.routes.engine_contract import contract_of
 from conch_operator.state import DesiredModel, SourceFacts, SourceFault
 
@@ -17,10 +18,11 @@ SEEING_DIALECTS = tuple(
 def picture_profile(spec: ModelSpec, facts: SourceFacts, dialect: Dialect) -> PictureProfile | None:
     """Return the profile that goes into a model's route; None for one that sees no pictures, or shall see none."""
     images = (spec.multimodal or MultimodalSpec()).images
-    if spec.kind is not ModelKind.LLM or dialect not in SEEING_DIALECTS or not facts.sees or images.max == 0:
+    most = min(images.max, 1) if encodes_pictures(spec, facts) else images.max
+    if not _sees(spec, facts, dialect) or most == 0:
         return None
     return PictureProfile(
-        max=images.max,
+        max=most,
         max_pixels=images.max_pixels,
         max_bytes=images.max_bytes,
         allowed_domains=images.allowed_domains,
@@ -32,13 +34,19 @@ def blindness(model: DesiredModel, facts: SourceFacts) -> SourceFault | None:
     spec, dialect = model.deployment.spec, contract_of(model).dialect
     if spec.multimodal is None or spec.multimodal.images.max == 0:
         return None
-    if dialect not in SEEING_DIALECTS:
+    if spec.kind is ModelKind.LLM and dialect not in SEEING_DIALECTS:
         said = f"An engine of the dialect {dialect} takes text alone: remove spec.multimodal, or use another runtime."
         return SourceFault(Reason.SPEC_INVALID, said)
-    if facts.sees:
+    if _sees(spec, facts, dialect):
         return None
+    expected = "llava" if spec.kind is ModelKind.LLM else "clip"
     message = (
-        f"{facts.folder}/config.json describes no model that sees: expected the model_type llava with a vision_config. "
-        "Remove spec.multimodal, or check spec.source."
+        f"{facts.folder}/config.json describes no model that sees: expected the model_type {expected} with a "
+        "vision_config. Remove spec.multimodal, or check spec.source."
     )
     return SourceFault(Reason.FILES_INVALID, message)
+
+
+def _sees(spec: ModelSpec, facts: SourceFacts, dialect: Dialect) -> bool:
+    among_texts = spec.kind is ModelKind.LLM and dialect in SEEING_DIALECTS and facts.sees
+    return among_texts or encodes_pictures(spec, facts)

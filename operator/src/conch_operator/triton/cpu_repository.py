@@ -58,7 +58,12 @@ __all__ = ["TritonPythonModel"]
 '''
 _ENCODER_PY = _MODEL_PY.replace("triton_model", "triton_encoder")
 _SPEECH_PY = _MODEL_PY.replace("triton_model", "triton_speech")
-_ENCODER_DIMS = {encoder.LAST_HIDDEN_STATE: "-1, -1", encoder.LOGITS: "-1"}
+_ENCODER_DIMS = {
+    encoder.LAST_HIDDEN_STATE: "-1, -1",
+    encoder.LOGITS: "-1",
+    encoder.TEXT_EMBEDS: "-1",
+    encoder.IMAGE_EMBEDS: "-1",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +85,8 @@ class CpuModel:
     dialect: Dialect = Dialect.TOKENS
     """With which it is spoken to, where it is no encoder: `tokens` or `speech`."""
     sees: bool = False
-    """Whether it is a language model that takes pictures, or may be one: then it has inputs for them."""
+    """Whether it takes pictures, or may do so: then it has inputs for them. An embedding model that does has two
+    outputs more, of which each kind of model gives its own."""
     feature_cache_bytes: int = cpu_runtime.DEFAULT_FEATURE_CACHE_BYTES
     """Of one that does: how much of the pictures that it has seen is kept."""
 
@@ -88,7 +94,8 @@ class CpuModel:
 def render_cpu_repository(model: CpuModel) -> dict[str, str]:
     """Return the repository's files: path relative to the repository, and content."""
     if model.output is not None:
-        config = encoder_config(model.name, model.output, _encoder_parameters(model), batch=model.max_batch_size)
+        make = seeing_encoder_config if model.sees else encoder_config
+        config = make(model.name, model.output, _encoder_parameters(model), batch=model.max_batch_size)
         return {f"{model.name}/config.pbtxt": config, f"{model.name}/1/model.py": _ENCODER_PY}
     if model.dialect is Dialect.SPEECH:
         config = speech_config(model.name, _parameters(model))
@@ -142,12 +149,39 @@ def encoder_config(name: str, output: str, parameters: Mapping[str, str], *, ins
     There is no dynamic batching: the worker sends whole batches, and waiting for more would only hold them up.
     """
     batched = "" if batch else "-1, "
+    inputs = [tensor("input", logical, "TYPE_INT64", f"{batched}-1") for logical in encoder.INPUTS[:2]]
+    inputs.append(tensor("input", encoder.TOKEN_TYPE_IDS, "TYPE_INT64", f"{batched}-1", "optional"))
+    return _encoder_config(name, inputs, (output,), parameters, instances, batch)
+
+
+def seeing_encoder_config(
+    name: str, output: str, parameters: Mapping[str, str], *, instances: int = 1, batch: int = 0
+) -> str:
+    """Return the config.pbtxt of a Python model that speaks the `encoder` dialect and may take pictures.
+
+    A request has either ids or pictures, so each input is optional.
+    """
+    batched = "" if batch else "-1, "
+    inputs = [tensor("input", logical, "TYPE_INT64", f"{batched}-1", "optional") for logical in encoder.INPUTS]
+    inputs.append(tensor("input", encoder.PIXEL_VALUES, "TYPE_FP32", f"{batched}3, -1, -1", "optional"))
+    outputs = (output, encoder.TEXT_EMBEDS, encoder.IMAGE_EMBEDS)
+    return _encoder_config(name, inputs, outputs, parameters, instances, batch)
+
+
+def _encoder_config(
+    name: str,
+    inputs: Iterable[str],
+    outputs: Iterable[str],
+    parameters: Mapping[str, str],
+    instances: int,
+    batch: int,
+) -> str:
+    batched = "" if batch else "-1, "
     return document(
         [
             *_python_model(name, batch),
-            *(tensor("input", logical, "TYPE_INT64", f"{batched}-1") for logical in encoder.INPUTS[:2]),
-            tensor("input", encoder.TOKEN_TYPE_IDS, "TYPE_INT64", f"{batched}-1", "optional"),
-            tensor("output", output, "TYPE_FP32", batched + _ENCODER_DIMS[output]),
+            *inputs,
+            *(tensor("output", output, "TYPE_FP32", batched + _ENCODER_DIMS[output]) for output in outputs),
             *_instances_and_parameters(instances, parameters),
         ]
     )

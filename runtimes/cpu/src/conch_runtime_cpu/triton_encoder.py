@@ -8,13 +8,14 @@ some of the module's names only when it has loaded the model.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
-import numpy as np
 import triton_python_backend_utils as triton
 from numpy.typing import NDArray
 
 from conch_contracts.cpu_runtime import INVALID_PREFIX
 from conch_contracts.dialects import encoder as dialect
+from conch_runtime_cpu.engine.clip_encoder import ClipEncoder, holds_clip, load_clip
 from conch_runtime_cpu.engine.encoder import Encoder, load_encoder
 from conch_runtime_cpu.errors import UnservableRequest
 from conch_runtime_cpu.numpy_version import refuse_numpy_2
@@ -24,15 +25,14 @@ from conch_runtime_cpu.settings import parse_encoder_settings
 class TritonPythonModel:
     """What Triton loads: one encoder."""
 
-    _encoder: Encoder
-    _output: str
+    _encoder: Encoder | ClipEncoder
 
     def initialize(self, args: Mapping[str, str]) -> None:
         """Load the model; what this raises becomes the reason in Triton's repository index."""
         refuse_numpy_2()
         settings = parse_encoder_settings(args["model_config"])
-        self._encoder = load_encoder(settings)
-        self._output = settings.output
+        load = load_clip if holds_clip(settings.model_folder) else load_encoder
+        self._encoder = load(settings)
 
     def execute(self, requests: Sequence[triton.InferenceRequest]) -> list[triton.InferenceResponse]:
         """Answer each request; one that cannot be computed fails alone."""
@@ -40,23 +40,14 @@ class TritonPythonModel:
 
     def _answer(self, request: triton.InferenceRequest) -> triton.InferenceResponse:
         try:
-            output = self._encoder.run(_tensors(request))
+            name, output = self._encoder.answer(_tensors(request))
         except UnservableRequest as error:
             return triton.InferenceResponse(error=triton.TritonError(f"{INVALID_PREFIX}{error}"))
-        return triton.InferenceResponse([triton.Tensor(self._output, output)])
+        return triton.InferenceResponse([triton.Tensor(name, output)])
 
 
-def _tensors(request: triton.InferenceRequest) -> dict[str, NDArray[np.int64]]:
-    """Return the inputs; a model may ask for each of them, so what was not sent is filled in."""
-    given = {name: triton.get_input_tensor_by_name(request, name) for name in dialect.INPUTS}
-    ids = given[dialect.INPUT_IDS].as_numpy()
-    if ids.size == 0:
-        raise UnservableRequest(f"{dialect.INPUT_IDS}: must hold at least one token")
-    found = {name: tensor.as_numpy() for name, tensor in given.items() if tensor is not None}
-    if any(value.shape != ids.shape for value in found.values()):
-        raise UnservableRequest("the inputs must have one shape")
-    return {
-        dialect.INPUT_IDS: ids,
-        dialect.ATTENTION_MASK: found.get(dialect.ATTENTION_MASK, np.ones_like(ids)),
-        dialect.TOKEN_TYPE_IDS: found.get(dialect.TOKEN_TYPE_IDS, np.zeros_like(ids)),
-    }
+def _tensors(request: triton.InferenceRequest) -> dict[str, NDArray[Any]]:
+    """Return the inputs that came."""
+    names = (*dialect.INPUTS, dialect.PIXEL_VALUES)
+    given = {name: triton.get_input_tensor_by_name(request, name) for name in names}
+    return {name: tensor.as_numpy() for name, tensor in given.items() if tensor is not None}

@@ -2,7 +2,7 @@
 
 from conch_contracts.cpu_runtime import INVALID_PREFIX
 from conch_kit.errors import InvalidRequest, ServiceError, Unavailable, UpstreamError, UpstreamTimeout
-from conch_kit.triton.encoder_tensors import UnknownTensors
+from conch_kit.triton.encoder_tensors import NoPictures, UnknownTensors
 from conch_kit.triton.errors import EngineError, EngineLost, EngineRejected, EngineTimeout, EngineUnavailable
 
 
@@ -17,6 +17,10 @@ def service_error(error: EngineError | UnknownTensors) -> ServiceError:
             return UpstreamError("The model's engine failed to answer the request; its log tells why.")
         case EngineUnavailable() | EngineLost():
             return Unavailable("The model's engine cannot take the request.", retryable=True)
+        case NoPictures():
+            return InvalidRequest(
+                f"This model's engine cannot be shown pictures. {error}", param="rows", code="unsupported_parameter"
+            )
         case UnknownTensors():
             return UpstreamError("The model's engine does not have the tensors of an encoder.")
         case _:

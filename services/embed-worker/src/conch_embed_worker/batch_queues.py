@@ -1,11 +1,13 @@
 """Brings the rows of all requests to the engines, batch by batch; `batch_selection` decides which go together.
 
-There is one queue for each model of an engine. While the engine has nothing to do a batch leaves at once, with whatever
-is there; while it works, requests gather. So the batches grow with the load, and no clock makes anybody wait.
+There is one queue for each model of an engine, and one for each size of pictures that it is shown. While the engine has
+nothing to do a batch leaves at once, with whatever is there; while it works, requests gather. So the batches grow with
+the load, and no clock makes anybody wait.
 """
 
 import asyncio
 import logging
+import math
 from collections import OrderedDict, deque
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
@@ -23,7 +25,7 @@ from conch_embed_worker.metrics import EmbedWorkerMetrics
 from conch_embed_worker.pooling import pool
 from conch_kit.deadlines import deadlines
 from conch_kit.errors import InternalError, ServiceError
-from conch_kit.triton.encoder_tensors import EncoderTensors, read_encoder_tensors
+from conch_kit.triton.encoder_tensors import EncoderTensors, read_encoder_tensors, read_picture_tensors
 from conch_kit.triton.errors import EngineError, EngineRejected
 
 log = logging.getLogger(__name__)
@@ -34,10 +36,14 @@ MAX_QUEUES = 512
 MAX_OUTPUT_BYTES = 48 * 1024 * 1024
 """Of one batch; well below what a gRPC message may hold."""
 
+_CHANNELS = 3
+
 WIDE = 4096
 """Numbers that a token may have before an answer has shown how many it has."""
 
-QueueKey = tuple[str, str, tuple[tuple[str, str], ...], str | None, float, Pooling | None]
+PictureSize = tuple[int, int]
+"""Height and width."""
+QueueKey = tuple[str, str, tuple[tuple[str, str], ...], str | None, float, Pooling | None, PictureSize | None]
 
 
 SizeCheck = Callable[[int], None]
@@ -249,8 +255,29 @@ class BatchQueues:
         `check_size` raises.
         """
         deadline = asyncio.get_running_loop().time() + timeout_s
+        places = _by_size(rows)
+        if len(places) == 1:
+            (size,) = places
+            return await self._run(target, rows, pooling, size, deadline, check_size)
+        results: dict[int, Numbers] = {}
+        for size, indexes in places.items():
+            alike = [rows[index] for index in indexes]
+            found = await self._run(target, alike, pooling, size, deadline, check_size)
+            results.update(zip(indexes, found, strict=True))
+        return [results[index] for index in range(len(rows))]
+
+    async def _run(
+        self,
+        target: EncoderTarget,
+        rows: Sequence[Row],
+        pooling: Pooling | None,
+        size: PictureSize | None,
+        deadline: float,
+        check_size: SizeCheck | None,
+    ) -> list[Numbers]:
+        """Return the result of each of these rows, which are texts, or pictures of one size."""
         names = tuple(sorted(target.inputs.items()))
-        key = (target.address, target.model, names, target.output, target.patience_s, pooling)
+        key = (target.address, target.model, names, target.output, target.patience_s, pooling, size)
         queue = self._queues.get(key) or await self._open(key, target, pooling, deadline)
         self._queues.move_to_end(key)
         try:
@@ -265,7 +292,11 @@ class BatchQueues:
             config = await self._engines.model_config(target.address, target.model)
         if key in self._queues:
             return self._queues[key]
-        encoder = read_encoder_tensors(config, target.inputs, target.output)
+        *_, size = key
+        if size is None:
+            encoder = read_encoder_tensors(config, target.inputs, target.output)
+        else:
+            encoder = read_picture_tensors(config, _CHANNELS * math.prod(size))
         self._make_room()
         queue = BatchQueue(target, encoder, pooling, self._max_batch_tokens, self._compute, self._spawn)
         self._queues[key] = queue
@@ -287,7 +318,7 @@ class BatchQueues:
 
     async def _compute(self, queue: BatchQueue, members: list[BatchMember]) -> None:
         rows = [member.row for member in members]
-        lengths = [len(row.ids) for row in rows]
+        lengths = [row.tokens for row in rows]
         left_s = queue.deadline(members) - asyncio.get_running_loop().time()
         timeout_s = max(0.001, min(left_s, queue.target.patience_s))
         try:
@@ -303,6 +334,15 @@ class BatchQueues:
         else:
             record = partial(self._metrics.batch, rows=len(rows), tokens=sum(lengths), width=max(lengths))
             asyncio.get_running_loop().call_soon(record)  # behind the answers, which wait for nothing else
+
+
+def _by_size(rows: Sequence[Row]) -> dict[PictureSize | None, list[int]]:
+    """Return the places of the rows that may share a batch: texts, and pictures of each size."""
+    places: dict[PictureSize | None, list[int]] = {}
+    for index, row in enumerate(rows):
+        size = None if row.picture is None else (row.picture.height, row.picture.width)
+        places.setdefault(size, []).append(index)
+    return places
 
 
 def _deliver(queue: BatchQueue, members: Sequence[BatchMember], lengths: Sequence[int], numbers: Numbers) -> None:

@@ -40,7 +40,7 @@ class WaitingRows:
     def put_back(self, indexes: Iterable[int]) -> None:
         """Let these rows wait again."""
         for index in indexes:
-            self._by_width.setdefault(width_of(len(self.rows[index].ids)), deque()).append(index)
+            self._by_width.setdefault(width_of(self.rows[index].tokens), deque()).append(index)
 
     def take(self, width: int) -> int | None:
         """Return the next row of this width, which waits no longer; None when there is none."""

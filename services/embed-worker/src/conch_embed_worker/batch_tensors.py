@@ -1,4 +1,4 @@
-"""Pure: rows as the tensors of one batch, and an engine's tensor as numbers for each row."""
+"""Pure: rows of texts or of pictures as the tensors of one batch, and an engine's tensor as numbers for each row."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conch_contracts.dialects import encoder as dialect
-from conch_contracts.messages.encoding import Row
+from conch_contracts.messages.encoding import Row, RowPicture
 from conch_kit.triton import tensors
 from conch_kit.triton.encoder_tensors import EncoderTensors
 from conch_kit.triton.errors import MalformedResponse
@@ -16,18 +16,22 @@ Numbers = NDArray[np.float32]
 MAX_VECTOR = 512 * 1024
 """Numbers in one vector; a number for each word of a vocabulary is the longest that models give."""
 
+Packed = tuple[str, str, tuple[int, ...], bytes]
+"""A tensor's name, datatype, shape and packed elements."""
+
+_CHANNELS = 3
 _ONES = {datatype: tensors.pack(datatype, (1,)) for datatype in ("INT64", "INT32", "UINT32", "UINT64")}
 _FLOATS = {"FP32": "<f4", "FP16": "<f2", "FP64": "<f8"}
 
 
-def pack(rows: Sequence[Row], encoder: EncoderTensors) -> list[tuple[str, str, tuple[int, ...], bytes]]:
-    """Return each input's name, datatype, shape and packed elements.
+def pack(rows: Sequence[Row], encoder: EncoderTensors) -> list[Packed]:
+    """Return each input of a batch of texts.
 
     Between two requests an engine has filled the processor's caches, and every call of numpy is slow again: bytes do.
     """
     width = max(len(row.ids) for row in rows)
     sent = (len(rows), width) if encoder.batched else (width,)
-    packed: list[tuple[str, str, tuple[int, ...], bytes]] = []
+    packed: list[Packed] = []
     for logical, name, datatype in encoder.inputs:
         if datatype not in _ONES:
             raise MalformedResponse(f"The model takes its input {name} as {datatype}, which holds no ids.")
@@ -47,6 +51,22 @@ def _filled(row: Row, logical: str, datatype: str, one: bytes) -> bytes:
         case _:
             first = length if row.second is None else row.second
             return bytes(first * len(one)) + one * (length - first)
+
+
+def pack_pictures(rows: Sequence[Row], encoder: EncoderTensors) -> list[Packed]:
+    """Return the input of a batch of pictures, which all have one size."""
+    ((_, name, datatype),) = encoder.inputs
+    if datatype != "FP32":
+        raise MalformedResponse(f"The model takes its input {name} as {datatype}, expected FP32.")
+    values = np.stack([_values(row.picture) for row in rows if row.picture is not None])
+    return [(name, datatype, values.shape, values.tobytes())]
+
+
+def _values(picture: RowPicture) -> Numbers:
+    """Return a picture as its model was trained on it, [3, height, width]."""
+    pixels = np.frombuffer(picture.pixels, np.uint8).reshape(picture.height, picture.width, _CHANNELS)
+    values = pixels.astype(np.float32) * np.array(picture.scale, np.float32) + np.array(picture.shift, np.float32)
+    return values.transpose(2, 0, 1)
 
 
 def unpack(datatype: str, shape: Sequence[int], raw: bytes, lengths: Sequence[int]) -> Numbers:

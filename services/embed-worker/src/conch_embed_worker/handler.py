@@ -3,7 +3,7 @@
 import asyncio
 import logging
 
-from conch_contracts.messages.encoding import EncodeRequest, Task
+from conch_contracts.messages.encoding import EncodeRequest, Row, Task
 from conch_contracts.messages.message import changed
 from conch_embed_worker.answer_bodies import answer, check_pooled
 from conch_embed_worker.api_errors import service_error
@@ -23,6 +23,7 @@ log = logging.getLogger(__name__)
 
 _LARGE_NUMBERS = 64 * 1024
 """More numbers than this are written in a thread."""
+_CHANNELS = 3
 _POOLED = (Task.EMBED, Task.SIMILARITY)
 
 
@@ -62,8 +63,11 @@ class EncodeHandler:
 
     async def _serve(self, receive: Receive, caller: CallerConnection) -> bytes:
         request = await read_message(receive, EncodeRequest, limit=self._max_body_bytes)
-        if not request.rows or not all(row.ids for row in request.rows):
-            raise InvalidRequest("The EncodeRequest is not valid: rows: must hold at least one id each", param="rows")
+        if not request.rows or not all(map(_is_whole, request.rows)):
+            raise InvalidRequest(
+                "The EncodeRequest is not valid: rows: must hold at least one id each, or a picture's pixels",
+                param="rows",
+            )
         outcome: bytes | ServiceError = shutting_down()
         async with self._in_flight.scope(caller) as work:
             outcome = await self._attempt(request)
@@ -94,11 +98,19 @@ class EncodeHandler:
             return service_error(failure)
 
 
+def _is_whole(row: Row) -> bool:
+    picture = row.picture
+    if picture is None:
+        return bool(row.ids)
+    positive = min(picture.height, picture.width, picture.length) > 0
+    return not row.ids and positive and len(picture.pixels) == picture.height * picture.width * _CHANNELS
+
+
 def _pooled(request: EncodeRequest) -> SizeCheck:
     """Return the check that refuses an answer that would be too long, before all of it is computed."""
 
     def check_size(token_numbers: int) -> None:
-        tokens = sum(len(row.ids) for row in request.rows)
+        tokens = sum(row.tokens for row in request.rows)
         check_pooled(request, tokens * min(token_numbers, request.dimensions or token_numbers))
 
     return check_size

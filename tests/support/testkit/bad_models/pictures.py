@@ -15,7 +15,7 @@ PICTURE_CASES = (
             {"kind": kind, **_images(max=1)},
             "spec",
             _images(max=1),
-            "multimodal belongs to kind LLM",
+            "multimodal belongs to the kinds LLM and Embedding",
         )
         for kind in ("Rerank", "Transcription")
     ),

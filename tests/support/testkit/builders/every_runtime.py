@@ -67,6 +67,7 @@ SPECS: dict[str, dict[str, Any]] = {
         },
     },
     "cpu-encoder": {"kind": "Rerank", "source": {"path": "tiny-reranker"}, "engine": {"cpu": {"maxBatchSize": 8}}},
+    "cpu-embedding": {"kind": "Embedding", "source": {"path": "tiny-clip"}, "engine": {"cpu": {"maxBatchSize": 8}}},
     "cpu-speech": {
         "kind": "Transcription",
         "source": {"path": "tiny-whisper"},

@@ -24,24 +24,11 @@ from conch_contracts.records import (
     RoutingPolicy,
 )
 from conch_kit.tracing import OtlpTracer
-from testkit.gateway.encoders import serving
+from testkit.gateway.encoders import FakeStore, serving
 from testkit.gateway.fakes import ENGINE, FakeAnswer, answered, gateway, refused, route, rows, snapshot
 
 VECTORS = b'{"data":[{"object":"embedding","index":0,"embedding":[1.0,0.0]}]}'
 OTHER = EngineAddress("127.0.0.1:8002")
-
-
-class FakeStore:
-    """Keeps answers in memory."""
-
-    def __init__(self) -> None:
-        self.kept: dict[str, tuple[bytes, float]] = {}
-
-    async def get(self, key: str) -> bytes | None:
-        return self.kept[key][0] if key in self.kept else None
-
-    async def put(self, key: str, body: bytes, ttl_s: float) -> None:
-        self.kept[key] = (body, ttl_s)
 
 
 async def test_vectors_pass_as_the_worker_wrote_them_behind_the_gateways_fields() -> None:
@@ -338,7 +325,7 @@ async def test_each_worker_that_is_asked_gets_all_rows(count: int) -> None:
     await served.client.post("/v1/embeddings", {"input": "hi"})
     asked = served.upstream.sent(ENCODE_PATH)
     assert sorted(message["target"]["address"] for message in asked) == sorted([ENGINE, OTHER])
-    row = {"ids": list(range(1, 61)), "second": None}
+    row = {"ids": list(range(1, 61)), "second": None, "picture": None}
     assert all(message["rows"] == [row] * count for message in asked)
 
 

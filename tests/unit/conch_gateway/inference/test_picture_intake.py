@@ -9,7 +9,7 @@ import pytest
 
 from conch_contracts.messages.generation import GenerateRequest
 from conch_contracts.messages.message import from_json
-from conch_contracts.names import GENERATE_PATH, PREPARE_PATH, TOKENIZE_PATH
+from conch_contracts.names import ENCODE_PATH, GENERATE_PATH, PREPARE_PATH, PREPARE_ROWS_PATH, TOKENIZE_PATH
 from conch_contracts.records import ChatProfile, Dialect, ModelKind, PictureProfile
 from conch_contracts.tool_call_marks import ToolCallParser
 from conch_gateway.http.auth import ApiKeys
@@ -171,6 +171,23 @@ async def test_a_url_is_fetched_before_the_tokenizer_is_asked(path: str) -> None
     assert pictures.asked == [(REMOTE, 15_000_000, "messages.0.content.1.image_url")]
 
 
+async def test_a_row_that_is_named_by_url_is_fetched_for_its_tokenizer() -> None:
+    seen = {"pixels": "QUJD", "height": 1, "width": 1, "scale": [1, 1, 1], "shift": [0, 0, 0], "length": 65}
+    scripts = {
+        PREPARE_ROWS_PATH: answered(orjson.dumps({"rows": [{"ids": [], "picture": seen}]})),
+        ENCODE_PATH: answered(b'{"data":[{"object":"embedding","index":0,"embedding":[1.0]}]}'),
+    }
+    source: PictureSource = (pictures := Fetched(b"ABC"))
+    model = route(kind=ModelKind.EMBEDDING, dialect=Dialect.ENCODER, pictures=OPEN)
+    running = gateway(scripts, known=snapshot(model), pictures=source)
+    shown = {"content": [{"type": "image_url", "image_url": REMOTE}], "role": "user"}
+    answer = await running.client.post("/v1/embeddings", {"model": "tiny-chat", "messages": [shown]})
+    assert (answer.status, len(pictures.asked)) == (200, 1)
+    (preparation,) = running.upstream.sent(PREPARE_ROWS_PATH)
+    assert preparation["pictures"] == [{"data": "QUJD", "param": "messages.0.content.0.image_url"}]
+    assert preparation["picture_scope"]
+
+
 async def test_what_is_fetched_for_one_request_has_a_bound() -> None:
     pictures = Fetched(b"a" * 15_000_000, b"b" * 5_000_000)
     parts = [{"type": "image_url", "image_url": REMOTE}] * 3
@@ -297,9 +314,9 @@ TWO = {"content": [{"type": "text", "text": "a"}, {"type": "image_url", "image_u
         ("/v1/embeddings", ModelKind.EMBEDDING, {"messages": chat()["messages"]}, "messages.0.content.1.image_url"),
         ("/pooling", ModelKind.EMBEDDING, {"messages": chat()["messages"]}, "messages.0.content.1.image_url"),
         ("/classify", ModelKind.CLASSIFY, {"messages": chat()["messages"]}, "messages.0.content.1.image_url"),
-        ("/v2/embed", ModelKind.EMBEDDING, {"inputs": [TWO], "input_type": "image"}, "inputs.0.content.1.type"),
-        ("/score", ModelKind.RERANK, {"text_1": "a", "text_2": TWO}, "text_2.content.1.type"),
-        ("/rerank", ModelKind.RERANK, {"query": "a", "documents": TWO}, "documents.content.1.type"),
+        ("/v2/embed", ModelKind.EMBEDDING, {"inputs": [TWO], "input_type": "image"}, "inputs.0.content.1.image_url"),
+        ("/score", ModelKind.RERANK, {"text_1": "a", "text_2": TWO}, "text_2.content.1.image_url"),
+        ("/rerank", ModelKind.RERANK, {"query": "a", "documents": TWO}, "documents.content.1.image_url"),
     ],
 )
 async def test_encoders_refuse_pictures_by_name(

@@ -158,14 +158,14 @@ def test_other_parts_are_refused_with_what_would_do(part: dict[str, Any], param:
 @pytest.mark.parametrize(
     ("document", "where"),
     [
-        ({"text_2": {"content": [image()]}}, "text_2.content.0.type"),
-        ({"documents": ["a", {"content": [image()]}]}, None),  # for the schema, as the first is no object
-        ({"documents": [{"content": [text("a"), image()]}]}, "documents.0.content.1.type"),
+        ({"text_2": {"content": [image(), {"type": "input_image"}]}}, "text_2.content.1.type"),
+        ({"documents": ["a", {"content": [{"type": "input_image"}]}]}, None),  # for the schema: the first is no object
+        ({"documents": [{"content": [text("a"), {"type": "file"}]}]}, "documents.0.content.1.type"),
         ({"query": {"content": [{"type": "video_url"}]}}, "query.content.0.type"),
-        ({"inputs": [{"content": [image()]}]}, "inputs.0.content.0.type"),
+        ({"inputs": [{"content": [image(), {"type": "image_embeds"}]}]}, "inputs.0.content.1.type"),
     ],
 )
-def test_texts_that_are_compared_have_no_pictures(document: dict[str, Any], where: str | None) -> None:
+def test_rows_have_no_parts_that_no_model_takes(document: dict[str, Any], where: str | None) -> None:
     if where is None:
         refuse(document, document.keys())
         return

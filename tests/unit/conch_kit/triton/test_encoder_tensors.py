@@ -3,7 +3,13 @@ from typing import Any
 import pytest
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
-from conch_kit.triton.encoder_tensors import MAX_PARALLEL, UnknownTensors, read_encoder_tensors
+from conch_kit.triton.encoder_tensors import (
+    MAX_PARALLEL,
+    NoPictures,
+    UnknownTensors,
+    read_encoder_tensors,
+    read_picture_tensors,
+)
 
 INT32, INT64, FP32, FP64 = 8, 9, 11, 12
 USUAL = (("input_ids", INT64), ("attention_mask", INT64), ("token_type_ids", INT64))
@@ -39,6 +45,8 @@ def test_the_deployments_names_take_precedence() -> None:
         (("last_hidden_state", "sentence_embedding"), "sentence_embedding"),
         (("logits",), "logits"),
         (("anything",), "anything"),
+        (("last_hidden_state", "text_embeds", "image_embeds"), "last_hidden_state"),
+        (("image_embeds", "text_embeds"), "text_embeds"),
     ],
 )
 def test_the_usual_output_is_chosen(outputs: tuple[str, ...], chosen: str) -> None:
@@ -93,3 +101,29 @@ def test_an_optional_input_that_nobody_knows_is_not_sent() -> None:
 def test_tensors_that_are_no_encoders_are_named(made: ModelConfig, output: str | None, says: str) -> None:
     with pytest.raises(UnknownTensors, match=says):
         read_encoder_tensors(made, {}, output)
+
+
+@pytest.mark.parametrize(
+    ("batch", "values", "rows"), [(8, 12, 8), (1000, 12, 256), (0, 12, 32), (8, 2**22, 2), (8, 2**24, 1)]
+)
+def test_batches_of_pictures_are_bounded_by_the_model_and_by_their_size(batch: int, values: int, rows: int) -> None:
+    found = read_picture_tensors(seeing(batch=batch), values)
+    assert (found.inputs, found.output) == ((("pixel_values", "pixel_values", "FP32"),), "image_embeds")
+    assert (found.max_rows, found.token_numbers) == (rows, 0)
+
+
+def test_a_model_without_the_tensors_of_pictures_is_refused() -> None:
+    with pytest.raises(NoPictures, match="no input pixel_values and output image_embeds"):
+        read_picture_tensors(config(), 12)
+    with pytest.raises(NoPictures, match="its input input_ids alone"):
+        read_picture_tensors(seeing(optional=("pixel_values",)), 12)
+
+
+def test_texts_of_a_model_that_sees_are_sent_without_pictures() -> None:
+    found = read_encoder_tensors(seeing(), {}, "text_embeds")
+    assert found.inputs == (("input_ids", "input_ids", "INT64"),)
+
+
+def seeing(*, batch: int = 8, optional: tuple[str, ...] = ("input_ids", "pixel_values")) -> ModelConfig:
+    inputs = (("input_ids", INT64), ("pixel_values", FP32))
+    return config(*inputs, outputs=("text_embeds", "image_embeds"), batch=batch, optional=optional)

@@ -7,6 +7,8 @@ from conch_operator.download.remote_source import RemoteFile
 
 MIXED = ("config.json", "tokenizer.json", "model.safetensors", "model.bin", "onnx/model.onnx", ".git/x", "1_Pooling/a")
 
+SEEING = ("model.safetensors", "config.json", "preprocessor_config.json", "onnx/model.onnx")
+
 
 def chosen(selection: Selection, *names: str) -> set[str]:
     return {file.path for file in select([RemoteFile(name, len(name)) for name in names], selection, "s3://a")}
@@ -20,6 +22,9 @@ def chosen(selection: Selection, *names: str) -> set[str]:
         (Selection.WEIGHTS, MIXED, {"config.json", "tokenizer.json", "model.safetensors", "1_Pooling/a"}),
         (Selection.WEIGHTS, ("config.json", "model.bin"), {"config.json", "model.bin"}),
         (Selection.ALL, MIXED, {*MIXED} - {".git/x"}),
+        (Selection.ENCODER, MIXED, {"config.json", "tokenizer.json", "onnx/model.onnx", "1_Pooling/a"}),
+        (Selection.ENCODER, SEEING, {*SEEING} - {"onnx/model.onnx"}),
+        (Selection.ENCODER, SEEING[1:], {*SEEING[1:]}),
     ],
 )
 def test_an_engine_gets_what_it_can_use(selection: Selection, names: tuple[str, ...], expected: set[str]) -> None:

@@ -135,3 +135,30 @@ def test_an_encoders_route_holds_its_longest_text(most: dict[str, int], length: 
     model = desired_model(kind="Embedding", **most)
     made = make_route(model, replace(FACTS, encoder=EncoderFacts(max_tokens=256)), model.deployment.served_names)
     assert (made.max_model_len, made.kind, made.dialect) == (length, ModelKind.EMBEDDING, "encoder")
+
+
+CLIP = {"model_type": "clip", "vision_config": {}, "text_config": {"max_position_embeddings": 32}}
+
+
+@pytest.mark.parametrize(
+    ("config", "longest"),
+    [
+        (CLIP, 32),
+        ({**CLIP, "text_config": {}}, 77),
+        ({**CLIP, "text_config_dict": {"max_position_embeddings": 40}}, 40),
+    ],
+)
+def test_a_model_of_texts_and_pictures_is_known_by_its_type(
+    tmp_path: Path, config: dict[str, Any], longest: int
+) -> None:
+    with pytest.raises(SourceError, match=r"has no preprocessor_config\.json"):
+        read_encoder(folder(tmp_path), config)
+    (tmp_path / "preprocessor_config.json").write_text("{}")
+    facts = read_encoder(tmp_path, config)
+    assert (facts.sees, facts.max_tokens) == (True, longest)
+
+
+def test_only_a_model_with_both_towers_makes_vectors_of_pictures(tmp_path: Path) -> None:
+    folder(tmp_path)
+    for config in ({"model_type": "clip_text_model"}, {"model_type": "clip"}, {**CLIP, "model_type": "llava"}):
+        assert not read_encoder(tmp_path, config).sees

@@ -156,3 +156,10 @@ def test_the_engine_of_a_language_model_that_sees_takes_pictures(kind: str, sees
     recipe = engine_recipe(desired_model(kind=kind), replace(FACTS, sees=sees))
     assert recipe is not None
     assert recipe.sees is (sees and kind == "LLM")
+
+
+@pytest.mark.parametrize(("kind", "sees"), [("LLM", False), ("Embedding", True), ("Rerank", False)])
+def test_the_engine_of_a_model_of_texts_and_pictures_takes_pictures(kind: str, sees: bool) -> None:
+    recipe = engine_recipe(desired_model(kind=kind), replace(FACTS, encoder=replace(FACTS.encoder, sees=True)))
+    assert recipe is not None
+    assert recipe.sees is sees

@@ -44,8 +44,39 @@ def test_only_some_workers_can_show_pictures_to_an_engine(dialect: Dialect, sees
     assert (picture_profile(model_deployment().spec, SEES, dialect) is not None) is sees
 
 
-def test_encoders_see_nothing_yet() -> None:
+ENCODES = replace(FACTS, encoder=replace(FACTS.encoder, sees=True))
+
+
+@pytest.mark.parametrize(
+    ("said", "found"),
+    [
+        ({}, PictureProfile(max=1)),
+        (SAID, PictureProfile(max=1, max_pixels=9, max_bytes=7, allowed_domains=("a.example",))),
+        ({"multimodal": {"images": {"max": 0}}}, None),
+    ],
+)
+def test_a_model_of_texts_and_pictures_is_shown_one_at_a_time(
+    said: dict[str, Any], found: PictureProfile | None
+) -> None:
+    route = make_route(desired_model(kind="Embedding", **said), ENCODES, (ServedName("m"),))
+    assert (route.pictures, route.encoder.output) == (found, "text_embeds")
+
+
+def test_the_output_of_a_runtime_that_is_not_ours_is_read_from_its_config() -> None:
+    external = {"external": {"grpc": "triton:8001"}}
+    route = make_route(desired_model(kind="Embedding", engine=external), ENCODES, (ServedName("m"),))
+    assert (route.pictures, route.encoder.output) == (PictureProfile(max=1), None)
+
+
+def test_a_folder_sees_for_its_own_kind_alone() -> None:
     assert picture_profile(model_deployment(kind="Embedding").spec, SEES, Dialect.ENCODER) is None
+    assert picture_profile(model_deployment(kind="Rerank").spec, ENCODES, Dialect.ENCODER) is None
+    assert picture_profile(model_deployment().spec, ENCODES, Dialect.TOKENS) is None
+    assert make_route(desired_model(kind="Embedding"), FACTS, (ServedName("m"),)).encoder.output is None
+    fault = blindness(desired_model(kind="Embedding", **SAID), SEES)
+    assert fault is not None
+    assert "expected the model_type clip" in fault.message
+    assert blindness(desired_model(kind="Embedding", **SAID), ENCODES) is None
 
 
 def test_pictures_for_a_model_that_is_blind_are_a_fault_of_its_deployment() -> None:

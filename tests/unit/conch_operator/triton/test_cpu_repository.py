@@ -3,6 +3,7 @@ from dataclasses import replace
 from google.protobuf import text_format
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
+from conch_contracts.dialects.encoder import LAST_HIDDEN_STATE
 from conch_contracts.dialects.speech import PARAMETERS, PCM, PROMPT_IDS
 from conch_contracts.records import Dialect
 from conch_operator.triton.cpu_repository import CpuModel, render_cpu_repository
@@ -66,3 +67,17 @@ def test_a_model_of_speech_has_its_own_tensors_and_the_same_settings() -> None:
     assert len(config.output) == 8
     assert dict(config.parameters).keys() == dict(_config(MODEL).parameters).keys()
     assert "from conch_runtime_cpu.triton_speech import" in render_cpu_repository(model)['od"d/1/model.py']
+
+
+def test_an_embedding_model_that_may_see_has_inputs_and_outputs_of_both_kinds() -> None:
+    model = replace(MODEL, output=LAST_HIDDEN_STATE)
+    plain, seeing = _config(model), _config(replace(model, sees=True))
+    assert {tensor.name: list(tensor.dims) for tensor in seeing.input if tensor.optional} == {
+        "input_ids": [-1],
+        "attention_mask": [-1],
+        "token_type_ids": [-1],
+        "pixel_values": [3, -1, -1],
+    }
+    assert [tensor.name for tensor in seeing.output] == [LAST_HIDDEN_STATE, "text_embeds", "image_embeds"]
+    assert dict(seeing.parameters) == dict(plain.parameters)
+    assert [tensor.name for tensor in plain.output] == [LAST_HIDDEN_STATE]

@@ -58,3 +58,10 @@ def test_a_picture_that_a_child_hung_or_ended_over_is_named(
     answer = as_service_error(found, PICTURES)
     assert answer.param == param
     assert said in answer.message
+
+
+def test_of_rows_that_are_pictures_the_one_that_was_read_is_named() -> None:
+    shown = [{"data": "", "param": name} for name in ("text_1", "text_2.1")]
+    rows = {"texts": [None, "a", None], "pictures": shown}
+    answer = as_service_error(ChildHung(2, WorkStage.ENCODING, picture=1), orjson.dumps(rows))
+    assert (answer.status, answer.param) == (400, "text_2.1")

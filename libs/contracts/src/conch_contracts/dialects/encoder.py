@@ -7,6 +7,14 @@
 | token_type_ids    | INT64 [B, S]    | 0 for the first text, 1 for the second of a pair               |
 | last_hidden_state | FP32 [B, S, H]  | an embedding model's output, to be pooled                      |
 | logits            | FP32 [B, L]     | a reranker's or classifier's output                            |
+
+A model of texts and pictures takes batches of either, and its vectors have any length:
+
+| tensor       | type, shape       | meaning                                 |
+|--------------|-------------------|-----------------------------------------|
+| pixel_values | FP32 [B, 3, S, S] | pictures, normalised; instead of texts  |
+| text_embeds  | FP32 [B, D]       | the vector of each text                 |
+| image_embeds | FP32 [B, D]       | the vector of each picture              |
 """
 
 INPUT_IDS = "input_ids"
@@ -19,3 +27,7 @@ OUTPUTS = (LAST_HIDDEN_STATE, LOGITS)
 
 ONNX_FILES = ("model.onnx", "onnx/model.onnx")
 """Where Hugging Face folders keep their ONNX file, in the order in which the cpu runtime looks for it."""
+
+PIXEL_VALUES = "pixel_values"
+TEXT_EMBEDS = "text_embeds"
+IMAGE_EMBEDS = "image_embeds"

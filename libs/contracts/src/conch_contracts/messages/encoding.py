@@ -1,4 +1,4 @@
-"""Messages about texts that become vectors, scores and classes: gateway to tokenizer, and gateway to embed-worker.
+"""Messages about texts and pictures that become vectors, scores and classes: gateway to tokenizer, and to embed-worker.
 
 The gateway tokenizes first (`PrepareRowsRequest`), then asks a worker (`EncodeRequest`). A worker's answer to EMBED and
 POOL is the end of the client's JSON body, ready-made, because writing a million numbers is the worker's work: `{"data":
@@ -12,29 +12,56 @@ from typing import Literal
 import msgspec
 
 from conch_contracts.messages.message import Message, MessageDigest, TokenLimit
-from conch_contracts.messages.tokenization import ChatInput
+from conch_contracts.messages.tokenization import ChatInput, Picture, PictureLimits
 from conch_contracts.names import EngineAddress
 from conch_contracts.openai.encoders.vectors import NumberType, VectorType
 from conch_contracts.records import Activation, Pooling
 
 
+class RowPicture(Message, frozen=True, kw_only=True):
+    """One picture, as large as its model sees it and not normalised yet."""
+
+    pixels: bytes
+    """RGB row by row, one byte a channel: `height * width * 3` of them."""
+    height: int
+    width: int
+    scale: tuple[float, float, float]
+    shift: tuple[float, float, float]
+    """What the model was trained on are the bytes of each channel times its `scale` plus its `shift`."""
+    length: int
+    """How many positions the model makes of it, which count as its tokens."""
+
+
 class Row(Message, frozen=True, kw_only=True):
-    """One text, or one pair of texts, as ids."""
+    """One text or one pair of texts as ids, or one picture."""
 
     ids: tuple[int, ...]
+    """None of a picture."""
     second: int | None = None
     """Where the second text of a pair begins."""
+    picture: RowPicture | None = None
+
+    @property
+    def tokens(self) -> int:
+        """How many tokens it counts as."""
+        return len(self.ids) if self.picture is None else self.picture.length
 
 
 class PrepareRowsRequest(Message, frozen=True, kw_only=True):
-    """Turn texts into rows: exactly one of `chat` and `texts` is set.
+    """Turn texts and pictures into rows: exactly one of `chat` and `texts` is set.
 
     An error names the row `rows.<n>`, or `rows`; the gateway knows what the client calls them.
     """
 
     digest: MessageDigest
-    texts: tuple[str | tuple[int, ...], ...] = ()
-    """Ids are taken as they are."""
+    texts: tuple[str | tuple[int, ...] | None, ...] = ()
+    """Ids are taken as they are. None is a picture."""
+    pictures: tuple[Picture, ...] = ()
+    """One for each None of `texts`, in this order."""
+    picture_limits: PictureLimits | None = None
+    """None: the model makes no rows of pictures, and there are none."""
+    picture_scope: str = ""
+    """As in `PrepareRequest`."""
     pairs: tuple[str, ...] = ()
     """With these each row is a pair, a text followed by one of these; a single text goes with each of them."""
     truncate_pairs: TokenLimit | None = None

@@ -13,13 +13,27 @@ MAX_PARALLEL = 64
 ROWS_WITHOUT_A_LIMIT = 32
 """Rows for a model whose config holds the batch as a dimension of its own and so names no limit."""
 
+MAX_PIXEL_BYTES = 32 * 1024**2
+"""Of the pictures of one batch, well below what a gRPC message may hold; one picture may have more."""
+
 _TOKENS_RANK = 3
 """Rows, tokens, numbers."""
-_OUTPUTS = ("sentence_embedding", dialect.LAST_HIDDEN_STATE, "token_embeddings", dialect.LOGITS, "scores")
+_OUTPUTS = (
+    "sentence_embedding",
+    dialect.LAST_HIDDEN_STATE,
+    "token_embeddings",
+    dialect.LOGITS,
+    "scores",
+    dialect.TEXT_EMBEDS,
+)
 
 
 class UnknownTensors(Exception):
     """A model whose tensors are not those of an encoder; the message says what to set."""
+
+
+class NoPictures(UnknownTensors):
+    """A model that has no tensors for pictures, whatever it has for texts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +68,36 @@ def read_encoder_tensors(config: ModelConfig, inputs: Mapping[str, str], output:
         output=chosen,
         max_rows=min(MAX_ROWS, limit),
         batched=batched,
-        parallel=min(MAX_PARALLEL, 1 + max(1, sum(group.count for group in config.instance_group))),
+        parallel=_parallel(config),
         token_numbers=_token_numbers(config, chosen),
         number_bytes=8 if _output_of(config, chosen).data_type == DataType.TYPE_FP64 else 4,
     )
+
+
+def read_picture_tensors(config: ModelConfig, values: int) -> EncoderTensors:
+    """Return how rows of pictures are sent to a model, each of so many values; raises NoPictures."""
+    inputs = {item.name: DataType.Name(item.data_type).removeprefix("TYPE_") for item in config.input}
+    given = [item.name for item in config.output]
+    if dialect.PIXEL_VALUES not in inputs or dialect.IMAGE_EMBEDS not in given:
+        raise NoPictures(
+            f"The model has no input {dialect.PIXEL_VALUES} and output {dialect.IMAGE_EMBEDS}, so it takes no pictures."
+        )
+    needed = next((item.name for item in config.input if item.name != dialect.PIXEL_VALUES and not item.optional), None)
+    if needed is not None:
+        raise NoPictures(f"The model takes pictures with its input {needed} alone, which has no picture's values.")
+    fitting = MAX_PIXEL_BYTES // (4 * values)
+    return EncoderTensors(
+        inputs=((dialect.PIXEL_VALUES, dialect.PIXEL_VALUES, inputs[dialect.PIXEL_VALUES]),),
+        output=dialect.IMAGE_EMBEDS,
+        max_rows=max(1, min(MAX_ROWS, config.max_batch_size or ROWS_WITHOUT_A_LIMIT, fitting)),
+        batched=True,
+        parallel=_parallel(config),
+        token_numbers=0,
+    )
+
+
+def _parallel(config: ModelConfig) -> int:
+    return min(MAX_PARALLEL, 1 + max(1, sum(int(group.count) for group in config.instance_group)))
 
 
 def _input(item: ModelInput, names: Mapping[str, str]) -> tuple[str, str, str]:

@@ -23,8 +23,8 @@ def make_server(model: DesiredModel, spec: CpuEngineSpec, folder: str) -> Runtim
         max_length=model.deployment.spec.generation.max_length,
         output=encoder_output(model.deployment.spec.kind),
         dialect=contract.dialect,
-        # The folder is read in the engine's pod, when this is written already: every language model may see.
-        sees=model.deployment.spec.kind is ModelKind.LLM,
+        # The folder is read in the engine's pod, when this is written already: every model of these kinds may see.
+        sees=model.deployment.spec.kind in (ModelKind.LLM, ModelKind.EMBEDDING),
     )
     options = {"disable-auto-complete-config": None, "grpc-infer-allocation-pool-size": 64}
     return RuntimeServer(contract, render_cpu_repository(repository), options)

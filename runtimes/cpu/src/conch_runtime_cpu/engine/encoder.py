@@ -1,11 +1,13 @@
 """Runs an encoder: whole batches in, hidden states or logits out.
 
 The model is the folder's own ONNX file where there is one, else one that is built from its weights. Whatever the file
-calls its tensors, this module speaks the names of `conch_contracts.dialects.encoder`.
+calls its tensors, this module speaks the names of `conch_contracts.dialects.encoder`. A folder of CLIP is
+`clip_encoder`'s.
 """
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnxruntime
@@ -19,6 +21,8 @@ from conch_runtime_cpu.settings import EncoderSettings
 
 Ids = NDArray[np.int64]
 Numbers = NDArray[np.float32]
+Given = Mapping[str, NDArray[Any]]
+"""The inputs of a batch that came, by name."""
 
 _NAMES = {
     dialect.LAST_HIDDEN_STATE: (dialect.LAST_HIDDEN_STATE, "token_embeddings", "hidden_states"),
@@ -31,7 +35,8 @@ class Encoder:
     """A loaded model."""
 
     def __init__(self, model: Path, output: str) -> None:
-        self._session = _load(model)
+        self._session = open_encoder(model)
+        self._name = output
         self._inputs = tuple(item.name for item in self._session.get_inputs())
         self._output = _find_output({item.name: len(item.shape) for item in self._session.get_outputs()}, output)
         unknown = [name for name in self._inputs if name not in dialect.INPUTS]
@@ -44,15 +49,44 @@ class Encoder:
         row = np.ones((1, 2), np.int64)
         self.run({dialect.INPUT_IDS: row, dialect.ATTENTION_MASK: row, dialect.TOKEN_TYPE_IDS: row - row})
 
+    def answer(self, given: Given) -> tuple[str, Numbers]:
+        """Return the output's name and the output for a batch; raises UnservableRequest for one that is wrong."""
+        return self._name, self.run(_completed(given))
+
     def run(self, tensors: Mapping[str, Ids]) -> Numbers:
         """Return the output for a batch; raises UnservableRequest for a batch that the model cannot compute."""
-        try:
-            (output,) = self._session.run([self._output], {name: tensors[name] for name in self._inputs})
-        except onnxruntime.capi.onnxruntime_pybind11_state.Fail as error:
-            raise UnservableRequest(_first_line(error)) from error
-        except onnxruntime.capi.onnxruntime_pybind11_state.InvalidArgument as error:
-            raise UnservableRequest(_first_line(error)) from error
-        return np.ascontiguousarray(output, np.float32)
+        return computed(self._session, self._output, {name: tensors[name] for name in self._inputs})
+
+
+def computed(session: onnxruntime.InferenceSession, output: str, tensors: Given) -> Numbers:
+    """Return what a graph makes of a batch; raises UnservableRequest for one that it cannot compute."""
+    try:
+        (found,) = session.run([output], tensors)
+    except onnxruntime.capi.onnxruntime_pybind11_state.Fail as error:
+        raise UnservableRequest(_first_line(error)) from error
+    except onnxruntime.capi.onnxruntime_pybind11_state.InvalidArgument as error:
+        raise UnservableRequest(_first_line(error)) from error
+    return np.ascontiguousarray(found, np.float32)
+
+
+def token_ids(given: Given) -> Ids:
+    """Return the ids of a batch; raises UnservableRequest where there are none."""
+    ids = given.get(dialect.INPUT_IDS)
+    if ids is None or ids.size == 0:
+        raise UnservableRequest(f"{dialect.INPUT_IDS}: must hold at least one token")
+    return ids
+
+
+def _completed(given: Given) -> Mapping[str, Ids]:
+    """Return all inputs: a model may ask for each of them, so what was not sent is filled in."""
+    ids = token_ids(given)
+    unknown = next((name for name in given if name not in dialect.INPUTS), None)
+    if unknown is not None:
+        raise UnservableRequest(f"{unknown}: this model sees no pictures")
+    if any(value.shape != ids.shape for value in given.values()):
+        raise UnservableRequest("the inputs must have one shape")
+    filled = {dialect.ATTENTION_MASK: np.ones_like(ids), dialect.TOKEN_TYPE_IDS: np.zeros_like(ids)}
+    return {**filled, **given}
 
 
 def load_encoder(settings: EncoderSettings) -> Encoder:
@@ -74,7 +108,8 @@ def _find_output(ranks: Mapping[str, int], wanted: str) -> str:
     return fitting[0]
 
 
-def _load(model: Path) -> onnxruntime.InferenceSession:
+def open_encoder(model: Path) -> onnxruntime.InferenceSession:
+    """Load a graph; raises UnusableModel."""
     try:
         return open_session(model, threads=half_of_the_cores())
     except (RuntimeError, onnxruntime.capi.onnxruntime_pybind11_state.InvalidProtobuf) as error:

@@ -14,6 +14,8 @@ from pathlib import Path
 import onnx
 
 from conch_contracts.cpu_runtime import Quantization
+from conch_runtime_cpu.graphs.clip_architecture import ClipArchitecture
+from conch_runtime_cpu.graphs.clip_graphs import build_clip_picture_graph, build_clip_text_graph
 from conch_runtime_cpu.graphs.decoder_architecture import DecoderArchitecture
 from conch_runtime_cpu.graphs.decoder_graph import build_decoder_graph
 from conch_runtime_cpu.graphs.encoder_architecture import read_encoder_architecture
@@ -34,8 +36,11 @@ WHISPER_GRAPH_VERSION = "1"
 """Likewise, for the two graphs of Whisper."""
 VISION_GRAPH_VERSION = "1"
 """Likewise, for what a model that sees has more than others: its vision graph, and two inputs of its decoder."""
+CLIP_GRAPH_VERSION = "1"
+"""Likewise, for the two graphs of CLIP."""
 _MODEL = "model.onnx"
 _VISION = "vision.onnx"
+_TEXTS, _PICTURES = "texts.onnx", "pictures.onnx"
 _WHISPER_ENCODER, _WHISPER_DECODER = "encoder.onnx", "decoder.onnx"
 _INLINE_BYTES = 1024
 
@@ -54,6 +59,14 @@ class SeeingFiles:
 
     decoder: Path
     vision: Path
+
+
+@dataclass(frozen=True, slots=True)
+class ClipFiles:
+    """The two ONNX files of one CLIP folder."""
+
+    texts: Path
+    pictures: Path
 
 
 def converted_decoder(folder: Path, architecture: DecoderArchitecture, quantization: Quantization, cache: Path) -> Path:
@@ -89,6 +102,19 @@ def converted_encoder(folder: Path, cache: Path) -> Path:
     if not entry.is_dir():
         _save({_MODEL: lambda: build_encoder_graph(architecture, weights)}, entry)
     return entry / _MODEL
+
+
+def converted_clip(folder: Path, architecture: ClipArchitecture, cache: Path) -> ClipFiles:
+    """Return the ONNX files of a CLIP folder, converting it first when the cache has none; raises UnusableModel."""
+    weights = Weights(folder)
+    entry = cache / _content_key(folder, weights, f"clip {CLIP_GRAPH_VERSION}\n")
+    if not entry.is_dir():
+        graphs = {
+            _TEXTS: lambda: build_clip_text_graph(architecture.texts, weights),
+            _PICTURES: lambda: build_clip_picture_graph(architecture.pictures, weights),
+        }
+        _save(graphs, entry)
+    return ClipFiles(entry / _TEXTS, entry / _PICTURES)
 
 
 def converted_whisper(folder: Path, architecture: WhisperArchitecture, cache: Path) -> WhisperFiles:

@@ -26,10 +26,11 @@ class DenseLayers:
         product = self._nodes.node("MatMul", [hidden, matrix])
         return self._nodes.node("Add", [product, self.tensor(f"{name}.bias")]) if self._biased(name) else product
 
-    def attend(self, name: str, normed: str, heads: int) -> str:
-        """Let every position look at every other one, and project what they saw."""
+    def attend(self, name: str, normed: str, heads: int, *, causal: bool = False) -> str:
+        """Let every position look at every other one, or at none behind it, and project what they saw."""
         parts = [self.linear(f"{name}.{part}_proj", normed) for part in "qkv"]
-        attended = self._nodes.node("MultiHeadAttention", parts, num_heads=heads)
+        order = {"unidirectional": 1} if causal else {}
+        attended = self._nodes.node("MultiHeadAttention", parts, num_heads=heads, **order)
         return self.linear(f"{name}.out_proj", attended)
 
     def tensor(self, name: str) -> str:

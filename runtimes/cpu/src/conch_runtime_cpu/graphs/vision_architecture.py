@@ -5,32 +5,19 @@ transformers leaves out of a nested config what has the default of its class, so
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
 
 from conch_runtime_cpu.errors import UnusableModel
+from conch_runtime_cpu.graphs.clip_architecture import ClipTower, parse_clip_tower, part_of, positive
 from conch_runtime_cpu.graphs.config_json import read_json
 
 ARCHITECTURE = "LlavaForConditionalGeneration"
-_MODEL_TYPE, _TOWER = "llava", "clip_vision_model"
-_ACTIVATIONS: Mapping[object, Literal["Gelu", "QuickGelu"]] = {"gelu": "Gelu", "quick_gelu": "QuickGelu"}
+_MODEL_TYPE = "llava"
 _STRATEGIES = ("default", "full")
 _CHANNELS = 3
-_HEADS = "num_attention_heads"
 _MEAN, _STD = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)
 """CLIP's, as its image processor has them where the folder names no others."""
-_VISION_DEFAULTS: Mapping[str, object] = {
-    "hidden_size": 768,
-    "intermediate_size": 3072,
-    "num_hidden_layers": 12,
-    "num_attention_heads": 12,
-    "num_channels": _CHANNELS,
-    "image_size": 224,
-    "patch_size": 32,
-    "hidden_act": "quick_gelu",
-    "layer_norm_eps": 1e-5,
-}
 _TEXT_ARCHITECTURES = {"llama": "LlamaForCausalLM", "qwen2": "Qwen2ForCausalLM", "qwen3": "Qwen3ForCausalLM"}
 _TEXT_DEFAULTS: Mapping[str, Mapping[str, object]] = {
     "llama": {
@@ -72,17 +59,9 @@ class Normalisation:
 
 
 @dataclass(frozen=True, slots=True)
-class VisionArchitecture:
+class VisionArchitecture(ClipTower):
     """The shape of a CLIP vision tower, and what of it the projector gets."""
 
-    width: int
-    heads: int
-    side: int
-    """Pixels in height and in width."""
-    patch: int
-    """Pixels in height and width of what becomes one feature."""
-    activation: Literal["Gelu", "QuickGelu"]
-    norm_epsilon: float
     taken: tuple[int, ...]
     """After how many layers the features are taken; several are put side by side."""
     keeps_class: bool
@@ -94,7 +73,7 @@ class VisionArchitecture:
     @property
     def features(self) -> int:
         """Return how many features a picture has."""
-        return (self.side // self.patch) ** 2 + self.keeps_class
+        return self.patches + self.keeps_class
 
 
 def sees_pictures(config: Mapping[str, object]) -> bool:
@@ -105,7 +84,7 @@ def sees_pictures(config: Mapping[str, object]) -> bool:
 def text_config(config: Mapping[str, object]) -> Mapping[str, object]:
     """Return the `config.json` that the text model would have in a folder of its own; raises UnusableModel."""
     _refuse_quantized(config)
-    text = _part(config, "text_config")
+    text = part_of(config, "text_config")
     kind = text.get("model_type", "llama")
     if kind not in _TEXT_ARCHITECTURES:
         served = ", ".join(_TEXT_ARCHITECTURES)
@@ -123,33 +102,15 @@ def read_vision_architecture(folder: Path, config: Mapping[str, object]) -> Visi
 
 def parse_vision_architecture(config: Mapping[str, object], processor: Mapping[str, object]) -> VisionArchitecture:
     """Return the tower that the configs of model and image processor describe; raises UnusableModel."""
-    vision = {**_VISION_DEFAULTS, **_part(config, "vision_config")}
-    _refuse_variants(config, vision)
-    layers, width, heads = (_whole(vision, name) for name in ("num_hidden_layers", "hidden_size", _HEADS))
-    if width % heads:
-        raise UnusableModel(f"config.json: hidden_size ({width}) of vision_config must be a multiple of {_HEADS}.")
-    side, patch = _whole(vision, "image_size"), _whole(vision, "patch_size")
-    if side < patch:
-        raise UnusableModel(f"config.json: image_size ({side}) must be at least patch_size ({patch}).")
+    tower = parse_clip_tower(config)
+    _refuse_variants(config)
     return VisionArchitecture(
-        width=width,
-        heads=heads,
-        side=side,
-        patch=patch,
-        activation=_ACTIVATIONS[vision["hidden_act"]],
-        norm_epsilon=_positive(vision, "layer_norm_eps"),
-        taken=_taken_layers(config.get("vision_feature_layer", -2), layers),
+        **asdict(tower),
+        taken=_taken_layers(config.get("vision_feature_layer", -2), tower.layers),
         keeps_class=config.get("vision_feature_select_strategy", "default") == "full",
         image_token=_image_token(config),
         normalisation=_normalisation(processor),
     )
-
-
-def _part(config: Mapping[str, object], name: str) -> Mapping[str, object]:
-    part = config.get(name)
-    if not isinstance(part, dict):
-        raise UnusableModel(f"config.json: {name} must be an object; found {part!r}.")
-    return part
 
 
 def _refuse_quantized(config: Mapping[str, object]) -> None:
@@ -157,14 +118,7 @@ def _refuse_quantized(config: Mapping[str, object]) -> None:
         raise UnusableModel("The weights are quantized already; give the cpu runtime the original weights.")
 
 
-def _refuse_variants(config: Mapping[str, object], vision: Mapping[str, object]) -> None:
-    if (kind := vision.get("model_type", _TOWER)) != _TOWER:
-        raise UnusableModel(f"The vision tower must be a {_TOWER}; vision_config says {kind}.")
-    if vision["hidden_act"] not in _ACTIVATIONS:
-        served = " or ".join(map(str, _ACTIVATIONS))
-        raise UnusableModel(f"hidden_act of vision_config must be {served}; this model has {vision['hidden_act']}.")
-    if vision["num_channels"] != _CHANNELS:
-        raise UnusableModel(f"num_channels of vision_config must be 3; this model has {vision['num_channels']}.")
+def _refuse_variants(config: Mapping[str, object]) -> None:
     if (activation := config.get("projector_hidden_act", "gelu")) != "gelu":
         raise UnusableModel(f"projector_hidden_act must be gelu; this model has {activation}.")
     if (strategy := config.get("vision_feature_select_strategy", "default")) not in _STRATEGIES:
@@ -207,7 +161,7 @@ def _image_processor(folder: Path) -> Mapping[str, object]:
 
 
 def _normalisation(processor: Mapping[str, object]) -> Normalisation:
-    factor = _positive(processor, "rescale_factor", default=1 / 255) if processor.get("do_rescale", True) else 1.0
+    factor = positive(processor, "rescale_factor", default=1 / 255) if processor.get("do_rescale", True) else 1.0
     if not processor.get("do_normalize", True):
         return Normalisation((factor,) * _CHANNELS, (0.0,) * _CHANNELS)
     mean, std = _channels(processor, "image_mean", _MEAN), _channels(processor, "image_std", _STD)
@@ -226,17 +180,3 @@ def _channels(processor: Mapping[str, object], field: str, default: tuple[float,
     if len(numbers) != _CHANNELS or not all(isinstance(one, (int, float)) for one in numbers):
         raise UnusableModel(f"preprocessor_config.json: {field} must be three numbers; found {value!r}.")
     return tuple(map(float, numbers))
-
-
-def _whole(config: Mapping[str, object], field: str) -> int:
-    value = config[field]
-    if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
-        raise UnusableModel(f"config.json: {field} of vision_config must be a positive whole number; found {value!r}.")
-    return value
-
-
-def _positive(config: Mapping[str, object], field: str, *, default: float | None = None) -> float:
-    value = config.get(field, default)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or value <= 0:
-        raise UnusableModel(f"{field} must be a positive number; found {value!r}.")
-    return float(value)

@@ -7,7 +7,7 @@ an embedding. The names of the weights are those that `llava_weights` gives.
 import numpy as np
 from onnx import ModelProto, TensorProto, helper
 
-from conch_runtime_cpu.graphs.dense_layers import DenseLayers
+from conch_runtime_cpu.graphs.clip_graphs import ClipStack, embed_pictures
 from conch_runtime_cpu.graphs.nodes import Nodes
 from conch_runtime_cpu.graphs.vision_architecture import VisionArchitecture
 from conch_runtime_cpu.graphs.weights import Weights
@@ -25,14 +25,16 @@ class _VisionGraph:
     def __init__(self, architecture: VisionArchitecture, weights: Weights) -> None:
         self._shape = architecture
         self._nodes = Nodes()
-        self._layers = DenseLayers(self._nodes, weights, architecture.norm_epsilon)
+        self._weights = weights
+        self._tower = ClipStack(self._nodes, weights, architecture, _TOWER)
+        self._layers = self._tower.dense
 
     def build(self) -> ModelProto:
         shape = self._shape
-        hidden = self._layers.norm(f"{_TOWER}.pre_layrnorm", self._embed(self._normalised()))
-        after = [hidden]
+        embedded = embed_pictures(self._nodes, self._weights, shape, _TOWER, self._normalised())
+        after = [self._layers.norm(f"{_TOWER}.pre_layrnorm", embedded)]
         for layer in range(max(shape.taken)):
-            after.append(self._layer(f"{_TOWER}.encoder.layers.{layer}", after[-1]))
+            after.append(self._tower.layer(layer, after[-1]))
         picked = [after[number] for number in shape.taken]
         seen = picked[0] if len(picked) == 1 else self._nodes.node("Concat", picked, axis=-1)
         projected = self._project(seen if shape.keeps_class else self._without_class(seen))
@@ -49,27 +51,6 @@ class _VisionGraph:
         scaled = self._nodes.node("Mul", [self._nodes.node("Cast", [PIXELS], to=TensorProto.FLOAT), scale])
         by_channel = self._nodes.node("Transpose", [self._nodes.node("Add", [scaled, shift])], perm=[2, 0, 1])
         return self._nodes.node("Unsqueeze", [by_channel, self._numbers("batch", 0)])
-
-    def _embed(self, image: str) -> str:
-        """Return one position for the whole picture and one for each patch, [1, 1 + patches, W]."""
-        shape, names = self._shape, f"{_TOWER}.embeddings"
-        matrix = self._layers.tensor(f"{names}.patch_embedding.weight")
-        size = [shape.patch, shape.patch]
-        filtered = self._nodes.node("Conv", [image, matrix], kernel_shape=size, strides=size)
-        flat = self._nodes.node("Reshape", [filtered, self._numbers("flat", 1, shape.width, -1)])
-        patches = self._nodes.node("Transpose", [flat], perm=[0, 2, 1])
-        whole = self._layers.tensor(f"{names}.class_embedding")
-        first = self._nodes.node("Reshape", [whole, self._numbers("one", 1, 1, shape.width)])
-        placed = self._layers.tensor(f"{names}.position_embedding.weight")
-        return self._nodes.node("Add", [self._nodes.node("Concat", [first, patches], axis=1), placed])
-
-    def _layer(self, name: str, hidden: str) -> str:
-        normed = self._layers.norm(f"{name}.layer_norm1", hidden)
-        attended = self._layers.attend(f"{name}.self_attn", normed, self._shape.heads)
-        hidden = self._nodes.node("Add", [hidden, attended])
-        wide = self._layers.linear(f"{name}.mlp.fc1", self._layers.norm(f"{name}.layer_norm2", hidden))
-        activated = self._nodes.node(self._shape.activation, [wide])
-        return self._nodes.node("Add", [hidden, self._layers.linear(f"{name}.mlp.fc2", activated)])
 
     def _without_class(self, seen: str) -> str:
         bounds = (self._numbers("start", 1), self._numbers("end", 2**31 - 1), self._numbers("axis", 1))

@@ -120,7 +120,7 @@ def _posts(deps: Deps, settings: GatewaySettings, intake: RequestIntake) -> Mapp
     pictures = PictureIntake(deps.pictures)
     generation = GenerationHandler(intake, tokenizers, grammars, llm, pictures, policy)
     embed = Dispatcher(_processes(deps, deps.upstream, Pool.EMBED, "worker"), deps.admission, path=ENCODE_PATH)
-    encoders = EncoderHandler(intake, tokenizers, embed, SharedAnswers(deps.store))
+    encoders = EncoderHandler(intake, tokenizers, embed, pictures, SharedAnswers(deps.store))
     speech = Dispatcher(_processes(deps, deps.upstream, Pool.SPEECH, "worker"), deps.admission, path=TRANSCRIBE_PATH)
     speeches = SpeechHandler(intake, tokenizers, speech, SpoolSpace(settings.upload_spool_bytes))
     tokens = TokenEndpoints(intake, tokenizers, pictures, policy)

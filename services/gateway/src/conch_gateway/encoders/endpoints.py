@@ -32,7 +32,7 @@ class ResolvedEncoding:
     name: str
     work: EncoderWork
     preparation: bytes
-    """What the tokenizer is asked."""
+    """What the tokenizer is asked; empty where there are pictures, to which something is to be added yet."""
     make_body: BodyMaker
     request_id: str | None
     """The client's own name for the request."""
@@ -74,7 +74,7 @@ class EncoderEndpoint(Generic[E]):
             route=route,
             name=canonical_name(route, request.model),
             work=work,
-            preparation=to_json(work.rows),
+            preparation=b"" if work.rows.pictures else to_json(work.rows),
             make_body=self.body_maker(request, route),
             request_id=request.request_id,
             user=request.user,

@@ -14,7 +14,7 @@ import orjson
 
 from conch_contracts.headers import CACHE
 from conch_contracts.messages.encoding import EncodeRequest, EncoderTarget, PrepareRowsResponse, Row
-from conch_contracts.messages.message import from_json, to_json
+from conch_contracts.messages.message import from_json, to_json, written
 from conch_contracts.names import PREPARE_ROWS_PATH
 from conch_contracts.records import Engine
 from conch_gateway.answers.reply import Reply
@@ -27,6 +27,7 @@ from conch_gateway.errors.bad_request import invalid
 from conch_gateway.generation.cold_start import HeldCaller
 from conch_gateway.http.exchange import Exchange
 from conch_gateway.inference.intake import RequestIntake, off_loop
+from conch_gateway.inference.picture_intake import PictureIntake
 from conch_gateway.inference.stages import Stages
 from conch_gateway.placement.dispatch import Dispatcher
 from conch_gateway.placement.model_queue import Claim
@@ -42,28 +43,30 @@ MAX_ANSWER_BYTES = 160 * 1024 * 1024
 ROWS_PER_SLOT = 32
 """Rows that take one of an engine's slots, about a batch."""
 
-_BYTES_PER_ID = 6
-"""Of JSON, about."""
-
 
 @dataclass(frozen=True, slots=True)
 class EncodeJob:
-    """A request whose texts are counted: all but the engine is decided."""
+    """A request whose texts are counted and whose pictures are read: all but the engine is decided."""
 
     resolved: ResolvedEncoding
     rows: tuple[Row, ...]
+    size: int
+    """Of all rows in bytes, about, as they are written."""
     tokens: int
     """Of all rows together."""
     firsts: tuple[int, ...]
     """Of pairs of which one is too long: the tokens of their first texts."""
     request_id: str
+    shown: object = None
+    """The rows as JSON, where there are pictures: megabytes, which are written in a thread and once."""
 
     @classmethod
     def of(cls, resolved: ResolvedEncoding, prepared: bytes, request_id: str) -> "EncodeJob":
         """Return the job of a request whose rows are these, as the tokenizer wrote them."""
         answer = from_json(PrepareRowsResponse, prepared)
-        tokens = sum(len(row.ids) for row in answer.rows)
-        return cls(resolved, answer.rows, tokens, answer.firsts, request_id)
+        tokens = sum(row.tokens for row in answer.rows)
+        shown = written(answer.rows) if resolved.work.rows.pictures else None
+        return cls(resolved, answer.rows, len(prepared), tokens, answer.firsts, request_id, shown)
 
     def message(self, engine: Engine, timeout_s: float) -> bytes:
         """Return the message that asks a worker to run this job on `engine`."""
@@ -80,7 +83,7 @@ class EncodeJob:
                 patience_s=route.routing.first_token_timeout_s,
             ),
             task=work.task,
-            rows=self.rows,
+            rows=self.shown or self.rows,  # type: ignore[arg-type]
             firsts=work.firsts,
             pooling=profile.pooling,
             normalize=work.normalize,
@@ -113,9 +116,15 @@ class EncoderHandler:
     """Serves the endpoints of encoders."""
 
     def __init__(
-        self, intake: RequestIntake, tokenizers: TokenizerClient, dispatch: Dispatcher, answers: SharedAnswers
+        self,
+        intake: RequestIntake,
+        tokenizers: TokenizerClient,
+        dispatch: Dispatcher,
+        pictures: PictureIntake,
+        answers: SharedAnswers,
     ) -> None:
         self._intake = intake
+        self._pictures = pictures
         self._tokenizers = tokenizers
         self._dispatch = dispatch
         self._answers = answers
@@ -151,10 +160,12 @@ class EncoderHandler:
                 watchdog.activity.sending = 0.0
 
     async def _tokenize(self, resolved: ResolvedEncoding, exchange: Exchange, stages: Stages) -> EncodeJob:
-        work = resolved.work
+        work, message = resolved.work, resolved.preparation
+        if work.rows.pictures:
+            message = await self._pictures.written(work.rows, resolved.route, exchange)
         try:
             with stages.tokenizing() as headers:
-                prepared = await self._tokenizers.post(PREPARE_ROWS_PATH, resolved.preparation, headers, resolved.route)
+                prepared = await self._tokenizers.post(PREPARE_ROWS_PATH, message, headers, resolved.route)
         except InvalidRequest as error:
             raise _in_clients_words(error, work.names) from None
         job = await off_loop(len(prepared), EncodeJob.of, resolved, prepared, exchange.request_id)
@@ -170,7 +181,7 @@ class EncoderHandler:
         if ttl_s is None:
             yield await self._run(job, claim, stages, deadline), ()
             return
-        key = await off_loop(job.tokens * _BYTES_PER_ID, job.key)
+        key = await off_loop(job.size, job.key)
         async with self._answers.get(key, ttl_s, lambda: self._run(job, claim, stages, deadline)) as shared:
             yield shared.body, ((CACHE.encode(), b"hit" if shared.hit else b"miss"),)
 

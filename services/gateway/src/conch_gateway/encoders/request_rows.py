@@ -8,12 +8,14 @@ from conch_contracts.messages.encoding import PrepareRowsRequest, Task
 from conch_contracts.messages.tokenization import ChatInput
 from conch_contracts.openai.chat import ChatMessage
 from conch_contracts.openai.encoders.embeddings import EmbeddingRequest, InputFields, PoolingRequest
-from conch_contracts.openai.encoders.fields import Activated, EncoderFields, TextContent, TextInput, plain
-from conch_contracts.openai.encoders.rerank import DocumentText, RerankRequest
+from conch_contracts.openai.encoders.fields import Activated, EncoderFields, TextInput
+from conch_contracts.openai.encoders.rerank import RerankRequest
 from conch_contracts.openai.encoders.scores import SIDES, ClassifyRequest, ScoreRequest, Side
 from conch_contracts.openai.encoders.vectors import NumberType, VectorType
 from conch_contracts.records import Activation, ModelKind, Route
 from conch_gateway.answers.reply import JSON
+from conch_gateway.encoders import row_contents
+from conch_gateway.encoders.row_contents import Content, PictureContent, field_of
 from conch_gateway.encoders.text_names import TextField, TextNames, text_field
 from conch_gateway.errors.bad_request import conflicting, invalid, missing, unsupported_by_model
 from conch_gateway.requests.tokenizer_request import check_vocabulary, rendering
@@ -49,7 +51,7 @@ BodyMaker = Callable[[Head, bytes], EncodedBody]
 
 @dataclass(frozen=True, slots=True)
 class EncoderWork:
-    """What is to be done with a request's texts."""
+    """What is to be done with a request's texts and pictures."""
 
     rows: PrepareRowsRequest
     names: TextNames
@@ -68,6 +70,8 @@ class EncoderWork:
     """A row with more tokens is refused."""
 
 
+_PICTURED_TASKS = ("embed",)
+"""Of a model of texts and pictures, which has no vectors of single tokens."""
 POOLING_TASKS: Mapping[ModelKind, tuple[str, ...]] = {
     ModelKind.EMBEDDING: ("token_embed", "embed"),
     ModelKind.CLASSIFY: ("classify", "token_classify"),
@@ -83,10 +87,11 @@ def embeddings(request: EmbeddingRequest, route: Route) -> EncoderWork:
 
 def pooling(request: PoolingRequest, route: Route) -> EncoderWork:
     """Return the work of a pooling request; raises InvalidRequest."""
-    tasks = POOLING_TASKS[route.kind]
+    tasks = POOLING_TASKS[route.kind] if route.pictures is None else _PICTURED_TASKS
     task = request.task or tasks[0]
     if task not in tasks:
-        raise unsupported_by_model("task", f"a model of kind {route.kind} takes {' or '.join(tasks)}")
+        what = f"a model of kind {route.kind}" if route.pictures is None else "a model of texts and pictures"
+        raise unsupported_by_model("task", f"{what} takes {' or '.join(tasks)}")
     if route.kind is ModelKind.CLASSIFY:
         return _pooled_classes(request, route, Task.POOL if task == "token_classify" else Task.SCORE)
     name = "activation" if request.use_activation is None else "use_activation"
@@ -107,17 +112,18 @@ def rerank(request: RerankRequest, route: Route) -> EncoderWork:
     """Return the work of a rerank request: a reranker reads pairs, an embedding model texts to be compared."""
     if route.kind is ModelKind.EMBEDDING:
         return _compared(request, route)
+    query = (row_contents.one(request.query, "query"),)
     rows = PrepareRowsRequest(
         digest=route.tokenizer_digest,
-        texts=(plain(request.query),),
-        pairs=documents(request),
+        **row_contents.for_tokenizer(query, route),
+        pairs=_texts_alone(documents(request), route),
         truncate_pairs=request.max_tokens_per_doc or None,
         truncate_firsts=request.max_tokens_per_query or None,
         truncate=_cut_of_pairs(request, route),
         truncation_side=request.truncation_side,
         longest=route.max_model_len,
     )
-    names = TextNames((_field("documents", request.documents),), first=text_field("query", request.query))
+    names = TextNames((field_of(request.documents, "documents"),), first=text_field("query", request.query))
     return EncoderWork(rows, names, Task.SCORE, activation=_activation(request, route))
 
 
@@ -127,19 +133,19 @@ def _compared(request: RerankRequest, route: Route) -> EncoderWork:
             raise unsupported_by_model(name, "an embedding model reads each text alone; use 'truncate_prompt_tokens'")
     rows = PrepareRowsRequest(
         digest=route.tokenizer_digest,
-        texts=(plain(request.query), *documents(request)),
+        **row_contents.for_tokenizer((row_contents.one(request.query, "query"), *documents(request)), route),
         truncate=_cut_of_pairs(request, route),
         truncation_side=request.truncation_side,
         longest=route.max_model_len,
     )
-    names = TextNames((text_field("query", request.query), _field("documents", request.documents)))
+    names = TextNames((text_field("query", request.query), field_of(request.documents, "documents")))
     return EncoderWork(rows, names, Task.SIMILARITY, firsts=1)
 
 
 def score(request: ScoreRequest, route: Route) -> EncoderWork:
     """Return the work of a score request: a reranker reads pairs, an embedding model texts to be compared."""
-    (first, first_texts), (second, second_texts) = sides(request)
-    firsts, seconds = _listed(first_texts), _listed(second_texts)
+    (first, first_given), (second, second_given) = sides(request)
+    firsts, seconds = row_contents.several(first_given, first), row_contents.several(second_given, second)
     if len(firsts) not in (1, len(seconds)):
         raise InvalidRequest(
             f"Expected one text in '{first}', or as many as in '{second}' ({len(seconds)}), found {len(firsts)}.",
@@ -148,11 +154,12 @@ def score(request: ScoreRequest, route: Route) -> EncoderWork:
         )
     rows = _rows(request, route)
     if route.kind is ModelKind.RERANK:
-        names = TextNames((_field(second, second_texts),), first=_field(first, first_texts))
-        activation = _activation(request, route)
-        return EncoderWork(rows(texts=firsts, pairs=seconds), names, Task.SCORE, activation=activation)
-    names = TextNames((_field(first, first_texts), _field(second, second_texts)))
-    return EncoderWork(rows(texts=(*firsts, *seconds)), names, Task.SIMILARITY, firsts=len(firsts))
+        names = TextNames((field_of(second_given, second),), first=field_of(first_given, first))
+        made = rows(**row_contents.for_tokenizer(firsts, route), pairs=_texts_alone(seconds, route))
+        return EncoderWork(made, names, Task.SCORE, activation=_activation(request, route))
+    names = TextNames((field_of(first_given, first), field_of(second_given, second)))
+    made = rows(**row_contents.for_tokenizer((*firsts, *seconds), route))
+    return EncoderWork(made, names, Task.SIMILARITY, firsts=len(firsts))
 
 
 def sides(request: ScoreRequest) -> tuple[tuple[str, Side], tuple[str, Side]]:
@@ -175,11 +182,17 @@ def classify(request: ClassifyRequest, route: Route) -> EncoderWork:
     return EncoderWork(rows, names, Task.SCORE, activation=_activation(request, route))
 
 
-def documents(request: RerankRequest) -> tuple[str, ...]:
-    """Return the texts of a request's documents."""
-    if isinstance(request.documents, TextContent):
-        return _listed(request.documents)
-    return tuple(item.text if isinstance(item, DocumentText) else plain(item) for item in request.documents)
+def documents(request: RerankRequest) -> tuple[Content, ...]:
+    """Return a request's documents."""
+    return row_contents.several(request.documents, "documents")
+
+
+def _texts_alone(contents: Sequence[Content], route: Route) -> tuple[str, ...]:
+    """Return the second texts of pairs; raises InvalidRequest for a picture, of which no pair is made."""
+    for content in contents:
+        if isinstance(content, PictureContent):
+            row_contents.picture_of(content, route)
+    return tuple(content for content in contents if isinstance(content, str))
 
 
 def chat_input(request: TextInput, messages: Sequence[ChatMessage], route: Route) -> ChatInput:
@@ -246,6 +259,8 @@ def is_binary(request: InputFields) -> bool:
 
 def _inputs(request: TextInput, route: Route) -> tuple[PrepareRowsRequest, TextNames]:
     rows = _rows(request, route)
+    if request.messages is not None and route.pictures is not None and route.chat_template is None:
+        return _seen(request, request.messages, route)
     if request.messages is not None:
         chat = chat_input(request, request.messages, route)
         return rows(chat=chat, add_special_tokens=bool(request.add_special_tokens)), TextNames((TextField("messages"),))
@@ -256,6 +271,16 @@ def _inputs(request: TextInput, route: Route) -> tuple[PrepareRowsRequest, TextN
         if not isinstance(text, str):
             check_vocabulary(text, route, param=names.of_row(index))
     return rows(texts=texts, add_special_tokens=request.add_special_tokens is not False), names
+
+
+def _seen(request: TextInput, messages: Sequence[ChatMessage], route: Route) -> tuple[PrepareRowsRequest, TextNames]:
+    """Return what a model of texts and pictures gets of a conversation, for which it has no template."""
+    for name in ("add_generation_prompt", "continue_final_message"):
+        if getattr(request, name):
+            raise unsupported_by_model(name, "the model has no chat template")
+    fields = row_contents.for_tokenizer((row_contents.of_messages(messages),), route)
+    special = request.add_special_tokens is not False  # without its end the model knows no text
+    return _rows(request, route)(**fields, add_special_tokens=special), TextNames((TextField("messages"),))
 
 
 def _texts(request: TextInput) -> tuple[str | tuple[int, ...], ...]:
@@ -317,14 +342,3 @@ def _either(name: str, asked: bool | None, other: bool | None, *, renamed: str =
     if None not in (asked, other) and asked != other:
         raise conflicting(renamed, f"is the same as '{name}'; give only one")
     return other if asked is None else asked
-
-
-def _field(name: str, texts: object) -> TextField:
-    """Return the field that holds these texts: a list, a single one, or parts of which each is one."""
-    return text_field(f"{name}.content", texts.content) if isinstance(texts, TextContent) else text_field(name, texts)
-
-
-def _listed(texts: str | list[str] | TextContent) -> tuple[str, ...]:
-    if isinstance(texts, TextContent):
-        return tuple(part.text for part in texts.content)
-    return (texts,) if isinstance(texts, str) else tuple(texts)

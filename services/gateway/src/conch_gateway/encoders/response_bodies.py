@@ -18,6 +18,7 @@ from conch_contracts.openai.sampling import is_on
 from conch_contracts.records import Route
 from conch_gateway.encoders import cohere_rows
 from conch_gateway.encoders.request_rows import BodyMaker, EncodedBody, Head, documents, is_binary
+from conch_gateway.encoders.row_contents import Content
 from conch_kit.errors import UpstreamError
 
 DOCUMENTS_PER_SEARCH = 100
@@ -75,22 +76,22 @@ def classes(route: Route) -> BodyMaker:
 
 
 def ranking(request: RerankRequest, *, with_documents: bool) -> BodyMaker:
-    """Return what makes the body of a reranking; with or without the texts where the request does not say."""
-    texts = documents(request)
+    """Return what makes the body of a reranking; with or without the documents where the request does not say."""
+    given = documents(request)
     shown = with_documents if request.return_documents is None else is_on(request.return_documents)
     top = int(request.top_n or 0)
 
     def body(head: Head, answer: bytes) -> EncodedBody:
         ranked = sorted(enumerate(row[-1] for row in _rows(answer)), key=lambda item: (-item[1], item[0]))
         kept = ranked[:top] if top > 0 else ranked
-        results = [_result(index, score, texts[index] if shown else None) for index, score in kept]
+        results = [_result(index, score, given[index] if shown else None) for index, score in kept]
         data = [
-            {"object": "rerank", **result, **({"text": texts[index]} if shown else {})}
+            {"object": "rerank", **result, **(_text(given[index]) if shown else {})}
             for result, (index, _) in zip(results, kept, strict=True)
         ]
         meta = {
             "api_version": {"version": "2"},
-            "billed_units": {"search_units": -(-len(texts) // DOCUMENTS_PER_SEARCH)},
+            "billed_units": {"search_units": -(-len(given) // DOCUMENTS_PER_SEARCH)},
             "tokens": {"input_tokens": head.tokens},
         }
         fields = {"data": data, "results": results, "meta": meta, "usage": _usage(head)}
@@ -99,9 +100,18 @@ def ranking(request: RerankRequest, *, with_documents: bool) -> BodyMaker:
     return body
 
 
-def _result(index: int, score: float, text: str | None) -> dict[str, object]:
+def _result(index: int, score: float, document: Content | None) -> dict[str, object]:
     result: dict[str, object] = {"index": index, "relevance_score": score}
-    return result if text is None else {**result, "document": {"text": text}}
+    if document is None:
+        return result
+    if isinstance(document, str):
+        return {**result, "document": _text(document)}
+    return {**result, "document": {"multi_modal": [document.part.model_dump(mode="json", exclude_none=True)]}}
+
+
+def _text(document: Content) -> dict[str, object]:
+    """Return the field with a document's text; none for a picture."""
+    return {"text": document} if isinstance(document, str) else {}
 
 
 def _classification(index: int, row: Sequence[float], labels: Sequence[str]) -> dict[str, object]:

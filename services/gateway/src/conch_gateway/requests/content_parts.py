@@ -11,7 +11,7 @@ from typing import Any
 
 from conch_contracts.messages.generation import PictureForm
 from conch_contracts.messages.pictures import MOST_URL_BYTES
-from conch_contracts.messages.tokenization import ChatInput, Picture, PictureLimits
+from conch_contracts.messages.tokenization import Picture, PictureLimits
 from conch_contracts.openai.chat import ChatMessage, ImagePart, TextPart
 from conch_contracts.records import Dialect, PictureProfile, Route
 from conch_gateway.errors.bad_request import invalid, unsupported, unsupported_by_model
@@ -28,21 +28,21 @@ _TYPES = ("png", "jpeg", "jpg", "webp", "gif")
 _DATA = re.compile(r"data:(?P<type>[^;,]{0,100})(?:;[^;,]{1,100}){0,4}?;base64,", re.IGNORECASE)
 _HTTP = re.compile(r"https?://", re.IGNORECASE)
 _CONTENTS = ("text_1", "text_2", "data_1", "data_2", "queries", "documents", "items", "query", "inputs")
-"""Fields of encoders whose texts may come in parts."""
+"""Fields of encoders whose texts and pictures may come in parts."""
 
 
 def refuse(document: Mapping[str, object]) -> None:
     """Raise InvalidRequest for the first part that no model here can take, in a request that is not validated yet."""
     for index, message in enumerate(_objects(document.get("messages"))):
         if isinstance(message, dict):
-            _refuse_within(message.get("content"), f"messages.{index}.content", "image_url")
+            _refuse_within(message.get("content"), f"messages.{index}.content")
     for name in _CONTENTS:
         given = document.get(name)
         if isinstance(given, dict):
-            _refuse_within(given.get("content"), f"{name}.content", None)
+            _refuse_within(given.get("content"), f"{name}.content")
         for index, text in enumerate(_objects(given)):
             if isinstance(text, dict):
-                _refuse_within(text.get("content"), f"{name}.{index}.content", None)
+                _refuse_within(text.get("content"), f"{name}.{index}.content")
 
 
 def check_place(message: ChatMessage, where: str) -> None:
@@ -88,16 +88,24 @@ def pictures(messages: Sequence[ChatMessage], route: Route) -> tuple[Picture, ..
     found: list[Picture] = []
     for index, message in enumerate(messages):
         for at, part in _pictures(message):
-            where, profile = _name(f"messages.{index}", at), route.pictures
-            if profile is None:
-                raise unsupported_by_model(where, "the model takes text alone")
-            if len(found) == profile.max:
-                images = f"{profile.max} image{'' if profile.max == 1 else 's'}"
-                raise InvalidRequest(
-                    f"At most {images} may be provided in one prompt.", param=where, code="invalid_value"
-                )
-            found.append(Picture(data=_data(part.url, profile, where), param=where))
+            where = _name(f"messages.{index}", at)
+            if route.pictures is not None and len(found) == route.pictures.max:
+                raise too_many(route.pictures.max, where)
+            found.append(picture(part, where, route))
     return tuple(found)
+
+
+def picture(part: ImagePart, where: str, route: Route) -> Picture:
+    """Return one picture, which stands there in the request; raises InvalidRequest for what the model does not take."""
+    if route.pictures is None:
+        raise unsupported_by_model(where, "the model takes text alone")
+    return Picture(data=_data(part.url, route.pictures, where), param=where)
+
+
+def too_many(most: int, where: str) -> InvalidRequest:
+    """Return the error for the first picture of a prompt that is one too many."""
+    images = f"{most} image{'' if most == 1 else 's'}"
+    return InvalidRequest(f"At most {images} may be provided in one prompt.", param=where, code="invalid_value")
 
 
 def sight(route: Route) -> dict[str, Any]:
@@ -116,9 +124,9 @@ def is_to_be_fetched(picture: Picture) -> bool:
     return ":" in picture.data[:8]
 
 
-def size_of(chat: ChatInput | None) -> int:
-    """Return how many characters the pictures of a chat have."""
-    return 0 if chat is None else sum(len(picture.data) for picture in chat.pictures)
+def size_of(found: Sequence[Picture]) -> int:
+    """Return how many characters pictures have."""
+    return sum(len(picture.data) for picture in found)
 
 
 def own_names(messages: Sequence[Mapping[str, Any]]) -> Mapping[str, str]:
@@ -142,12 +150,12 @@ def _objects(given: object) -> Sequence[object]:
     return given if isinstance(given, list) and given and isinstance(given[0], dict) else ()
 
 
-def _refuse_within(parts: object, where: str, picture: str | None) -> None:
+def _refuse_within(parts: object, where: str) -> None:
     for at, part in enumerate(parts if isinstance(parts, list) else ()):
         kind = part.get("type") if isinstance(part, dict) else None
         if not isinstance(kind, str):
             continue
-        instead = instead_of(kind, picture)
+        instead = instead_of(kind, "image_url")
         if instead is not None:
             raise unsupported(f"{where}.{at}.type", instead)
         if kind == "image_url" and part.get("image_url", "") is None:

@@ -29,6 +29,8 @@ class _HungRequest(Message, frozen=True):
     """What is looked at of a request that a child hung or ended over; all else, its prompt too, is only passed over."""
 
     chat: _HungChat | None = None
+    pictures: tuple[_HungPicture, ...] = ()
+    """Of rows, which are no chat."""
 
 
 def as_service_error(exc: ChildError | BundleUnreadable, body: bytes) -> ServiceError:
@@ -48,12 +50,13 @@ def as_service_error(exc: ChildError | BundleUnreadable, body: bytes) -> Service
 
 
 def _unread_picture(exc: ChildHung | ChildLost, index: int, body: bytes) -> ServiceError:
-    chat = from_json(_HungRequest, body).chat
-    if chat is None or index >= len(chat.pictures):
+    request = from_json(_HungRequest, body)
+    pictures = request.pictures if request.chat is None else request.chat.pictures
+    if index >= len(pictures):
         return InternalError("the tokenizer failed")
     took = f"more than {exc.limit_s:g} s" if isinstance(exc, ChildHung) else "more than a picture may take"
     message = f"reading this picture took {took}; make it smaller or save it anew"
-    return InvalidRequest(message, param=chat.pictures[index].param, code="invalid_value")
+    return InvalidRequest(message, param=pictures[index].param, code="invalid_value")
 
 
 def _hung(exc: ChildHung, body: bytes) -> ServiceError:

@@ -96,10 +96,38 @@ class ModelPictures:
     """Equal ones make the same of a picture."""
 
 
+@dataclass(frozen=True, slots=True)
+class PictureSettings:
+    """What the files of a bundle say of pictures."""
+
+    config: Settings
+    processor: Settings
+    image: Settings
+
+    @property
+    def digest(self) -> str:
+        """Return what tells these settings from others."""
+        return hashlib.sha256(json.dumps([self.config, self.processor, self.image]).encode()).hexdigest()
+
+
+def read_settings(folder: Path) -> PictureSettings:
+    """Return what the files of a folder say; raises what a wrong file makes of it."""
+    return PictureSettings(*(_read(folder / name) for name in _FILES))
+
+
+def image_processor(settings: PictureSettings) -> PilBackend | None:
+    """Return what makes pixels of pictures as these settings say; None where it is not known here."""
+    said = settings.processor.get("image_processor") or settings.image
+    name = said.get("image_processor_type") or said.get("feature_extractor_type") or ""
+    found = _PROCESSORS.get(name.replace("FeatureExtractor", "ImageProcessor").removesuffix("Fast").removesuffix("Pil"))
+    return None if found is None else found.from_dict(dict(said))
+
+
 def model_pictures(folder: Path, tokenizer: PreTrainedTokenizerBase) -> ModelPictures | None:
     """Return how the model in a folder sees pictures; None when it sees none. Raises what a wrong file makes of it."""
-    config, processor, image = (_read(folder / name) for name in _FILES)
-    token = _token(config, processor, tokenizer)
+    settings = read_settings(folder)
+    config = settings.config
+    token = _token(config, settings.processor, tokenizer)
     if token is None:
         return None
     before, after = (_word(config.get(name), tokenizer) for name in ("vision_start_token_id", "vision_end_token_id"))
@@ -107,8 +135,8 @@ def model_pictures(folder: Path, tokenizer: PreTrainedTokenizerBase) -> ModelPic
         token=token,
         token_id=tokenizer.get_vocab()[token],
         placeholder=f"{before or ''}{token}{after or ''}",
-        family=_family(config, processor, image),
-        settings=hashlib.sha256(json.dumps([config, processor, image]).encode()).hexdigest(),
+        family=_family(settings),
+        settings=settings.digest,
     )
 
 
@@ -130,13 +158,11 @@ def _word(number: object, tokenizer: PreTrainedTokenizerBase) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def _family(config: Settings, processor: Settings, image: Settings) -> PictureFamily | None:
-    settings = processor.get("image_processor") or image
-    name = settings.get("image_processor_type") or settings.get("feature_extractor_type") or ""
-    found = _PROCESSORS.get(name.replace("FeatureExtractor", "ImageProcessor").removesuffix("Fast").removesuffix("Pil"))
-    if config.get("model_type") != "llava" or found is None:
+def _family(settings: PictureSettings) -> PictureFamily | None:
+    found = image_processor(settings)
+    if settings.config.get("model_type") != "llava" or found is None:
         return None
-    return Llava(config, processor, found.from_dict(dict(settings)))
+    return Llava(settings.config, settings.processor, found)
 
 
 def _class_tokens(vision: Settings) -> int:

@@ -5,19 +5,31 @@ import io
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from PIL import Image
 
 from conch_contracts.messages.generation import PictureForm
 from conch_contracts.messages.tokenization import Picture, PictureLimits
 from conch_kit.errors import InvalidRequest
-from conch_tokenizer.pictures.model_pictures import ModelPictures, Pixels
+from conch_tokenizer.pictures.model_pictures import PictureFamily, Pixels
 from conch_tokenizer.pictures.picture_files import decode, file_bytes
 
 KEPT_BYTES: Final = 64 * 1024**2
 _FAST: Final = 1
 """Of zlib's levels: an engine reads the file once, on the same network."""
+
+
+class SeeingModel(Protocol):
+    """What must be known of a model."""
+
+    @property
+    def family(self) -> PictureFamily | None:
+        """What it makes of a picture; None: only its engine knows."""
+
+    @property
+    def settings(self) -> str:
+        """Equal ones make the same of a picture."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +67,7 @@ class PictureReader:
         self._size = 0
         self._kept: OrderedDict[bytes, ReadPicture] = OrderedDict()
 
-    def read(self, index: int, picture: Picture, model: ModelPictures, order: PictureOrder) -> ReadPicture:
+    def read(self, index: int, picture: Picture, model: SeeingModel, order: PictureOrder) -> ReadPicture:
         """Return the request's picture of this index as the model's engine takes it; raises InvalidRequest."""
         if order.limits is None:
             raise no_pictures(picture)
@@ -89,14 +101,14 @@ def no_pictures(picture: Picture) -> InvalidRequest:
     return InvalidRequest("this model sees no pictures", param=picture.param, code="unsupported_parameter")
 
 
-def _key(data: bytes, model: ModelPictures, order: PictureOrder) -> bytes:
+def _key(data: bytes, model: SeeingModel, order: PictureOrder) -> bytes:
     """Return what must be the same for a picture to be the same: limits too, because one may be too large elsewhere."""
     max_pixels = 0 if order.limits is None else order.limits.max_pixels
     told = f"{model.settings} {order.form} {max_pixels} {order.scope}"
     return hashlib.sha256(hashlib.sha256(data).digest() + told.encode()).digest()
 
 
-def _ready(image: Image.Image, model: ModelPictures, order: PictureOrder, *, param: str) -> ReadPicture:
+def _ready(image: Image.Image, model: SeeingModel, order: PictureOrder, *, param: str) -> ReadPicture:
     if order.form is PictureForm.PNG or (order.form is None and model.family is None):
         height, width = image.height, image.width
         digest = _digest(order.scope, Pixels(image.tobytes(), height, width))

@@ -1,13 +1,15 @@
-"""Texts and pairs of texts as rows of ids, for encoders; the tokenizer itself cuts and joins them.
+"""Texts and pairs of texts as rows of ids, and pictures as rows of pixels, for encoders.
 
-Many short texts come at once, so they are encoded together.
+The tokenizer itself cuts and joins texts. Many short ones come at once, so they are encoded together.
 """
 
 from collections.abc import Sequence
 
 from conch_contracts.messages.encoding import PrepareRowsRequest, PrepareRowsResponse, Row
+from conch_contracts.messages.generation import PictureForm
 from conch_kit.errors import InvalidRequest
-from conch_tokenizer.pictures.picture_reader import NO_PICTURES
+from conch_tokenizer.pictures.picture_reader import NO_PICTURES, PictureOrder
+from conch_tokenizer.pictures.row_pictures import rows_of_pictures
 from conch_tokenizer.text.limited_tokenizer import LimitedTokenizer
 from conch_tokenizer.text.prompt_pictures import check_pictures
 
@@ -16,14 +18,16 @@ def prepare_rows(tokenizer: LimitedTokenizer, request: PrepareRowsRequest) -> Pr
     """Return the rows of a request; raises InvalidRequest."""
     if (request.chat is None) == (not request.texts):
         raise InvalidRequest("expected exactly one of chat and texts")
+    if request.texts.count(None) != len(request.pictures):
+        raise InvalidRequest(f"expected {request.texts.count(None)} pictures, found {len(request.pictures)}")
     if request.chat is not None:
         rows = _from_chat(tokenizer, request)
     elif request.pairs:
         rows = _from_pairs(tokenizer, request)
     else:
         rows = _from_texts(tokenizer, request)
-    if not all(row.ids for row in rows):
-        index = next(index for index, row in enumerate(rows) if not row.ids)
+    if not all(row.tokens for row in rows):
+        index = next(index for index, row in enumerate(rows) if not row.tokens)
         message = "expected a text with at least one token, found none"
         raise InvalidRequest(message, param=f"rows.{index}", code="invalid_value")
     return PrepareRowsResponse(rows=tuple(rows), firsts=_firsts(tokenizer, request, rows))
@@ -59,10 +63,15 @@ def _from_texts(tokenizer: LimitedTokenizer, request: PrepareRowsRequest) -> lis
     for index, text in enumerate(request.texts):
         if isinstance(text, str):
             tokenizer.check_fits(text, _limit(request), param=f"rows.{index}")
-        else:
+        elif text is not None:
             tokenizer.check_ids(text, param=f"rows.{index}")
+    order = PictureOrder(request.picture_limits, PictureForm.PIXELS, request.picture_scope)
+    shown = iter(rows_of_pictures(tokenizer.model.row_pictures, request.pictures, tokenizer.pictures, order))
     encoded = iter(_encode(tokenizer, request, texts, None))
-    return [next(encoded) if isinstance(text, str) else _cut(text, request) for text in request.texts]
+    return [
+        next(shown) if text is None else next(encoded) if isinstance(text, str) else _cut(text, request)
+        for text in request.texts
+    ]
 
 
 def _from_pairs(tokenizer: LimitedTokenizer, request: PrepareRowsRequest) -> list[Row]:

@@ -16,6 +16,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedToken
 
 from conch_tokenizer.errors import BundleUnreadable
 from conch_tokenizer.pictures.model_pictures import ModelPictures, model_pictures
+from conch_tokenizer.pictures.row_pictures import RowPictures, row_pictures
 from conch_tokenizer.text.minimum_tokens import reach
 
 
@@ -32,11 +33,18 @@ class ModelTokenizer:
     """Encodes and decodes as one model's tokenizer does."""
 
     def __init__(
-        self, tokenizer: PreTrainedTokenizerBase, *, embeddings: int = 0, pictures: ModelPictures | None = None
+        self,
+        tokenizer: PreTrainedTokenizerBase,
+        *,
+        embeddings: int = 0,
+        pictures: ModelPictures | None = None,
+        row_pictures: RowPictures | None = None,
     ) -> None:
         self.transformers = tokenizer
         self.pictures = pictures
-        """How the model sees pictures; None: it sees none."""
+        """How the model sees pictures among texts; None: it sees none."""
+        self.row_pictures = row_pictures
+        """How it sees pictures that are rows of their own; None: it makes no rows of them."""
         self.vocab_size = max(embeddings, 1 + max(tokenizer.get_vocab().values()))
         """Ids at or above it do not exist. Models often have more embeddings than their tokenizer has words."""
         self._backend = _backend(tokenizer)
@@ -134,7 +142,8 @@ def load(folder: Path) -> ModelTokenizer:
         if (template := _processors_template(folder)) is not None:
             tokenizer.chat_template = template
         pictures = model_pictures(folder, tokenizer)
-        return ModelTokenizer(tokenizer, embeddings=_embeddings(folder / "config.json"), pictures=pictures)
+        size, rows = _embeddings(folder / "config.json"), row_pictures(folder)
+        return ModelTokenizer(tokenizer, embeddings=size, pictures=pictures, row_pictures=rows)
     except Exception as exc:  # a wrong file makes transformers raise anything
         raise BundleUnreadable(
             f"transformers cannot load the tokenizer: {type(exc).__name__}: {str(exc)[:300]}"

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from conch_contracts.openai.api_model import ApiModel
-from conch_contracts.openai.encoders.fields import MAX_INPUTS, EncoderCall, TextContent, Texts
+from conch_contracts.openai.encoders.fields import MAX_INPUTS, EncoderCall, InParts, Texts
 from conch_contracts.openai.encoders.rerank import ApiVersion
 from conch_contracts.openai.encoders.vectors import VectorType
 from conch_contracts.openai.sampling import INT32_MAX
@@ -17,10 +17,11 @@ class CohereEmbedRequest(EncoderCall):
     """What a client may ask of `POST /v2/embed`: exactly one of `texts` and `inputs`."""
 
     texts: Texts | None = None
-    inputs: Annotated[list[TextContent], Field(min_length=1, max_length=MAX_INPUTS, fail_fast=True)] | None = None
-    """Texts in parts, one for each; some part of it is not empty."""
-    input_type: Literal["search_document", "search_query", "classification", "clustering"] | None = None
-    """What the texts are for. A model gets them as they are: one that wants a prefix finds it in the text."""
+    inputs: Annotated[list[InParts], Field(min_length=1, max_length=MAX_INPUTS, fail_fast=True)] | None = None
+    """Texts in parts, one for each, of which some part is not empty; or pictures, each by itself."""
+    input_type: Literal["search_document", "search_query", "classification", "clustering", "image"] | None = None
+    """What the texts are for, or `image` for pictures in `inputs`. A model gets texts as they are: one that wants a
+    prefix finds it in the text."""
     embedding_types: Annotated[list[VectorType], Field(min_length=1, max_length=MAX_TYPES)] | None = None
     """`["float"]` when absent. `int8` holds each vector scaled until its largest number is 127: compare by cosine;
     `uint8` holds the same plus 128. `binary` and `ubinary` hold the signs, eight to a byte, the first in the highest
@@ -64,5 +65,6 @@ class CohereEmbedAnswer(ApiModel):
     id: str
     response_type: Literal["embeddings_by_type"]
     texts: list[str]
+    """Of what is no picture."""
     meta: EmbedMeta
     embeddings: TypedEmbeddings

@@ -1,11 +1,11 @@
-"""What requests to encoders share: the texts that they hold, and how they are cut."""
+"""What requests to encoders share: the texts and pictures that they hold, and how texts are cut."""
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Discriminator, Field, Tag
 
 from conch_contracts.openai.api_model import ApiModel, Metadata
-from conch_contracts.openai.chat import MAX_MESSAGES, MAX_PARTS, ChatMessage, TextPart
+from conch_contracts.openai.chat import MAX_MESSAGES, MAX_PARTS, ChatMessage, ImagePart, TextPart
 from conch_contracts.openai.sampling import INT32_MAX, MAX_SALT_CHARS, MAX_USER_CHARS, Priority, RequestName, TokenIds
 
 MAX_INPUTS = 2048
@@ -14,10 +14,21 @@ Text = Annotated[str, Field(min_length=1)]
 Texts = Annotated[list[Text], Field(min_length=1, max_length=MAX_INPUTS, fail_fast=True)]
 
 
-class TextContent(ApiModel):
-    """A text in parts."""
+def part_type(part: object) -> str:
+    """Return the type by which a part is read; what has none that is known is read as a text, which it is not."""
+    kind = part.get("type") if isinstance(part, dict) else getattr(part, "type", None)
+    return "image_url" if kind == "image_url" else "text"
 
-    content: Annotated[list[TextPart], Field(min_length=1, max_length=MAX_PARTS, fail_fast=True)]
+
+ContentPart = Annotated[
+    Annotated[TextPart, Tag("text")] | Annotated[ImagePart, Tag("image_url")], Discriminator(part_type)
+]
+
+
+class InParts(ApiModel):
+    """A text in parts, or pictures for a model that makes vectors of them."""
+
+    content: Annotated[list[ContentPart], Field(min_length=1, max_length=MAX_PARTS, fail_fast=True)]
 
 
 class EncoderCall(ApiModel):
@@ -53,7 +64,8 @@ class TextInput(EncoderFields):
     ) | None = None
     """A text, texts, token ids, or several lists of them."""
     messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=MAX_MESSAGES, fail_fast=True)] | None = None
-    """A conversation, rendered with the model's chat template into one text."""
+    """A conversation, rendered with the model's chat template into one text. A model of texts and pictures has no
+    template: it reads the texts as they are, or sees one picture."""
     add_generation_prompt: bool | None = None
     """Whether the beginning of an answer follows the conversation: false if absent."""
     continue_final_message: bool | None = None
@@ -79,8 +91,3 @@ class EncoderUsage(ApiModel):
     total_tokens: int
     completion_tokens: int = 0
     prompt_tokens_details: None = None
-
-
-def plain(text: str | TextContent) -> str:
-    """Return a text whose parts are joined."""
-    return text if isinstance(text, str) else "\n".join(part.text for part in text.content)

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from conch_contracts.openai.api_model import ApiModel
-from conch_contracts.openai.encoders.fields import MAX_INPUTS, Activated, EncoderUsage, Text, TextContent
+from conch_contracts.openai.encoders.fields import MAX_INPUTS, Activated, ContentPart, EncoderUsage, InParts, Text
 from conch_contracts.openai.sampling import INT32_MAX, Switch
 
 
@@ -18,16 +18,17 @@ class DocumentText(ApiModel):
 class RerankRequest(Activated):
     """What a client may ask."""
 
-    query: Text | TextContent
+    query: Text | InParts
+    """One text, or one picture."""
     documents: (
-        Annotated[list[str | DocumentText | TextContent], Field(min_length=1, max_length=MAX_INPUTS, fail_fast=True)]
-        | TextContent
+        Annotated[list[str | DocumentText | InParts], Field(min_length=1, max_length=MAX_INPUTS, fail_fast=True)]
+        | InParts
     )
-    """Of `content` beside them all, each part is a document."""
+    """Each a text, or a picture. Of `content` beside them all, each part is a document."""
     top_n: Annotated[int, Field(ge=0, le=INT32_MAX)] | Annotated[str, Field(pattern=r"^[0-9]{1,9}$")] | None = None
     """Give so many documents back; all when absent or 0."""
     return_documents: Switch | None = None
-    """Whether the answer holds the texts: true when absent, and false on `/v2/rerank`."""
+    """Whether the answer holds the documents: true when absent, and false on `/v2/rerank`."""
     max_tokens_per_query: int | None = Field(default=None, ge=0, le=INT32_MAX)
     """Cut the query at so many tokens; 0 is no limit."""
     max_tokens_per_doc: int | None = Field(default=None, ge=0, le=INT32_MAX)
@@ -39,9 +40,10 @@ class RerankRequest(Activated):
 
 
 class ReturnedDocument(ApiModel):
-    """The text of a document."""
+    """A document: its text, or the picture that it is."""
 
-    text: str
+    text: str | None = None
+    multi_modal: list[ContentPart] | None = None
 
 
 class RerankResult(ApiModel):

@@ -1,22 +1,25 @@
 """Scores of pairs, `POST /score`, and classes of texts, `POST /classify`."""
 
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from conch_contracts.openai.api_model import ApiModel
-from conch_contracts.openai.encoders.fields import Activated, EncoderUsage, Text, TextContent, TextInput, Texts
+from conch_contracts.openai.encoders.fields import MAX_INPUTS, Activated, EncoderUsage, InParts, Text, TextInput
 
-Side = Text | Texts | TextContent
+Side = Text | Annotated[list[Text | InParts], Field(min_length=1, max_length=MAX_INPUTS, fail_fast=True)] | InParts
+"""One text, a list of which each is a text or a picture, or parts of which each is one."""
 SIDES = (("text_1", "text_2"), ("data_1", "data_2"), ("queries", "documents"), ("queries", "items"))
 """What the two sides of the pairs may be called."""
 
 
 class ScoreRequest(Activated):
-    """What a client may ask of `POST /score`: one text against each of several, or texts one by one."""
+    """What a client may ask of `POST /score`: one text or picture against each of several, or one by one."""
 
     text_1: Side | None = None
     """Required, unless another pair of fields has the texts."""
     text_2: Side | None = None
-    """Each part of `content` is a text of its own."""
+    """Each part of `content` is a text or a picture of its own."""
     data_1: Side | None = None
     """`text_1` under vLLM's newer name."""
     data_2: Side | None = None

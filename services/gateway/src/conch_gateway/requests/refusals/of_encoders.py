@@ -8,13 +8,14 @@ from collections.abc import Mapping
 from conch_gateway.requests.refusals.parameter_refusal import ParameterRefusal
 
 _IN_THE_TEXT = "write what the model wants to be told into the texts themselves"
+_IN_PARTS = "show pictures as parts of the type 'image_url', in 'messages', 'inputs' or 'content'"
 _CUT = "use 'truncate_prompt_tokens', with -1 for the longest text that the model takes"
 
 OF_ENCODERS: Mapping[str, ParameterRefusal] = {
     "embed_override_token_id": ParameterRefusal(),
     "embed_overrides": ParameterRefusal("", ([],)),
     "embedding_type": ParameterRefusal("use 'encoding_format' and 'embed_dtype'", ("float",)),
-    "images": ParameterRefusal("", ([],)),
+    "images": ParameterRefusal(_IN_PARTS, ([],)),
     "input_type": ParameterRefusal(_IN_THE_TEXT),
     "instruct": ParameterRefusal(_IN_THE_TEXT, ("",)),
     "instruction": ParameterRefusal("", ("",)),

@@ -33,14 +33,13 @@ OF_SOURCES: Mapping[str, str] = {"file": "no files are kept here: send it with a
 
 NO_FILE_ID = "no files are kept here: send the picture itself in 'image_url'"
 NO_KEPT_PICTURE = "no picture is kept under its 'uuid': send the picture itself"
-NO_PICTURES = "this endpoint compares texts alone"
 
 
-def instead_of(kind: str, picture: str | None) -> str | None:
+def instead_of(kind: str, picture: str) -> str | None:
     """Return what to do instead of a part of this type; None where nobody knows the type.
 
-    `picture` is the type of a picture in the API at hand, None where it takes none.
+    `picture` is the type of a picture in the API at hand.
     """
     if kind in PICTURES and kind != picture:
-        return NO_PICTURES if picture is None else f"a picture is a part of the type '{picture}' here"
+        return f"a picture is a part of the type '{picture}' here"
     return OF_PARTS.get(kind)
