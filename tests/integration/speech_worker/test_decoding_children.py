@@ -14,7 +14,7 @@ LONG_S = 120.0
 
 
 async def test_a_file_that_takes_too_much_memory_is_refused_by_the_child_itself() -> None:
-    limits = DecodingLimits(max_audio_s=LONG_S, memory_bytes=4096, cpu_s=int(LONG_S), silence_s=LONG_S)
+    limits = DecodingLimits(max_audio_s=LONG_S, memory_bytes=512 * 1024, cpu_s=int(LONG_S), silence_s=LONG_S)
     with tempfile.TemporaryFile() as file:
         soundfile.write(file, np.zeros((320_000, 8), np.int16), 48_000, format="WAV")
         file.flush()
