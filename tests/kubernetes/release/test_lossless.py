@@ -4,20 +4,15 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from conch_contracts.names import COMPONENT_LABEL, MODEL_LABEL
 from testkit.kubernetes.cluster import Cluster, Images, Namespace
 from testkit.kubernetes.release import NAME, Release, release
 from testkit.kubernetes.steady_load import STREAMS, steady_load
-from testkit.kubernetes.steady_speech import CLIENTS, steady_speech
-from testkit.processes.conch_up import ROOT
 from testkit.waiting import eventually, eventually_in_thread
 
-EXAMPLES = ROOT / "examples"
 PACED = {"engine": {"cpu": {"maxBatchSize": 64, "tokensPerSecond": 10}}}
 """A story of 118 tokens takes 12 s, and one engine has room for all of the load."""
 CHANGED = {"engine": {"cpu": {"maxBatchSize": 63, "tokensPerSecond": 10}}}
@@ -104,33 +99,6 @@ async def test_deletion_of_each_pod(conch: Release, model: str, component: str) 
             await part.without({pod: uid})
 
 
-async def test_transcriptions_while_their_parts_are_changed_replaced_and_evicted(conch: Release) -> None:
-    name = conch.apply_example(EXAMPLES / "tiny-whisper.yaml")
-    conch.wait_ready(name)
-    engine, worker = Part(conch, "engine", name), Part(conch, "speech-worker")
-    (wav, language) = golden_sound(name)
-    async with conch.client() as client, steady_speech(client, name, wav, language) as load:
-        before = engine.pods()
-        changed = json.dumps({"spec": {"engine": {"cpu": {"maxBatchSize": 7}}}})
-        conch.models.kubectl("patch", "modeldeployment", name, "--type=merge", "-p", changed)
-        await engine.without(before)
-        before = worker.pods()
-        worker.namespace.kubectl("rollout", "restart", f"deployment/{NAME}-conch-speech-worker")
-        await worker.without(before)
-        for part in (engine, worker):
-            for pod, uid in part.pods().items():
-                await part.evict(pod)
-                await part.without({pod: uid})
-    assert load.failures == [], conch.troubles()
-    assert load.answers > CLIENTS
-
-
-def golden_sound(model: str) -> tuple[Path, str]:
-    """Return a file that a model understands, and its language."""
-    first = json.loads((EXAMPLES / model / "golden.json").read_text())["items"][0]
-    return EXAMPLES / model / first["file"], first["language"]
-
-
 async def all_replaced(parts: "Sequence[Part]", change: Callable[[], None]) -> None:
     """Change a release and wait until none of the pods that these parts had is left."""
     before = [part.pods() for part in parts]
@@ -142,11 +110,9 @@ async def all_replaced(parts: "Sequence[Part]", change: Callable[[], None]) -> N
 class Part:
     """The pods of one component of a release."""
 
-    def __init__(self, conch: Release, component: str, model: str | None = None) -> None:
-        """Of an engine, the pods of one model alone where it is named."""
+    def __init__(self, conch: Release, component: str) -> None:
         self.namespace: Namespace = conch.models if component == "engine" else conch.namespace
         self._component = component
-        self._model = model
         self._usual = len(self.pods())
 
     def pods(self) -> dict[str, str]:
@@ -171,7 +137,7 @@ class Part:
         await eventually_in_thread(replaced, f"others than {', '.join(pods)}", DONE_S)
 
     def _listed(self) -> list[dict[str, Any]]:
-        chosen = f"{COMPONENT_LABEL}={self._component}" + (f",{MODEL_LABEL}={self._model}" if self._model else "")
+        chosen = f"app.kubernetes.io/component={self._component}"
         found: list[dict[str, Any]] = json.loads(self.namespace.kubectl("get", "pods", "-l", chosen, "-o", "json"))[
             "items"
         ]
