@@ -7,7 +7,7 @@ whose sequence has not moved for 6 s is gone. While Redis is away nobody goes, a
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
@@ -17,7 +17,7 @@ from conch_contracts.names import LOADS_KEY
 from conch_contracts.records import GatewayLoad
 from conch_kit.redis.client import RedisClient
 from conch_kit.redis.errors import RegistryError, RegistryUnavailable
-from conch_kit.registry.liveness import EXPIRY_S
+from conch_kit.registry.load_book import LoadBook
 from conch_kit.registry.snapshot import Parser
 
 log = logging.getLogger(__name__)
@@ -25,8 +25,6 @@ log = logging.getLogger(__name__)
 _LIST_S = 2.0
 _LOOK_S = 0.5
 """How often it is looked at whether somebody has gone."""
-_FORGOTTEN_S = 60.0
-"""After so long in silence a record is taken out of Redis; a gateway that lives nevertheless writes it again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,53 +35,6 @@ class OtherLoads:
     """Of those that live; while Redis is `away`, those that lived last."""
     away: bool = False
     """Whether Redis cannot be heard, so that nothing of this is new."""
-
-
-@dataclass(slots=True)
-class _Heard:
-    load: GatewayLoad
-    moved_at: float
-
-
-class LoadBook:
-    """The last record of each of the others, and when it came. Pure but for the clock it is given."""
-
-    def __init__(self, own_id: str, clock: Callable[[], float]) -> None:
-        self._own_id = own_id
-        self._clock = clock
-        self._heard: dict[str, _Heard] = {}
-
-    def hear(self, load: GatewayLoad) -> bool:
-        """Take a record, however old it is, and return whether it says anything new."""
-        known = self._heard.get(load.id)
-        if load.id == self._own_id or (known is not None and known.load.sequence >= load.sequence):
-            return False
-        self._heard[load.id] = _Heard(load, self._clock())
-        return True
-
-    def forgive(self, loads: Iterable[GatewayLoad]) -> None:
-        """Give these the full time again: they could not be heard for a while."""
-        now = self._clock()
-        for load in loads:
-            if load.id in self._heard:
-                self._heard[load.id].moved_at = now
-
-    def living(self) -> tuple[GatewayLoad, ...]:
-        """Return the records of those that live."""
-        now = self._clock()
-        return tuple(heard.load for heard in self._heard.values() if self._lives(heard, now))
-
-    def forget(self) -> list[str]:
-        """Drop those that have been silent for very long, and return their ids."""
-        now = self._clock()
-        gone = [name for name, heard in self._heard.items() if now - heard.moved_at > _FORGOTTEN_S]
-        for name in gone:
-            del self._heard[name]
-        return gone
-
-    @staticmethod
-    def _lives(heard: _Heard, now: float) -> bool:
-        return now - heard.moved_at <= EXPIRY_S
 
 
 class LoadReader:
@@ -100,7 +51,7 @@ class LoadReader:
         """`apply` is called on the event loop when something is new; the records of `own_id` are not."""
         self._redis = redis
         self._apply = apply
-        self._book = LoadBook(own_id, clock)
+        self._book = LoadBook(clock, without=own_id)
         self._own_mark = f'{{"id":"{own_id}",'.encode()
         self._parser = Parser()
         self._away = False

@@ -1,7 +1,7 @@
 import pytest
 
 from conch_contracts.records import GatewayLoad
-from conch_kit.registry.load_reader import LoadBook
+from conch_kit.registry.load_book import LoadBook
 from testkit.clock import FakeClock
 
 
@@ -12,7 +12,7 @@ def clock() -> FakeClock:
 
 @pytest.fixture
 def book(clock: FakeClock) -> LoadBook:
-    return LoadBook("me", clock)
+    return LoadBook(clock, without="me")
 
 
 def _load(name: str, sequence: int) -> GatewayLoad:
