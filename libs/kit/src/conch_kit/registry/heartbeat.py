@@ -6,11 +6,9 @@ published as a change, so that readers need not find out at their next look.
 
 import asyncio
 import logging
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
-from contextlib import AsyncExitStack, suppress
-from types import TracebackType
-from typing import Self
+from contextlib import AsyncExitStack
 
 from pydantic import BaseModel
 
@@ -18,46 +16,28 @@ from conch_contracts.names import CHANGES_CHANNEL, GATEWAYS_KEY, WorkerUrl, work
 from conch_contracts.records import GatewayBeat, Heartbeat, Pool
 from conch_kit.redis.client import RedisClient
 from conch_kit.redis.errors import RegistryError, RegistryUnavailable
+from conch_kit.registry.record_writer import RecordWriter
 
 log = logging.getLogger(__name__)
 
-_REMOVAL_TRIES = 3
-"""How often a process that ends tries to remove its record: while it stays, gateways send requests to nobody."""
 
-
-class _BeatWriter(ABC):
+class _BeatWriter(RecordWriter):
     """Writes one field of one hash again and again, as an async context manager."""
 
     def __init__(self, redis: RedisClient, key: str, field: str, interval_s: float) -> None:
-        self._redis = redis
+        super().__init__(redis)
         self._key = key
         self._field = field
         self._interval_s = interval_s
         self._sequence = 0
         self._announced = False
-        self._task: asyncio.Task[None] | None = None
 
     @abstractmethod
     def record(self, sequence: int) -> BaseModel:
         """Return what to announce now."""
 
-    async def __aenter__(self) -> Self:
-        self._task = asyncio.create_task(self._run())
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
-        removal = [("HDEL", self._key, self._field), ("PUBLISH", CHANGES_CHANNEL, self._key)]
-        with suppress(RegistryError):
-            for _ in range(_REMOVAL_TRIES):
-                with suppress(RegistryUnavailable):
-                    await self._redis.pipeline(removal)
-                    return
+    def _farewell(self) -> list[tuple[str, ...]]:
+        return [("HDEL", self._key, self._field), ("PUBLISH", CHANGES_CHANNEL, self._key)]
 
     async def beat(self) -> None:
         """Announce once, at once."""

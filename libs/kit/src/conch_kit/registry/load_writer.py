@@ -14,13 +14,12 @@ import logging
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from types import TracebackType
-from typing import Self
 
 from conch_contracts.names import LOADS_KEY, WAKES_KEY, ModelId
 from conch_contracts.records import GatewayLoad
 from conch_kit.redis.client import RedisClient
 from conch_kit.redis.errors import RegistryError, RegistryUnavailable
+from conch_kit.registry.record_writer import RecordWriter
 from conch_kit.registry.scripts import WAKE
 
 log = logging.getLogger(__name__)
@@ -32,17 +31,16 @@ REST_ALONE_S = 0.5
 """The same, while no other gateway listens."""
 _AGAIN_S = 0.5
 """Until the next try, where Redis did not answer."""
-_FAREWELLS = 3
 
 
-class LoadWriter:
+class LoadWriter(RecordWriter):
     """Writes one gateway's load for as long as the context lasts."""
 
     def __init__(
         self, redis: RedisClient, gateway_id: str, record: Callable[[int], GatewayLoad], *, beat_s: float = BEAT_S
     ) -> None:
         """`record` returns what is to be said now, with this sequence number."""
-        self._redis = redis
+        super().__init__(redis)
         self._id = gateway_id
         self._record = record
         self._beat_s = beat_s
@@ -51,7 +49,6 @@ class LoadWriter:
         self._urgent = asyncio.Event()
         self._refused = False
         self._alone = True
-        self._task: asyncio.Task[None] | None = None
 
     def changed(self, *, urgent: bool = False) -> None:
         """Have the load written soon, or at once; waits for nothing."""
@@ -75,24 +72,9 @@ class LoadWriter:
         self.changed(urgent=True)
         return float(agreed)
 
-    async def __aenter__(self) -> Self:
-        self._task = asyncio.create_task(self._run())
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
+    def _farewell(self) -> list[tuple[str, ...]]:
         nothing = GatewayLoad(id=self._id, sequence=self._sequence + 1).model_dump_json()
-        farewell = [("HDEL", LOADS_KEY, self._id), ("PUBLISH", LOADS_KEY, nothing)]
-        with suppress(RegistryError):
-            for _ in range(_FAREWELLS):
-                with suppress(RegistryUnavailable):
-                    await self._redis.pipeline(farewell)
-                    return
+        return [("HDEL", LOADS_KEY, self._id), ("PUBLISH", LOADS_KEY, nothing)]
 
     async def _run(self) -> None:
         while True:
