@@ -8,13 +8,12 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from types import TracebackType
-from typing import Self
 
 from conch_contracts.conditions import ON_THE_WAY, ConditionType, Reason
 from conch_contracts.names import ModelId
 from conch_contracts.records import ModelKind
 from conch_contracts.spec.scaling import ScalingSpec
+from conch_kit.background_loops import BackgroundLoops
 from conch_operator.reconcile.status import ModelStatus, Statuses
 from conch_operator.routes.engine_contract import contract_of
 from conch_operator.scaling.decision import Bounds, Cause, EngineScaler, EnginesSeen
@@ -66,7 +65,7 @@ class _Model:
         return scaling
 
 
-class Autoscaler:
+class Autoscaler(BackgroundLoops):
     """The scalers of all models, as an async context manager that ticks."""
 
     def __init__(
@@ -78,24 +77,13 @@ class Autoscaler:
         unix_time: Callable[[], float] = time.time,
     ) -> None:
         """Make it; `changed` says that a round is due, `wake` starts a resting model's engines before it comes."""
+        super().__init__(self._tick)
         self._book = book
         self._changed = changed
         self._wake = wake
         self._unix_time = unix_time
         self._models: dict[ModelId, _Model] = {}
         self._gateways: frozenset[str] = frozenset()
-        self._ticking: asyncio.Task[None] | None = None
-
-    async def __aenter__(self) -> Self:
-        self._ticking = asyncio.create_task(self._tick())
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._ticking is not None:
-            self._ticking.cancel()
-            await asyncio.gather(self._ticking, return_exceptions=True)
 
     def apply(self, desired: Desired, observed: Observed, before: Statuses) -> Desired:
         """Return the models with the number of engines that each is to have now."""

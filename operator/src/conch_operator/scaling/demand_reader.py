@@ -9,11 +9,10 @@ import logging
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from types import TracebackType
-from typing import Self
 
 from conch_contracts.names import LOADS_KEY
 from conch_contracts.records import GatewayLoad
+from conch_kit.background_loops import BackgroundLoops
 from conch_kit.redis.client import RedisClient
 from conch_kit.redis.errors import RegistryError, RegistryUnavailable
 from conch_kit.registry.snapshot import Parser
@@ -26,7 +25,7 @@ _LIST_S = 1.0
 _AGAIN_S = 0.5
 
 
-class DemandReader:
+class DemandReader(BackgroundLoops):
     """Keeps a book of demand up to date, as an async context manager."""
 
     def __init__(
@@ -38,23 +37,12 @@ class DemandReader:
         unix_time: Callable[[], float] = time.time,
     ) -> None:
         """`heard` is called on the event loop with everything that is new."""
+        super().__init__(self._listen, self._list_again)
         self._redis = redis
         self._book = book
         self._heard = heard
         self._woken = WokenModels(redis, unix_time)
         self._parser = Parser()
-        self._tasks: list[asyncio.Task[None]] = []
-
-    async def __aenter__(self) -> Self:
-        self._tasks = [asyncio.create_task(self._listen()), asyncio.create_task(self._list_again())]
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _listen(self) -> None:
         while True:

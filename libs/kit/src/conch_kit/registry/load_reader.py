@@ -10,11 +10,10 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Self
 
 from conch_contracts.names import LOADS_KEY
 from conch_contracts.records import GatewayLoad
+from conch_kit.background_loops import BackgroundLoops
 from conch_kit.redis.client import RedisClient
 from conch_kit.redis.errors import RegistryError, RegistryUnavailable
 from conch_kit.registry.load_book import LoadBook
@@ -37,7 +36,7 @@ class OtherLoads:
     """Whether Redis cannot be heard, so that nothing of this is new."""
 
 
-class LoadReader:
+class LoadReader(BackgroundLoops):
     """Follows the others' records, as an async context manager."""
 
     def __init__(
@@ -49,6 +48,7 @@ class LoadReader:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`apply` is called on the event loop when something is new; the records of `own_id` are not."""
+        super().__init__(self._listen, self._look)
         self._redis = redis
         self._apply = apply
         self._book = LoadBook(clock, without=own_id)
@@ -56,18 +56,6 @@ class LoadReader:
         self._parser = Parser()
         self._away = False
         self._said = OtherLoads()
-        self._tasks: list[asyncio.Task[None]] = []
-
-    async def __aenter__(self) -> Self:
-        self._tasks = [asyncio.create_task(self._listen()), asyncio.create_task(self._look())]
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _listen(self) -> None:
         while True:

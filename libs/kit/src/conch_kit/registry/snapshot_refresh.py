@@ -10,8 +10,6 @@ import logging
 import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from types import TracebackType
-from typing import Self
 
 from conch_contracts.names import (
     CHANGED_KEY,
@@ -24,6 +22,7 @@ from conch_contracts.names import (
     workers_key,
 )
 from conch_contracts.records import Heartbeat, Pool
+from conch_kit.background_loops import BackgroundLoops
 from conch_kit.redis.client import RedisClient
 from conch_kit.redis.errors import RegistryUnavailable
 from conch_kit.registry.liveness import PoolLiveness
@@ -37,7 +36,7 @@ _BEAT_S = 2.0
 _RESUBSCRIBE_S = 0.5
 
 
-class RegistryReader:
+class RegistryReader(BackgroundLoops):
     """A live copy of the registry, as an async context manager."""
 
     def __init__(
@@ -48,6 +47,7 @@ class RegistryReader:
         clock: Callable[[], float] = time.monotonic,
         relist_s: float = 15.0,
     ) -> None:
+        super().__init__(self._poll, self._listen)
         self._redis = redis
         self._clock = clock
         self._relist_s = relist_s
@@ -61,7 +61,6 @@ class RegistryReader:
         self._epoch = ""
         self._reachable = True
         self._relist_at = clock()
-        self._tasks: list[asyncio.Task[None]] = []
 
     @property
     def snapshot(self) -> Snapshot:
@@ -100,17 +99,6 @@ class RegistryReader:
     def subscribe(self, callback: Callable[[Snapshot], None]) -> None:
         """Call back on the event loop with each new snapshot."""
         self._callbacks.append(callback)
-
-    async def __aenter__(self) -> Self:
-        self._tasks = [asyncio.create_task(self._poll()), asyncio.create_task(self._listen())]
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _listen(self) -> None:
         while True:
