@@ -10,11 +10,12 @@ from conch_embed_worker.api_errors import service_error
 from conch_embed_worker.batch_queues import BatchQueues, SizeCheck
 from conch_embed_worker.batch_tensors import Numbers
 from conch_embed_worker.metrics import EmbedWorkerMetrics
-from conch_kit.errors import InvalidRequest, ServiceError
-from conch_kit.http.asgi import ClientGone, Receive, Scope, Send, json_response
-from conch_kit.http.caller_connection import CallerConnection, connection
+from conch_kit.errors import InvalidRequest
+from conch_kit.http.asgi import Receive, Scope, Send, json_response
+from conch_kit.http.caller_connection import connection
 from conch_kit.http.message_body import read_message
-from conch_kit.http.request_scope import InFlightRequests, Interruption, overdue, shutting_down
+from conch_kit.http.request_scope import InFlightRequests, overdue
+from conch_kit.http.worker_answers import counted, whole_answer
 from conch_kit.triton.checked_addresses import NO_RULES, CheckedAddresses
 from conch_kit.triton.encoder_tensors import UnknownTensors
 from conch_kit.triton.errors import EngineError
@@ -47,38 +48,18 @@ class EncodeHandler:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request; raises ServiceError and ClientGone."""
-        outcome = "500"
-        try:
-            body = await self._serve(receive, connection(scope))
+        with counted(self._metrics.requests):
+            request = await read_message(receive, EncodeRequest, limit=self._max_body_bytes)
+            if not request.rows or not all(map(_is_whole, request.rows)):
+                raise InvalidRequest(
+                    "The EncodeRequest is not valid: rows: must hold at least one id each, or a picture's pixels",
+                    param="rows",
+                )
+            body = await whole_answer(self._computed(request), connection(scope), self._in_flight)
             await json_response(send, 200, body)
-            outcome = "ok"
-        except ServiceError as error:
-            outcome = str(error.status)
-            raise
-        except ClientGone:
-            outcome = "client_gone"
-            raise
-        finally:
-            self._metrics.requests.labels(outcome).inc()
 
-    async def _serve(self, receive: Receive, caller: CallerConnection) -> bytes:
-        request = await read_message(receive, EncodeRequest, limit=self._max_body_bytes)
-        if not request.rows or not all(map(_is_whole, request.rows)):
-            raise InvalidRequest(
-                "The EncodeRequest is not valid: rows: must hold at least one id each, or a picture's pixels",
-                param="rows",
-            )
-        outcome: bytes | ServiceError = shutting_down()
-        async with self._in_flight.scope(caller) as work:
-            outcome = await self._attempt(request)
-        if work.interruption is Interruption.CLIENT_GONE:
-            raise ClientGone
-        if isinstance(outcome, ServiceError):
-            raise outcome
-        return outcome
-
-    async def _attempt(self, request: EncodeRequest) -> bytes | ServiceError:
-        """Return the answer or what went wrong, in the API's words; the engine's own words go to the log."""
+    async def _computed(self, request: EncodeRequest) -> bytes:
+        """Return the answer; raises a ServiceError in the API's words, the engine's own words go to the log."""
         target = request.target
         try:
             address = await self._addresses.dialled(target.address, target.named_in)
@@ -89,13 +70,11 @@ class EncodeHandler:
             results = await self._queues.run(target, request.rows, pooling, request.timeout_s, check_size)
             return await _write(request, results)
         except TimeoutError:
-            return overdue()
-        except ServiceError as error:
-            return error
+            raise overdue() from None
         except (EngineError, UnknownTensors) as failure:
             place = {"engine": target.address, "engine_model": target.model}
             log.warning("An engine call failed.", extra={**place, "error": repr(failure)})
-            return service_error(failure)
+            raise service_error(failure) from failure
 
 
 def _is_whole(row: Row) -> bool:

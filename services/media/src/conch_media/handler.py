@@ -5,14 +5,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from conch_contracts.messages.pictures import FetchPictureRequest
-from conch_kit.errors import ServiceError
-from conch_kit.http.asgi import ClientGone, Receive, Scope, Send, respond
-from conch_kit.http.caller_connection import CallerConnection, connection
+from conch_kit.http.asgi import Receive, Scope, Send, respond
+from conch_kit.http.caller_connection import connection
 from conch_kit.http.message_body import read_message
-from conch_kit.http.request_scope import InFlightRequests, Interruption, shutting_down
+from conch_kit.http.request_scope import InFlightRequests
+from conch_kit.http.worker_answers import counted, whole_answer
 from conch_media import refusals
 from conch_media.metrics import MediaMetrics
-from conch_media.picture_fetcher import FetchedPicture, PictureFetcher
+from conch_media.picture_fetcher import PictureFetcher
 
 _MOST_BYTES = 1024 * 1024
 """Of a message: a URL and a list of domains."""
@@ -33,22 +33,15 @@ class FetchHandler:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request; raises ServiceError and ClientGone."""
-        outcome, began = "500", time.monotonic()
+        began = time.monotonic()
         try:
-            request = await read_message(receive, FetchPictureRequest, limit=_MOST_BYTES)
-            with self._room():
-                picture = await self._fetch(request, connection(scope))
-                self._metrics.bytes.inc(len(picture.file))
-                await respond(send, 200, picture.file, [(b"content-type", picture.media_type.encode())])
-            outcome = "ok"
-        except ServiceError as error:
-            outcome = str(error.status)
-            raise
-        except ClientGone:
-            outcome = "client_gone"
-            raise
+            with counted(self._metrics.requests):
+                request = await read_message(receive, FetchPictureRequest, limit=_MOST_BYTES)
+                with self._room():
+                    picture = await whole_answer(self._fetcher.fetch(request), connection(scope), self._in_flight)
+                    self._metrics.bytes.inc(len(picture.file))
+                    await respond(send, 200, picture.file, [(b"content-type", picture.media_type.encode())])
         finally:
-            self._metrics.requests.labels(outcome).inc()
             self._metrics.duration.observe(time.monotonic() - began)
 
     @contextmanager
@@ -60,19 +53,3 @@ class FetchHandler:
             yield
         finally:
             self._at_work -= 1
-
-    async def _fetch(self, request: FetchPictureRequest, caller: CallerConnection) -> FetchedPicture:
-        outcome: FetchedPicture | ServiceError = shutting_down()
-        async with self._in_flight.scope(caller) as work:
-            outcome = await self._attempt(request)
-        if work.interruption is Interruption.CLIENT_GONE:
-            raise ClientGone
-        if isinstance(outcome, ServiceError):
-            raise outcome
-        return outcome
-
-    async def _attempt(self, request: FetchPictureRequest) -> FetchedPicture | ServiceError:
-        try:
-            return await self._fetcher.fetch(request)
-        except ServiceError as error:
-            return error
