@@ -23,7 +23,7 @@ class Heard:
     def __init__(self) -> None:
         self._event = asyncio.Event()
 
-    def __call__(self) -> None:
+    def __call__(self, _: GatewayLoad | None) -> None:
         self._event.set()
 
     async def until(self, holds: Callable[[], bool]) -> None:
@@ -55,7 +55,7 @@ async def test_records_are_heard_by_notice_and_by_list_and_wishes_with_them(clie
 async def test_what_cannot_be_read_is_not_taken_for_all(client: RedisClient) -> None:
     book = DemandBook(time.monotonic)
     await client.execute("HSET", LOADS_KEY, "g", record(1, 1), "broken", "{")
-    reader = DemandReader(client, book, lambda: None)
+    reader = DemandReader(client, book, lambda _: None)
     await reader.refresh()
     assert book.of(TINY, {"g"}).complete
     await client.execute("DEL", LOADS_KEY)

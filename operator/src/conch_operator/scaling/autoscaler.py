@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from conch_contracts.conditions import ON_THE_WAY, ConditionType, Reason
 from conch_contracts.names import ModelId
-from conch_contracts.records import ModelKind
+from conch_contracts.records import GatewayLoad, ModelKind
 from conch_contracts.spec.scaling import ScalingSpec
 from conch_kit.background_loops import BackgroundLoops
 from conch_operator.reconcile.status import ModelStatus, Statuses
@@ -98,10 +98,14 @@ class Autoscaler(BackgroundLoops):
         )
         return replace(desired, models=models)
 
-    def heard(self) -> None:
-        """Look at once at the models that rest or are about to: somebody may wait for one."""
-        for known in self._models.values():
-            if known.scaler.desired == 0 or known.scaler.resting:
+    def heard(self, load: GatewayLoad | None = None) -> None:
+        """Look at once at the models that rest or are about to, since somebody may wait for one.
+
+        Of those that rest a record says something new only where it names them; without one all may be new.
+        """
+        for model, known in self._models.items():
+            named = load is None or model in load.models
+            if known.scaler.resting or (named and known.scaler.desired == 0):
                 self._decide_between(known)
 
     async def _tick(self) -> None:

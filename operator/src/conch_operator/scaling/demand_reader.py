@@ -32,11 +32,11 @@ class DemandReader(BackgroundLoops):
         self,
         redis: RedisClient,
         book: DemandBook,
-        heard: Callable[[], None],
+        heard: Callable[[GatewayLoad | None], None],
         *,
         unix_time: Callable[[], float] = time.time,
     ) -> None:
-        """`heard` is called on the event loop with everything that is new."""
+        """`heard` is called on the event loop with each new record, and with None when all that there is was read."""
         super().__init__(self._listen, self._list_again)
         self._redis = redis
         self._book = book
@@ -51,7 +51,7 @@ class DemandReader(BackgroundLoops):
                     async for notice in notices:
                         load = self._parser.record(GatewayLoad, notice)
                         if load is not None and self._book.hear(load):
-                            self._heard()
+                            self._heard(load)
             await asyncio.sleep(_AGAIN_S)
 
     async def _list_again(self) -> None:
@@ -76,4 +76,4 @@ class DemandReader(BackgroundLoops):
         self._book.take_all([load for load in records if load is not None])
         self._book.forget()
         self._book.awake_until = awake_until
-        self._heard()
+        self._heard(None)

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -37,9 +38,10 @@ class Scene:
     def says(self, **demand: Any) -> None:
         self.sequence += 1
         record = {"id": "g", "sequence": self.sequence, "models": {TINY: demand} if demand else {}}
-        self.book.hear(GatewayLoad.model_validate(record))
+        load = GatewayLoad.model_validate(record)
+        self.book.hear(load)
         self.book.away = False
-        self.autoscaler.heard()
+        self.autoscaler.heard(load)
 
     async def lives(self, seconds: int, **demand: Any) -> ModelStatus:
         """Let time pass in which the gateway says the same all the time, applies every route, and rounds go on."""
@@ -146,6 +148,18 @@ async def test_a_wish_starts_an_engine_before_the_next_round_and_the_round_agree
     assert (status.settled, len(scene.addresses)) == (True, 1)
     assert status.scaling is not None
     assert status.scaling.reason == "Load"
+
+
+async def test_a_record_of_other_models_costs_a_model_at_rest_nothing(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await at_rest(scene)
+    looked = Mock(wraps=scene.book.of)
+    monkeypatch.setattr(scene.book, "of", looked)
+    scene.says()
+    looked.assert_not_called()
+    scene.autoscaler.heard()
+    looked.assert_called_once()
 
 
 async def test_a_call_keeps_it_awake_until_then(scene: Scene) -> None:
