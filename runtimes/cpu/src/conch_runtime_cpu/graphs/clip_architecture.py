@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from conch_runtime_cpu.errors import UnusableModel
+from conch_runtime_cpu.graphs.config_json import refuse_quantized
 
 Activation = Literal["Gelu", "QuickGelu"]
 
@@ -91,8 +92,7 @@ def is_clip(config: Mapping[str, object]) -> bool:
 
 def parse_clip_architecture(config: Mapping[str, object]) -> ClipArchitecture:
     """Return both towers that a parsed `config.json` describes; raises UnusableModel."""
-    if config.get("quantization_config"):
-        raise UnusableModel("The weights are quantized already; give the cpu runtime the original weights.")
+    refuse_quantized(config)
     return ClipArchitecture(parse_clip_tower(config), _parse_texts(config))
 
 

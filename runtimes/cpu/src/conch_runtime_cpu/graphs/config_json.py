@@ -21,3 +21,9 @@ def read_json(path: Path) -> Mapping[str, object]:
     if not isinstance(config, dict):
         raise UnusableModel(f"{path} must hold a JSON object.")
     return config
+
+
+def refuse_quantized(config: Mapping[str, object]) -> None:
+    """Raise UnusableModel for a parsed `config.json` of weights that are quantized."""
+    if config.get("quantization_config"):
+        raise UnusableModel("The weights are quantized already; give the cpu runtime the original weights.")

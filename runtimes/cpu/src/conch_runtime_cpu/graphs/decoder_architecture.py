@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from conch_runtime_cpu.errors import UnusableModel
-from conch_runtime_cpu.graphs.config_json import read_config
+from conch_runtime_cpu.graphs.config_json import read_config, refuse_quantized
 
 SUPPORTED = ("LlamaForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM")
 _ROPES = (None, "default", "llama3")
@@ -106,8 +106,7 @@ def _name(config: Mapping[str, object]) -> str:
 def _refuse_variants(config: Mapping[str, object]) -> None:
     if config.get("hidden_act", "silu") != "silu":
         raise UnusableModel(f"hidden_act must be silu; this model has {config['hidden_act']}.")
-    if config.get("quantization_config"):
-        raise UnusableModel("The weights are quantized already; give the cpu runtime the original weights.")
+    refuse_quantized(config)
     if config.get("use_sliding_window") and config.get("sliding_window"):
         raise UnusableModel("Sliding-window attention is not supported.")
     layer_types = config.get("layer_types")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from conch_runtime_cpu.errors import UnusableModel
-from conch_runtime_cpu.graphs.config_json import read_config
+from conch_runtime_cpu.graphs.config_json import read_config, refuse_quantized
 
 _FAMILIES = {"Bert": False, "Roberta": True, "XLMRoberta": True, "Camembert": True}
 """Each family, and whether its positions count from behind the padding id."""
@@ -67,8 +67,7 @@ def _refuse_variants(config: Mapping[str, object]) -> None:
         raise UnusableModel(f"position_embedding_type must be absolute; found {config['position_embedding_type']}.")
     if config.get("is_decoder") or config.get("add_cross_attention"):
         raise UnusableModel("The model is a decoder (is_decoder, add_cross_attention); only encoders are served.")
-    if config.get("quantization_config"):
-        raise UnusableModel("The weights are quantized already; give the cpu runtime the original weights.")
+    refuse_quantized(config)
 
 
 def _whole(config: Mapping[str, object], field: str) -> int:

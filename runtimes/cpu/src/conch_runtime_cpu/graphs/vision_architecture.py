@@ -10,7 +10,7 @@ from pathlib import Path
 
 from conch_runtime_cpu.errors import UnusableModel
 from conch_runtime_cpu.graphs.clip_architecture import ClipTower, parse_clip_tower, part_of, positive
-from conch_runtime_cpu.graphs.config_json import read_json
+from conch_runtime_cpu.graphs.config_json import read_json, refuse_quantized
 
 ARCHITECTURE = "LlavaForConditionalGeneration"
 _MODEL_TYPE = "llava"
@@ -83,7 +83,7 @@ def sees_pictures(config: Mapping[str, object]) -> bool:
 
 def text_config(config: Mapping[str, object]) -> Mapping[str, object]:
     """Return the `config.json` that the text model would have in a folder of its own; raises UnusableModel."""
-    _refuse_quantized(config)
+    refuse_quantized(config)
     text = part_of(config, "text_config")
     kind = text.get("model_type", "llama")
     if kind not in _TEXT_ARCHITECTURES:
@@ -111,11 +111,6 @@ def parse_vision_architecture(config: Mapping[str, object], processor: Mapping[s
         image_token=_image_token(config),
         normalisation=_normalisation(processor),
     )
-
-
-def _refuse_quantized(config: Mapping[str, object]) -> None:
-    if config.get("quantization_config"):
-        raise UnusableModel("The weights are quantized already; give the cpu runtime the original weights.")
 
 
 def _refuse_variants(config: Mapping[str, object]) -> None:

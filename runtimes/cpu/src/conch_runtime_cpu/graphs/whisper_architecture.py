@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from conch_runtime_cpu.errors import UnusableModel
-from conch_runtime_cpu.graphs.config_json import read_config
+from conch_runtime_cpu.graphs.config_json import read_config, refuse_quantized
 
 SUPPORTED = ("WhisperForConditionalGeneration",)
 _HEAD_DIM_MULTIPLE = 8
@@ -88,8 +88,7 @@ def _refuse_variants(config: Mapping[str, object]) -> None:
         raise UnusableModel(f"activation_function must be gelu; this model has {config['activation_function']}.")
     if config.get("scale_embedding"):
         raise UnusableModel("A scale_embedding is not supported.")
-    if config.get("quantization_config"):
-        raise UnusableModel("The weights are quantized already; give the cpu runtime the original weights.")
+    refuse_quantized(config)
 
 
 def _whole(config: Mapping[str, object], field: str, *, default: int | None = None) -> int:
