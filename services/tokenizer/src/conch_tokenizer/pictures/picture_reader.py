@@ -15,6 +15,8 @@ from conch_kit.errors import InvalidRequest
 from conch_tokenizer.pictures.model_pictures import PictureFamily, Pixels
 from conch_tokenizer.pictures.picture_files import decode, file_bytes
 
+MOST_BYTES: Final = 40 * 1024**2
+"""Of all pictures of a request as an engine takes them; as base64 a gateway reads no more of one answer."""
 KEPT_BYTES: Final = 64 * 1024**2
 _FAST: Final = 1
 """Of zlib's levels: an engine reads the file once, on the same network."""

@@ -9,10 +9,8 @@ from conch_contracts.messages.tokenization import Picture
 from conch_kit.errors import InvalidRequest
 from conch_tokenizer.errors import BundleUnreadable
 from conch_tokenizer.pictures.model_pictures import Llava, PictureFamily, image_processor, read_settings
-from conch_tokenizer.pictures.picture_reader import PictureOrder, PictureReader, no_pictures
+from conch_tokenizer.pictures.picture_reader import MOST_BYTES, PictureOrder, PictureReader, no_pictures
 
-MOST_BYTES: Final = 40 * 1024**2
-"""Of the pixels of all pictures of a request; as base64 a gateway reads no more of one answer."""
 _MODEL_TYPE: Final = "clip"
 
 Channels = tuple[float, float, float]

@@ -1,7 +1,6 @@
 """Pictures of a chat among the ids of its prompt: each image token becomes as many as its picture has features."""
 
 from collections.abc import Sequence
-from typing import Final
 
 from conch_contracts.messages.generation import PictureForm, PreparedPicture, PreparedPrompt
 from conch_contracts.messages.message import changed
@@ -9,11 +8,8 @@ from conch_contracts.messages.tokenization import ChatInput
 from conch_kit.errors import InvalidRequest
 from conch_tokenizer.errors import TEMPLATE_ERROR
 from conch_tokenizer.pictures.model_pictures import ModelPictures
-from conch_tokenizer.pictures.picture_reader import PictureOrder, no_pictures
+from conch_tokenizer.pictures.picture_reader import MOST_BYTES, PictureOrder, no_pictures
 from conch_tokenizer.text.limited_tokenizer import LimitedTokenizer
-
-MOST_BYTES: Final = 40 * 1024**2
-"""Of all pictures of a prompt as an engine takes them; as base64 a gateway reads no more of one answer."""
 
 
 def check_pictures(model: ModelPictures | None, chat: ChatInput, order: PictureOrder) -> None:
