@@ -182,7 +182,13 @@ def test_get_tells_what_to_do_next_and_scale_works(api: Api) -> None:
         "lastTransitionTime": "2026-01-01T00:00:00Z",
         "observedGeneration": 1,
     }
-    status = {"readyReplicas": 1, "replicas": 2, "selector": "a=b", "servedNames": ["x", "y"], "conditions": [ready]}
+    status = {
+        "readyReplicas": 1,
+        "wantedReplicas": 2,
+        "selector": "a=b",
+        "servedNames": ["x", "y"],
+        "conditions": [ready],
+    }
     patch = json.dumps({"status": status})
     api.namespace.kubectl("patch", "mdep", "shown", "--subresource=status", "--type=merge", "-p", patch)
     shown = api.namespace.kubectl("get", "mdep", "shown").splitlines()
