@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from cluster import conch_release
-from cluster.checkout_images import build_archives, ensure_images
+from cluster.checkout_images import build_images, ensure_images
 from cluster.errors import ClusterError, ClusterUnavailable
 from cluster.provider import Provider
 from cluster.provider_choice import choose
@@ -74,7 +74,7 @@ def _run(arguments: argparse.Namespace, provider: Provider, shell: Shell) -> int
         case "load":
             provider.load(arguments.archives)
         case "build":
-            build_archives(shell)
+            build_images(shell)
         case "images":
             naming = ensure_images(provider, shell)
             print("\n".join(naming.image(name).reference for name in NAMES))

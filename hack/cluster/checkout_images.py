@@ -1,19 +1,20 @@
 """Brings the images of this checkout to a cluster: builds and imports those that its nodes do not have."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from cluster import debian_packages
-from cluster.errors import ClusterUnavailable
+from cluster.errors import ClusterError, ClusterUnavailable
 from cluster.provider import Provider
-from cluster.shell import Shell
-from images.build_tools import TOOLS
-from images.image_names import NAMES, Naming
+from cluster.shell import Shell, say
+from images.build_tools import TOOLS, BuildFailed, find_tool
+from images.image_names import NAMES, Image, Naming
 
 ROOT = Path(__file__).resolve().parents[2]
 _BUILD = ROOT / "hack" / "images" / "build"
-_ARCHIVES = ROOT / ".conch" / "images"
+_SCRATCH = ROOT / ".conch"
 _BASE = {"debootstrap": "debootstrap"}
 """The program that makes a base image where none can be pulled, and its package."""
 _BUILDAH = {"buildah": "buildah", **_BASE}
@@ -32,17 +33,17 @@ def ensure_images(provider: Provider, shell: Shell) -> Naming:
     present = provider.images()
     missing = [name for name in NAMES if naming.image(name).reference not in present]
     if missing:
-        build_archives(shell, missing)
-        provider.load([_ARCHIVES / naming.image(name).archive for name in missing])
+        build_images(shell, missing)
+        provider.load(_saved([naming.image(name) for name in missing], shell))
     return naming
 
 
-def build_archives(shell: Shell, names: Sequence[str] = ()) -> None:
+def build_images(shell: Shell, names: Sequence[str] = ()) -> None:
     """Build these images, all of them without one; raises ClusterUnavailable where nothing here builds images."""
     require_builder(shell)
     naming = Naming.from_environ(shell.environment, ROOT)
     build = shell.with_variables(CONCH_IMAGE_PREFIX=naming.prefix, CONCH_IMAGE_VERSION=naming.version)
-    build.show(_BUILD, "--archives", _ARCHIVES, *names)
+    build.show(_BUILD, *names)
 
 
 def require_builder(shell: Shell) -> None:
@@ -58,6 +59,21 @@ def require_builder(shell: Shell) -> None:
         raise ClusterUnavailable(f"CONCH_IMAGE_TOOL is {wanted}, which does not work here. Remove the variable.")
     else:
         debian_packages.require("Building images", _BUILDAH, shell)
+
+
+def _saved(images: Sequence[Image], shell: Shell) -> Iterator[Path]:
+    """Give the images as archives, each for as long as it is looked at: together they would take gigabytes."""
+    try:
+        tool = find_tool(shell.environment.get("CONCH_IMAGE_TOOL"))
+        _SCRATCH.mkdir(exist_ok=True)
+        for image in images:
+            say(f"{image.reference} is brought to the cluster.")
+            with TemporaryDirectory(prefix="image-", dir=_SCRATCH) as folder:
+                archive = Path(folder, f"{image.target}.tar")
+                tool.save(image, archive)
+                yield archive
+    except BuildFailed as error:
+        raise ClusterError(str(error)) from error
 
 
 def _builds(tool: str, shell: Shell) -> bool:

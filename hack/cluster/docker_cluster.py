@@ -4,7 +4,7 @@ k3d brings Traefik with it; kind gets it from the same manifest as the local nod
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -49,7 +49,7 @@ class DockerCluster:
         listed = json.loads(self.shell.run("docker", "exec", node, "crictl", "images", "--output=json"))
         return frozenset(name for image in listed["images"] for name in image["repoTags"] or ())
 
-    def load(self, archives: Sequence[Path]) -> None:
+    def load(self, archives: Iterable[Path]) -> None:
         """Import image archives into its node."""
         for archive in archives:
             if self.tool == "k3d":

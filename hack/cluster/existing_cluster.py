@@ -1,6 +1,6 @@
 """A cluster that somebody else runs: it is used, never started and never stopped."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,10 +32,10 @@ class ExistingCluster:
         """Return none: nobody can look into another's nodes."""
         return frozenset()
 
-    def load(self, archives: Sequence[Path]) -> None:
+    def load(self, archives: Iterable[Path]) -> None:
         """Leave the images to its registry: nobody can import into another's nodes."""
         say(
-            f"Not imported, because the cluster is not ours: {', '.join(path.name for path in archives)}. "
+            "The images were not imported, because the cluster is not ours. "
             "Push them to a registry that it pulls from and set CONCH_IMAGE_PREFIX to that."
         )
 

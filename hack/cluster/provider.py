@@ -1,7 +1,7 @@
 """What every kind of cluster can do, and what its users get."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -46,7 +46,7 @@ class Provider(Protocol):
     def images(self) -> frozenset[str]:
         """Return the names of the images that its nodes have, as far as can be known."""
 
-    def load(self, archives: Sequence[Path]) -> None:
+    def load(self, archives: Iterable[Path]) -> None:
         """Import image archives into its nodes."""
 
     def status(self) -> bool:

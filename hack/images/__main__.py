@@ -25,6 +25,7 @@ from images.image_names import NAMES, Image, Naming
 from images.registry_check import check_answers, registry_of
 
 _ROOT = Path(__file__).resolve().parents[2]
+_LOCK = _ROOT / ".conch" / "images.lock"
 _SHARED = ("code", "runtime")
 """The Dockerfile's stages that every image comes from."""
 _SIDE_BY_SIDE = 2
@@ -52,8 +53,8 @@ def main() -> int:
                 speech_extras=naming.speech_extras,
             )
             images = [naming.image(name) for name in arguments.names or NAMES]
-            with _alone_in(arguments.archives):
-                _build_all(tool, recipe, images, arguments.archives)
+            with _alone():
+                _build_all(tool, recipe, images)
             if arguments.push:
                 _push_all(tool, naming, images, arguments.push)
     except BuildFailed as error:
@@ -66,9 +67,6 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="hack/images/build", description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(NAMES)}; all of them without one")
     parser.add_argument(
-        "--archives", type=Path, metavar="FOLDER", help="write each image there too, as a docker archive"
-    )
-    parser.add_argument(
         "--push", type=Path, metavar="FILE", help="bring the images to their registry, and write FILE, values for helm"
     )
     arguments = parser.parse_args()
@@ -80,28 +78,25 @@ def _arguments() -> argparse.Namespace:
 
 
 @contextmanager
-def _alone_in(archives: Path | None) -> Iterator[None]:
-    """Wait until no other build writes there."""
-    if archives is None:
-        yield
-        return
-    archives.mkdir(parents=True, exist_ok=True)
-    with (archives / "lock").open("w") as lock:
+def _alone() -> Iterator[None]:
+    """Wait until no other build of this checkout runs: each would build what they share."""
+    _LOCK.parent.mkdir(exist_ok=True)
+    with _LOCK.open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            sys.stderr.write(f"[images] Another build writes to {archives}; this one waits for its end.\n")
+            sys.stderr.write("[images] Another build of this checkout runs; this one waits for its end.\n")
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
-def _build_all(tool: Tool, recipe: Recipe, images: Sequence[Image], archives: Path | None) -> None:
+def _build_all(tool: Tool, recipe: Recipe, images: Sequence[Image]) -> None:
     """Build first what they share, so that it is built once, then the images side by side."""
     for stage in _SHARED:
         sys.stderr.write(f"[images] The stage {stage}, which all images share, is being built.\n")
         tool.build_stage(recipe, stage)
     with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
-        started = [pool.submit(_build, tool, recipe, image, archives) for image in images]
+        started = [pool.submit(_build, tool, recipe, image) for image in images]
         try:
             for build in started:
                 build.result()
@@ -110,12 +105,11 @@ def _build_all(tool: Tool, recipe: Recipe, images: Sequence[Image], archives: Pa
             raise
 
 
-def _build(tool: Tool, recipe: Recipe, image: Image, archives: Path | None) -> None:
+def _build(tool: Tool, recipe: Recipe, image: Image) -> None:
     began = time.monotonic()
     sys.stderr.write(f"[images] {image.reference} is being built.\n")
     tool.build(recipe, image)
-    saved = " and saved" if archives and tool.save(image, archives / image.archive) else ""
-    sys.stderr.write(f"[images] {image.reference} built{saved} in {time.monotonic() - began:.0f} s\n")
+    sys.stderr.write(f"[images] {image.reference} built in {time.monotonic() - began:.0f} s\n")
     print(image.reference)
 
 

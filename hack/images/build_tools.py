@@ -73,18 +73,9 @@ class Tool(ABC):
         except subprocess.TimeoutExpired:
             return False
 
-    def save(self, image: Image, archive: Path) -> bool:
-        """Write the image as a docker archive; False when the archive holds it already."""
-        stamp = archive.with_suffix(".id")
-        current = self.image_id(image.reference)
-        if archive.exists() and stamp.exists() and stamp.read_text() == current:
-            return False
-        archive.parent.mkdir(parents=True, exist_ok=True)
-        stamp.unlink(missing_ok=True)
-        archive.unlink(missing_ok=True)
-        self._save(image.reference, archive)
-        stamp.write_text(current)
-        return True
+    @abstractmethod
+    def save(self, image: Image, archive: Path) -> None:
+        """Write the image as a docker archive; raises BuildFailed."""
 
     @abstractmethod
     def push(self, image: Image) -> str:
@@ -93,9 +84,6 @@ class Tool(ABC):
     @abstractmethod
     def image_id(self, reference: str) -> str:
         """Return the id of an image, empty when this machine does not have it."""
-
-    @abstractmethod
-    def _save(self, reference: str, archive: Path) -> None: ...
 
     def _build_target(self, recipe: Recipe, target: str, *words: str) -> None:
         secrets = [word for name, path in recipe.secrets.items() for word in ("--secret", f"id={name},src={path}")]
@@ -174,8 +162,8 @@ class _Docker(Tool):
     def image_id(self, reference: str) -> str:
         return self._ask("image", "inspect", "--format={{.Id}}", reference)
 
-    def _save(self, reference: str, archive: Path) -> None:
-        self._run("save", f"--output={archive}", reference)
+    def save(self, image: Image, archive: Path) -> None:
+        self._run("save", f"--output={archive}", image.reference)
 
 
 class _Podman(Tool):
@@ -188,8 +176,8 @@ class _Podman(Tool):
     def image_id(self, reference: str) -> str:
         return self._ask("image", "inspect", "--format={{.Id}}", reference)
 
-    def _save(self, reference: str, archive: Path) -> None:
-        self._run("save", "--format=docker-archive", f"--output={archive}", reference)
+    def save(self, image: Image, archive: Path) -> None:
+        self._run("save", "--format=docker-archive", f"--output={archive}", image.reference)
 
 
 class _Buildah(Tool):
@@ -203,5 +191,5 @@ class _Buildah(Tool):
     def image_id(self, reference: str) -> str:
         return self._ask("inspect", "--type=image", "--format={{.FromImageID}}", reference)
 
-    def _save(self, reference: str, archive: Path) -> None:
-        self._run("push", "--quiet", reference, f"docker-archive:{archive}:{reference}")
+    def save(self, image: Image, archive: Path) -> None:
+        self._run("push", "--quiet", image.reference, f"docker-archive:{archive}:{image.reference}")

@@ -26,11 +26,6 @@ class Image:
     target: str
     reference: str
 
-    @property
-    def archive(self) -> str:
-        """Return the name of the file that holds it."""
-        return f"{self.target}.tar"
-
 
 @dataclass(frozen=True, slots=True)
 class Naming:

@@ -3,7 +3,7 @@
 import fcntl
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -48,7 +48,7 @@ class LocalCluster:
         """Return the names of the images in the node."""
         return node_images.names(self._machine)
 
-    def load(self, archives: Sequence[Path]) -> None:
+    def load(self, archives: Iterable[Path]) -> None:
         """Import image archives into the node."""
         self._check_rights()
         if not self._machine.alive("containerd"):

@@ -1,13 +1,15 @@
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
-from cluster.checkout_images import check_builder, require_builder
+from cluster import checkout_images
+from cluster.checkout_images import check_builder, ensure_images, require_builder
 from cluster.errors import ClusterUnavailable
 from cluster.provider import Access
 from cluster.shell import Shell
+from images.image_names import NAMES
 
 
 def _machine(folder: Path, programs: dict[str, str], **variables: str) -> Shell:
@@ -61,11 +63,12 @@ def test_root_gets_what_builds_images_installed(programs: dict[str, str], instal
     assert (tmp_path / "asked").read_text().splitlines() == ["update -qq", installed]
 
 
-class _Stopped:
-    """A cluster that does not run."""
+class _Cluster:
+    """A cluster without images, which runs when there is a way to reach it."""
 
     def __init__(self, access: Access | None) -> None:
         self._access = access
+        self.loaded: list[Path] = []
 
     def up(self) -> Access:
         raise AssertionError
@@ -76,8 +79,11 @@ class _Stopped:
     def images(self) -> frozenset[str]:
         return frozenset()
 
-    def load(self, archives: Sequence[Path]) -> None:
-        raise AssertionError
+    def load(self, archives: Iterable[Path]) -> None:
+        for archive in archives:
+            assert archive.read_text() == "an image\n"
+            assert not any(path.exists() for path in self.loaded)
+            self.loaded.append(archive)
 
     def status(self) -> bool:
         return False
@@ -89,5 +95,22 @@ class _Stopped:
 def test_a_builder_is_asked_for_before_a_cluster_is_started_and_not_where_one_runs(tmp_path: Path) -> None:
     shell = _machine(tmp_path, {"docker": NO_DAEMON})
     with pytest.raises(ClusterUnavailable, match="apt-get install -y buildah debootstrap"):
-        check_builder(_Stopped(None), shell)
-    check_builder(_Stopped(Access(tmp_path / "config")), shell)
+        check_builder(_Cluster(None), shell)
+    check_builder(_Cluster(Access(tmp_path / "config")), shell)
+
+
+_BUILDER = """case $1 in
+  push) eval "to=\\${$#}"; to=${to#docker-archive:}; echo an image >"${to%%:*}";;
+esac"""
+
+
+def test_images_come_to_a_cluster_one_by_one_and_no_archive_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setattr(checkout_images, "_BUILD", "/bin/true")  # the real one would wait for a build that runs beside
+    shell = _machine(tmp_path, {"buildah": _BUILDER, "debootstrap": WORKS}, CONCH_IMAGE_TOOL="buildah")
+    cluster = _Cluster(Access(tmp_path / "config"))
+    ensure_images(cluster, shell)
+    assert [archive.stem for archive in cluster.loaded] == list(NAMES)
+    assert not any(archive.parent.exists() for archive in cluster.loaded)

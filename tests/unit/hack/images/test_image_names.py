@@ -11,7 +11,6 @@ def test_prefix_and_version_name_the_images() -> None:
     environ = {"CONCH_IMAGE_PREFIX": "registry.example:5000/conch", "CONCH_IMAGE_VERSION": "1.2.0"}
     image = Naming.from_environ(environ, _ROOT).image("gateway")
     assert image == Image("gateway", "registry.example:5000/conch/gateway:1.2.0")
-    assert image.archive == "gateway.tar"
 
 
 def test_the_tag_says_which_extras_are_in_the_speech_worker() -> None:
