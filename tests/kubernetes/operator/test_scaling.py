@@ -1,5 +1,6 @@
-"""A model on a real cluster that rests without a pod and comes back for a request; the test says what gateways hold."""
+"""Models on a real cluster that scale; the test says what gateways have to do."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -50,3 +51,27 @@ def test_a_model_rests_without_a_pod_and_comes_back_when_something_is_held_for_i
             wait_until(lambda: ready().get("reason") == "Ready", "the word of it", 60, 0.5)
             gateway.says()
             wait_until(lambda: said()["replicas"] == 0, "no engine again", 120, 0.5)
+
+
+def test_of_two_engines_the_one_with_nothing_to_do_goes(world: Plane) -> None:
+    def pods() -> dict[str, dict[str, Any]]:
+        found = world.namespace.kubectl("get", "pods", "-l", "conch.dev/model-deployment=tiny-chat", "-o", "json")
+        return {pod["metadata"]["name"]: pod for pod in json.loads(found)["items"]}
+
+    def ready_since(name: str) -> str:
+        conditions: list[dict[str, str]] = pods()[name]["status"]["conditions"]
+        return next(one["lastTransitionTime"] for one in conditions if one["type"] == "Ready")
+
+    def ready() -> int:
+        status: dict[str, Any] = world.namespace.get("modeldeployment", "tiny-chat").get("status", {})
+        return int(status.get("readyReplicas", 0))
+
+    with world.operator():
+        world.namespace.apply(world.model(scaling={"minReplicas": 2, "maxReplicas": 2}))
+        wait_until(lambda: ready() == 2, "two engines that answer", 300, 0.5)
+        busy = max(pods(), key=ready_since)  # the one that Kubernetes would end first
+        with GatewayWord(Redis.from_url(world.redis.url), f"{world.namespace.name}/tiny-chat") as gateway:
+            gateway.says(in_flight=1, taken={f"{pods()[busy]['status']['podIP']}:8001": 1})
+            world.namespace.apply(world.model(scaling={"minReplicas": 1, "maxReplicas": 1}))
+            wait_until(lambda: len(pods()) == 1, "one engine", 120, 0.5)
+            assert list(pods()) == [busy]

@@ -24,6 +24,7 @@ from conch_operator.kubernetes.api.kinds import (
 from conch_operator.kubernetes.api.owned_objects import Key, OwnedObjects, Refused, key_of
 from conch_operator.kubernetes.pods.agent_client import AT_ONCE, Agents, AgentUnavailable
 from conch_operator.kubernetes.pods.creation_failures import CreationFailures
+from conch_operator.kubernetes.pods.deletion_costs import note_costs
 from conch_operator.kubernetes.pods.pod_events import PodEvents
 from conch_operator.kubernetes.pods.pod_owners import PodOwners
 from conch_operator.kubernetes.pods.pod_status import (
@@ -122,7 +123,9 @@ class KubernetesEngines:
         self._served = {model.id: model for model in steps.serve}
         unmade: dict[ModelId, Fault] = {}
         groups = {key_of(_deployment(made)): (models, made) for models, made in self._made(steps, unmade)}
-        said = await self._making.run({key: partial(self._ensure, made) for key, (_, made) in groups.items()})
+        said = await self._making.run(
+            {key: partial(self._ensure, models, made) for key, (models, made) in groups.items()}
+        )
         self._made_faults = {key: fault for key, fault in (self._made_faults | said).items() if key in groups}
         rejected = {
             model.id: fault for key, fault in self._made_faults.items() for model in groups[key][0] if fault is not None
@@ -164,8 +167,10 @@ class KubernetesEngines:
             name for (name, what), done in said.items() if done and what == WITHDRAWN_PATH
         } & self._pods.keys()
 
-    async def _ensure(self, made: Sequence[Object]) -> Fault | None:
+    async def _ensure(self, models: Sequence[DesiredModel], made: Sequence[Object]) -> Fault | None:
         """Make each object be there, whatever became of the others; return why one of them or of the pods is not."""
+        for model in models:
+            await note_costs(self._api, model, self._staying_pods(model.id))
         refused: list[str] = []
         for one in made:
             try:
@@ -180,6 +185,13 @@ class KubernetesEngines:
             return Fault(Reason.REJECTED, message)
         deployment = _deployment(made)
         return await self._creation_failures.fault(deployment, self._staying[_model(deployment)])
+
+    def _staying_pods(self, model: ModelId) -> list[Object]:
+        return [
+            pod
+            for name, pod in self._pods.items()
+            if "/".join(_model(pod)) == model and name not in self._leaving_since
+        ]
 
     def _log_news(self, rejected: Mapping[ModelId, Fault]) -> None:
         """Log each refusal once."""

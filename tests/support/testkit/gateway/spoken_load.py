@@ -2,6 +2,7 @@
 
 import json
 import threading
+from collections.abc import Mapping
 from typing import Any, Self, cast
 
 from redis import Redis
@@ -31,7 +32,7 @@ class GatewayWord:
         self._ended.set()
         self._thread.join()
 
-    def says(self, **demand: int) -> None:
+    def says(self, **demand: int | Mapping[str, int]) -> None:
         """Have every gateway say this from now on."""
         self._demand = {self._model: demand}
         self._write()

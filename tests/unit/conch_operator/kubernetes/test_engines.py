@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from conch_contracts.conditions import Reason
-from conch_contracts.names import SERVING_GATE
+from conch_contracts.names import SERVING_GATE, EngineAddress
 from conch_contracts.spec.source import CLIMBS
 from conch_operator.kubernetes.api.client import ApiError, KubernetesApi
 from conch_operator.kubernetes.api.kinds import Kind, Object
@@ -247,3 +247,60 @@ async def test_a_model_at_rest_is_woken_without_a_round_and_the_next_round_write
     awake = replace(at_rest, scaled=Scaled(1))
     await engines.act(Plan(serve=(awake,), models=(awake,)))
     assert api.replicas == [0, 1]
+
+
+class Patched(Refusing):
+    """An API server that notes in which order pods are patched and Deployments applied."""
+
+    def __init__(self, *pods: Object) -> None:
+        super().__init__("none")
+        self.pods = list(pods)
+        self.order: list[Any] = []
+
+    async def apply(self, kind: Kind, made: Object) -> Object:
+        if kind.name == "Deployment":
+            self.order.append(made["spec"]["replicas"])
+        return await super().apply(kind, made)
+
+    async def patch_list(self, kind: Kind, namespace: str, name: str, change: Object, subresource: str) -> Object:
+        assert (kind.name, namespace, subresource) == ("Pod", "local", "status")
+        self.order.append((name, change["metadata"]["annotations"]))
+        return {}
+
+    async def get(self, kind: Kind, namespace: str, name: str) -> Object | None:
+        return None
+
+
+def _pod_at(name: str, ip: str, **annotations: str) -> Object:
+    made = pod(name, model="tiny")
+    made["metadata"]["namespace"] = "local"
+    made["metadata"]["annotations"] |= {f"controller.kubernetes.io/{key}": value for key, value in annotations.items()}
+    made["status"]["podIP"] = ip
+    return made
+
+
+@pytest.mark.parametrize(
+    ("engines", "noted"),
+    [
+        pytest.param(2, [("busy", "7"), ("was-busy", "0")], id="one is too many"),
+        pytest.param(3, [], id="none is"),
+        pytest.param(0, [], id="all are"),
+    ],
+)
+async def test_pods_say_what_they_have_to_do_before_one_of_them_is_too_many(
+    engines: int, noted: list[tuple[str, str]]
+) -> None:
+    pods = (
+        _pod_at("busy", "10.0.0.1"),
+        _pod_at("idle", "10.0.0.2"),
+        _pod_at("was-busy", "10.0.0.3", **{"pod-deletion-cost": "4"}),
+    )
+    api = Patched(*pods)
+    scaling = {"minReplicas": 0, "maxReplicas": 3}
+    model = desired_model(source={"oci": {"image": "example.com/model:1"}}, scaling=scaling)
+    model = replace(model, scaled=Scaled(engines, taken={EngineAddress("10.0.0.1:8001"): 7}))
+    cluster = KubernetesEngines(api, Agents(TOKENS), EngineSettings(agent_image="a", images={"cpu": "c"}), [None])
+    await cluster.observe()
+    await cluster.act(Plan(serve=(model,), models=(model,)))
+    expected = [(name, {"controller.kubernetes.io/pod-deletion-cost": cost}) for name, cost in noted]
+    assert api.order == [*expected, engines]

@@ -69,7 +69,7 @@ def read_engine(pod: Object, *, held: bool, event_fault: Fault | None = None) ->
         spec_hash=meta["labels"].get(SPEC_HASH_LABEL, ""),
         contract=contract,
         phase=_phase(pod, fault, held=held),
-        grpc=EngineAddress(f"{_address(pod)}:{TRITON_GRPC_PORT}"),
+        grpc=engine_address(pod),
         incarnation=int(container_status(pod, TRITON).get("restartCount", 0)),
         detail=_last_words(container_status(pod, TRITON), pod),
         fault=fault,
@@ -147,6 +147,11 @@ def _contract(text: str | None) -> EngineContract | None:
         return replace(contract, max_length=int(found["max_length"])) if "max_length" in found else contract
     except (ValueError, KeyError, TypeError):
         return None
+
+
+def engine_address(pod: Object) -> EngineAddress:
+    """Return where the engine of a pod answers."""
+    return EngineAddress(f"{_address(pod)}:{TRITON_GRPC_PORT}")
 
 
 def _address(pod: Object) -> str:
