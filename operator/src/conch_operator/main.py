@@ -46,8 +46,9 @@ log = logging.getLogger(__name__)
 
 REGISTRY_S = 5.0
 """How long the first round waits for what the last operator left in the registry, so that its word stands meanwhile."""
-PATIENCE_S = 0.5
-"""How long a round waits for what one pod or object takes; then it goes on, and a later round takes the result."""
+PATIENCE_S = 0.02
+"""How long a round waits for calls about single models: for what is said at once. The end of a later one begins
+another, so more would only let each model wait for the slowest call about any other."""
 
 
 def main() -> int:

@@ -339,6 +339,8 @@ class Observed:
     """Names of models that were deleted a moment ago."""
     rejected: Mapping[ModelId, Fault] = field(default_factory=dict)
     """Why the cluster refused what was made for a model."""
+    unapplied: frozenset[ModelId] = frozenset()
+    """Models of which the cluster has not said yet whether it takes what is made for this generation of their spec."""
     specs: Mapping[ModelId, str] = field(default_factory=dict)
     """The spec hash of engines that are as a model's spec asks for now; where nobody can tell, it is left out."""
     gateways: frozenset[str] = frozenset()
@@ -367,6 +369,8 @@ class Acted:
     """Why the cluster refused what was made for a model."""
     specs: Mapping[ModelId, str] = field(default_factory=dict)
     """See `Observed.specs`."""
+    unapplied: frozenset[ModelId] = frozenset()
+    """See `Observed.unapplied`."""
 
 
 @dataclass(frozen=True, slots=True)

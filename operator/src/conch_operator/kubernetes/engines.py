@@ -4,7 +4,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from conch_contracts.conditions import Reason
@@ -57,6 +57,19 @@ _NEEDED_FIRST = (NETWORK_POLICY, CONFIG_MAP)
 _NEXT_STEP = "Correct what it names in the spec, or ask whoever runs the cluster; it is tried again."
 
 
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """What became of objects that were made for models."""
+
+    generations: Mapping[str, int]
+    """Of each model's spec then, by its uid."""
+    fault: Fault | None
+
+    def is_of(self, model: DesiredModel) -> bool:
+        """Return whether they were made for this generation."""
+        return self.generations.get(model.uid) == model.generation
+
+
 class KubernetesEngines:
     """Runs engines as pods."""
 
@@ -76,12 +89,12 @@ class KubernetesEngines:
         self._clock = clock
         kinds = owned_kinds(network_policies=settings.network_policy.enabled)
         self._owned = OwnedObjects(api, namespaces, kinds, background=background)
-        self._making: CallsInFlight[Key, Fault | None] = CallsInFlight(background)
+        self._making: CallsInFlight[Key, _Made] = CallsInFlight(background)
         self._telling: CallsInFlight[tuple[EngineName, str], bool] = CallsInFlight(background, AT_ONCE)
         self._marking: CallsInFlight[EngineName, None] = CallsInFlight(background)
         self._waking: CallsInFlight[ModelId, None] = CallsInFlight(background)
         self._served: Mapping[ModelId, DesiredModel] = {}
-        self._made_faults: dict[Key, Fault | None] = {}
+        self._made: dict[Key, _Made] = {}
         self._leaving_since: dict[EngineName, float] = {}
         self._staying: Counter[tuple[str, str]] = Counter()
         self._released: set[EngineName] = set()
@@ -122,21 +135,20 @@ class KubernetesEngines:
         """Make the objects of every model, restart what is dead and let go what may end."""
         self._served = {model.id: model for model in steps.serve}
         unmade: dict[ModelId, Fault] = {}
-        groups = {key_of(_deployment(made)): (models, made) for models, made in self._made(steps, unmade)}
-        said = await self._making.run(
-            {key: partial(self._ensure, models, made) for key, (models, made) in groups.items()}
-        )
-        self._made_faults = {key: fault for key, fault in (self._made_faults | said).items() if key in groups}
-        rejected = {
-            model.id: fault for key, fault in self._made_faults.items() for model in groups[key][0] if fault is not None
-        } | unmade
+        groups = {key_of(_deployment(made)): (models, made) for models, made in self._to_make(steps, unmade)}
+        said = await self._making.run({key: partial(self._make, *group) for key, group in groups.items()})
+        self._made = {key: made for key, made in (self._made | said).items() if key in groups}
+        wanted_by = [(key, model) for key, (models, _) in groups.items() for model in models]
+        unapplied = {model.id for key, model in wanted_by if key not in self._made or not self._made[key].is_of(model)}
+        faults = {model.id: self._made[key].fault for key, model in wanted_by if model.id not in unapplied}
+        rejected = {model: fault for model, fault in faults.items() if fault is not None} | unmade
         wanted = {key_of(one) for _, made in groups.values() for one in made}
         specs = {model.id: template_hash(_deployment(made)) for models, made in groups.values() for model in models}
         await self._owned.prune(wanted, {model.uid for model in steps.models})
         self._creation_failures.keep_only({(namespace, name) for _, namespace, name in wanted})
         await self._tell_agents(steps)
         self._log_news(rejected)
-        return Acted(rejected, specs)
+        return Acted(rejected, specs, frozenset(unapplied - unmade.keys()))
 
     def wake(self, model: ModelId, engines: int) -> None:
         """Begin to start engines of a model that has none, as the next round would: nobody is to wait for its lists."""
@@ -167,10 +179,13 @@ class KubernetesEngines:
             name for (name, what), done in said.items() if done and what == WITHDRAWN_PATH
         } & self._pods.keys()
 
-    async def _ensure(self, models: Sequence[DesiredModel], made: Sequence[Object]) -> Fault | None:
-        """Make each object be there, whatever became of the others; return why one of them or of the pods is not."""
+    async def _make(self, models: Sequence[DesiredModel], made: Sequence[Object]) -> "_Made":
         for model in models:
             await note_costs(self._api, model, self._staying_pods(model.id))
+        return _Made({model.uid: model.generation for model in models}, await self._ensure(made))
+
+    async def _ensure(self, made: Sequence[Object]) -> Fault | None:
+        """Make each object be there, whatever became of the others; return why one of them or of the pods is not."""
         refused: list[str] = []
         for one in made:
             try:
@@ -223,7 +238,7 @@ class KubernetesEngines:
             if error.status != 404:
                 log.warning("A readiness gate was not set.", extra={"engine": name, "error": str(error)})
 
-    def _made(
+    def _to_make(
         self, steps: Plan, rejected: dict[ModelId, Fault]
     ) -> Iterator[tuple[Sequence[DesiredModel], Sequence[Object]]]:
         """Yield what is to be there, with the models that need it; say what this installation cannot make."""

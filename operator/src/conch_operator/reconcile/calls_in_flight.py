@@ -1,7 +1,7 @@
 """Calls that are each about one thing, none of which waits for another.
 
-A round starts those that it needs and waits a moment for them. One that takes longer goes on beside the rounds, and a
-later round takes its result: what hangs about one model holds up no other.
+A round starts those that it needs and takes along what they say at once. One that takes longer goes on beside the
+rounds; its end begins another, which takes its result. So what takes long about one model holds up no other.
 """
 
 import asyncio

@@ -190,7 +190,7 @@ class Reconciler:
         for reason in steps.why:
             log.debug(reason)
         acted = self._acted = await self._ports.cluster.act(steps)
-        observed = replace(observed, rejected=acted.rejected, specs=acted.specs)
+        observed = replace(observed, rejected=acted.rejected, specs=acted.specs, unapplied=acted.unapplied)
         published = await self._publish(steps, observed, error)
         return describe(desired, observed, published, before, timestamp())
 

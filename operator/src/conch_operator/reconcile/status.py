@@ -93,6 +93,9 @@ def describe(desired: Desired, observed: Observed, published: Published, before:
         given = PolicyInput(model, claims[model.id], observed, published)
         facts = observed.sources.get(model.id)
         old = before.get(model.id)
+        if old is not None and model.id in observed.unapplied:
+            statuses[model.id] = old  # it may be of an older generation, and says so
+            continue
         if (
             old is not None
             and old.ready
