@@ -9,7 +9,8 @@ from pydantic import Field
 from conch_contracts.records import ContentFormat
 from conch_contracts.spec.addresses import HttpUrl
 from conch_contracts.spec.container import ImageReference
-from conch_contracts.spec.fields import DataKey, ObjectName, Quantity, RelativePath, SpecPart
+from conch_contracts.spec.fields import DataKey, ObjectName, RelativePath, SpecPart
+from conch_contracts.spec.quantities import Quantity
 from conch_contracts.spec.rule_types import Obeys, Rule, fields_set_in, matching, one_of, rule
 
 CLIMBS = (
