@@ -39,7 +39,7 @@ RULE_CASES = (
         "a size for a claim",
         hub(cache={"claimName": "models", "size": "1Gi"}),
         "spec.source.huggingFace.cache",
-        hub(cache={"size": "1k"}),
+        hub(cache={"size": "1G"}),
         "remove size or claimName",
     ),
     Case(6, "a repository that climbs", hub(repo="a..b/c"), "spec.source.huggingFace", hub(), "two dots"),
