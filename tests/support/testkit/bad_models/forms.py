@@ -158,7 +158,7 @@ FORM_CASES = (
             f"{amount!r} of {name}",
             cpu(**{block: {kind: {name: amount}}}),
             f"spec.engine.{block}.{kind}",
-            cpu(**{block: {kind: {name: good}}}),
+            cpu(**{block: {kind: {name: good}, "limits": {name: good}}}),
             says,
         )
         for block, kind in (("resources", "requests"), ("resources", "limits"), ("initResources", "limits"))

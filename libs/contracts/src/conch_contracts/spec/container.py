@@ -184,3 +184,18 @@ class ResourcesSpec(SpecPart):
     def _requests_fit_limits(self) -> bool:
         limits, requests = self.limits or {}, self.requests or {}
         return all(quantity_value(requests[name]) <= quantity_value(limits[name]) for name in requests.keys() & limits)
+
+    @rule(
+        cel="!has(self.requests) || self.requests.all(name, !(name.contains('/') || name.startsWith('hugepages-')) || "
+        "(has(self.limits) && name in self.limits && "
+        "quantity(string(self.requests[name])).compareTo(quantity(string(self.limits[name]))) == 0))",
+        message="devices and hugepages are not shared, so their request is their limit: remove them from requests, and "
+        "set limits",
+    )
+    def _requests_of_devices_are_their_limits(self) -> bool:
+        limits, requests = self.limits or {}, self.requests or {}
+        return all(
+            name in limits and quantity_value(amount) == quantity_value(limits[name])
+            for name, amount in requests.items()
+            if "/" in name or name.startswith("hugepages-")
+        )
