@@ -29,6 +29,7 @@ from conch_kit.registry.heartbeat import GatewayBeatWriter, HeartbeatWriter
 from conch_kit.registry.load_reader import LoadReader, OtherLoads
 from conch_kit.registry.load_writer import LoadWriter
 from conch_kit.registry.snapshot_refresh import RegistryReader
+from conch_kit.registry.woken_models import WokenModels
 from conch_kit.registry.writer import RegistryWriter
 from testkit.builders.records import engine, listing, route
 from testkit.kubernetes.chart import Rendered
@@ -125,7 +126,8 @@ async def test_gateways_and_the_operator_hear_what_a_gateway_has_to_do_and_nobod
             await eventually(lambda: all(said.loads for said in heard.values()) and len(heard) == 2, "the load")
             assert await writer.wake(CHAT, 60, clock=lambda: 1000.0) == 1060
         assert await operator.execute("HGET", WAKES_KEY, CHAT) == b"1060"
-        assert await operator.execute("HDEL", WAKES_KEY, CHAT) == 1
+        assert await WokenModels(operator, lambda: 2000.0).read() == {}
+        assert await operator.execute("HLEN", WAKES_KEY) == 0
 
 
 async def test_the_gateway_keeps_answers_and_nobody_else_reads_them(users: Users) -> None:

@@ -16,6 +16,7 @@ from openai.types.audio import transcription_create_params, translation_create_p
 from openai.types.chat import completion_create_params as chat_create_params
 from openai.types.responses import response_create_params
 
+from conch_contracts.anthropic.request import CountTokensRequest, CustomTool, MessagesRequest, OutputConfig
 from conch_contracts.openai.api_model import ApiModel
 from conch_contracts.openai.audio import TranscriptionRequest, TranslationRequest
 from conch_contracts.openai.chat import ChatCompletionRequest
@@ -26,6 +27,7 @@ from conch_contracts.openai.encoders.rerank import RerankRequest
 from conch_contracts.openai.encoders.scores import ClassifyRequest, ScoreRequest
 from conch_contracts.openai.responses.response import ResponsesRequest
 from conch_contracts.openai.tokenizing import DetokenizeRequest, TokenizeRequest
+from conch_gateway.requests.refusals.of_anthropic import LEFT_ALONE
 from conch_gateway.requests.refusals.of_encoders import OF_ENCODERS
 from conch_gateway.requests.refusals.of_endpoints import OF_ENDPOINTS
 from conch_gateway.requests.refusals.of_generating import OF_GENERATING
@@ -37,6 +39,7 @@ from conch_gateway.responses import validation
 from conch_kit.errors import InvalidRequest
 
 LISTS = Path(__file__).parent / "peer_fields"
+MESSAGES_PAGE = Path(__file__).parents[2] / "docs" / "messages.md"
 TYPES: dict[str, type[ApiModel]] = {
     kind.__name__: kind
     for kind in (
@@ -53,8 +56,13 @@ TYPES: dict[str, type[ApiModel]] = {
         ResponsesRequest,
         TranscriptionRequest,
         TranslationRequest,
+        MessagesRequest,
+        CountTokensRequest,
+        CustomTool,
+        OutputConfig,
     )
 }
+OF_MESSAGES = (MessagesRequest, CountTokensRequest, CustomTool, OutputConfig)
 
 ENCODERS = (EmbeddingRequest, CohereEmbedRequest, PoolingRequest, ClassifyRequest, ScoreRequest, RerankRequest)
 OF_THE_SDK: dict[type[ApiModel], type] = {
@@ -77,7 +85,8 @@ def _fields() -> Iterator[tuple[str, str, str]]:
 
 @pytest.mark.parametrize(("peer", "kind", "field"), tuple(_fields()))
 def test_a_field_of_a_peer_is_taken_or_refused(peer: str, kind: str, field: str) -> None:
-    if field in TYPES[kind].model_fields or field in INERT or (TYPES[kind] in OF_SPEECH and field == "file"):
+    inert = LEFT_ALONE if TYPES[kind] in OF_MESSAGES else INERT
+    if field in TYPES[kind].model_fields or field in inert or (TYPES[kind] in OF_SPEECH and field == "file"):
         return
     with pytest.raises(InvalidRequest) as refused:
         _check(TYPES[kind], {field: {"asked": "for"}})
@@ -97,6 +106,21 @@ def test_a_parameter_of_another_server_is_refused_by_generating_endpoints(name: 
     assert without
     for kind in without:
         _assert_refused(kind, name, OF_GENERATING[name])
+
+
+@pytest.mark.parametrize("kind", [MessagesRequest, CountTokensRequest])
+@pytest.mark.parametrize("name", sorted(OF_GENERATING.keys() - MessagesRequest.model_fields.keys() - LEFT_ALONE))
+def test_a_parameter_of_another_server_is_refused_by_messages(kind: type[ApiModel], name: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        typed(kind, {name: {"asked": "for"}})
+    assert (refused.value.param, refused.value.code) == (name, "unsupported_parameter")
+    for value in (None, *OF_GENERATING[name].harmless):
+        assert refuse(kind, {name: value}, [name]) == 0
+
+
+def test_the_page_names_what_messages_leave_without_effect() -> None:
+    (row,) = [line for line in MESSAGES_PAGE.read_text().splitlines() if line.endswith("| without effect |")]
+    assert [name for name in LEFT_ALONE if f"`{name}`" not in row] == []
 
 
 @pytest.mark.parametrize("name", sorted(OF_ENCODERS))

@@ -42,6 +42,8 @@ class Scaled:
     """Why an engine does not start."""
     taken: Mapping[EngineAddress, int] = field(default_factory=dict)
     """How many slots of each engine are taken: the emptiest goes first."""
+    order: int = 0
+    """Of two decisions about a model the one with the higher number was made later."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,5 +43,8 @@ def test_a_server_that_does_not_answer_is_named_while_others_serve(tmp_path: Pat
         wait_until(lambda: "local/tiny-chat is Ready" in conch.output(), "the model that works")
         wait_until(lambda: "EngineUnreachable" in conch.output(), "the model that does not")
         assert "local/gone is not ready: EngineUnreachable: Nothing answers at 127.0.0.1:1" in conch.output()
+        with OpenAI(base_url=conch.base_url, api_key="x", timeout=120, max_retries=0) as client:
+            states = {card.id: card.model_dump()["state"] for card in client.models.list()}
+        assert states == {"tiny-chat": "ready", "gone": "not_ready"}
     finally:
         conch.stop()

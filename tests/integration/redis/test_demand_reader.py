@@ -4,11 +4,19 @@ import asyncio
 import time
 from collections.abc import Callable
 
+from conch_contracts.conditions import Condition, ConditionType, Reason
 from conch_contracts.names import LOADS_KEY, WAKES_KEY, ModelId
 from conch_contracts.records import GatewayLoad, ModelDemand
+from conch_contracts.spec.status import ScalingStatus
 from conch_kit.redis.client import RedisClient
+from conch_kit.registry.load_writer import LoadWriter
+from conch_operator.reconcile.status import ModelStatus
+from conch_operator.scaling.autoscaler import Autoscaler
 from conch_operator.scaling.demand import DemandBook
 from conch_operator.scaling.demand_reader import DemandReader
+from conch_operator.state import Desired, Observed
+from testkit.builders.model_deployments import desired_model
+from testkit.builders.records import route
 
 TINY = ModelId("local/tiny")
 
@@ -63,3 +71,54 @@ async def test_what_cannot_be_read_is_not_taken_for_all(client: RedisClient) -> 
     await reader.refresh()
     assert not book.of(TINY, {"g"}).complete
     assert book.of(TINY, {"g"}).sequences == 1
+
+
+async def test_a_wish_leads_to_an_engine_with_the_record_of_its_gateway(client: RedisClient) -> None:
+    """The list is read once, before all wishes, so nothing but the record tells of them."""
+    book, heard = DemandBook(time.monotonic), Heard()
+    autoscaler, took_s = Autoscaler(book, lambda: None), list[float]()
+
+    def hear(load: GatewayLoad | None) -> None:
+        autoscaler.heard(load)
+        heard(load)
+
+    writer = LoadWriter(client, "g", lambda sequence: GatewayLoad(id="g", sequence=sequence))
+    async with DemandReader(client, book, hear, list_s=3600), writer:
+        await heard.until(lambda: book.of(TINY, {"g"}).complete)
+        for _ in range(20):
+            decided = asyncio.Event()
+            autoscaler = _at_rest(book, decided)
+            began_s = time.perf_counter()
+            await writer.wake(TINY, 60)
+            await asyncio.wait_for(decided.wait(), 30)
+            took_s.append(time.perf_counter() - began_s)
+            await client.execute("DEL", WAKES_KEY)
+            writer.changed(urgent=True)
+            await heard.until(lambda: not book.awake_until)
+    print(f"from wish to decision: {sorted(round(1000 * each) for each in took_s)} ms")
+    assert min(took_s) < 0.2
+
+
+def _at_rest(book: DemandBook, decided: asyncio.Event) -> Autoscaler:
+    """Return the autoscaler of a model without an engine; `decided` is set once it is to have one."""
+    model = desired_model(scaling={"minReplicas": 0, "maxReplicas": 1})
+    autoscaler = Autoscaler(book, lambda: None, lambda _, scaled: decided.set() if scaled.engines else None)
+    rests = Condition(
+        type=ConditionType.READY,
+        status="True",
+        reason=Reason.SCALED_TO_ZERO,
+        message="",
+        last_transition_time="2026-01-01T00:00:00Z",
+    )
+    status = ModelStatus(
+        model_id=TINY,
+        served_names=(),
+        replicas=0,
+        ready_replicas=0,
+        scaling=ScalingStatus(desired=0, reason="Idle"),
+        tokenizer_digest=None,
+        conditions=(rests,),
+    )
+    observed = Observed(routes={TINY: route("tiny")}, gateways=frozenset({"g"}))
+    autoscaler.apply(Desired((model,)), observed, {TINY: status})
+    return autoscaler

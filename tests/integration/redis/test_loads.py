@@ -3,11 +3,14 @@
 import asyncio
 from contextlib import AsyncExitStack
 
+from redis import Redis
+
 from conch_contracts.names import LOADS_KEY, WAKES_KEY, ModelId
 from conch_contracts.records import GatewayLoad, ModelDemand
 from conch_kit.redis.client import RedisClient
 from conch_kit.registry.load_reader import LoadReader, OtherLoads
 from conch_kit.registry.load_writer import LoadWriter
+from conch_kit.registry.woken_models import WokenModels
 from testkit.clock import FakeClock
 from testkit.patient_redis import patient_redis
 from testkit.servers.redis import RedisServer
@@ -90,3 +93,16 @@ async def test_of_two_wishes_the_longer_one_stays(client: RedisClient) -> None:
     assert await client.execute("HGET", WAKES_KEY, MODEL) == b"1300"
     await client.execute("HSET", WAKES_KEY, MODEL, "nonsense")
     assert await writer.wake(MODEL, 1, clock=lambda: 1000.0) == 1001
+
+
+async def test_a_wish_that_comes_while_an_old_one_is_taken_out_stays(server: RedisServer, client: RedisClient) -> None:
+    await client.execute("HSET", WAKES_KEY, MODEL, "999", "local/other", "998")
+
+    def wished_anew() -> float:
+        with Redis.from_url(server.url) as gateway:
+            gateway.hset(WAKES_KEY, MODEL, "2000")
+        return 1000.0
+
+    assert await WokenModels(client, wished_anew).read() == {}
+    assert await client.execute("HGETALL", WAKES_KEY) == [MODEL.encode(), b"2000"]
+    assert await WokenModels(client, lambda: 1000.0).read() == {MODEL: 2000.0}

@@ -1,5 +1,6 @@
 """The `Cluster` port on Kubernetes: a Deployment per model, whose pods are the engines."""
 
+import asyncio
 import logging
 import time
 from collections import Counter
@@ -42,7 +43,7 @@ from conch_operator.resources.engine_objects import make_engine_objects
 from conch_operator.resources.metadata import template_hash
 from conch_operator.resources.source_reader import make_readers, pods_of
 from conch_operator.settings import EngineSettings
-from conch_operator.state import Acted, ClusterEngine, DesiredModel, EngineName, Fault
+from conch_operator.state import Acted, ClusterEngine, DesiredModel, EngineName, Fault, Scaled
 from conch_operator.timestamps import timestamp
 
 log = logging.getLogger(__name__)
@@ -95,6 +96,9 @@ class KubernetesEngines:
         self._waking: CallsInFlight[ModelId, None] = CallsInFlight(background)
         self._served: Mapping[ModelId, DesiredModel] = {}
         self._made: dict[Key, _Made] = {}
+        self._decided: dict[ModelId, Scaled] = {}
+        """What was decided last, by a round or since."""
+        self._sizing: dict[ModelId, asyncio.Lock] = {}
         self._leaving_since: dict[EngineName, float] = {}
         self._staying: Counter[tuple[str, str]] = Counter()
         self._released: set[EngineName] = set()
@@ -134,6 +138,7 @@ class KubernetesEngines:
     async def act(self, steps: Plan) -> Acted:
         """Make the objects of every model, restart what is dead and let go what may end."""
         self._served = {model.id: model for model in steps.serve}
+        self._take_over_decisions()
         unmade: dict[ModelId, Fault] = {}
         groups = {key_of(_deployment(made)): (models, made) for models, made in self._to_make(steps, unmade)}
         said = await self._making.run({key: partial(self._make, *group) for key, group in groups.items()})
@@ -150,19 +155,35 @@ class KubernetesEngines:
         self._log_news(rejected)
         return Acted(rejected, specs, frozenset(unapplied - unmade.keys()))
 
-    def wake(self, model: ModelId, engines: int) -> None:
+    def wake(self, model: ModelId, scaled: Scaled) -> None:
         """Begin to start engines of a model that has none, as the next round would: nobody is to wait for its lists."""
         known = self._served.get(model)
         if known is not None and known.scaled is not None:
-            woken = replace(known, scaled=replace(known.scaled, engines=engines, resting=False))
-            self._waking.start({model: partial(self._scale, woken)})
+            self._decided[model] = scaled
+            self._waking.start({model: partial(self._scale, known)})
 
     async def _scale(self, model: DesiredModel) -> None:
         try:
-            made = make_engine_objects(model, self._settings, self._agents.tokens)
-            await self._owned.ensure(_deployment(made))
+            await self._ensure_engines(model)
         except (ApiError, Refused, NotSupported) as error:  # the next round tries it again, and says so
             log.warning("A model was not woken at once.", extra={"model": model.id, "error": str(error)})
+
+    def _take_over_decisions(self) -> None:
+        """Take over what this round has decided, but where a model was woken since."""
+        before = self._decided
+        self._decided = {model.id: model.scaled for model in self._served.values() if model.scaled is not None}
+        for model in before.keys() & self._decided.keys():
+            self._decided[model] = max(self._decided[model], before[model], key=lambda scaled: scaled.order)
+        self._sizing = {model: self._sizing.get(model) or asyncio.Lock() for model in self._served}
+
+    async def _ensure_engines(self, model: DesiredModel, planned: Object | None = None) -> None:
+        """Make a model's Deployment have the size that was decided last: a round may be older than that."""
+        async with self._sizing.setdefault(model.id, asyncio.Lock()):
+            latest = replace(model, scaled=self._decided.get(model.id, model.scaled))
+            if planned is None or latest.replicas != model.replicas:
+                planned = _deployment(make_engine_objects(latest, self._settings, self._agents.tokens))
+            await note_costs(self._api, latest, self._staying_pods(model.id))
+            await self._owned.ensure(planned)
 
     async def _tell_agents(self, steps: Plan) -> None:
         """Ask agents to have their engine started again or to let it end; those that hang are asked beside rounds."""
@@ -180,16 +201,17 @@ class KubernetesEngines:
         } & self._pods.keys()
 
     async def _make(self, models: Sequence[DesiredModel], made: Sequence[Object]) -> "_Made":
-        for model in models:
-            await note_costs(self._api, model, self._staying_pods(model.id))
-        return _Made({model.uid: model.generation for model in models}, await self._ensure(made))
+        return _Made({model.uid: model.generation for model in models}, await self._ensure(models, made))
 
-    async def _ensure(self, made: Sequence[Object]) -> Fault | None:
+    async def _ensure(self, models: Sequence[DesiredModel], made: Sequence[Object]) -> Fault | None:
         """Make each object be there, whatever became of the others; return why one of them or of the pods is not."""
         refused: list[str] = []
         for one in made:
             try:
-                await self._owned.ensure(one)
+                if kind_of(one) == DEPLOYMENT and models[0].id in self._served:
+                    await self._ensure_engines(models[0], one)
+                else:
+                    await self._owned.ensure(one)
             except Refused as error:
                 refused.append(str(error))
                 if kind_of(one) in _NEEDED_FIRST and not self._owned.has(one):

@@ -8,7 +8,7 @@ from typing import Any
 
 from conch_contracts.spec.container import ResourcesSpec
 from conch_contracts.spec.engine import EngineSpec
-from conch_contracts.spec.fields import quantity_value
+from conch_contracts.spec.quantities import quantity_value
 from conch_operator.settings import EngineSettings
 
 Object = dict[str, Any]

@@ -7,7 +7,7 @@ model's condition says.
 from typing import Any
 
 from conch_contracts.modeldeployment import ModelSpec
-from conch_contracts.spec.fields import quantity_value
+from conch_contracts.spec.quantities import quantity_value
 from conch_operator.download.file_selection import selection_for
 from conch_operator.resources.container_resources import DOWNLOADING, resources_beside
 from conch_operator.resources.source_volume import SourceVolume

@@ -10,7 +10,7 @@ from typing import Any
 
 from conch_contracts.dialects.encoder import ONNX_FILES
 from conch_contracts.modeldeployment import ModelSpec
-from conch_contracts.spec.fields import quantity_value
+from conch_contracts.spec.quantities import quantity_value
 from conch_contracts.spec.source import DownloadCacheSpec
 from conch_kit.bundles.archive import TOKENIZER_FILES
 from conch_operator.download.folder_name import folder_name

@@ -8,6 +8,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from itertools import count
 
 from conch_contracts.conditions import ON_THE_WAY, ConditionType, Reason
 from conch_contracts.names import ModelId
@@ -72,7 +73,7 @@ class Autoscaler(BackgroundLoops):
         self,
         book: DemandBook,
         changed: Callable[[], None],
-        wake: Callable[[ModelId, int], None] = lambda model, engines: None,
+        wake: Callable[[ModelId, Scaled], None] = lambda model, scaled: None,
         *,
         unix_time: Callable[[], float] = time.time,
     ) -> None:
@@ -84,6 +85,7 @@ class Autoscaler(BackgroundLoops):
         self._unix_time = unix_time
         self._models: dict[ModelId, _Model] = {}
         self._gateways: frozenset[str] = frozenset()
+        self._orders = count(1)
 
     def apply(self, desired: Desired, observed: Observed, before: Statuses) -> Desired:
         """Return the models with the number of engines that each is to have now."""
@@ -119,7 +121,7 @@ class Autoscaler(BackgroundLoops):
         before, rested = known.scaler.desired, known.scaler.resting
         self._decide(known)
         if before == 0 < known.scaler.desired:
-            self._wake(known.deployed.id, known.scaler.desired)
+            self._wake(known.deployed.id, self._said(known))
         if (known.scaler.desired, known.scaler.resting) != (before, rested):
             self._changed()
 
@@ -217,6 +219,7 @@ class Autoscaler(BackgroundLoops):
             wakes=wakes,
             failure=known.failure,
             taken=self._book.taken(known.deployed.id),
+            order=next(self._orders),
         )
 
 

@@ -1,7 +1,7 @@
 """Hears what gateways have to do: each of their records as it is published, and all that Redis holds once a second.
 
-Models that somebody asked to be awake are read with them. What cannot be read changes nothing but that nobody may take
-what is known for all there is.
+Whoever asks for a model to be awake leaves word in Redis and has a record published then, so these wishes are read with
+every record too. What cannot be read changes nothing but that nobody may take what is known for all there is.
 """
 
 import asyncio
@@ -22,6 +22,8 @@ from conch_operator.scaling.demand import DemandBook
 log = logging.getLogger(__name__)
 
 _LIST_S = 1.0
+_WISHES_S = 0.05
+"""Between two looks at wishes, however many records come."""
 _AGAIN_S = 0.5
 
 
@@ -35,14 +37,17 @@ class DemandReader(BackgroundLoops):
         heard: Callable[[GatewayLoad | None], None],
         *,
         unix_time: Callable[[], float] = time.time,
+        list_s: float = _LIST_S,
     ) -> None:
-        """`heard` is called on the event loop with each new record, and with None when all that there is was read."""
-        super().__init__(self._listen, self._list_again)
+        """`heard` is called on the event loop with each new record, and with None when more than that may be new."""
+        super().__init__(self._listen, self._read)
         self._redis = redis
         self._book = book
         self._heard = heard
         self._woken = WokenModels(redis, unix_time)
         self._parser = Parser()
+        self._list_s = list_s
+        self._record_came = asyncio.Event()
 
     async def _listen(self) -> None:
         while True:
@@ -52,12 +57,34 @@ class DemandReader(BackgroundLoops):
                         load = self._parser.record(GatewayLoad, notice)
                         if load is not None and self._book.hear(load):
                             self._heard(load)
+                            self._record_came.set()
             await asyncio.sleep(_AGAIN_S)
 
-    async def _list_again(self) -> None:
+    async def _read(self) -> None:
+        """Read one after the other, so that what was read earlier never replaces what was read later."""
         while True:
             await self.refresh()
-            await asyncio.sleep(_LIST_S)
+            list_at_s = time.monotonic() + self._list_s
+            while await self._comes_before(list_at_s):
+                await self._read_wishes()
+                await asyncio.sleep(_WISHES_S)
+
+    async def _comes_before(self, end_s: float) -> bool:
+        """Wait for a record; return whether one came in time."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(max(0.0, end_s - time.monotonic())):
+                await self._record_came.wait()
+        came = self._record_came.is_set() and time.monotonic() < end_s
+        if came:
+            self._record_came.clear()
+        return came
+
+    async def _read_wishes(self) -> None:
+        with suppress(RegistryUnavailable, RegistryError):
+            awake_until = await self._woken.read()
+            if awake_until != self._book.awake_until:
+                self._book.awake_until = awake_until
+                self._heard(None)
 
     async def refresh(self) -> None:
         """Read once all that Redis holds."""

@@ -2,6 +2,22 @@
 
 from testkit.bad_models.case import EXTERNAL, SHA256, Case, cpu, engine, generation, hub, routing, s3, source, template
 
+_AMOUNTS = (
+    ("nvidia.com/gpu", "1.5", "1", "are counted whole"),
+    ("amd.com/gpu", "500m", 2, "are counted whole"),
+    ("example.com/gpu-memory", "1.5Gi", "3Gi", "are counted whole"),
+    ("cpu", "1Mi", "1", "cpu is counted in cores"),
+    ("cpu", "2k", "2e3", "cpu is counted in cores"),
+    ("cpu", "1E", "1.5", "cpu is counted in cores"),
+    ("memory", "2000000000m", "2000000000", "are counted in bytes"),
+    ("memory", 512, 0, "at least 1Mi"),
+    ("memory", "64k", "1.5Gi", "at least 1Mi"),
+    ("ephemeral-storage", "4000000u", "4M", "are counted in bytes"),
+    ("ephemeral-storage", "10", "10E", "at least 1Mi"),
+    ("hugepages-2Mi", "4m", "0.5Gi", "are counted in bytes"),
+)
+"""Of a resource: an amount that is refused, one that is not, and what is said."""
+
 FORM_CASES = (
     Case(1, "no source", {"source": None}, "spec.source", {}),
     Case(1, "no engine", {"engine": None}, "spec.engine", {}),
@@ -139,13 +155,25 @@ FORM_CASES = (
     *(
         Case(
             11,
-            f"memory of {amount}",
-            cpu(resources={"requests": {"memory": amount}}),
-            "resources.requests",
-            cpu(resources={"requests": {"memory": enough}}),
-            "at least 1Mi",
+            f"{amount!r} of {name}",
+            cpu(**{block: {kind: {name: amount}}}),
+            f"spec.engine.{block}.{kind}",
+            cpu(**{block: {kind: {name: good}, "limits": {name: good}}}),
+            says,
         )
-        for amount, enough in (("1m", "1Mi"), (512, 0), ("64k", "1.5Gi"))
+        for block, kind in (("resources", "requests"), ("resources", "limits"), ("initResources", "limits"))
+        for name, amount, good, says in _AMOUNTS
+    ),
+    *(
+        Case(
+            12,
+            f"a cache of {amount!r}",
+            s3(uri="s3://models/a", cache={"size": amount}),
+            "spec.source.s3.cache.size",
+            s3(uri="s3://models/a", cache={"size": enough}),
+            "must be at least 1Mi",
+        )
+        for amount, enough in (("4000000000m", "4G"), (40, "40Gi"), ("0", "1048576"))
     ),
     *(
         Case(6, f"a claim {name}", source(pvc={"claimName": name}), "claimName", source(pvc={"claimName": "a.b"}))

@@ -39,7 +39,7 @@ RULE_CASES = (
         "a size for a claim",
         hub(cache={"claimName": "models", "size": "1Gi"}),
         "spec.source.huggingFace.cache",
-        hub(cache={"size": "1k"}),
+        hub(cache={"size": "1G"}),
         "remove size or claimName",
     ),
     Case(6, "a repository that climbs", hub(repo="a..b/c"), "spec.source.huggingFace", hub(), "two dots"),
@@ -54,6 +54,26 @@ RULE_CASES = (
         "spec.engine.resources",
         cpu(resources={"limits": {"cpu": 1, "memory": "1Gi"}, "requests": {"memory": "1024Mi", "cpu": "999m"}}),
         "a request is above its limit",
+    ),
+    *(
+        Case(
+            11,
+            f"requests of {requests} and limits of {limits}",
+            cpu(resources={"requests": requests, "limits": limits}),
+            "spec.engine.resources",
+            cpu(
+                resources={
+                    "requests": {"cpu": 1, "amd.com/gpu": "1k"},
+                    "limits": {"amd.com/gpu": 1000, "memory": "1Gi"},
+                }
+            ),
+            "their request is their limit",
+        )
+        for requests, limits in (
+            ({"nvidia.com/gpu": 1}, {"nvidia.com/gpu": 2}),
+            ({"nvidia.com/gpu": 1}, {"cpu": 1}),
+            ({"hugepages-2Mi": "4Mi"}, {"hugepages-2Mi": "8Mi"}),
+        )
     ),
     Case(13, "no time", routing(timeout="0s"), "spec.routing.timeout", routing(timeout="1ms"), "more than zero"),
     Case(14, "too much time", routing(timeout="25h"), "spec.routing.timeout", routing(timeout="90m"), "at most 24h"),

@@ -5,7 +5,7 @@ import re
 import orjson
 import pytest
 
-from conch_contracts.records import ModelKind, PictureProfile
+from conch_contracts.records import Engine, ModelKind, PictureProfile
 from conch_gateway.app.models_and_health import model_endpoints
 from conch_gateway.encoders.endpoints import ENCODER_PATHS
 from conch_gateway.encoders.tokenize_endpoints import DETOKENIZE_PATHS, TOKENIZE_PATHS
@@ -14,7 +14,7 @@ from conch_gateway.http.auth import OPEN_PATHS
 from conch_gateway.http.paths import PathRequest
 from conch_gateway.speech.endpoints import SPEECH_PATHS
 from conch_kit.errors import Unavailable
-from testkit.gateway.fakes import gateway, route, snapshot
+from testkit.gateway.fakes import ENGINE, gateway, route, snapshot
 
 MESSAGES = ("/v1/messages", "/v1/messages/count_tokens")
 POSTS = {
@@ -178,6 +178,27 @@ async def test_models_whose_services_have_never_been_there_are_not_listed():
     assert (await client.get("/v1/models/tiny-chat")).status == 200
     refused = await client.get("/v1/models/enc")
     assert (refused.status, refused.error["code"], refused.headers[b"retry-after"]) == (503, "model_not_ready", b"1")
+
+
+@pytest.mark.parametrize(
+    ("fields", "engines", "state", "status"),
+    [
+        ({}, [Engine(grpc=ENGINE)], "ready", 200),
+        ({"wakes": True}, [Engine(grpc=ENGINE)], "ready", 200),
+        ({}, [], "not_ready", 503),
+        ({"engines_wanted": False}, [], "not_ready", 503),
+        ({"wakes": True, "start_failed": "no GPU is free"}, [], "not_ready", 503),
+        ({"wakes": True}, [], "resting", None),
+    ],
+)
+async def test_a_model_without_an_engine_is_listed_and_says_what_a_request_would_find(fields, engines, state, status):
+    client = gateway(known=snapshot(route(**fields), engines=engines)).client
+    (listed,) = orjson.loads((await client.get("/v1/models")).body)["data"]
+    assert orjson.loads((await client.get("/v1/models/tiny-chat")).body) == listed
+    assert listed["state"] == state
+    if status is not None:
+        answer = await client.post("/v1/completions", {"model": "tiny-chat", "prompt": "a", "max_tokens": 1})
+        assert answer.status == status
 
 
 @pytest.mark.parametrize("method_path", [("GET", "/v1/models"), ("GET", "/v1/models/{name:path}")])

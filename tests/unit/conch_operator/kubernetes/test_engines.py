@@ -11,6 +11,7 @@ from conch_operator.kubernetes.api.client import ApiError, KubernetesApi
 from conch_operator.kubernetes.api.kinds import Kind, Object
 from conch_operator.kubernetes.engines import ALONE_S, LONGEST_HOLD_S, KubernetesEngines
 from conch_operator.kubernetes.pods.agent_client import Agents
+from conch_operator.reconcile.calls_in_flight import Background
 from conch_operator.reconcile.plan import Plan
 from conch_operator.settings import EngineSettings
 from conch_operator.state import EnginePhase, Scaled
@@ -212,8 +213,14 @@ class Keeping(Pods):
         self.replicas: list[int] = []
         self.scaled = asyncio.Event()
         self.kept: dict[str, Object] = {}
+        self.hangs_at = ""
+        self.hangs, self.goes_on = asyncio.Event(), asyncio.Event()
 
     async def apply(self, kind: Kind, made: Object) -> Object:
+        if kind.name == self.hangs_at:
+            self.hangs_at = ""
+            self.hangs.set()
+            await self.goes_on.wait()
         if kind.name == "Deployment":
             self.replicas.append(made["spec"]["replicas"])
             self.scaled.set()
@@ -241,7 +248,7 @@ async def test_a_model_at_rest_is_woken_without_a_round_and_the_next_round_write
     await engines.act(Plan(serve=(at_rest,), models=(at_rest,)))
     assert api.replicas == [0]
     api.scaled.clear()
-    engines.wake(at_rest.id, 1)
+    engines.wake(at_rest.id, Scaled(1))
     await asyncio.wait_for(api.scaled.wait(), 30)
     await engines.observe()
     awake = replace(at_rest, scaled=Scaled(1))
@@ -304,3 +311,31 @@ async def test_pods_say_what_they_have_to_do_before_one_of_them_is_too_many(
     await cluster.act(Plan(serve=(model,), models=(model,)))
     expected = [(name, {"controller.kubernetes.io/pod-deletion-cost": cost}) for name, cost in noted]
     assert api.order == [*expected, engines]
+
+
+@pytest.mark.parametrize(
+    ("hangs_at", "replicas"),
+    [pytest.param("Service", [1], id="planned"), pytest.param("Deployment", [1, 0, 1], id="sent")],
+)
+async def test_a_round_that_decided_on_rest_before_a_wish_does_not_undo_it(hangs_at: str, replicas: list[int]) -> None:
+    api = Keeping()
+    scaling = {"minReplicas": 0, "maxReplicas": 2}
+    awake = replace(
+        desired_model(source={"oci": {"image": "example.com/model:1"}}, scaling=scaling), scaled=Scaled(1, order=1)
+    )
+    settings = EngineSettings(agent_image="a", images={"cpu": "c"})
+    async with asyncio.timeout(30), asyncio.TaskGroup() as tasks:
+        engines = KubernetesEngines(api, Agents(TOKENS), settings, [None], background=Background(tasks.create_task))
+        await engines.observe()
+        await engines.act(Plan(serve=(awake,), models=(awake,)))
+        del api.kept["Service"]  # so that there is something to write
+        await engines.observe()
+        api.hangs_at = hangs_at
+        at_rest = replace(awake, scaled=Scaled(0, order=2))
+        tasks.create_task(engines.act(Plan(serve=(at_rest,), models=(at_rest,))))
+        await api.hangs.wait()
+        engines.wake(awake.id, Scaled(1, order=3))
+        for _ in range(10):
+            await asyncio.sleep(0)  # what was begun for the wish goes as far as it can
+        api.goes_on.set()
+    assert api.replicas == replicas

@@ -75,7 +75,7 @@ async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
     clock, woken = FakeClock(), list[tuple[ModelId, int]]()
     book = DemandBook(clock)
     autoscaler = Autoscaler(
-        book, lambda: None, lambda model, engines: woken.append((model, engines)), unix_time=lambda: 1.0
+        book, lambda: None, lambda model, scaled: woken.append((model, scaled.engines)), unix_time=lambda: 1.0
     )
     async with world_of(tmp_path, autoscaler) as world:
         yield Scene(world, clock, book, autoscaler, woken, world.model(scaling=FROM_ZERO))

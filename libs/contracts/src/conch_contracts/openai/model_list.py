@@ -5,6 +5,7 @@ from typing import Literal
 from conch_contracts.openai.api_model import ApiModel
 
 Modality = Literal["text", "image", "audio"]
+EngineState = Literal["ready", "resting", "not_ready"]
 
 
 class ModelPermission(ApiModel):
@@ -46,6 +47,9 @@ class Model(ApiModel):
     """Of an answer; null where it gives no texts."""
     input_modalities: list[Modality]
     """What a request may hold, in OpenRouter's words."""
+    state: EngineState
+    """`ready`: it has an engine. `resting`: it has none, and a request waits for one that starts. `not_ready`: it has
+    none, and a request gets a 503 that says why, at once or when none has come in time."""
 
 
 class ModelList(ApiModel):

@@ -4,13 +4,13 @@ Whatever would undo Conch's own settings, load foreign code or hold a secret is 
 """
 
 import re
-from collections.abc import Mapping
 from typing import Annotated
 
 from pydantic import Field
 
 from conch_contracts.spec.addresses import PORT
-from conch_contracts.spec.fields import ObjectName, Quantity, SpecPart, quantity_value
+from conch_contracts.spec.fields import ObjectName, SpecPart
+from conch_contracts.spec.quantities import Quantities, quantity_value
 from conch_contracts.spec.rule_types import Obeys, Rule, matching, rule
 
 DENIED_OPTIONS = (
@@ -168,31 +168,6 @@ class ImagePullSecret(SpecPart):
     """The Secret's name."""
 
 
-_RESOURCE_NAME = (
-    "cpu|memory|ephemeral-storage|hugepages-[0-9]{1,6}([KMGT]i|[kMGT])|"
-    "[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"
-)
-_LEAST_BYTES = quantity_value("1Mi")
-_RESOURCE_NAMES = Obeys(
-    Rule(
-        cel=f"self.all(name, name.matches('^({_RESOURCE_NAME})$'))",
-        message="must name resources as Kubernetes does: cpu, memory, ephemeral-storage, or one with a domain such as "
-        "nvidia.com/gpu",
-        holds=lambda amounts: all(re.fullmatch(_RESOURCE_NAME, name) for name in amounts),
-    )
-)
-_ENOUGH_BYTES = Obeys(
-    Rule(
-        cel="!('memory' in self) || quantity(string(self['memory'])).compareTo(quantity('0')) == 0 || "
-        "quantity(string(self['memory'])).compareTo(quantity('1Mi')) >= 0",
-        message="memory is counted in bytes and must be 0 or at least 1Mi: write a unit such as Mi or Gi (m is a "
-        "thousandth)",
-        holds=lambda amounts: not 0 < quantity_value(amounts.get("memory", "0")) < _LEAST_BYTES,
-    )
-)
-Quantities = Annotated[Mapping[str, Quantity], Field(max_length=16), _RESOURCE_NAMES, _ENOUGH_BYTES]
-
-
 class ResourcesSpec(SpecPart):
     """What one engine's container gets, as in a Pod."""
 
@@ -209,3 +184,18 @@ class ResourcesSpec(SpecPart):
     def _requests_fit_limits(self) -> bool:
         limits, requests = self.limits or {}, self.requests or {}
         return all(quantity_value(requests[name]) <= quantity_value(limits[name]) for name in requests.keys() & limits)
+
+    @rule(
+        cel="!has(self.requests) || self.requests.all(name, !(name.contains('/') || name.startsWith('hugepages-')) || "
+        "(has(self.limits) && name in self.limits && "
+        "quantity(string(self.requests[name])).compareTo(quantity(string(self.limits[name]))) == 0))",
+        message="devices and hugepages are not shared, so their request is their limit: remove them from requests, and "
+        "set limits",
+    )
+    def _requests_of_devices_are_their_limits(self) -> bool:
+        limits, requests = self.limits or {}, self.requests or {}
+        return all(
+            name in limits and quantity_value(amount) == quantity_value(limits[name])
+            for name, amount in requests.items()
+            if "/" in name or name.startswith("hugepages-")
+        )

@@ -30,17 +30,6 @@ _DURATION = re.compile(r"(?:([0-9]{1,4})h)?(?:([0-9]{1,6})m(?!s))?(?:([0-9]{1,7}
 _UNIT_SECONDS = (3600.0, 60.0, 1.0, 0.001)
 _DECIMAL_PATTERN = r"^[0-9]+(\.[0-9]+)?$"
 _MAX_DECIMAL = 32
-_AMOUNT = r"[+]?(?:[0-9]{1,18}(?:[.][0-9]{0,9})?|[.][0-9]{1,9})"
-_EXPONENT = "[eE][+-]?(?:1[0-8]|0?[0-9])"
-_QUANTITY_PATTERN = f"^{_AMOUNT}([KMGTPE]i|[munkMGTPE]|{_EXPONENT})?$"
-_QUANTITY_MESSAGE = "must be a quantity that is not negative, such as 500m, 2 or 16Gi"
-_QUANTITY = re.compile(f"({_AMOUNT})(?:([KMGTPE]i|[munkMGTPE])|({_EXPONENT}))?")
-_QUANTITY_UNITS = {
-    "": Decimal(1),
-    **{unit: Decimal(1000) ** power for power, unit in enumerate("kMGTPE", start=1)},
-    **{f"{unit}i": Decimal(1024) ** power for power, unit in enumerate("KMGTPE", start=1)},
-    **{unit: Decimal(1000) ** -power for power, unit in enumerate("mun", start=1)},
-}
 
 
 class SpecPart(BaseModel):
@@ -106,22 +95,6 @@ def parse_decimal(value: object) -> Decimal:
     return number
 
 
-def parse_quantity(value: object) -> str:
-    """Return a quantity of Kubernetes (`500m`, `2`, `16Gi`) as the string that it was written as."""
-    text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
-    if not isinstance(text, str) or not _QUANTITY.fullmatch(text):
-        raise ValueError(f'{_QUANTITY_MESSAGE}, found "{value}"')
-    return text
-
-
-def quantity_value(quantity: str) -> Decimal:
-    """Return the number that a quantity stands for."""
-    match = _QUANTITY.fullmatch(quantity)
-    if match is None:
-        raise ValueError(f'expected a quantity such as 500m, 2 or 16Gi, found "{quantity}"')
-    return Decimal(match[1] + (match[3] or "")) * _QUANTITY_UNITS[match[2] or ""]
-
-
 def within(low: int, high: int, *, low_too: bool) -> Obeys:
     """Return what a DecimalString is annotated with so that it lies between two numbers."""
     compare, text = (">=", f"{low} to {high}") if low_too else (">", f"more than {low} and at most {high}")
@@ -161,24 +134,6 @@ DecimalString = Annotated[
     WithJsonSchema({"type": "string", "maxLength": _MAX_DECIMAL}),
 ]
 """A decimal in Python, a string such as `"0.7"` in the API."""
-
-Quantity = Annotated[
-    str,
-    BeforeValidator(parse_quantity),
-    WithJsonSchema(
-        {
-            "anyOf": [{"type": "integer"}, {"type": "string"}],
-            "x-kubernetes-int-or-string": True,
-            "minimum": 0,
-            "maximum": 10**18 - 1,
-            "maxLength": 32,
-            "x-kubernetes-validations": [
-                {"rule": f"string(self).matches('{_QUANTITY_PATTERN}')", "message": _QUANTITY_MESSAGE}
-            ],
-        }
-    ),
-]
-"""An amount of CPU, memory or devices, as Kubernetes writes them."""
 
 Integer = StrictInt
 Flag = StrictBool

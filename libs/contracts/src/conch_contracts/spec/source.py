@@ -9,7 +9,8 @@ from pydantic import Field
 from conch_contracts.records import ContentFormat
 from conch_contracts.spec.addresses import HttpUrl
 from conch_contracts.spec.container import ImageReference
-from conch_contracts.spec.fields import DataKey, ObjectName, Quantity, RelativePath, SpecPart
+from conch_contracts.spec.fields import DataKey, ObjectName, RelativePath, SpecPart
+from conch_contracts.spec.quantities import ByteSize
 from conch_contracts.spec.rule_types import Obeys, Rule, fields_set_in, matching, one_of, rule
 
 CLIMBS = (
@@ -94,7 +95,7 @@ class DownloadCacheSpec(SpecPart):
     claim_name: ObjectName | None = None
     """A PersistentVolumeClaim in the ModelDeployment's namespace. Whatever pods mount it share what one has downloaded,
     and find it again later. On a cluster only. Default: each pod downloads for itself."""
-    size: Quantity | None = None
+    size: ByteSize | None = None
     """The most that a pod may take of its node's disk. On a cluster only. Default: as much as there is."""
 
     @rule(

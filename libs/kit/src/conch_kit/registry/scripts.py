@@ -2,7 +2,7 @@
 
 They use nothing newer than Redis 6.2. `READ` answers with the state of the list and, unless the caller already has
 it, with what has changed since the revision that the caller has, or with the list itself. `PUBLISH` replaces the list,
-writing only what differs. `WAKE` keeps the longer of two wishes.
+writing only what differs. `WAKE` keeps the longer of two wishes, `FORGET_WAKES` takes out what nobody has renewed.
 
 What has changed is known back to the revision `since`, and only as long as `noted` is the list's own revision: a writer
 of an older version notes nothing.
@@ -129,4 +129,11 @@ local known = tonumber(redis.call('HGET', KEYS[1], ARGV[1]) or 0) or 0
 if known >= tonumber(ARGV[2]) then return string.format('%.0f', known) end
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
 return ARGV[2]
+"""
+
+FORGET_WAKES = """
+-- KEYS: wakes.  ARGV: models, each followed by the wish that was read and is over.
+for i = 1, #ARGV, 2 do
+  if redis.call('HGET', KEYS[1], ARGV[i]) == ARGV[i + 1] then redis.call('HDEL', KEYS[1], ARGV[i]) end
+end
 """

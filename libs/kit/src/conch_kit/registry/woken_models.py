@@ -7,6 +7,7 @@ from contextlib import suppress
 from conch_contracts.names import WAKES_KEY, ModelId
 from conch_kit.redis.client import RedisClient
 from conch_kit.redis.errors import RegistryError, RegistryUnavailable
+from conch_kit.registry.scripts import FORGET_WAKES
 
 
 class WokenModels:
@@ -22,16 +23,17 @@ class WokenModels:
         Raises RegistryUnavailable and RegistryError.
         """
         found = await self._redis.execute("HGETALL", WAKES_KEY)
-        until = {
-            ModelId(model.decode(errors="replace")): _seconds(at)
-            for model, at in zip(found[::2], found[1::2], strict=True)
-        }
+        wishes = dict(zip(found[::2], found[1::2], strict=True))
         now = self._clock()
-        awake = {model: at for model, at in until.items() if at > now}
-        if past := sorted(until.keys() - awake.keys()):
+        past = {model: at for model, at in wishes.items() if _seconds(at) <= now}
+        if past:
             with suppress(RegistryUnavailable, RegistryError):
-                await self._redis.execute("HDEL", WAKES_KEY, *past)
-        return awake
+                await self._redis.execute(
+                    "EVAL", FORGET_WAKES, 1, WAKES_KEY, *(part for wish in past.items() for part in wish)
+                )
+        return {
+            ModelId(model.decode(errors="replace")): _seconds(at) for model, at in wishes.items() if model not in past
+        }
 
 
 def _seconds(raw: bytes) -> float:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from importlib.metadata import version
 
-from conch_contracts.openai.model_list import Modality, Model, ModelList, ModelPermission
+from conch_contracts.openai.model_list import EngineState, Modality, Model, ModelList, ModelPermission
 from conch_contracts.records import ModelKind, Profile, Route
 from conch_gateway.http.paths import Answer, Endpoint, PathRequest
 from conch_gateway.requests.model_lookup import not_found
@@ -30,20 +30,22 @@ def model_endpoints(
         return known
 
     async def list_models(request: PathRequest) -> Answer:
-        names = {name: route for name, route in current().by_name.items() if reachable(route.kind)}
+        known = current()
+        names = {name: route for name, route in known.by_name.items() if reachable(route.kind)}
         ordered = sorted(names.items(), key=_order)
-        models = [model_of(name, route, owned_by) for name, route in ordered]
+        models = [model_of(name, route, owned_by, _state(route, known)) for name, route in ordered]
         first, last = (models[0].id, models[-1].id) if models else (None, None)
         return _typed(ModelList(data=models, first_id=first, last_id=last))
 
     async def get_model(request: PathRequest) -> Answer:
         name = request.parts["name"]
-        route = current().by_name.get(name)
+        known = current()
+        route = known.by_name.get(name)
         if route is None:
             raise not_found(name)
         if not reachable(route.kind):
             raise Unavailable("This model's services have not started yet.", code="model_not_ready", retry_after_s=1)
-        return _typed(model_of(name, route, owned_by))
+        return _typed(model_of(name, route, owned_by, _state(route, known)))
 
     return {("GET", "/v1/models"): list_models, ("GET", "/v1/models/{name:path}"): get_model}
 
@@ -74,7 +76,7 @@ def health_endpoints(not_ready: Callable[[], str | None], load: Load) -> Mapping
     }
 
 
-def model_of(name: str, route: Route, owned_by: str) -> Model:
+def model_of(name: str, route: Route, owned_by: str, state: EngineState) -> Model:
     """Return what clients see of one served name."""
     permission = ModelPermission(id=f"modelperm-{name}", created=route.created)
     return Model(
@@ -89,7 +91,15 @@ def model_of(name: str, route: Route, owned_by: str) -> Model:
         max_input_tokens=route.max_model_len,
         max_tokens=route.max_model_len if route.kind in _WRITERS else None,
         input_modalities=_modalities(route),
+        state=state,
     )
+
+
+def _state(route: Route, snapshot: Snapshot) -> EngineState:
+    """Return what a request would find; a model without an engine is listed, since a 503 says more than a 404."""
+    if snapshot.engines.get(route.model_id):
+        return "ready"
+    return "resting" if route.wakes and route.start_failed is None else "not_ready"
 
 
 def _modalities(route: Route) -> list[Modality]:

@@ -1,6 +1,7 @@
 """The build of the node's binaries, with a Go and a C compiler that only make files."""
 
 import os
+import re
 import signal
 import subprocess
 import time
@@ -13,7 +14,9 @@ _GO = """#!/bin/bash
 case "$1 $2" in
   "env GOMODCACHE") echo "$GOMODCACHE";;
   "mod download") mkdir -p "$GOMODCACHE/$3/cmd"; touch "$GOMODCACHE/$3/go.mod";;
+  "list -m") echo v0.37.0;;
   build*)
+    echo "$@" >> "$GOMODCACHE/builds"
     while [ "$1" != -o ]; do shift; done
     echo "$(basename "$2")" >> "$GOMODCACHE/built"
     for i in $(seq 250); do echo "k8s.io/package/$i" >&2; done
@@ -64,6 +67,17 @@ def test_it_says_how_far_it_is_and_leaves_nothing_but_the_binaries(build: Build)
     assert "[cluster] kube: 200 packages built" in said
     assert build.names() == ["coredns", "helm", "kube", "pause", "traefik"]
     assert list(build.temporary.iterdir()) == []
+
+
+def test_helm_is_for_the_kubernetes_of_its_client(build: Build) -> None:
+    build.run()
+    (helm,) = [line for line in (build.cache / "builds").read_text().splitlines() if line.endswith("./cmd/helm")]
+    assert re.findall(r"helm\.sh/helm/v3/pkg/(\S+)", helm) == [
+        "chartutil.k8sVersionMajor=1",
+        "chartutil.k8sVersionMinor=37",
+        "lint/rules.k8sVersionMajor=1",
+        "lint/rules.k8sVersionMinor=37",
+    ]
 
 
 @pytest.mark.parametrize("whole_group", [True, False], ids=["ctrl-c", "one process"])

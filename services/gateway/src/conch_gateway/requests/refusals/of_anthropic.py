@@ -1,7 +1,6 @@
 """Parameters that Anthropic's Messages API does not have, or that nothing here can obey: a 400 that says what instead.
 
-What only asks a provider for its own service (`service_tier`, `speed`, `inference_geo`, `diagnostics`,
-`context_management`, `cache_control`) stands in no table: it is left alone like everything that nobody knows.
+What only asks a provider for its own service stands in no table: it is left alone like everything that nobody knows.
 """
 
 from collections.abc import Mapping
@@ -10,6 +9,7 @@ from conch_contracts.anthropic.request import CountTokensRequest, MessagesReques
 from conch_contracts.capabilities import HARMLESS
 from conch_contracts.openai.api_model import ApiModel
 from conch_contracts.openai.chat import ChatCompletionRequest
+from conch_gateway.requests.refusals.of_generating import OF_GENERATING
 from conch_gateway.requests.refusals.parameter_refusal import ParameterRefusal
 
 _INSTEAD = {
@@ -28,7 +28,22 @@ _CHANGES_NOTHING: Mapping[str, tuple[object, ...]] = {
     "stop": ([], ""),
     "stream_options": ({},),
 }
-_OF_CHAT = ChatCompletionRequest.model_fields.keys() - MessagesRequest.model_fields.keys() - {"service_tier"}
+LEFT_ALONE = frozenset(
+    {"service_tier", "speed", "inference_geo", "diagnostics", "context_management", "cache_control", "defer_loading"}
+)
+"""What asks a provider for its own service; the last is of a tool."""
+_OF_CHATS_AND_OTHERS = (
+    (ChatCompletionRequest.model_fields.keys() | OF_GENERATING.keys())
+    - MessagesRequest.model_fields.keys()
+    - LEFT_ALONE
+)
+
+
+def _refusal(name: str) -> ParameterRefusal:
+    elsewhere = OF_GENERATING.get(name, ParameterRefusal()).harmless
+    return ParameterRefusal(_INSTEAD.get(name, ""), (*_CHANGES_NOTHING.get(name, ()), *elsewhere))
+
+
 _OF_OTHER_APIS = {
     "function_call": ParameterRefusal("use 'tool_choice'", ("auto", "none")),
     "functions": ParameterRefusal("use 'tools'", ([],)),
@@ -44,7 +59,7 @@ _OF_SERVERS = {
 }
 
 _REFUSALS: Mapping[str, ParameterRefusal] = {
-    **{name: ParameterRefusal(_INSTEAD.get(name, ""), _CHANGES_NOTHING.get(name, ())) for name in _OF_CHAT},
+    **{name: _refusal(name) for name in _OF_CHATS_AND_OTHERS},
     **_OF_OTHER_APIS,
     **_OF_SERVERS,
 }
