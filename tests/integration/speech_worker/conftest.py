@@ -44,12 +44,22 @@ PARAMETERS = SpeechParameters(
 )
 
 
+def install_ear(repository: Path, name: str, events: Path, **parameters: str) -> None:
+    """Put a model that hears tones into a repository; it notes in `events` what it hears."""
+    changes = {'name: "speech"': f'name: "{name}"'} | parameter("events", events)
+    changes |= parameter("ids", json.dumps(tone_ids()).replace('"', '\\"'))
+    for key, value in parameters.items():
+        changes |= parameter(key, value)
+    install(repository, name, "speech", changes=changes)
+
+
 @dataclass(frozen=True, slots=True)
 class Stage:
     """Everything that a test here needs."""
 
     worker: SpeechWorker
     triton: RunningTriton
+    redis: RedisServer
     digest: Digest
     events: Path
     session: aiohttp.ClientSession
@@ -87,17 +97,16 @@ class Stage:
 
 
 @pytest.fixture(scope="session")
-def parts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[SpeechWorker, RunningTriton, Digest, Path]]:
+def parts(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[SpeechWorker, RunningTriton, RedisServer, Digest, Path]]:
     folder = tmp_path_factory.mktemp("speech")
     (bundle := folder / "bundle").mkdir()
     (bundle / "tokenizer.json").write_text(tone_tokenizer().to_str())
     digest, data = pack(bundle)
     events = folder / "events"
     for name, variant in VARIANTS.items():
-        changes = parameter("ids", json.dumps(tone_ids()).replace('"', '\\"')) | parameter("events", events)
-        for key, value in variant.items():
-            changes |= parameter(key, value)
-        install(folder / "models", name, "speech", changes=changes | {'name: "speech"': f'name: "{name}"'})
+        install_ear(folder / "models", name, events, **variant)
     for name, changes in WHISPERS.items():
         named = {'name: "whisper_bls"': f'name: "{name}"'} | parameter("events", events)
         install(folder / "models", name, "whisper_bls", changes=named | dict(changes))
@@ -107,11 +116,10 @@ def parts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[SpeechWork
         SpeechWorker(redis.url, folder, child_silence_s=4) as worker,
     ):
         redis.command("SET", bundle_key(digest), data)
-        yield worker, triton, digest, events
+        yield worker, triton, redis, digest, events
 
 
 @pytest.fixture
-async def stage(parts: tuple[SpeechWorker, RunningTriton, Digest, Path]) -> AsyncIterator[Stage]:
-    worker, triton, digest, events = parts
+async def stage(parts: tuple[SpeechWorker, RunningTriton, RedisServer, Digest, Path]) -> AsyncIterator[Stage]:
     async with aiohttp.ClientSession() as session:
-        yield Stage(worker, triton, digest, events, session)
+        yield Stage(*parts, session)

@@ -1,23 +1,18 @@
 """The flow of windows, with an engine of the test's own that hears tones by their place."""
 
 import asyncio
-import json
 import random
-import re
 
 import numpy as np
 import pytest
 
-from conch_contracts.messages.transcription import SpeechUsage, TranscriptFormat
 from conch_kit.triton.errors import EngineLost
 from conch_speech_worker.hearing import MOST_AT_ONCE, FileHearing
-from conch_speech_worker.transcript.bodies import body
 from conch_speech_worker.transcript.segments import HeardWindow, segments_of
-from conch_speech_worker.transcript.stream_frames import frames_for
+from testkit.builders.transcript_forms import in_every_form
 from testkit.builders.transcriptions import FIRST_TIME, VOCABULARY, transcribe_request
 from testkit.models.tone_speech import silence, spoken
 
-USAGE = SpeechUsage(audio_s=100.0, completion_tokens=3)
 ENGLISH = VOCABULARY.languages["en"]
 
 
@@ -107,22 +102,5 @@ def test_the_text_is_the_same_in_all_forms_and_deltas(block):
             segments_of(window, VOCABULARY, start_s=at * 28.0, length_s=28.0)
             for at, window in enumerate(plan(random.Random(seed)))
         ]
-        said = [segment for segments in parts for segment in segments]
-
-        def written(form, said=said, **changes):
-            return body(transcribe_request(format=form, **changes), said, "en", USAGE, VOCABULARY).decode()
-
-        text = written(TranscriptFormat.TEXT).removesuffix("\n")
-        assert json.loads(written(TranscriptFormat.JSON))["text"] == text
-        verbose = json.loads(written(TranscriptFormat.VERBOSE_JSON, segments=True))
-        assert verbose["text"] == text == "".join(one["text"] for one in verbose["segments"]).strip()
-        for form in (TranscriptFormat.SRT, TranscriptFormat.VTT):
-            assert " ".join(line for line in written(form).split("\n") if re.match(r"w\d\d", line)) == text
-        for whose in ("openai", "vllm"):
-            frames = frames_for(transcribe_request(stream=whose), VOCABULARY)
-            sent = b"".join(frames.add(segments, USAGE) for segments in parts) + frames.ending(USAGE)
-            events = [json.loads(one[6:]) for one in sent.split(b"\n\n") if one.startswith(b"data: {")]
-            if whose == "openai":
-                assert "".join(event["delta"] for event in events[:-1]) == events[-1]["text"] == text
-            else:
-                assert "".join(one["choices"][0]["delta"]["content"] for one in events) == text
+        texts = in_every_form(parts)
+        assert len(set(texts.values())) == 1, f"plan {seed}: {texts}"

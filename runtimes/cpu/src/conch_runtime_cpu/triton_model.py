@@ -23,6 +23,7 @@ from conch_runtime_cpu.errors import EngineStopped, UnservableRequest
 from conch_runtime_cpu.numpy_version import refuse_numpy_2
 from conch_runtime_cpu.pictures import TENSORS
 from conch_runtime_cpu.requests import parse_request
+from conch_runtime_cpu.server_guard import ServerGuard
 from conch_runtime_cpu.settings import parse_settings
 from conch_runtime_cpu.triton_messages import FINAL, SWITCH_INTERVAL_S, TritonChannel, failure, given, json_text, vector
 
@@ -33,6 +34,7 @@ class TritonPythonModel:
     """What Triton loads: one model with one engine."""
 
     _model: LoadedModel
+    _guard: ServerGuard
 
     def initialize(self, args: Mapping[str, str]) -> None:
         """Load the model; what this raises becomes the reason in Triton's repository index."""
@@ -41,6 +43,7 @@ class TritonPythonModel:
         self._model = load(parse_settings(args["model_config"]), partial(_VisionCounter, args["model_name"]))
         self._model.engine.start()
         self._model.grammars.start()
+        self._guard = ServerGuard()
 
     def execute(self, requests: Sequence[triton.InferenceRequest]) -> None:
         """Accept or refuse each request; never waits."""
@@ -59,6 +62,7 @@ class TritonPythonModel:
 
     def finalize(self) -> None:
         """End the engine."""
+        self._guard.end()
         self._model.grammars.stop()
         self._model.engine.stop()
 

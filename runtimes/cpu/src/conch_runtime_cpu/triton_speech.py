@@ -19,6 +19,7 @@ from conch_runtime_cpu.engine.speech_loading import LoadedSpeechModel, load_spee
 from conch_runtime_cpu.engine.speech_response import pack_speech
 from conch_runtime_cpu.errors import EngineStopped, UnservableRequest
 from conch_runtime_cpu.numpy_version import refuse_numpy_2
+from conch_runtime_cpu.server_guard import ServerGuard
 from conch_runtime_cpu.settings import parse_settings
 from conch_runtime_cpu.speech.window_requests import parse_window
 from conch_runtime_cpu.triton_messages import FINAL, SWITCH_INTERVAL_S, TritonChannel, failure, json_text, vector
@@ -28,6 +29,7 @@ class TritonPythonModel:
     """What Triton loads: one model with one engine."""
 
     _model: LoadedSpeechModel
+    _guard: ServerGuard
 
     def initialize(self, args: Mapping[str, str]) -> None:
         """Load the model; what this raises becomes the reason in Triton's repository index."""
@@ -35,6 +37,7 @@ class TritonPythonModel:
         sys.setswitchinterval(SWITCH_INTERVAL_S)
         self._model = load_speech(parse_settings(args["model_config"]))
         self._model.engine.start()
+        self._guard = ServerGuard()
 
     def execute(self, requests: Sequence[triton.InferenceRequest]) -> None:
         """Accept or refuse each request; never waits."""
@@ -56,4 +59,5 @@ class TritonPythonModel:
 
     def finalize(self) -> None:
         """End the engine."""
+        self._guard.end()
         self._model.engine.stop()

@@ -1,26 +1,26 @@
 """The transcribe endpoint: takes a file, has it decoded and heard, and ends the answer in the one right way."""
 
 import logging
-import time
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Protocol
 
 from conch_contracts.messages.message import changed
-from conch_contracts.messages.transcription import TranscribeRequest
+from conch_contracts.messages.transcription import SpeechTarget, TranscribeRequest
 from conch_contracts.names import Digest
 from conch_kit.deadlines import time_limit
 from conch_kit.errors import ServiceError
 from conch_kit.http.asgi import ClientGone, Receive, Scope, Send
 from conch_kit.http.caller_connection import connection
 from conch_kit.http.request_scope import InFlightRequests, Interruption, overdue, shutting_down
-from conch_kit.triton.checked_addresses import CheckedAddresses
 from conch_kit.triton.client import TritonClient
 from conch_kit.triton.errors import EngineError, EngineUnavailable
 from conch_speech_worker.audio.child_messages import DecodingLimits
 from conch_speech_worker.audio.child_pool import DecodingChildren
 from conch_speech_worker.engine.api_errors import service_error
-from conch_speech_worker.engine.calls import calls_for
+from conch_speech_worker.engine.calls import WindowCalls, calls_for
+from conch_speech_worker.engine.file_engine import FileEngine, HeldEngine
+from conch_speech_worker.engine.ready_engines import ReadyEngines
 from conch_speech_worker.hearing import FileHearing
 from conch_speech_worker.intake import IntakeLimits, TakenRequest, taken
 from conch_speech_worker.metrics import SpeechWorkerMetrics
@@ -64,7 +64,7 @@ class TranscribeHandler:
         *,
         intake: IntakeLimits,
         bounds: ChildBounds,
-        addresses: CheckedAddresses,
+        engines: ReadyEngines,
     ) -> None:
         self._triton = triton
         self._vocabularies = vocabularies
@@ -73,28 +73,46 @@ class TranscribeHandler:
         self._metrics = metrics
         self._intake = intake
         self._bounds = bounds
-        self._addresses = addresses
+        self._engines = engines
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request; raise `ServiceError` for what fails before the first byte."""
         async with taken(receive, self._intake) as given:
-            request = await self._located(given.request)
+            request = given.request
             vocabulary = await self._vocabularies.get(request.target.tokenizer_digest)
             answer = answer_for(request, vocabulary, send)
             seen = SignsOfLife()
-            calls = calls_for(self._triton, request, vocabulary, seen.note)
-            until = time.monotonic() + request.timeout_s
-            hearing = FileHearing(
-                request,
-                vocabulary,
-                lambda samples, prompt: calls.hear(samples, prompt, max(0.001, until - time.monotonic())),
-            )
+            engine = await self._engine_of(request, vocabulary, seen)
+            hearing = FileHearing(request, vocabulary, engine.hear)
             async with self._in_flight.scope(connection(scope)) as work:
-                error = await self._attempt(hearing, answer, TakenRequest(request, given.file), seen)
+                error = await self._attempt(hearing, engine, answer, given, seen)
         await self._end(hearing, answer, error, work.interruption)
 
+    async def _engine_of(
+        self, request: TranscribeRequest, vocabulary: TranscriptVocabulary, seen: SignsOfLife
+    ) -> FileEngine:
+        """Return what hears a request's file; raise `ServiceError` where its engine may not be dialled."""
+
+        async def calls_of(target: SpeechTarget) -> WindowCalls:
+            dialled = changed(request, target=await self._engines.dialled(target))
+            return calls_for(self._triton, dialled, vocabulary, seen.note)
+
+        try:
+            first = HeldEngine(request.target, await calls_of(request.target))
+        except EngineUnavailable as failure:
+            log.warning("An engine is not dialled.", extra={"engine": request.target.grpc, "error": failure.message})
+            raise service_error(failure, begun=False) from failure
+        return FileEngine(
+            first, calls_of, self._engines, timeout_s=request.timeout_s, patience_s=request.inter_token_timeout_s
+        )
+
     async def _attempt(
-        self, hearing: FileHearing, answer: TranscriptWriter, given: TakenRequest, seen: SignsOfLife
+        self,
+        hearing: FileHearing,
+        engine: FileEngine,
+        answer: TranscriptWriter,
+        given: TakenRequest,
+        seen: SignsOfLife,
     ) -> ServiceError | None:
         """Hear the file and return what went wrong, in the API's words; the engine's own words go to the log."""
         request = given.request
@@ -118,7 +136,7 @@ class TranscribeHandler:
         except ServiceError as error:
             return error
         except EngineError as failure:
-            place = {"engine": request.target.grpc, "engine_model": request.target.model}
+            place = {"engine": engine.target.grpc, "engine_model": engine.target.model}
             log.warning("An engine call failed.", extra={**place, "error": repr(failure), "begun": answer.started})
             return service_error(failure, begun=answer.started)
         return None
@@ -145,13 +163,3 @@ class TranscribeHandler:
                 await (answer.finish(hearing.language, usage) if error is None else answer.fail(error, usage))
         except TimeoutError:
             raise ClientGone from None  # the connection is closed in the middle, which the reader cannot mistake
-
-    async def _located(self, request: TranscribeRequest) -> TranscribeRequest:
-        """Return the request with the address at which to dial its engine; raise `ServiceError` where that is none."""
-        target = request.target
-        try:
-            address = await self._addresses.dialled(target.grpc, target.named_in)
-        except EngineUnavailable as failure:
-            log.warning("An engine is not dialled.", extra={"engine": target.grpc, "error": failure.message})
-            raise service_error(failure, begun=False) from failure
-        return request if address == target.grpc else changed(request, target=changed(target, grpc=address))

@@ -8,6 +8,7 @@ from conch_kit.bundles.store import BundleStore
 from conch_kit.bundles.tokenizer_cache import TokenizerCache
 from conch_kit.service.worker import worker
 from conch_speech_worker.audio.child_pool import DecodingChildren
+from conch_speech_worker.engine.ready_engines import ReadyEngines
 from conch_speech_worker.handler import ChildBounds, TranscribeHandler
 from conch_speech_worker.intake import IntakeLimits
 from conch_speech_worker.metrics import SpeechWorkerMetrics
@@ -29,6 +30,6 @@ async def serve_worker(settings: SpeechWorkerSettings) -> None:
                 own,
                 intake=IntakeLimits(settings.max_message_bytes, settings.max_file_bytes),
                 bounds=ChildBounds(settings.child_memory_bytes, settings.child_cpu_s, settings.child_silence_s),
-                addresses=parts.addresses,
+                engines=ReadyEngines(parts.redis, parts.addresses),
             )
             await parts.serve(Pool.SPEECH, TRANSCRIBE_PATH, handler)

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Literal
 
 from conch_contracts.messages.message import Message, MessageDigest, to_json
-from conch_contracts.names import EngineAddress
+from conch_contracts.names import EngineAddress, ModelId
 from conch_contracts.records import Dialect, Profile
 
 LENGTH_BYTES = 4
@@ -95,6 +95,8 @@ class SpeechTarget(Message, frozen=True, kw_only=True):
     """Whether a prompt names language and task."""
     window_tokens: int | None = None
     """Tokens after which the text of a window ends, for engines that do not say so then; None: they do."""
+    model_id: ModelId | None = None
+    """By which the registry knows the engines that may go on when this one is replaced; None: no other may."""
 
 
 class TranscribeRequest(Message, frozen=True, kw_only=True):

@@ -49,6 +49,7 @@ class SpeechJob:
                 context=route.max_model_len,
                 multilingual=bool(route.speech.languages),
                 window_tokens=route.speech.window_tokens,
+                model_id=route.model_id,
             ),
             task=resolved.task,
             language=resolved.language,
