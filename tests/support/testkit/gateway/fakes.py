@@ -25,7 +25,7 @@ from conch_gateway.app.wake_endpoint import Wake
 from conch_gateway.encoders.answer_cache import NoStore, Store
 from conch_gateway.http.auth import ApiKeys
 from conch_gateway.inference.picture_intake import PictureSource
-from conch_gateway.placement.admission import HELD_BYTES, Admission
+from conch_gateway.placement.admission import HELD_BYTES, QUEUED_BYTES, Admission
 from conch_gateway.placement.media_client import MediaClient
 from conch_gateway.responses.store import ResponseStore
 from conch_gateway.settings import GatewaySettings
@@ -341,13 +341,14 @@ def gateway(
     once_there: Callable[[Pool], bool] = lambda _: False,
     wake: Wake = never_woken,
     held_bytes: int = HELD_BYTES,
+    queued_bytes: int = QUEUED_BYTES,
     **settings: Any,
 ) -> Gateway:
     """Return a gateway whose tokenizer makes three ids of everything, unless `scripts` say otherwise."""
     usual = {PREPARE_PATH: prepared(3), CHECK_GRAMMAR_PATH: answered(b"{}"), GENERATE_PATH: answered(b"{}")}
     upstream = FakeUpstream({**usual, **(scripts or {})})
     registry = CollectorRegistry()
-    admission = Admission(held_bytes=held_bytes)
+    admission = Admission(held_bytes=held_bytes, queued_bytes=queued_bytes)
     state = Snapshot.EMPTY
 
     def learn(seen: Snapshot) -> None:

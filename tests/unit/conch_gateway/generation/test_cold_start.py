@@ -139,7 +139,7 @@ async def test_one_more_than_may_be_held_is_refused_within_ten_milliseconds() ->
 
 
 async def test_the_bodies_of_held_requests_have_a_bound_of_their_own() -> None:
-    running = gateway(known=at_zero(), held_bytes=len(orjson.dumps(CHAT)) * 2 + 10)
+    running = gateway(known=at_zero(), held_bytes=len(orjson.dumps(CHAT)) * 2 + 200)
     tasks = await held(running, 2)
     assert (await running.client.post(PATH, CHAT)).status == 429
     awake(running)
@@ -147,11 +147,11 @@ async def test_the_bodies_of_held_requests_have_a_bound_of_their_own() -> None:
 
 
 async def test_pictures_that_are_ready_for_the_engine_count_with_the_bodies() -> None:
-    picture = {"data": "QUJD" * 1000, "height": 1, "width": 1, "start": 0, "length": 1, "digest": "d"}
+    picture = {"data": "QUJD" * 1500, "height": 1, "width": 1, "start": 0, "length": 1, "digest": "d"}
     prompt = {"ids": [1], "text": "x", "pictures": [picture]}
     ready = {PREPARE_PATH: answered(orjson.dumps({"prompts": [prompt]}))}
     running = gateway(ready, known=at_zero(), held_bytes=10_000)
-    (asked,) = await held(running, 1)  # 7,000 bytes: the picture, and what the worker is to get of it
+    (asked,) = await held(running, 1)
     assert (await running.client.post(PATH, CHAT)).status == 429
     awake(running)
     assert (await asked).status == 200

@@ -354,7 +354,7 @@ async def test_a_client_that_does_not_read_that_an_engine_starts_is_held_no_long
 
     queues = Admission()
     queues.apply(snapshot(route(wakes=True), engines=()))
-    hold = Hold(0, 60.0, lambda seconds: None, unread, first_word_s=0.0)
+    hold = Hold(60.0, lambda seconds: None, unread, first_word_s=0.0)
     with pytest.raises(ClientStalled):
         await queues.slot(MODEL, POLICY, Claim(hold=lambda: hold))
     assert queues.waiting() == {MODEL: 0}

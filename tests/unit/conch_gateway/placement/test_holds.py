@@ -7,8 +7,7 @@ import pytest
 
 from conch_contracts.names import EngineAddress
 from conch_contracts.records import Engine
-from conch_gateway.placement.holds import EngineStart, HeldBodies, Hold, granted_or_told
-from conch_kit.errors import RateLimited
+from conch_gateway.placement.holds import EngineStart, Hold, granted_or_told
 from testkit.clock import FakeClock
 
 ENGINE = Engine(grpc=EngineAddress("a:1"))
@@ -42,17 +41,6 @@ def test_a_start_that_was_wanted_long_ago_and_never_came_is_another_one() -> Non
     assert start.left_s(5010.0) == 30
 
 
-def test_bodies_that_wait_have_a_bound_and_leave_their_room_to_others() -> None:
-    bodies = HeldBodies(10)
-    with bodies.taken(6):
-        with pytest.raises(RateLimited), bodies.taken(5):
-            pass
-        with bodies.taken(4):
-            pass
-    with bodies.taken(10):
-        pass
-
-
 class _Client:
     """Hears of the wait, while time passes by itself."""
 
@@ -70,7 +58,7 @@ class _Client:
 
 def _hold(client: _Client | None, *, first_s: float = 0.0, next_s: float = 0.0) -> Hold:
     tell = None if client is None else client.tell
-    return Hold(0, 0.0, lambda _: None, tell, first_word_s=first_s, next_word_s=next_s)
+    return Hold(0.0, lambda _: None, tell, first_word_s=first_s, next_word_s=next_s)
 
 
 async def test_a_stream_hears_again_and_again_until_its_engine_is_there() -> None:

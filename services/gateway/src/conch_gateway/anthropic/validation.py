@@ -3,8 +3,9 @@
 Sampling, tools and formats are checked where chat's are; `chat_request.NAMES` is what errors from there call them here.
 """
 
-from collections.abc import Mapping
-from typing import TypeVar
+from collections.abc import Iterator, Mapping
+from itertools import takewhile
+from typing import Any, TypeVar
 
 from conch_contracts.anthropic.content_blocks import (
     Block,
@@ -57,20 +58,17 @@ def validate(kind: type[P], document: dict[str, object]) -> Validated[P]:
 def _refuse_blocks(document: Mapping[str, object]) -> None:
     """Raise for blocks of types that no model here can read."""
     _refuse_within(document.get("system"), "system", frozenset({"text"}))
-    turns = document.get("messages")
-    for index, turn in enumerate(turns if isinstance(turns, list) else ()):
-        content = turn.get("content") if isinstance(turn, dict) else None
+    for index, turn in enumerate(_objects(document.get("messages"))):
+        content = turn.get("content")
         where = f"messages.{index}.content"
         _refuse_within(content, where, _BLOCKS)
-        for at, block in enumerate(content if isinstance(content, list) else ()):
-            if isinstance(block, dict) and block.get("type") == "tool_result":
+        for at, block in enumerate(_objects(content)):
+            if block.get("type") == "tool_result":
                 _refuse_within(block.get("content"), f"{where}.{at}.content", _READABLE)
 
 
 def _refuse_within(blocks: object, where: str, known: frozenset[str]) -> None:
-    for index, block in enumerate(blocks if isinstance(blocks, list) else ()):
-        if not isinstance(block, dict):
-            continue
+    for index, block in enumerate(_objects(blocks)):
         kind, source = block.get("type"), block.get("source")
         if isinstance(kind, str) and kind not in known:
             raise unsupported(f"{where}.{index}.type", _why(kind))
@@ -89,13 +87,16 @@ def _why(kind: str) -> str:
 
 
 def _refuse_tools(tools: object) -> None:
-    for index, tool in enumerate(tools if isinstance(tools, list) else ()):
-        if not isinstance(tool, dict):
-            continue
+    for index, tool in enumerate(_objects(tools)):
         if isinstance(tool.get("type"), str) and tool["type"] != "custom":
             raise unsupported(f"tools.{index}.type", _CLIENT_TOOLS)
         if tool.get("allowed_callers") not in (None, [], ["direct"]):
             raise unsupported(f"tools.{index}.allowed_callers", "the model alone calls tools")
+
+
+def _objects(given: object) -> Iterator[dict[str, Any]]:
+    """Return a list's objects up to the first item that is none: the types refuse it, and there may be a million."""
+    return takewhile(lambda item: isinstance(item, dict), given if isinstance(given, list) else ())
 
 
 def _check_turns(request: PromptFields) -> None:

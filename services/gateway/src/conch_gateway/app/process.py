@@ -50,7 +50,7 @@ async def _serve(settings: GatewaySettings, spans: Tracer, access_log: AccessLog
     collectors = metrics.registry()
     gateway_id = urandom(8).hex()
     gateway_metrics = GatewayMetrics(collectors)
-    admission = Admission(held_bytes=settings.hold_bytes)
+    admission = Admission(held_bytes=settings.hold_bytes, queued_bytes=settings.queue_bytes)
     async with (
         _redis(settings) as redis,
         RegistryReader(redis, pools=(Pool.LLM, Pool.EMBED, Pool.SPEECH, Pool.TOKENIZER)) as reader,

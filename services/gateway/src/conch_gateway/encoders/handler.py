@@ -14,7 +14,7 @@ import orjson
 
 from conch_contracts.headers import CACHE
 from conch_contracts.messages.encoding import EncodeRequest, EncoderTarget, PrepareRowsResponse, Row
-from conch_contracts.messages.message import from_json, to_json, written
+from conch_contracts.messages.message import Written, from_json, to_json, written
 from conch_contracts.names import PREPARE_ROWS_PATH
 from conch_contracts.records import Engine
 from conch_gateway.answers.reply import Reply
@@ -49,24 +49,22 @@ class EncodeJob:
     """A request whose texts are counted and whose pictures are read: all but the engine is decided."""
 
     resolved: ResolvedEncoding
-    rows: tuple[Row, ...]
-    size: int
-    """Of all rows in bytes, about, as they are written."""
+    rows: Written[Row]
+    """As a worker gets them. There may be megabytes of pictures, which a waiting request keeps once."""
     tokens: int
     """Of all rows together."""
-    firsts: tuple[int, ...]
-    """Of pairs of which one is too long: the tokens of their first texts."""
     request_id: str
-    shown: object = None
-    """The rows as JSON, where there are pictures: megabytes, which are written in a thread and once."""
 
     @classmethod
     def of(cls, resolved: ResolvedEncoding, prepared: bytes, request_id: str) -> "EncodeJob":
-        """Return the job of a request whose rows are these, as the tokenizer wrote them."""
+        """Return the job of a request whose rows are these, as the tokenizer wrote them.
+
+        Raises InvalidRequest for what the model or the gateway does not take.
+        """
         answer = from_json(PrepareRowsResponse, prepared)
         tokens = sum(row.tokens for row in answer.rows)
-        shown = written(answer.rows) if resolved.work.rows.pictures else None
-        return cls(resolved, answer.rows, len(prepared), tokens, answer.firsts, request_id, shown)
+        _check_lengths(resolved, answer, tokens)
+        return cls(resolved, written(answer.rows), tokens, request_id)
 
     def message(self, engine: Engine, timeout_s: float) -> bytes:
         """Return the message that asks a worker to run this job on `engine`."""
@@ -83,7 +81,7 @@ class EncodeJob:
                 patience_s=route.routing.first_token_timeout_s,
             ),
             task=work.task,
-            rows=self.shown or self.rows,  # type: ignore[arg-type]
+            rows=self.rows.json,
             firsts=work.firsts,
             pooling=profile.pooling,
             normalize=work.normalize,
@@ -103,12 +101,11 @@ class EncodeJob:
         """Return a digest of everything that the worker's answer depends on."""
         route, work = self.resolved.route, self.resolved.work
         profile = route.encoder.model_dump(mode="json", exclude={"cache_ttl_s"})
-        written = [work.base64, work.dtype, work.big_endian, work.shapes, work.pooled, work.types]
-        chosen = [work.task, work.normalize, work.activation, work.dimensions, work.firsts, written]
+        form = [work.base64, work.dtype, work.big_endian, work.shapes, work.pooled, work.types]
+        chosen = [work.task, work.normalize, work.activation, work.dimensions, work.firsts, form]
         place = [route.model_id, route.engine_model, route.tokenizer_digest, route.created, self.resolved.cache_salt]
         digest = hashlib.sha256(orjson.dumps([place, profile, chosen]))
-        for row in self.rows:
-            digest.update(to_json(row))
+        digest.update(self.rows.json)
         return digest.hexdigest()
 
 
@@ -144,8 +141,8 @@ class EncoderHandler:
             async with AsyncExitStack() as answered, self._intake.watchdog(reply.client, deadline) as watchdog:
                 job = await self._tokenize(resolved, exchange, stages)
                 caller = HeldCaller(exchange, deadline, self._intake.settings)
-                sequences = -(-len(job.rows) // ROWS_PER_SLOT)
-                claim = caller.claim(sequences, resolved.priority, at=watchdog.activity)
+                sequences = -(-job.rows.count // ROWS_PER_SLOT)
+                claim = caller.claim(sequences, resolved.priority, at=watchdog.activity, prepared=job.rows.size)
                 answer, headers = await answered.enter_async_context(self._answer(job, claim, stages, deadline))
                 exchange.prompt_tokens = job.tokens
                 head = Head(
@@ -168,9 +165,7 @@ class EncoderHandler:
                 prepared = await self._tokenizers.post(PREPARE_ROWS_PATH, message, headers, resolved.route)
         except InvalidRequest as error:
             raise _in_clients_words(error, work.names) from None
-        job = await off_loop(len(prepared), EncodeJob.of, resolved, prepared, exchange.request_id)
-        _check_lengths(job)
-        return job
+        return await off_loop(len(prepared), EncodeJob.of, resolved, prepared, exchange.request_id)
 
     @asynccontextmanager
     async def _answer(
@@ -181,7 +176,7 @@ class EncoderHandler:
         if ttl_s is None:
             yield await self._run(job, claim, stages, deadline), ()
             return
-        key = await off_loop(job.size, job.key)
+        key = await off_loop(job.rows.size, job.key)
         async with self._answers.get(key, ttl_s, lambda: self._run(job, claim, stages, deadline)) as shared:
             yield shared.body, ((CACHE.encode(), b"hit" if shared.hit else b"miss"),)
 
@@ -217,15 +212,15 @@ def _renamed(error: InvalidRequest, names: TextNames) -> InvalidRequest:
     return InvalidRequest(error.message, param=names.of(error.param), code=error.code)
 
 
-def _check_lengths(job: EncodeJob) -> None:
-    """Refuse what the model or the gateway does not take; raises InvalidRequest."""
-    limit, names = job.resolved.route.max_model_len, job.resolved.work.names
-    longest = max(range(len(job.rows)), key=lambda index: len(job.rows[index].ids))
-    length = len(job.rows[longest].ids)
+def _check_lengths(resolved: ResolvedEncoding, answer: PrepareRowsResponse, tokens: int) -> None:
+    """Refuse rows that the model or the gateway does not take; raises InvalidRequest."""
+    limit, names = resolved.route.max_model_len, resolved.work.names
+    longest = max(range(len(answer.rows)), key=lambda index: len(answer.rows[index].ids))
+    length = len(answer.rows[longest].ids)
     if length > limit:
-        param, length = names.of_first(longest, job.firsts, limit) or (names.of_row(longest), length)
+        param, length = names.of_first(longest, answer.firsts, limit) or (names.of_row(longest), length)
         raise too_long(limit, length, param=param, cut=names.cut)
-    most = job.resolved.work.max_tokens
+    most = resolved.work.max_tokens
     if most is not None and length > most:
         param = names.of_row(longest)
         raise InvalidRequest(
@@ -234,9 +229,9 @@ def _check_lengths(job: EncodeJob) -> None:
             param=param,
             code="context_length_exceeded",
         )
-    if job.tokens > MAX_TOKENS:
+    if tokens > MAX_TOKENS:
         raise InvalidRequest(
-            f"Expected at most {MAX_TOKENS} tokens in one request, found {job.tokens}.",
+            f"Expected at most {MAX_TOKENS} tokens in one request, found {tokens}.",
             param=names.whole,
             code="too_complex",
         )

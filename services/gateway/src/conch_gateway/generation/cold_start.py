@@ -32,9 +32,15 @@ class HeldCaller:
     unheard: bool = False
     """Whether nobody waits: the answer is made in the background."""
 
-    def claim(self, sequences: int, priority: int, reply: Reply | None = None, *, at: RequestActivity) -> Claim:
-        """Return what the request claims of an engine; `reply` is of one that streams."""
-        return Claim(sequences, priority, self.exchange.max_wait_s, lambda: self._hold(reply, at))
+    def claim(
+        self, sequences: int, priority: int, reply: Reply | None = None, *, at: RequestActivity, prepared: int
+    ) -> Claim:
+        """Return what the request claims of an engine; `reply` is of one that streams.
+
+        `prepared` bytes are ready for the worker: pictures may be a hundred times as large as the files in the body.
+        """
+        size = self.exchange.body_bytes + prepared
+        return Claim(sequences, priority, size, self.exchange.max_wait_s, lambda: self._hold(reply, at))
 
     def _hold(self, reply: Reply | None, activity: RequestActivity) -> Hold:
         patience_s = self.deadline - time.monotonic()
@@ -44,7 +50,6 @@ class HeldCaller:
             patience_s = min(patience_s, self.exchange.max_wait_s)
         tell = None if reply is None else _teller(self.exchange, reply, activity)
         return Hold(
-            size=self.exchange.body_bytes + self.exchange.picture_bytes,
             patience_s=patience_s,
             ended=self._ended,
             tell=tell,

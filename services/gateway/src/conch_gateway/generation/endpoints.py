@@ -94,7 +94,7 @@ class GenerationEndpoint(Generic[R]):
         resolved = ResolvedGeneration(
             route=route,
             name=canonical_name(route, request.model),
-            request=request,
+            request=request.model_copy(update={self.prompt.param: None}),  # it may be megabytes, and stands in `work`
             shape=shape,
             preparation=b"" if pictures else to_json(work),
             with_pictures=work if pictures else None,

@@ -106,9 +106,12 @@ class GenerationHandler:
                     inter_token_patience_s=routing.inter_token_timeout_s + self._intake.settings.worker_grace_s,
                     saver=saver,
                 )
-                exchange.picture_bytes = job.picture_bytes
                 claim = caller.claim(
-                    job.sequences, resolved.priority, reply if resolved.stream else None, at=watchdog.activity
+                    job.sequences,
+                    resolved.priority,
+                    reply if resolved.stream else None,
+                    at=watchdog.activity,
+                    prepared=job.prompts.size,
                 )
                 await self._run(job, claim, stages, delivery, watchdog.activity, deadline, watcher)
 

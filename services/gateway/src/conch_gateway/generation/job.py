@@ -2,8 +2,14 @@
 
 from dataclasses import dataclass
 
-from conch_contracts.messages.generation import Api, EngineTarget, GenerateRequest, SamplingParameters
-from conch_contracts.messages.message import changed, from_json, to_json, written
+from conch_contracts.messages.generation import (
+    Api,
+    EngineTarget,
+    GenerateRequest,
+    PreparedPrompt,
+    SamplingParameters,
+)
+from conch_contracts.messages.message import Written, changed, from_json, to_json, written
 from conch_contracts.messages.tokenization import PrepareResponse
 from conch_contracts.names import EngineAddress
 from conch_contracts.records import Engine
@@ -23,14 +29,15 @@ class GenerationJob:
     """A request whose prompt is counted: all but the engine is decided."""
 
     resolved: ResolvedGeneration
-    prepared: PrepareResponse
+    prompts: Written[PreparedPrompt]
+    """As a worker gets them. There may be megabytes of pictures, which a waiting request keeps once."""
+    prompt_tokens: int
+    """How many ids an engine gets, all prompts together."""
     draft: GenerateRequest
     sampling: SamplingParameters
     request_id: str
     response_id: str
     created: int
-    shown: object = None
-    """The prompts as JSON, where they have pictures: megabytes, which are written in a thread and once."""
 
     @classmethod
     def of(
@@ -44,24 +51,13 @@ class GenerationJob:
         draft = _draft(resolved, answer)
         limit = parameters.output_limit(resolved.shape, resolved.route, parameters.longest(answer))
         sampling = parameters.with_limit(draft.sampling, limit)
-        pictured = any(prompt.pictures for prompt in answer.prompts)
-        shown = written(answer.prompts) if pictured else None
-        return cls(resolved, answer, draft, sampling, *ids, created, shown)
+        tokens = sum(len(prompt.ids) for prompt in answer.prompts)
+        return cls(resolved, written(answer.prompts), tokens, draft, sampling, *ids, created)
 
     @property
     def sequences(self) -> int:
         """How many choices an engine works on at once."""
-        return len(self.prepared.prompts) * self.draft.candidates
-
-    @property
-    def prompt_tokens(self) -> int:
-        """How many ids an engine gets, all prompts together."""
-        return sum(len(prompt.ids) for prompt in self.prepared.prompts)
-
-    @property
-    def picture_bytes(self) -> int:
-        """How much memory its pictures take: as they came from the tokenizer, and as base64."""
-        return sum(len(picture.data) * 7 // 3 for prompt in self.prepared.prompts for picture in prompt.pictures)
+        return self.prompts.count * self.draft.candidates
 
     def message(self, engine: Engine, *, timeout_s: float) -> bytes:
         """Return the message that asks a worker to run this job on `engine`."""
@@ -79,7 +75,7 @@ class GenerationJob:
                 response_id=self.response_id,
                 created=self.created,
                 target=target,
-                prompts=self.prepared.prompts if self.shown is None else self.shown,
+                prompts=self.prompts.json,
                 sampling=self.sampling,
                 cut_to_context=self.sampling.max_tokens < (self.resolved.shape.max_tokens or 0),
                 timeout_s=timeout_s,

@@ -112,8 +112,7 @@ class RecurringParameters:
         """Keep what a request came to, without its prompt."""
         if resolved.route.profile is Profile.DENGLIN:  # its answers take the role of the last message
             return
-        request = resolved.request.model_copy(update={place.param: None})
-        kept = _Remembered(replace(resolved, request=request, preparation=b""), place.without_prompt(work))
+        kept = _Remembered(replace(resolved, preparation=b""), place.without_prompt(work))
         with self._changing:
             self._known.pop(key, None)
             self._known[key] = kept

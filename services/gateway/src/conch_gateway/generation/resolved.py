@@ -32,7 +32,7 @@ class ResolvedGeneration:
     name: str
     """The model's name that the answer carries."""
     request: SamplingFields
-    """Without a prompt, where an earlier request with these parameters was remembered."""
+    """Without its prompt."""
     shape: Shape
     preparation: bytes
     id_prefix: str

@@ -60,8 +60,6 @@ class Exchange:
     """Seconds of sound that were transcribed."""
     body_bytes: int = 0
     """Of the request, once it is read; of a form nothing is counted, since its file has a bound of its own."""
-    picture_bytes: int = 0
-    """Of pictures that are ready for an engine; they may be a hundred times as large as the files in the body."""
     max_wait_s: float | None = None
     """How long it waits for an engine at most, where the client says so."""
     held_s: float | None = None

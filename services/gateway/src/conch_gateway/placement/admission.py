@@ -22,7 +22,7 @@ from types import TracebackType
 from conch_contracts.names import EngineAddress, ModelId
 from conch_contracts.records import Engine, GatewayLoad, RoutingPolicy
 from conch_gateway.placement.demand import load_of
-from conch_gateway.placement.holds import HeldBodies, Hold, granted_or_told, still_starting
+from conch_gateway.placement.holds import Hold, granted_or_told, still_starting
 from conch_gateway.placement.model_queue import (
     NO_ENGINE_RETRY_S,
     PLAIN,
@@ -33,12 +33,15 @@ from conch_gateway.placement.model_queue import (
     queue_full,
 )
 from conch_gateway.placement.slot_share import OthersOfModel, others_by_model
+from conch_gateway.placement.waiting_room import WaitingRoom
 from conch_kit.errors import Unavailable
 from conch_kit.registry.load_reader import OtherLoads
 from conch_kit.registry.snapshot import Snapshot
 
 HELD_BYTES = 64 * 1024 * 1024
-"""Of the bodies and pictures of all requests that wait for engines to start."""
+"""Of the bodies and prompts of all requests that wait for engines to start."""
+QUEUED_BYTES = 128 * 1024 * 1024
+"""Of the bodies and prompts of all requests that wait for a free engine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +79,15 @@ class Admission:
         changed: Callable[[], None] = lambda: None,
         held: Callable[[ModelId], None] = lambda _: None,
         held_bytes: int = HELD_BYTES,
+        queued_bytes: int = QUEUED_BYTES,
     ) -> None:
         """Have `changed` hear of each change of what there is to do, and `held` that a first request is held."""
         self.changed = changed
         self.held = held
         self._clock = clock
         self._queues: dict[ModelId, ModelQueue] = {}
-        self._bodies = HeldBodies(held_bytes)
+        self._held = WaitingRoom(held_bytes, "start")
+        self._queued = WaitingRoom(queued_bytes, "are busy")
         self._others: Mapping[ModelId, OthersOfModel] = {}
         self._others_of_rest: OthersOfModel | None = None
 
@@ -182,18 +187,19 @@ class Admission:
         return self._clock() - queue.lost_at < policy.queue_wait_s
 
     async def _wait(self, queue: ModelQueue, policy: RoutingPolicy, waiter: Waiter, wait_s: float) -> Engine:
-        if len(queue.waiters) >= policy.queue_max and not queue.make_room_for(waiter):
-            raise queue_full()
-        queue.join(waiter)
-        queue.serve()  # those before it may be waiting for an engine that it does not need
-        try:
-            async with asyncio.timeout(max(0.0, wait_s)):
-                return await waiter.granted
-        except BaseException as exc:
-            queue.leave(waiter)
-            if isinstance(exc, TimeoutError):
-                raise (_none_free(policy, waiter.claim) if queue.engines else not_ready()) from None
-            raise
+        with self._queued.taken(waiter.claim.size):
+            if len(queue.waiters) >= policy.queue_max and not queue.make_room_for(waiter):
+                raise queue_full()
+            queue.join(waiter)
+            queue.serve()  # those before it may be waiting for an engine that it does not need
+            try:
+                async with asyncio.timeout(max(0.0, wait_s)):
+                    return await waiter.granted
+            except BaseException as exc:
+                queue.leave(waiter)
+                if isinstance(exc, TimeoutError):
+                    raise (_none_free(policy, waiter.claim) if queue.engines else not_ready()) from None
+                raise
 
     async def _hold(
         self, model: ModelId, queue: ModelQueue, policy: RoutingPolicy, waiter: Waiter, hold: Hold
@@ -201,7 +207,7 @@ class Admission:
         """Wait for an engine to start, and then for a slot of it; who has no time for that does not wake the model."""
         if hold.patience_s <= 0:
             raise still_starting(queue.start, self._clock())
-        with self._bodies.taken(hold.size):
+        with self._held.taken(waiter.claim.size):
             if len(queue.waiters) >= queue.hold_max and not queue.make_room_for(waiter):
                 raise queue_full()
             began = self._clock()

@@ -7,12 +7,11 @@ again. `admission.py` decides who is held.
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from conch_contracts.records import Engine
-from conch_kit.errors import RateLimited, Unavailable
+from conch_kit.errors import Unavailable
 
 MODEL_STARTING = "model_starting"
 NOT_KNOWN_S = 30.0
@@ -25,8 +24,6 @@ MOST_S = 60.0
 class Hold:
     """What a request brings for the case that an engine must start for it."""
 
-    size: int
-    """Bytes of its body and of its pictures, which stay in memory."""
     patience_s: float
     """How long it may be held at most."""
     ended: Callable[[float], None]
@@ -36,25 +33,6 @@ class Hold:
     first_word_s: float = 5.0
     """How long the status of a stream is held back."""
     next_word_s: float = 10.0
-
-
-@dataclass(slots=True)
-class HeldBodies:
-    """How much memory the bodies and pictures of all held requests may take."""
-
-    limit: int
-    size: int = 0
-
-    @contextmanager
-    def taken(self, size: int) -> Iterator[None]:
-        """Give room for a body; raises RateLimited."""
-        if self.size + size > self.limit:
-            raise RateLimited("Too much waits here for engines that start.", code="rate_limit_exceeded")
-        self.size += size
-        try:
-            yield
-        finally:
-            self.size -= size
 
 
 @dataclass(slots=True)

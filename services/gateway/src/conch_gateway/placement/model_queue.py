@@ -31,6 +31,8 @@ class Claim:
     """How many of its choices are worked on at once."""
     priority: int = 0
     """Of those who wait, the lower goes first."""
+    size: int = 0
+    """Bytes of its body and of what is ready for the worker, which stay in memory while it waits."""
     max_wait_s: float | None = None
     """How long it waits for an engine at most, where the client says so."""
     hold: Callable[[], Hold] | None = None

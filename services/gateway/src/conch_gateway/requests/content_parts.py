@@ -152,7 +152,9 @@ def _objects(given: object) -> Sequence[object]:
 
 def _refuse_within(parts: object, where: str) -> None:
     for at, part in enumerate(parts if isinstance(parts, list) else ()):
-        kind = part.get("type") if isinstance(part, dict) else None
+        if not isinstance(part, dict):  # the types refuse it, and there may be a million like it
+            return
+        kind = part.get("type")
         if not isinstance(kind, str):
             continue
         instead = instead_of(kind, "image_url")

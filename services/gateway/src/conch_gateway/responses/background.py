@@ -69,7 +69,7 @@ class BackgroundRun:
             "created_at": job.created,
             "model": job.resolved.name,
             **job.response_fields(),
-            "usage": _usage(sum(len(prompt.ids) for prompt in job.prepared.prompts)),
+            "usage": _usage(job.prompt_tokens),
         }
         queued = self._body("queued")
         record = await self._record(queued)

@@ -78,7 +78,8 @@ class SpeechHandler:
                 )
                 caller = HeldCaller(exchange, deadline, self._intake.settings)
                 priority = resolved.request.priority or 0
-                claim = caller.claim(1, priority, reply if resolved.stream else None, at=watchdog.activity)
+                stream = reply if resolved.stream else None
+                claim = caller.claim(1, priority, stream, at=watchdog.activity, prepared=0)
                 await self._run(job, claim, spool, stages, delivery, watchdog.activity, deadline)
 
     async def _tokenize(self, resolved: ResolvedSpeech, exchange: Exchange, stages: Stages) -> SpeechJob:
