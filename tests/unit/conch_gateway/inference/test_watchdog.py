@@ -94,5 +94,5 @@ async def test_a_cancellation_from_outside_goes_on_though_the_client_went_as_wel
 
 async def test_work_without_end_is_ended_at_its_deadline(client):
     with pytest.raises(UpstreamTimeout):
-        async with watching(client, deadline=time.monotonic() + 0.05):
+        async with asyncio.timeout(15), watching(client, deadline=time.monotonic() + 0.05):  # before the next comment
             await asyncio.Event().wait()
