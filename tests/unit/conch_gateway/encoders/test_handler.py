@@ -23,6 +23,7 @@ from conch_contracts.records import (
     Profile,
     RoutingPolicy,
 )
+from conch_gateway.encoders import handler
 from conch_kit.tracing import OtlpTracer
 from testkit.gateway.encoders import FakeStore, serving
 from testkit.gateway.fakes import ENGINE, FakeAnswer, answered, gateway, refused, route, rows, snapshot
@@ -327,6 +328,14 @@ async def test_each_worker_that_is_asked_gets_all_rows(count: int) -> None:
     assert sorted(message["target"]["address"] for message in asked) == sorted([ENGINE, OTHER])
     row = {"ids": list(range(1, 61)), "second": None, "picture": None}
     assert all(message["rows"] == [row] * count for message in asked)
+
+
+async def test_so_many_tokens_that_nobody_could_answer_in_time_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handler, "MAX_TOKENS", 10)
+    served = serving(ModelKind.EMBEDDING, answered(VECTORS), 5, 6)
+    answer = await served.client.post("/v1/embeddings", {"input": ["a", "b"]})
+    assert (answer.status, answer.error["param"], answer.error["code"]) == (400, "input", "too_complex")
+    assert served.upstream.sent(ENCODE_PATH) == []
 
 
 async def test_an_answer_that_is_none_is_a_502() -> None:

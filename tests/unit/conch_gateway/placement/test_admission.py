@@ -8,6 +8,7 @@ import pytest
 from conch_contracts.names import EngineAddress, ModelId
 from conch_contracts.records import Engine, RoutingPolicy
 from conch_gateway.inference.watchdog import ClientStalled
+from conch_gateway.placement import model_queue
 from conch_gateway.placement.admission import Admission
 from conch_gateway.placement.holds import Hold
 from conch_gateway.placement.model_queue import Claim
@@ -306,6 +307,19 @@ async def test_an_engine_that_could_not_take_a_request_is_tried_by_one_at_a_time
         first.accepted()
         with await asyncio.wait_for(waiting[1], 60), await queues.slot(MODEL, POLICY):
             pass
+
+
+async def test_an_engine_that_takes_requests_again_does_not_go_back_to_its_rest(monkeypatch):
+    monkeypatch.setattr(model_queue, "REST_S", 0.01)
+    queues = admission(engine("a", slots=4))
+    first, second = await queues.slot(MODEL, POLICY), await queues.slot(MODEL, POLICY)
+    with first, second:
+        first.refused()
+        second.accepted()  # the other one, which was sent at the same time
+        await asyncio.sleep(0.05)  # longer than the rest that has ended
+        taken = [asyncio.create_task(queues.slot(MODEL, POLICY)) for _ in range(2)]
+        await turns()
+        assert all(task.done() for task in taken)
 
 
 async def test_who_tries_an_engine_and_goes_away_leaves_the_trial_to_the_next():

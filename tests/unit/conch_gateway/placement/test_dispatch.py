@@ -4,11 +4,18 @@ import asyncio
 
 import pytest
 
-from conch_contracts.names import GENERATE_PATH, PREPARE_PATH, EngineAddress, WorkerUrl
-from conch_contracts.records import Engine, RoutingPolicy
+from conch_contracts.names import (
+    ENCODE_PATH,
+    GENERATE_PATH,
+    PREPARE_PATH,
+    PREPARE_ROWS_PATH,
+    EngineAddress,
+    WorkerUrl,
+)
+from conch_contracts.records import Dialect, Engine, ModelKind, RoutingPolicy
 from conch_gateway.placement.dispatch import MAX_ERROR_BYTES
 from conch_gateway.placement.model_queue import REST_S
-from testkit.gateway.fakes import ENGINE, FakeAnswer, gateway, lost, refused, route, snapshot
+from testkit.gateway.fakes import ENGINE, FakeAnswer, gateway, lost, refused, route, rows, snapshot
 
 PATH = "/v1/chat/completions"
 CHAT = {"model": "tiny-chat", "messages": [{"role": "user", "content": "hi"}]}
@@ -117,6 +124,32 @@ async def test_another_tokenizer_is_asked_only_when_the_first_says_that_it_may_b
     )
     assert (await served.client.post(PATH, CHAT)).error["message"] == "no"
     assert len(served.upstream.sent(PREPARE_PATH)) == asked
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "body", "status"),
+    [
+        (ModelKind.LLM, PREPARE_PATH, CHAT, 503),
+        (ModelKind.LLM, GENERATE_PATH, CHAT, 502),
+        (ModelKind.EMBEDDING, ENCODE_PATH, {"input": "hi"}, 502),
+    ],
+    ids=["of a tokenizer", "of an engine of texts", "of an encoder"],
+)
+async def test_an_answer_without_end_is_not_read_to_its_end(kind, path, body, status):
+    piece, read = bytes(2**20), 0
+
+    class Endless(FakeAnswer):
+        async def read(self) -> bytes:
+            nonlocal read
+            read += len(piece)
+            assert read < 200 * 2**20, "It is read on and on."
+            return piece
+
+    scripts = {PREPARE_ROWS_PATH: rows(3), path: lambda _: Endless()}
+    model = route(kind=kind, dialect=Dialect.ENCODER if kind is ModelKind.EMBEDDING else Dialect.TOKENS)
+    served = gateway(scripts, known=snapshot(model))
+    answer = await served.client.post("/v1/embeddings" if kind is ModelKind.EMBEDDING else PATH, body)
+    assert answer.status == status
 
 
 async def test_an_error_without_end_is_not_read_to_its_end():
