@@ -181,12 +181,13 @@ async def test_a_new_child_loads_no_more_than_what_is_kept_in_memory() -> None:
 
 async def test_children_that_never_get_ready_are_looked_for_in_a_new_source(monkeypatch: pytest.MonkeyPatch) -> None:
     restarted = asyncio.Event()
+    killed: list[int] = []
 
     class Mute(FakeSource):
         """Its children say nothing until it has been made anew."""
 
         async def spawn(self, row: int) -> ChildConnection:
-            return await super().spawn(row) if restarted.is_set() else ChildConnection(99, lambda: None)
+            return await super().spawn(row) if restarted.is_set() else ChildConnection(99, lambda: killed.append(99))
 
         async def restart(self) -> None:
             restarted.set()
@@ -195,6 +196,7 @@ async def test_children_that_never_get_ready_are_looked_for_in_a_new_source(monk
     async with pool_of(Mute(echo)) as pool:
         assert await pool.run(Operation.PREPARE, b"[1]") == b"[1]"
     assert restarted.is_set()
+    assert killed == [99]
 
 
 async def test_a_bundle_that_kills_children_is_not_loaded_again() -> None:
