@@ -7,6 +7,7 @@ from contextlib import suppress
 import pytest
 
 from conch_gateway.inference.watchdog import (
+    ClientStalled,
     RequestActivity,
     RequestWatchdog,
     WatchdogLimits,
@@ -90,6 +91,31 @@ async def test_a_cancellation_from_outside_goes_on_though_the_client_went_as_wel
 
     with pytest.raises(asyncio.CancelledError):
         await asyncio.create_task(work())
+
+
+async def test_a_client_that_does_not_read_a_sign_of_life_ends_the_work(client):
+    async def unread():
+        raise ClientStalled
+
+    limits = WatchdogLimits(deadline=1e12, keep_alive_s=0.03)
+    with pytest.raises(ClientStalled):
+        async with asyncio.timeout(30), RequestWatchdog(client, unread, limits):
+            await asyncio.Event().wait()
+
+
+async def test_a_sign_of_life_that_waits_for_its_client_ends_with_the_work(client):
+    began, ended = asyncio.Event(), asyncio.Event()
+
+    async def waiting():
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    async with asyncio.timeout(30), RequestWatchdog(client, waiting, WatchdogLimits(deadline=1e12, keep_alive_s=0.03)):
+        await began.wait()
+    await asyncio.wait_for(ended.wait(), 30)
 
 
 async def test_work_without_end_is_ended_at_its_deadline(client):

@@ -1,6 +1,7 @@
 """Which engine and which worker get a job when others refuse it or break down over it; on fakes."""
 
 import asyncio
+from contextlib import nullcontext
 
 import pytest
 
@@ -12,10 +13,17 @@ from conch_contracts.names import (
     EngineAddress,
     WorkerUrl,
 )
-from conch_contracts.records import Dialect, Engine, ModelKind, RoutingPolicy
-from conch_gateway.placement.dispatch import MAX_ERROR_BYTES
-from conch_gateway.placement.model_queue import REST_S
-from testkit.gateway.fakes import ENGINE, FakeAnswer, gateway, lost, refused, route, rows, snapshot
+from conch_contracts.records import Dialect, Engine, ModelKind, Pool, RoutingPolicy
+from conch_gateway.placement import model_queue
+from conch_gateway.placement.admission import Admission
+from conch_gateway.placement.attempts import ServiceProcesses
+from conch_gateway.placement.dispatch import MAX_ERROR_BYTES, Dispatcher
+from conch_gateway.placement.holds import Hold
+from conch_gateway.placement.model_queue import REST_S, Claim
+from conch_gateway.placement.pool_return import PoolReturn
+from conch_gateway.placement.retry_budget import RetryBudget
+from testkit.clock import FakeClock
+from testkit.gateway.fakes import ENGINE, FakeAnswer, FakeUpstream, gateway, lost, refused, route, rows, snapshot
 
 PATH = "/v1/chat/completions"
 CHAT = {"model": "tiny-chat", "messages": [{"role": "user", "content": "hi"}]}
@@ -85,6 +93,40 @@ async def test_the_last_refusal_is_told_when_two_engines_refuse():
     answers = iter([refused(503, "down", retryable=True), refused(503, "full")])
     served = gateway({GENERATE_PATH: lambda _: next(answers)}, known=snapshot(engines=ENGINES))
     assert (await served.client.post(PATH, CHAT)).error["message"] == "full"
+
+
+async def test_what_passes_while_an_engine_starts_is_not_taken_off_the_wait_for_another_chance(monkeypatch):
+    class Stages:
+        """The stages of a request, uncounted."""
+
+        holding = waiting = staticmethod(nullcontext)
+
+        @staticmethod
+        def working():
+            return nullcontext(())
+
+    monkeypatch.setattr(model_queue, "REST_S", 0.01)
+    clock, admission = FakeClock(), Admission()
+    model = route(wakes=True, hold_max=9, routing=RoutingPolicy(queue_wait_s=60))
+    beats = snapshot(model).workers[Pool.LLM]
+    answers = iter([refused(503, "away", retryable=True), FakeAnswer(pieces=(b"{}",))])
+    upstream = FakeUpstream({GENERATE_PATH: lambda _: next(answers)})
+    budget, line = RetryBudget(lambda: None), PoolReturn(lambda: True, lambda: beats)
+    workers = ServiceProcesses("worker", upstream, lambda: beats, budget, line)
+    admission.apply(snapshot(model, engines=()))
+    claim = Claim(hold=lambda: Hold(0, 600.0, lambda seconds: None))
+    delivered = []
+
+    async def deliver(answer):
+        delivered.append(await answer.read())
+
+    dispatcher = Dispatcher(workers, admission, clock=clock)
+    running = asyncio.create_task(dispatcher.run(model, Stages(), claim, lambda engine: b"{}", deliver))
+    await asyncio.sleep(0)
+    clock.advance(1000)
+    admission.apply(snapshot(model, engines=(Engine(grpc=ENGINE),)))
+    await asyncio.wait_for(running, 30)
+    assert delivered == [b"{}"]
 
 
 async def test_the_only_engine_is_asked_again_when_it_could_not_take_the_request():

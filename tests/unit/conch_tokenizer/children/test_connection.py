@@ -8,6 +8,7 @@ from conch_kit import frames
 from conch_kit.frames import Frame
 from conch_tokenizer.children.connection import ChildConnection
 from conch_tokenizer.children.limits import TimeLimits
+from conch_tokenizer.children.service_orders import LaneOrder
 from conch_tokenizer.errors import ChildError, ChildHung, ChildLost, WorkStage
 from testkit.waiting import eventually
 
@@ -165,6 +166,21 @@ async def test_a_cancelled_request_kills_the_child_that_works_for_nobody() -> No
     with pytest.raises(asyncio.CancelledError):
         await reply
     assert killed.times == 1
+
+
+async def test_a_child_that_takes_no_lane_is_lost() -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    connection = ChildConnection(1, lambda: None, hand_over=ours)
+    theirs.close()
+    with socket.socket() as lane:
+        with pytest.raises(ChildLost):
+            connection.take_lane(lane.fileno(), LaneOrder(1, 1))
+        connection.kill()
+        with pytest.raises(ChildLost):
+            connection.take_lane(lane.fileno(), LaneOrder(2, 1))
+        connection.connection_lost(None)
+        assert ours.fileno() == -1
+    await asyncio.gather(connection.ready, return_exceptions=True)
 
 
 @pytest.mark.parametrize(("reads", "stage"), [(False, WorkStage.UNREAD), (True, WorkStage.BEGUN)])
