@@ -192,6 +192,24 @@ async def test_all_connections_end_with_the_client():
         await asyncio.wait_for(closed.wait(), HANGS_S)
 
 
+async def test_a_connection_whose_answer_nobody_read_is_not_used_again(pool):
+    async with ScriptedHttp(lambda call: call.answer(b"x" * 100_000)) as server:
+        async with pool.post(post(server)) as answer:
+            await eventually(lambda: answer._complete, "the whole answer")
+        assert await asyncio.wait_for(ask(pool, server), HANGS_S) == (200, b"x" * 100_000)
+        assert server.connections == 2
+
+
+async def test_a_connection_that_its_server_will_not_keep_is_not_used_again(pool):
+    async def last(call):
+        await call.answer(b"ok", headers={"connection": "close"})
+
+    async with ScriptedHttp(last) as server:
+        for _ in range(2):
+            assert await ask(pool, server) == (200, b"ok")
+        assert (server.connections, len(server.calls)) == (2, 2)
+
+
 async def test_only_so_many_connections_are_kept(monkeypatch):
     monkeypatch.setattr(connection_pool, "MAX_IDLE_PER_HOST", 2)
     closed, together = [], asyncio.Barrier(4)

@@ -122,6 +122,21 @@ async def test_who_waits_for_one_engine_holds_up_nobody_who_can_use_another():
     assert log[1] == ("retry", "a")
 
 
+async def test_who_needs_few_slots_does_not_overtake_who_waits_for_many():
+    queues = admission(engine("a", 2))
+    with await queues.slot(MODEL, POLICY):
+        many = asyncio.create_task(queues.slot(MODEL, POLICY, Claim(2)))
+        await turns()
+        few = asyncio.create_task(queues.slot(MODEL, POLICY))
+        await turns()
+        assert queues.waiting() == {MODEL: 2}
+    with await asyncio.wait_for(many, 30):
+        await turns()
+        assert not few.done()
+    with await asyncio.wait_for(few, 30):
+        pass
+
+
 async def test_a_full_queue_refuses_with_a_hint():
     queues, release = admission(engine("a")), asyncio.Event()
     tasks = [asyncio.create_task(hold(queues, [], n, release)) for n in range(3)]

@@ -90,7 +90,7 @@ async def pool_of(source: FakeSource, size: int = 1, **changes: float) -> AsyncI
         queue_wait_s=changes.get("queue_wait_s", 60),
         queue_max=int(changes.get("queue_max", 10)),
         limits=TimeLimits(template_s=60, encode_s=60, load_s=60),
-        respawn_delay_s=0,
+        respawn_delay_s=changes.get("respawn_delay_s", 0),
     )
     async with ChildPool(source, settings, TokenizerMetrics(CollectorRegistry()), tracer("test", None)) as pool:
         await pool.wait_ready()
@@ -197,6 +197,28 @@ async def test_children_that_never_get_ready_are_looked_for_in_a_new_source(monk
         assert await pool.run(Operation.PREPARE, b"[1]") == b"[1]"
     assert restarted.is_set()
     assert killed == [99]
+
+
+async def test_a_child_that_has_ended_counts_no_more_and_starts_that_fail_do_not_follow_at_once() -> None:
+    class Broken(FakeSource):
+        """Gives one child."""
+
+        tries = 0
+
+        async def spawn(self, row: int) -> ChildConnection:
+            self.tries += 1
+            if self.tries > 1:
+                raise OSError("broken")
+            return await super().spawn(row)
+
+    source = Broken(echo)
+    async with pool_of(source, respawn_delay_s=60) as pool:
+        assert pool.alive == 1
+        source.children[0].connection.kill()
+        await eventually(lambda: source.tries == 2, "another start")
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert (pool.alive, source.tries) == (0, 2)
 
 
 async def test_a_bundle_that_kills_children_is_not_loaded_again() -> None:

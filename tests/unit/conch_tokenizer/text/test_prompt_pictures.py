@@ -277,6 +277,13 @@ def test_what_was_read_longest_ago_is_forgotten(seeing: ModelTokenizer, renderer
     assert len(read) == 6
 
 
+def test_an_engine_gets_nothing_of_a_file_but_its_pixels(tokenizer: LimitedTokenizer) -> None:
+    profiled = file_of(picture(), icc_profile=b"p" * 1000)
+    (shown,) = prepared(tokenizer, picture_chat((profiled,)), picture_form="png").pictures
+    assert b"iCCP" in profiled
+    assert b"iCCP" not in shown.data
+
+
 def test_one_that_is_too_large_to_be_kept_takes_nobodys_place(seeing: ModelTokenizer, renderer: ChatRenderer) -> None:
     read: list[int] = []
     reader = PictureReader(read.append, kept_bytes=2 * SIDE * SIDE * 3)
