@@ -235,6 +235,16 @@ async def test_where_no_lanes_are_given_none_is_asked_for_again_and_again() -> N
         assert len(server.asked(LANE_PATH)) == 1
 
 
+async def test_a_lane_that_there_is_not_yet_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokenizer_lanes, "_AGAIN_S", 0.0)
+    for refuses, again in ((503, True), (404, False)):
+        server = Server(refuses=refuses)
+        async with running(server) as lanes:
+            for _ in range(20):
+                assert await ask(lanes, server) == (200, b"http:x")
+        assert (len(server.asked(LANE_PATH)) > 1) is again
+
+
 async def test_the_answers_of_a_process_that_was_given_up_are_lost() -> None:
     server = Server(holding)
     async with running(server) as lanes:

@@ -47,9 +47,11 @@ def search(n: int, **changes: Any) -> GenerateRequest:
     return generate_request(n=n, stream=False, sampling=parameters, target=engine, **changes)
 
 
-async def answered(request: GenerateRequest, *scripts: list[Event]) -> tuple[list[str], int, ScriptedTriton]:
+async def answered(
+    request: GenerateRequest, *scripts: list[Event], config: ModelConfig | None = None
+) -> tuple[list[str], int, ScriptedTriton]:
     """Return the texts of the choices, the tokens that count, and the server that was asked."""
-    triton, caller = ScriptedTriton(*scripts, config=searching()), Caller(b"")
+    triton, caller = ScriptedTriton(*scripts, config=config or searching()), Caller(b"")
     answer = answer_for(request, byte_level(), caller.send)
     engines = EngineCalls(triton, lambda: 42, tracer("test", None))
     choices = Choices(request, byte_level(), engines, answer)
@@ -78,6 +80,19 @@ async def test_an_empty_last_message_leaves_the_one_before() -> None:
 async def test_of_more_beams_than_come_back_the_first_do_and_all_count() -> None:
     texts, tokens, _ = await answered(search(2, best_of=3), [beams(b"first", b"other", b"third")])
     assert (texts, tokens) == (["first", "other"], 15)
+
+
+async def test_nothing_is_waited_for_behind_the_last_beams() -> None:
+    async with asyncio.timeout(30):
+        texts, _, _ = await answered(search(2), [beams(b"a", b"b"), asyncio.Event()])
+    assert texts == ["a", "b"]
+
+
+async def test_a_model_that_answers_once_is_asked_once() -> None:
+    config = searching()
+    config.model_transaction_policy.decoupled = False
+    texts, _, triton = await answered(search(2), [beams(b"a", b"b")], config=config)
+    assert (texts, len(triton.requests)) == (["a", "b"], 1)
 
 
 async def test_each_prompt_has_a_search_of_its_own() -> None:

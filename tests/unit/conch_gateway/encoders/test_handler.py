@@ -338,6 +338,20 @@ async def test_so_many_tokens_that_nobody_could_answer_in_time_are_refused(monke
     assert served.upstream.sent(ENCODE_PATH) == []
 
 
+@pytest.mark.parametrize("body", [b"", b"[1]", b"<html>"])
+async def test_what_is_no_object_is_no_vector(body: bytes) -> None:
+    answer = await serving(ModelKind.EMBEDDING, answered(body)).client.post("/v1/embeddings", {"input": "hi"})
+    assert (answer.status, answer.error["type"]) == (502, "server_error")
+
+
+async def test_what_a_worker_refuses_has_the_name_that_the_client_gave_it() -> None:
+    served = serving(
+        ModelKind.EMBEDDING, lambda _: refused(400, "too long", param="rows.1", code="invalid_value"), 3, 3
+    )
+    answer = await served.client.post("/v1/embeddings", {"input": ["a", "b"]})
+    assert (answer.status, answer.error["param"], answer.error["message"]) == (400, "input.1", "too long")
+
+
 async def test_an_answer_that_is_none_is_a_502() -> None:
     served = serving(ModelKind.RERANK, answered(b'{"rows":3'))
     answer = await served.client.post("/rerank", {"query": "q", "documents": ["a"]})

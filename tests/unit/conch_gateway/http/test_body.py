@@ -156,6 +156,8 @@ async def test_a_body_in_pieces_is_joined():
 async def test_a_body_above_the_limit_is_refused_before_it_is_read_when_its_length_is_known():
     with pytest.raises(BodyTooLarge):
         await read(arriving(), {b"content-length": b"4"}, limit=3)
+    with pytest.raises(BodyTooLarge):
+        await read(arriving(), {b"content-length": b"9" * 5000}, limit=3)  # more digits than Python reads
 
 
 async def test_a_body_without_a_length_is_refused_at_the_limit():

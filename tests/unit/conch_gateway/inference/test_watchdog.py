@@ -104,12 +104,12 @@ async def test_a_client_that_does_not_read_a_sign_of_life_ends_the_work(client):
 
 
 async def test_a_sign_of_life_that_waits_for_its_client_ends_with_the_work(client):
-    began, ended = asyncio.Event(), asyncio.Event()
+    began, ended, read = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     async def waiting():
         began.set()
         try:
-            await asyncio.Event().wait()
+            await read.wait()
         finally:
             ended.set()
 

@@ -252,6 +252,25 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("quick")
+async def test_work_goes_on_while_the_store_is_away() -> None:
+    class Counting(MemoryResponses):
+        unheard = 0
+
+        async def note(self, owner: str, response_id: str, note: ResponseNote) -> str | None:
+            self.unheard += self.away
+            return await super().note(owner, response_id, note)
+
+    store = Counting()
+    async with running(store=store) as one:
+        store.away = True
+        await eventually(lambda: store.unheard > 1, "two words that could not be heard")
+        store.away = False
+        one.go_on.set()
+        await one.end()
+        assert one.record["status"] == "completed"
+
+
+@pytest.mark.usefixtures("quick")
 async def test_an_answer_is_kept_when_the_store_comes_back() -> None:
     async with running() as one:
         one.store.away = True

@@ -168,6 +168,14 @@ async def test_a_cancelled_request_kills_the_child_that_works_for_nobody() -> No
     assert killed.times == 1
 
 
+async def test_a_child_that_was_killed_gets_no_lane() -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    connection = ChildConnection(1, lambda: None, hand_over=ours)
+    connection.kill()
+    with ours, theirs, socket.socket() as lane, pytest.raises(ChildLost):
+        connection.take_lane(lane.fileno(), LaneOrder(1, 1))
+
+
 async def test_a_child_that_takes_no_lane_is_lost() -> None:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     connection = ChildConnection(1, lambda: None, hand_over=ours)

@@ -99,6 +99,12 @@ async def test_a_child_that_works_too_long_is_ended_once(board: WorkBoard, monke
     assert killed == [1]
 
 
+async def test_nobody_looks_on_any_more_once_the_service_ends(board: WorkBoard) -> None:
+    async with Lanes(board, 1, PATIENT):
+        assert len(asyncio.all_tasks()) == 2
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
 async def test_outcomes_that_nobody_asks_for_are_forgotten(board: WorkBoard, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lanes_module, "_KEPT", 2)
     lanes = Lanes(board, 2, PATIENT)

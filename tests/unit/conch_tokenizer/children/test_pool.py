@@ -17,7 +17,7 @@ from conch_tokenizer.children.connection import ChildConnection
 from conch_tokenizer.children.limits import TimeLimits
 from conch_tokenizer.children.pool import Bundle, ChildPool, ChildPoolSettings
 from conch_tokenizer.children.service_orders import LoadOrder
-from conch_tokenizer.errors import BundleMissing, BundleUnreadable, ChildFailed, ChildLost
+from conch_tokenizer.errors import BundleMissing, BundleUnreadable, ChildFailed, ChildHung, ChildLost, WorkStage
 from conch_tokenizer.metrics import TokenizerMetrics
 from testkit.waiting import eventually
 
@@ -197,6 +197,33 @@ async def test_children_that_never_get_ready_are_looked_for_in_a_new_source(monk
         assert await pool.run(Operation.PREPARE, b"[1]") == b"[1]"
     assert restarted.is_set()
     assert killed == [99]
+
+
+@pytest.mark.parametrize(("stage", "again"), [(WorkStage.UNREAD, True), (WorkStage.BEGUN, False)])
+async def test_a_request_that_its_child_never_looked_at_is_tried_once_more(stage: WorkStage, again: bool) -> None:
+    async with pool_of(FakeSource(echo)) as pool:
+        running = pool.run_after(ChildHung(1, stage), Operation.PREPARE, b"[1]")
+        if again:
+            assert await running == b"[1]"
+        else:
+            with pytest.raises(ChildHung):
+                await running
+
+
+async def test_no_child_outlives_its_pool() -> None:
+    killed: list[int] = []
+
+    class Counted(FakeSource):
+        """Notes who is killed."""
+
+        async def spawn(self, row: int) -> ChildConnection:
+            connection = ChildConnection(row, lambda: killed.append(row), row=row)
+            self.children.append(FakeChild(connection, echo))
+            return connection
+
+    async with pool_of(Counted(echo), size=2) as pool:
+        await eventually(lambda: pool.alive == 2, "both children")
+    assert sorted(killed) == [1, 2]
 
 
 async def test_a_child_that_has_ended_counts_no_more_and_starts_that_fail_do_not_follow_at_once() -> None:
