@@ -82,6 +82,15 @@ async def test_of_more_beams_than_come_back_the_first_do_and_all_count() -> None
     assert (texts, tokens) == (["first", "other"], 15)
 
 
+async def test_a_search_that_breaks_ends_the_engines_work() -> None:
+    triton = ScriptedTriton([beams(b"only one"), asyncio.Event()], config=searching())
+    engines = EngineCalls(triton, lambda: 42, tracer("test", None))
+    answer = answer_for(search(2), byte_level(), Caller(b"").send)
+    with pytest.raises(MalformedResponse):
+        await Choices(search(2), byte_level(), engines, answer).run()
+    assert triton.cancelled == [0]
+
+
 async def test_nothing_is_waited_for_behind_the_last_beams() -> None:
     async with asyncio.timeout(30):
         texts, _, _ = await answered(search(2), [beams(b"a", b"b"), asyncio.Event()])

@@ -82,6 +82,18 @@ async def test_what_worked_for_a_client_that_went_is_freed_without_the_garbage_c
         gc.enable()
 
 
+async def test_the_first_reason_is_the_one_and_leaves_no_cancellation_behind(client):
+    def end_twice():
+        client.hang_up()
+        client.hang_up()
+
+    asyncio.get_running_loop().call_soon(end_twice)
+    with pytest.raises(ClientGone):
+        async with watching(client):
+            await asyncio.Event().wait()
+    assert asyncio.current_task().cancelling() == 0
+
+
 async def test_a_cancellation_from_outside_goes_on_though_the_client_went_as_well(client):
     async def work():
         async with watching(client):

@@ -384,7 +384,8 @@ async def test_a_stream_that_was_held_waits_for_a_slot_no_longer_than_any_other(
     clock = FakeClock()
     queues, model = Admission(clock), route(wakes=True, hold_max=9)
     queues.apply(snapshot(model, engines=()))
-    hold = Hold(0, 10_000.0, lambda seconds: None, hear, first_word_s=0.01, next_word_s=0.01)
+    ended = []
+    hold = Hold(0, 10_000.0, ended.append, hear, first_word_s=0.01, next_word_s=0.01)
     held = [asyncio.create_task(queues.slot(MODEL, POLICY, Claim(hold=lambda: hold))) for _ in range(2)]
     await turns()
     queues.apply(snapshot(model, engines=(engine("a"),)))
@@ -392,6 +393,7 @@ async def test_a_stream_that_was_held_waits_for_a_slot_no_longer_than_any_other(
         clock.advance(POLICY.queue_wait_s + 1)
         with pytest.raises(Unavailable, match="No engine was free within 5 s"):
             await asyncio.wait_for(held[1], 30)
+    assert ended == [0.0, POLICY.queue_wait_s + 1]
 
 
 async def test_a_client_that_does_not_read_that_an_engine_starts_is_held_no_longer():

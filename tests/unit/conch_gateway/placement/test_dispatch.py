@@ -24,6 +24,7 @@ from conch_gateway.placement.pool_return import PoolReturn
 from conch_gateway.placement.retry_budget import RetryBudget
 from testkit.clock import FakeClock
 from testkit.gateway.fakes import ENGINE, FakeAnswer, FakeUpstream, gateway, lost, refused, route, rows, snapshot
+from testkit.waiting import eventually
 
 PATH = "/v1/chat/completions"
 CHAT = {"model": "tiny-chat", "messages": [{"role": "user", "content": "hi"}]}
@@ -127,6 +128,20 @@ async def test_what_passes_while_an_engine_starts_is_not_taken_off_the_wait_for_
     admission.apply(snapshot(model, engines=(Engine(grpc=ENGINE),)))
     await asyncio.wait_for(running, 30)
     assert delivered == [b"{}"]
+
+
+async def test_an_engine_that_has_begun_to_answer_is_no_trial_any_more(monkeypatch):
+    monkeypatch.setattr(model_queue, "REST_S", 0.01)
+    end = asyncio.Event()
+    answers = iter([refused(503, "away", retryable=True), FakeAnswer(pieces=(end, b"{}"))])
+    scripts = {GENERATE_PATH: lambda _: next(answers, FakeAnswer(pieces=(b"{}",)))}
+    served = gateway(scripts, known=snapshot(engines=(Engine(grpc=ENGINE, slots=4),)))
+    long = asyncio.create_task(served.client.post(PATH, CHAT))
+    await eventually(lambda: len(served.upstream.sent(GENERATE_PATH)) == 2, "the second attempt")
+    assert (await asyncio.wait_for(served.client.post(PATH, CHAT), 20)).status == 200
+    assert not long.done()
+    end.set()
+    assert (await long).status == 200
 
 
 async def test_the_only_engine_is_asked_again_when_it_could_not_take_the_request():

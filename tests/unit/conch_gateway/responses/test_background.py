@@ -220,6 +220,14 @@ async def test_a_bad_request_is_refused_at_once() -> None:
     assert answer.status == 502
 
 
+async def test_a_conversation_that_cannot_be_kept_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background, "MAX_RECORD_BYTES", 1000)
+    one = Running()
+    answer = await one.gateway.client.post(PATH, {**ASKED, "input": "x" * 1000})
+    assert (answer.status, answer.error["param"], one.store.records) == (400, "background", {})
+    assert one.gateway.upstream.sent(GENERATE_PATH) == []
+
+
 async def test_without_the_store_there_is_no_background() -> None:
     store = MemoryResponses()
     store.away = True

@@ -210,6 +210,28 @@ async def test_a_request_that_its_child_never_looked_at_is_tried_once_more(stage
                 await running
 
 
+async def test_an_idle_child_with_lanes_is_asked_for_a_sign_of_life(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Watched:
+        """Lanes that only hear of children."""
+
+        def started(self, child: ChildConnection) -> None:
+            """Hear of one."""
+
+        def ended(self, child: ChildConnection) -> None:
+            """Hear of its end."""
+
+    monkeypatch.setattr("conch_tokenizer.children.pool._PING_S", 0.01)
+    source = FakeSource(echo)
+    settings = ChildPoolSettings(
+        size=1, first_row=1, models_in_memory=2, queue_wait_s=60, queue_max=10, limits=TimeLimits(60, 60, 60)
+    )
+    metrics, spans = TokenizerMetrics(CollectorRegistry()), tracer("test", None)
+    async with ChildPool(source, settings, metrics, spans, Watched()) as pool:
+        await pool.wait_ready()
+        asked = source.children[0].requests
+        await eventually(lambda: [frame.kind for frame in asked[:2]] == [Operation.PING] * 2, "two questions")
+
+
 async def test_no_child_outlives_its_pool() -> None:
     killed: list[int] = []
 
