@@ -1,4 +1,5 @@
 import asyncio
+import gc
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -52,6 +53,18 @@ async def test_all_that_wait_hear_that_their_request_is_invalid() -> None:
         with pytest.raises(InvalidRequest):
             await task
     assert made == 1
+
+
+async def test_an_error_that_nobody_waits_for_is_not_logged() -> None:
+    async def refusing() -> bytes:
+        raise InvalidRequest("No such token.")
+
+    logged: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: logged.append(context))
+    with pytest.raises(InvalidRequest):
+        await get(SharedAnswers(NoStore()), "x", refusing)
+    gc.collect()
+    assert logged == []
 
 
 @pytest.mark.parametrize("error", [Unavailable("No engine."), RateLimited("Full."), UpstreamTimeout("Too late.")])

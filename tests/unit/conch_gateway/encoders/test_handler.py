@@ -403,6 +403,18 @@ async def test_an_answer_is_kept_though_its_client_hangs_up_as_soon_as_it_has_it
     assert served.registry.get_sample_value("conch_gateway_requests_total", counted) == 1
 
 
+async def test_an_answer_that_is_none_is_shared_with_nobody() -> None:
+    scripts = iter([answered(b"<html>"), answered(VECTORS)])
+    served = serving(
+        ModelKind.EMBEDDING,
+        lambda post: next(scripts)(post),
+        profile=EncoderProfile(cache_ttl_s=60),
+        store=FakeStore(),
+    )
+    answers = await asyncio.gather(*(served.client.post("/v1/embeddings", {"input": "hi"}) for _ in range(2)))
+    assert sorted(answer.status for answer in answers) == [200, 502]
+
+
 async def test_equal_requests_at_once_are_computed_once() -> None:
     served = serving(ModelKind.EMBEDDING, answered(VECTORS), profile=EncoderProfile(cache_ttl_s=60), store=FakeStore())
     answers = await asyncio.gather(*(served.client.post("/v1/embeddings", {"input": "hi"}) for _ in range(5)))

@@ -311,6 +311,23 @@ async def test_work_that_takes_long_goes_on_to_say_that_it_is_under_way(monkeypa
         await one.end()
 
 
+@pytest.mark.usefixtures("quick")
+async def test_a_lease_that_lasts_is_not_renewed_at_every_look() -> None:
+    class Counting(MemoryResponses):
+        looks = 0
+
+        async def note(self, owner: str, response_id: str, note: ResponseNote) -> str | None:
+            self.looks += 1
+            return await super().note(owner, response_id, note)
+
+    store = Counting()
+    async with running(store=store) as one:
+        await eventually(lambda: store.looks > 5, "some looks")
+        assert store.told <= 2  # that it waits, and that it is worked on
+        one.go_on.set()
+        await one.end()
+
+
 async def test_one_that_is_cut_while_the_store_is_away_counts_as_lost() -> None:
     async with running() as one:
         one.store.away = True

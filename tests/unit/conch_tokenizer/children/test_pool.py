@@ -300,6 +300,16 @@ async def test_a_request_that_waited_too_long_is_refused_as_overload() -> None:
         busy.cancel()
 
 
+async def test_who_has_waited_too_long_leaves_room_for_the_next() -> None:
+    async with pool_of(FakeSource(None), queue_wait_s=0, queue_max=1) as pool:
+        busy = asyncio.create_task(pool.run(Operation.PREPARE, b"{}"))
+        await asyncio.sleep(0)
+        for _ in range(3):
+            with pytest.raises(Unavailable, match="overloaded"):
+                await pool.run(Operation.PREPARE, b"{}")
+        busy.cancel()
+
+
 async def test_a_full_queue_refuses_at_once() -> None:
     async with pool_of(FakeSource(None), queue_max=1) as pool:
         tasks = [asyncio.create_task(pool.run(Operation.PREPARE, b"{}")) for _ in range(2)]
@@ -338,4 +348,10 @@ async def test_a_bundle_is_loaded_in_the_very_child_that_lacks_it() -> None:
         second.say(Frame(ReplyKind.DONE, b""))
         await loading
         assert [await task for task in running] == [b"{}"] * 2
-        assert [request.kind for request in first.requests] == [Operation.PREPARE]
+        again = [group.create_task(pool.run(Operation.PREPARE, b"[]")) for _ in range(2)]  # it was given back
+        await first.arrived.get()
+        await second.arrived.get()
+        for each in (first, second):
+            each.say(Frame(ReplyKind.DONE, b"{}"))
+        assert [await task for task in again] == [b"{}"] * 2
+        assert [request.kind for request in first.requests] == [Operation.PREPARE] * 2

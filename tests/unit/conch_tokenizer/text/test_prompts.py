@@ -150,6 +150,14 @@ def test_only_long_work_is_announced(
     assert announced == expected
 
 
+@pytest.mark.parametrize(("length", "expected"), [(20_000, []), (20_001, ["encoding"])])
+def test_many_ids_are_announced_too(
+    length: int, expected: list[str], tokenizer: LimitedTokenizer, announced: list[str]
+) -> None:
+    tokenizer.check_ids([5] * length, param="prompt")
+    assert announced == expected
+
+
 def test_marks_are_spelt_as_the_tokenizer_spells_them(tokenizer: LimitedTokenizer, model: ModelTokenizer) -> None:
     answer = prepare_prompts(tokenizer, prepare(prompts=("x",), marks=("</think>", "[THINK]")))
     assert answer.marks == ((2047,), tuple(model.encode("[THINK]", add_special_tokens=False)))
