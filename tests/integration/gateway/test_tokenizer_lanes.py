@@ -285,12 +285,13 @@ async def test_lanes_end_with_the_gateway() -> None:
         await eventually(lambda: lanes.open_lanes(server.url) == 0, "the end of the lane")
 
 
-async def test_a_lane_under_way_ends_with_the_gateway() -> None:
+async def test_a_lane_under_way_ends_with_the_gateway(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokenizer_lanes, "_OPEN_S", 3600.0)
     server = Mute()
     async with running(server) as lanes:
         assert await ask(lanes, server) == (200, b"http:x")
         await eventually(lambda: server.asked(LANE_PATH) != [], "the question")
-        await lanes.__aexit__(None, None, None)
+        await asyncio.wait_for(lanes.__aexit__(None, None, None), 30)
         await asyncio.wait_for(server.left.wait(), 30)
 
 

@@ -9,6 +9,7 @@ from tritonclient.grpc.model_config_pb2 import DataType, ModelConfig
 from tritonclient.grpc.service_pb2 import ModelInferResponse
 
 from conch_contracts.messages.generation import Api, GenerateRequest
+from conch_contracts.messages.message import changed
 from conch_contracts.records import Dialect
 from conch_kit.tracing import tracer
 from conch_kit.triton.errors import EngineLost, MalformedResponse
@@ -109,6 +110,14 @@ async def test_each_prompt_has_a_search_of_its_own() -> None:
     texts, _, triton = await answered(request, [beams(b"a", b"b")], [beams(b"c", b"d")])
     assert texts == ["a", "b", "c", "d"]
     assert len(triton.requests) == 2
+
+
+async def test_a_search_that_is_wider_than_an_engine_has_slots_is_made_all_the_same() -> None:
+    request = search(2, prompts=(prompt(), prompt()), api=Api.COMPLETION)
+    narrow = changed(request, target=changed(request.target, slots=1))
+    async with asyncio.timeout(30):
+        texts, _, _ = await answered(narrow, [beams(b"a", b"b")], [beams(b"c", b"d")])
+    assert texts == ["a", "b", "c", "d"]
 
 
 @pytest.mark.parametrize("script", [[], [response(final=True)], [beams(b"only one")]])

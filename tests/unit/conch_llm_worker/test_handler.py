@@ -12,7 +12,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from conch_contracts.messages.generation import Details
 from conch_contracts.messages.message import to_json
 from conch_kit.addresses.rules import AddressRules
-from conch_kit.errors import BodyTooLarge, InvalidRequest, ServiceError, Unavailable, UpstreamTimeout
+from conch_kit.errors import BodyTooLarge, InvalidRequest, ServiceError, Unavailable, UpstreamError, UpstreamTimeout
 from conch_kit.tracing import OtlpTracer
 from conch_kit.triton.checked_addresses import CheckedAddresses
 from conch_kit.triton.errors import EngineLost, EngineRejected, EngineTimeout, EngineUnavailable
@@ -124,6 +124,12 @@ async def test_a_stream_that_breaks_ends_with_an_error_frame_and_partial_usage(f
 async def test_a_stream_that_ends_without_a_reason_is_an_error() -> None:
     caller = await Worker([HELLO[0], response(final=True)]).call(ask())
     assert json.loads(frames(caller)[-2][6:])["error"]["code"] == "upstream_lost"
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_stream_without_a_message_is_the_engines_fault(stream: bool) -> None:
+    with pytest.raises(UpstreamError):
+        await Worker([]).call(ask(stream=stream))
 
 
 async def test_one_choice_that_fails_ends_the_others() -> None:
