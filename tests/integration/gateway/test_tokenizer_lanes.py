@@ -9,6 +9,7 @@ import pytest
 from conch_contracts.headers import INTERNAL_TOKEN, LANE_LACKS, LEFT_BY_LANE
 from conch_contracts.messages.tokenizer_frames import MAX_LANE_REQUEST_BYTES, ReplyKind
 from conch_contracts.names import CHECK_GRAMMAR_PATH, LANE_PATH, PREPARE_PATH, WorkerUrl
+from conch_gateway.upstream import tokenizer_lanes
 from conch_gateway.upstream.connection_pool import ConnectionPool
 from conch_gateway.upstream.lane import MAX_ANSWER_BYTES
 from conch_gateway.upstream.port import AnswerLost, ConnectFailed, Post, read_all
@@ -79,6 +80,19 @@ class Server:
                     writer.write(reply)
                 elif reply is not SILENT:
                     writer.write(pack(reply.kind, reply.payload, reply.number))
+
+
+class Mute(Server):
+    """Takes the connection of a lane, and says nothing on it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left = asyncio.Event()
+
+    async def _lane(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError):
+            await reader.read()
+        self.left.set()
 
 
 @asynccontextmanager
@@ -221,6 +235,16 @@ async def test_where_no_lanes_are_given_none_is_asked_for_again_and_again() -> N
         assert len(server.asked(LANE_PATH)) == 1
 
 
+async def test_a_lane_that_there_is_not_yet_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokenizer_lanes, "_AGAIN_S", 0.0)
+    for refuses, again in ((503, True), (404, False)):
+        server = Server(refuses=refuses)
+        async with running(server) as lanes:
+            for _ in range(20):
+                assert await ask(lanes, server) == (200, b"http:x")
+        assert (len(server.asked(LANE_PATH)) > 1) is again
+
+
 async def test_the_answers_of_a_process_that_was_given_up_are_lost() -> None:
     server = Server(holding)
     async with running(server) as lanes:
@@ -231,6 +255,44 @@ async def test_the_answers_of_a_process_that_was_given_up_are_lost() -> None:
                 with pytest.raises(AnswerLost):
                     await task
         assert len(server.asked(PREPARE_PATH)) == 1
+
+
+async def test_a_request_that_is_given_up_is_waited_for_no_more() -> None:
+    server = Server(holding)
+    async with running(server) as lanes:
+        await opened(lanes, server)
+        async with held(lanes, server, 1) as (task,):
+            assert lanes.awaited() == {server.url}
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            assert lanes.awaited() == set()
+
+
+async def test_a_lane_that_is_not_opened_in_time_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokenizer_lanes, "_OPEN_S", 0.05)
+    server = Mute()
+    async with running(server) as lanes:
+        assert await ask(lanes, server) == (200, b"http:x")
+        await asyncio.wait_for(server.left.wait(), 30)
+        assert lanes.open_lanes(server.url) == 0
+
+
+async def test_lanes_end_with_the_gateway() -> None:
+    server = Server()
+    async with running(server) as lanes:
+        await opened(lanes, server)
+        await lanes.__aexit__(None, None, None)
+        await eventually(lambda: lanes.open_lanes(server.url) == 0, "the end of the lane")
+
+
+async def test_a_lane_under_way_ends_with_the_gateway(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokenizer_lanes, "_OPEN_S", 3600.0)
+    server = Mute()
+    async with running(server) as lanes:
+        assert await ask(lanes, server) == (200, b"http:x")
+        await eventually(lambda: server.asked(LANE_PATH) != [], "the question")
+        await asyncio.wait_for(lanes.__aexit__(None, None, None), 30)
+        await asyncio.wait_for(server.left.wait(), 30)
 
 
 async def test_a_process_that_is_gone_refuses_the_connection() -> None:

@@ -6,9 +6,11 @@ import socket
 import pytest
 
 from conch_contracts.names import WorkerUrl
+from conch_gateway.upstream import connection_pool
 from conch_gateway.upstream.connection_pool import ConnectionPool
 from conch_gateway.upstream.port import AnswerLost, ConnectFailed, ConnectTimedOut, Post, read_all
 from testkit.servers.scripted_http import ScriptedHttp
+from testkit.waiting import eventually
 
 HANGS_S = 30
 
@@ -173,6 +175,54 @@ async def test_cancelling_before_the_head_closes_the_connection_at_once(pool):
         await asyncio.wait_for(arrived.wait(), HANGS_S)
         task.cancel()
         await asyncio.wait_for(noticed.wait(), HANGS_S)
+
+
+async def test_all_connections_end_with_the_client():
+    closed = asyncio.Event()
+
+    async def wait(call):
+        await call.begin()
+        await call.closed()
+        closed.set()
+
+    async with ScriptedHttp(wait) as server:
+        async with ConnectionPool() as ending:
+            answer = ending.post(post(server))
+            await answer.__aenter__()
+        await asyncio.wait_for(closed.wait(), HANGS_S)
+
+
+async def test_a_connection_whose_answer_nobody_read_is_not_used_again(pool):
+    async with ScriptedHttp(lambda call: call.answer(b"x" * 100_000)) as server:
+        async with pool.post(post(server)) as answer:
+            await eventually(lambda: answer._complete, "the whole answer")
+        assert await asyncio.wait_for(ask(pool, server), HANGS_S) == (200, b"x" * 100_000)
+        assert server.connections == 2
+
+
+async def test_a_connection_that_its_server_will_not_keep_is_not_used_again(pool):
+    async def last(call):
+        await call.answer(b"ok", headers={"connection": "close"})
+
+    async with ScriptedHttp(last) as server:
+        for _ in range(2):
+            assert await ask(pool, server) == (200, b"ok")
+        assert (server.connections, len(server.calls)) == (2, 2)
+
+
+async def test_only_so_many_connections_are_kept(monkeypatch):
+    monkeypatch.setattr(connection_pool, "MAX_IDLE_PER_HOST", 2)
+    closed, together = [], asyncio.Barrier(4)
+
+    async def once(call):
+        await together.wait()
+        await call.answer(b"ok")
+        await call.closed()
+        closed.append(call)
+
+    async with ScriptedHttp(once) as server, ConnectionPool() as pool:
+        await asyncio.gather(*(ask(pool, server) for _ in range(4)))
+        await eventually(lambda: len(closed) == 2, "the end of two connections")
 
 
 async def test_a_kept_connection_that_the_server_drops_unread_is_replaced(pool):

@@ -9,6 +9,7 @@ from tritonclient.grpc.model_config_pb2 import DataType, ModelConfig
 from tritonclient.grpc.service_pb2 import ModelInferResponse
 
 from conch_contracts.messages.generation import Api, GenerateRequest
+from conch_contracts.messages.message import changed
 from conch_contracts.records import Dialect
 from conch_kit.tracing import tracer
 from conch_kit.triton.errors import EngineLost, MalformedResponse
@@ -47,9 +48,11 @@ def search(n: int, **changes: Any) -> GenerateRequest:
     return generate_request(n=n, stream=False, sampling=parameters, target=engine, **changes)
 
 
-async def answered(request: GenerateRequest, *scripts: list[Event]) -> tuple[list[str], int, ScriptedTriton]:
+async def answered(
+    request: GenerateRequest, *scripts: list[Event], config: ModelConfig | None = None
+) -> tuple[list[str], int, ScriptedTriton]:
     """Return the texts of the choices, the tokens that count, and the server that was asked."""
-    triton, caller = ScriptedTriton(*scripts, config=searching()), Caller(b"")
+    triton, caller = ScriptedTriton(*scripts, config=config or searching()), Caller(b"")
     answer = answer_for(request, byte_level(), caller.send)
     engines = EngineCalls(triton, lambda: 42, tracer("test", None))
     choices = Choices(request, byte_level(), engines, answer)
@@ -80,11 +83,41 @@ async def test_of_more_beams_than_come_back_the_first_do_and_all_count() -> None
     assert (texts, tokens) == (["first", "other"], 15)
 
 
+async def test_a_search_that_breaks_ends_the_engines_work() -> None:
+    triton = ScriptedTriton([beams(b"only one"), asyncio.Event()], config=searching())
+    engines = EngineCalls(triton, lambda: 42, tracer("test", None))
+    answer = answer_for(search(2), byte_level(), Caller(b"").send)
+    with pytest.raises(MalformedResponse):
+        await Choices(search(2), byte_level(), engines, answer).run()
+    assert triton.cancelled == [0]
+
+
+async def test_nothing_is_waited_for_behind_the_last_beams() -> None:
+    async with asyncio.timeout(30):
+        texts, _, _ = await answered(search(2), [beams(b"a", b"b"), asyncio.Event()])
+    assert texts == ["a", "b"]
+
+
+async def test_a_model_that_answers_once_is_asked_once() -> None:
+    config = searching()
+    config.model_transaction_policy.decoupled = False
+    texts, _, triton = await answered(search(2), [beams(b"a", b"b")], config=config)
+    assert (texts, len(triton.requests)) == (["a", "b"], 1)
+
+
 async def test_each_prompt_has_a_search_of_its_own() -> None:
     request = search(2, prompts=(prompt(), prompt()), api=Api.COMPLETION)
     texts, _, triton = await answered(request, [beams(b"a", b"b")], [beams(b"c", b"d")])
     assert texts == ["a", "b", "c", "d"]
     assert len(triton.requests) == 2
+
+
+async def test_a_search_that_is_wider_than_an_engine_has_slots_is_made_all_the_same() -> None:
+    request = search(2, prompts=(prompt(), prompt()), api=Api.COMPLETION)
+    narrow = changed(request, target=changed(request.target, slots=1))
+    async with asyncio.timeout(30):
+        texts, _, _ = await answered(narrow, [beams(b"a", b"b")], [beams(b"c", b"d")])
+    assert texts == ["a", "b", "c", "d"]
 
 
 @pytest.mark.parametrize("script", [[], [response(final=True)], [beams(b"only one")]])

@@ -12,7 +12,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from conch_contracts.messages.generation import Details
 from conch_contracts.messages.message import to_json
 from conch_kit.addresses.rules import AddressRules
-from conch_kit.errors import InvalidRequest, ServiceError, Unavailable, UpstreamTimeout
+from conch_kit.errors import BodyTooLarge, InvalidRequest, ServiceError, Unavailable, UpstreamError, UpstreamTimeout
 from conch_kit.tracing import OtlpTracer
 from conch_kit.triton.checked_addresses import CheckedAddresses
 from conch_kit.triton.errors import EngineLost, EngineRejected, EngineTimeout, EngineUnavailable
@@ -126,6 +126,12 @@ async def test_a_stream_that_ends_without_a_reason_is_an_error() -> None:
     assert json.loads(frames(caller)[-2][6:])["error"]["code"] == "upstream_lost"
 
 
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_stream_without_a_message_is_the_engines_fault(stream: bool) -> None:
+    with pytest.raises(UpstreamError):
+        await Worker([]).call(ask(stream=stream))
+
+
 async def test_one_choice_that_fails_ends_the_others() -> None:
     never = asyncio.Event()
     worker = Worker([HELLO[0], never], [HELLO[0], EngineLost("reset")])
@@ -197,6 +203,13 @@ PATH_FOR_DIGEST = to_json(ask()).replace(b"d" * 64, b"../..")
 async def test_a_message_that_is_no_generate_request_is_refused(body: bytes) -> None:
     with pytest.raises(InvalidRequest):
         await Worker().call(body)
+
+
+async def test_a_message_that_is_too_large_is_not_read() -> None:
+    worker = Worker(HELLO)
+    with pytest.raises(BodyTooLarge):
+        await worker.call(b" " * 1_000_001)
+    assert worker.triton.requests == []
 
 
 async def test_a_stop_word_of_the_model_cancels_an_engine_that_does_not_know_it() -> None:

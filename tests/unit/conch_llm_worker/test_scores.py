@@ -6,6 +6,9 @@ import pytest
 
 from conch_contracts.messages.generation import Api, Details
 from conch_kit.errors import UpstreamError
+from conch_kit.triton.errors import MalformedResponse
+from conch_llm_worker.dialects.token_deltas import Logprobs
+from conch_llm_worker.generation.id_generation import prompt_entries
 from testkit.builders.generate_requests import prompt, sampling, target
 from testkit.engines.engine_messages import response
 from testkit.engines.scripted_triton import Event
@@ -88,6 +91,12 @@ async def test_the_prompts_log_probabilities_come_without_an_echo() -> None:
     answer = json.loads((await Worker([message]).call(request)).body)
     assert answer["choices"][0]["message"]["content"] == "h"
     assert [list(position or ()) for position in answer["prompt_logprobs"]] == [[], ["98"], ["99"]]
+
+
+@pytest.mark.parametrize("found", [None, Logprobs((-1.0,), (), ()), Logprobs((-1.0,) * 4, (), ())])
+def test_scores_that_do_not_fit_the_prompt_are_the_engines_fault(found: Logprobs | None) -> None:
+    with pytest.raises(MalformedResponse):
+        prompt_entries((1, 2, 3), found, 0)
 
 
 async def test_a_prompt_can_be_scored_without_making_a_token() -> None:

@@ -134,8 +134,7 @@ class Choices:
                 last = await _last(responses, streamed=call.streamed)
             for index, reader in enumerate(call.beam_readers, first):
                 generation = self._generations[index] = self._generation(call, index)
-                if await self._open(index, generation, self._feeding(generation), reader.read(last)) is None:
-                    raise MalformedResponse("The engine's beams ended without a reason.")
+                await self._open(index, generation, self._feeding(generation), reader.read(last))
         except BaseException:
             await responses.aclose()
             raise

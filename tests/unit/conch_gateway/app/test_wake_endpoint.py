@@ -75,6 +75,12 @@ async def test_what_is_wrong_leaves_no_wish(
     assert (answer.status, answer.error["param"], wishes) == (status, param, [])
 
 
+async def test_a_wish_in_another_form_than_json_is_refused() -> None:
+    running, wishes = waking()
+    answer = await running.client.post(PATH, b"for_s=60", [(b"content-type", b"application/x-www-form-urlencoded")])
+    assert (answer.status, wishes) == (415, [])
+
+
 async def test_a_name_with_a_slash_is_a_name() -> None:
     running, wishes = waking(served_names=("team/chat",))
     assert (await running.client.post("/conch/v1/models/team/chat/wake", b"")).status == 202

@@ -1,11 +1,13 @@
 import asyncio
+import gc
 from collections.abc import Awaitable, Callable
 
 import pytest
 
 from conch_contracts.names import CACHE_PREFIX
-from conch_gateway.encoders.answer_cache import MAX_BYTES, NoStore, RedisStore, Shared, SharedAnswers
+from conch_gateway.encoders.answer_cache import MAX_BYTES, PATIENCE_S, NoStore, RedisStore, Shared, SharedAnswers
 from conch_kit.errors import InvalidRequest, RateLimited, ServiceError, Unavailable, UpstreamTimeout
+from conch_kit.redis.errors import RegistryError, RegistryUnavailable
 
 
 async def get(answers: SharedAnswers, key: str, make: Callable[[], Awaitable[bytes]]) -> Shared:
@@ -51,6 +53,18 @@ async def test_all_that_wait_hear_that_their_request_is_invalid() -> None:
         with pytest.raises(InvalidRequest):
             await task
     assert made == 1
+
+
+async def test_an_error_that_nobody_waits_for_is_not_logged() -> None:
+    async def refusing() -> bytes:
+        raise InvalidRequest("No such token.")
+
+    logged: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: logged.append(context))
+    with pytest.raises(InvalidRequest):
+        await get(SharedAnswers(NoStore()), "x", refusing)
+    gc.collect()
+    assert logged == []
 
 
 @pytest.mark.parametrize("error", [Unavailable("No engine."), RateLimited("Full."), UpstreamTimeout("Too late.")])
@@ -166,3 +180,18 @@ async def test_only_what_was_written_under_its_own_key_and_whole_is_an_answer() 
     for spoiled in (values[CACHE_PREFIX + "mine"][:-1], b"answer", b""):
         values[CACHE_PREFIX + "mine"] = spoiled
         assert await store.get("mine") is None
+
+
+@pytest.mark.parametrize("failure", [None, RegistryUnavailable("away"), RegistryError("no")])
+async def test_redis_has_little_time_and_its_absence_costs_the_cache_alone(failure: Exception | None) -> None:
+    class Redis:
+        async def execute(self, *command: object, timeout_s: float | None = None) -> None:
+            given.append(timeout_s)
+            if failure is not None:
+                raise failure
+
+    given: list[float | None] = []
+    store = RedisStore(Redis())
+    assert await store.get("key") is None
+    await store.put("key", b"{}", 60)
+    assert given == [PATIENCE_S, PATIENCE_S]

@@ -23,6 +23,7 @@ from conch_contracts.records import (
     Profile,
     RoutingPolicy,
 )
+from conch_gateway.encoders import handler
 from conch_kit.tracing import OtlpTracer
 from testkit.gateway.encoders import FakeStore, serving
 from testkit.gateway.fakes import ENGINE, FakeAnswer, answered, gateway, refused, route, rows, snapshot
@@ -329,6 +330,28 @@ async def test_each_worker_that_is_asked_gets_all_rows(count: int) -> None:
     assert all(message["rows"] == [row] * count for message in asked)
 
 
+async def test_so_many_tokens_that_nobody_could_answer_in_time_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handler, "MAX_TOKENS", 10)
+    served = serving(ModelKind.EMBEDDING, answered(VECTORS), 5, 6)
+    answer = await served.client.post("/v1/embeddings", {"input": ["a", "b"]})
+    assert (answer.status, answer.error["param"], answer.error["code"]) == (400, "input", "too_complex")
+    assert served.upstream.sent(ENCODE_PATH) == []
+
+
+@pytest.mark.parametrize("body", [b"", b"[1]", b"<html>"])
+async def test_what_is_no_object_is_no_vector(body: bytes) -> None:
+    answer = await serving(ModelKind.EMBEDDING, answered(body)).client.post("/v1/embeddings", {"input": "hi"})
+    assert (answer.status, answer.error["type"]) == (502, "server_error")
+
+
+async def test_what_a_worker_refuses_has_the_name_that_the_client_gave_it() -> None:
+    served = serving(
+        ModelKind.EMBEDDING, lambda _: refused(400, "too long", param="rows.1", code="invalid_value"), 3, 3
+    )
+    answer = await served.client.post("/v1/embeddings", {"input": ["a", "b"]})
+    assert (answer.status, answer.error["param"], answer.error["message"]) == (400, "input.1", "too long")
+
+
 async def test_an_answer_that_is_none_is_a_502() -> None:
     served = serving(ModelKind.RERANK, answered(b'{"rows":3'))
     answer = await served.client.post("/rerank", {"query": "q", "documents": ["a"]})
@@ -378,6 +401,18 @@ async def test_an_answer_is_kept_though_its_client_hangs_up_as_soon_as_it_has_it
     assert [body for body, _ in store.kept.values()] == [VECTORS]
     counted = {"endpoint": "embeddings", "model": "enc", "status": "200", "outcome": "ok"}
     assert served.registry.get_sample_value("conch_gateway_requests_total", counted) == 1
+
+
+async def test_an_answer_that_is_none_is_shared_with_nobody() -> None:
+    scripts = iter([answered(b"<html>"), answered(VECTORS)])
+    served = serving(
+        ModelKind.EMBEDDING,
+        lambda post: next(scripts)(post),
+        profile=EncoderProfile(cache_ttl_s=60),
+        store=FakeStore(),
+    )
+    answers = await asyncio.gather(*(served.client.post("/v1/embeddings", {"input": "hi"}) for _ in range(2)))
+    assert sorted(answer.status for answer in answers) == [200, 502]
 
 
 async def test_equal_requests_at_once_are_computed_once() -> None:

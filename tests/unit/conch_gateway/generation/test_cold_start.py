@@ -9,8 +9,14 @@ import pytest
 
 from conch_contracts.names import ENCODE_PATH, GENERATE_PATH, PREPARE_PATH, PREPARE_ROWS_PATH
 from conch_contracts.records import Engine, ModelKind, Route, RoutingPolicy
+from conch_gateway.answers.reply import Reply
+from conch_gateway.generation.cold_start import HeldCaller
+from conch_gateway.http.exchange import Exchange
+from conch_gateway.inference.watchdog import RequestActivity, WatchdogLimits, WatchdogVerdict, decide
+from conch_gateway.settings import GatewaySettings
+from conch_kit.http.asgi import Message
 from conch_kit.registry.snapshot import Snapshot
-from testkit.gateway.fakes import ENGINE, Gateway, answered, gateway, route, rows, snapshot, streamed
+from testkit.gateway.fakes import ENGINE, FakeConnection, Gateway, answered, gateway, route, rows, snapshot, streamed
 from testkit.gateway.speech import TRANSCRIPTIONS, serving, speech_route
 from testkit.http.forms import HEADERS, form
 from testkit.waiting import eventually
@@ -89,6 +95,31 @@ async def test_a_stream_has_its_status_and_hears_that_an_engine_starts() -> None
     assert answer.headers[b"x-accel-buffering"] == b"no"
     assert answer.pieces[:2] == [b": an engine starts, ready in about 40 s\n\n"] * 2
     assert answer.body.endswith(b"".join(FRAMES))
+
+
+async def test_a_client_that_is_slow_to_read_of_a_start_is_not_taken_for_a_silent_worker() -> None:
+    waits, read = asyncio.Event(), asyncio.Event()
+
+    async def send(message: Message) -> None:
+        if message["type"] == "http.response.body":
+            waits.set()
+            await read.wait()
+
+    exchange = Exchange("POST", PATH, {}, "id", started=0.0)
+    reply = Reply(send, exchange, FakeConnection([], lambda: False), stall_s=LIMIT_S)
+    activity = RequestActivity(sent=0.0)
+    caller = HeldCaller(exchange, 1e12, GatewaySettings(redis_url="redis://unused"))
+    hold = caller.claim(1, 0, reply, at=activity).hold
+    assert hold is not None
+    tell = hold().tell
+    assert tell is not None
+    telling = asyncio.ensure_future(tell(3.0))
+    await asyncio.wait_for(waits.wait(), LIMIT_S)
+    over = WatchdogLimits(deadline=0.0, keep_alive_s=1e9)
+    assert decide(1e9, activity, over) is WatchdogVerdict.NOTHING
+    read.set()
+    await telling
+    assert decide(1e9, activity, over) is WatchdogVerdict.OVERDUE
 
 
 async def test_a_stream_whose_engine_comes_soon_has_no_trace_of_the_wait() -> None:

@@ -17,6 +17,7 @@ from conch_contracts.records import Engine, Profile, RoutingPolicy
 from conch_kit.tracing import OtlpTracer
 from testkit.gateway.fakes import (
     ENGINE,
+    FakeAnswer,
     answered,
     gateway,
     lost,
@@ -79,6 +80,14 @@ async def test_a_worker_that_falls_silent_between_two_tokens_is_given_up_long_be
     served = gateway(scripts, known=known, keep_alive_s=0.3, worker_grace_s=0.02)
     answer = await asyncio.wait_for(served.client.post(PATH, STREAM), 30)
     assert answer.pieces[0] == FRAMES[0]
+    assert b"The engine stopped answering." in answer.body
+
+
+async def test_a_worker_that_says_nothing_at_all_is_given_up_long_before_the_requests_end():
+    known = snapshot(route(routing=RoutingPolicy(timeout_s=600, first_token_timeout_s=0.1, inter_token_timeout_s=600)))
+    scripts = {GENERATE_PATH: lambda _: FakeAnswer(503, pieces=(asyncio.Event(),))}
+    served = gateway(scripts, known=known, keep_alive_s=0.3, worker_grace_s=0.02)
+    answer = await asyncio.wait_for(served.client.post(PATH, STREAM), 30)
     assert b"The engine stopped answering." in answer.body
 
 

@@ -11,6 +11,7 @@ from conch_contracts.messages.generation import PreparedPrompt
 from conch_contracts.messages.message import to_json
 from conch_contracts.messages.tokenization import PrepareResponse
 from conch_contracts.names import ServedName
+from conch_contracts.openai.chat import MAX_MESSAGES
 from conch_contracts.records import ChatProfile, Dialect, Engine, GenerationDefaults, Profile
 from conch_contracts.thinking_marks import ReasoningParser
 from conch_contracts.tool_call_marks import ToolCallParser
@@ -230,6 +231,15 @@ def test_what_is_remembered_has_bounds() -> None:
     assert len(recurring) == 2
     long = {**CHAT_DOCUMENT, "unheard_of": "u" * MAX_BYTES}
     assert not remembers(long, long)
+
+
+@pytest.mark.parametrize("plain", [True, False])
+def test_a_conversation_of_too_many_messages_is_validated_whole(plain: bool) -> None:
+    said = [{"role": "user", "content": "hi" if plain else [{"type": "text", "text": "hi"}]}]
+    first = _resolve(CHAT, {**CHAT_DOCUMENT, "messages": said}, MODELS[0], recurring := RecurringParameters())
+    assert isinstance(first, ResolvedGeneration)
+    again = _resolve(CHAT, {**CHAT_DOCUMENT, "messages": said * (MAX_MESSAGES + 1)}, MODELS[0], recurring)
+    assert not isinstance(again, ResolvedGeneration)
 
 
 def test_what_is_remembered_holds_no_prompt() -> None:

@@ -39,6 +39,14 @@ async def test_a_request_has_one_key_of_a_bounded_length_or_none(tmp_path, value
     assert (await gateway(keys=keys).client.get("/v1/models", headers)).status == status
 
 
+@pytest.mark.parametrize(("key", "status"), [("x" * MAX_HEADER_BYTES, 200), ("x" * (MAX_HEADER_BYTES + 1), 401)])
+async def test_a_plain_key_has_the_same_bound(tmp_path, key, status):
+    (tmp_path / "keys").write_text(f"bob:{key}\n")
+    keys = ApiKeys(tmp_path / "keys")
+    await keys.load()
+    assert (await gateway(keys=keys).client.get("/v1/models", [(b"x-api-key", key.encode())])).status == status
+
+
 async def test_the_keys_stay_while_their_file_cannot_be_read_and_change_when_it_is_back(tmp_path, caplog):
     caplog.set_level("INFO")
     file, newer = tmp_path / "keys", tmp_path / "newer"

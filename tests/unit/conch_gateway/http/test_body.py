@@ -3,10 +3,11 @@
 import time
 from contextlib import nullcontext
 
+import orjson
 import pytest
 
 from conch_gateway.errors.nesting import MAX_DEPTH
-from conch_gateway.http.body import MAX_PASTED_BYTES, check_media_type, parse, read
+from conch_gateway.http.body import MAX_KEY_CHARS, MAX_KEYS, MAX_PASTED_BYTES, check_media_type, parse, read
 from conch_kit.errors import BodyTooLarge, InvalidRequest, UnsupportedMediaType
 from conch_kit.http.asgi import ClientGone
 
@@ -155,9 +156,24 @@ async def test_a_body_in_pieces_is_joined():
     assert await read(arriving(part(b"ab"), part(b"c", more=False)), {}, limit=3) == b"abc"
 
 
+@pytest.mark.parametrize(
+    ("longest", "most", "fits"),
+    [(MAX_KEY_CHARS, MAX_KEYS, True), (MAX_KEY_CHARS + 1, 1, False), (1, MAX_KEYS + 1, False)],
+)
+def test_an_object_has_so_many_keys_of_so_many_characters(longest, most, fits):
+    body = orjson.dumps({"k" * longest: 1, **{str(number): 1 for number in range(most - 1)}})
+    if fits:
+        assert len(parse(body)) == most
+    else:
+        with pytest.raises(InvalidRequest, match="keys"):
+            parse(body)
+
+
 async def test_a_body_above_the_limit_is_refused_before_it_is_read_when_its_length_is_known():
     with pytest.raises(BodyTooLarge):
         await read(arriving(), {b"content-length": b"4"}, limit=3)
+    with pytest.raises(BodyTooLarge):
+        await read(arriving(), {b"content-length": b"9" * 5000}, limit=3)  # more digits than Python reads
 
 
 async def test_a_body_without_a_length_is_refused_at_the_limit():

@@ -4,7 +4,8 @@ import asyncio
 import errno
 import os
 import threading
-from contextlib import ExitStack
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 
 import pytest
 
@@ -131,3 +132,26 @@ async def test_a_file_that_is_being_written_when_its_request_ends_is_closed_behi
     assert not slow.closed
     slow.goes_on.set()
     await eventually(lambda: slow.closed, "the end of the file")
+
+
+async def test_a_thread_that_comes_after_the_end_of_its_request_opens_no_file(tmp_path):
+    class Late(ThreadPoolExecutor):
+        """Takes work as begun, and does it when it is told to."""
+
+        def submit(self, work, *given, **named):
+            begun = Future()
+            begun.set_running_or_notify_cancel()
+            self.do = lambda: work(*given, **named)
+            return begun
+
+    with Late(1) as late:
+        asyncio.get_running_loop().set_default_executor(late)
+        spool = UploadSpool(SpoolSpace(10**9, str(tmp_path)))
+        with spool:
+            writing = asyncio.create_task(filled(spool, LARGE))
+            await eventually(lambda: hasattr(late, "do"), "the write to begin")
+            writing.cancel()
+            with suppress(asyncio.CancelledError):
+                await writing
+        late.do()
+        assert spool._file is None

@@ -7,6 +7,7 @@ from contextlib import suppress
 import pytest
 
 from conch_gateway.inference.watchdog import (
+    ClientStalled,
     RequestActivity,
     RequestWatchdog,
     WatchdogLimits,
@@ -81,6 +82,18 @@ async def test_what_worked_for_a_client_that_went_is_freed_without_the_garbage_c
         gc.enable()
 
 
+async def test_the_first_reason_is_the_one_and_leaves_no_cancellation_behind(client):
+    def end_twice():
+        client.hang_up()
+        client.hang_up()
+
+    asyncio.get_running_loop().call_soon(end_twice)
+    with pytest.raises(ClientGone):
+        async with watching(client):
+            await asyncio.Event().wait()
+    assert asyncio.current_task().cancelling() == 0
+
+
 async def test_a_cancellation_from_outside_goes_on_though_the_client_went_as_well(client):
     async def work():
         async with watching(client):
@@ -92,7 +105,32 @@ async def test_a_cancellation_from_outside_goes_on_though_the_client_went_as_wel
         await asyncio.create_task(work())
 
 
+async def test_a_client_that_does_not_read_a_sign_of_life_ends_the_work(client):
+    async def unread():
+        raise ClientStalled
+
+    limits = WatchdogLimits(deadline=1e12, keep_alive_s=0.03)
+    with pytest.raises(ClientStalled):
+        async with asyncio.timeout(30), RequestWatchdog(client, unread, limits):
+            await asyncio.Event().wait()
+
+
+async def test_a_sign_of_life_that_waits_for_its_client_ends_with_the_work(client):
+    began, ended, read = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def waiting():
+        began.set()
+        try:
+            await read.wait()
+        finally:
+            ended.set()
+
+    async with asyncio.timeout(30), RequestWatchdog(client, waiting, WatchdogLimits(deadline=1e12, keep_alive_s=0.03)):
+        await began.wait()
+    await asyncio.wait_for(ended.wait(), 30)
+
+
 async def test_work_without_end_is_ended_at_its_deadline(client):
     with pytest.raises(UpstreamTimeout):
-        async with watching(client, deadline=time.monotonic() + 0.05):
+        async with asyncio.timeout(15), watching(client, deadline=time.monotonic() + 0.05):  # before the next comment
             await asyncio.Event().wait()

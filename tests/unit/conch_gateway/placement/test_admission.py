@@ -8,6 +8,7 @@ import pytest
 from conch_contracts.names import EngineAddress, ModelId
 from conch_contracts.records import Engine, RoutingPolicy
 from conch_gateway.inference.watchdog import ClientStalled
+from conch_gateway.placement import model_queue
 from conch_gateway.placement.admission import Admission
 from conch_gateway.placement.holds import Hold
 from conch_gateway.placement.model_queue import Claim
@@ -119,6 +120,21 @@ async def test_who_waits_for_one_engine_holds_up_nobody_who_can_use_another():
     release.set()
     await asyncio.gather(retrying, holder)
     assert log[1] == ("retry", "a")
+
+
+async def test_who_needs_few_slots_does_not_overtake_who_waits_for_many():
+    queues = admission(engine("a", 2))
+    with await queues.slot(MODEL, POLICY):
+        many = asyncio.create_task(queues.slot(MODEL, POLICY, Claim(2)))
+        await turns()
+        few = asyncio.create_task(queues.slot(MODEL, POLICY))
+        await turns()
+        assert queues.waiting() == {MODEL: 2}
+    with await asyncio.wait_for(many, 30):
+        await turns()
+        assert not few.done()
+    with await asyncio.wait_for(few, 30):
+        pass
 
 
 async def test_a_full_queue_refuses_with_a_hint():
@@ -308,6 +324,19 @@ async def test_an_engine_that_could_not_take_a_request_is_tried_by_one_at_a_time
             pass
 
 
+async def test_an_engine_that_takes_requests_again_does_not_go_back_to_its_rest(monkeypatch):
+    monkeypatch.setattr(model_queue, "REST_S", 0.01)
+    queues = admission(engine("a", slots=4))
+    first, second = await queues.slot(MODEL, POLICY), await queues.slot(MODEL, POLICY)
+    with first, second:
+        first.refused()
+        second.accepted()  # the other one, which was sent at the same time
+        await asyncio.sleep(0.05)  # longer than the rest that has ended
+        taken = [asyncio.create_task(queues.slot(MODEL, POLICY)) for _ in range(2)]
+        await turns()
+        assert all(task.done() for task in taken)
+
+
 async def test_who_tries_an_engine_and_goes_away_leaves_the_trial_to_the_next():
     queues = admission(engine("a", slots=4))
     refused = await queues.slot(MODEL, POLICY)
@@ -346,6 +375,25 @@ async def test_a_request_that_comes_back_has_kept_its_place():
             await turns()
     await asyncio.gather(*tasks)
     assert log == ["first", "second", "third"]
+
+
+async def test_a_stream_that_was_held_waits_for_a_slot_no_longer_than_any_other():
+    async def hear(left_s):
+        """Be told."""
+
+    clock = FakeClock()
+    queues, model = Admission(clock), route(wakes=True, hold_max=9)
+    queues.apply(snapshot(model, engines=()))
+    ended = []
+    hold = Hold(0, 10_000.0, ended.append, hear, first_word_s=0.01, next_word_s=0.01)
+    held = [asyncio.create_task(queues.slot(MODEL, POLICY, Claim(hold=lambda: hold))) for _ in range(2)]
+    await turns()
+    queues.apply(snapshot(model, engines=(engine("a"),)))
+    with await held[0]:
+        clock.advance(POLICY.queue_wait_s + 1)
+        with pytest.raises(Unavailable, match="No engine was free within 5 s"):
+            await asyncio.wait_for(held[1], 30)
+    assert ended == [0.0, POLICY.queue_wait_s + 1]
 
 
 async def test_a_client_that_does_not_read_that_an_engine_starts_is_held_no_longer():

@@ -16,7 +16,7 @@ from conch_contracts.names import (
 from conch_contracts.records import Engine, Pool, RoutingPolicy
 from conch_gateway.placement.attempts import ATTEMPTS, RequestAttempts, ServiceProcesses
 from conch_gateway.placement.pool_return import TURN_S, PoolReturn
-from conch_gateway.placement.retry_budget import RESERVE, RetryBudget
+from conch_gateway.placement.retry_budget import REQUESTS_PER_RETRY, RESERVE, RetryBudget
 from conch_gateway.placement.time_left import TimeLeft
 from conch_gateway.upstream.port import ConnectFailed, ConnectTimedOut
 from conch_kit.errors import Unavailable
@@ -201,6 +201,16 @@ def test_an_attempt_costs_nothing_when_there_was_nobody_to_make_it_with(failure,
     attempts = RequestAttempts(processes, route(), TimeLeft(1.0))
     assert attempts.may_follow(failure)
     assert (attempts.failed, next(spent)) == (counted, counted)
+
+
+def test_each_request_earns_a_part_of_a_retry():
+    budget = RetryBudget(lambda: None)
+    while budget.spend():
+        pass
+    processes = ServiceProcesses("worker", FakeUpstream({}), tuple, budget, NEVER_THERE)
+    for _ in range(REQUESTS_PER_RETRY):
+        RequestAttempts(processes, route(), TimeLeft(1))
+    assert [budget.spend(), budget.spend()] == [True, False]
 
 
 def test_who_is_left_is_asked_without_a_turn():

@@ -1,14 +1,30 @@
 """Which engine and which worker get a job when others refuse it or break down over it; on fakes."""
 
 import asyncio
+from contextlib import nullcontext
 
 import pytest
 
-from conch_contracts.names import GENERATE_PATH, PREPARE_PATH, EngineAddress, WorkerUrl
-from conch_contracts.records import Engine, RoutingPolicy
-from conch_gateway.placement.dispatch import MAX_ERROR_BYTES
-from conch_gateway.placement.model_queue import REST_S
-from testkit.gateway.fakes import ENGINE, FakeAnswer, gateway, lost, refused, route, snapshot
+from conch_contracts.names import (
+    ENCODE_PATH,
+    GENERATE_PATH,
+    PREPARE_PATH,
+    PREPARE_ROWS_PATH,
+    EngineAddress,
+    WorkerUrl,
+)
+from conch_contracts.records import Dialect, Engine, ModelKind, Pool, RoutingPolicy
+from conch_gateway.placement import model_queue
+from conch_gateway.placement.admission import Admission
+from conch_gateway.placement.attempts import ServiceProcesses
+from conch_gateway.placement.dispatch import MAX_ERROR_BYTES, Dispatcher
+from conch_gateway.placement.holds import Hold
+from conch_gateway.placement.model_queue import REST_S, Claim
+from conch_gateway.placement.pool_return import PoolReturn
+from conch_gateway.placement.retry_budget import RetryBudget
+from testkit.clock import FakeClock
+from testkit.gateway.fakes import ENGINE, FakeAnswer, FakeUpstream, gateway, lost, refused, route, rows, snapshot
+from testkit.waiting import eventually
 
 PATH = "/v1/chat/completions"
 CHAT = {"model": "tiny-chat", "messages": [{"role": "user", "content": "hi"}]}
@@ -80,6 +96,54 @@ async def test_the_last_refusal_is_told_when_two_engines_refuse():
     assert (await served.client.post(PATH, CHAT)).error["message"] == "full"
 
 
+async def test_what_passes_while_an_engine_starts_is_not_taken_off_the_wait_for_another_chance(monkeypatch):
+    class Stages:
+        """The stages of a request, uncounted."""
+
+        holding = waiting = staticmethod(nullcontext)
+
+        @staticmethod
+        def working():
+            return nullcontext(())
+
+    monkeypatch.setattr(model_queue, "REST_S", 0.01)
+    clock, admission = FakeClock(), Admission()
+    model = route(wakes=True, hold_max=9, routing=RoutingPolicy(queue_wait_s=60))
+    beats = snapshot(model).workers[Pool.LLM]
+    answers = iter([refused(503, "away", retryable=True), FakeAnswer(pieces=(b"{}",))])
+    upstream = FakeUpstream({GENERATE_PATH: lambda _: next(answers)})
+    budget, line = RetryBudget(lambda: None), PoolReturn(lambda: True, lambda: beats)
+    workers = ServiceProcesses("worker", upstream, lambda: beats, budget, line)
+    admission.apply(snapshot(model, engines=()))
+    claim = Claim(hold=lambda: Hold(0, 600.0, lambda seconds: None))
+    delivered = []
+
+    async def deliver(answer):
+        delivered.append(await answer.read())
+
+    dispatcher = Dispatcher(workers, admission, clock=clock)
+    running = asyncio.create_task(dispatcher.run(model, Stages(), claim, lambda engine: b"{}", deliver))
+    await asyncio.sleep(0)
+    clock.advance(1000)
+    admission.apply(snapshot(model, engines=(Engine(grpc=ENGINE),)))
+    await asyncio.wait_for(running, 30)
+    assert delivered == [b"{}"]
+
+
+async def test_an_engine_that_has_begun_to_answer_is_no_trial_any_more(monkeypatch):
+    monkeypatch.setattr(model_queue, "REST_S", 0.01)
+    end = asyncio.Event()
+    answers = iter([refused(503, "away", retryable=True), FakeAnswer(pieces=(end, b"{}"))])
+    scripts = {GENERATE_PATH: lambda _: next(answers, FakeAnswer(pieces=(b"{}",)))}
+    served = gateway(scripts, known=snapshot(engines=(Engine(grpc=ENGINE, slots=4),)))
+    long = asyncio.create_task(served.client.post(PATH, CHAT))
+    await eventually(lambda: len(served.upstream.sent(GENERATE_PATH)) == 2, "the second attempt")
+    assert (await asyncio.wait_for(served.client.post(PATH, CHAT), 20)).status == 200
+    assert not long.done()
+    end.set()
+    assert (await long).status == 200
+
+
 async def test_the_only_engine_is_asked_again_when_it_could_not_take_the_request():
     answers = iter([refused(503, "away", retryable=True), refused(503, "away", retryable=True)])
     served = gateway({GENERATE_PATH: lambda _: next(answers, FakeAnswer(pieces=(b"{}",)))})
@@ -117,6 +181,32 @@ async def test_another_tokenizer_is_asked_only_when_the_first_says_that_it_may_b
     )
     assert (await served.client.post(PATH, CHAT)).error["message"] == "no"
     assert len(served.upstream.sent(PREPARE_PATH)) == asked
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "body", "status"),
+    [
+        (ModelKind.LLM, PREPARE_PATH, CHAT, 503),
+        (ModelKind.LLM, GENERATE_PATH, CHAT, 502),
+        (ModelKind.EMBEDDING, ENCODE_PATH, {"input": "hi"}, 502),
+    ],
+    ids=["of a tokenizer", "of an engine of texts", "of an encoder"],
+)
+async def test_an_answer_without_end_is_not_read_to_its_end(kind, path, body, status):
+    piece, read = bytes(2**20), 0
+
+    class Endless(FakeAnswer):
+        async def read(self) -> bytes:
+            nonlocal read
+            read += len(piece)
+            assert read < 200 * 2**20, "It is read on and on."
+            return piece
+
+    scripts = {PREPARE_ROWS_PATH: rows(3), path: lambda _: Endless()}
+    model = route(kind=kind, dialect=Dialect.ENCODER if kind is ModelKind.EMBEDDING else Dialect.TOKENS)
+    served = gateway(scripts, known=snapshot(model))
+    answer = await served.client.post("/v1/embeddings" if kind is ModelKind.EMBEDDING else PATH, body)
+    assert answer.status == status
 
 
 async def test_an_error_without_end_is_not_read_to_its_end():

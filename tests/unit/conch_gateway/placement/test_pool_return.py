@@ -6,6 +6,7 @@ import pytest
 
 from conch_contracts.names import ModelId, WorkerUrl
 from conch_contracts.records import Heartbeat, RoutingPolicy
+from conch_gateway.placement import pool_return
 from conch_gateway.placement.pool_return import PoolReturn
 from testkit.gateway.fakes import route
 
@@ -45,6 +46,22 @@ async def test_nobody_waits_for_what_was_never_there_or_without_time_or_room(kno
 async def test_who_waits_for_too_long_is_told():
     line = PoolReturn(lambda: True, tuple)
     assert not await asyncio.wait_for(line.turn(limited(1), 0.01), 10)
+
+
+async def test_who_has_given_up_takes_no_turn_from_the_others(monkeypatch):
+    monkeypatch.setattr(pool_return, "TURN_S", 0.01)
+    looks = []
+
+    def alive():
+        looks.append(RUNNING)
+        return (RUNNING,)
+
+    line = PoolReturn(lambda: True, lambda: alive() if gave_up else ())
+    gave_up = False
+    waiting = asyncio.create_task(line.turn(limited(9), 0.001)), asyncio.create_task(line.turn(limited(9), LONG_S))
+    gave_up = not await waiting[0]
+    assert await asyncio.wait_for(waiting[1], LONG_S)
+    assert len(looks) == 1
 
 
 async def test_each_model_has_room_for_as_many_as_its_queue_holds():

@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from conch_contracts.names import GENERATE_PATH, PREPARE_PATH
-from conch_gateway.responses import background
+from conch_gateway.responses import background, stored_endpoints
 from conch_gateway.responses.store import MAX_RECORD_BYTES, ResponseNote, StopOrder
 from conch_kit.errors import UpstreamError
 from testkit.gateway.fakes import Answered, FakeAnswer, Gateway, answered, gateway, lost
@@ -107,6 +107,16 @@ async def test_a_cancelled_one_ends_its_work_and_stays_as_cancelled() -> None:
         assert (again.status, orjson.loads(again.body)["status"]) == (200, "cancelled")
 
 
+async def test_a_cancellation_does_not_wait_for_ever_for_a_gateway_that_does_not_hear_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(background, "_BEAT_S", 3600)
+    monkeypatch.setattr(stored_endpoints, "STOPS_WITHIN_S", 0.01)
+    async with running() as one:
+        answer = await asyncio.wait_for(one.gateway.client.post(f"{one.path}/cancel", b""), 30)
+        assert (answer.status, orjson.loads(answer.body)["status"]) == (200, "queued")
+
+
 async def test_one_that_has_ended_is_not_cancelled_any_more() -> None:
     async with running() as one:
         one.go_on.set()
@@ -151,6 +161,30 @@ async def test_one_that_is_cut_when_the_server_ends_has_failed() -> None:
         with suppress(asyncio.CancelledError):
             await one.request
         assert (one.record["status"], one.record["error"]["message"]) == ("failed", "The server is shutting down.")
+        assert one.gateway.upstream.open == 0  # nobody works on it any more
+
+
+async def test_work_that_does_not_end_holds_up_the_end_of_the_server_for_a_moment_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Stubborn(FakeAnswer):
+        async def read(self) -> bytes:
+            while not free.is_set():
+                with suppress(asyncio.CancelledError):
+                    await free.wait()
+            return b""
+
+    free = asyncio.Event()
+    monkeypatch.setattr(background, "_LAST_WORDS_S", 0.01)
+    one = Running(worker=lambda _: Stubborn())
+    await one.begin()
+    assert one.request is not None
+    one.request.cancel()
+    with suppress(asyncio.CancelledError):
+        await asyncio.wait_for(one.request, 30)
+    assert one.record["status"] == "failed"
+    free.set()
+    await eventually(lambda: one.gateway.upstream.open == 0, "the end of the work")
 
 
 async def test_one_whose_server_was_lost_has_failed() -> None:
@@ -186,6 +220,14 @@ async def test_a_bad_request_is_refused_at_once() -> None:
     assert answer.status == 502
 
 
+async def test_a_conversation_that_cannot_be_kept_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background, "MAX_RECORD_BYTES", 1000)
+    one = Running()
+    answer = await one.gateway.client.post(PATH, {**ASKED, "input": "x" * 1000})
+    assert (answer.status, answer.error["param"], one.store.records) == (400, "background", {})
+    assert one.gateway.upstream.sent(GENERATE_PATH) == []
+
+
 async def test_without_the_store_there_is_no_background() -> None:
     store = MemoryResponses()
     store.away = True
@@ -218,6 +260,25 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("quick")
+async def test_work_goes_on_while_the_store_is_away() -> None:
+    class Counting(MemoryResponses):
+        unheard = 0
+
+        async def note(self, owner: str, response_id: str, note: ResponseNote) -> str | None:
+            self.unheard += self.away
+            return await super().note(owner, response_id, note)
+
+    store = Counting()
+    async with running(store=store) as one:
+        store.away = True
+        await eventually(lambda: store.unheard > 1, "two words that could not be heard")
+        store.away = False
+        one.go_on.set()
+        await one.end()
+        assert one.record["status"] == "completed"
+
+
+@pytest.mark.usefixtures("quick")
 async def test_an_answer_is_kept_when_the_store_comes_back() -> None:
     async with running() as one:
         one.store.away = True
@@ -246,6 +307,23 @@ async def test_work_that_takes_long_goes_on_to_say_that_it_is_under_way(monkeypa
     async with running() as one:
         before = one.store.told
         await eventually(lambda: one.store.told > before + 3, "the lease to be renewed")
+        one.go_on.set()
+        await one.end()
+
+
+@pytest.mark.usefixtures("quick")
+async def test_a_lease_that_lasts_is_not_renewed_at_every_look() -> None:
+    class Counting(MemoryResponses):
+        looks = 0
+
+        async def note(self, owner: str, response_id: str, note: ResponseNote) -> str | None:
+            self.looks += 1
+            return await super().note(owner, response_id, note)
+
+    store = Counting()
+    async with running(store=store) as one:
+        await eventually(lambda: store.looks > 5, "some looks")
+        assert store.told <= 2  # that it waits, and that it is worked on
         one.go_on.set()
         await one.end()
 

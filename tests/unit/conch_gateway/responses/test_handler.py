@@ -13,6 +13,7 @@ from conch_contracts.tool_call_marks import ToolCallParser
 from conch_gateway.generation import cold_start
 from conch_gateway.http.auth import ApiKeys
 from conch_gateway.placement.model_queue import Claim
+from conch_gateway.responses import response_saver
 from testkit.gateway.fakes import FakeAnswer, answered, gateway, lost, route, snapshot, streamed
 from testkit.gateway.memory_responses import MemoryResponses
 
@@ -159,6 +160,15 @@ async def test_an_unknown_id_and_a_store_that_is_away_are_told_apart(method, pat
     assert set(answer.error) == {"message", "type", "param", "code"}
     if away:
         assert answer.headers[b"retry-after"]
+
+
+async def test_an_answer_that_is_too_large_to_be_kept_says_that_it_is_not(monkeypatch):
+    monkeypatch.setattr(response_saver, "MAX_RECORD_BYTES", 100)
+    store = MemoryResponses()
+    served = gateway({GENERATE_PATH: answered(BODY)}, responses=store)
+    answer = await served.client.post(PATH, {"input": "x" * 100})
+    assert (answer.status, orjson.loads(answer.body)["store"], store.records) == (200, False, {})
+    assert served.registry.get_sample_value("conch_gateway_responses_lost_total") == 1
 
 
 async def test_a_conversation_is_restored_and_grows():

@@ -7,7 +7,7 @@ import pytest
 
 from conch_contracts.messages.transcription import SpeechTask, TranscriptFormat
 from conch_contracts.names import PREPARE_PATH, TRANSCRIBE_PATH, EngineAddress, WorkerUrl
-from conch_contracts.records import Engine, Profile
+from conch_contracts.records import Engine, Profile, RoutingPolicy
 from testkit.gateway.fakes import ENGINE, WORKER, FakeAnswer, answered, lost, refused, streamed
 from testkit.gateway.speech import TRANSCRIPTIONS, TRANSLATIONS, USAGE, asked, serving, speech_route
 from testkit.http.forms import AUDIO, HEADERS, file_part, form, parts, text_part
@@ -73,6 +73,22 @@ async def test_how_tokens_are_drawn_is_told():
     parameters = asked(served.upstream.posts[0].body).parameters
     assert {name: getattr(parameters, name) for name in drawing} == drawing
     assert parameters.max_tokens == 5
+
+
+async def test_a_worker_that_says_nothing_at_all_is_given_up_long_before_the_requests_end():
+    silent = RoutingPolicy(timeout_s=600, first_token_timeout_s=0.1, inter_token_timeout_s=600)
+    worker = FakeAnswer(503, pieces=(asyncio.Event(),))
+    served = serving(lambda _: worker, known=[speech_route(routing=silent)], keep_alive_s=0.3, worker_grace_s=0.02)
+    answer = await asyncio.wait_for(post(served, ("stream", "true")), 30)
+    assert b"The engine stopped answering." in answer.body
+
+
+async def test_the_room_of_one_file_is_there_again_for_the_next():
+    served = serving(answered(TEXT, USAGE), upload_spool_bytes=3 * 2**20)
+    for _ in range(3):
+        file = b"x" * (5 * 2**20 // 2)  # more than stays in memory
+        answer = await served.client.post(TRANSCRIPTIONS, form(content=file), HEADERS)
+        assert answer.status == 200
 
 
 async def test_more_tokens_than_the_context_has_are_not_asked_for():

@@ -62,6 +62,12 @@ async def test_the_line_has_the_code_of_an_error_and_its_words_unless_they_may_q
     assert (line["code"], line.get("error")) == (code, error)
 
 
+async def test_what_a_client_or_a_worker_makes_long_is_cut_in_the_line() -> None:
+    assert (await line_of("/" + "x" * 1000, {}))["path"] == "/" + "x" * 127
+    scripts = {GENERATE_PATH: lambda _: refused(502, "x" * 1000)}
+    assert (await line_of("/v1/chat/completions", {"messages": HI}, scripts=scripts))["error"] == "x" * 256
+
+
 async def test_much_metadata_stays_out_of_the_line() -> None:
     line = await line_of("/v1/chat/completions", {"messages": HI, "metadata": dict.fromkeys("abc", "x" * 500)})
     assert line["metadata"] is None

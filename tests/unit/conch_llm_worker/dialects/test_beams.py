@@ -161,11 +161,18 @@ def test_each_beam_is_its_own_row_up_to_its_own_length(dialect: Dialect) -> None
     ]
 
 
+def test_a_beam_that_is_not_there_is_no_empty_answer() -> None:
+    only = response(output_ids=("INT32", [1, 1, 2], [11, 12]), sequence_length=("INT32", [1, 2], [2, 2]))
+    with pytest.raises(MalformedResponse):
+        tensorrtllm.IdsReader((), 5, streamed=False, beam=1).read(only)
+
+
 @both
 @pytest.mark.parametrize(
     ("rows", "lengths"),
     [
         ([[1, 2, 3, 11]], [4]),
+        ([[1, 2, 3, 11], [1, 2, 3, 12]], [4]),
         ([[1, 2, 3, 11]], [4, 4]),
         ([[1, 2, 3, 11], [1, 2, 9, 11]], [4, 2]),
         ([[1, 2, 3, 11], [9, 9, 9, 9]], [4, 9]),

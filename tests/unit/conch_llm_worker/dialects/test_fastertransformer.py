@@ -207,6 +207,16 @@ def test_a_growing_buffer_gives_each_token_once_and_the_repeat_nothing() -> None
     assert read == [TokenDelta((11,)), TokenDelta((12, 13)), TokenDelta((), end=EngineEnd.LENGTH)]
 
 
+def test_a_buffer_that_shrinks_gives_no_token_twice() -> None:
+    reader = BufferReader(2, 5, decoupled=True)
+    read = [
+        reader.read(buffer([7, 8, 11, 12], 4, 6)),
+        reader.read(buffer([7, 8, 11], 3, 6)),
+        reader.read(buffer([7, 8, 11, 12, 13], 5, 6)),
+    ]
+    assert read == [TokenDelta((11, 12)), TokenDelta(()), TokenDelta((13,))]
+
+
 def test_an_engine_that_stops_before_the_limit_leaves_the_reason_to_the_ids() -> None:
     reader = BufferReader(1, 9, decoupled=True)
     assert reader.read(buffer([7, 11], 2, 10, final=True)) == TokenDelta((11,), end=EngineEnd.UNKNOWN)

@@ -276,6 +276,13 @@ def test_a_model_of_another_kind_is_told_from_this_one(types: dict[str, str], sa
         called(types)
 
 
+@pytest.mark.parametrize("types", [IDS, BLS])
+def test_a_model_that_needs_what_nobody_knows_is_not_called(types: dict[str, str]) -> None:
+    needed = {"required": frozenset({"speaker"})}
+    with pytest.raises(MalformedResponse, match="needs the input speaker"):
+        called({**types, "speaker": "BYTES"}, declared=needed)
+
+
 def ids_message(*ids: int, final: bool = False, length: int | None = None, logprobs: tuple[float, ...] = ()) -> Any:
     tensors: dict[str, Any] = {"output_ids": ("INT32", [1, 1, len(ids)], ids)}
     tensors["sequence_length"] = ("INT32", [1, 1], [len(ids) if length is None else length])

@@ -41,10 +41,11 @@ def called(
     **changes: Any,
 ) -> EngineCall:
     parameters = sampling(**changes.pop("sampling", {}))
+    needed = changes.pop("required", frozenset())
     asked = changes.pop("prompt", prompt())
     keep = changes.pop("keep_special_tokens", False)
     request = generate_request(target=target(Dialect.VLLM, text_output=at), sampling=parameters, **changes)
-    declared = DeclaredTensors(types, batched=False, decoupled=True, outputs=frozenset(outputs))
+    declared = DeclaredTensors(types, batched=False, decoupled=True, outputs=frozenset(outputs), required=needed)
     choice = PreparedChoice(request, asked, parameters, declared, byte_level().text, keep_special_tokens=keep)
     return engine_call(choice)
 
@@ -158,6 +159,11 @@ def test_what_the_backend_cannot_do_is_refused_by_name(changes: dict[str, Any], 
 def test_a_model_of_another_kind_is_told_from_this_one() -> None:
     with pytest.raises(MalformedResponse, match="no vllm model"):
         called({"input_ids": "INT32"})
+
+
+def test_a_model_that_needs_what_nobody_knows_is_not_called() -> None:
+    with pytest.raises(MalformedResponse, match="needs the input speaker"):
+        called({**NEW, "speaker": "BYTES"}, required=frozenset({"speaker"}))
 
 
 def test_tokens_are_read_from_their_log_probabilities() -> None:

@@ -26,6 +26,11 @@ BEFORE = [
 ]
 
 
+def test_a_full_engine_is_told_from_one_that_is_away() -> None:
+    assert "full" in service_error(EngineFull("Request timeout expired"), begun=False).message
+    assert "full" not in service_error(EngineUnavailable("down"), begun=False).message
+
+
 @pytest.mark.parametrize(("failure", "status", "code", "retryable"), BEFORE)
 def test_a_fault_before_the_first_byte_is_a_status(
     failure: EngineError, status: int, code: str | None, retryable: bool

@@ -60,6 +60,15 @@ async def test_what_the_client_asks_for_itself_is_refused_by_name(dialect: Diale
     assert (refused.value.param, refused.value.code) == (name, "unsupported_parameter")
 
 
+async def test_a_refusal_that_stays_without_the_default_is_told() -> None:
+    request = generate_request(
+        target=target(Dialect.TENSORRTLLM), sampling=sampling(seed=7, temperature=0.5), defaulted=("seed",)
+    )
+    with pytest.raises(InvalidRequest) as refused:
+        await calls().prepare(request, 0, byte_level())
+    assert refused.value.param == "seed"
+
+
 async def test_models_of_engines_that_are_gone_are_not_remembered_for_ever() -> None:
     triton = scripted()
     engine = EngineCalls(triton, lambda: 42, tracer("test", None))

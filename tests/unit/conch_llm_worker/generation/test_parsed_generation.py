@@ -179,6 +179,13 @@ def test_a_stop_string_is_looked_for_in_calls_too() -> None:
     assert message(made)["message"]["tool_calls"][0]["function"]["arguments"] == '{"a"'
 
 
+def test_an_answer_that_ends_inside_a_later_call_is_not_told_as_one_that_calls() -> None:
+    made, _, _ = updates(HERMES, singles(CALL + CALL.replace("1", "2")), stop=(": 2",))
+    assert made[-1].finish == ChoiceFinish("stop", ": 2")
+    calls = message(made)["message"]["tool_calls"]
+    assert [call["function"]["arguments"] for call in calls] == ['{"a": 1}', '{"a"']
+
+
 def test_a_call_that_broke_is_content_in_the_message_and_stays_in_the_stream() -> None:
     broken = '<tool_call>{"name": "now", "arguments": {"a": <}}</tool_call>'
     made, _, _ = updates(HERMES, singles(broken))

@@ -1,5 +1,6 @@
 """A choice of text: stop strings, the least tokens, counts, and why it ended."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -97,10 +98,20 @@ def test_tokens_are_counted_by_the_engine_or_else_by_the_tokenizer() -> None:
 
 @pytest.mark.parametrize("text", ["word " * 400, "x" * 3000, "", " "])
 def test_a_long_text_is_counted_piece_by_piece(text: str) -> None:
-    count = TokenCount(VOCABULARY)
+    counted: list[int] = []
+
+    class Noted:
+        """A vocabulary that notes how much it has to encode at once."""
+
+        def borders(self, piece: str) -> Sequence[int]:
+            counted.append(len(piece))
+            return VOCABULARY.borders(piece)
+
+    count = TokenCount(Noted())
     for at in range(0, len(text), 7):
         count.add(text[at : at + 7])
     assert count.total() == len(text)
+    assert max(counted, default=0) < 600
 
 
 def test_the_prompt_is_echoed_before_the_answer() -> None:

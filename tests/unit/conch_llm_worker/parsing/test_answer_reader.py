@@ -193,6 +193,15 @@ def test_a_name_that_does_not_end_is_shown_before_the_answer_ends() -> None:
     assert "".join(event.text for event in reader.feed("x" * 100) if isinstance(event, Content)) == said + "x" * 100
 
 
+@pytest.mark.parametrize(
+    "begun", ["<tool_call>", "<tool_call>f<arg_key>a</arg_key><arg_value>1</arg_value>"], ids=["a name", "between"]
+)
+def test_what_does_not_end_in_another_notation_is_shown_too(begun: str) -> None:
+    reader = AnswerReader(GLM, lambda: "call_1")
+    events = [*reader.feed(begun), *reader.feed("x" * (MAX_NAME_CHARS + 100))]
+    assert any(isinstance(event, Content | CallBroken) for event in events)
+
+
 def test_arguments_in_another_notation_come_as_they_are_written_too() -> None:
     reader = AnswerReader(PYTHONIC, lambda: "call_1")
     assert reader.feed("[get_weather(") == [CallBegin(0, "call_1", "get_weather")]

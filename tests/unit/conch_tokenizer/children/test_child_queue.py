@@ -48,6 +48,13 @@ async def test_a_killed_child_is_not_given_to_anybody_before_its_socket_is_close
     assert queue.take() is None
 
 
+async def test_who_wants_a_child_that_was_killed_does_not_get_it() -> None:
+    queue, killed = ChildQueue(), child()
+    queue.offer(killed)
+    killed.kill()
+    assert queue.take(killed) is None
+
+
 async def test_who_wants_one_child_waits_for_it_while_others_are_served() -> None:
     queue, wanted, other = ChildQueue(), child(1), child(2)
     queue.offer(other)

@@ -1,4 +1,5 @@
 import asyncio
+import socket
 
 import pytest
 
@@ -7,6 +8,7 @@ from conch_kit import frames
 from conch_kit.frames import Frame
 from conch_tokenizer.children.connection import ChildConnection
 from conch_tokenizer.children.limits import TimeLimits
+from conch_tokenizer.children.service_orders import LaneOrder
 from conch_tokenizer.errors import ChildError, ChildHung, ChildLost, WorkStage
 from testkit.waiting import eventually
 
@@ -128,6 +130,22 @@ async def test_the_picture_that_a_child_was_at_is_known(payload: bytes, picture:
         assert failure.picture == picture
 
 
+async def test_the_picture_of_one_request_is_not_blamed_for_the_next() -> None:
+    connection, _, _ = connect()
+    for number in range(2):
+        reply = asyncio.create_task(connection.ask(Operation.PREPARE, b"{}", PATIENT))
+        await asyncio.sleep(0)
+        if number == 0:
+            say(connection, ReplyKind.ENCODING, b"3")
+            say(connection, ReplyKind.DONE)
+            await reply
+    say(connection, ReplyKind.READY)
+    connection.connection_lost(None)
+    with pytest.raises(ChildLost) as failure:
+        await reply
+    assert failure.value.picture is None
+
+
 async def test_the_end_of_a_child_fails_its_request() -> None:
     connection, _, _ = connect()
     reply = asyncio.create_task(connection.ask(Operation.PREPARE, b"{}", PATIENT))
@@ -148,3 +166,48 @@ async def test_a_cancelled_request_kills_the_child_that_works_for_nobody() -> No
     with pytest.raises(asyncio.CancelledError):
         await reply
     assert killed.times == 1
+
+
+async def test_a_child_that_was_killed_gets_no_lane() -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    connection = ChildConnection(1, lambda: None, hand_over=ours)
+    connection.kill()
+    with ours, theirs, socket.socket() as lane, pytest.raises(ChildLost):
+        connection.take_lane(lane.fileno(), LaneOrder(1, 1))
+
+
+async def test_a_child_that_takes_no_lane_is_lost() -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    connection = ChildConnection(1, lambda: None, hand_over=ours)
+    theirs.close()
+    with socket.socket() as lane:
+        with pytest.raises(ChildLost):
+            connection.take_lane(lane.fileno(), LaneOrder(1, 1))
+        connection.kill()
+        with pytest.raises(ChildLost):
+            connection.take_lane(lane.fileno(), LaneOrder(2, 1))
+        connection.connection_lost(None)
+        assert ours.fileno() == -1
+    await asyncio.gather(connection.ready, return_exceptions=True)
+
+
+@pytest.mark.parametrize(("reads", "stage"), [(False, WorkStage.UNREAD), (True, WorkStage.BEGUN)])
+async def test_a_child_that_has_not_looked_at_its_request_is_told_from_one_that_is_at_it(
+    reads: bool, stage: WorkStage
+) -> None:
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)  # noqa: FBT003
+    _, connection = await asyncio.get_running_loop().create_unix_connection(
+        lambda: ChildConnection(1, lambda: None), sock=ours
+    )
+    with theirs:
+        reply = asyncio.create_task(
+            connection.ask(Operation.PREPARE, b"{}", TimeLimits(template_s=0.05, encode_s=60, load_s=60))
+        )
+        await asyncio.sleep(0)
+        if reads:
+            assert theirs.recv(1000)
+        with pytest.raises(ChildHung) as caught:
+            await reply
+    assert caught.value.stage is stage
+    await asyncio.gather(connection.ready, return_exceptions=True)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from conch_contracts.messages.tokenizer_frames import Operation
+from conch_tokenizer.children import lanes as lanes_module
 from conch_tokenizer.children.connection import ChildConnection
 from conch_tokenizer.children.lanes import Lanes
 from conch_tokenizer.children.limits import TimeLimits
@@ -83,6 +84,67 @@ async def test_a_child_that_works_too_long_is_ended_and_its_request_blamed(
         assert (outcome.stage, outcome.picture) == (stage, picture)
         assert await lanes.outcome(5, 7) is None
         assert not board.row(1).working
+
+
+async def test_a_child_that_works_too_long_is_ended_once(board: WorkBoard, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lanes_module, "_LOOK_S", 0.001)
+    killed: list[int] = []
+    hung = ChildConnection(1, lambda: killed.append(1), row=1)
+    hung.ready.set_result(None)
+    async with Lanes(board, 2, TimeLimits(template_s=0, encode_s=60, load_s=60)) as lanes:
+        lanes.started(hung)
+        board.row(1).begin(5, 6)
+        await eventually(hung.lost.is_set, "the end of the child")
+        await asyncio.sleep(0.05)  # several looks
+    assert killed == [1]
+
+
+async def test_nobody_looks_on_any_more_once_the_service_ends(board: WorkBoard) -> None:
+    async with Lanes(board, 1, PATIENT):
+        assert len(asyncio.all_tasks()) == 2
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_outcomes_that_nobody_asks_for_are_forgotten(board: WorkBoard, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lanes_module, "_KEPT", 2)
+    lanes = Lanes(board, 2, PATIENT)
+    for number in range(3):
+        ended = await child(1)
+        lanes.started(ended)
+        board.row(1).begin(5, number)
+        lanes.ended(ended)
+    assert await lanes.outcome(5, 0) is None
+    for number in (1, 2):
+        assert isinstance(await lanes.outcome(5, number), ChildLost)
+        assert await lanes.outcome(5, number) is None  # it is told once
+
+
+async def test_an_end_that_does_not_come_is_not_waited_for(
+    board: WorkBoard, given: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lanes_module, "_END_S", 0.01)
+    lanes = Lanes(board, 1, PATIENT)
+    lanes.started(await child(1, given[0]))
+    with socket.socket() as connection:
+        lanes.give(connection.fileno())
+    LaneOrder.receive(given[1])[1].close()
+    assert await asyncio.wait_for(lanes.outcome(1, 1), 30) is None
+
+
+async def test_a_lane_goes_to_the_child_that_has_the_fewest_and_ends_where_that_has_ended(
+    board: WorkBoard, given: tuple[socket.socket, socket.socket]
+) -> None:
+    lanes, gone = Lanes(board, 2, PATIENT), await child(2)
+    for each in (await child(1, given[0]), gone):
+        lanes.started(each)
+    board.row(1).lanes = 1
+    gone.lost.set()
+    with socket.socket() as connection:
+        lanes.give(connection.fileno())
+    given[1].setblocking(False)  # noqa: FBT003
+    with pytest.raises(BlockingIOError):
+        given[1].recv(100)
+    assert lanes.child(1) is None
 
 
 async def test_the_request_that_a_child_was_at_when_it_ended_is_known(

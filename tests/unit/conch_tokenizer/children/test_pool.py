@@ -17,7 +17,7 @@ from conch_tokenizer.children.connection import ChildConnection
 from conch_tokenizer.children.limits import TimeLimits
 from conch_tokenizer.children.pool import Bundle, ChildPool, ChildPoolSettings
 from conch_tokenizer.children.service_orders import LoadOrder
-from conch_tokenizer.errors import BundleMissing, BundleUnreadable, ChildFailed, ChildLost
+from conch_tokenizer.errors import BundleMissing, BundleUnreadable, ChildFailed, ChildHung, ChildLost, WorkStage
 from conch_tokenizer.metrics import TokenizerMetrics
 from testkit.waiting import eventually
 
@@ -90,7 +90,7 @@ async def pool_of(source: FakeSource, size: int = 1, **changes: float) -> AsyncI
         queue_wait_s=changes.get("queue_wait_s", 60),
         queue_max=int(changes.get("queue_max", 10)),
         limits=TimeLimits(template_s=60, encode_s=60, load_s=60),
-        respawn_delay_s=0,
+        respawn_delay_s=changes.get("respawn_delay_s", 0),
     )
     async with ChildPool(source, settings, TokenizerMetrics(CollectorRegistry()), tracer("test", None)) as pool:
         await pool.wait_ready()
@@ -181,12 +181,13 @@ async def test_a_new_child_loads_no_more_than_what_is_kept_in_memory() -> None:
 
 async def test_children_that_never_get_ready_are_looked_for_in_a_new_source(monkeypatch: pytest.MonkeyPatch) -> None:
     restarted = asyncio.Event()
+    killed: list[int] = []
 
     class Mute(FakeSource):
         """Its children say nothing until it has been made anew."""
 
         async def spawn(self, row: int) -> ChildConnection:
-            return await super().spawn(row) if restarted.is_set() else ChildConnection(99, lambda: None)
+            return await super().spawn(row) if restarted.is_set() else ChildConnection(99, lambda: killed.append(99))
 
         async def restart(self) -> None:
             restarted.set()
@@ -195,6 +196,78 @@ async def test_children_that_never_get_ready_are_looked_for_in_a_new_source(monk
     async with pool_of(Mute(echo)) as pool:
         assert await pool.run(Operation.PREPARE, b"[1]") == b"[1]"
     assert restarted.is_set()
+    assert killed == [99]
+
+
+@pytest.mark.parametrize(("stage", "again"), [(WorkStage.UNREAD, True), (WorkStage.BEGUN, False)])
+async def test_a_request_that_its_child_never_looked_at_is_tried_once_more(stage: WorkStage, again: bool) -> None:
+    async with pool_of(FakeSource(echo)) as pool:
+        running = pool.run_after(ChildHung(1, stage), Operation.PREPARE, b"[1]")
+        if again:
+            assert await running == b"[1]"
+        else:
+            with pytest.raises(ChildHung):
+                await running
+
+
+async def test_an_idle_child_with_lanes_is_asked_for_a_sign_of_life(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Watched:
+        """Lanes that only hear of children."""
+
+        def started(self, child: ChildConnection) -> None:
+            """Hear of one."""
+
+        def ended(self, child: ChildConnection) -> None:
+            """Hear of its end."""
+
+    monkeypatch.setattr("conch_tokenizer.children.pool._PING_S", 0.01)
+    source = FakeSource(echo)
+    settings = ChildPoolSettings(
+        size=1, first_row=1, models_in_memory=2, queue_wait_s=60, queue_max=10, limits=TimeLimits(60, 60, 60)
+    )
+    metrics, spans = TokenizerMetrics(CollectorRegistry()), tracer("test", None)
+    async with ChildPool(source, settings, metrics, spans, Watched()) as pool:
+        await pool.wait_ready()
+        asked = source.children[0].requests
+        await eventually(lambda: [frame.kind for frame in asked[:2]] == [Operation.PING] * 2, "two questions")
+
+
+async def test_no_child_outlives_its_pool() -> None:
+    killed: list[int] = []
+
+    class Counted(FakeSource):
+        """Notes who is killed."""
+
+        async def spawn(self, row: int) -> ChildConnection:
+            connection = ChildConnection(row, lambda: killed.append(row), row=row)
+            self.children.append(FakeChild(connection, echo))
+            return connection
+
+    async with pool_of(Counted(echo), size=2) as pool:
+        await eventually(lambda: pool.alive == 2, "both children")
+    assert sorted(killed) == [1, 2]
+
+
+async def test_a_child_that_has_ended_counts_no_more_and_starts_that_fail_do_not_follow_at_once() -> None:
+    class Broken(FakeSource):
+        """Gives one child."""
+
+        tries = 0
+
+        async def spawn(self, row: int) -> ChildConnection:
+            self.tries += 1
+            if self.tries > 1:
+                raise OSError("broken")
+            return await super().spawn(row)
+
+    source = Broken(echo)
+    async with pool_of(source, respawn_delay_s=60) as pool:
+        assert pool.alive == 1
+        source.children[0].connection.kill()
+        await eventually(lambda: source.tries == 2, "another start")
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert (pool.alive, source.tries) == (0, 2)
 
 
 async def test_a_bundle_that_kills_children_is_not_loaded_again() -> None:
@@ -224,6 +297,16 @@ async def test_a_request_that_waited_too_long_is_refused_as_overload() -> None:
         with pytest.raises(Unavailable, match="overloaded") as caught:
             await pool.run(Operation.PREPARE, b"{}")
         assert caught.value.retryable
+        busy.cancel()
+
+
+async def test_who_has_waited_too_long_leaves_room_for_the_next() -> None:
+    async with pool_of(FakeSource(None), queue_wait_s=0, queue_max=1) as pool:
+        busy = asyncio.create_task(pool.run(Operation.PREPARE, b"{}"))
+        await asyncio.sleep(0)
+        for _ in range(3):
+            with pytest.raises(Unavailable, match="overloaded"):
+                await pool.run(Operation.PREPARE, b"{}")
         busy.cancel()
 
 
@@ -265,4 +348,10 @@ async def test_a_bundle_is_loaded_in_the_very_child_that_lacks_it() -> None:
         second.say(Frame(ReplyKind.DONE, b""))
         await loading
         assert [await task for task in running] == [b"{}"] * 2
-        assert [request.kind for request in first.requests] == [Operation.PREPARE]
+        again = [group.create_task(pool.run(Operation.PREPARE, b"[]")) for _ in range(2)]  # it was given back
+        await first.arrived.get()
+        await second.arrived.get()
+        for each in (first, second):
+            each.say(Frame(ReplyKind.DONE, b"{}"))
+        assert [await task for task in again] == [b"{}"] * 2
+        assert [request.kind for request in first.requests] == [Operation.PREPARE] * 2

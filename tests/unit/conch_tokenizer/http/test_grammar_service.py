@@ -1,6 +1,7 @@
 """What becomes of a grammar's check: remembered, refused, or the service's own fault."""
 
 import asyncio
+import gc
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from conch_kit.errors import BodyTooLarge, InternalError, InvalidRequest, Servic
 from conch_tokenizer.children.pool import Bundle
 from conch_tokenizer.children.work_board import WorkBoard, board_memory
 from conch_tokenizer.errors import BundleMissing, BundleUnreadable, ChildFailed, ChildHung, ChildLost, WorkStage
+from conch_tokenizer.http import grammar_service
 from conch_tokenizer.http.grammar_service import MAX_BODY_BYTES, GrammarService
 from conch_tokenizer.http.request_count import RequestCount
 
@@ -55,6 +57,28 @@ async def test_a_bad_grammar_is_checked_once_and_refused_each_time(outcome: Exce
     assert [type(error) for error in refused] == [InvalidRequest] * 5
     assert all(said in error.message for error in refused)
     assert pool.checks == 1
+
+
+async def test_nothing_is_held_for_a_grammar_once_it_is_checked() -> None:
+    def locks() -> int:
+        gc.collect()
+        return sum(isinstance(each, asyncio.Lock) for each in gc.get_objects())
+
+    service = service_on(Pool(None))
+    before = locks()
+    await asyncio.gather(*(service.check(body) for body in (b"a", b"a", b"b")))
+    assert locks() == before
+
+
+async def test_only_so_many_verdicts_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grammar_service, "_REMEMBERED", 2)
+    pool = Pool(None)
+    service = service_on(pool)
+    for body in (b"a", b"b", b"a", b"c", b"a"):  # the one that was asked for last is kept
+        await service.check(body)
+    assert pool.checks == 3
+    await service.check(b"b")
+    assert pool.checks == 4
 
 
 async def test_a_good_grammar_is_checked_once() -> None:

@@ -110,6 +110,15 @@ def test_a_file_of_another_form_is_refused(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("form", ["png", "jpeg", "webp", "gif"])
+def test_no_other_decoder_is_tried_at_a_damaged_file(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded: list[bool] = []
+    monkeypatch.setattr(Image, "preinit", lambda: loaded.append(True))
+    monkeypatch.setattr(Image, "init", lambda: loaded.append(True) or True)
+    refusal(FORMS[form][:12] + bytes(200))
+    assert loaded.count(True) <= 1  # asked for the one decoder; all that there are would be loaded at the second
+
+
+@pytest.mark.parametrize("form", ["png", "jpeg", "webp", "gif"])
 def test_a_file_that_is_cut_off_or_damaged_is_refused(form: str) -> None:
     whole = FORMS[form]
     for end in (12, 20, len(whole) // 2, len(whole) * 3 // 4):

@@ -53,6 +53,7 @@ def test_the_final_message_can_be_left_open(renderer: ChatRenderer) -> None:
         ("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "recursion"),
         ("{% for i in range(10**9) %}x{% endfor %}", "Range too big"),
         ("{{ raise_exception('x' * 5000) }}", "…"),
+        ("{{ 'x' * 10**18 }}", "more memory than it may have"),
     ],
 )
 def test_what_a_template_raises_is_the_requests_fault(template: str, said: str, renderer: ChatRenderer) -> None:

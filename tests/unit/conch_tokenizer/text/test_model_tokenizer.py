@@ -1,6 +1,7 @@
 import json
 import random
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,18 @@ def test_a_text_for_an_engine_lacks_the_bos_only_where_its_tokenizer_adds_one(
     tokenizer = LimitedTokenizer(model, ChatRenderer(model), 1024, lambda: None)
     (prompt,) = prepare_prompts(tokenizer, request).prompts
     assert (prompt.ids, prompt.text) == ((0, 2, 3), sent)
+
+
+def test_no_program_of_a_bundle_is_run(tmp_path: Path, tiny_chat: Path) -> None:
+    folder, ran = tmp_path / "model", tmp_path / "ran"
+    shutil.copytree(tiny_chat, folder)
+    (folder / "own.py").write_text(f"open({str(ran)!r}, 'w')\nclass Own: pass\n")
+    settings = json.loads((folder / "tokenizer_config.json").read_text())
+    settings |= {"tokenizer_class": "Own", "auto_map": {"AutoTokenizer": ["own.Own", "own.Own"]}}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    with suppress(BundleUnreadable):
+        load(folder)
+    assert not ran.exists()
 
 
 @pytest.mark.parametrize("files", [{}, {"tokenizer.json": "{"}, {"tokenizer.json": '{"model": 5}'}])

@@ -15,6 +15,7 @@ from conch_contracts.messages.encoding import PrepareRowsRequest
 from conch_contracts.messages.generation import PreparedPrompt
 from conch_contracts.messages.tokenization import EncodeTextRequest, PrepareRequest
 from conch_kit.errors import InvalidRequest
+from conch_tokenizer.pictures import picture_reader
 from conch_tokenizer.pictures.picture_reader import PictureReader
 from conch_tokenizer.text.chat_template import ChatRenderer
 from conch_tokenizer.text.encoder_rows import prepare_rows
@@ -274,6 +275,36 @@ def test_what_was_read_longest_ago_is_forgotten(seeing: ModelTokenizer, renderer
     tokenizer = LimitedTokenizer(seeing, renderer, 1_000_000, lambda: None, large)
     assert prepared(tokenizer, picture_chat((RED, RED))).pictures[1].data
     assert len(read) == 6
+
+
+def test_an_engine_gets_nothing_of_a_file_but_its_pixels(tokenizer: LimitedTokenizer) -> None:
+    profiled = file_of(picture(), icc_profile=b"p" * 1000)
+    (shown,) = prepared(tokenizer, picture_chat((profiled,)), picture_form="png").pictures
+    assert b"iCCP" in profiled
+    assert b"iCCP" not in shown.data
+
+
+def test_one_that_is_too_large_to_be_kept_takes_nobodys_place(seeing: ModelTokenizer, renderer: ChatRenderer) -> None:
+    read: list[int] = []
+    reader = PictureReader(read.append, kept_bytes=2 * SIDE * SIDE * 3)
+    tokenizer = LimitedTokenizer(seeing, renderer, 1_000_000, lambda: None, reader)
+    noise = np.random.default_rng(0).integers(0, 256, (200, 200, 3), dtype=np.uint8)
+    large = file_of(Image.fromarray(noise))
+    for form, data in (("pixels", RED), ("png", large), ("pixels", RED)):
+        prepared(tokenizer, picture_chat((data,)), picture_form=form)
+    assert len(read) == 2
+
+
+def test_a_picture_that_takes_too_much_memory_is_named(
+    seeing: ModelTokenizer, refused: Refused, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def exhausted(*_: object, param: str) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(picture_reader, "decode", exhausted)
+    refusal = refused(picture_chat((RED,)))
+    assert "more memory" in refusal.message
+    assert refusal.param == FIRST
 
 
 def test_a_digest_is_of_scope_size_and_pixels(tokenizer: LimitedTokenizer) -> None:

@@ -93,6 +93,17 @@ def test_text_over_the_byte_bound_is_refused(
     assert (caught.value.param, caught.value.code) == (param, "context_length_exceeded")
 
 
+def test_a_text_that_is_far_too_long_is_not_even_measured(make_tokenizer: Callable[[int], LimitedTokenizer]) -> None:
+    class Text(str):
+        __slots__ = ()
+
+        def encode(self, *_: str) -> bytes:
+            raise AssertionError("It may have a gigabyte.")
+
+    with pytest.raises(InvalidRequest):
+        make_tokenizer(1000).check_size([Text("x" * 1001)], param="prompt")
+
+
 def test_text_at_the_byte_bound_is_served(make_tokenizer: Callable[[int], LimitedTokenizer]) -> None:
     assert prepare_prompts(make_tokenizer(1024), prepare(prompts=["中" * 341])).prompts[0].ids
 
@@ -136,6 +147,14 @@ def test_only_long_work_is_announced(
     length: int, expected: list[str], tokenizer: LimitedTokenizer, announced: list[str]
 ) -> None:
     prepare_prompts(tokenizer, prepare(prompts=["word " * (length // 5)]))
+    assert announced == expected
+
+
+@pytest.mark.parametrize(("length", "expected"), [(20_000, []), (20_001, ["encoding"])])
+def test_many_ids_are_announced_too(
+    length: int, expected: list[str], tokenizer: LimitedTokenizer, announced: list[str]
+) -> None:
+    tokenizer.check_ids([5] * length, param="prompt")
     assert announced == expected
 
 

@@ -56,7 +56,7 @@ class LaneServer:
     def serve(self, descriptor: int) -> None:
         """Do what there is to do on a connection that the poller found ready."""
         lane = self._lanes[descriptor]
-        if len(lane.unsent) > _UNSENT_BYTES and not self._send(lane):
+        if len(lane.unsent) > _UNSENT_BYTES and (not self._send(lane) or len(lane.unsent) > _UNSENT_BYTES):
             return
         try:
             data = lane.wire.recv(_READ_BYTES)
