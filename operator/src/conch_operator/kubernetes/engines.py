@@ -135,19 +135,24 @@ class KubernetesEngines:
         self._log_news(rejected)
         return Acted(rejected, specs)
 
-    def wake(self, model: ModelId, engines: int) -> None:
-        """Begin to start engines of a model that has none, as the next round would: nobody is to wait for its lists."""
+    def wake(self, model: ModelId, engines: int, done: Callable[[], None]) -> None:
+        """Begin to start engines of a model that has none, as the next round would: nobody is to wait for its lists.
+
+        `done` is called when the cluster has been told; where it refuses, the next round tells it again.
+        """
         known = self._served.get(model)
         if known is not None and known.scaled is not None:
             woken = replace(known, scaled=replace(known.scaled, engines=engines, resting=False))
-            self._waking.start({model: partial(self._scale, woken)})
+            self._waking.start({model: partial(self._scale, woken, done)})
 
-    async def _scale(self, model: DesiredModel) -> None:
+    async def _scale(self, model: DesiredModel, done: Callable[[], None]) -> None:
         try:
             made = make_engine_objects(model, self._settings, self._agents.tokens)
             await self._owned.ensure(_deployment(made))
         except (ApiError, Refused, NotSupported) as error:  # the next round tries it again, and says so
             log.warning("A model was not woken at once.", extra={"model": model.id, "error": str(error)})
+        else:
+            done()
 
     async def _tell_agents(self, steps: Plan) -> None:
         """Ask agents to have their engine started again or to let it end; those that hang are asked beside rounds."""

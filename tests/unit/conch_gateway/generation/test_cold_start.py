@@ -42,6 +42,12 @@ async def held(running: Gateway, count: int, body: object = CHAT) -> list[asynci
     return tasks
 
 
+def ends(running: Gateway) -> dict[str, float]:
+    """Return how many holds have ended in which way."""
+    family = next(one for one in running.registry.collect() if one.name == "conch_gateway_holds")
+    return {sample.labels["outcome"]: sample.value for sample in family.samples if sample.value}
+
+
 def awake(running: Gateway, known: Route | None = None, *, slots: int = 8) -> None:
     """Let the engine come."""
     running.learn(snapshot(known or sleeping(), engines=(Engine(grpc=ENGINE, slots=slots),)))
@@ -57,6 +63,7 @@ async def test_held_requests_go_in_their_order_when_the_engine_comes() -> None:
     assert [(await task).status for task in tasks] == [200] * 3
     assert running.registry.get_sample_value("conch_gateway_hold_seconds_count", {"model": "tiny-chat"}) == 3
     assert running.registry.get_sample_value("conch_gateway_held", {"model": "tiny-chat"}) == 0
+    assert ends(running) == {"served": 3}
     demand = running.admission.load("me", 2).models["local/tiny-chat"]
     assert (demand.held, demand.in_flight) == (0, 0)
     assert demand.idle_s is not None
@@ -76,6 +83,7 @@ async def test_a_plain_request_gets_503_in_time_and_is_told_when_to_come_again()
     answer = await running.client.post(PATH, CHAT)
     assert (answer.status, answer.error["code"], answer.headers[b"retry-after"]) == (503, "model_starting", b"40")
     assert b"x-conch-cold-start" not in answer.headers
+    assert ends(running) == {"expired": 1}
     assert running.admission.load("me", 1).models == {}
 
 
@@ -120,6 +128,7 @@ async def test_a_start_that_fails_is_an_answer_with_the_reason_at_once(begun: bo
     assert answer.status == status
     error = orjson.loads(answer.body.rpartition(b"data: ")[2])["error"] if begun else answer.error
     assert error["message"] == "No engine of this model starts: The image cannot be pulled."
+    assert ends(running) == {"failed": 1}
     later = await running.client.post(PATH, CHAT)
     assert (later.status, later.error["message"]) == (503, error["message"])
 
@@ -134,6 +143,7 @@ async def test_one_more_than_may_be_held_is_refused_within_ten_milliseconds() ->
         took_s.append(time.perf_counter() - began)
         assert (answer.status, answer.error["code"]) == (429, "rate_limit_exceeded")
     assert min(took_s) < 0.01
+    assert ends(running) == {"refused": 5}
     awake(running)
     await asyncio.gather(*tasks)
 
@@ -162,6 +172,7 @@ async def test_a_client_that_hangs_up_takes_its_wish_back() -> None:
     tasks = await held(running, 1)
     running.client.hang_up()
     await asyncio.gather(*tasks)
+    assert ends(running) == {"gone": 1}
     assert running.admission.load("me", 1).models == {}
 
 
@@ -203,6 +214,7 @@ async def test_a_model_that_is_deleted_while_requests_are_held_is_a_404() -> Non
     running.learn(Snapshot())
     answer = await asyncio.wait_for(tasks[0], LIMIT_S)
     assert (answer.status, answer.error["code"]) == (404, "model_not_found")
+    assert ends(running) == {"deleted": 1}
 
 
 async def test_a_model_at_zero_that_does_not_wake_answers_at_once() -> None:

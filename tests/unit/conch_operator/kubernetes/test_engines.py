@@ -241,8 +241,10 @@ async def test_a_model_at_rest_is_woken_without_a_round_and_the_next_round_write
     await engines.act(Plan(serve=(at_rest,), models=(at_rest,)))
     assert api.replicas == [0]
     api.scaled.clear()
-    engines.wake(at_rest.id, 1)
-    await asyncio.wait_for(api.scaled.wait(), 30)
+    told = asyncio.Event()
+    engines.wake(at_rest.id, 1, told.set)
+    await asyncio.wait_for(told.wait(), 30)
+    assert api.scaled.is_set()
     await engines.observe()
     awake = replace(at_rest, scaled=Scaled(1))
     await engines.act(Plan(serve=(awake,), models=(awake,)))

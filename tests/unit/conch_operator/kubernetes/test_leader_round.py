@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from conch_contracts.conditions import Reason
 from conch_contracts.names import Digest, ModelId
@@ -22,6 +23,7 @@ from conch_operator.kubernetes.pods.pod_status import AgentAddress
 from conch_operator.kubernetes.sources import AgentSources
 from conch_operator.kubernetes.status_writer import StatusWriter
 from conch_operator.kubernetes.worker_pools import WorkerPools
+from conch_operator.metrics import ScalingMetrics
 from conch_operator.probe.prober import Prober, Target
 from conch_operator.reconcile.calls_in_flight import Background
 from conch_operator.reconcile.plan import plan_workloads
@@ -218,7 +220,7 @@ async def world() -> AsyncIterator[World]:
             reconciler=Reconciler(ports, background=background),
             status_writer=writer,
             registry=registry,
-            autoscaler=Autoscaler(DemandBook(time.monotonic), lambda: None),
+            autoscaler=Autoscaler(DemandBook(time.monotonic), lambda: None, ScalingMetrics.on(CollectorRegistry())),
             namespaces=[None],
         )
         yield World(server, agents, writer, one_round)

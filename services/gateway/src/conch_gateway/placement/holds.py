@@ -12,9 +12,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from conch_contracts.records import Engine
-from conch_kit.errors import RateLimited, Unavailable
+from conch_gateway.telemetry.metrics import HoldEnd
+from conch_kit.errors import ModelNotFound, RateLimited, ServiceError, Unavailable
 
 MODEL_STARTING = "model_starting"
+MODEL_NOT_READY = "model_not_ready"
 NOT_KNOWN_S = 30.0
 """When a client is told to come again where nobody knows how long a start takes."""
 MOST_S = 60.0
@@ -95,7 +97,24 @@ def still_starting(start: EngineStart, now: float) -> Unavailable:
 
 def start_failed(reason: str) -> Unavailable:
     """Return the error for a model whose engine cannot start."""
-    return Unavailable(f"No engine of this model starts: {reason}", code="model_not_ready", retry_after_s=NOT_KNOWN_S)
+    return Unavailable(f"No engine of this model starts: {reason}", code=MODEL_NOT_READY, retry_after_s=NOT_KNOWN_S)
+
+
+def end_of_hold(error: BaseException | None) -> HoldEnd:
+    """Return how the hold of a request has ended, by what it raised."""
+    match error:
+        case None:
+            return HoldEnd.SERVED
+        case RateLimited():
+            return HoldEnd.REFUSED
+        case ModelNotFound():
+            return HoldEnd.DELETED
+        case Unavailable() if error.code != MODEL_NOT_READY:
+            return HoldEnd.EXPIRED
+        case ServiceError():
+            return HoldEnd.FAILED
+        case _:
+            return HoldEnd.GONE
 
 
 async def granted_or_told(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from conch_contracts.names import EngineAddress
 from conch_contracts.records import Engine, ModelDemand, Route, RoutingPolicy
-from conch_gateway.placement.holds import EngineStart, Hold, start_failed
+from conch_gateway.placement.holds import MODEL_NOT_READY, EngineStart, Hold, start_failed
 from conch_gateway.placement.slot_share import LEFT_S, OthersOfModel
 from conch_gateway.placement.worker_choice import choose
 from conch_kit.errors import ModelNotFound, RateLimited, ServiceError, Unavailable
@@ -326,7 +326,7 @@ def queue_full() -> RateLimited:
 
 def not_ready() -> Unavailable:
     """Return the error for a model that is known but has nothing to run on."""
-    return Unavailable("No engine of this model is ready.", code="model_not_ready", retry_after_s=NO_ENGINE_RETRY_S)
+    return Unavailable("No engine of this model is ready.", code=MODEL_NOT_READY, retry_after_s=NO_ENGINE_RETRY_S)
 
 
 def removed() -> ModelNotFound:
