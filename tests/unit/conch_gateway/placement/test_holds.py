@@ -15,24 +15,26 @@ ENGINE = Engine(grpc=EngineAddress("a:1"))
 
 
 @pytest.mark.parametrize(
-    ("takes_s", "passed_s", "left_s", "retry_after_s"),
+    ("takes_s", "passed_s", "left_s", "earliest_s", "latest_s"),
     [
-        (None, 0, None, 30),
-        (40, 0, 40, 40),
-        (40, 25, 15, 15),
-        (40, 39.5, 0.5, 1),
-        (40, 90, 0, 1),
-        (300, 10, 290, 60),
+        (None, 0, None, 30, 37.5),
+        (40, 0, 40, 40, 50),
+        (40, 25, 15, 15, 18.75),
+        (40, 39.5, 0.5, 1, 4),
+        (40, 90, 0, 1, 4),
+        (300, 10, 290, 48, 60),
     ],
 )
 def test_a_client_is_told_how_long_the_start_takes_yet(
-    takes_s: float | None, passed_s: float, left_s: float | None, retry_after_s: float
+    takes_s: float | None, passed_s: float, left_s: float | None, earliest_s: float, latest_s: float
 ) -> None:
     start = EngineStart(takes_s)
     start.wanted(100.0)
     start.wanted(100.0 + passed_s)
     assert start.left_s(100.0 + passed_s) == left_s
-    assert start.retry_after_s(100.0 + passed_s) == retry_after_s
+    told = [start.retry_after_s(100.0 + passed_s) for _ in range(200)]
+    assert earliest_s <= min(told) < max(told) <= latest_s
+    assert len({math.ceil(seconds) for seconds in told}) > 2, "all come again in the same second"
 
 
 def test_a_start_that_was_wanted_long_ago_and_never_came_is_another_one() -> None:
@@ -43,13 +45,13 @@ def test_a_start_that_was_wanted_long_ago_and_never_came_is_another_one() -> Non
 
 
 def test_bodies_that_wait_have_a_bound_and_leave_their_room_to_others() -> None:
-    bodies = HeldBodies(10)
-    with bodies.taken(6):
-        with pytest.raises(RateLimited), bodies.taken(5):
+    bodies, start = HeldBodies(10), EngineStart(40)
+    with bodies.taken(6, start, 100.0):
+        with pytest.raises(RateLimited), bodies.taken(5, start, 100.0):
             pass
-        with bodies.taken(4):
+        with bodies.taken(4, start, 100.0):
             pass
-    with bodies.taken(10):
+    with bodies.taken(10, start, 100.0):
         pass
 
 

@@ -30,8 +30,8 @@ from conch_gateway.placement.model_queue import (
     ModelQueue,
     Waiter,
     not_ready,
-    queue_full,
 )
+from conch_gateway.placement.retry_times import spread_s
 from conch_gateway.placement.slot_share import OthersOfModel, others_by_model
 from conch_kit.errors import Unavailable
 from conch_kit.registry.load_reader import OtherLoads
@@ -183,7 +183,7 @@ class Admission:
 
     async def _wait(self, queue: ModelQueue, policy: RoutingPolicy, waiter: Waiter, wait_s: float) -> Engine:
         if len(queue.waiters) >= policy.queue_max and not queue.make_room_for(waiter):
-            raise queue_full()
+            raise queue.full()
         queue.join(waiter)
         queue.serve()  # those before it may be waiting for an engine that it does not need
         try:
@@ -201,9 +201,9 @@ class Admission:
         """Wait for an engine to start, and then for a slot of it; who has no time for that does not wake the model."""
         if hold.patience_s <= 0:
             raise still_starting(queue.start, self._clock())
-        with self._bodies.taken(hold.size):
+        with self._bodies.taken(hold.size, queue.start, self._clock()):
             if len(queue.waiters) >= queue.hold_max and not queue.make_room_for(waiter):
-                raise queue_full()
+                raise queue.full()
             began = self._clock()
             queue.start.wanted(began)
             first = not queue.waiters
@@ -236,4 +236,5 @@ def _end_of_hold(queue: ModelQueue, policy: RoutingPolicy, hold: Hold, began: fl
 
 
 def _none_free(policy: RoutingPolicy, claim: Claim) -> Unavailable:
-    return Unavailable(f"No engine was free within {claim.patience_s(policy):g} s.", retry_after_s=NO_ENGINE_RETRY_S)
+    after_s = spread_s(NO_ENGINE_RETRY_S)
+    return Unavailable(f"No engine was free within {claim.patience_s(policy):g} s.", retry_after_s=after_s)

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from conch_contracts.records import Engine
+from conch_gateway.placement.retry_times import MOST_S, spread_s
 from conch_gateway.telemetry.metrics import HoldEnd
 from conch_kit.errors import ModelNotFound, RateLimited, ServiceError, Unavailable
 
@@ -19,8 +20,6 @@ MODEL_STARTING = "model_starting"
 MODEL_NOT_READY = "model_not_ready"
 NOT_KNOWN_S = 30.0
 """When a client is told to come again where nobody knows how long a start takes."""
-MOST_S = 60.0
-"""Clients obey no longer Retry-After."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +47,14 @@ class HeldBodies:
     size: int = 0
 
     @contextmanager
-    def taken(self, size: int) -> Iterator[None]:
-        """Give room for a body; raises RateLimited."""
+    def taken(self, size: int, start: "EngineStart", now: float) -> Iterator[None]:
+        """Give room for a body; raises RateLimited, which says when to come again for this start."""
         if self.size + size > self.limit:
-            raise RateLimited("Too much waits here for engines that start.", code="rate_limit_exceeded")
+            raise RateLimited(
+                "Too much waits here for engines that start.",
+                code="rate_limit_exceeded",
+                retry_after_s=start.retry_after_s(now),
+            )
         self.size += size
         try:
             yield
@@ -83,9 +86,9 @@ class EngineStart:
         return max(0.0, self.takes_s - (0.0 if self.since is None else now - self.since))
 
     def retry_after_s(self, now: float) -> float:
-        """Return when a client should come again."""
+        """Return when a client should come again, each another time."""
         left_s = self.left_s(now)
-        return min(MOST_S, max(1.0, NOT_KNOWN_S if left_s is None else left_s))
+        return spread_s(max(1.0, NOT_KNOWN_S if left_s is None else left_s))
 
 
 def still_starting(start: EngineStart, now: float) -> Unavailable:
@@ -97,7 +100,8 @@ def still_starting(start: EngineStart, now: float) -> Unavailable:
 
 def start_failed(reason: str) -> Unavailable:
     """Return the error for a model whose engine cannot start."""
-    return Unavailable(f"No engine of this model starts: {reason}", code=MODEL_NOT_READY, retry_after_s=NOT_KNOWN_S)
+    after_s = spread_s(NOT_KNOWN_S)
+    return Unavailable(f"No engine of this model starts: {reason}", code=MODEL_NOT_READY, retry_after_s=after_s)
 
 
 def end_of_hold(error: BaseException | None) -> HoldEnd:

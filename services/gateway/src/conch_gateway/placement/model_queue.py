@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from conch_contracts.names import EngineAddress
 from conch_contracts.records import Engine, ModelDemand, Route, RoutingPolicy
 from conch_gateway.placement.holds import MODEL_NOT_READY, EngineStart, Hold, start_failed
+from conch_gateway.placement.retry_times import spread_s
 from conch_gateway.placement.slot_share import LEFT_S, OthersOfModel
 from conch_gateway.placement.worker_choice import choose
 from conch_kit.errors import ModelNotFound, RateLimited, ServiceError, Unavailable
@@ -288,8 +289,13 @@ class ModelQueue:
             return False
         last = self.waiters.pop()
         if not last.granted.done():
-            last.granted.set_exception(queue_full())
+            last.granted.set_exception(self.full())
         return True
+
+    def full(self) -> RateLimited:
+        """Return the error for a request that finds no room among those that wait, or has lost it."""
+        after_s = self.start.retry_after_s(self.clock()) if self.holds() else spread_s(QUEUE_RETRY_S)
+        return RateLimited("The queue of this model is full.", code="rate_limit_exceeded", retry_after_s=after_s)
 
     def serve(self) -> None:
         """Hand free slots to waiters, the first in the queue first."""
@@ -319,14 +325,10 @@ def _rank(waiter: Waiter) -> tuple[int, float]:
     return waiter.claim.priority, waiter.arrived
 
 
-def queue_full() -> RateLimited:
-    """Return the error for a request that finds no room among those that wait, or has lost it to a more urgent one."""
-    return RateLimited("The queue of this model is full.", code="rate_limit_exceeded", retry_after_s=QUEUE_RETRY_S)
-
-
 def not_ready() -> Unavailable:
     """Return the error for a model that is known but has nothing to run on."""
-    return Unavailable("No engine of this model is ready.", code=MODEL_NOT_READY, retry_after_s=NO_ENGINE_RETRY_S)
+    after_s = spread_s(NO_ENGINE_RETRY_S)
+    return Unavailable("No engine of this model is ready.", code=MODEL_NOT_READY, retry_after_s=after_s)
 
 
 def removed() -> ModelNotFound:
