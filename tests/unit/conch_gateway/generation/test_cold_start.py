@@ -194,6 +194,62 @@ async def test_who_asks_for_an_engine_that_is_there_wakes_nothing() -> None:
     assert (wished, running.admission.ready_in_s(sleeping().model_id)) == ([], 40)
 
 
+async def test_a_batch_waits_for_others_to_wake_the_model() -> None:
+    running, wished = gateway(known=at_zero()), []
+    running.admission.held = wished.append
+    (batch,) = await held(running, 1, {**CHAT, "priority": 10})
+    assert (wished, running.admission.load("me", 1).models) == ([], {}), "nobody is told of it"
+    other = asyncio.create_task(running.client.post(PATH, {**CHAT, "priority": 9}))
+    await eventually(lambda: running.admission.waiting()["local/tiny-chat"] == 2, "the other one that waits")
+    assert wished == ["local/tiny-chat"]
+    assert running.admission.load("me", 2).models["local/tiny-chat"].held == 1
+    awake(running)
+    assert [(await task).status for task in (batch, other)] == [200] * 2
+
+
+async def test_a_batch_that_nobody_wakes_the_model_for_is_told_so() -> None:
+    running = gateway(known=at_zero(), hold_s=0.05)
+    answer = await running.client.post(PATH, {**CHAT, "priority": 10})
+    assert (answer.status, answer.error["code"]) == (503, "model_at_rest")
+    assert "a request of priority 10 or more starts none" in str(answer.error["message"])
+    assert 48 <= int(answer.headers[b"retry-after"]) <= 60
+    assert running.admission.ready_in_s(sleeping().model_id) == 40, "no start is under way"
+
+
+async def test_a_stream_of_a_batch_does_not_hear_that_an_engine_starts() -> None:
+    running = gateway({GENERATE_PATH: streamed(*FRAMES)}, known=at_zero(), hold_status_s=0.01)
+    asked = asyncio.create_task(running.client.post(PATH, {**STREAM, "priority": 10}))
+    await eventually(lambda: running.client.connections and running.client.connections[0].pieces, "a word")
+    awake(running)
+    answer = await asked
+    assert answer.headers[b"x-conch-cold-start"] == b"unknown"
+    assert answer.pieces[0] == b": no engine runs, and none is started for a request of this priority\n\n"
+    assert answer.body.endswith(b"".join(FRAMES))
+
+
+async def test_a_batch_leaves_room_to_who_wakes_the_model() -> None:
+    batch = {**CHAT, "priority": 10}
+    running = gateway(known=at_zero(sleeping(hold_max=2)), held_bytes=len(orjson.dumps(batch)) * 4)
+    tasks = await held(running, 2, batch)
+    assert (await running.client.post(PATH, batch)).status == 429
+    waker = asyncio.create_task(running.client.post(PATH, CHAT))
+    assert (await tasks.pop()).status == 429, "the less urgent one has lost its place"
+    awake(running)
+    assert [(await task).status for task in (*tasks, waker)] == [200] * 2
+
+
+async def test_a_batch_that_waits_for_a_slot_is_work_as_any_other() -> None:
+    never = asyncio.Event()
+    known = snapshot(route(), engines=(Engine(grpc=ENGINE, slots=1),))
+    running = gateway({GENERATE_PATH: streamed(never)}, known=known)
+    first = asyncio.create_task(running.client.post(PATH, STREAM))
+    await running.upstream.asked(GENERATE_PATH).wait()
+    (batch,) = await held(running, 1, {**CHAT, "priority": 10})
+    assert running.admission.load("me", 1).models["local/tiny-chat"].queued == 1
+    running.client.hang_up()
+    await asyncio.gather(first, batch)
+
+
 async def test_a_client_may_wait_less_long_for_a_slot_too() -> None:
     never = asyncio.Event()
     known = snapshot(route(), engines=(Engine(grpc=ENGINE, slots=1),))

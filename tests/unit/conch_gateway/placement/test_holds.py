@@ -53,6 +53,8 @@ def test_bodies_that_wait_have_a_bound_and_leave_their_room_to_others() -> None:
             pass
     with bodies.taken(10, start, 100.0):
         pass
+    with bodies.taken(5, start, 100.0, part=0.5), pytest.raises(RateLimited), bodies.taken(1, start, 100.0, part=0.5):
+        pass
 
 
 class _Client:

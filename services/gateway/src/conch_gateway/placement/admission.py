@@ -22,7 +22,7 @@ from types import TracebackType
 from conch_contracts.names import EngineAddress, ModelId
 from conch_contracts.records import Engine, GatewayLoad, RoutingPolicy
 from conch_gateway.placement.demand import load_of
-from conch_gateway.placement.holds import HeldBodies, Hold, granted_or_told, still_starting
+from conch_gateway.placement.holds import BATCH_PART, HeldBodies, Hold, at_rest, granted_or_told, still_starting
 from conch_gateway.placement.model_queue import (
     NO_ENGINE_RETRY_S,
     PLAIN,
@@ -198,15 +198,20 @@ class Admission:
     async def _hold(
         self, model: ModelId, queue: ModelQueue, policy: RoutingPolicy, waiter: Waiter, hold: Hold
     ) -> Engine:
-        """Wait for an engine to start, and then for a slot of it; who has no time for that does not wake the model."""
+        """Wait for an engine to start, and then for a slot of it.
+
+        Who has no time for that does not wake the model, nor does a batch: it waits for others to do so.
+        """
+        wakes = waiter.claim.wakes
         if hold.patience_s <= 0:
-            raise still_starting(queue.start, self._clock())
-        with self._bodies.taken(hold.size, queue.start, self._clock()):
+            raise self._not_there(queue, waiter.claim)
+        with self._bodies.taken(hold.size, queue.start, self._clock(), part=1.0 if wakes else BATCH_PART):
             if len(queue.waiters) >= queue.hold_max and not queue.make_room_for(waiter):
                 raise queue.full()
             began = self._clock()
-            queue.start.wanted(began)
-            first = not queue.waiters
+            first = wakes and not any(other.claim.wakes for other in queue.waiters)
+            if wakes:
+                queue.start.wanted(began)
             queue.join(waiter)
             ends = partial(_end_of_hold, queue, policy, hold, began)
             try:
@@ -220,8 +225,11 @@ class Admission:
                 hold.ended(self._clock() - began)
         if engine is None:
             queue.leave(waiter)
-            raise _none_free(policy, waiter.claim) if queue.engines else still_starting(queue.start, self._clock())
+            raise _none_free(policy, waiter.claim) if queue.engines else self._not_there(queue, waiter.claim)
         return engine
+
+    def _not_there(self, queue: ModelQueue, claim: Claim) -> Unavailable:
+        return still_starting(queue.start, self._clock()) if claim.wakes else at_rest()
 
     def _has_changed(self) -> None:
         self.changed()

@@ -11,13 +11,17 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from conch_contracts.openai.sampling import BATCH_PRIORITY
 from conch_contracts.records import Engine
 from conch_gateway.placement.retry_times import MOST_S, spread_s
 from conch_gateway.telemetry.metrics import HoldEnd
 from conch_kit.errors import ModelNotFound, RateLimited, ServiceError, Unavailable
 
 MODEL_STARTING = "model_starting"
+MODEL_AT_REST = "model_at_rest"
 MODEL_NOT_READY = "model_not_ready"
+BATCH_PART = 0.5
+"""How much of the room for bodies batches may take: what would start an engine for them must still find room."""
 NOT_KNOWN_S = 30.0
 """When a client is told to come again where nobody knows how long a start takes."""
 
@@ -47,9 +51,9 @@ class HeldBodies:
     size: int = 0
 
     @contextmanager
-    def taken(self, size: int, start: "EngineStart", now: float) -> Iterator[None]:
-        """Give room for a body; raises RateLimited, which says when to come again for this start."""
-        if self.size + size > self.limit:
+    def taken(self, size: int, start: "EngineStart", now: float, *, part: float = 1.0) -> Iterator[None]:
+        """Give room for a body in this part of all; raises RateLimited, with a time to come again."""
+        if self.size + size > self.limit * part:
             raise RateLimited(
                 "Too much waits here for engines that start.",
                 code="rate_limit_exceeded",
@@ -95,6 +99,16 @@ def still_starting(start: EngineStart, now: float) -> Unavailable:
     """Return the error for a request that was held as long as it may be."""
     return Unavailable(
         "An engine of this model is starting.", code=MODEL_STARTING, retry_after_s=start.retry_after_s(now)
+    )
+
+
+def at_rest() -> Unavailable:
+    """Return the error for a request of a batch whose time is over, and for which no engine was started."""
+    return Unavailable(
+        f"No engine of this model is ready, and a request of priority {BATCH_PRIORITY} or more starts none. Come again "
+        "later, wake the model, or ask with a lower priority.",
+        code=MODEL_AT_REST,
+        retry_after_s=spread_s(MOST_S),
     )
 
 

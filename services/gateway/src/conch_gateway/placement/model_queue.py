@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from conch_contracts.names import EngineAddress
+from conch_contracts.openai.sampling import BATCH_PRIORITY
 from conch_contracts.records import Engine, ModelDemand, Route, RoutingPolicy
 from conch_gateway.placement.holds import MODEL_NOT_READY, EngineStart, Hold, start_failed
 from conch_gateway.placement.retry_times import spread_s
@@ -36,6 +37,11 @@ class Claim:
     """How long it waits for an engine at most, where the client says so."""
     hold: Callable[[], Hold] | None = None
     """How it is held while an engine starts; None: it is not."""
+
+    @property
+    def wakes(self) -> bool:
+        """Tell whether an engine may be started for it; for a batch none is."""
+        return self.priority < BATCH_PRIORITY
 
     def patience_s(self, policy: RoutingPolicy) -> float:
         """Return how long it waits for a slot of an engine that there is."""
@@ -134,13 +140,14 @@ class ModelQueue:
         return not self.engines and self.wakes
 
     def demand(self, now: float) -> ModelDemand:
-        """Return what there is to do for the model."""
-        waiting = sum(waiter.claim.sequences for waiter in self.waiters)
+        """Return what there is to do for the model; what waits for others to wake it is left out."""
+        waiters = [waiter for waiter in self.waiters if self.engines or waiter.claim.wakes]
+        waiting = sum(waiter.claim.sequences for waiter in waiters)
         return ModelDemand(
             in_flight=self.taken.total(),
             queued=waiting if self.engines else 0,
             held=0 if self.engines else waiting,
-            oldest_wait_s=now - min((waiter.arrived for waiter in self.waiters), default=now),
+            oldest_wait_s=now - min((waiter.arrived for waiter in waiters), default=now),
             idle_s=None if self.ended_at is None else now - self.ended_at,
             taken=dict(self.taken),
         )
