@@ -4,12 +4,15 @@ import asyncio
 import time
 from collections.abc import Callable
 
+from prometheus_client import CollectorRegistry
+
 from conch_contracts.conditions import Condition, ConditionType, Reason
 from conch_contracts.names import LOADS_KEY, WAKES_KEY, ModelId
 from conch_contracts.records import GatewayLoad, ModelDemand
 from conch_contracts.spec.status import ScalingStatus
 from conch_kit.redis.client import RedisClient
 from conch_kit.registry.load_writer import LoadWriter
+from conch_operator.metrics import ScalingMetrics
 from conch_operator.reconcile.status import ModelStatus
 from conch_operator.scaling.autoscaler import Autoscaler
 from conch_operator.scaling.demand import DemandBook
@@ -76,7 +79,7 @@ async def test_what_cannot_be_read_is_not_taken_for_all(client: RedisClient) -> 
 async def test_a_wish_leads_to_an_engine_with_the_record_of_its_gateway(client: RedisClient) -> None:
     """The list is read once, before all wishes, so nothing but the record tells of them."""
     book, heard = DemandBook(time.monotonic), Heard()
-    autoscaler, took_s = Autoscaler(book, lambda: None), list[float]()
+    autoscaler, took_s = Autoscaler(book, lambda: None, ScalingMetrics.on(CollectorRegistry())), list[float]()
 
     def hear(load: GatewayLoad | None) -> None:
         autoscaler.heard(load)
@@ -102,7 +105,10 @@ async def test_a_wish_leads_to_an_engine_with_the_record_of_its_gateway(client: 
 def _at_rest(book: DemandBook, decided: asyncio.Event) -> Autoscaler:
     """Return the autoscaler of a model without an engine; `decided` is set once it is to have one."""
     model = desired_model(scaling={"minReplicas": 0, "maxReplicas": 1})
-    autoscaler = Autoscaler(book, lambda: None, lambda _, scaled: decided.set() if scaled.engines else None)
+    metrics = ScalingMetrics.on(CollectorRegistry())
+    autoscaler = Autoscaler(
+        book, lambda: None, metrics, lambda _, scaled, told: decided.set() if scaled.engines else None
+    )
     rests = Condition(
         type=ConditionType.READY,
         status="True",

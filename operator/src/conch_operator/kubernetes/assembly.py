@@ -16,6 +16,7 @@ from conch_operator.kubernetes.pods.agent_client import Agents
 from conch_operator.kubernetes.sources import AgentSources
 from conch_operator.kubernetes.status_writer import StatusWriter
 from conch_operator.kubernetes.worker_pools import WorkerPools
+from conch_operator.metrics import ScalingMetrics
 from conch_operator.probe.prober import Prober
 from conch_operator.probe.triton_request import TritonProbeClient
 from conch_operator.reconcile.calls_in_flight import Background
@@ -40,6 +41,7 @@ class Opened:
     prober: Prober
     background: Background
     demand: DemandBook
+    metrics: ScalingMetrics
 
 
 def probe_client(release: ReleaseFile, triton: TritonClient, http: TritonHttp) -> TritonProbeClient:
@@ -69,7 +71,7 @@ def ports_of(release: ReleaseFile, opened: Opened, fence: int) -> LeaderPorts:
         opened.api, opened.agents, release.engines, namespaces_of(release), background=background
     )
     sources = AgentSources(opened.api, opened.agents, background=background)
-    autoscaler = Autoscaler(opened.demand, background.changed, engines.wake)
+    autoscaler = Autoscaler(opened.demand, background.changed, opened.metrics, engines.wake)
     ports = Ports(
         sources=sources,
         cluster=engines,

@@ -155,18 +155,23 @@ class KubernetesEngines:
         self._log_news(rejected)
         return Acted(rejected, specs, frozenset(unapplied - unmade.keys()))
 
-    def wake(self, model: ModelId, scaled: Scaled) -> None:
-        """Begin to start engines of a model that has none, as the next round would: nobody is to wait for its lists."""
+    def wake(self, model: ModelId, scaled: Scaled, done: Callable[[], None]) -> None:
+        """Begin to start engines of a model that has none, as the next round would: nobody is to wait for its lists.
+
+        `done` is called when the cluster has been told; where it refuses, the next round tells it again.
+        """
         known = self._served.get(model)
         if known is not None and known.scaled is not None:
             self._decided[model] = scaled
-            self._waking.start({model: partial(self._scale, known)})
+            self._waking.start({model: partial(self._scale, known, done)})
 
-    async def _scale(self, model: DesiredModel) -> None:
+    async def _scale(self, model: DesiredModel, done: Callable[[], None]) -> None:
         try:
             await self._ensure_engines(model)
         except (ApiError, Refused, NotSupported) as error:  # the next round tries it again, and says so
             log.warning("A model was not woken at once.", extra={"model": model.id, "error": str(error)})
+        else:
+            done()
 
     def _take_over_decisions(self) -> None:
         """Take over what this round has decided, but where a model was woken since."""

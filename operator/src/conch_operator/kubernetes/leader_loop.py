@@ -103,6 +103,7 @@ class LeaderLoop:
             await self._rounds()
         finally:
             self._metrics.count({})
+            self._metrics.scaling.show(())
 
     async def _rounds(self) -> None:
         failures = 0

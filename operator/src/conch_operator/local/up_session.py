@@ -13,6 +13,8 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from prometheus_client import CollectorRegistry
+
 from conch_contracts.records import Pool
 from conch_kit.bundles.store import BundleStore
 from conch_kit.redis.client import RedisClient
@@ -30,6 +32,7 @@ from conch_operator.local.state_folder import StateFolder
 from conch_operator.local.status_file import write_report
 from conch_operator.local.supervisor import Supervisor
 from conch_operator.local.watched_model_files import DesiredModels
+from conch_operator.metrics import ScalingMetrics
 from conch_operator.probe.prober import Prober
 from conch_operator.probe.triton_request import TritonProbeClient
 from conch_operator.reconcile.calls_in_flight import Background
@@ -103,7 +106,8 @@ class UpSession:
             background = Background(changed=self._wake.set, patience_s=_PATIENCE_S)
             sources, writer = DownloadedSources(downloads, background), RegistryWriter(redis)
             demand = DemandBook(time.monotonic)
-            autoscaler = await stack.enter_async_context(Autoscaler(demand, self._wake.set))
+            unread = ScalingMetrics.on(CollectorRegistry())  # nothing scrapes this process
+            autoscaler = await stack.enter_async_context(Autoscaler(demand, self._wake.set, unread))
             await stack.enter_async_context(DemandReader(redis, demand, autoscaler.heard))
             ports = Ports(
                 sources,

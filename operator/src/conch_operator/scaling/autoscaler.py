@@ -8,6 +8,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import count
 
 from conch_contracts.conditions import ON_THE_WAY, ConditionType, Reason
@@ -15,8 +16,10 @@ from conch_contracts.names import ModelId
 from conch_contracts.records import GatewayLoad, ModelKind
 from conch_contracts.spec.scaling import ScalingSpec
 from conch_kit.background_loops import BackgroundLoops
+from conch_operator.metrics import EnginesOfModel, ScalingMetrics
 from conch_operator.reconcile.status import ModelStatus, Statuses
 from conch_operator.routes.engine_contract import contract_of
+from conch_operator.routes.name_claims import names_of
 from conch_operator.scaling.decision import Bounds, Cause, EngineScaler, EnginesSeen
 from conch_operator.scaling.demand import DemandBook
 from conch_operator.scaling.schedule import scheduled_minimum
@@ -36,6 +39,18 @@ from conch_operator.timestamps import timestamp
 
 _TICK_S = 1.0
 
+Wake = Callable[[ModelId, Scaled, Callable[[], None]], None]
+"""Starts so many engines of a resting model before the next round; calls the last argument when that is done."""
+
+
+@dataclass(slots=True)
+class _Wish:
+    """A request or a call for a model that has no engine, until one answers."""
+
+    at_s: float
+    called: bool = False
+    """Whether the cluster was told to start an engine."""
+
 
 @dataclass(slots=True)
 class _Model:
@@ -52,6 +67,9 @@ class _Model:
     seen: EnginesSeen = field(default_factory=EnginesSeen)
     began_s: dict[EngineName, float | None] | None = None
     """When each engine was first seen that does not answer yet; None for one that has."""
+    wish: _Wish | None = None
+    complete: bool = False
+    """Whether every gateway has said what there is to do for it."""
     served_s: float = 0.0
     """When an engine last answered."""
     drained_since_s: float | None = None
@@ -73,7 +91,8 @@ class Autoscaler(BackgroundLoops):
         self,
         book: DemandBook,
         changed: Callable[[], None],
-        wake: Callable[[ModelId, Scaled], None] = lambda model, scaled: None,
+        metrics: ScalingMetrics,
+        wake: Wake = lambda model, scaled, done: None,
         *,
         unix_time: Callable[[], float] = time.time,
     ) -> None:
@@ -81,6 +100,7 @@ class Autoscaler(BackgroundLoops):
         super().__init__(self._tick)
         self._book = book
         self._changed = changed
+        self._metrics = metrics
         self._wake = wake
         self._unix_time = unix_time
         self._models: dict[ModelId, _Model] = {}
@@ -98,6 +118,7 @@ class Autoscaler(BackgroundLoops):
             replace(model, scaled=self._said(self._models[model.id])) if model.id in self._models else model
             for model in desired.models
         )
+        self._metrics.show(self._engines_of(known, desired, observed) for known in self._models.values())
         return replace(desired, models=models)
 
     def heard(self, load: GatewayLoad | None = None) -> None:
@@ -121,7 +142,7 @@ class Autoscaler(BackgroundLoops):
         before, rested = known.scaler.desired, known.scaler.resting
         self._decide(known)
         if before == 0 < known.scaler.desired:
-            self._wake(known.deployed.id, self._said(known))
+            self._wake(known.deployed.id, self._said(known), partial(self._called, known))
         if (known.scaler.desired, known.scaler.resting) != (before, rested):
             self._changed()
 
@@ -130,11 +151,31 @@ class Autoscaler(BackgroundLoops):
         drained = known.drained_since_s is not None and self._book.said_since(known.drained_since_s)
         before = known.scaler.desired
         load = self._book.of(known.deployed.id, self._gateways)
+        known.complete = load.complete
         known.scaler.decide(load, self._bounds(known), replace(known.seen, drained=drained), now)
         if known.scaler.desired != before:
             known.scaled_at = timestamp()
+            self._metrics.turned(before, known.scaler.desired, known.scaler.cause)
         if before == 0 < known.scaler.desired:
             known.served_s = now
+            if known.scaler.cause in (Cause.LOAD, Cause.WOKEN):
+                known.wish = _Wish(now - load.oldest_wait_s)
+        elif known.scaler.desired == 0:
+            known.wish = None
+
+    def _called(self, known: _Model) -> None:
+        """Note that the cluster was told to start an engine that was wished for."""
+        if known.wish is not None and not known.wish.called:
+            known.wish.called = True
+            self._metrics.wish_to_call.observe(self._book.clock() - known.wish.at_s)
+
+    def _watch_wish(self, known: _Model, engines: tuple[ObservedEngine, ...], now_s: float) -> None:
+        """Measure how long an engine that was wished for has taken, as far as it has come."""
+        if any(engine.stays for engine in engines):
+            self._called(known)
+        if known.wish is not None and any(engine.ready and engine.stays for engine in engines):
+            self._metrics.wish_to_ready.observe(now_s - known.wish.at_s)
+            known.wish = None
 
     def _bounds(self, known: _Model) -> Bounds:
         scaling, spec = known.scaling, known.deployed.deployment.spec
@@ -170,6 +211,7 @@ class Autoscaler(BackgroundLoops):
         if any(engine.ready for engine in engines):
             known.served_s = now
         self._time_starts(known, engines, now)
+        self._watch_wish(known, engines, now)
         known.storable = _is_storable(model, observed)
         ready, failure = sum(engine.ready for engine in engines), _failure(updated, observed, model)
         # An engine that is tried again and again has failed until one answers.
@@ -204,6 +246,11 @@ class Autoscaler(BackgroundLoops):
                 since = None
             began[engine.name] = since
         known.began_s = began
+
+    def _engines_of(self, known: _Model, desired: Desired, observed: Observed) -> EnginesOfModel:
+        route = observed.routes.get(known.deployed.id)
+        names = (() if route is None else route.served_names) or names_of(known.deployed, desired)
+        return EnginesOfModel(names[0], known.scaler.desired, known.seen.ready, known.complete)
 
     def _said(self, known: _Model) -> Scaled:
         scaler = known.scaler

@@ -7,6 +7,8 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
+from prometheus_client import CollectorRegistry
+
 from conch_contracts.conditions import Reason
 from conch_contracts.names import Digest, ModelId
 from conch_contracts.records import GatewayBeat
@@ -21,6 +23,7 @@ from conch_operator.kubernetes.pods.pod_status import AgentAddress
 from conch_operator.kubernetes.sources import AgentSources
 from conch_operator.kubernetes.status_writer import StatusWriter
 from conch_operator.kubernetes.worker_pools import WorkerPools
+from conch_operator.metrics import ScalingMetrics
 from conch_operator.probe.prober import Prober, Target
 from conch_operator.reconcile.calls_in_flight import Background
 from conch_operator.reconcile.plan import plan_workloads
@@ -232,7 +235,7 @@ async def slow_world(
             reconciler=Reconciler(ports, background=background),
             status_writer=writer,
             registry=registry,
-            autoscaler=Autoscaler(DemandBook(time.monotonic), lambda: None),
+            autoscaler=Autoscaler(DemandBook(time.monotonic), lambda: None, ScalingMetrics.on(CollectorRegistry())),
             namespaces=[None],
         )
         yield World(server, agents, writer, one_round)

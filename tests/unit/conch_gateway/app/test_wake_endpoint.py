@@ -35,7 +35,7 @@ async def test_a_wish_is_left_and_its_end_told(body: bytes, for_s: int) -> None:
     assert 39 < told.pop("ready_in_s") <= 40
     expected = {"id": "tiny-chat", "object": "model.wake", "state": "starting", "awake_until": UNTIL, "reason": None}
     assert told == expected
-    assert running.registry.get_sample_value("conch_gateway_wakes_total", {"model": "tiny-chat"}) == 1
+    assert running.registry.get_sample_value("conch_gateway_wakes_total", {"model": "tiny-chat", "cause": "call"}) == 1
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,12 @@ async def held(running: Gateway, count: int, body: object = CHAT) -> list[asynci
     return tasks
 
 
+def ends(running: Gateway) -> dict[str, float]:
+    """Return how many holds have ended in which way."""
+    family = next(one for one in running.registry.collect() if one.name == "conch_gateway_holds")
+    return {sample.labels["outcome"]: sample.value for sample in family.samples if sample.value}
+
+
 def awake(running: Gateway, known: Route | None = None, *, slots: int = 8) -> None:
     """Let the engine come."""
     running.learn(snapshot(known or sleeping(), engines=(Engine(grpc=ENGINE, slots=slots),)))
@@ -63,6 +69,7 @@ async def test_held_requests_go_in_their_order_when_the_engine_comes() -> None:
     assert [(await task).status for task in tasks] == [200] * 3
     assert running.registry.get_sample_value("conch_gateway_hold_seconds_count", {"model": "tiny-chat"}) == 3
     assert running.registry.get_sample_value("conch_gateway_held", {"model": "tiny-chat"}) == 0
+    assert ends(running) == {"served": 3}
     demand = running.admission.load("me", 2).models["local/tiny-chat"]
     assert (demand.held, demand.in_flight) == (0, 0)
     assert demand.idle_s is not None
@@ -80,8 +87,10 @@ async def test_the_first_that_is_held_is_told_at_once_and_the_others_are_not() -
 async def test_a_plain_request_gets_503_in_time_and_is_told_when_to_come_again() -> None:
     running = gateway(known=at_zero(), hold_s=0.05)
     answer = await running.client.post(PATH, CHAT)
-    assert (answer.status, answer.error["code"], answer.headers[b"retry-after"]) == (503, "model_starting", b"40")
+    assert (answer.status, answer.error["code"]) == (503, "model_starting")
+    assert 40 <= int(answer.headers[b"retry-after"]) <= 50
     assert b"x-conch-cold-start" not in answer.headers
+    assert ends(running) == {"expired": 1}
     assert running.admission.load("me", 1).models == {}
 
 
@@ -109,7 +118,7 @@ async def test_a_client_that_is_slow_to_read_of_a_start_is_not_taken_for_a_silen
     reply = Reply(send, exchange, FakeConnection([], lambda: False), stall_s=LIMIT_S)
     activity = RequestActivity(sent=0.0)
     caller = HeldCaller(exchange, 1e12, GatewaySettings(redis_url="redis://unused"))
-    hold = caller.claim(1, 0, reply, at=activity).hold
+    hold = caller.claim(1, 0, reply, at=activity, prepared=0).hold
     assert hold is not None
     tell = hold().tell
     assert tell is not None
@@ -151,6 +160,7 @@ async def test_a_start_that_fails_is_an_answer_with_the_reason_at_once(begun: bo
     assert answer.status == status
     error = orjson.loads(answer.body.rpartition(b"data: ")[2])["error"] if begun else answer.error
     assert error["message"] == "No engine of this model starts: The image cannot be pulled."
+    assert ends(running) == {"failed": 1}
     later = await running.client.post(PATH, CHAT)
     assert (later.status, later.error["message"]) == (503, error["message"])
 
@@ -164,7 +174,9 @@ async def test_one_more_than_may_be_held_is_refused_within_ten_milliseconds() ->
         answer = await running.client.post(PATH, CHAT)
         took_s.append(time.perf_counter() - began)
         assert (answer.status, answer.error["code"]) == (429, "rate_limit_exceeded")
+        assert 40 <= int(answer.headers[b"retry-after"]) <= 50, "before that its place is still taken"
     assert min(took_s) < 0.01
+    assert ends(running) == {"refused": 5}
     awake(running)
     await asyncio.gather(*tasks)
 
@@ -172,7 +184,8 @@ async def test_one_more_than_may_be_held_is_refused_within_ten_milliseconds() ->
 async def test_the_bodies_of_held_requests_have_a_bound_of_their_own() -> None:
     running = gateway(known=at_zero(), held_bytes=len(orjson.dumps(CHAT)) * 2 + 200)
     tasks = await held(running, 2)
-    assert (await running.client.post(PATH, CHAT)).status == 429
+    refused = await running.client.post(PATH, CHAT)
+    assert (refused.status, 40 <= int(refused.headers[b"retry-after"]) <= 50) == (429, True)
     awake(running)
     assert [(await task).status for task in tasks] == [200] * 2
 
@@ -193,6 +206,7 @@ async def test_a_client_that_hangs_up_takes_its_wish_back() -> None:
     tasks = await held(running, 1)
     running.client.hang_up()
     await asyncio.gather(*tasks)
+    assert ends(running) == {"gone": 1}
     assert running.admission.load("me", 1).models == {}
 
 
@@ -209,6 +223,62 @@ async def test_who_asks_for_an_engine_that_is_there_wakes_nothing() -> None:
     answer = await running.client.post(PATH, CHAT, [(b"x-conch-max-wait", b"0")])
     assert (answer.status, answer.error["code"]) == (503, "model_starting")
     assert (wished, running.admission.ready_in_s(sleeping().model_id)) == ([], 40)
+
+
+async def test_a_batch_waits_for_others_to_wake_the_model() -> None:
+    running, wished = gateway(known=at_zero()), []
+    running.admission.held = wished.append
+    (batch,) = await held(running, 1, {**CHAT, "priority": 10})
+    assert (wished, running.admission.load("me", 1).models) == ([], {}), "nobody is told of it"
+    other = asyncio.create_task(running.client.post(PATH, {**CHAT, "priority": 9}))
+    await eventually(lambda: running.admission.waiting()["local/tiny-chat"] == 2, "the other one that waits")
+    assert wished == ["local/tiny-chat"]
+    assert running.admission.load("me", 2).models["local/tiny-chat"].held == 1
+    awake(running)
+    assert [(await task).status for task in (batch, other)] == [200] * 2
+
+
+async def test_a_batch_that_nobody_wakes_the_model_for_is_told_so() -> None:
+    running = gateway(known=at_zero(), hold_s=0.05)
+    answer = await running.client.post(PATH, {**CHAT, "priority": 10})
+    assert (answer.status, answer.error["code"]) == (503, "model_at_rest")
+    assert "a request of priority 10 or more starts none" in str(answer.error["message"])
+    assert 48 <= int(answer.headers[b"retry-after"]) <= 60
+    assert running.admission.ready_in_s(sleeping().model_id) == 40, "no start is under way"
+
+
+async def test_a_stream_of_a_batch_does_not_hear_that_an_engine_starts() -> None:
+    running = gateway({GENERATE_PATH: streamed(*FRAMES)}, known=at_zero(), hold_status_s=0.01)
+    asked = asyncio.create_task(running.client.post(PATH, {**STREAM, "priority": 10}))
+    await eventually(lambda: running.client.connections and running.client.connections[0].pieces, "a word")
+    awake(running)
+    answer = await asked
+    assert answer.headers[b"x-conch-cold-start"] == b"unknown"
+    assert answer.pieces[0] == b": no engine runs, and none is started for a request of this priority\n\n"
+    assert answer.body.endswith(b"".join(FRAMES))
+
+
+async def test_a_batch_leaves_room_to_who_wakes_the_model() -> None:
+    batch = {**CHAT, "priority": 10}
+    running = gateway(known=at_zero(sleeping(hold_max=2)), held_bytes=len(orjson.dumps(batch)) * 4)
+    tasks = await held(running, 2, batch)
+    assert (await running.client.post(PATH, batch)).status == 429
+    waker = asyncio.create_task(running.client.post(PATH, CHAT))
+    assert (await tasks.pop()).status == 429, "the less urgent one has lost its place"
+    awake(running)
+    assert [(await task).status for task in (*tasks, waker)] == [200] * 2
+
+
+async def test_a_batch_that_waits_for_a_slot_is_work_as_any_other() -> None:
+    never = asyncio.Event()
+    known = snapshot(route(), engines=(Engine(grpc=ENGINE, slots=1),))
+    running = gateway({GENERATE_PATH: streamed(never)}, known=known)
+    first = asyncio.create_task(running.client.post(PATH, STREAM))
+    await running.upstream.asked(GENERATE_PATH).wait()
+    (batch,) = await held(running, 1, {**CHAT, "priority": 10})
+    assert running.admission.load("me", 1).models["local/tiny-chat"].queued == 1
+    running.client.hang_up()
+    await asyncio.gather(first, batch)
 
 
 async def test_a_client_may_wait_less_long_for_a_slot_too() -> None:
@@ -234,6 +304,7 @@ async def test_a_model_that_is_deleted_while_requests_are_held_is_a_404() -> Non
     running.learn(Snapshot())
     answer = await asyncio.wait_for(tasks[0], LIMIT_S)
     assert (answer.status, answer.error["code"]) == (404, "model_not_found")
+    assert ends(running) == {"deleted": 1}
 
 
 async def test_a_model_at_zero_that_does_not_wake_answers_at_once() -> None:

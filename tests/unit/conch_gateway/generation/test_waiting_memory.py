@@ -84,6 +84,7 @@ async def test_what_waits_for_a_busy_engine_has_a_bound_in_bytes(path: str, show
         for _ in range(3):
             await busy.wait_for_engine(CHAT)
         refused = await busy.running.client.post(path, body)
-        assert (refused.status, refused.headers[b"retry-after"]) == (429, b"1")
+        assert refused.status == 429
+        assert 1 <= int(refused.headers[b"retry-after"]) <= 4
         assert refused.error["type"] == "rate_limit_error"
         assert refused.error["message"] == "Too much waits here for engines that are busy."

@@ -385,7 +385,7 @@ async def test_a_stream_that_was_held_waits_for_a_slot_no_longer_than_any_other(
     queues, model = Admission(clock), route(wakes=True, hold_max=9)
     queues.apply(snapshot(model, engines=()))
     ended = []
-    hold = Hold(0, 10_000.0, ended.append, hear, first_word_s=0.01, next_word_s=0.01)
+    hold = Hold(10_000.0, ended.append, hear, first_word_s=0.01, next_word_s=0.01)
     held = [asyncio.create_task(queues.slot(MODEL, POLICY, Claim(hold=lambda: hold))) for _ in range(2)]
     await turns()
     queues.apply(snapshot(model, engines=(engine("a"),)))

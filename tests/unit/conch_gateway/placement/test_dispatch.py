@@ -115,7 +115,7 @@ async def test_what_passes_while_an_engine_starts_is_not_taken_off_the_wait_for_
     budget, line = RetryBudget(lambda: None), PoolReturn(lambda: True, lambda: beats)
     workers = ServiceProcesses("worker", upstream, lambda: beats, budget, line)
     admission.apply(snapshot(model, engines=()))
-    claim = Claim(hold=lambda: Hold(0, 600.0, lambda seconds: None))
+    claim = Claim(hold=lambda: Hold(600.0, lambda seconds: None))
     delivered = []
 
     async def deliver(answer):

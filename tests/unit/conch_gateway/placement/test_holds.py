@@ -14,24 +14,26 @@ ENGINE = Engine(grpc=EngineAddress("a:1"))
 
 
 @pytest.mark.parametrize(
-    ("takes_s", "passed_s", "left_s", "retry_after_s"),
+    ("takes_s", "passed_s", "left_s", "earliest_s", "latest_s"),
     [
-        (None, 0, None, 30),
-        (40, 0, 40, 40),
-        (40, 25, 15, 15),
-        (40, 39.5, 0.5, 1),
-        (40, 90, 0, 1),
-        (300, 10, 290, 60),
+        (None, 0, None, 30, 37.5),
+        (40, 0, 40, 40, 50),
+        (40, 25, 15, 15, 18.75),
+        (40, 39.5, 0.5, 1, 4),
+        (40, 90, 0, 1, 4),
+        (300, 10, 290, 48, 60),
     ],
 )
 def test_a_client_is_told_how_long_the_start_takes_yet(
-    takes_s: float | None, passed_s: float, left_s: float | None, retry_after_s: float
+    takes_s: float | None, passed_s: float, left_s: float | None, earliest_s: float, latest_s: float
 ) -> None:
     start = EngineStart(takes_s)
     start.wanted(100.0)
     start.wanted(100.0 + passed_s)
     assert start.left_s(100.0 + passed_s) == left_s
-    assert start.retry_after_s(100.0 + passed_s) == retry_after_s
+    told = [start.retry_after_s(100.0 + passed_s) for _ in range(200)]
+    assert earliest_s <= min(told) < max(told) <= latest_s
+    assert len({math.ceil(seconds) for seconds in told}) > 2, "all come again in the same second"
 
 
 def test_a_start_that_was_wanted_long_ago_and_never_came_is_another_one() -> None:

@@ -238,7 +238,7 @@ async def test_a_full_queue_is_a_429():
     first = asyncio.create_task(post(served))
     await served.upstream.asked(TRANSCRIBE_PATH).wait()
     answer = await post(served)
-    assert (answer.status, answer.headers[b"retry-after"]) == (429, b"1")
+    assert (answer.status, 1 <= int(answer.headers[b"retry-after"]) <= 4) == (429, True)
     served.client.hang_up()
     await first
 

@@ -248,8 +248,10 @@ async def test_a_model_at_rest_is_woken_without_a_round_and_the_next_round_write
     await engines.act(Plan(serve=(at_rest,), models=(at_rest,)))
     assert api.replicas == [0]
     api.scaled.clear()
-    engines.wake(at_rest.id, Scaled(1))
-    await asyncio.wait_for(api.scaled.wait(), 30)
+    told = asyncio.Event()
+    engines.wake(at_rest.id, Scaled(1), told.set)
+    await asyncio.wait_for(told.wait(), 30)
+    assert api.scaled.is_set()
     await engines.observe()
     awake = replace(at_rest, scaled=Scaled(1))
     await engines.act(Plan(serve=(awake,), models=(awake,)))
@@ -334,7 +336,7 @@ async def test_a_round_that_decided_on_rest_before_a_wish_does_not_undo_it(hangs
         at_rest = replace(awake, scaled=Scaled(0, order=2))
         tasks.create_task(engines.act(Plan(serve=(at_rest,), models=(at_rest,))))
         await api.hangs.wait()
-        engines.wake(awake.id, Scaled(1, order=3))
+        engines.wake(awake.id, Scaled(1, order=3), lambda: None)
         for _ in range(10):
             await asyncio.sleep(0)  # what was begun for the wish goes as far as it can
         api.goes_on.set()

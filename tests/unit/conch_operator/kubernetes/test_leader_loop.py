@@ -10,7 +10,7 @@ from conch_contracts.names import ModelId
 from conch_operator.kubernetes.api.client import ApiError
 from conch_operator.kubernetes.api.kinds import MODEL_DEPLOYMENT, Kind, Object
 from conch_operator.kubernetes.leader_loop import LeaderLoop, LeaderRound
-from conch_operator.metrics import OperatorMetrics
+from conch_operator.metrics import EnginesOfModel, OperatorMetrics
 from conch_operator.reconcile.status import ModelStatus, Statuses, describe
 from conch_operator.state import Desired, Observed, Published
 from testkit.builders.model_deployments import desired_model
@@ -72,7 +72,9 @@ class OneModel(LeaderRound):
 
 async def test_an_operator_that_leads_no_more_counts_no_models() -> None:
     registry = CollectorRegistry()
-    loop = LeaderLoop(OneModel(), OperatorMetrics.on(registry), 60.0, asyncio.Event())
+    metrics = OperatorMetrics.on(registry)
+    metrics.scaling.show([EnginesOfModel("tiny", 1, 1, known=False)])
+    loop = LeaderLoop(OneModel(), metrics, 60.0, asyncio.Event())
 
     def counted() -> float | None:
         return registry.get_sample_value("conch_operator_models", {"condition": "Ready", "status": "Unknown"})
@@ -83,6 +85,8 @@ async def test_an_operator_that_leads_no_more_counts_no_models() -> None:
     with suppress(asyncio.CancelledError):
         await running
     assert counted() == 0
+    assert registry.get_sample_value("conch_operator_scaling_unknown") == 0
+    assert registry.get_sample_value("conch_operator_engines_wanted", {"model": "tiny"}) is None
 
 
 class FailsOnce(LeaderRound):

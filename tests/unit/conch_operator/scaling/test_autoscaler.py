@@ -1,21 +1,23 @@
 """Rounds of a model that scales: it proves itself, rests, wakes and tells the truth meanwhile."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from conch_contracts.conditions import ConditionType, Reason
 from conch_contracts.names import ModelId
 from conch_contracts.records import GatewayLoad, Route
+from conch_operator.metrics import ScalingMetrics
 from conch_operator.reconcile.reconciler import Reconciler
 from conch_operator.reconcile.status import ModelStatus
 from conch_operator.scaling.autoscaler import Autoscaler
 from conch_operator.scaling.demand import DemandBook
-from conch_operator.state import DesiredModel, EnginePhase
+from conch_operator.state import DesiredModel, EnginePhase, Scaled
 from testkit.clock import FakeClock
 from testkit.rounds import World, world_of
 
@@ -32,6 +34,9 @@ class Scene:
     book: DemandBook
     autoscaler: Autoscaler
     woken: list[tuple[ModelId, int]]
+    told: list[Callable[[], None]]
+    """What to call when the cluster has been told of a wish."""
+    measured: CollectorRegistry
     model: DesiredModel
     sequence: int = field(default=0)
 
@@ -54,6 +59,13 @@ class Scene:
         assert status is not None
         return status
 
+    def number(self, name: str, **labels: str) -> float | None:
+        return self.measured.get_sample_value(f"conch_operator_{name}", labels)
+
+    def later(self) -> Autoscaler:
+        """Return the scaler of an operator after this one."""
+        return Autoscaler(DemandBook(self.clock), lambda: None, ScalingMetrics.on(CollectorRegistry()))
+
     @property
     def route(self) -> Route:
         return self.world.registry.routes[TINY][0]
@@ -72,13 +84,17 @@ class Scene:
 
 @pytest.fixture
 async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
-    clock, woken = FakeClock(), list[tuple[ModelId, int]]()
-    book = DemandBook(clock)
-    autoscaler = Autoscaler(
-        book, lambda: None, lambda model, scaled: woken.append((model, scaled.engines)), unix_time=lambda: 1.0
-    )
+    clock, woken, told = FakeClock(), list[tuple[ModelId, int]](), list[Callable[[], None]]()
+    book, measured = DemandBook(clock), CollectorRegistry()
+
+    def wake(model: ModelId, scaled: Scaled, done: Callable[[], None]) -> None:
+        woken.append((model, scaled.engines))
+        told.append(done)
+
+    metrics = ScalingMetrics.on(measured)
+    autoscaler = Autoscaler(book, lambda: None, metrics, wake, unix_time=lambda: 1.0)
     async with world_of(tmp_path, autoscaler) as world:
-        yield Scene(world, clock, book, autoscaler, woken, world.model(scaling=FROM_ZERO))
+        yield Scene(world, clock, book, autoscaler, woken, told, measured, world.model(scaling=FROM_ZERO))
 
 
 async def at_rest(scene: Scene) -> ModelStatus:
@@ -150,6 +166,46 @@ async def test_a_wish_starts_an_engine_before_the_next_round_and_the_round_agree
     assert status.scaling.reason == "Load"
 
 
+async def test_a_wish_is_measured_from_its_request_to_the_call_and_to_the_answer(scene: Scene) -> None:
+    await at_rest(scene)
+    scene.says(held=1, oldest_wait_s=0.5)
+    scene.clock.advance(0.25)
+    scene.told[0]()
+    assert (scene.number("wish_to_scale_seconds_count"), scene.number("wish_to_scale_seconds_sum")) == (1, 0.75)
+    assert (scene.number("engines_wanted", model="tiny"), scene.number("engines_ready", model="tiny")) == (0, 0)
+    await scene.lives(3, in_flight=1)
+    assert (scene.number("engines_wanted", model="tiny"), scene.number("engines_ready", model="tiny")) == (1, 1)
+    assert scene.number("wish_to_scale_seconds_count") == 1, "the rounds say it no second time"
+    assert scene.number("wish_to_ready_seconds_count") == 1
+    assert (scene.number("wish_to_ready_seconds_sum") or 0) > 1
+    assert scene.number("scalings_total", direction="up", reason="Load") == 1
+    assert scene.number("scalings_total", direction="down", reason="Idle") == 1
+
+
+async def test_a_wish_whose_call_failed_is_measured_when_a_round_has_started_the_engine(scene: Scene) -> None:
+    await at_rest(scene)
+    scene.says(held=1)
+    await scene.lives(1, held=1)
+    await scene.lives(1, held=1)
+    assert (scene.number("wish_to_scale_seconds_count"), scene.number("wish_to_scale_seconds_sum")) == (1, 2)
+
+
+async def test_what_nobody_wished_for_is_no_wish(scene: Scene) -> None:
+    await scene.lives(5)
+    assert scene.number("scalings_total", direction="up", reason="FirstStart") == 1
+    assert (scene.number("wish_to_scale_seconds_count"), scene.number("wish_to_ready_seconds_count")) == (0, 0)
+
+
+async def test_models_are_counted_of_which_not_all_gateways_have_told(scene: Scene) -> None:
+    await scene.lives(5)
+    assert scene.number("scaling_unknown") == 0
+    scene.book.lose()
+    await scene.world.rounds(scene.model, count=1)
+    assert scene.number("scaling_unknown") == 1
+    await scene.world.rounds(count=1)
+    assert (scene.number("scaling_unknown"), scene.number("engines_wanted", model="tiny")) == (0, None)
+
+
 async def test_a_record_of_other_models_costs_a_model_at_rest_nothing(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -205,7 +261,7 @@ async def test_an_engine_that_ends_while_it_starts_makes_requests_fail_with_a_re
 
 async def test_a_later_operator_leaves_a_model_at_rest(scene: Scene) -> None:
     before = await at_rest(scene)
-    later = Autoscaler(DemandBook(scene.clock), lambda: None)
+    later = scene.later()
     reconciler = Reconciler(replace(scene.world.ports, scaling=later), retry_s=0)
     scene.world.reconciler, scene.autoscaler = reconciler, later
     status = (await scene.world.rounds(scene.model, count=3))[TINY]
@@ -218,7 +274,7 @@ async def test_a_later_operator_takes_none_of_the_engines_that_it_finds(scene: S
     await scene.lives(30, in_flight=150)
     found = len(scene.world.cluster.running)
     assert found > 1
-    later = Autoscaler(DemandBook(scene.clock), lambda: None)
+    later = scene.later()
     scene.world.reconciler = Reconciler(replace(scene.world.ports, scaling=later), retry_s=0)
     await scene.world.rounds(scene.model, count=5)
     assert len(scene.world.cluster.running) == found

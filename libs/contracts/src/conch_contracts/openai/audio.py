@@ -61,7 +61,8 @@ class SpeechFields(ApiModel):
     seed: int | None = Field(default=None, ge=INT64_MIN, le=INT64_MAX)
     """Of what is drawn above temperature 0."""
     priority: Priority | None = None
-    """Of the requests that wait for an engine, those with a lower number go first."""
+    """Of the requests that wait for an engine, those with a lower number go first. From 10 on a request is part of a
+    batch, for which no engine is started where none runs."""
     request_id: RequestName | None = None
     """The `x-request-id` of the answer where the request has no such header."""
     user: Annotated[str, Field(max_length=MAX_USER_CHARS)] | None = None

@@ -25,6 +25,8 @@ TokenId = Annotated[int, Field(ge=0, le=INT32_MAX)]
 TokenIds = Annotated[list[TokenId], Field(min_length=1, fail_fast=True)]
 Penalty = Annotated[float, Field(ge=-2, le=2)]
 Priority = Annotated[int, Field(ge=-INT32_MAX, le=INT32_MAX)]
+BATCH_PRIORITY = 10
+"""From this priority on a request is part of a batch: it waits, but no engine is started for it where none runs."""
 RequestName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._:\-]{1,128}$")]
 Switch = bool | Literal["true", "false"]
 """Some clients send the word instead of the value."""
@@ -83,7 +85,8 @@ class DrawingFields(ApiModel):
     skip_special_tokens: bool | None = None
     """False: special tokens are shown in the text."""
     priority: Priority | None = None
-    """Of the requests that wait for an engine, those with a lower number go first."""
+    """Of the requests that wait for an engine, those with a lower number go first. From 10 on a request is part of a
+    batch, for which no engine is started where none runs."""
     cache_salt: Annotated[str, Field(min_length=1, max_length=MAX_SALT_CHARS)] | None = None
     """Only requests with the same salt share cached prefixes."""
     vllm_xargs: Annotated[dict[str, str | int | float], Field(max_length=MAX_ARGUMENTS)] | None = None

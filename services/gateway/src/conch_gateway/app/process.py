@@ -18,7 +18,7 @@ from conch_gateway.placement.unresponsive_workers import UnresponsiveWorkers
 from conch_gateway.responses.store import RedisResponses
 from conch_gateway.settings import GatewaySettings
 from conch_gateway.telemetry.access_log import AccessLog
-from conch_gateway.telemetry.metrics import GatewayMetrics
+from conch_gateway.telemetry.metrics import GatewayMetrics, WakeCause
 from conch_gateway.upstream.connection_pool import ConnectionPool
 from conch_gateway.upstream.tokenizer_lanes import TokenizerLanes
 from conch_kit import metrics
@@ -67,7 +67,7 @@ async def _serve(settings: GatewaySettings, spans: Tracer, access_log: AccessLog
 
         def held(model: ModelId) -> None:
             loads.changed(urgent=True)
-            gateway_metrics.of(reader.snapshot.routes[model].served_names[0]).wakes.inc()
+            gateway_metrics.of(reader.snapshot.routes[model].served_names[0]).wakes[WakeCause.REQUEST].inc()
 
         admission.changed, admission.held = loads.changed, held
         for apply in (readiness.apply, admission.apply):

@@ -11,7 +11,7 @@ from conch_gateway.http.paths import Answer, Endpoint, PathRequest
 from conch_gateway.placement.admission import Admission
 from conch_gateway.requests.model_lookup import not_found
 from conch_gateway.requests.validation import typed
-from conch_gateway.telemetry.metrics import GatewayMetrics
+from conch_gateway.telemetry.metrics import GatewayMetrics, WakeCause
 from conch_kit.errors import InvalidRequest, Unavailable
 from conch_kit.redis.errors import RegistryError, RegistryUnavailable
 from conch_kit.registry.snapshot import Snapshot
@@ -49,7 +49,7 @@ class WakeEndpoint:
             until = await self.wake(route.model_id, asked.for_s)
         except (RegistryUnavailable, RegistryError):
             raise Unavailable("Redis does not take the wish.", code="store_unavailable", retry_after_s=2) from None
-        self.metrics.of(exchange.model).wakes.inc()
+        self.metrics.of(exchange.model).wakes[WakeCause.CALL].inc()
         self.admission.wish(route.model_id)
         return Answer(self._told(route, name, int(until)).model_dump_json().encode(), status=202)
 

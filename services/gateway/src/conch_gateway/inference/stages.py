@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 
 from conch_contracts.headers import TRACEPARENT
-from conch_gateway.telemetry.metrics import ModelMetrics
+from conch_gateway.telemetry.metrics import HoldEnd, ModelMetrics
 from conch_gateway.upstream.port import Header
 from conch_kit.metric_families import GaugeValue, HistogramValue
 from conch_kit.tracing import Span, Tracer
@@ -23,7 +23,7 @@ _TRACEPARENT = TRACEPARENT.encode()
 class Stage:
     """One stage as a context, which gives the headers for whoever is called in it."""
 
-    __slots__ = ("_began", "_clock", "_duration", "_headers", "_running", "_span")
+    __slots__ = ("_began", "_clock", "_duration", "_ended", "_headers", "_running", "_span")
 
     def __init__(
         self,
@@ -32,12 +32,14 @@ class Stage:
         running: GaugeValue | None,
         duration: HistogramValue | None,
         clock: Callable[[], float],
+        ended: Callable[[BaseException | None], None] | None = None,
     ) -> None:
         self._span = span
         self._headers = headers
         self._running = running
         self._duration = duration
         self._clock = clock
+        self._ended = ended
         self._began = 0.0
 
     def __enter__(self) -> tuple[Header, ...]:
@@ -55,6 +57,8 @@ class Stage:
             self._running.dec()
         if self._duration is not None:
             self._duration.observe(self._clock() - self._began)
+        if self._ended is not None:
+            self._ended(error)
         self._span.__exit__(kind, error, trace)
 
 
@@ -85,13 +89,20 @@ class Stages:
         """Surround the wait for a free engine."""
         return self._stage("wait", self._metrics.waiting, self._metrics.queue_wait)
 
-    def holding(self) -> Stage:
-        """Surround the wait for an engine to start."""
-        return self._stage("hold", self._metrics.held, self._metrics.hold)
+    def holding(self, end_of: Callable[[BaseException | None], HoldEnd]) -> Stage:
+        """Surround the wait for an engine to start; `end_of` tells how it has ended, by what it raised."""
+        ends = self._metrics.hold_ends
+        return self._stage("hold", self._metrics.held, self._metrics.hold, lambda error: ends[end_of(error)].inc())
 
     def working(self) -> Stage:
         """Surround the call of a worker, until its answer is delivered."""
         return self._stage("work", self._metrics.in_flight, None)
 
-    def _stage(self, name: str, running: GaugeValue | None, duration: HistogramValue | None) -> Stage:
-        return Stage(self._tracer.span(name, self._parent), self._headers, running, duration, self._clock)
+    def _stage(
+        self,
+        name: str,
+        running: GaugeValue | None,
+        duration: HistogramValue | None,
+        ended: Callable[[BaseException | None], None] | None = None,
+    ) -> Stage:
+        return Stage(self._tracer.span(name, self._parent), self._headers, running, duration, self._clock, ended)

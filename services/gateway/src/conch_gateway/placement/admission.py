@@ -22,7 +22,7 @@ from types import TracebackType
 from conch_contracts.names import EngineAddress, ModelId
 from conch_contracts.records import Engine, GatewayLoad, RoutingPolicy
 from conch_gateway.placement.demand import load_of
-from conch_gateway.placement.holds import Hold, granted_or_told, still_starting
+from conch_gateway.placement.holds import BATCH_PART, Hold, at_rest, granted_or_told, still_starting
 from conch_gateway.placement.model_queue import (
     NO_ENGINE_RETRY_S,
     PLAIN,
@@ -30,8 +30,8 @@ from conch_gateway.placement.model_queue import (
     ModelQueue,
     Waiter,
     not_ready,
-    queue_full,
 )
+from conch_gateway.placement.retry_times import spread_s
 from conch_gateway.placement.slot_share import OthersOfModel, others_by_model
 from conch_gateway.placement.waiting_room import WaitingRoom
 from conch_kit.errors import Unavailable
@@ -187,9 +187,9 @@ class Admission:
         return self._clock() - queue.lost_at < policy.queue_wait_s
 
     async def _wait(self, queue: ModelQueue, policy: RoutingPolicy, waiter: Waiter, wait_s: float) -> Engine:
-        with self._queued.taken(waiter.claim.size):
+        with self._queued.taken(waiter.claim.size, queue.retry_after_s()):
             if len(queue.waiters) >= policy.queue_max and not queue.make_room_for(waiter):
-                raise queue_full()
+                raise queue.full()
             queue.join(waiter)
             queue.serve()  # those before it may be waiting for an engine that it does not need
             try:
@@ -204,15 +204,20 @@ class Admission:
     async def _hold(
         self, model: ModelId, queue: ModelQueue, policy: RoutingPolicy, waiter: Waiter, hold: Hold
     ) -> Engine:
-        """Wait for an engine to start, and then for a slot of it; who has no time for that does not wake the model."""
+        """Wait for an engine to start, and then for a slot of it.
+
+        Who has no time for that does not wake the model, nor does a batch: it waits for others to do so.
+        """
+        wakes = waiter.claim.wakes
         if hold.patience_s <= 0:
-            raise still_starting(queue.start, self._clock())
-        with self._held.taken(waiter.claim.size):
+            raise self._not_there(queue, waiter.claim)
+        with self._held.taken(waiter.claim.size, queue.retry_after_s(), part=1.0 if wakes else BATCH_PART):
             if len(queue.waiters) >= queue.hold_max and not queue.make_room_for(waiter):
-                raise queue_full()
+                raise queue.full()
             began = self._clock()
-            queue.start.wanted(began)
-            first = not queue.waiters
+            first = wakes and not any(other.claim.wakes for other in queue.waiters)
+            if wakes:
+                queue.start.wanted(began)
             queue.join(waiter)
             ends = partial(_end_of_hold, queue, policy, hold, began)
             try:
@@ -226,8 +231,11 @@ class Admission:
                 hold.ended(self._clock() - began)
         if engine is None:
             queue.leave(waiter)
-            raise _none_free(policy, waiter.claim) if queue.engines else still_starting(queue.start, self._clock())
+            raise _none_free(policy, waiter.claim) if queue.engines else self._not_there(queue, waiter.claim)
         return engine
+
+    def _not_there(self, queue: ModelQueue, claim: Claim) -> Unavailable:
+        return still_starting(queue.start, self._clock()) if claim.wakes else at_rest()
 
     def _has_changed(self) -> None:
         self.changed()
@@ -242,4 +250,5 @@ def _end_of_hold(queue: ModelQueue, policy: RoutingPolicy, hold: Hold, began: fl
 
 
 def _none_free(policy: RoutingPolicy, claim: Claim) -> Unavailable:
-    return Unavailable(f"No engine was free within {claim.patience_s(policy):g} s.", retry_after_s=NO_ENGINE_RETRY_S)
+    after_s = spread_s(NO_ENGINE_RETRY_S)
+    return Unavailable(f"No engine was free within {claim.patience_s(policy):g} s.", retry_after_s=after_s)

@@ -18,6 +18,7 @@ from conch_gateway.errors.upstream_errors import as_error
 from conch_gateway.inference.stages import Stages
 from conch_gateway.placement.admission import Admission, TakenSlots
 from conch_gateway.placement.attempts import RETRY_AFTER_S, RequestAttempts, ServiceProcesses
+from conch_gateway.placement.holds import end_of_hold
 from conch_gateway.placement.model_queue import Claim
 from conch_gateway.placement.time_left import TimeLeft
 from conch_gateway.upstream.port import AnswerLost, BodySource, UpstreamFailure, UpstreamResponse, read_all
@@ -75,7 +76,7 @@ class Dispatcher:
         while True:
             held = self._admission.holds(route.model_id)
             # What passes while an engine starts is counted apart, and not taken off the time for anything else.
-            with stages.holding() if held else stages.waiting(), _NOT_COUNTED if held else attempts.wait:
+            with stages.holding(end_of_hold) if held else stages.waiting(), _NOT_COUNTED if held else attempts.wait:
                 await attempts.until_someone_is_there()
                 slot = await self._slot(route, claim, failures, arrived)
             with slot as engine:

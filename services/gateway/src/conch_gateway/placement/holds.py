@@ -10,14 +10,19 @@ import math
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from conch_contracts.openai.sampling import BATCH_PRIORITY
 from conch_contracts.records import Engine
-from conch_kit.errors import Unavailable
+from conch_gateway.placement.retry_times import MOST_S, spread_s
+from conch_gateway.telemetry.metrics import HoldEnd
+from conch_kit.errors import ModelNotFound, RateLimited, ServiceError, Unavailable
 
 MODEL_STARTING = "model_starting"
+MODEL_AT_REST = "model_at_rest"
+MODEL_NOT_READY = "model_not_ready"
+BATCH_PART = 0.5
+"""How much of the room for bodies batches may take: what would start an engine for them must still find room."""
 NOT_KNOWN_S = 30.0
 """When a client is told to come again where nobody knows how long a start takes."""
-MOST_S = 60.0
-"""Clients obey no longer Retry-After."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +64,9 @@ class EngineStart:
         return max(0.0, self.takes_s - (0.0 if self.since is None else now - self.since))
 
     def retry_after_s(self, now: float) -> float:
-        """Return when a client should come again."""
+        """Return when a client should come again, each another time."""
         left_s = self.left_s(now)
-        return min(MOST_S, max(1.0, NOT_KNOWN_S if left_s is None else left_s))
+        return spread_s(max(1.0, NOT_KNOWN_S if left_s is None else left_s))
 
 
 def still_starting(start: EngineStart, now: float) -> Unavailable:
@@ -71,9 +76,37 @@ def still_starting(start: EngineStart, now: float) -> Unavailable:
     )
 
 
+def at_rest() -> Unavailable:
+    """Return the error for a request of a batch whose time is over, and for which no engine was started."""
+    return Unavailable(
+        f"No engine of this model is ready, and a request of priority {BATCH_PRIORITY} or more starts none. Come again "
+        "later, wake the model, or ask with a lower priority.",
+        code=MODEL_AT_REST,
+        retry_after_s=spread_s(MOST_S),
+    )
+
+
 def start_failed(reason: str) -> Unavailable:
     """Return the error for a model whose engine cannot start."""
-    return Unavailable(f"No engine of this model starts: {reason}", code="model_not_ready", retry_after_s=NOT_KNOWN_S)
+    after_s = spread_s(NOT_KNOWN_S)
+    return Unavailable(f"No engine of this model starts: {reason}", code=MODEL_NOT_READY, retry_after_s=after_s)
+
+
+def end_of_hold(error: BaseException | None) -> HoldEnd:
+    """Return how the hold of a request has ended, by what it raised."""
+    match error:
+        case None:
+            return HoldEnd.SERVED
+        case RateLimited():
+            return HoldEnd.REFUSED
+        case ModelNotFound():
+            return HoldEnd.DELETED
+        case Unavailable() if error.code != MODEL_NOT_READY:
+            return HoldEnd.EXPIRED
+        case ServiceError():
+            return HoldEnd.FAILED
+        case _:
+            return HoldEnd.GONE
 
 
 async def granted_or_told(

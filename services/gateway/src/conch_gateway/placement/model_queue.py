@@ -11,8 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from conch_contracts.names import EngineAddress
+from conch_contracts.openai.sampling import BATCH_PRIORITY
 from conch_contracts.records import Engine, ModelDemand, Route, RoutingPolicy
-from conch_gateway.placement.holds import EngineStart, Hold, start_failed
+from conch_gateway.placement.holds import MODEL_NOT_READY, EngineStart, Hold, start_failed
+from conch_gateway.placement.retry_times import spread_s
 from conch_gateway.placement.slot_share import LEFT_S, OthersOfModel
 from conch_gateway.placement.worker_choice import choose
 from conch_kit.errors import ModelNotFound, RateLimited, ServiceError, Unavailable
@@ -38,9 +40,19 @@ class Claim:
     hold: Callable[[], Hold] | None = None
     """How it is held while an engine starts; None: it is not."""
 
+    @property
+    def wakes(self) -> bool:
+        """Tell whether an engine may be started for it."""
+        return may_wake(self.priority)
+
     def patience_s(self, policy: RoutingPolicy) -> float:
         """Return how long it waits for a slot of an engine that there is."""
         return policy.queue_wait_s if self.max_wait_s is None else min(self.max_wait_s, policy.queue_wait_s)
+
+
+def may_wake(priority: int) -> bool:
+    """Tell whether an engine may be started for requests of a priority; for a batch none is."""
+    return priority < BATCH_PRIORITY
 
 
 PLAIN = Claim()
@@ -135,13 +147,14 @@ class ModelQueue:
         return not self.engines and self.wakes
 
     def demand(self, now: float) -> ModelDemand:
-        """Return what there is to do for the model."""
-        waiting = sum(waiter.claim.sequences for waiter in self.waiters)
+        """Return what there is to do for the model; what waits for others to wake it is left out."""
+        waiters = [waiter for waiter in self.waiters if self.engines or waiter.claim.wakes]
+        waiting = sum(waiter.claim.sequences for waiter in waiters)
         return ModelDemand(
             in_flight=self.taken.total(),
             queued=waiting if self.engines else 0,
             held=0 if self.engines else waiting,
-            oldest_wait_s=now - min((waiter.arrived for waiter in self.waiters), default=now),
+            oldest_wait_s=now - min((waiter.arrived for waiter in waiters), default=now),
             idle_s=None if self.ended_at is None else now - self.ended_at,
             taken=dict(self.taken),
         )
@@ -290,8 +303,18 @@ class ModelQueue:
             return False
         last = self.waiters.pop()
         if not last.granted.done():
-            last.granted.set_exception(queue_full())
+            last.granted.set_exception(self.full())
         return True
+
+    def full(self) -> RateLimited:
+        """Return the error for a request that finds no room among those that wait, or has lost it."""
+        return RateLimited(
+            "The queue of this model is full.", code="rate_limit_exceeded", retry_after_s=self.retry_after_s()
+        )
+
+    def retry_after_s(self) -> float:
+        """Return when a request that finds no room to wait should come again."""
+        return self.start.retry_after_s(self.clock()) if self.holds() else spread_s(QUEUE_RETRY_S)
 
     def serve(self) -> None:
         """Hand free slots to waiters, the first in the queue first."""
@@ -321,14 +344,10 @@ def _rank(waiter: Waiter) -> tuple[int, float]:
     return waiter.claim.priority, waiter.arrived
 
 
-def queue_full() -> RateLimited:
-    """Return the error for a request that finds no room among those that wait, or has lost it to a more urgent one."""
-    return RateLimited("The queue of this model is full.", code="rate_limit_exceeded", retry_after_s=QUEUE_RETRY_S)
-
-
 def not_ready() -> Unavailable:
     """Return the error for a model that is known but has nothing to run on."""
-    return Unavailable("No engine of this model is ready.", code="model_not_ready", retry_after_s=NO_ENGINE_RETRY_S)
+    after_s = spread_s(NO_ENGINE_RETRY_S)
+    return Unavailable("No engine of this model is ready.", code=MODEL_NOT_READY, retry_after_s=after_s)
 
 
 def removed() -> ModelNotFound:

@@ -21,10 +21,14 @@ class WaitingRoom:
     size: int = 0
 
     @contextmanager
-    def taken(self, size: int) -> Iterator[None]:
-        """Give room for one request; raises RateLimited."""
-        if self.size + size > self.limit:
-            raise RateLimited(f"Too much waits here for engines that {self.engines}.", code="rate_limit_exceeded")
+    def taken(self, size: int, retry_after_s: float, *, part: float = 1.0) -> Iterator[None]:
+        """Give room for one request in this part of all; raises RateLimited, with a time to come again."""
+        if self.size + size > self.limit * part:
+            raise RateLimited(
+                f"Too much waits here for engines that {self.engines}.",
+                code="rate_limit_exceeded",
+                retry_after_s=retry_after_s,
+            )
         self.size += size
         try:
             yield

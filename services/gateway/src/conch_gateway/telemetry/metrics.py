@@ -4,7 +4,9 @@ Labels come from closed sets: endpoint, model that exists, status, outcome. On t
 once per model and only observed.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 
 from prometheus_client import CollectorRegistry
 
@@ -22,6 +24,30 @@ DURATION_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30,
 GAP_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.25, 0.5, 1, 5)
 
 
+class HoldEnd(StrEnum):
+    """How the wait of a request for an engine that starts has ended."""
+
+    SERVED = "served"
+    """It has an engine."""
+    EXPIRED = "expired"
+    """It was held as long as it may be, and is told when to come again."""
+    FAILED = "failed"
+    """No engine of its model starts, or something else is at fault."""
+    DELETED = "deleted"
+    """Its model was deleted meanwhile."""
+    REFUSED = "refused"
+    """As much is held as may be, or a more urgent request has taken its place."""
+    GONE = "gone"
+    """The request ended meanwhile: its client hung up or read nothing, its time was over, or the gateway ended."""
+
+
+class WakeCause(StrEnum):
+    """What a model without an engine was asked to start by."""
+
+    REQUEST = "request"
+    CALL = "call"
+
+
 @dataclass(frozen=True, slots=True)
 class ModelMetrics:
     """Collectors of one model, with their labels bound."""
@@ -32,7 +58,8 @@ class ModelMetrics:
     waiting: GaugeValue
     hold: HistogramValue
     held: GaugeValue
-    wakes: CounterValue
+    hold_ends: Mapping[HoldEnd, CounterValue]
+    wakes: Mapping[WakeCause, CounterValue]
     in_flight: GaugeValue
     missing_usage: CounterValue
     prompt_tokens: CounterValue
@@ -86,8 +113,17 @@ class GatewayMetrics:
             registry,
         )
         self._held = GaugeFamily("conch_gateway_held", "Requests that wait for an engine to start.", model, registry)
+        self._hold_ends = CounterFamily(
+            "conch_gateway_holds_total",
+            "Requests that waited for an engine to start, by how the wait ended.",
+            ("model", "outcome"),
+            registry,
+        )
         self._wakes = CounterFamily(
-            "conch_gateway_wakes_total", "How often a model without an engine was asked for.", model, registry
+            "conch_gateway_wakes_total",
+            "How often a model without an engine was asked for.",
+            ("model", "cause"),
+            registry,
         )
         self._in_flight = GaugeFamily(
             "conch_gateway_in_flight", "Requests that have a slot of an engine.", model, registry
@@ -128,7 +164,8 @@ class GatewayMetrics:
                 waiting=self._waiting.labels(model),
                 hold=self._hold.labels(model),
                 held=self._held.labels(model),
-                wakes=self._wakes.labels(model),
+                hold_ends={end: self._hold_ends.labels(model, end) for end in HoldEnd},
+                wakes={cause: self._wakes.labels(model, cause) for cause in WakeCause},
                 in_flight=self._in_flight.labels(model),
                 missing_usage=self._missing_usage.labels(model),
                 prompt_tokens=self._tokens.labels(model, "prompt"),

@@ -39,7 +39,8 @@ class EncoderCall(ApiModel):
     cache_salt: Annotated[str, Field(min_length=1, max_length=MAX_SALT_CHARS)] | None = None
     """Answers from the model's cache are shared only by requests that have the same one."""
     priority: Priority | None = None
-    """Of the requests that wait for an engine, those with a lower number go first."""
+    """Of the requests that wait for an engine, those with a lower number go first. From 10 on a request is part of a
+    batch, for which no engine is started where none runs."""
     request_id: RequestName | None = None
     """The end of the answer's `id`, and its `x-request-id` where the request has no such header."""
     user: Annotated[str, Field(max_length=MAX_USER_CHARS)] | None = None
