@@ -231,7 +231,8 @@ async def test_a_batch_leaves_room_to_who_wakes_the_model() -> None:
     batch = {**CHAT, "priority": 10}
     running = gateway(known=at_zero(sleeping(hold_max=2)), held_bytes=len(orjson.dumps(batch)) * 4)
     tasks = await held(running, 2, batch)
-    assert (await running.client.post(PATH, batch)).status == 429
+    refused = await running.client.post(PATH, batch)
+    assert (refused.status, refused.error["message"]) == (429, "Too much waits here for engines that start.")
     waker = asyncio.create_task(running.client.post(PATH, CHAT))
     assert (await tasks.pop()).status == 429, "the less urgent one has lost its place"
     awake(running)
