@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -36,6 +37,17 @@ async def _wake(gateway: Process) -> None:
     await gateway.registry.publish({ASLEEP.model_id: (ASLEEP, ENGINES)})
 
 
+async def _wakes(gateway: Process) -> list[tuple[bytes, bytes]]:
+    """Return the causes of wakes that the gateway has counted, with how often."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", gateway.admin_port)
+    writer.write(b"GET /metrics HTTP/1.0\r\n\r\n")
+    metrics = await reader.read()
+    writer.close()
+    return sorted(
+        re.findall(rb"^conch_gateway_wakes_total\{cause=\"(\w+)\",[^}]*\} ([1-9]\S*)$", metrics, re.MULTILINE)
+    )
+
+
 async def test_what_is_held_outlives_redis_and_the_wish_is_said_again(tmp_path: Path) -> None:
     async with _asleep(tmp_path, hold_status_s="0.05", hold_comment_s="0.05") as (gateway, _):
         asked = [asyncio.create_task(gateway.post(PATH, body)) for body in (BODY, STREAM)]
@@ -60,6 +72,7 @@ async def test_the_wish_of_a_client_that_hangs_up_is_dropped(tmp_path: Path) -> 
         await until_held(gateway, 1)
         asked.cancel()
         await until_held(gateway, 0)
+        assert await _wakes(gateway) == [(b"request", b"1.0")]
 
 
 async def test_a_model_is_woken_by_a_call(tmp_path: Path) -> None:
@@ -68,6 +81,7 @@ async def test_a_model_is_woken_by_a_call(tmp_path: Path) -> None:
         told = json.loads(body)
         assert (status, told["state"]) == (202, "starting")
         assert int(await redis.execute("HGET", WAKES_KEY, ASLEEP.model_id)) == told["awake_until"]
+        assert await _wakes(gateway) == [(b"call", b"1.0")]
         assert GatewayLoad.model_validate_json(await anext(notices)).models == {}  # whoever listens looks for wishes
         await gateway.registry.publish({})
         while status != 404:

@@ -17,6 +17,7 @@ from conch_gateway.settings import GatewaySettings
 from conch_kit.http.asgi import Message
 from conch_kit.registry.snapshot import Snapshot
 from testkit.gateway.fakes import ENGINE, FakeConnection, Gateway, answered, gateway, route, rows, snapshot, streamed
+from testkit.gateway.process import PREPARED
 from testkit.gateway.speech import TRANSCRIPTIONS, serving, speech_route
 from testkit.http.forms import HEADERS, form
 from testkit.waiting import eventually
@@ -260,9 +261,10 @@ async def test_a_stream_of_a_batch_does_not_hear_that_an_engine_starts() -> None
 
 async def test_a_batch_leaves_room_to_who_wakes_the_model() -> None:
     batch = {**CHAT, "priority": 10}
-    running = gateway(known=at_zero(sleeping(hold_max=2)), held_bytes=len(orjson.dumps(batch)) * 4)
+    running = gateway(known=at_zero(sleeping(hold_max=2)), held_bytes=(len(orjson.dumps(batch)) + len(PREPARED)) * 4)
     tasks = await held(running, 2, batch)
-    assert (await running.client.post(PATH, batch)).status == 429
+    refused = await running.client.post(PATH, batch)
+    assert (refused.status, refused.error["message"]) == (429, "Too much waits here for engines that start.")
     waker = asyncio.create_task(running.client.post(PATH, CHAT))
     assert (await tasks.pop()).status == 429, "the less urgent one has lost its place"
     awake(running)
