@@ -24,7 +24,7 @@ from conch_operator.kubernetes.status_writer import StatusWriter
 from conch_operator.kubernetes.worker_pools import WorkerPools
 from conch_operator.metrics import OperatorMetrics
 from conch_operator.reconcile.reconciler import Reconciler, RegistryView
-from conch_operator.reconcile.status import Statuses
+from conch_operator.reconcile.status import ModelStatus, Statuses
 from conch_operator.scaling.autoscaler import Autoscaler
 
 log = logging.getLogger(__name__)
@@ -52,6 +52,8 @@ class LeaderRound:
     namespaced_names: bool = False
     """Whether models are served under names that begin with their namespace."""
     _unknown: Mapping[ModelId, tuple[str, ...]] = field(default_factory=dict, init=False)
+    _said: Mapping[str, ModelStatus] = field(default_factory=dict, init=False)
+    """The status that the last round had for each object, by its uid: a list may be older than its write."""
 
     async def run(self) -> Statuses:
         """Run it and return what was said about each model."""
@@ -63,7 +65,10 @@ class LeaderRound:
         self._log_unknown(wanted)
         await self.pools.ensure(wanted.kinds, _loads(self.registry.snapshot))
         await self.sources.ask(wanted.desired.models, pods)
-        statuses = await self.reconciler.reconcile(wanted.desired, wanted.statuses)
+        uids = {model: item["metadata"]["uid"] for model, item in wanted.objects.items()}
+        said = {model: self._said[uid] for model, uid in uids.items() if uid in self._said}
+        statuses = await self.reconciler.reconcile(wanted.desired, wanted.statuses | said)
+        self._said = {uids[model]: status for model, status in statuses.items()}
         await self.status_writer.write(wanted, statuses)
         return statuses
 

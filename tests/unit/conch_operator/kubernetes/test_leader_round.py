@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from conch_contracts.conditions import Reason
+from conch_operator.timestamps import timestamp
 from testkit.kubernetes.slow_world import World, slow_world
 from testkit.waiting import eventually
 
@@ -79,6 +80,31 @@ async def test_what_hangs_about_one_model_keeps_no_reason_from_the_others(
     await world.round_until(
         lambda: {name for name, reason in world.server.reasons().items() if reason == Reason.FOLDER_MISSING} >= others
     )
+
+
+async def test_nothing_is_said_of_a_generation_before_the_cluster_has_taken_it(world: World) -> None:
+    world.server.hung = lambda call, name: (call, name) == ("apply", "m0-engine")
+    world.server.add("m0", "m1")
+    world.server.start_pods()
+    await world.round_until(lambda: world.server.reasons("Applied").get("m1") == Reason.READY)
+    assert world.server.reasons("Applied")["m0"] == Reason.WAITING
+
+
+async def test_a_list_that_is_older_than_a_status_changes_no_time_in_it(world: World) -> None:
+    def changed_at() -> str:
+        conditions = world.server.models["m"]["status"]["conditions"]
+        return next(str(one["lastTransitionTime"]) for one in conditions if one["type"] == "Ready")
+
+    world.server.add("m")
+    await world.round_until(lambda: world.server.reasons() == {"m": Reason.WAITING})
+    before = world.server.models["m"]
+    world.server.start_pods()
+    await world.round_until(lambda: world.server.reasons() == {"m": Reason.FOLDER_MISSING})
+    written_at = changed_at()
+    await eventually(lambda: timestamp() > written_at, "the next second")
+    world.server.models["m"] = before
+    await world.round_until(lambda: world.server.reasons() == {"m": Reason.FOLDER_MISSING})
+    assert changed_at() == written_at
 
 
 async def test_an_agent_that_hangs_is_asked_once_at_a_time(world: World) -> None:
