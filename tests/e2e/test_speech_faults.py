@@ -6,11 +6,12 @@ import json
 import signal
 import time
 import wave
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import Any, Self
 
 import aiohttp
 import psutil
@@ -32,6 +33,8 @@ spec:
     cpu: {{maxBatchSize: 1, tokensPerSecond: 3}}
   routing: {{firstTokenTimeout: 10s, interTokenTimeout: 4s, queue: {{wait: 20s}}}}
 """
+FAST = PACED.replace("tokensPerSecond: 3", "tokensPerSecond: 40")
+BROADER = FAST.replace("maxBatchSize: 1", "maxBatchSize: 2")
 STUB, SERVER, WORKER = "triton_python_backend_stub", "tritonserver", "conch_speech_worker"
 WINDOWS, WINDOW_S = 5, 25
 SETTLED_S = 3.0
@@ -40,6 +43,8 @@ NOTICED_S = 60
 """Far less than the time-out of the request."""
 RETURNS_S = 120
 TRIES = 5
+CLIENTS, LASTING = 4, 6
+"""Clients that ask at a time, and the windows of their files: more than an engine has of one at a time."""
 
 
 @dataclass(slots=True)
@@ -190,6 +195,65 @@ async def test_a_part_that_dies_or_hangs_is_a_status_before_the_first_byte_and_a
         case _:
             check_refused(whole)
     await answers_again(conch, session)
+
+
+async def test_no_transcription_is_lost_while_the_engine_is_replaced(
+    session: aiohttp.ClientSession, tmp_path: Path
+) -> None:
+    (file := tmp_path / "ear.yaml").write_text(FAST)
+    with ConchUp(tmp_path / "state", file) as conch:
+        await replace_under_load(conch, session, partial(file.write_text, BROADER))
+
+
+async def replace_under_load(
+    conch: ConchUp, session: aiohttp.ClientSession, replace_engine: Callable[[], object]
+) -> None:
+    await answers_again(conch, session)
+    load = Load(conch, session, text_of(await ask(conch, session, stream=False, windows=LASTING)))
+    async with load:
+        await eventually(lambda: load.answers >= CLIENTS, "the load to be served", NOTICED_S)
+        old = conch.process(SERVER)
+        replace_engine()
+        await eventually(partial(_has_gone, old), "the engine to be replaced", RETURNS_S)
+        before = load.answers
+        await eventually(lambda: load.answers >= before + CLIENTS, "the next engine to serve", NOTICED_S)
+    assert load.failures == []
+
+
+def _has_gone(process: psutil.Process) -> bool:
+    return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+
+
+class Load:
+    """Clients that have a file heard again and again, whole and as streams, and try nothing twice."""
+
+    def __init__(self, conch: ConchUp, session: aiohttp.ClientSession, expected: str) -> None:
+        self.answers = 0
+        self.failures: list[Outcome] = []
+        self._conch = conch
+        self._session = session
+        self._expected = expected
+        self._ends = asyncio.Event()
+        self._clients: list[asyncio.Task[None]] = []
+
+    async def __aenter__(self) -> Self:
+        self._clients = [asyncio.create_task(self._ask(stream=bool(number % 2))) for number in range(CLIENTS)]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._ends.set()
+        await asyncio.gather(*self._clients)  # what is in flight counts as well
+
+    async def _ask(self, *, stream: bool) -> None:
+        while not self._ends.is_set():
+            outcome = await ask(self._conch, self._session, stream=stream, windows=LASTING)
+            self.answers += 1
+            if outcome.failed or text_of(outcome) != self._expected or outcome.done is not stream:
+                self.failures.append(outcome)
+
+
+def text_of(outcome: Outcome) -> str:
+    return str(outcome.events[-1]["text"])
 
 
 def check_broken_off(stream: Outcome, *, killed: bool) -> None:
