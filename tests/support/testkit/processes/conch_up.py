@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -120,10 +121,11 @@ class ConchUp:
         return psutil.Process(self._process.pid).children(recursive=True)
 
     def process(self, marker: str) -> psutil.Process:
-        """Return the first process whose command line holds the marker."""
+        """Return the first process that lives and whose command line holds the marker."""
         for process in self.processes():
-            if marker in " ".join(process.cmdline()):
-                return process
+            with suppress(psutil.NoSuchProcess):
+                if marker in " ".join(process.cmdline()):
+                    return process
         raise AssertionError(f"No process below conch up has {marker!r} in its command line.")
 
     def stop(self, sent: signal.Signals = signal.SIGINT) -> int:
