@@ -15,7 +15,7 @@ from typing import Protocol, cast
 import httptools
 
 from conch_kit.http_server.limits import LINGER_BYTES, LINGER_S, ConnectionLimits
-from conch_kit.http_server.refusal import refusal
+from conch_kit.http_server.refusal import RefusalBody, refusal
 from conch_kit.http_server.request import Request
 from conch_kit.http_server.request_head import RequestHead
 
@@ -24,6 +24,7 @@ class Server(Protocol):
     """What all connections of a server share."""
 
     limits: ConnectionLimits
+    refusal_body: RefusalBody
     closing: bool
     """Whether the request under way is the last one of its connection."""
     now: Callable[[], float]
@@ -87,8 +88,8 @@ class HttpConnection(asyncio.Protocol):
         self._parser = self._new_parser()
         self._offers_upgrade = False
         self._transport = cast(asyncio.Transport, None)
-        self._awaited = _Awaited.NOTHING
-        self._awaited_due = inf
+        self._head = RequestHead()
+        self._awaited, self._awaited_due = _Awaited.NOTHING, inf
         self._answering: Request | None = None
         self._parsing: Request | None = None
         self._queue: deque[Request] = deque()
@@ -96,8 +97,7 @@ class HttpConnection(asyncio.Protocol):
         self._refused = False
         self._writable: asyncio.Event | None = None
         self._linger_bytes = LINGER_BYTES
-        self._unread = 0
-        self._unread_due = inf
+        self._unread, self._unread_due = 0, inf
         self._head = RequestHead()
         self._head_bytes = 0
 
@@ -375,7 +375,7 @@ class HttpConnection(asyncio.Protocol):
             if current.begun:
                 self._transport.close()
                 return
-        self._transport.write(refusal(status, message))
+        self._transport.write(refusal(self._server.refusal_body, self._head.target, status, message))
         self._end(whole=False)
 
     def _end(self, *, whole: bool) -> None:

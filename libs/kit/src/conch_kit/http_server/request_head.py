@@ -15,13 +15,14 @@ _ASGI = {"version": "3.0", "spec_version": "2.3"}
 class RequestHead:
     """Target and headers, as far as they have come."""
 
-    __slots__ = ("_coded", "_hosts", "_size", "_target", "expects_continue", "headers")
+    __slots__ = ("_coded", "_hosts", "_size", "expects_continue", "headers", "target")
 
     def __init__(self) -> None:
         self.headers: list[tuple[bytes, bytes]] = []
         self.expects_continue = False
         """Whether the caller waits for a word before it sends the body."""
-        self._target = b""
+        self.target = b""
+        """Path and query, as they came."""
         self._coded = False
         """Whether the body has another form than chunks of what was meant."""
         self._hosts = 0
@@ -29,7 +30,7 @@ class RequestHead:
 
     def add_target(self, piece: bytes) -> None:
         """Take a piece of the target."""
-        self._target += piece
+        self.target += piece
         self._size += len(piece)
 
     def add_header(self, name: bytes, value: bytes) -> None:
@@ -58,7 +59,7 @@ class RequestHead:
             return 400, "Expected HTTP/1.1."
         if self._hosts > 1 or (self._hosts == 0 and version == "1.1"):
             return 400, "Expected exactly one Host header."
-        if not self._target.startswith(b"/") and self._target != b"*":
+        if not self.target.startswith(b"/") and self.target != b"*":
             return 400, "Expected a path as the request target."
         if self._coded:
             return 501, "Expected no transfer coding but chunked."
@@ -66,13 +67,13 @@ class RequestHead:
 
     def without_upgrade(self, method: bytes, version: str) -> bytes:
         """Return the head as it would have been sent without an offer of another protocol."""
-        lines = [b"%b %b HTTP/%b" % (method, self._target, version.encode())]
+        lines = [b"%b %b HTTP/%b" % (method, self.target, version.encode())]
         lines += [b"%b: %b" % header for header in self.headers if header[0] != b"upgrade"]
         return b"\r\n".join([*lines, b"", b""])
 
     def scope(self, method: bytes, version: str, connection: CallerConnection) -> Scope:
         """Return what ASGI calls the request's scope."""
-        path, _, query = self._target.partition(b"?")
+        path, _, query = self.target.partition(b"?")
         text = path.decode("latin-1")
         return {
             "type": "http",

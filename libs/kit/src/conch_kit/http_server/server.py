@@ -10,6 +10,7 @@ from conch_kit.deadlines import deadlines
 from conch_kit.http.asgi import ASGIApp
 from conch_kit.http_server.connection import HttpConnection
 from conch_kit.http_server.limits import DEFAULT_LIMITS, ConnectionLimits
+from conch_kit.http_server.refusal import RefusalBody, openai_body
 from conch_kit.http_server.request import Request
 
 log = logging.getLogger(__name__)
@@ -22,9 +23,12 @@ _BACKLOG = 2048
 class HttpServer:
     """Serves an ASGI application on a socket; made where an event loop runs."""
 
-    def __init__(self, app: ASGIApp, limits: ConnectionLimits = DEFAULT_LIMITS) -> None:
+    def __init__(
+        self, app: ASGIApp, limits: ConnectionLimits = DEFAULT_LIMITS, refusal_body: RefusalBody = openai_body
+    ) -> None:
         self.app = app
         self.limits = limits
+        self.refusal_body = refusal_body
         self.closing = False
         """Whether the request under way is the last one of its connection."""
         self._connections: set[HttpConnection] = set()

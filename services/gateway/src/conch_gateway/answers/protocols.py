@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from conch_gateway.answers.sse_frames import DONE, FRAME_END, KEEP_ALIVE, error_frame
 from conch_kit import anthropic_errors
-from conch_kit.errors import ServiceError
+from conch_kit.errors import InvalidRequest, ServiceError
+from conch_kit.http_server.refusal import openai_body
 
 MESSAGES_PREFIX = "/v1/messages"
 
@@ -50,3 +51,11 @@ def protocol_of(path: str) -> AnswerProtocol:
     if path.startswith(MESSAGES_PREFIX) and path[len(MESSAGES_PREFIX) :][:1] in ("", "/"):
         return MESSAGES
     return OPENAI
+
+
+def refused_head_body(target: bytes, message: str, request_id: str) -> bytes:
+    """Return what a client is told whose request no handler sees, in the form of the path that it asked for."""
+    path = target.partition(b"?")[0].decode("latin-1")
+    if protocol_of(path) is MESSAGES:
+        return anthropic_errors.body_of(InvalidRequest(message), request_id)
+    return openai_body(target, message, request_id)
