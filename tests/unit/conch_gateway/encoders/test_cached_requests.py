@@ -9,7 +9,7 @@ import pytest
 from conch_contracts.names import ENCODE_PATH
 from conch_contracts.records import EncoderProfile, ModelKind, Pooling
 from testkit.gateway.encoders import FakeStore, serving
-from testkit.gateway.fakes import answered
+from testkit.gateway.fakes import FakeAnswer, answered
 
 VECTORS = b'{"data":[{"object":"embedding","index":0,"embedding":[1.0,0.0]}]}'
 
@@ -60,15 +60,19 @@ async def test_an_answer_is_kept_though_its_client_hangs_up_as_soon_as_it_has_it
 
 
 async def test_an_answer_that_is_none_is_shared_with_nobody() -> None:
-    scripts = iter([answered(b"<html>"), answered(VECTORS)])
+    both = asyncio.Event()
+    scripts = iter([lambda _: FakeAnswer(pieces=(both, b"<html>")), answered(VECTORS)])
     served = serving(
         ModelKind.EMBEDDING,
         lambda post: next(scripts)(post),
         profile=EncoderProfile(cache_ttl_s=60),
         store=FakeStore(),
     )
-    answers = await asyncio.gather(*(served.client.post("/v1/embeddings", {"input": "hi"}) for _ in range(2)))
-    assert sorted(answer.status for answer in answers) == [200, 502]
+    asking = [asyncio.create_task(served.client.post("/v1/embeddings", {"input": "hi"})) for _ in range(2)]
+    for _ in range(20):
+        await asyncio.sleep(0)
+    both.set()
+    assert sorted([(await answer).status for answer in asking]) == [200, 502]
 
 
 async def test_equal_requests_at_once_are_computed_once() -> None:
