@@ -92,6 +92,12 @@ async def test_a_search_that_breaks_ends_the_engines_work() -> None:
     assert triton.cancelled == [0]
 
 
+async def test_the_only_message_of_a_search_may_take_all_of_the_requests_time() -> None:
+    request = search(2, timeout_s=500.0, first_token_timeout_s=3.0)
+    _, _, triton = await answered(request, [beams(b"a", b"b")])
+    assert triton.timeouts[0]["first"] == 500.0
+
+
 async def test_nothing_is_waited_for_behind_the_last_beams() -> None:
     async with asyncio.timeout(30):
         texts, _, _ = await answered(search(2), [beams(b"a", b"b"), asyncio.Event()])

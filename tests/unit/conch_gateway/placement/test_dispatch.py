@@ -209,6 +209,15 @@ async def test_an_answer_without_end_is_not_read_to_its_end(kind, path, body, st
     assert answer.status == status
 
 
+async def test_a_request_is_sent_to_three_tokenizers_at_most():
+    tokenizers = tuple(WorkerUrl(f"http://t{number}:1") for number in range(5))
+    served = gateway(
+        {PREPARE_PATH: lambda _: refused(503, "no", retryable=True)}, known=snapshot(tokenizers=tokenizers)
+    )
+    assert (await served.client.post(PATH, CHAT)).status == 503
+    assert len(served.upstream.sent(PREPARE_PATH)) == 3
+
+
 async def test_an_error_without_end_is_not_read_to_its_end():
     read = 0
 

@@ -130,6 +130,17 @@ async def test_the_picture_that_a_child_was_at_is_known(payload: bytes, picture:
         assert failure.picture == picture
 
 
+async def test_a_child_that_has_answered_is_not_killed_when_the_time_is_over() -> None:
+    connection, _, killed = connect()
+    limits = TimeLimits(template_s=0.02, encode_s=60, load_s=60)
+    reply = asyncio.create_task(connection.ask(Operation.PREPARE, b"{}", limits))
+    await asyncio.sleep(0)
+    say(connection, ReplyKind.DONE)
+    await reply
+    await asyncio.sleep(0.06)  # longer than it might have taken
+    assert killed.times == 0
+
+
 async def test_the_picture_of_one_request_is_not_blamed_for_the_next() -> None:
     connection, _, _ = connect()
     for number in range(2):

@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 from conch_contracts.messages.encoding import PrepareRowsRequest, Row
+from conch_contracts.messages.generation import PictureForm
+from conch_contracts.messages.tokenization import Picture, PictureLimits
 from conch_kit.errors import InvalidRequest
 from conch_tokenizer.errors import BundleUnreadable
 from conch_tokenizer.pictures import row_pictures as module
-from conch_tokenizer.pictures.picture_reader import PictureReader
-from conch_tokenizer.pictures.row_pictures import row_pictures
+from conch_tokenizer.pictures.picture_reader import PictureOrder, PictureReader
+from conch_tokenizer.pictures.row_pictures import row_pictures, rows_of_pictures
 from conch_tokenizer.text.chat_template import ChatRenderer
 from conch_tokenizer.text.encoder_rows import prepare_rows
 from conch_tokenizer.text.limited_tokenizer import LimitedTokenizer
@@ -148,3 +150,11 @@ def test_models_of_other_kinds_make_no_rows_of_pictures(tmp_path: Path) -> None:
     assert row_pictures(FOLDER.with_name("tiny-vlm")) is None
     assert row_pictures(FOLDER.with_name("tiny-reranker")) is None
     assert row_pictures(changed(tmp_path, image_processor_type="OwnImageProcessor")) is None
+
+
+@pytest.mark.parametrize("limits", [None, PictureLimits()])
+def test_a_model_that_makes_no_rows_of_pictures_refuses_them(limits: PictureLimits | None) -> None:
+    order = PictureOrder(limits, PictureForm.PIXELS)
+    with pytest.raises(InvalidRequest) as refused:
+        rows_of_pictures(None, (Picture(data="", param="input.0"),), PictureReader(), order)
+    assert (refused.value.param, refused.value.code) == ("input.0", "unsupported_parameter")

@@ -1,3 +1,5 @@
+from collections.abc import Callable
+
 import msgspec
 import pytest
 
@@ -40,6 +42,12 @@ def test_detokenize_equals_decode_and_keeps_special_tokens(tokenizer: LimitedTok
 def test_detokenize_leaves_out_special_tokens_where_it_is_to(tokenizer: LimitedTokenizer) -> None:
     request = DecodeIdsRequest(digest=DIGEST, tokens=(2040, 1780, 198, 2041), skip_special_tokens=True)
     assert detokenize(tokenizer, request).prompt == "user\n"
+
+
+def test_tokenize_refuses_a_text_that_is_too_long(make_tokenizer: Callable[[int], LimitedTokenizer]) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        tokenize(make_tokenizer(1000), EncodeTextRequest(digest=DIGEST, prompt="x" * 1001))
+    assert (refused.value.param, refused.value.code) == ("prompt", "context_length_exceeded")
 
 
 def test_detokenize_refuses_ids_outside_the_vocabulary(tokenizer: LimitedTokenizer) -> None:

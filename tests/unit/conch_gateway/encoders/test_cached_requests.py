@@ -1,0 +1,82 @@
+"""Requests to encoders whose answers may be given again, through the ASGI application, on fakes."""
+
+import asyncio
+from typing import Any
+
+import orjson
+import pytest
+
+from conch_contracts.names import ENCODE_PATH
+from conch_contracts.records import EncoderProfile, ModelKind, Pooling
+from testkit.gateway.encoders import FakeStore, serving
+from testkit.gateway.fakes import FakeAnswer, answered
+
+VECTORS = b'{"data":[{"object":"embedding","index":0,"embedding":[1.0,0.0]}]}'
+
+
+async def test_only_a_model_with_a_cache_says_hit_or_miss() -> None:
+    store = FakeStore()
+    cached = serving(ModelKind.EMBEDDING, answered(VECTORS), profile=EncoderProfile(cache_ttl_s=60), store=store)
+    answers = [await cached.client.post("/v1/embeddings", {"input": "hi"}) for _ in range(2)]
+    assert [answer.headers[b"x-conch-cache"] for answer in answers] == [b"miss", b"hit"]
+    first, second = (orjson.loads(answer.body)["data"] for answer in answers[:2])
+    assert first == second
+    assert [ttl for _, ttl in store.kept.values()] == [60]
+    assert len(cached.upstream.sent(ENCODE_PATH)) == 1
+    plain = serving(ModelKind.EMBEDDING, answered(VECTORS))
+    assert b"x-conch-cache" not in (await plain.client.post("/v1/embeddings", {"input": "hi"})).headers
+
+
+@pytest.mark.parametrize("changes", [{"pooling": Pooling.CLS}, {"version": "2"}, {"output": "o"}, {"normalize": False}])
+async def test_another_version_or_pooling_is_not_answered_from_the_cache(changes: dict[str, Any]) -> None:
+    store = FakeStore()
+    profile = EncoderProfile(cache_ttl_s=60, version="1")
+    for each in (profile, profile.model_copy(update=changes)):
+        served = serving(ModelKind.EMBEDDING, answered(VECTORS), profile=each, store=store)
+        answer = await served.client.post("/v1/embeddings", {"input": "hi"})
+        assert answer.headers[b"x-conch-cache"] == b"miss"
+
+
+async def test_requests_with_another_salt_share_no_answer() -> None:
+    served = serving(ModelKind.EMBEDDING, answered(VECTORS), profile=EncoderProfile(cache_ttl_s=60), store=FakeStore())
+    salts = [{}, {"cache_salt": "a"}, {"cache_salt": "b"}, {"cache_salt": "a"}]
+    answers = [await served.client.post("/v1/embeddings", {"input": "hi", **salt}) for salt in salts]
+    assert [answer.headers[b"x-conch-cache"] for answer in answers] == [b"miss", b"miss", b"miss", b"hit"]
+
+
+async def test_an_answer_is_kept_though_its_client_hangs_up_as_soon_as_it_has_it() -> None:
+    class Hasty(FakeStore):
+        async def put(self, key: str, body: bytes, ttl_s: float) -> None:
+            served.client.hang_up()
+            await asyncio.sleep(0)
+            await super().put(key, body, ttl_s)
+
+    store = Hasty()
+    served = serving(ModelKind.EMBEDDING, answered(VECTORS), profile=EncoderProfile(cache_ttl_s=60), store=store)
+    await served.client.post("/v1/embeddings", {"input": "hi"})
+    assert [body for body, _ in store.kept.values()] == [VECTORS]
+    counted = {"endpoint": "embeddings", "model": "enc", "status": "200", "outcome": "ok"}
+    assert served.registry.get_sample_value("conch_gateway_requests_total", counted) == 1
+
+
+async def test_an_answer_that_is_none_is_shared_with_nobody() -> None:
+    both = asyncio.Event()
+    scripts = iter([lambda _: FakeAnswer(pieces=(both, b"<html>")), answered(VECTORS)])
+    served = serving(
+        ModelKind.EMBEDDING,
+        lambda post: next(scripts)(post),
+        profile=EncoderProfile(cache_ttl_s=60),
+        store=FakeStore(),
+    )
+    asking = [asyncio.create_task(served.client.post("/v1/embeddings", {"input": "hi"})) for _ in range(2)]
+    for _ in range(20):
+        await asyncio.sleep(0)
+    both.set()
+    assert sorted([(await answer).status for answer in asking]) == [200, 502]
+
+
+async def test_equal_requests_at_once_are_computed_once() -> None:
+    served = serving(ModelKind.EMBEDDING, answered(VECTORS), profile=EncoderProfile(cache_ttl_s=60), store=FakeStore())
+    answers = await asyncio.gather(*(served.client.post("/v1/embeddings", {"input": "hi"}) for _ in range(5)))
+    assert sorted(answer.headers[b"x-conch-cache"] for answer in answers) == [b"hit"] * 4 + [b"miss"]
+    assert len(served.upstream.sent(ENCODE_PATH)) == 1

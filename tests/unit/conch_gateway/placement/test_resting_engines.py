@@ -1,0 +1,81 @@
+"""Engines that could not take a request: they rest, and then one request at a time tries them."""
+
+import asyncio
+
+from conch_contracts.names import EngineAddress, ModelId
+from conch_contracts.records import Engine, RoutingPolicy
+from conch_gateway.placement import model_queue
+from conch_gateway.placement.admission import Admission
+from testkit.gateway.fakes import snapshot
+
+MODEL = ModelId("local/tiny-chat")
+POLICY = RoutingPolicy(queue_max=2, queue_wait_s=5)
+
+
+def engine(name, slots=1):
+    return Engine(grpc=EngineAddress(name), slots=slots)
+
+
+def admission(*engines):
+    made = Admission()
+    made.apply(snapshot(engines=engines))
+    return made
+
+
+async def turns():
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def test_an_engine_that_could_not_take_a_request_is_tried_by_one_at_a_time_until_it_takes_one():
+    queues = admission(engine("a", slots=4))
+    refused = await queues.slot(MODEL, POLICY)
+    with refused:
+        refused.refused()
+    waiting = [asyncio.create_task(queues.slot(MODEL, POLICY)) for _ in range(2)]
+    await turns()
+    assert queues.waiting() == {MODEL: 2}
+    first = await asyncio.wait_for(waiting[0], 60)
+    await turns()
+    assert queues.waiting() == {MODEL: 1}
+    with first:
+        first.accepted()
+        with await asyncio.wait_for(waiting[1], 60), await queues.slot(MODEL, POLICY):
+            pass
+
+
+async def test_an_engine_that_takes_requests_again_does_not_go_back_to_its_rest(monkeypatch):
+    monkeypatch.setattr(model_queue, "REST_S", 0.01)
+    queues = admission(engine("a", slots=4))
+    first, second = await queues.slot(MODEL, POLICY), await queues.slot(MODEL, POLICY)
+    with first, second:
+        first.refused()
+        second.accepted()  # the other one, which was sent at the same time
+        await asyncio.sleep(0.05)  # longer than the rest that has ended
+        taken = [asyncio.create_task(queues.slot(MODEL, POLICY)) for _ in range(2)]
+        await turns()
+        assert all(task.done() for task in taken)
+
+
+async def test_who_tries_an_engine_and_goes_away_leaves_the_trial_to_the_next():
+    queues = admission(engine("a", slots=4))
+    refused = await queues.slot(MODEL, POLICY)
+    with refused:
+        refused.refused()
+    waiting = [asyncio.create_task(queues.slot(MODEL, POLICY)) for _ in range(2)]
+    with await asyncio.wait_for(waiting[0], 60):
+        pass  # without a word
+    with await asyncio.wait_for(waiting[1], 60) as given:
+        assert given.grpc == "a"
+
+
+async def test_an_engine_that_is_new_to_the_registry_has_refused_nothing():
+    queues = admission(engine("a"))
+    refused = await queues.slot(MODEL, POLICY)
+    with refused:
+        refused.refused()
+    queues.apply(snapshot(engines=()))
+    queues.apply(snapshot(engines=(engine("a"),)))
+    taken = asyncio.create_task(queues.slot(MODEL, POLICY))
+    await turns()
+    assert taken.done()
