@@ -10,13 +10,15 @@ from conch_contracts.spec.source import CLIMBS
 from conch_operator.kubernetes.api.client import ApiError, KubernetesApi
 from conch_operator.kubernetes.api.kinds import Kind, Object
 from conch_operator.kubernetes.engines import ALONE_S, LONGEST_HOLD_S, KubernetesEngines
-from conch_operator.kubernetes.pods.agent_client import Agents
+from conch_operator.kubernetes.pods.agent_client import Agents, AgentUnavailable
+from conch_operator.kubernetes.pods.pod_status import AgentAddress
 from conch_operator.reconcile.plan import Plan
 from conch_operator.settings import EngineSettings
 from conch_operator.state import EnginePhase, Scaled
 from testkit.builders.every_runtime import SETTINGS, TOKENS
 from testkit.builders.model_deployments import desired_model
 from testkit.builders.owned_pods import deployments_of, made_by, replica_sets_of
+from testkit.waiting import eventually
 
 CONTRACT = '{"triton_model": "model", "dialect": "tokens", "slots": 1}'
 
@@ -247,3 +249,77 @@ async def test_a_model_at_rest_is_woken_without_a_round_and_the_next_round_write
     awake = replace(at_rest, scaled=Scaled(1))
     await engines.act(Plan(serve=(awake,), models=(awake,)))
     assert api.replicas == [0, 1]
+
+
+class Marking(Pods):
+    """An API server that fails at opening a readiness gate."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__()
+        self.status = status
+
+    async def patch_list(self, kind: Kind, namespace: str, name: str, change: Object, subresource: str) -> Object:
+        raise ApiError(self.status, "no")
+
+
+@pytest.mark.parametrize(("status", "told"), [(404, 0), (403, 1)])
+async def test_a_gate_that_is_refused_is_told_unless_its_pod_has_gone(
+    status: int, told: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    api = Marking(status)
+    api.pods = [pod("a"), pod("leaves", leaving=True)]
+    engines = KubernetesEngines(api, Agents(TOKENS), SETTINGS, [None])
+    await engines.observe()
+    await engines.mark_serving(frozenset(engine.name for engine in await engines.engines()))
+    assert caplog.text.count("was not set") == told
+
+
+async def test_no_answer_to_a_gate_ends_the_round() -> None:
+    api = Marking(0)
+    api.pods = [pod("a")]
+    engines = KubernetesEngines(api, Agents(TOKENS), SETTINGS, [None])
+    await engines.observe()
+    with pytest.raises(ApiError):
+        await engines.mark_serving(frozenset(engine.name for engine in await engines.engines()))
+
+
+class Deaf(Agents):
+    """Agents that answer nothing, and count what they are told."""
+
+    def __init__(self) -> None:
+        super().__init__(TOKENS)
+        self.told: list[str] = []
+
+    async def request_restart(self, agent: AgentAddress) -> None:
+        self.told.append(agent.host)
+        raise AgentUnavailable("it hangs")
+
+
+async def test_an_agent_that_is_not_told_holds_up_no_other(caplog: pytest.LogCaptureFixture) -> None:
+    api, agents = Pods(), Deaf()
+    api.pods = [pod("starts"), pod("hangs")]
+    agent = {"name": "agent", "state": {"running": {}}}
+    api.pods[1]["status"]["initContainerStatuses"] = [agent]
+    engines = KubernetesEngines(api, agents, SETTINGS, [None])
+    await engines.observe()
+    await engines.act(Plan(restart=tuple(engine.name for engine in await engines.engines())))
+    assert agents.told == ["10.0.0.1"]
+    assert caplog.text.count("was not told") == 1
+
+
+async def test_a_model_that_cannot_be_woken_at_once_waits_for_the_next_round(caplog: pytest.LogCaptureFixture) -> None:
+    api = Keeping()
+    at_rest = replace(
+        desired_model(source={"oci": {"image": "example.com/model:1"}}, scaling={"minReplicas": 0, "maxReplicas": 2}),
+        scaled=Scaled(0),
+    )
+    engines = KubernetesEngines(api, Agents(TOKENS), EngineSettings(agent_image="a", images={"cpu": "c"}), [None])
+    await engines.observe()
+    await engines.act(Plan(serve=(at_rest,), models=(at_rest,)))
+
+    async def refuse(kind: Kind, made: Object) -> Object:
+        raise ApiError(0, "away")
+
+    api.apply = refuse  # type: ignore[method-assign]
+    engines.wake(at_rest.id, 1)
+    await eventually(lambda: "was not woken at once" in caplog.text, "the failure to be told")
