@@ -133,11 +133,48 @@ async def test_a_bad_row_fails_its_own_request_only(queues: BatchQueues, engines
     assert [task.result() for task in (*good, *more)] == [[[number, number]] for number in range(1, 7)]
 
 
+async def test_a_request_that_shared_a_bad_batch_stands_in_the_queue_once(
+    queues: BatchQueues, engines: FakeEngines, caplog: pytest.LogCaptureFixture
+) -> None:
+    engines.open.clear()
+    async with asyncio.TaskGroup() as group:
+        first = [group.create_task(run(queues, (number,))) for number in (1, 2)]
+        await eventually(lambda: len(engines.batches) == 2, "two calls of the engine")
+        bad = group.create_task(_failure(queues, (BAD,)))
+        long = group.create_task(run(queues, *[(3,)] * 30))
+        await asyncio.sleep(0)
+        engines.open.set()
+    assert isinstance(bad.result(), EngineRejected)
+    assert [task.result() for task in (*first, long)] == [[[1, 1]], [[2, 2]], [[3, 3]] * 30]
+    assert not caplog.records, "no callback has failed"
+
+
+async def test_a_batch_that_fails_after_one_has_gone_fails_those_that_wait(
+    queues: BatchQueues, engines: FakeEngines
+) -> None:
+    engines.open.clear()
+    first = [asyncio.create_task(run(queues, (number,))) for number in (1, 2)]
+    await eventually(lambda: len(engines.batches) == 2, "two calls of the engine")
+    gone, stays = (asyncio.create_task(run(queues, (number,))) for number in (3, 4))
+    await asyncio.sleep(0)
+    first[0].cancel()
+    await eventually(lambda: len(engines.batches) == 3, "a call for both")
+    gone.cancel()
+    await asyncio.sleep(0)
+    engines.failure = EngineUnavailable("gone")
+    engines.open.set()
+    results = await asyncio.gather(stays, first[1], return_exceptions=True)
+    assert [type(result) for result in results] == [EngineUnavailable] * 2
+
+
 async def test_an_engine_that_is_away_fails_all_and_its_config_is_read_again(
     queues: BatchQueues, engines: FakeEngines
 ) -> None:
     engines.failure = EngineUnavailable("gone")
-    assert isinstance(await _failure(queues, (1,), (2,)), EngineUnavailable)
+    assert isinstance(await _failure(queues, *[(1,)] * 100), EngineUnavailable)
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert len(engines.batches) <= 3, "the rows of a request that has failed go to no engine"
     engines.failure = None
     assert await run(queues, (1,)) == [[1, 1]]
     assert engines.configs == 2
@@ -267,32 +304,19 @@ async def test_a_request_that_is_cancelled_leaves_the_queue(queues: BatchQueues,
     assert (2,) not in [row for batch in engines.batches[2:] for row in batch]
 
 
+@pytest.mark.parametrize("rows", [1, 2])
 async def test_a_batch_that_nobody_waits_for_is_cancelled_and_its_place_is_free(
-    queues: BatchQueues, engines: FakeEngines
+    queues: BatchQueues, engines: FakeEngines, rows: int
 ) -> None:
     engines.open.clear()
-    gone = [asyncio.create_task(run(queues, (number,))) for number in (1, 2)]
+    gone = [asyncio.create_task(run(queues, *[(number,)] * rows)) for number in (1, 2)]
     await eventually(lambda: len(engines.batches) == 2, "two calls of the engine")
     next_one = asyncio.create_task(run(queues, (3,)))
     gone[0].cancel()
     await eventually(lambda: len(engines.batches) == 3, "a place for the next call")
     engines.open.set()
     assert await next_one == [[3, 3]]
-    assert await gone[1] == [[2, 2]]
-
-
-async def test_a_batch_of_several_rows_that_nobody_waits_for_is_cancelled(
-    queues: BatchQueues, engines: FakeEngines
-) -> None:
-    engines.open.clear()
-    gone = [asyncio.create_task(run(queues, (number,), (number,))) for number in (1, 2)]
-    await eventually(lambda: len(engines.batches) == 2, "two calls of the engine")
-    next_one = asyncio.create_task(run(queues, (3,)))
-    gone[0].cancel()
-    await eventually(lambda: len(engines.batches) == 3, "a place for the next call")
-    engines.open.set()
-    assert await next_one == [[3, 3]]
-    assert await gone[1] == [[2, 2]] * 2
+    assert await gone[1] == [[2, 2]] * rows
 
 
 async def test_a_batch_goes_on_while_one_of_its_requests_waits(queues: BatchQueues, engines: FakeEngines) -> None:

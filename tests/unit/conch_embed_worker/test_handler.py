@@ -1,5 +1,6 @@
 """The endpoint as a whole: what is refused before an engine is asked."""
 
+import asyncio
 from collections.abc import Sequence
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 from tritonclient.grpc.model_config_pb2 import ModelConfig
 
-from conch_contracts.messages.encoding import EncodeRequest, EncoderTarget, Row, Task
+from conch_contracts.messages.encoding import EncodeRequest, EncoderTarget, Row, RowPicture, Task
 from conch_contracts.messages.message import changed, to_json
 from conch_contracts.names import EngineAddress
 from conch_embed_worker.batch_queues import MAX_OUTPUT_BYTES, WIDE, BatchQueues
@@ -15,7 +16,7 @@ from conch_embed_worker.batch_tensors import Numbers
 from conch_embed_worker.handler import EncodeHandler
 from conch_embed_worker.metrics import EmbedWorkerMetrics
 from conch_kit.addresses.rules import AddressRules
-from conch_kit.errors import InvalidRequest, Unavailable
+from conch_kit.errors import InvalidRequest, Unavailable, UpstreamTimeout
 from conch_kit.http.request_scope import InFlightRequests
 from conch_kit.triton.checked_addresses import CheckedAddresses
 from conch_kit.triton.encoder_tensors import EncoderTensors
@@ -37,6 +38,7 @@ class Ones:
     def __init__(self, *, says_its_size: bool = True) -> None:
         self._size = SIZE if says_its_size else -1
         self.batches: list[int] = []
+        self.silent = False
 
     async def model_config(self, address: EngineAddress, model: str) -> ModelConfig:
         config = ModelConfig(max_batch_size=64)
@@ -48,6 +50,8 @@ class Ones:
         self, address: EngineAddress, model: str, rows: Sequence[Row], encoder: EncoderTensors, *, timeout_s: float
     ) -> Numbers:
         self.batches.append(len(rows))
+        if self.silent:
+            await asyncio.Event().wait()
         return np.ones((len(rows), max(len(row.ids) for row in rows), SIZE), np.float32)
 
 
@@ -62,6 +66,10 @@ async def ask(
         rows=rows,
         dimensions=dimensions,
     )
+    return await serve(engines, request)
+
+
+async def serve(engines: Ones, request: EncodeRequest) -> Caller:
     metrics = EmbedWorkerMetrics.register(CollectorRegistry())
     caller = Caller(to_json(request))
     async with BatchQueues(engines, metrics, 10_000) as queues:  # type: ignore[arg-type]
@@ -88,6 +96,43 @@ async def test_what_is_answered_counts_and_not_what_is_computed(task: Task, dime
     engines = Ones()
     assert (await ask(engines, 4000, task, dimensions)).status == 200
     assert engines.batches == [40]
+
+
+def pictured(pixels: bytes = b"x" * 12, height: int = 2, length: int = 1) -> RowPicture:
+    numbers = (1.0, 1.0, 1.0)
+    return RowPicture(pixels=pixels, height=height, width=2, scale=numbers, shift=numbers, length=length)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        (),
+        (Row(ids=(1,)), Row(ids=())),
+        (Row(ids=(1,), picture=pictured()),),
+        (Row(ids=(), picture=pictured(b"x" * 11)),),
+        (Row(ids=(), picture=pictured(b"x" * 13)),),
+        (Row(ids=(), picture=pictured(b"", height=0)),),
+        (Row(ids=(), picture=pictured(length=0)),),
+    ],
+)
+async def test_rows_that_hold_nothing_whole_are_refused(rows: tuple[Row, ...]) -> None:
+    engines = Ones()
+    with pytest.RaisesGroup(InvalidRequest) as caught:
+        await serve(engines, EncodeRequest(request_id="r", target=TARGET, task=Task.EMBED, rows=rows))
+    (refusal,) = caught.value.exceptions
+    assert "at least one id each" in str(refusal)
+    assert engines.batches == []
+
+
+async def test_a_request_whose_time_is_over_hears_so() -> None:
+    engines = Ones()
+    engines.silent = True
+    with pytest.RaisesGroup(UpstreamTimeout):
+        await serve(
+            engines,
+            EncodeRequest(request_id="r", target=TARGET, task=Task.EMBED, rows=(Row(ids=(1,)),) * 2, timeout_s=0.01),
+        )
+    assert engines.batches == [2]
 
 
 async def test_until_an_answer_shows_its_size_a_batch_is_small_enough_for_any() -> None:

@@ -1,6 +1,8 @@
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
+import requests
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -52,3 +54,19 @@ def test_a_span_without_a_usable_header_begins_a_trace(
     with real.span("work", parent) as span:
         assert span.traceparent() is not None
     assert exporter.get_finished_spans()[0].parent is None
+
+
+def test_an_endpoint_that_hangs_holds_an_end_up_for_two_seconds_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    patience: list[float] = []
+
+    def hangs(session: requests.Session, request: object, *, timeout: float, **_: Any) -> requests.Response:
+        patience.append(timeout)
+        raise requests.Timeout
+
+    monkeypatch.setattr(requests.Session, "send", hangs)
+    made = tracer("test", "http://127.0.0.1:9")
+    with made.span("work"):
+        pass
+    made.close()
+    assert patience
+    assert max(patience) <= 2

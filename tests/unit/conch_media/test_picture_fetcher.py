@@ -225,3 +225,11 @@ async def test_tls_is_verified_for_the_name_and_not_for_the_address(
             await fetching
         assert failed.value.status == status
         assert server.calls == []
+
+
+async def test_a_request_whose_time_is_shorter_than_ours_does_not_wait_for_ours() -> None:
+    async with asyncio.timeout(60), serving(silent) as server:
+        fetcher = fetcher_of(server.port, timeout_s=3600.0)
+        with pytest.raises(ServiceError) as failed:
+            await fetcher.fetch(fetch_request(f"http://{GOOD}:{server.port}/a.png", timeout_s=0.1))
+    assert failed.value.param == PARAM

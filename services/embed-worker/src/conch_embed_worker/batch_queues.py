@@ -212,9 +212,7 @@ class BatchQueue:
                 if owner not in self._queue:
                     self._queue.append(owner)
             else:
-                request.fail(error)
-                if owner in self._queue:
-                    self._queue.remove(owner)
+                request.fail(error)  # what still waits of it leaves the queue in `run`
 
 
 class BatchQueues:

@@ -17,7 +17,6 @@ from conch_gateway.settings import GatewaySettings
 from conch_kit.http.asgi import Message
 from conch_kit.registry.snapshot import Snapshot
 from testkit.gateway.fakes import ENGINE, FakeConnection, Gateway, answered, gateway, route, rows, snapshot, streamed
-from testkit.gateway.process import PREPARED
 from testkit.gateway.speech import TRANSCRIPTIONS, serving, speech_route
 from testkit.http.forms import HEADERS, form
 from testkit.waiting import eventually
@@ -25,6 +24,8 @@ from testkit.waiting import eventually
 PATH = "/v1/chat/completions"
 CHAT = {"model": "tiny-chat", "messages": [{"role": "user", "content": "hi"}]}
 STREAM = {**CHAT, "stream": True}
+PROMPTS = b'[{"ids":[0,1,2],"text":"xxx","text_is_exact":true,"pictures":[]}]'
+"""As the tokenizer of these tests prepares `CHAT`, and the worker gets it."""
 FRAMES = (b'data: {"a":1}\n\n', b"data: [DONE]\n\n")
 SHORT = RoutingPolicy(queue_wait_s=0.001)
 LIMIT_S = 60.0
@@ -261,7 +262,8 @@ async def test_a_stream_of_a_batch_does_not_hear_that_an_engine_starts() -> None
 
 async def test_a_batch_leaves_room_to_who_wakes_the_model() -> None:
     batch = {**CHAT, "priority": 10}
-    running = gateway(known=at_zero(sleeping(hold_max=2)), held_bytes=(len(orjson.dumps(batch)) + len(PREPARED)) * 4)
+    size = len(orjson.dumps(batch)) + len(PROMPTS)
+    running = gateway(known=at_zero(sleeping(hold_max=2)), held_bytes=size * 4)
     tasks = await held(running, 2, batch)
     refused = await running.client.post(PATH, batch)
     assert (refused.status, refused.error["message"]) == (429, "Too much waits here for engines that start.")

@@ -1,4 +1,6 @@
 import io
+import os
+import shutil
 import tarfile
 from pathlib import Path
 
@@ -117,3 +119,24 @@ def test_a_folder_that_is_there_stays_as_it_is(model: Path, tmp_path: Path) -> N
     out.mkdir()
     unpack(pack(model)[1], out)
     assert list(out.iterdir()) == []
+
+
+def test_a_folder_whose_bundle_would_be_too_large_is_refused(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("conch_kit.bundles.archive.MAX_BUNDLE_BYTES", 10)
+    with pytest.raises(BundleError, match="at most 10 are allowed"):
+        pack(model)
+
+
+def test_of_two_who_unpack_the_same_bundle_the_slower_one_takes_what_is_there(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rename, folder = os.rename, tmp_path / "unpacked"
+
+    def late(draft: Path, name: Path) -> None:
+        shutil.copytree(draft, name)
+        rename(draft, name)
+
+    monkeypatch.setattr(os, "rename", late)
+    unpack(pack(model)[1], folder)
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+    assert any(folder.iterdir())

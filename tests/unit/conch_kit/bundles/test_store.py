@@ -63,3 +63,15 @@ async def test_what_redis_refuses_to_give_is_not_there() -> None:
     assert await store.get(NAME) is None
     with pytest.raises(RegistryUnavailable, match="refuses the bundle"):
         await store.put(NAME, DATA)
+
+
+async def test_a_bundle_that_is_too_large_is_not_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("conch_kit.bundles.store.MAX_BUNDLE_BYTES", len(DATA) - 1)
+    redis = Redis()
+    with pytest.raises(BundleError, match=f"at most {len(DATA) - 1} are allowed"):
+        await BundleStore(redis).put(NAME, DATA)  # type: ignore[arg-type]
+    assert redis.values == {}
+
+
+async def test_a_bundle_that_redis_does_not_have_is_none() -> None:
+    assert await BundleStore(Redis()).get(NAME) is None  # type: ignore[arg-type]

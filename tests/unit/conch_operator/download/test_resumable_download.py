@@ -1,9 +1,13 @@
 """What a process finds that a last one has left, and what it makes of it; with a source in memory."""
 
+import errno
 import fcntl
 import hashlib
+import io
+import itertools
 import os
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import BinaryIO
 
@@ -12,7 +16,7 @@ import pytest
 from conch_contracts.conditions import Reason
 from conch_operator.download.errors import DownloadError
 from conch_operator.download.file_selection import Selection
-from conch_operator.download.remote_source import Algorithm, Checksum, Listing, RemoteFile
+from conch_operator.download.remote_source import Algorithm, Checksum, Listing, RemoteFile, append
 from conch_operator.download.resumable_download import PARTS, WaitTimes, download_folder
 
 AT_ONCE = WaitTimes(retry_s=0, lock_s=0)
@@ -153,3 +157,67 @@ def test_what_does_not_fit_the_volume_is_refused_before_a_byte_comes(
         with pytest.raises(DownloadError, match="needs 10 bytes more, and the volume has 9 bytes"):
             bring(remote, folder)
     assert remote.fetched == ([0] if fits else [])
+
+
+@pytest.mark.parametrize(("limit", "fits"), [(9, False), (10, True)])
+def test_what_is_larger_than_its_cache_may_be_is_refused_before_a_byte_comes(
+    folder: Path, limit: int, fits: bool
+) -> None:
+    remote = Memory()
+    with nullcontext() if fits else pytest.raises(DownloadError, match=r"cache\.size allows 9 bytes"):
+        download_folder(remote, folder, Selection.ALL, limit, AT_ONCE)
+    assert remote.fetched == ([0] if fits else [])
+
+
+def test_a_folder_that_is_there_is_asked_for_nowhere_and_waits_for_nobody(folder: Path) -> None:
+    bring(Memory(), folder)
+    remote = Memory()
+    remote.on_listing = lambda: pytest.fail("the source was asked")
+    with folder.with_name(".tiny.lock").open("a") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        bring(remote, folder)
+    assert remote.fetched == []
+
+
+def test_a_file_that_is_whole_is_not_fetched_again(folder: Path) -> None:
+    part = stop_half_way(folder)
+    (part.parent.parent / "weights").write_bytes(CONTENT)
+    remote = Memory()
+    bring(remote, folder)
+    assert remote.fetched == []
+
+
+def test_what_came_with_a_wrong_checksum_is_thrown_away(folder: Path) -> None:
+    remote = Memory()
+    remote.content = b"9876543210"
+    remote.checksum = lambda file: Checksum(Algorithm.SHA256, "0" * 64)  # type: ignore[method-assign]
+    with pytest.raises(DownloadError, match="wrong checksum"):
+        bring(remote, folder)
+    good = Memory()
+    bring(good, folder)
+    assert good.fetched == [0]
+
+
+@pytest.mark.parametrize(
+    ("number", "reason"),
+    [
+        (errno.ENOSPC, Reason.INSUFFICIENT_STORAGE),
+        (errno.EDQUOT, Reason.INSUFFICIENT_STORAGE),
+        (errno.EROFS, Reason.DOWNLOAD_FAILED),
+    ],
+)
+def test_a_disk_that_takes_nothing_is_told(folder: Path, number: int, reason: Reason) -> None:
+    def fails(file: RemoteFile, into: BinaryIO, have: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    remote = Memory()
+    remote.fetch = fails  # type: ignore[method-assign]
+    with pytest.raises(DownloadError) as raised:
+        bring(remote, folder)
+    assert raised.value.reason is reason
+
+
+def test_a_source_that_never_ends_does_not_fill_the_volume() -> None:
+    into = io.BytesIO()
+    append(itertools.repeat(b"1234", 1000), into, RemoteFile("weights", 10))
+    assert into.getvalue() == b"1234" * 3

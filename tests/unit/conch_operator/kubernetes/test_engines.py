@@ -5,12 +5,13 @@ from typing import Any
 import pytest
 
 from conch_contracts.conditions import Reason
-from conch_contracts.names import SERVING_GATE, EngineAddress
+from conch_contracts.names import SERVING_GATE
 from conch_contracts.spec.source import CLIMBS
 from conch_operator.kubernetes.api.client import ApiError, KubernetesApi
 from conch_operator.kubernetes.api.kinds import Kind, Object
 from conch_operator.kubernetes.engines import ALONE_S, LONGEST_HOLD_S, KubernetesEngines
-from conch_operator.kubernetes.pods.agent_client import Agents
+from conch_operator.kubernetes.pods.agent_client import Agents, AgentUnavailable
+from conch_operator.kubernetes.pods.pod_status import AgentAddress
 from conch_operator.reconcile.calls_in_flight import Background
 from conch_operator.reconcile.plan import Plan
 from conch_operator.settings import EngineSettings
@@ -18,6 +19,7 @@ from conch_operator.state import EnginePhase, Scaled
 from testkit.builders.every_runtime import SETTINGS, TOKENS
 from testkit.builders.model_deployments import desired_model
 from testkit.builders.owned_pods import deployments_of, made_by, replica_sets_of
+from testkit.waiting import eventually
 
 CONTRACT = '{"triton_model": "model", "dialect": "tokens", "slots": 1}'
 
@@ -258,63 +260,6 @@ async def test_a_model_at_rest_is_woken_without_a_round_and_the_next_round_write
     assert api.replicas == [0, 1]
 
 
-class Patched(Refusing):
-    """An API server that notes in which order pods are patched and Deployments applied."""
-
-    def __init__(self, *pods: Object) -> None:
-        super().__init__("none")
-        self.pods = list(pods)
-        self.order: list[Any] = []
-
-    async def apply(self, kind: Kind, made: Object) -> Object:
-        if kind.name == "Deployment":
-            self.order.append(made["spec"]["replicas"])
-        return await super().apply(kind, made)
-
-    async def patch_list(self, kind: Kind, namespace: str, name: str, change: Object, subresource: str) -> Object:
-        assert (kind.name, namespace, subresource) == ("Pod", "local", "status")
-        self.order.append((name, change["metadata"]["annotations"]))
-        return {}
-
-    async def get(self, kind: Kind, namespace: str, name: str) -> Object | None:
-        return None
-
-
-def _pod_at(name: str, ip: str, **annotations: str) -> Object:
-    made = pod(name, model="tiny")
-    made["metadata"]["namespace"] = "local"
-    made["metadata"]["annotations"] |= {f"controller.kubernetes.io/{key}": value for key, value in annotations.items()}
-    made["status"]["podIP"] = ip
-    return made
-
-
-@pytest.mark.parametrize(
-    ("engines", "noted"),
-    [
-        pytest.param(2, [("busy", "7"), ("was-busy", "0")], id="one is too many"),
-        pytest.param(3, [], id="none is"),
-        pytest.param(0, [], id="all are"),
-    ],
-)
-async def test_pods_say_what_they_have_to_do_before_one_of_them_is_too_many(
-    engines: int, noted: list[tuple[str, str]]
-) -> None:
-    pods = (
-        _pod_at("busy", "10.0.0.1"),
-        _pod_at("idle", "10.0.0.2"),
-        _pod_at("was-busy", "10.0.0.3", **{"pod-deletion-cost": "4"}),
-    )
-    api = Patched(*pods)
-    scaling = {"minReplicas": 0, "maxReplicas": 3}
-    model = desired_model(source={"oci": {"image": "example.com/model:1"}}, scaling=scaling)
-    model = replace(model, scaled=Scaled(engines, taken={EngineAddress("10.0.0.1:8001"): 7}))
-    cluster = KubernetesEngines(api, Agents(TOKENS), EngineSettings(agent_image="a", images={"cpu": "c"}), [None])
-    await cluster.observe()
-    await cluster.act(Plan(serve=(model,), models=(model,)))
-    expected = [(name, {"controller.kubernetes.io/pod-deletion-cost": cost}) for name, cost in noted]
-    assert api.order == [*expected, engines]
-
-
 @pytest.mark.parametrize(
     ("hangs_at", "replicas"),
     [pytest.param("Service", [1], id="planned"), pytest.param("Deployment", [1, 0, 1], id="sent")],
@@ -341,3 +286,77 @@ async def test_a_round_that_decided_on_rest_before_a_wish_does_not_undo_it(hangs
             await asyncio.sleep(0)  # what was begun for the wish goes as far as it can
         api.goes_on.set()
     assert api.replicas == replicas
+
+
+class Marking(Pods):
+    """An API server that fails at opening a readiness gate."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__()
+        self.status = status
+
+    async def patch_list(self, kind: Kind, namespace: str, name: str, change: Object, subresource: str) -> Object:
+        raise ApiError(self.status, "no")
+
+
+@pytest.mark.parametrize(("status", "told"), [(404, 0), (403, 1)])
+async def test_a_gate_that_is_refused_is_told_unless_its_pod_has_gone(
+    status: int, told: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    api = Marking(status)
+    api.pods = [pod("a"), pod("leaves", leaving=True)]
+    engines = KubernetesEngines(api, Agents(TOKENS), SETTINGS, [None])
+    await engines.observe()
+    await engines.mark_serving(frozenset(engine.name for engine in await engines.engines()))
+    assert caplog.text.count("was not set") == told
+
+
+async def test_no_answer_to_a_gate_ends_the_round() -> None:
+    api = Marking(0)
+    api.pods = [pod("a")]
+    engines = KubernetesEngines(api, Agents(TOKENS), SETTINGS, [None])
+    await engines.observe()
+    with pytest.raises(ApiError):
+        await engines.mark_serving(frozenset(engine.name for engine in await engines.engines()))
+
+
+class Deaf(Agents):
+    """Agents that answer nothing, and count what they are told."""
+
+    def __init__(self) -> None:
+        super().__init__(TOKENS)
+        self.told: list[str] = []
+
+    async def request_restart(self, agent: AgentAddress) -> None:
+        self.told.append(agent.host)
+        raise AgentUnavailable("it hangs")
+
+
+async def test_an_agent_that_is_not_told_holds_up_no_other(caplog: pytest.LogCaptureFixture) -> None:
+    api, agents = Pods(), Deaf()
+    api.pods = [pod("starts"), pod("hangs")]
+    agent = {"name": "agent", "state": {"running": {}}}
+    api.pods[1]["status"]["initContainerStatuses"] = [agent]
+    engines = KubernetesEngines(api, agents, SETTINGS, [None])
+    await engines.observe()
+    await engines.act(Plan(restart=tuple(engine.name for engine in await engines.engines())))
+    assert agents.told == ["10.0.0.1"]
+    assert caplog.text.count("was not told") == 1
+
+
+async def test_a_model_that_cannot_be_woken_at_once_waits_for_the_next_round(caplog: pytest.LogCaptureFixture) -> None:
+    api = Keeping()
+    at_rest = replace(
+        desired_model(source={"oci": {"image": "example.com/model:1"}}, scaling={"minReplicas": 0, "maxReplicas": 2}),
+        scaled=Scaled(0),
+    )
+    engines = KubernetesEngines(api, Agents(TOKENS), EngineSettings(agent_image="a", images={"cpu": "c"}), [None])
+    await engines.observe()
+    await engines.act(Plan(serve=(at_rest,), models=(at_rest,)))
+
+    async def refuse(kind: Kind, made: Object) -> Object:
+        raise ApiError(0, "away")
+
+    api.apply = refuse  # type: ignore[method-assign]
+    engines.wake(at_rest.id, 1)
+    await eventually(lambda: "was not woken at once" in caplog.text, "the failure to be told")

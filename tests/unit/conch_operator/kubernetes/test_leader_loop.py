@@ -104,10 +104,24 @@ class FailsOnce(LeaderRound):
 
 
 async def test_a_round_that_failed_is_tried_again_though_nothing_happens() -> None:
-    one_round = FailsOnce()
-    loop = LeaderLoop(one_round, OperatorMetrics.on(CollectorRegistry()), 3600.0, asyncio.Event())
+    one_round, registry = FailsOnce(), CollectorRegistry()
+    loop = LeaderLoop(one_round, OperatorMetrics.on(registry), 3600.0, asyncio.Event())
     running = asyncio.create_task(loop.run())
     await eventually(lambda: one_round.ran == 2, "the round to be tried again")
+    assert registry.get_sample_value("conch_operator_reconciles_total", {"result": "error"}) == 1
+    running.cancel()
+    with suppress(asyncio.CancelledError):
+        await running
+
+
+async def test_a_model_that_is_not_ready_is_looked_at_again_before_the_time_of_others() -> None:
+    one_round = OneModel()
+    metrics = OperatorMetrics.on(registry := CollectorRegistry())
+    loop = LeaderLoop(one_round, metrics, 3600.0, asyncio.Event())
+    running = asyncio.create_task(loop.run())
+    await eventually(
+        lambda: (registry.get_sample_value("conch_operator_reconciles_total", {"result": "ok"}) or 0) >= 2, "two rounds"
+    )
     running.cancel()
     with suppress(asyncio.CancelledError):
         await running

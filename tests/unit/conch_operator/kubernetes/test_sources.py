@@ -13,6 +13,7 @@ from conch_operator.kubernetes.pods.agent_client import Agents, AgentUnavailable
 from conch_operator.kubernetes.pods.pod_status import AgentAddress
 from conch_operator.kubernetes.sources import ASK_AGAIN_S, SILENCE_S, AgentSources
 from conch_operator.reconcile.calls_in_flight import Background
+from conch_operator.reconcile.reconciler import SourceUnavailable
 from conch_operator.resources.source_volume import source_hash
 from conch_operator.state import DesiredModel, EngineName, SourceFacts, SourceFault
 from testkit.builders.every_runtime import TOKENS
@@ -229,3 +230,45 @@ async def test_a_template_that_cannot_be_read_keeps_no_other_model_waiting() -> 
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class Bundles(Folders):
+    """Agents that give a bundle unless they are away."""
+
+    def __init__(self, **digests: Digest) -> None:
+        super().__init__(**digests)
+        self.away: set[str] = set()
+        self.asked: list[str] = []
+
+    async def bundle(self, agent: AgentAddress) -> tuple[Digest, bytes]:
+        self.asked.append(agent.host)
+        if agent.host in self.away:
+            raise AgentUnavailable(f"{agent.host} is away")
+        return self.digests[agent.host], agent.host.encode()
+
+
+async def test_a_bundle_comes_from_any_agent_that_has_it_and_from_no_other() -> None:
+    agents = Bundles(a=OLD, b=NEW, c=NEW)
+    sources = AgentSources(KubernetesApi(), agents)
+    facts = await facts_of(sources, MODEL, [pod("a", 1), pod("b", 2), pod("c", 3)])
+    assert facts.digest == NEW
+    agents.away = {"b"}
+    assert await sources.bundle(facts) == (NEW, b"c")
+    agents.away = {"b", "c"}
+    with pytest.raises(SourceUnavailable, match="is away"):
+        await sources.bundle(facts)
+    assert set(agents.asked) == {"b", "c"}
+    await sources.ask([MODEL], [pod("a", 1)])
+    with pytest.raises(SourceUnavailable, match="no pod has it"):
+        await sources.bundle(facts)
+
+
+async def test_an_agent_that_runs_no_more_is_asked_for_no_bundle() -> None:
+    agents = Bundles(a=NEW)
+    sources = AgentSources(KubernetesApi(), agents)
+    facts = await facts_of(sources, MODEL, [pod("a", 1)])
+    ended = pod("a", 1)
+    ended["status"] = {"podIP": "a"}
+    await sources.ask([MODEL], [ended])
+    with pytest.raises(SourceUnavailable, match="no pod has it"):
+        await sources.bundle(facts)

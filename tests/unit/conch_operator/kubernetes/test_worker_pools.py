@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from conch_contracts.records import ModelKind
-from conch_operator.kubernetes.api.client import KubernetesApi
+from conch_operator.kubernetes.api.client import ApiError, KubernetesApi
 from conch_operator.kubernetes.api.kinds import Kind, Object
 from conch_operator.kubernetes.worker_pools import WorkerPools
 from conch_operator.resources.worker_pool import PoolPlace, make_pool
@@ -88,4 +88,29 @@ async def test_a_pool_of_the_operator_before_this_one_is_not_ended_at_once(
     assert server.objects
     clock.advance(0.1)
     await pools.ensure([], {})
+    assert not server.objects
+
+
+async def test_a_refused_object_of_a_pool_holds_up_no_other(
+    server: Server, pools: WorkerPools, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(kind: Kind, made: Object) -> Object:
+        raise ApiError(403, "quota says no")
+
+    monkeypatch.setattr(server, "apply", refuse)
+    await pools.ensure([ModelKind.LLM], {})
+    assert "quota says no" in caplog.records[-1].__dict__["error"]
+
+
+async def test_no_worker_is_made_without_the_owner_that_it_goes_with(server: Server, clock: FakeClock) -> None:
+    owner = {"api_version": "apps/v1", "kind": "Deployment", "name": "conch-operator"}
+    fields = {
+        "release": {"namespace": "conch", "name": "conch"},
+        "engines": EngineSettings(agent_image="a"),
+        "worker_pools": {"llm": POOL},
+        "owner": owner,
+    }
+    pools = WorkerPools(server, ReleaseFile.model_validate(fields), clock)
+    with pytest.raises(ApiError, match="conch-operator that owns the workers does not exist"):
+        await pools.ensure([ModelKind.LLM], {})
     assert not server.objects

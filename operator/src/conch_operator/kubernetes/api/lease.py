@@ -80,8 +80,8 @@ class Leadership:
         """Renew it until that has failed for too long."""
         while self.is_held():
             await asyncio.sleep(self._times.retry_s)
-            if self.is_held() and not await self.take_or_renew() and self._renewed_at is None:
-                break
+            if self.is_held():
+                await self.take_or_renew()
         self._renewed_at = None
         log.warning("This operator has lost its Lease.", extra={"lease": self._name})
 

@@ -282,3 +282,45 @@ async def test_a_namespace_that_was_never_listed_is_waited_for_and_then_left_out
         await api.list_watched(POD, "gone")
     monkeypatch.setattr("conch_operator.kubernetes.api.client.GRACE_S", 0)
     assert await api.list_watched(POD, "gone") == []
+
+
+@pytest.mark.parametrize(("status", "gone"), [(404, True), (403, False), (500, False)])
+async def test_only_an_object_that_is_not_there_is_none(
+    status: int, gone: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def answer(request: web.Request) -> web.Response:
+        return web.json_response({"message": "said"}, status=status)
+
+    found = {**MADE, "metadata": {**MADE["metadata"], "uid": "u-1"}}
+    async with every_path(answer) as port:
+        use_server(port, tmp_path, monkeypatch)
+        async with KubernetesApi() as api:
+            with nullcontext() if gone else pytest.raises(ApiError, match="said"):
+                assert await api.get(CONFIG_MAP, "ns", "m") is None
+            with nullcontext() if gone else pytest.raises(ApiError, match="said"):
+                await api.delete(CONFIG_MAP, found)
+
+
+async def test_an_api_server_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("conch_operator.kubernetes.api.client.TIMEOUT_S", 0.1)
+
+    async def answer(request: web.Request) -> web.Response:
+        await asyncio.Event().wait()
+        return web.Response()
+
+    async with every_path(answer) as port:
+        use_server(port, tmp_path, monkeypatch)
+        async with KubernetesApi() as api, asyncio.timeout(60):
+            with pytest.raises(ApiError, match="does not answer"):
+                await api.get(CONFIG_MAP, "ns", "m")
+
+
+async def test_an_error_that_is_no_json_is_told_in_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def answer(request: web.Request) -> web.Response:
+        return web.Response(text="<html>" + "x" * 10_000, status=502)
+
+    async with every_path(answer) as port:
+        use_server(port, tmp_path, monkeypatch)
+        async with KubernetesApi() as api:
+            with pytest.raises(ApiError, match=r"^<html>x{494}$"):
+                await api.get(CONFIG_MAP, "ns", "m")

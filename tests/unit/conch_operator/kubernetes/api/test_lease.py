@@ -205,3 +205,42 @@ async def test_who_takes_it_over_gets_it_at_once_and_begins_when_its_holder_must
     assert last.is_held()
     assert not await first.take_or_renew()
     assert not first.is_held()
+
+
+async def test_one_that_does_not_hold_it_gives_nothing_back(world: World) -> None:
+    first, second = world.operator("a"), world.operator("b")
+    await first.take_or_renew()
+    world.spec()["holderIdentity"] = "b"
+    await second.release()
+    assert world.spec()["holderIdentity"] == "b"
+
+
+async def test_the_end_waits_for_no_api_server_that_is_away(world: World) -> None:
+    first = world.operator("a")
+    await first.take_or_renew()
+    world.api.down = True
+    await first.release()
+    assert not first.is_held()
+
+
+@pytest.mark.parametrize("taken", [True, False])
+async def test_holding_ends_when_somebody_else_has_it_or_nobody_answers(world: World, taken: bool) -> None:
+    first = Leadership(world.api, ("conch", "lease"), "a", LeaseTimes(15, 0.2, 0.01))
+    await first.take_or_renew()
+    if taken:
+        world.spec()["holderIdentity"] = "b"
+    else:
+        world.api.down = True
+    await asyncio.wait_for(first.hold(), 30)
+    assert not first.is_held()
+
+
+async def test_a_lease_that_has_changed_hands_for_ever_has_no_fence_of_a_later_one(world: World) -> None:
+    first, second = world.operator("a"), world.operator("b")
+    await first.take_or_renew()
+    world.spec()["leaseTransitions"] = 10**15
+    first = world.operator("a")
+    await first.take_or_renew()
+    world.api.lease, world.api.created = None, "2026-01-01T00:00:01Z"
+    await second.take_or_renew()
+    assert first.fence < second.fence

@@ -1,4 +1,5 @@
 import copy
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -174,3 +175,36 @@ async def test_an_object_that_is_being_deleted_is_written_again_and_not_deleted_
     (item,) = world.server.objects.values()
     item["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     assert await world.round() == []
+
+
+@pytest.mark.parametrize("status", [0, 401, 429])
+async def test_no_answer_to_a_reset_is_no_refusal(world: World, status: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    await world.round(config_map())
+    world.server.unmergeable = {"a"}
+    world.server.objects[("configmaps", "a")]["metadata"]["resourceVersion"] = "9"
+    await world.owned.observe()
+
+    async def away(kind: Kind, made: Object) -> Object:
+        raise ApiError(status, "away")
+
+    monkeypatch.setattr(world.server, "reset", away)
+    with pytest.raises(ApiError, match="away"):
+        await world.owned.ensure(config_map())
+
+
+@pytest.mark.parametrize(("status", "ends"), [(0, True), (401, True), (429, True), (403, False), (500, False)])
+async def test_what_may_not_be_deleted_holds_up_no_other(
+    world: World, status: int, ends: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.round(config_map("a"), config_map("b"))
+    delete = world.server.delete
+
+    async def refuse(kind: Kind, found: Object) -> None:
+        if found["metadata"]["name"] == "a":
+            raise ApiError(status, "no")
+        await delete(kind, found)
+
+    monkeypatch.setattr(world.server, "delete", refuse)
+    with pytest.raises(ApiError, match="no") if ends else nullcontext():
+        await world.round()
+    assert ("configmaps", "b") not in world.server.objects or ends

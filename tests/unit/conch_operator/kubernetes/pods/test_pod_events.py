@@ -5,7 +5,7 @@ import pytest
 from conch_contracts.conditions import Reason
 from conch_operator.kubernetes.api.client import ApiError, KubernetesApi
 from conch_operator.kubernetes.api.kinds import Kind, Object
-from conch_operator.kubernetes.pods.pod_events import ASK_AGAIN_S, PodEvents, event_fault
+from conch_operator.kubernetes.pods.pod_events import ASK_AGAIN_S, PodEvents, event_fault, is_waiting
 from conch_operator.state import EngineName
 
 NAME = EngineName("models/tiny-engine-1")
@@ -103,3 +103,15 @@ async def test_only_pods_that_wait_are_asked_about_and_seldom() -> None:
     assert NAME in await events.faults({NAME: pod(CREATING)}), "what is known stands while nobody answers"
     assert api.asked == 2
     assert await events.faults({NAME: pod({"running": {}})}) == {}
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        {"waiting": {"reason": "CreateContainerConfigError", "message": "no"}},
+        {"terminated": {"exitCode": 1}},
+        {"running": {}},
+    ],
+)
+def test_a_pod_whose_own_status_tells_is_not_asked_about(state: dict[str, Any]) -> None:
+    assert not is_waiting(pod(state))
