@@ -358,5 +358,7 @@ async def test_a_model_that_cannot_be_woken_at_once_waits_for_the_next_round(cap
         raise ApiError(0, "away")
 
     api.apply = refuse  # type: ignore[method-assign]
-    engines.wake(at_rest.id, 1)
+    told = asyncio.Event()
+    engines.wake(at_rest.id, Scaled(1), told.set)
     await eventually(lambda: "was not woken at once" in caplog.text, "the failure to be told")
+    assert not told.is_set()

@@ -71,4 +71,4 @@ async def test_a_refusal_holds_up_no_scaling(status: int, told: int, caplog: pyt
 
 async def test_an_api_server_that_does_not_answer_is_told_of() -> None:
     with pytest.raises(ApiError):
-        await note_costs(Patched(ApiError(0, "no answer")), with_engines(2), [BUSY, IDLE])
+        await note_costs(Patched(ApiError(0, "no answer")), with_engines(2), [BUSY, IDLE, WAS_BUSY])
