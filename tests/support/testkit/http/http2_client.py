@@ -27,6 +27,14 @@ class KeptWrites(asyncio.Transport):
         super().__init__()
         self.written = bytearray()
         self.closed = False
+        self.reads = asyncio.Event()
+        self.reads.set()
+
+    def pause_reading(self) -> None:
+        self.reads.clear()
+
+    def resume_reading(self) -> None:
+        self.reads.set()
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         assert not self.closed, "A closed transport is written to."
@@ -34,6 +42,7 @@ class KeptWrites(asyncio.Transport):
 
     def close(self) -> None:
         self.closed = True
+        self.reads.set()
 
     def take(self) -> bytes:
         """Return what was written since the last time."""
@@ -97,7 +106,8 @@ class PlayedClient:
         return heard
 
     async def hears(self, data: bytes) -> bytes:
-        """Receive bytes, and return those that it answers with."""
+        """Receive bytes, in as many turns as that takes, and return those that it answers with."""
         self.connection.data_received(data)
         await asyncio.sleep(0)
+        await self.transport.reads.wait()
         return self.transport.take()

@@ -250,15 +250,6 @@ async def test_pings_are_answered(client: PlayedClient) -> None:
     assert await client.hears(frames.frame(FrameKind.PING, frames.ACK, 0, b"12345678")) == b""
 
 
-async def test_a_server_that_asks_without_reading_is_left(client: PlayedClient) -> None:
-    heard = await client.request()
-    await client.hears(GREETING)
-    client.connection.pause_writing()
-    await client.hears(frames.frame(FrameKind.PING, 0, 0, b"12345678") * 1001)
-    assert client.transport.closed
-    assert "without reading" in str(heard.error)
-
-
 async def test_a_lost_connection_breaks_what_is_open_and_what_waits(client: PlayedClient) -> None:
     await client.hears(frames.settings({Setting.MAX_CONCURRENT_STREAMS: 1}))
     calls = [await client.request(), await client.request()]

@@ -2,6 +2,7 @@
 
 import asyncio
 import struct
+from itertools import pairwise
 
 import grpc
 import pytest
@@ -14,10 +15,11 @@ from conch_kit.http2.frames import ErrorCode
 from conch_kit.http2.header_blocks import Headers
 from conch_kit.triton.message_limits import MAX_MESSAGE_BYTES
 from conch_kit.triton.message_parsing import MessageTooLarge
-from conch_kit.triton.stream_call import CallFailed, StreamCall
+from conch_kit.triton.stream_call import MESSAGES_A_TURN, QUEUED_MESSAGES, CallFailed, StreamCall
 
 HEAD = {":status": "200", "content-type": "application/grpc"}
 OK = {"grpc-status": "0", "grpc-message": ""}
+EMPTY = b"\0" * 5
 
 
 class Connection:
@@ -225,6 +227,84 @@ async def test_a_message_larger_than_the_window_gets_its_room(call: StreamCall, 
         may_send += sum(given for _, given in connection.asked)
         connection.asked.clear()
     assert (await call.read()) is not None
+
+
+@pytest.mark.parametrize("a_piece", [1, 3000])
+async def test_empty_messages_take_room_until_they_are_read(
+    call: StreamCall, connection: Connection, a_piece: int
+) -> None:
+    call.headers(HEAD)
+    piece = EMPTY * a_piece
+    pieces = STREAM_WINDOW_BYTES // len(piece)
+    for _ in range(pieces):
+        call.data(piece)
+    assert connection.asked == []
+    for _ in range(pieces * a_piece):
+        await call.read()
+    given = [size for _, size in connection.asked]
+    assert STREAM_WINDOW_BYTES // 2 <= sum(given) <= pieces * len(piece)
+    assert min(given) >= STREAM_WINDOW_BYTES // 2
+
+
+@pytest.mark.parametrize("a_piece", [1, 1000])
+async def test_a_reader_who_always_finds_more_lets_others_run(call: StreamCall, a_piece: int) -> None:
+    call.headers(HEAD)
+    for _ in range(1000 // a_piece):
+        call.data(EMPTY * a_piece)
+    call.headers(OK)
+    call.ended(None)
+    read = 0
+
+    async def reads() -> None:
+        nonlocal read
+        while await call.read() is not None:
+            read += 1
+
+    reader = asyncio.ensure_future(reads())
+    seen = [0]
+    while not reader.done():
+        await asyncio.sleep(0)
+        seen.append(read)
+    assert read == 1000
+    assert max(after - before for before, after in pairwise(seen)) <= MESSAGES_A_TURN
+
+
+@pytest.mark.parametrize("ended", [False, True])
+@pytest.mark.parametrize(
+    ("sent", "match"),
+    [
+        (_prefixed(b"zip", compressed=1), "compressed"),
+        (struct.pack(">BL", 0, MAX_MESSAGE_BYTES + 1), "are allowed"),
+        (_message("one")[:-1], "middle of a message"),
+    ],
+)
+async def test_what_cannot_be_taken_behind_a_full_queue_is_told_after_it(
+    call: StreamCall, connection: Connection, sent: bytes, match: str, *, ended: bool
+) -> None:
+    call.headers(HEAD)
+    call.data(EMPTY * 3 * QUEUED_MESSAGES + sent)
+    if ended:
+        call.headers(OK)
+        call.ended(None)
+    for _ in range(3 * QUEUED_MESSAGES):
+        assert await call.read() is not None
+    if not ended:
+        asyncio.get_running_loop().call_soon(call.ended, None)
+        call.headers(OK)
+    for _ in range(2):
+        with pytest.raises((CallFailed, MessageTooLarge), match=match):
+            await call.read()
+    assert call.done()
+
+
+async def test_a_call_that_is_cancelled_between_two_turns_gives_nothing_more(call: StreamCall) -> None:
+    call.headers(HEAD)
+    call.data(EMPTY * 3 * MESSAGES_A_TURN)
+    for _ in range(MESSAGES_A_TURN):
+        await call.read()
+    asyncio.get_running_loop().call_soon(call.cancel)
+    with pytest.raises(asyncio.CancelledError):
+        await call.read()
 
 
 @pytest.mark.parametrize(("opens", "asked"), [(True, ("cancel", 7)), (False, ("withdraw", 0))])

@@ -3,7 +3,8 @@
 Made for streams of small messages; with `h2` a request of an engine's client takes twice as long and each message in it
 up to three times, the reading of protobuf included. What a stream receives goes to its `Receiver` at once. The
 connection's receive window is given back as data comes, so that a stream which nobody reads stops no other one; a
-stream's own window is given back by its receiver.
+stream's own window is given back by its receiver. What one connection brings is handled a few frames a turn, and what a
+server may send without content is bounded (`limits`), so that none keeps the loop from the streams of others.
 """
 
 import asyncio
@@ -15,6 +16,7 @@ from conch_kit.http2 import frames
 from conch_kit.http2.errors import ProtocolViolation, StreamFailed
 from conch_kit.http2.frames import ErrorCode, FrameKind, Setting
 from conch_kit.http2.header_blocks import MAX_BLOCK_BYTES, BlockReader, Headers
+from conch_kit.http2.limits import FRAMES_A_TURN, MAX_CONTINUATIONS, MAX_SETTINGS, IdleFrames
 from conch_kit.http2.outbox import Outbox
 
 STREAM_WINDOW_BYTES = 1024 * 1024
@@ -52,11 +54,12 @@ class Receiver(Protocol):
 
 
 class _Stream:
-    __slots__ = ("may_receive", "receiver")
+    __slots__ = ("begun", "may_receive", "receiver")
 
     def __init__(self, receiver: Receiver) -> None:
         self.receiver = receiver
         self.may_receive = STREAM_WINDOW_BYTES
+        self.begun = False
 
 
 class Http2Connection(asyncio.Protocol):
@@ -64,7 +67,9 @@ class Http2Connection(asyncio.Protocol):
 
     def __init__(self, on_lost: Callable[["Http2Connection"], None]) -> None:
         self._on_lost = on_lost
-        self._outbox = Outbox(asyncio.get_running_loop())
+        self._loop = asyncio.get_running_loop()
+        self._outbox = Outbox(self._loop)
+        self._idle_frames = IdleFrames(self._loop.time)
         self._transport: asyncio.Transport | None = None
         self._blocks = BlockReader()
         self._streams: dict[int, _Stream] = {}
@@ -72,9 +77,11 @@ class Http2Connection(asyncio.Protocol):
         self._max_streams = frames.LARGEST_STREAM
         self._waiting: deque[tuple[Receiver, bytes, bytes]] = deque()
         self._rest = b""
+        self._behind = False
         self._greeted = False
         self._block_of: tuple[int, int] | None = None
         self._block = bytearray()
+        self._continuations = 0
         self._not_given_back = 0
         self.usable = True
 
@@ -133,11 +140,13 @@ class Http2Connection(asyncio.Protocol):
         self._outbox.resume()
 
     def data_received(self, data: bytes) -> None:
-        """Take what came: whole frames now, the beginning of another one with the next piece."""
+        """Take what came: whole frames now or in the next turns, the beginning of another one with the next piece."""
         buffer = self._rest + data if self._rest else data
         at, size, unpack = 0, len(buffer), frames.HEAD.unpack_from
         try:
-            while size - at >= frames.HEAD_BYTES and self._transport is not None:
+            for _ in range(FRAMES_A_TURN):
+                if size - at < frames.HEAD_BYTES or self._transport is None:
+                    break
                 high, low, kind, flags, stream = unpack(buffer, at)
                 length = high << 8 | low
                 if length > frames.FRAME_BYTES:
@@ -147,10 +156,25 @@ class Http2Connection(asyncio.Protocol):
                     break
                 self._frame(kind, flags, stream & frames.LARGEST_STREAM, buffer[at + frames.HEAD_BYTES : end])
                 at = end
+            else:
+                self._fall_behind()
         except ProtocolViolation as error:
             self._end(f"The server broke the protocol: {error}", error.code)
         else:
             self._rest = buffer[at:]
+
+    def _fall_behind(self) -> None:
+        """Handle the rest in the next turn, and read nothing more before that is done."""
+        if self._transport is not None and not self._behind:
+            self._behind = True
+            self._transport.pause_reading()
+            self._loop.call_soon(self._catch_up)
+
+    def _catch_up(self) -> None:
+        self._behind = False
+        self.data_received(b"")
+        if self._transport is not None and not self._behind:
+            self._transport.resume_reading()
 
     def _frame(self, kind: int, flags: int, stream: int, payload: bytes) -> None:
         if kind == FrameKind.DATA and self._greeted and self._block_of is None:
@@ -177,6 +201,8 @@ class Http2Connection(asyncio.Protocol):
                 self._goaway(payload)
             case FrameKind.WINDOW_UPDATE:
                 self._window_update(stream, payload)
+            case _:
+                self._idle_frames.add()
 
     def _own(self, stream: int) -> int:
         """Return the number of a stream that this side has opened; raise ProtocolViolation for any other."""
@@ -186,19 +212,22 @@ class Http2Connection(asyncio.Protocol):
 
     def _data(self, flags: int, stream: int, payload: bytes) -> None:
         size = len(payload)
+        if flags & frames.PADDED:
+            payload = _unpadded(payload)
         self._not_given_back += size
         if self._not_given_back >= _CONNECTION_WINDOW_BYTES // 2:
             self._outbox.write(frames.window_update(0, self._not_given_back))
             self._not_given_back = 0
         held = self._streams.get(stream)
+        if not payload and (held is None or not flags & frames.END_STREAM):
+            self._idle_frames.add()
         if held is None:
             self._own(stream)
             return
         held.may_receive -= size
         if held.may_receive < 0:
             raise ProtocolViolation("It sends more than it may.", ErrorCode.FLOW_CONTROL_ERROR)
-        if flags & frames.PADDED:
-            payload = _unpadded(payload)
+        if size > len(payload):
             self.give_back(stream, size - len(payload))
         if payload:
             held.receiver.data(payload)
@@ -211,11 +240,19 @@ class Http2Connection(asyncio.Protocol):
         if flags & frames.PRIORITY:
             payload = payload[5:]
         self._block_of = stream, flags
-        self._continuation(flags, payload)
+        self._continuations = 0
+        self._add_to_block(flags, payload)
 
     def _continuation(self, flags: int, payload: bytes) -> None:
         if self._block_of is None:
             raise ProtocolViolation("A header block goes on that never began.")
+        self._continuations += 1
+        if self._continuations > MAX_CONTINUATIONS:
+            raise ProtocolViolation("A header block is in too many pieces.", ErrorCode.ENHANCE_YOUR_CALM)
+        self._add_to_block(flags, payload)
+
+    def _add_to_block(self, flags: int, payload: bytes) -> None:
+        assert self._block_of is not None
         self._block += payload
         if len(self._block) > MAX_BLOCK_BYTES:
             raise ProtocolViolation("A header block is too long.", ErrorCode.ENHANCE_YOUR_CALM)
@@ -229,6 +266,9 @@ class Http2Connection(asyncio.Protocol):
         headers = self._blocks.read(block)
         held = self._streams.get(stream)
         if held is not None:
+            if held.begun and not last:  # informational heads, on and on
+                self._idle_frames.add()
+            held.begun = True
             held.receiver.headers(headers)
             if last:
                 self._finish(stream, None)
@@ -241,11 +281,14 @@ class Http2Connection(asyncio.Protocol):
     def _settings(self, flags: int, stream: int, payload: bytes) -> None:
         if stream != 0:
             raise ProtocolViolation("It sends settings for a stream.")
+        self._idle_frames.add()
         if flags & frames.ACK:
             _check_size(payload, 0)
             return
         if len(payload) % frames.SETTING_BYTES:
             raise ProtocolViolation("A frame has a wrong size.", ErrorCode.FRAME_SIZE_ERROR)
+        if len(payload) > MAX_SETTINGS * frames.SETTING_BYTES:
+            raise ProtocolViolation("A frame has too many settings.", ErrorCode.ENHANCE_YOUR_CALM)
         self._greeted = True
         for number, value in frames.settings_in(payload):
             self._setting(number, value)
@@ -269,12 +312,14 @@ class Http2Connection(asyncio.Protocol):
 
     def _ping(self, flags: int, payload: bytes) -> None:
         _check_size(payload, 8)
+        self._idle_frames.add()
         if not flags & frames.ACK:
             self._outbox.answer(frames.frame(FrameKind.PING, frames.ACK, 0, payload))
 
     def _goaway(self, payload: bytes) -> None:
         if len(payload) < 8:
             raise ProtocolViolation("A frame has a wrong size.", ErrorCode.FRAME_SIZE_ERROR)
+        self._idle_frames.add()
         last, code = frames.uint32(payload) & frames.LARGEST_STREAM, frames.uint32(payload, 4)
         words = payload[8:200].decode("utf-8", "replace")
         refused = StreamFailed(

@@ -8,9 +8,7 @@ import asyncio
 from conch_kit.http2 import frames
 from conch_kit.http2.errors import ProtocolViolation
 from conch_kit.http2.frames import ErrorCode, FrameKind
-
-_MAX_HELD_ANSWERS = 1000
-"""Answers to pings and settings that wait in the socket of a peer which does not read."""
+from conch_kit.http2.limits import MAX_HELD_ANSWERS
 
 
 class _Body:
@@ -55,7 +53,7 @@ class Outbox:
         """Send what the peer asked for; raise ProtocolViolation when it asks on and on without reading."""
         if self._paused:
             self._held_answers += 1
-            if self._held_answers > _MAX_HELD_ANSWERS:
+            if self._held_answers > MAX_HELD_ANSWERS:
                 raise ProtocolViolation("The server asks without reading the answers.", ErrorCode.ENHANCE_YOUR_CALM)
         self.write(frame)
 

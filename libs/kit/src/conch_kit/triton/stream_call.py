@@ -21,6 +21,10 @@ from conch_kit.triton.message_limits import MAX_MESSAGE_BYTES
 from conch_kit.triton.message_parsing import MessageTooLarge, stream_response
 
 _PREFIX_BYTES = 5
+MESSAGES_A_TURN = 16
+"""What a reader who never has to wait is given before others have their turn."""
+QUEUED_MESSAGES = 256
+"""How many are cut out of what was received; the window would hold two hundred thousand empty ones, 5 bytes each."""
 _STATUS = {str(code.value[0]): code for code in grpc.StatusCode}
 _OF_HTTP = {
     "400": grpc.StatusCode.INTERNAL,
@@ -49,11 +53,15 @@ class CallFailed(Exception):
 
 
 class StreamCall:
-    """The messages of one call, read by one task. It is a connection's `Receiver`."""
+    """The messages of one call, read by one task. It is a connection's `Receiver`.
+
+    The next messages are in a short queue, each with its prefix; the bytes behind them stay uncut until it is empty.
+    """
 
     __slots__ = (
         "_callbacks",
         "_connection",
+        "_cut_short",
         "_done",
         "_error",
         "_given_back",
@@ -62,6 +70,7 @@ class StreamCall:
         "_most_bytes",
         "_partial",
         "_received",
+        "_served",
         "_stream",
         "_trailers",
         "_unread",
@@ -74,9 +83,11 @@ class StreamCall:
         self._stream: int | None = None
         self._messages: deque[bytes] = deque()
         self._partial = bytearray()
+        self._cut_short = False  # whole messages may be in the partial bytes: the queue was full
         self._head: Headers | None = None
         self._trailers: Headers | None = None
         self._received = self._given_back = self._unread = 0
+        self._served = 0
         self._waiter: asyncio.Future[None] | None = None
         self._done = False
         self._error: BaseException | None = None
@@ -90,19 +101,28 @@ class StreamCall:
 
     async def read(self) -> ModelStreamInferResponse | None:
         """Return the next message, or None at the end; raise CallFailed, MessageTooLarge, CancelledError."""
+        if self._served >= MESSAGES_A_TURN:
+            self._served = 0
+            await asyncio.sleep(0)  # a reader who always finds more would keep everyone else from theirs
+        if self._cut_short and not self._messages:
+            self._cut()
         if not self._messages and not self._done:
             self._waiter = asyncio.get_running_loop().create_future()
             try:
                 await self._waiter
             finally:
                 self._waiter = None
+                self._served = 0
         if self._messages:
+            self._served += 1
             message = self._messages.popleft()
             self._unread -= len(message)
             self._give_back()
-            return self._decoded(message)
+            return self._decoded(message[_PREFIX_BYTES:])
         if self._error is not None:
             raise self._error
+        if self._partial:
+            raise CallFailed(grpc.StatusCode.INTERNAL, "The server ended in the middle of a message.")
         return None
 
     def cancel(self) -> None:
@@ -114,7 +134,7 @@ class StreamCall:
                 self._connection.withdraw(self)
             else:
                 self._connection.cancel(self._stream)
-        self._messages.clear()
+        self._forget()
         if self._waiter is not None:
             self._waiter.cancel()
         self._close(asyncio.CancelledError())
@@ -154,15 +174,16 @@ class StreamCall:
         self._received += len(payload)
         if (
             not self._partial
+            and len(self._messages) < QUEUED_MESSAGES
             and len(payload) >= _PREFIX_BYTES
             and payload[0] == 0
             and int.from_bytes(payload[1:_PREFIX_BYTES], "big") == len(payload) - _PREFIX_BYTES
         ):
-            self._add(payload[_PREFIX_BYTES:])
+            self._add(payload)
         else:
             self._partial += payload
-            self._split()
-        self._give_back()
+            self._cut()
+            self._give_back()
         if self._messages:
             self._wake()
 
@@ -184,26 +205,29 @@ class StreamCall:
 
     def _refuse_rest(self, error: Exception) -> None:
         """End the call with a message that was taken and cannot be given, and all behind it."""
-        self._messages.clear()
-        if not self._done:
-            self._refuse(error)
+        self._forget()
+        self._refuse(error)
 
-    def _split(self) -> None:
-        """Move the whole messages out of the bytes that are there."""
+    def _cut(self) -> None:
+        """Move whole messages out of the bytes that are there, as many as the queue takes."""
         partial = self._partial
+        self._cut_short = False
         while len(partial) >= _PREFIX_BYTES:
+            if len(self._messages) >= QUEUED_MESSAGES:
+                self._cut_short = True
+                return
             if partial[0]:
                 self._refuse(CallFailed(grpc.StatusCode.INTERNAL, "The server sends a compressed message."))
                 return
-            size = int.from_bytes(partial[1:_PREFIX_BYTES], "big")
-            if size > self._most_bytes:
-                text = f"The engine sends a message of {size} bytes; {self._most_bytes} are allowed."
+            size = _PREFIX_BYTES + int.from_bytes(partial[1:_PREFIX_BYTES], "big")
+            if size - _PREFIX_BYTES > self._most_bytes:
+                text = f"The engine sends a message of {size - _PREFIX_BYTES} bytes; {self._most_bytes} are allowed."
                 self._refuse(MessageTooLarge(text))
                 return
-            if len(partial) < _PREFIX_BYTES + size:
+            if len(partial) < size:
                 return
-            self._add(bytes(partial[_PREFIX_BYTES : _PREFIX_BYTES + size]))
-            del partial[: _PREFIX_BYTES + size]
+            self._add(bytes(partial[:size]))
+            del partial[:size]
 
     def _add(self, message: bytes) -> None:
         self._messages.append(message)
@@ -213,15 +237,28 @@ class StreamCall:
         """Let the server send again what was read, and what a message that is not whole yet needs."""
         owed = self._received - self._unread - self._given_back
         if owed >= STREAM_WINDOW_BYTES // 2 and self._connection is not None and self._stream is not None:
+            if self._cut_short:
+                owed -= len(self._partial)
+                if owed < STREAM_WINDOW_BYTES // 2:
+                    return
             self._given_back += owed
             self._connection.give_back(self._stream, owed)
 
     def _refuse(self, error: Exception) -> None:
-        """End a call whose server sends what cannot be taken."""
+        """End a call whose server sends what cannot be taken, also behind its own end."""
         self._partial.clear()
+        if self._done:
+            self._error = error
+            return
         if self._connection is not None and self._stream is not None:
             self._connection.cancel(self._stream)
         self._close(error)
+
+    def _forget(self) -> None:
+        """Drop what was received and is not read."""
+        self._messages.clear()
+        self._partial.clear()
+        self._cut_short = False
 
     def _failure(self, error: StreamFailed | None) -> Exception | None:
         """Return what the end says: gRPC's status where there is one, else HTTP's."""
@@ -233,8 +270,6 @@ class StreamCall:
         code = _STATUS.get(last["grpc-status"], grpc.StatusCode.UNKNOWN)
         if code is not grpc.StatusCode.OK:
             return CallFailed(code, unquote(last.get("grpc-message", "")) or f"The server ended with {code.name}.")
-        if self._partial:
-            return CallFailed(grpc.StatusCode.INTERNAL, "The server ended in the middle of a message.")
         return None
 
     def _close(self, error: BaseException | None) -> None:

@@ -1,0 +1,162 @@
+"""What a server may make the connection do: floods end it, an honest server goes on, and others have their turn."""
+
+import asyncio
+import struct
+
+import pytest
+
+from conch_kit.http2 import frames
+from conch_kit.http2.errors import ProtocolViolation
+from conch_kit.http2.frames import ErrorCode, FrameKind, Setting
+from conch_kit.http2.header_blocks import write_block
+from conch_kit.http2.limits import (
+    FRAMES_A_TURN,
+    IDLE_FRAMES,
+    IDLE_FRAMES_A_SECOND,
+    MAX_CONTINUATIONS,
+    MAX_HELD_ANSWERS,
+    MAX_SETTINGS,
+    IdleFrames,
+)
+from conch_kit.http2.outbox import Outbox
+from testkit.http.http2_client import ANSWER_HEAD, GREETING, NO_TABLE, STREAM_1_HEAD, TRAILERS, KeptWrites, PlayedClient
+
+PING = frames.frame(FrameKind.PING, 0, 0, b"12345678")
+SETTINGS = frames.settings({Setting.INITIAL_WINDOW_SIZE: 65_535})
+EMPTY_DATA = frames.frame(FrameKind.DATA, 0, 1)
+ONLY_PADDING = frames.frame(FrameKind.DATA, frames.PADDED, 1, b"\x02\0\0")
+INFORMATIONAL = frames.frame(FrameKind.HEADERS, frames.END_HEADERS, 1, NO_TABLE + write_block([(":status", "103")]))
+UNKNOWN = b"\0\0\x01\x63\xff\0\0\0\x01x"
+GOAWAY = frames.frame(FrameKind.GOAWAY, 0, 0, struct.pack(">LL", 1, 0))
+LAST = frames.frame(FrameKind.HEADERS, frames.END_HEADERS | frames.END_STREAM, 1, write_block(TRAILERS))
+FLOODS = {
+    "pings": PING,
+    "answers to pings": frames.frame(FrameKind.PING, frames.ACK, 0, b"12345678"),
+    "settings": SETTINGS,
+    "answers to settings": frames.frame(FrameKind.SETTINGS, frames.ACK, 0),
+    "empty data": EMPTY_DATA,
+    "padding": ONLY_PADDING,
+    "informational heads": INFORMATIONAL,
+    "unknown frames": UNKNOWN,
+    "goaways": GOAWAY,
+}
+
+
+@pytest.fixture
+async def client() -> PlayedClient:
+    return PlayedClient()
+
+
+@pytest.mark.parametrize("flood", FLOODS.values(), ids=FLOODS)
+async def test_a_flood_of_frames_without_content_ends_the_connection(client: PlayedClient, flood: bytes) -> None:
+    heard = await client.request()
+    answered = await client.hears(GREETING + STREAM_1_HEAD + flood * 2 * IDLE_FRAMES)
+    _is_told_to_calm_down(client, answered)
+    assert heard.error.code is None
+    assert "without content" in str(heard.error)
+
+
+async def test_a_stream_that_ends_again_and_again_ends_the_connection(client: PlayedClient) -> None:
+    heard = await client.request()
+    end = frames.frame(FrameKind.DATA, frames.END_STREAM, 1)
+    answered = await client.hears(GREETING + STREAM_1_HEAD + end * 2 * IDLE_FRAMES)
+    _is_told_to_calm_down(client, answered)
+    assert heard.ends == [None]
+
+
+def _is_told_to_calm_down(client: PlayedClient, answered: bytes) -> None:
+    assert client.transport.closed
+    assert client.lost == [client.connection]
+    assert answered.endswith(frames.goaway(ErrorCode.ENHANCE_YOUR_CALM))
+
+
+async def test_a_header_block_in_endless_pieces_ends_the_connection(client: PlayedClient) -> None:
+    heard = await client.request()
+    piece = frames.frame(FrameKind.CONTINUATION, 0, 1)
+    begin = frames.frame(FrameKind.HEADERS, 0, 1)
+    answered = await client.hears(GREETING + begin + piece * (MAX_CONTINUATIONS + 1))
+    _is_told_to_calm_down(client, answered)
+    assert "too many pieces" in str(heard.error)
+
+
+async def test_each_header_block_has_its_own_pieces(client: PlayedClient) -> None:
+    heard = await client.request()
+    for flags, fields in ((0, ANSWER_HEAD), (frames.END_STREAM, TRAILERS)):
+        begin = frames.frame(FrameKind.HEADERS, flags, 1, NO_TABLE + write_block(fields))
+        pieces = frames.frame(FrameKind.CONTINUATION, 0, 1) * (MAX_CONTINUATIONS - 1)
+        last = frames.frame(FrameKind.CONTINUATION, frames.END_HEADERS, 1)
+        await client.hears((b"" if heard.heads else GREETING) + begin + pieces + last)
+    assert (heard.heads, heard.ends) == ([dict(ANSWER_HEAD), dict(TRAILERS)], [None])
+
+
+async def test_a_frame_of_too_many_settings_ends_the_connection(client: PlayedClient) -> None:
+    setting = struct.pack(">HL", Setting.INITIAL_WINDOW_SIZE, 65_535)
+    await client.hears(frames.frame(FrameKind.SETTINGS, 0, 0, setting * MAX_SETTINGS))
+    assert client.connection.usable
+    answered = await client.hears(frames.frame(FrameKind.SETTINGS, 0, 0, setting * (MAX_SETTINGS + 1)))
+    _is_told_to_calm_down(client, answered)
+
+
+async def test_a_server_that_asks_without_reading_is_left() -> None:
+    outbox = Outbox(asyncio.get_running_loop())
+    outbox.connect(KeptWrites())
+    outbox.pause()
+    for _ in range(MAX_HELD_ANSWERS):
+        outbox.answer(PING)
+    with pytest.raises(ProtocolViolation, match="without reading") as caught:
+        outbox.answer(PING)
+    assert caught.value.code == ErrorCode.ENHANCE_YOUR_CALM
+
+
+def test_frames_without_content_are_allowed_again_as_time_goes() -> None:
+    now = 0.0
+    idle = IdleFrames(lambda: now)
+    for _ in range(3):
+        for _ in range(IDLE_FRAMES):
+            idle.add()
+        with pytest.raises(ProtocolViolation):
+            idle.add()
+        now += 10 * IDLE_FRAMES / IDLE_FRAMES_A_SECOND
+    for _ in range(10 * IDLE_FRAMES):
+        idle.add()
+        now += 1 / (IDLE_FRAMES_A_SECOND - 1)
+
+
+async def test_streams_that_are_answered_use_up_nothing(client: PlayedClient) -> None:
+    heard = await client.request()
+    data = frames.frame(FrameKind.DATA, 0, 1, b"x") * 10 * IDLE_FRAMES
+    await client.hears(GREETING + STREAM_1_HEAD + data + LAST)
+    assert (len(heard.body), heard.ends) == (10 * IDLE_FRAMES, [None])
+    for number in range(3, 4 * IDLE_FRAMES, 2):
+        heard = await client.request()
+        head = frames.frame(FrameKind.HEADERS, frames.END_HEADERS, number, write_block(ANSWER_HEAD))
+        end = frames.frame(FrameKind.DATA, frames.END_STREAM, number)
+        await client.hears(head + end)
+        assert heard.ends == [None]
+
+
+async def test_what_one_connection_brings_leaves_others_their_turn(client: PlayedClient) -> None:
+    flooded = await client.request()
+    other = PlayedClient()
+    served = await other.request()
+    client.connection.data_received(GREETING + STREAM_1_HEAD)
+    other.connection.data_received(GREETING + STREAM_1_HEAD)
+    client.connection.data_received(frames.frame(FrameKind.DATA, 0, 1, b"x") * 20 * FRAMES_A_TURN + LAST)
+    for turn in range(1, 20):
+        assert not client.transport.reads.is_set()
+        assert len(flooded.body) <= turn * FRAMES_A_TURN
+        other.connection.data_received(frames.frame(FrameKind.DATA, 0, 1, b"y"))
+        assert len(served.body) == turn
+        await asyncio.sleep(0)
+    await client.hears(b"")
+    assert (len(flooded.body), flooded.ends) == (20 * FRAMES_A_TURN, [None])
+
+
+async def test_a_connection_that_is_closed_between_two_turns_hears_nothing_more(client: PlayedClient) -> None:
+    heard = await client.request()
+    client.connection.data_received(GREETING + STREAM_1_HEAD + frames.frame(FrameKind.DATA, 0, 1, b"x") * 1000)
+    client.connection.close()
+    before = len(heard.body)
+    await asyncio.sleep(0)
+    assert len(heard.body) == before
+    assert len(heard.ends) == 1
