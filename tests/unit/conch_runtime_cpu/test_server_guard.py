@@ -7,8 +7,8 @@ import sys
 import psutil
 import pytest
 
-SERVER = "import subprocess, sys; subprocess.run([sys.executable, '-c', sys.argv[1]])"
-"""Has one child, and waits for it: ends by itself when the child has."""
+SERVER = "import signal, subprocess, sys; subprocess.Popen([sys.executable, '-c', sys.argv[1]]); signal.pause()"
+"""Has one child, and stays whatever becomes of it."""
 MODEL = """
 import sys
 from conch_runtime_cpu.server_guard import ServerGuard
@@ -53,7 +53,7 @@ def test_a_model_that_has_ended_its_guard_goes_alone(server):
     assert server.stdout.readline() == "ended\n"
     assert not guard[0].is_running()
     model.kill()
-    assert server.wait(30) == 0
+    assert server.poll() is None
 
 
 def test_a_model_that_stands_still_is_not_dead(server):
@@ -64,3 +64,14 @@ def test_a_model_that_stands_still_is_not_dead(server):
         server.wait(1)
     assert guard.is_running()
     model.resume()
+
+
+def test_a_server_that_has_ended_before_its_model_is_left_alone(server):
+    model = model_of(server)
+    (guard,) = model.children()
+    model.suspend()  # it would end by itself, since nobody is there any more
+    server.kill()
+    server.wait(30)
+    model.kill()
+    psutil.wait_procs([guard], timeout=30)
+    assert "Fatal" not in server.stderr.read()
