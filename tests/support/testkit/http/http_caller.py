@@ -57,6 +57,8 @@ class TakenRequest:
 
     method: str
     target: bytes
+    headers: tuple[tuple[bytes, bytes], ...]
+    """As they are when the application answers."""
     body: bytes
 
 
@@ -119,7 +121,7 @@ class PlayedCaller:
                 break
         self.bodies.append(body)
         query = b"?" + scope["query_string"] if scope["query_string"] else b""
-        self.taken.append(TakenRequest(scope["method"], scope["raw_path"] + query, body))
+        self.taken.append(TakenRequest(scope["method"], scope["raw_path"] + query, tuple(scope["headers"]), body))
         if scope["path"] == "/broken":
             raise ValueError("broken")
         if scope["path"] == "/stream":

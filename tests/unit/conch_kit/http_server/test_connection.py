@@ -183,6 +183,24 @@ async def test_a_head_out_of_bounds_or_of_two_meanings_is_refused(caller, head, 
     assert (caller.answers.count(b"HTTP/1.1 "), caller.transport.ended) == (1, "half")
 
 
+@pytest.mark.parametrize("piece", [1, 10_000])
+async def test_a_trailer_is_no_header_however_it_comes(caller, piece):
+    head = b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"
+    data = head + b"3\r\nabc\r\n0\r\nauthorization: Bearer key\r\nhost: y\r\n\r\n" + GET
+    for at in range(0, len(data), piece):
+        caller.sends(data[at : at + piece])
+    await caller.answered(2)
+    first, second = caller.taken
+    assert (first.headers, first.body) == (((b"host", b"x"), (b"transfer-encoding", b"chunked")), b"abc")
+    assert second.headers == ((b"host", b"x"),)
+
+
+async def test_spaces_around_a_value_are_no_part_of_it(caller):
+    caller.sends(b"POST / HTTP/1.1\r\nhost: x\r\na:\t b c \t \r\ntransfer-encoding: chunked \r\n\r\n0\r\n\r\n")
+    await caller.answered()
+    assert caller.taken[0].headers == ((b"host", b"x"), (b"a", b"b c"), (b"transfer-encoding", b"chunked"))
+
+
 async def test_of_a_refused_request_only_so_much_more_is_read(caller):
     caller.sends(b"GET / HTTP/1.1\r\nno: host\r\n\r\n")
     caller.sends(bytes(LINGER_BYTES))

@@ -316,7 +316,8 @@ class HttpConnection(asyncio.Protocol):
             keeps_alive=version == "1.1" and method != b"CONNECT" and self._parser.should_keep_alive(),
             expects_continue=self._head.expects_continue,
         )
-        self._parsing = request
+        # Trailers are no headers (RFC 9110, section 6.5.1): nobody sees the head that they go to.
+        self._parsing, self._head = request, RequestHead()
         self._await(_Awaited.BODY, self._limits.body_s)
         if self._answering is None:
             self._start(request)

@@ -34,7 +34,7 @@ class RequestHead:
 
     def add_header(self, name: bytes, value: bytes) -> None:
         """Take a header."""
-        name = name.lower()
+        name, value = name.lower(), value.rstrip(b" \t")  # the parser leaves spaces at the end
         if name == b"host":
             self._hosts += 1
         elif name == b"transfer-encoding":
